@@ -35,11 +35,11 @@ STRATEGIES = ("ddp", "fsdp", "zero2", "zero3", "zero1", "dp", "single", "zero0",
 LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))  # cells of one strategy that differ in something else
 ALARM = "#B00020"
 DOT: dict[str, Any] = {"marker": "o", "ms": 5.5, "mew": 0.8, "mec": "white", "color": "0.2", "ls": "", "zorder": 5}
-BESIDE = 0.045  # distance of series that share a number of devices, in parts of the axis' doubling
-WIDTH = 5.2  # inches: on a phone as wide as the screen, and its text of the size that it is drawn in
+BESIDE = 0.045  # distance of series that share a number of devices, as a share of the axis' doubling
+WIDTH = 5.2  # inches: on a phone as wide as the screen, with text as large as it is drawn
 TITLE_WIDTH, LABEL_WIDTH = 52, 38  # characters that have room above and below a chart
-LABEL_HEIGHT = 30  # characters that have room beside it
-LONG_ENTRY = 16  # characters of a legend's entry: of longer ones, two stand side by side, not three
+LABEL_HEIGHT = 30  # characters that have room beside a chart
+LONG_ENTRY = 16  # characters of a legend's entry: of longer entries, two stand side by side, not three
 LEGEND_ROW = 0.25  # inches
 SMALL = 9  # points, the smallest text
 MARGIN = 1.05  # the least room above the largest value
@@ -48,7 +48,7 @@ DOTS_PER_INCH = 150  # of the PNG
 MOST_ROWS, MOST_LINES = 40, 12  # more cannot be read; the tables have all
 
 
-Drawn = Sequence[tuple[ScalingPoint, Estimated]]  # sizes of a series with what is drawn of each
+Drawn = Sequence[tuple[ScalingPoint, Estimated]]  # (size of a series, figure that is drawn) of each size
 
 
 def chart_style() -> Any:
@@ -69,23 +69,26 @@ def chart_style() -> Any:
 
 
 def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the measured cells that a chart has room for, the fastest first, and "n=3" and more for its title."""
+    """Return the measured cells that a chart has room for, the fastest first, and their number of runs for its title.
+
+    Where there is no room for all, the title says so: "n=3, the fastest 40 of 96 cells".
+    """
     measured = cells[cells["n"] > 0]
     drawn = measured.sort_values("tokens_per_s", ascending=False, kind="stable")[:MOST_ROWS].reset_index(drop=True)
-    more = f", the fastest {MOST_ROWS} of {integer(len(measured))} cells" if len(drawn) < len(measured) else ""
-    return drawn, runs_text(drawn["n"]) + more
+    selection = f", the fastest {MOST_ROWS} of {integer(len(measured))} cells" if len(drawn) < len(measured) else ""
+    return drawn, runs_text(drawn["n"]) + selection
 
 
 def fastest_series(series: list[ScalingSeries], cells: pd.DataFrame) -> tuple[list[ScalingSeries], str]:
-    """Return the series that a chart has room for, in their order, and "n=3" and more for its title."""
+    """Return the series that a chart has room for, in their order, and a text for its title as `fastest_cells` does."""
 
-    def highest_rate(place: int) -> float:
-        return max(point.tokens_per_sec_global.value for point in series[place].points)
+    def highest_rate(index: int) -> float:
+        return max(point.tokens_per_sec_global.value for point in series[index].points)
 
     fastest = sorted(range(len(series)), key=highest_rate, reverse=True)[:MOST_LINES]
-    drawn = [series[place] for place in sorted(fastest)]
-    more = f", the fastest {len(drawn)} of {integer(len(series))} series" if len(drawn) < len(series) else ""
-    return drawn, runs_text(cells["n"]) + more
+    drawn = [series[index] for index in sorted(fastest)]
+    selection = f", the fastest {len(drawn)} of {integer(len(series))} series" if len(drawn) < len(series) else ""
+    return drawn, runs_text(cells["n"]) + selection
 
 
 def values_by_cell(runs: pd.DataFrame, column: str) -> dict[str, list[float]]:
@@ -99,28 +102,30 @@ def colour(strategy: str) -> str:
 
 
 def _palette_index(strategy: str) -> int:
-    """Return the place of a strategy's colour and marker; settings of commands, of other names, have one by letters."""
+    """Return the index of a strategy's colour and marker; for the name of a command's setting, one by its letters."""
     name = without_offload(strategy)
     return STRATEGIES.index(name) if name in STRATEGIES else sum(name.encode()) % len(COLOURS)
 
 
 def line_styles(strategies: list[str]) -> list[dict[str, Any]]:
-    """Return how each of several lines looks, as options of a plot. `strategies`: of each line.
+    """Return how each of several lines looks, as options of a plot. `strategies`: the strategy of each line.
 
     The strategy decides on colour and marker. Its first line has full marks, further lines hollow marks and dashes.
     """
     looks = []
     for line_number, strategy in enumerate(strategies):
-        nth = strategies[:line_number].count(strategy)  # of the lines of its strategy, from 0 on
-        place = _palette_index(strategy)
-        hollow = {"markerfacecolor": "white"} if nth else {}
-        looks.append({"color": COLOURS[place], "marker": MARKERS[place], "linestyle": LINES[nth % len(LINES)]} | hollow)
+        nth = strategies[:line_number].count(strategy)  # among the lines of its strategy, from 0 on
+        index = _palette_index(strategy)
+        look = {"color": COLOURS[index], "marker": MARKERS[index], "linestyle": LINES[nth % len(LINES)]}
+        if nth:
+            look["markerfacecolor"] = "white"
+        looks.append(look)
     return looks
 
 
-def series_styles(every: Sequence[ScalingSeries]) -> list[dict[str, Any]]:
+def series_styles(every_series: Sequence[ScalingSeries]) -> list[dict[str, Any]]:
     """Return how the line of each series looks."""
-    return line_styles([series.strategy for series in every])
+    return line_styles([series.strategy for series in every_series])
 
 
 def bar_style(shade: str, fill: float = 0.4) -> dict[str, Any]:
@@ -136,30 +141,31 @@ def tip(artist: Artist, text: str) -> None:
 TIP = "tip:"
 
 
-def hover_text(what: str, interval: Estimated, unit: str) -> str:
-    """Return what hovering over a point says: `what`, its value in `unit`, and the interval."""
-    text = f"{what}: {number(interval.value, 4)} {unit}".strip()
-    if interval.bounds is None:
+def hover_text(subject: str, figure: Estimated, unit: str) -> str:
+    """Return what hovering over a point says: `subject`, its figure in `unit`, and the interval."""
+    text = f"{subject}: {number(figure.value, 4)} {unit}".strip()
+    if figure.bounds is None:
         return text
-    if is_useless(*interval.bounds, interval.n):
-        return f"{text} (n={interval.n}: too few for an interval)"
-    low, high = interval.bounds
-    return f"{text} (95 % CI {number(low, 4)}-{number(high, 4)}, n={interval.n})"
+    if is_useless(*figure.bounds, figure.n):
+        return f"{text} (n={figure.n}: too few for an interval)"
+    low, high = figure.bounds
+    return f"{text} (95 % CI {number(low, 4)}-{number(high, 4)}, n={figure.n})"
 
 
-def places_side_by_side(every: Sequence[ScalingSeries]) -> list[dict[int, float]]:
-    """Return for each series number of devices -> its place, so that the points of several series stand side by side.
+def places_side_by_side(every_series: Sequence[ScalingSeries]) -> list[dict[int, float]]:
+    """Return for each series devices -> place, so that the points of several series stand side by side.
 
-    0 is the middle of the series that have a point there; neighbours differ by 1.
+    0 is the middle of the series that have a point at a number of devices; neighbours differ by 1.
     """
-    present: dict[int, list[int]] = {}  # number of devices -> indices of the series that have a point there
-    for index, series in enumerate(every):
+    series_at: dict[int, list[int]] = {}  # number of devices -> indices of the series that have a point there
+    for index, series in enumerate(every_series):
         for point in series.points:
-            present.setdefault(point.devices, []).append(index)
-    places: list[dict[int, float]] = [{} for _ in every]
-    for devices, indices in present.items():
-        for place, index in enumerate(indices):
-            places[index][devices] = place - (len(indices) - 1) / 2
+            series_at.setdefault(point.devices, []).append(index)
+    places: list[dict[int, float]] = [{} for _ in every_series]
+    for devices, indices in series_at.items():
+        middle = (len(indices) - 1) / 2
+        for nth, index in enumerate(indices):
+            places[index][devices] = nth - middle
     return places
 
 
@@ -168,21 +174,24 @@ def draw_line(
 ) -> list[float]:
     """Draw one series with its intervals, and return the x of its points; a point with a finding has a red ring.
 
-    `place`: of `places_side_by_side`; `look`: colour, marker, dashes; `label`: its entry in the legend.
+    `place`: an entry of `places_side_by_side`. `look`: colour, marker, dashes. `label`: the entry in the legend.
     """
     x_values = [point.devices * 2 ** (BESIDE * place[point.devices]) for point, _ in points]
     values = [estimate.value for _, estimate in points]
     below = [0 if estimate.low is None else estimate.value - estimate.low for _, estimate in points]
     above = [0 if estimate.high is None else estimate.high - estimate.value for _, estimate in points]
     axes.errorbar(x_values, values, yerr=[below, above], label=label, capsize=4, lw=1.4, **look)
+
     for x, (point, estimate) in zip(x_values, points, strict=True):
         edge = ALARM if point.findings else "none"
         (mark,) = axes.plot([x], [estimate.value], "o", ms=13, mfc="none", mew=1.6, mec=edge)
         codes = f"; findings: {', '.join(point.findings)}" if point.findings else ""
         tip(mark, hover_text(point.cell, estimate, unit) + codes)
-        mark.set_alpha(None if point.findings else 0)  # without a finding it is only there to hover over
-    legend = axes.get_legend_handles_labels()[1]
-    if any(point.findings for point, _ in points) and "has a finding" not in legend:
+        mark.set_alpha(None if point.findings else 0)  # without a finding the mark is only there to hover over
+
+    _, legend_labels = axes.get_legend_handles_labels()
+    has_findings = any(point.findings for point, _ in points)
+    if has_findings and "has a finding" not in legend_labels:
         ring: dict[str, Any] = {"marker": "o", "ms": 9, "mfc": "none", "mec": ALARM, "mew": 1.6}
         axes.add_line(Line2D([], [], ls="", label="has a finding", **ring))
     return x_values
@@ -195,7 +204,7 @@ def draw_ideal(axes: Axes, devices: list[int], values: list[float]) -> None:
 
 
 def devices_of(series: Sequence[ScalingSeries]) -> list[int]:
-    """Return the numbers of devices that some series has a point at, ascending."""
+    """Return the numbers of devices at which a series has a point, ascending."""
     return sorted({point.devices for one_series in series for point in one_series.points})
 
 
@@ -230,14 +239,12 @@ def label_rows(axes: Axes, labels: Sequence[str], above: float = 0.6, **look: An
 
 def label_cells(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) -> None:
     """Label a row for each cell, with "! " where it has findings, and in red where only some cells have any."""
-    marked = {point.cell for point in report.points if point.findings}
-    label_rows(
-        axes, [f"! {text}" if cell in marked else text for text, cell in zip(labels, cells["cell"], strict=True)]
-    )
+    cells_with_findings = {point.cell for point in report.points if point.findings}
+    has_findings = [cell in cells_with_findings for cell in cells["cell"]]
+    label_rows(axes, [f"! {text}" if marked else text for text, marked in zip(labels, has_findings, strict=True)])
     axes.locator_params(axis="x", nbins=5)  # labels of six digits stand side by side
-    all_marked = set(cells["cell"]) <= marked
-    for label, cell in zip(axes.get_yticklabels(), cells["cell"], strict=True):
-        if cell in marked and not all_marked:
+    for label, is_marked in zip(axes.get_yticklabels(), has_findings, strict=True):
+        if is_marked and not all(has_findings):
             label.set_color(ALARM)
 
 
@@ -248,7 +255,7 @@ def write_empty(axes: Axes, why: str) -> None:
 
 
 def runs_text(runs: Iterable[int]) -> str:
-    """Return the number of runs of a cell for a title: "n=3", or "n=2-3" where cells differ. `runs`: of each cell."""
+    """Return the number of runs for a title: "n=3", or "n=2-3" where cells differ. `runs`: the number of each cell."""
     counts = sorted({int(n) for n in runs if n})
     if not counts:
         return "n=0"
@@ -258,25 +265,30 @@ def runs_text(runs: Iterable[int]) -> str:
 def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: int = 1, unit: str = "tokens") -> None:
     """Write a chart as `path`.svg and .png; the same data makes the same bytes.
 
-    `height`: inches of a panel, more for a legend. `fill` draws into one pair of axes, or a list of `panels`, one below
-    the other. `unit`: of the work in its rates.
+    `height`: inches of a panel; a legend adds to them. `fill`: draws into the axes that it is given, or into a list of
+    them if there are several `panels`, one below the other. `unit`: what a rate counts, such as tokens.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with chart_style():
         figure = Figure(figsize=(WIDTH, height * panels))
         axes = figure.subplots(panels, 1)
         fill(axes if panels == 1 else list(axes))
-        for text in figure.findobj(Text):
+        for text in figure.findobj(Text):  # the charts write all texts for tokens
             text.set_text(in_unit(text.get_text(), unit))
-        if panels == 1:  # the title begins where the chart does, not where its axes do: there is more room
-            only = figure.axes[0]  # a scale of colours beside it has axes too
-            title = textwrap.fill(only.get_title(), TITLE_WIDTH)
-            figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-            only.set_title("")
-        for each in figure.axes:
-            _fit_labels(each)
+        if panels == 1:
+            _move_title_left(figure)
+        for one_of_axes in figure.axes:
+            _fit_labels(one_of_axes)
         _add_legend_below(figure)
         _save_figure(figure, path, unit)
+
+
+def _move_title_left(figure: Figure) -> None:
+    """Let the title begin where the chart does, not where its axes do: there is more room."""
+    main_axes = figure.axes[0]  # a scale of colours beside the chart has axes too
+    title = textwrap.fill(main_axes.get_title(), TITLE_WIDTH)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+    main_axes.set_title("")
 
 
 def _fit_labels(axes: Axes) -> None:
@@ -291,17 +303,19 @@ def _fit_labels(axes: Axes) -> None:
 def _add_legend_below(figure: Figure) -> None:
     """Write the legend of the first axes below the chart, which grows by its rows; nothing without entries."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    if handles:
-        columns = min(2 if max(map(len, labels)) > LONG_ENTRY else 3, len(handles))
-        legend_rows = math.ceil(len(handles) / columns)
-        figure.set_figheight(figure.get_figheight() + LEGEND_ROW * legend_rows)
-        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL)
+    if not handles:
+        return
+    columns = 2 if max(map(len, labels)) > LONG_ENTRY else 3
+    columns = min(columns, len(handles))
+    legend_rows = math.ceil(len(handles) / columns)
+    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * legend_rows)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL)
 
 
 def _save_figure(figure: Figure, path: Path, unit: str) -> None:
-    """Write both formats of a finished figure. `unit`: of the work in its rates.
+    """Write both formats of a finished figure. `unit`: what a rate counts.
 
-    It is laid out once: `savefig` would lay it out and draw it twice for each format.
+    The figure is laid out once: `savefig` would lay it out and draw it twice for each format.
     """
     figure.set_dpi(DOTS_PER_INCH)
     layout = figure.get_layout_engine()

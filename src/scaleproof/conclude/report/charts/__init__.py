@@ -54,15 +54,17 @@ def draw(
 ) -> None:
     """Write the chart `name` as `folder`/`name`.svg and .png; the same data makes the same bytes.
 
-    `runs`, `cells`: runs.csv and cells.csv. `forecasts`: of forecast.json, for the charts that show them as bands.
+    `runs`, `cells`: runs.csv and cells.csv. `forecasts`: the rows of forecast.json, for charts that show them as bands.
     """
     chart = CATALOG[name]
-    more = {"forecasts": forecasts} if chart.banded else {}
-    rows = min(MOST_ROWS, max(3, int((cells["n"] > 0).sum())))  # of cells with numbers; room for three at least
-    inches = 1.4 + chart.inches_per_cell * rows if chart.inches_per_cell else HEIGHT  # 1.4: title and axis
+    bands = {"forecasts": forecasts} if chart.banded else {}
+    inches = HEIGHT
+    if chart.inches_per_cell:
+        rows = min(MOST_ROWS, max(3, int((cells["n"] > 0).sum())))  # for cells with numbers; room for three at least
+        inches = 1.4 + chart.inches_per_cell * rows  # 1.4: title and axis
 
     def draw_on(axes: Any) -> None:  # one pair of axes, or a list of them
-        CHARTS[name](axes, runs, cells, report, **more)
+        CHARTS[name](axes, runs, cells, report, **bands)
 
     write_chart(folder / name, inches, draw_on, chart.panels, report.unit)
 

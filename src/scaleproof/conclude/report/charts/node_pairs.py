@@ -16,11 +16,11 @@ INCHES_PER_NODE = 0.25
 def node_pairs_chart(axes: Axes, rows: Sequence[NodePair]) -> None:
     """Draw the bus bandwidth between each two nodes of a sweep as colours: dark is fast; the scale begins at 0."""
     nodes = sorted({end for row in rows for end in (row.first, row.second)})
-    square = np.full((len(nodes), len(nodes)), np.nan)
+    gigabytes_per_s = np.full((len(nodes), len(nodes)), np.nan)
     for row in rows:
         first, second = nodes.index(row.first), nodes.index(row.second)
-        square[first, second] = square[second, first] = row.bus_bytes_per_s / 1e9
-    image = axes.imshow(square, cmap="viridis_r", vmin=0)
+        gigabytes_per_s[first, second] = gigabytes_per_s[second, first] = row.bus_bytes_per_s / 1e9
+    image = axes.imshow(gigabytes_per_s, cmap="viridis_r", vmin=0)
     axes.figure.colorbar(image, ax=axes, label="bus bandwidth (GB/s)", shrink=0.8)
     if len(nodes) <= MOST_ROWS:
         axes.set_xticks(range(len(nodes)), nodes, rotation=90)

@@ -10,6 +10,8 @@ from scaleproof.conclude.report import chart_style as style
 from scaleproof.ground.number_format import number
 from scaleproof.ground.records.comparison_report import AbComparison, Paired
 
+OFFSET = 0.22  # of what is drawn beside the pairs of a comparison, in rows
+
 
 def comparison(axes: Axes, entries: Sequence[AbComparison]) -> None:
     """Draw B over A of every comparison: each pair, the mean with its interval, and what A over A shows."""
@@ -18,44 +20,54 @@ def comparison(axes: Axes, entries: Sequence[AbComparison]) -> None:
         style.write_empty(axes, "no comparison has an estimate")
         return
     for i, (name, estimate) in enumerate(drawn):
-        _draw_comparison(axes, i, name, estimate, keyed=i == 0)
+        _draw_comparison(axes, i, name, estimate, is_in_legend=(i == 0))
     axes.axvline(1, color="0.5", lw=1, ls="--")
     style.label_rows(axes, [f"{name}\nn={estimate.n} pairs" for name, estimate in drawn], above=0.5)
     axes.set_xlabel("tokens/s of B over tokens/s of A")
     axes.set_title("A against B, in pairs")
 
 
-def _draw_comparison(axes: Axes, i: int, name: str, estimate: Paired, keyed: bool) -> None:
-    """Draw one comparison around row `i`: A/A above, pairs in the middle, mean and interval below."""
+def _draw_comparison(axes: Axes, i: int, name: str, estimate: Paired, is_in_legend: bool) -> None:
+    """Draw one comparison around row `i`: pairs in the middle, mean and interval above, A/A below."""
 
-    def label(text: str) -> str | None:
-        return text if keyed else None
+    def legend_label(text: str) -> str | None:
+        """Return `text` for the first comparison alone, so that the legend has it once."""
+        return text if is_in_legend else None
 
     nulls = estimate.null_ratios
-    low, high = estimate.low, estimate.high
-    axes.plot(nulls, [i + 0.22] * len(nulls), "x", ms=6, color="0.3", label=label("A against A"))
+    axes.plot(nulls, [i + OFFSET] * len(nulls), "x", ms=6, color="0.3", label=legend_label("A against A"))
+
     for nth, ratio in enumerate(estimate.ratios, 1):
         (dot,) = axes.plot([ratio], [i], "o", ms=6, mec="white", mew=0.6, color=style.COLOURS[0])
-        dot.set_label(label("pair") if nth == 1 else None)
+        dot.set_label(legend_label("pair") if nth == 1 else None)
         style.tip(dot, f"{name}, pair {nth}: B / A {number(ratio, 4)}")
-    axes.plot([low, high], [i - 0.22] * 2, "|-", color="black", ms=9, lw=1.6, label=label("95 % interval"))
-    (mean,) = axes.plot([estimate.ratio], [i - 0.22], "D", ms=6, color="black", label=label("mean of pairs"))
+
+    low, high = estimate.low, estimate.high
+    label = legend_label("95 % interval")
+    axes.plot([low, high], [i - OFFSET] * 2, "|-", color="black", ms=9, lw=1.6, label=label)
+    label = legend_label("mean of pairs")
+    (mean,) = axes.plot([estimate.ratio], [i - OFFSET], "D", ms=6, color="black", label=label)
     interval = f"95 % CI {number(low, 4)}-{number(high, 4)}, n={estimate.n} pairs"
     style.tip(mean, f"{name}: B / A {number(estimate.ratio, 4)} ({interval})")
 
 
-Ratio = tuple[str, float, float | None, float | None]  # cell, B over A, its interval
+Ratio = tuple[str, float, float | None, float | None]  # cell, B over A, bounds
 
 
 def draw_ratios(ratios: Sequence[Ratio], out: Path) -> None:
-    """Write `out`.svg and .png with the ratios in their order; of more than MOST_ROWS those that differ most from 1."""
-    differ_most = sorted(ratios, key=lambda ratio: abs(ratio[1] - 1), reverse=True)[: style.MOST_ROWS]  # [1]: B over A
-    chosen = [ratio for ratio in ratios if ratio in differ_most]
-    style.write_chart(out, 1.4 + 0.3 * max(3, len(chosen)), lambda axes: _draw_ratios(axes, chosen, len(ratios)))
+    """Write `out`.svg and .png with the ratios in their order; at most the MOST_ROWS that differ most from 1."""
+
+    def distance_from_one(ratio: Ratio) -> float:
+        _, b_over_a, _, _ = ratio
+        return abs(b_over_a - 1)
+
+    extremes = sorted(ratios, key=distance_from_one, reverse=True)[: style.MOST_ROWS]
+    drawn = [ratio for ratio in ratios if ratio in extremes]
+    style.write_chart(out, 1.4 + 0.3 * max(3, len(drawn)), lambda axes: _draw_ratios(axes, drawn, len(ratios)))
 
 
 def _draw_ratios(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
-    """Draw the ratios with their intervals, one a row. `total`: how many there are, drawn or not."""
+    """Draw the ratios with their intervals, each in a row. `total`: number of all ratios, drawn or not."""
     for i, (cell, value, low, high) in enumerate(ratios):
         interval = " (n=1: no interval)"
         if low is not None and high is not None:
@@ -67,5 +79,6 @@ def _draw_ratios(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
     labels = [textwrap.shorten(cell, style.LABEL_WIDTH, placeholder="...") for cell, *_ in ratios]
     style.label_rows(axes, labels, above=0.5)
     axes.set_xlabel("B over A, tokens/s; 1: no difference")
-    more = f", the {len(ratios)} that differ most of {total}" if len(ratios) < total else ""
-    axes.set_title(f"B over A with 95 % intervals{' for all at once' if len(ratios) > 1 else ''}{more}")
+    at_once = " for all at once" if len(ratios) > 1 else ""
+    selection = f", the {len(ratios)} that differ most of {total}" if len(ratios) < total else ""
+    axes.set_title(f"B over A with 95 % intervals{at_once}{selection}")

@@ -30,27 +30,29 @@ def seq_len(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, report:
 def _draw_sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, follows: tuple[str, ...]) -> None:
     """Draw step time and rate of the `measured` cells against the column `swept`, a line for each other setting.
 
-    `panels`: the axes of time and of rate. `unit`: the label below. `follows`: columns that change with the swept one
-    and so make no line of their own.
+    `panels`: the axes of time and of rate. `unit`: the label below. `follows`: columns that change with the swept
+    column, and so make no line of their own.
     """
     settings = [name for name in (*NAMED, *BATCH) if name not in follows]
-    by = [name for name in settings if measured[name].nunique() > 1] or ["strategy"]
-    # A line needs two values of the swept column.
-    lines = [group.sort_values(swept) for _, group in measured.groupby(by, sort=False) if group[swept].nunique() > 1]
+    differing = [name for name in settings if measured[name].nunique() > 1] or ["strategy"]
+    groups = [group.sort_values(swept) for _, group in measured.groupby(differing, sort=False)]
+    lines = [group for group in groups if group[swept].nunique() > 1]  # a line needs two points
     if not lines:
         for axes in panels:
             write_empty(axes, f"one {swept.replace('_', ' ')} alone")
         return
+
     time, rate = panels
     looks = line_styles([group["strategy"].iloc[0] for group in lines])
     for group, look in zip(lines, looks, strict=True):
-        label = " ".join(str(group[name].iloc[0]) for name in by)
-        fast, median, slow = (1e3 * group[f"step_time_p{percent}_s"] for percent in ("05", "50", "95"))
-        time.plot(group[swept], median, label=label, lw=1.4, **look)
-        time.fill_between(group[swept], fast, slow, color=look["color"], alpha=0.12, lw=0)
-        low, high = (group[f"tokens_per_s_{bound}"].fillna(group["tokens_per_s"]) for bound in ("low", "high"))
-        error = [group["tokens_per_s"] - low, high - group["tokens_per_s"]]
-        rate.errorbar(group[swept], group["tokens_per_s"], yerr=error, capsize=4, lw=1.4, **look)
+        label = " ".join(str(group[name].iloc[0]) for name in differing)
+        p05, p50, p95 = (1e3 * group[f"step_time_p{percent}_s"] for percent in ("05", "50", "95"))  # ms
+        time.plot(group[swept], p50, label=label, lw=1.4, **look)
+        time.fill_between(group[swept], p05, p95, color=look["color"], alpha=0.12, lw=0)
+        rates = group["tokens_per_s"]
+        low, high = (group[f"tokens_per_s_{bound}"].fillna(rates) for bound in ("low", "high"))
+        rate.errorbar(group[swept], rates, yerr=[rates - low, high - rates], capsize=4, lw=1.4, **look)
+
     ticks = sorted(set(pd.concat(lines)[swept]))
     for axes, name in ((time, "step time (ms), 5-95 %"), (rate, "tokens/s, 95 % interval")):
         axes.set_xscale("log", base=2)
@@ -71,8 +73,8 @@ MARKS, LEAST_APART = 8, 8  # marks along a line, and points between two
 def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -> None:
     """Draw the mean smoothed loss of the fastest cells, `against` "step" or "seconds".
 
-    Against steps also validation losses; against seconds also the target, where all that have one have the same.
-    `table`, `cells`: losses.csv and cells.csv.
+    The chart against steps has validation losses, too. The chart against seconds has the target where all cells with a
+    target have the same. `table`, `cells`: losses.csv and cells.csv.
     """
     if table.empty:
         write_empty(axes, "no measured runs")

@@ -36,93 +36,99 @@ CLASSES = {
 # What the program does, in its order; greys that are seen on a light page and, inverted, on a dark one.
 PHASES = {"data": "#949494", "forward": "#949494", "backward": "#6F6F6F", "reduce": "#555555", "optimizer": "#333333"}
 HATCHES = {"data": "||||", "waiting": r"\\"}
+# Lane of the timeline -> (offset in the row of a rank, height).
+LANES = {"program": (-0.4, 0.2), "compute": (-0.19, 0.28), "communication": (0.1, 0.28)}
 MOST_RANKS = 16
 LONGEST = 30  # characters of a kernel's name
 
 
 def communication(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
     """Draw communication per step and rank in ms, by cell: all of it, and what is exposed."""
-    traced = report.ok
-    if not traced:
+    traces = report.ok
+    if not traces:
         write_empty(axes, "no cell has a trace")
         return
-    for i, trace in enumerate(traced):
+    for i, trace in enumerate(traces):
         if trace.communication_ms is None or trace.exposed_ms is None:
             _write_unknown(axes, i)
             continue
-        total, exposed = (None, None) if axes.containers else ("total", "exposed")  # in the legend once
-        (bar,) = axes.barh(i - 0.2, trace.communication_ms, height=0.36, color=SKY, label=total)
+        is_first = not axes.containers  # the legend has each label once
+        label = "total" if is_first else None
+        (bar,) = axes.barh(i - 0.2, trace.communication_ms, height=0.36, color=SKY, label=label)
         tip(bar, f"{trace.cell}: communication {number(trace.communication_ms, 4)} ms per step")
-        (bar,) = axes.barh(i + 0.2, trace.exposed_ms, height=0.36, label=exposed, **_bar_style(ORANGE, "//"))
+        label = "exposed" if is_first else None
+        (bar,) = axes.barh(i + 0.2, trace.exposed_ms, height=0.36, label=label, **_bar_style(ORANGE, "//"))
         tip(bar, f"{trace.cell}: exposed {number(trace.exposed_ms, 4)} ms per step")
-    _label_cells(axes, traced)
+    _label_cells(axes, traces)
     axes.set_xlabel("communication per step and rank (ms, under the profiler)")
     axes.set_title("Communication: all, and exposed")
 
 
 def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
     """Draw where a step goes in ms, by cell: computing, exposed communication, idle."""
-    traced = report.ok
-    if not traced:
+    traces = report.ok
+    if not traces:
         write_empty(axes, "no cell has a trace")
         return
-    for i, trace in enumerate(traced):
+    for i, trace in enumerate(traces):
         if trace.compute_ms is None:
             _write_unknown(axes, i)
             continue
-        left = 0.0
-        for name, (what, colour, hatch) in PARTS.items():
+        begin_ms = 0.0  # of the next part
+        for name, (part, colour, hatch) in PARTS.items():
             ms = getattr(trace, name)
-            (bar,) = axes.barh(i, ms, left=left, height=0.6, **_bar_style(colour, hatch))
-            tip(bar, f"{trace.cell}: {what} {number(ms, 4)} ms per step")
-            left += ms
+            (bar,) = axes.barh(i, ms, left=begin_ms, height=0.6, **_bar_style(colour, hatch))
+            tip(bar, f"{trace.cell}: {part} {number(ms, 4)} ms per step")
+            begin_ms += ms
         if trace.overhead:
-            timed = trace.overhead.timed_step_ms
+            timed_ms = trace.overhead.timed_step_ms
             label = None if axes.lines else "step of the timed runs"
-            axes.plot([timed] * 2, [i - 0.38, i + 0.38], "-", color=BLACK, lw=2, label=label)
-    for label, colour, hatch in PARTS.values():
-        _legend_entry(axes, label, colour, hatch)
-    _label_cells(axes, traced)
+            axes.plot([timed_ms, timed_ms], [i - 0.38, i + 0.38], "-", color=BLACK, lw=2, label=label)
+    for part, colour, hatch in PARTS.values():
+        _legend_entry(axes, part, colour, hatch)
+    _label_cells(axes, traces)
     axes.set_xlabel("time per step and rank (ms, under the profiler)")
     axes.set_title("Where a step goes")
 
 
 def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
-    """Draw the kernels (on a CPU: operators) that take most, of the first traced cell that has any."""
-    traced = next((trace for trace in report.ok if trace.kernels_top), None)
-    if not traced:
+    """Draw the longest kernels (on a CPU: operators) of the first traced cell that has kernels."""
+    trace = next((trace for trace in report.ok if trace.kernels_top), None)
+    if not trace:
         write_empty(axes, "no trace holds kernels")
         return
-    top = traced.kernels_top
-    for i, kernel in enumerate(top):
-        colour = CLASSES.get(kernel.kind, ORANGE)
-        hatch = "//" if kernel.kind == "communication" else ""
-        (bar,) = axes.barh(i, kernel.total_ms, height=0.65, **_bar_style(colour, hatch))
+    for i, kernel in enumerate(trace.kernels_top):
+        (bar,) = axes.barh(i, kernel.total_ms, height=0.65, **_bar_style(*_look_of_kind(kernel.kind)))
         tip(bar, f"{kernel.name}: {number(kernel.total_ms, 4)} ms per step and rank")
-    names = [kernel.name if len(kernel.name) <= LONGEST else f"{kernel.name[: LONGEST - 1]}…" for kernel in top]
-    label_rows(axes, names, above=0.5, fontsize=SMALL)
+    names = [kernel.name for kernel in trace.kernels_top]
+    labels = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in names]
+    label_rows(axes, labels, above=0.5, fontsize=SMALL)
+    for kind in dict.fromkeys(kernel.kind for kernel in trace.kernels_top):
+        _legend_entry(axes, kind, *_look_of_kind(kind))
     axes.set_xlabel("sum per step and rank (ms, under the profiler)")
-    axes.set_title(f"Largest {'operators' if traced.device == 'cpu' else 'kernels'} of {traced.cell}")
-    for kind in dict.fromkeys(kernel.kind for kernel in top):
-        _legend_entry(axes, kind, CLASSES.get(kind, ORANGE), "//" if kind == "communication" else "")
+    subject = "operators" if trace.device == "cpu" else "kernels"
+    axes.set_title(f"Largest {subject} of {trace.cell}")
+
+
+def _look_of_kind(kind: str) -> tuple[str, str]:
+    """Return colour and hatch of a kind of kernels."""
+    return CLASSES.get(kind, ORANGE), "//" if kind == "communication" else ""
 
 
 def timeline(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
     """Draw one step over ranks, from `spans` (timeline.csv of each cell): program, computing, communication."""
-    rows = [(trace.cell, rank) for trace in report.ok if len(spans[trace.cell]) for rank in trace.ranks][:MOST_RANKS]
+    traces_with_steps = [trace for trace in report.ok if len(spans[trace.cell])]
+    rows = [(trace.cell, rank) for trace in traces_with_steps for rank in trace.ranks][:MOST_RANKS]
     if not rows:
         write_empty(axes, "no trace has steps")
         return
-    lanes = {"program": (-0.4, 0.2), "compute": (-0.19, 0.28), "communication": (0.1, 0.28)}  # offset in a row, height
-    legend: dict[str, tuple[str, str]] = {}  # label -> colour, hatch
+    legend: dict[str, tuple[str, str]] = {}  # label -> (colour, hatch)
     for i, (cell, rank) in enumerate(rows):
         rank_spans = spans[cell][spans[cell]["rank"] == rank]
-        for lane, what, start, end in rank_spans[["lane", "what", "start_ms", "end_ms"]].itertuples(index=False):
-            offset, height = lanes[lane]
-            colour = PHASES[what] if lane == "program" else CLASSES.get(what, ORANGE)
-            hatch = HATCHES.get(what, "//" if lane == "communication" else "")
+        for lane, activity, start, end in rank_spans[["lane", "what", "start_ms", "end_ms"]].itertuples(index=False):
+            offset, height = LANES[lane]
+            label, colour, hatch = _look_of_span(lane, activity)
             axes.barh(i + offset, end - start, left=start, height=height, align="edge", **_bar_style(colour, hatch))
-            label = f"{what} (program)" if lane == "program" else what
             legend.setdefault(label, (colour, hatch))
     for label, (colour, hatch) in legend.items():
         _legend_entry(axes, label, colour, hatch)
@@ -130,6 +136,14 @@ def timeline(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -
     axes.set_xlim(left=0)
     axes.set_xlabel("time in step (ms, under the profiler)")
     axes.set_title("One step: program, computing, communication")
+
+
+def _look_of_span(lane: str, activity: str) -> tuple[str, str, str]:
+    """Return label, colour and hatch of a span of the timeline."""
+    if lane == "program":
+        return f"{activity} (program)", PHASES[activity], HATCHES.get(activity, "")
+    default_hatch = "//" if lane == "communication" else ""
+    return activity, CLASSES.get(activity, ORANGE), HATCHES.get(activity, default_hatch)
 
 
 CHARTS: dict[str, Callable[[Axes, TracesReport, dict[str, pd.DataFrame]], None]] = {
@@ -161,13 +175,14 @@ def _bar_style(colour: str, hatch: str) -> dict[str, Any]:
     return {"color": colour, "hatch": hatch, "hatchcolor": "white", "edgecolor": colour, "lw": 0}
 
 
-def _label_cells(axes: Axes, traced: Sequence[CellTrace]) -> None:
+def _label_cells(axes: Axes, traces: Sequence[CellTrace]) -> None:
     """Label a row for each traced cell, the first one on top; times begin at 0."""
-    label_rows(axes, [trace.cell for trace in traced])
+    label_rows(axes, [trace.cell for trace in traces])
     axes.set_xlim(left=0)
 
 
 def _write_unknown(axes: Axes, row: int) -> None:
     """Write into a row without a figure that it is unknown."""
-    text, across = " unknown: the trace does not say", axes.get_yaxis_transform()
-    axes.text(0.01, row, text, va="center", transform=across, color="0.35", fontsize=SMALL)
+    text = " unknown: the trace does not say"
+    across_axes = axes.get_yaxis_transform()  # x as a share of the width
+    axes.text(0.01, row, text, va="center", transform=across_axes, color="0.35", fontsize=SMALL)

@@ -14,9 +14,13 @@ ROW_INCHES = 0.27
 
 
 def drawn_cells(entries: Sequence[WaterfallCell]) -> list[WaterfallCell]:
-    """Return the cells that are drawn, in their order: the MOST_CELLS of which most is known."""
-    best_known = sorted(range(len(entries)), key=lambda i: sum(part.ms is None for part in entries[i].parts))
-    return [entries[i] for i in sorted(best_known[:MOST_CELLS])]
+    """Return the cells that are drawn, in their order: the MOST_CELLS with the fewest unknown parts."""
+
+    def unknown_parts(index: int) -> int:
+        return sum(part.ms is None for part in entries[index].parts)
+
+    best_known = sorted(range(len(entries)), key=unknown_parts)[:MOST_CELLS]
+    return [entries[index] for index in sorted(best_known)]
 
 
 def chart_height(entries: Sequence[WaterfallCell]) -> float:
@@ -40,28 +44,38 @@ def waterfall(axes: Axes, entries: Sequence[WaterfallCell]) -> None:
             label.set_fontweight("bold")
     axes.set_xlim(0, 1.12 * max(cell.measured_ms for cell in cells))
     axes.set_xlabel("time of a step (ms)")
-    numbers = [cell.n for cell in cells if cell.n]
-    axes.set_title(f"From the ideal to the measured step{f' ({runs_text(numbers)})' if numbers else ''}")
+    run_counts = [cell.n for cell in cells if cell.n]
+    n_text = f" ({runs_text(run_counts)})" if run_counts else ""
+    axes.set_title(f"From the ideal to the measured step{n_text}")
 
 
 def _draw_cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
     """Draw one cell from `row` on, and return the row after it."""
-    end = cell.ideal_ms  # where the next part begins
-    axes.barh(row, end, height=0.7, **bar_style("0.4"))
-    _write_right_of(axes, end, row, number(end))
-    look_of_part: dict[str, Any] = {"color": colour(cell.strategy)}
-    look_of_rest: dict[str, Any] = {"color": "white", "edgecolor": "black", "hatch": "////", "lw": 0.8}
-    for ms, look in [*((part.ms, look_of_part) for part in cell.parts), (cell.unexplained_ms, look_of_rest)]:
+    axes.barh(row, cell.ideal_ms, height=0.7, **bar_style("0.4"))
+    _write_right_of(axes, cell.ideal_ms, row, number(cell.ideal_ms))
+
+    begin_ms = cell.ideal_ms  # of the next part
+    for part in cell.parts:
         row += 1
-        if ms is None:
-            _write_right_of(axes, end, row, "unknown")
-            continue
-        axes.barh(row, ms, left=end, height=0.7, **look)
-        _write_right_of(axes, max(end, end + ms), row, f"{ms:+.2g}")
-        end += ms
-    axes.barh(row + 1, cell.measured_ms, height=0.7, **bar_style(colour(cell.strategy)))
-    _write_right_of(axes, cell.measured_ms, row + 1, number(cell.measured_ms))
-    return row + 2
+        begin_ms = _draw_part(axes, row, begin_ms, part.ms, color=colour(cell.strategy))
+    row += 1
+    _draw_part(axes, row, begin_ms, cell.unexplained_ms, color="white", edgecolor="black", hatch="////", lw=0.8)
+
+    row += 1
+    axes.barh(row, cell.measured_ms, height=0.7, **bar_style(colour(cell.strategy)))
+    _write_right_of(axes, cell.measured_ms, row, number(cell.measured_ms))
+    return row + 1
+
+
+def _draw_part(axes: Axes, row: int, begin_ms: float, ms: float | None, **look: Any) -> float:
+    """Draw a part of the step from `begin_ms` on, or write that it is unknown; return where the next part begins."""
+    if ms is None:
+        _write_right_of(axes, begin_ms, row, "unknown")
+        return begin_ms
+    end_ms = begin_ms + ms
+    axes.barh(row, ms, left=begin_ms, height=0.7, **look)
+    _write_right_of(axes, max(begin_ms, end_ms), row, f"{ms:+.2g}")
+    return end_ms
 
 
 def _write_right_of(axes: Axes, x: float, row: int, text: str) -> None:

@@ -14,16 +14,16 @@ Claims = Mapping[str, Claim]  # by their ids
 
 @dataclass(frozen=True)
 class GroupClaims:
-    """The ranking that the answer is made from, with all claims; `place`: its index in the report."""
+    """The ranking that the answer is made from, with all claims. `index`: of the ranking in the report."""
 
     group: SizeRanking
     claims: Claims
-    place: int
+    index: int
 
     @property
     def fastest(self) -> Claim:
-        """The highest rate, and whether its cell is shown to be fastest."""
-        return self.claims[f"fastest/{self.place}"]
+        """The cell with the highest rate, and whether it is shown to be the fastest."""
+        return self.claims[f"fastest/{self.index}"]
 
     @property
     def others(self) -> list[Claim]:
@@ -32,7 +32,7 @@ class GroupClaims:
 
     @property
     def near(self) -> list[Claim]:
-        """The ratios of cells that may be as fast as the fastest; where none may be, the second's alone."""
+        """The ratios of cells that may be as fast as the fastest; the second's alone where no cell may be."""
         if self.fastest.word == "shown":
             return self.others[:1]
         return [claim for claim in self.others if claim.word != "slower"]
@@ -51,8 +51,8 @@ def claims_of(
     for series in report.series:
         for point in series.points:
             claims += _claims_on_point(series, point)
-    for place, ranking in enumerate(report.ranking):
-        claims += _claims_on_ranking(place, ranking)
+    for index, ranking in enumerate(report.ranking):
+        claims += _claims_on_ranking(index, ranking)
     question = report.question
     if question and question.ratio:
         claims.append(_claim("question", question.subject, question.ratio, question.base, question.status))
@@ -70,17 +70,17 @@ def _claim(
     baseline: str | None = None,
     word: str | None = None,
     method: str | None = None,
-    place: object = None,
+    id_end: object = None,
 ) -> Claim:
     """Return a claim about a cell or a comparison (`subject`), whose id is its kind and the subject: "rate/ddp-n1x2".
 
-    `baseline`: what a ratio is over; `word`: what is claimed, by default what the interval of a ratio supports;
-    `place`: what the id has instead of the subject.
+    `baseline`: what a ratio is over. `word`: what is claimed, by default what the interval of a ratio supports.
+    `id_end`: what the id has instead of the subject.
     """
     if word is None and baseline and figure:
         word = word_of(figure)
     return Claim(
-        id=f"{kind}/{subject if place is None else place}",
+        id=f"{kind}/{subject if id_end is None else id_end}",
         kind=kind,
         subject=subject,
         baseline=baseline,
@@ -103,28 +103,31 @@ def _claims_on_point(series: ScalingSeries, point: ScalingPoint) -> Iterator[Cla
         yield _claim("one-device", cell, point.speedup_vs_best_single, point.best_single)
 
 
-def _claims_on_ranking(place: int, ranking: SizeRanking) -> Iterator[Claim]:
-    """Yield the claims on the cells of one size; `place`: index of the ranking in the report."""
+def _claims_on_ranking(index: int, ranking: SizeRanking) -> Iterator[Claim]:
+    """Yield the claims on the cells of one size. `index`: of the ranking in the report."""
     if len(ranking.comparable) < 2:
         return
+
     method = f"{ranking.method}, {ranking.claims} comparisons" if ranking.method else None
     fastest = ranking.cells[0].cell
     for entry in ranking.comparable:
         if entry.relative_to_fastest:
             yield _claim("ratio", entry.cell, entry.relative_to_fastest, fastest, method=method)
-        if entry.letters:  # cells that share one are not told apart
+        if entry.letters:  # cells that share a letter are not told apart
             yield _claim("letters", entry.cell, None, word=entry.letters, method=method)
+
     word = "shown" if ranking.fastest_shown else "not-shown"
-    yield _claim("fastest", fastest, None, word=word, method=method, place=place)
+    yield _claim("fastest", fastest, None, word=word, method=method, id_end=index)
     n = min(entry.tokens_per_sec_global.n for entry in ranking.comparable)
-    if advice := ranking.recommendation:
+    advice = ranking.recommendation
+    if advice:
         subject = advice.cell or advice.candidate or fastest
         loss = None if advice.worst is None else Estimated(value=advice.worst, low=None, high=None, n=n)
         outcome = "recommended" if advice.cell else advice.why
-        yield _claim("recommended", subject, loss, word=outcome, place=place)
+        yield _claim("recommended", subject, loss, word=outcome, id_end=index)
     if ranking.resolve:
         difference = Estimated(value=ranking.resolve.detectable, low=None, high=None, n=n)
-        yield _claim("detectable", fastest, difference, place=place)
+        yield _claim("detectable", fastest, difference, id_end=index)
 
 
 def claims_of_pairs(comparison: AbComparison) -> tuple[Claim, ...]:
@@ -134,8 +137,8 @@ def claims_of_pairs(comparison: AbComparison) -> tuple[Claim, ...]:
         return ()
     ratio = Estimated(value=estimate.ratio, low=estimate.low, high=estimate.high, n=estimate.n)
     word = estimate.claim or ("undecided" if ratio.spans() else "within-noise")
-    claim = _claim("pairs", comparison.b, ratio, comparison.a, word, method="paired", place=name)
-    claim.inputs = [name]  # the runs of the pairs, not those of the cells A and B
+    claim = _claim("pairs", comparison.b, ratio, comparison.a, word, method="paired", id_end=name)
+    claim.inputs = [name]  # the runs of the pairs, not the runs of the cells A and B
     noise = Estimated(value=estimate.floor, low=None, high=None, n=len(estimate.null_ratios))
     low, high = estimate.detectable
     detectable = Estimated(value=low, low=low, high=high, n=estimate.n)
@@ -149,4 +152,4 @@ def _claims_on_losses(cell: WaterfallCell) -> Iterator[Claim]:
     for name, ms in parts.items():
         figure = Estimated(value=ms, low=None, high=None, n=cell.n or 0)
         # The word of such a claim is the part that it is on.
-        yield _claim("lost", cell.cell, figure, cell.baseline, word=name, place=f"{cell.cell}/{name}")
+        yield _claim("lost", cell.cell, figure, cell.baseline, word=name, id_end=f"{cell.cell}/{name}")

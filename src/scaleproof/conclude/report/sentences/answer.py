@@ -114,6 +114,7 @@ def answer_campaign(
         return Answer(f"No answer: the numbers failed their own checks ({codes})", tuple(reservations), decided=False)
     if not report.series:
         return Answer("No answer: no run has numbers", decided=False)
+
     group = largest_group(report.ranking)
     claims = claims_of(report, comparisons)
     bullets = [*reservations, *_question_bullet(report.question, claims)]
@@ -125,23 +126,32 @@ def answer_campaign(
         bullets += [_recommended_bullet(group_claims), *_slower_bullet(group_claims), *one_device]
     for series in _leading_series(report):
         bullets += _scaling_bullet(series, claims, one_device)
-    text, cells = answer_sentence(forecast) if forecast else ("", ())
-    if text:
-        bullets.append(Bullet("forecast", "", text, cells=cells))
+    if forecast:
+        bullets += _forecast_bullet(forecast)
     if not group and not report.series_of_sizes:  # the A/B pairs alone answer it
-        for pairs in comparisons:
-            bullets.append(
-                Bullet("comparison", "", ab_sentence(pairs), cells=(pairs.name,), claims=claims_of_pairs(pairs))
-            )
+        bullets += [_comparison_bullet(comparison) for comparison in comparisons]
     bullets += _repeats_bullet(report.repeats)
+
     verdict = verdict_on(report, group, comparisons, claims)
-    if not verdict.is_decided and (step := next_step(report, group)):
+    step = None if verdict.is_decided else next_step(report, group)
+    if step:
         bullets.append(Bullet("next", "Next", *step))
     return Answer(verdict.text, tuple(bullets), verdict.is_decided, verdict.claims)
 
 
+def _forecast_bullet(forecast: ForecastReport) -> list[Bullet]:
+    """Return the bullet on forecasts; [] where nothing was forecast."""
+    text, cells = answer_sentence(forecast)
+    return [Bullet("forecast", "", text, cells=cells)] if text else []
+
+
+def _comparison_bullet(comparison: AbComparison) -> Bullet:
+    """Return the bullet on an A/B comparison."""
+    return Bullet("comparison", "", ab_sentence(comparison), None, (comparison.name,), claims_of_pairs(comparison))
+
+
 def _question_bullet(question: AnsweredQuestion | None, claims: Claims) -> list[Bullet]:
-    """Return the bullet on the question that the campaign asks; empty where its cells have no ratio."""
+    """Return the bullet on the question that the campaign asks; [] where its cells have no ratio."""
     if not question or not question.ratio:
         return []
     claim = claims[f"question/{question.subject}"]
@@ -163,11 +173,11 @@ def _repeats_bullet(look: LookTaken | None) -> list[Bullet]:
         return []
     n = look.repeats
     looks = [str(repeats) for repeats in look.looks if repeats <= n]
-    allowed = f"intervals account for looks after {join_with_and(looks)}"
+    looks_text = f"intervals account for looks after {join_with_and(looks)}"
     stopped, hours = f"stopped after {n} per cell", look.device_hours
     texts = {
-        "decided": f"{stopped}, decided; {allowed}",
-        "at_most": f"{n} per cell, still undecided at {percent_text(look.resolve)} (repeats.at_most); {allowed}",
+        "decided": f"{stopped}, decided; {looks_text}",
+        "at_most": f"{n} per cell, still undecided at {percent_text(look.resolve)} (repeats.at_most); {looks_text}",
         "minutes": f"{stopped}, undecided: a further round exceeds {look.minutes} minutes (repeats.minutes)",
         "device_hours": f"{stopped}, undecided: a further round exceeds {hours} device hours (repeats.device_hours)",
         "nothing-to-compare": f"{stopped}, as there is nothing that more of them could decide",
@@ -177,7 +187,10 @@ def _repeats_bullet(look: LookTaken | None) -> list[Bullet]:
 
 
 def _fastest_bullet(group_claims: GroupClaims) -> list[Bullet]:
-    """Return the bullet on the fastest cell and the next; if it is not shown to be it, on those that may be as fast."""
+    """Return the bullet on the fastest cell and the next one.
+
+    Where the cell is not shown to be the fastest, the bullet names all cells that may be as fast.
+    """
     fastest, group = group_claims.fastest, group_claims.group
     rate = group_claims.claims[f"rate/{fastest.subject}"]
     where = f"on {devices_text(group.devices)}, {number(rate.ratio.value, 4)} tokens/s"
@@ -186,48 +199,51 @@ def _fastest_bullet(group_claims: GroupClaims) -> list[Bullet]:
         text = f"unknown; {fastest.subject} has the highest rate {where}"
         basis = interval_text(None, None, n)
         return [Bullet("fastest", "Fastest", text, basis, (fastest.subject,), (fastest, rate))]
-    near = group_claims.near  # ratios of the next, or of those that may be as fast
-    ratios, basis = _fastest_ratios_text(group_claims, near)
+
+    near_claims = group_claims.near
+    ratios_text, basis = _fastest_ratios_text(group_claims, near_claims)
     if fastest.word == "shown":
-        text = f"{fastest.subject} {where}; {ratios}, the next"
+        text = f"{fastest.subject} {where}; {ratios_text}, the next"
     else:
-        text = f"{fastest.subject} has the highest rate {where}; too close to call: {ratios}"
-    cells = (fastest.subject, *(claim.subject for claim in near))
-    return [Bullet("fastest", "Fastest", text, basis, cells, (fastest, rate, *near))]
+        text = f"{fastest.subject} has the highest rate {where}; too close to call: {ratios_text}"
+    cells = (fastest.subject, *(claim.subject for claim in near_claims))
+    return [Bullet("fastest", "Fastest", text, basis, cells, (fastest, rate, *near_claims))]
 
 
 def _slower_bullet(group_claims: GroupClaims) -> list[Bullet]:
-    """Return the bullet on cells shown to be slower than the fastest and not named beside it, or [] where none is."""
-    slower = [claim for claim in group_claims.others if claim not in group_claims.near]
-    if not (group_claims.has_intervals and slower):
+    """Return the bullet on cells shown to be slower than the fastest and not named beside it; [] without such cells."""
+    slower_claims = [claim for claim in group_claims.others if claim not in group_claims.near]
+    if not group_claims.has_intervals or not slower_claims:
         return []
-    ratios, basis = _fastest_ratios_text(group_claims, slower)
-    cells = tuple(claim.subject for claim in slower)
-    label = f"Slower than {group_claims.fastest.subject}"
-    return [Bullet("slower", label, f"{group_claims.fastest.subject} runs at {ratios}", basis, cells, tuple(slower))]
+    fastest = group_claims.fastest.subject
+    ratios_text, basis = _fastest_ratios_text(group_claims, slower_claims)
+    cells = tuple(claim.subject for claim in slower_claims)
+    text = f"{fastest} runs at {ratios_text}"
+    return [Bullet("slower", f"Slower than {fastest}", text, basis, cells, tuple(slower_claims))]
 
 
-def _fastest_ratios_text(group_claims: GroupClaims, ratios: list[Claim]) -> tuple[str, str]:
-    """Return in words how many times as fast as others the fastest cell is, and then what intervals these have.
+def _fastest_ratios_text(group_claims: GroupClaims, claims: list[Claim]) -> tuple[str, str]:
+    """Return two texts: how many times as fast as the others the fastest cell is, and the kind of its intervals.
 
-    `ratios`: of other cells to the fastest; they are inverted: "1.18x zero2-n1x2 (1.03-1.36)", "95 % CIs, n=3, ...".
+    Example: "1.18x zero2-n1x2 (1.03-1.36)", "95 % CIs, n=3, corrected for 3 comparisons". `claims`: the ratios of other
+    cells to the fastest, which the text inverts.
     """
     group = group_claims.group
     n = runs_text(*sorted({entry.tokens_per_sec_global.n for entry in group.comparable}))
     if group.claims == 1:  # two cells have one ratio: its bounds stand in the second text
-        (claim,) = ratios
+        (claim,) = claims
         ratio = claim.ratio.inverse
         return f"{number(ratio.value)}x {claim.subject}", interval_text(ratio.low, ratio.high, n)
-    wide = all(_is_too_wide(claim.ratio) for claim in ratios)
-    level = "95 % CIs too wide to print" if wide else "95 % CIs"
-    texts = [_ratio_with_bounds(claim.ratio.inverse, f" {claim.subject}") for claim in ratios]
-    return _listed_or_ends(texts), f"{level}, n={n}, corrected for {group.claims} comparisons"
+    are_too_wide = all(_is_too_wide(claim.ratio) for claim in claims)
+    interval_kind = "95 % CIs too wide to print" if are_too_wide else "95 % CIs"
+    texts = [_ratio_with_bounds(claim.ratio.inverse, f" {claim.subject}") for claim in claims]
+    return _list_or_ends(texts), f"{interval_kind}, n={n}, corrected for {group.claims} comparisons"
 
 
 def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
-    """Return "; scaling efficiency of CELL: 82 % (71-93 %)" and its claims; "" and [] where none can be stated.
+    """Return "; scaling efficiency of CELL: 82 % (71-93 %)" and its claims; "" and [] where it cannot be stated.
 
-    Its interval is made from that of the speed-up, which allows for picking the cell that looks best.
+    Its interval follows from the interval of the speed-up, which allows for picking the cell that looks best.
     """
     efficiency, speedup = claims.get(f"efficiency/{cell}"), claims.get(f"speed-up/{cell}")
     if not efficiency or not 0 < efficiency.ratio.value <= 1:
@@ -240,17 +256,20 @@ def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
     return f"{text} ({low}-{high} %)", [efficiency, speedup]
 
 
-def _listed_or_ends(texts: list[str]) -> str:
-    """Return texts on one cell each as one list; of more than MOST_LISTED their number, the first and the last."""
-    return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_LISTED else join_with_and(texts)
+def _list_or_ends(texts: list[str]) -> str:
+    """Return texts on one cell each as one list; for more than MOST_LISTED their number, the first and the last."""
+    if len(texts) > MOST_LISTED:
+        return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}"
+    return join_with_and(texts)
 
 
-def _ratio_with_bounds(ratio: Estimated, of: str = "") -> str:
-    """Return a ratio with its interval, if that says anything: "1.17x (0.917-1.48)". `of`: text behind the x."""
-    value = f"{number(ratio.value)}x{of}"
+def _ratio_with_bounds(ratio: Estimated, after_x: str = "") -> str:
+    """Return a ratio with its interval, if that says anything: "1.17x (0.917-1.48)"."""
+    value = f"{number(ratio.value)}x{after_x}"
     if ratio.bounds is None or _is_too_wide(ratio):
         return value
-    return f"{value} ({'-'.join(map(number, ratio.bounds))})"
+    low, high = ratio.bounds
+    return f"{value} ({number(low)}-{number(high)})"
 
 
 def _is_too_wide(ratio: Estimated) -> bool:
@@ -259,24 +278,27 @@ def _is_too_wide(ratio: Estimated) -> bool:
 
 
 def _one_device_bullet(group_claims: GroupClaims) -> list[Bullet]:
-    """Return the bullet on which cells beat one device; none unless several are compared with one."""
+    """Return the bullet on which cells beat one device; [] unless several cells are compared with one device."""
     group = group_claims.group
-    ratios = [group_claims.claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
-    known = [claim for claim in ratios if claim and claim.word != "unclaimed"]
-    if len(known) < 2:
+    all_claims = [group_claims.claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
+    claims = [claim for claim in all_claims if claim and claim.word != "unclaimed"]
+    if len(claims) < 2:
         return []
-    parts = []
+    statements = []
     for word in ("faster", "undecided", "slower"):
-        claims = [claim for claim in known if claim.word == word]
-        if claims:
-            texts = [f"{claim.subject} at {_ratio_with_bounds(claim.ratio)}" for claim in claims]
-            parts.append(f"{_listed_or_ends(texts)} {'are' if len(claims) > 1 else 'is'} {word}")
-    efficiency, claims_of_efficiency = _efficiency_of(group.cells[0].cell, group_claims.claims)  # of the fastest
-    n = runs_text(*sorted({claim.ratio.n for claim in known}))
-    cells = tuple(claim.subject for claim in known)
+        with_word = [claim for claim in claims if claim.word == word]
+        if with_word:
+            texts = [f"{claim.subject} at {_ratio_with_bounds(claim.ratio)}" for claim in with_word]
+            verb = "are" if len(with_word) > 1 else "is"
+            statements.append(f"{_list_or_ends(texts)} {verb} {word}")
+
+    fastest = group.cells[0].cell
+    efficiency_text, claims_of_efficiency = _efficiency_of(fastest, group_claims.claims)
+    text = "; ".join(statements) + efficiency_text
+    n = runs_text(*sorted({claim.ratio.n for claim in claims}))
     basis = f"95 % CIs, n={n}, corrected for {group.claims} comparisons"
-    text = "; ".join(parts) + efficiency
-    return [Bullet("one-device", "Against one device", text, basis, cells, (*known, *claims_of_efficiency))]
+    cells = tuple(claim.subject for claim in claims)
+    return [Bullet("one-device", "Against one device", text, basis, cells, (*claims, *claims_of_efficiency))]
 
 
 def _incomparable_bullet(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
@@ -285,33 +307,35 @@ def _incomparable_bullet(report: ScalingReport, group: SizeRanking) -> list[Bull
     for entry in group.cells:
         if not entry.incomparable:
             continue
-        verb = "differ" if len(entry.incomparable) > 1 else "differs"
-        why = f"as {', '.join(entry.incomparable)} {verb} from {group.cells[0].cell}"
         if entry.incomparable == ["repeats"]:
-            why = f"with {plural(entry.tokens_per_sec_global.n, 'repeat')}, {FEWEST_REPEATS} are needed"
-        text = f"{entry.cell}, {why}. Run it again: scaleproof retry config/campaigns/{report.campaign}.yaml --cell "
-        bullets.append(Bullet("incomparable", "Not compared", f"{text}{entry.cell}", cells=(entry.cell,)))
+            reason = f"with {plural(entry.tokens_per_sec_global.n, 'repeat')}, {FEWEST_REPEATS} are needed"
+        else:
+            verb = "differ" if len(entry.incomparable) > 1 else "differs"
+            reason = f"as {', '.join(entry.incomparable)} {verb} from {group.cells[0].cell}"
+        command = f"scaleproof retry config/campaigns/{report.campaign}.yaml --cell {entry.cell}"
+        text = f"{entry.cell}, {reason}. Run it again: {command}"
+        bullets.append(Bullet("incomparable", "Not compared", text, cells=(entry.cell,)))
     return bullets
 
 
 def _recommended_bullet(group_claims: GroupClaims) -> Bullet:
     """Return the bullet on the cell to use. Its claims: the recommendation, and ratios of cells that may be as fast."""
-    claim = group_claims.claims[f"recommended/{group_claims.place}"]
+    claim = group_claims.claims[f"recommended/{group_claims.index}"]
     claims = (claim, *(ratio for ratio in group_claims.others if ratio.word != "slower"))
     text, basis, cells = describe_recommendation(group_claims.group, claim, group_claims.others)
     return Bullet("recommended", "Recommended", text, basis, cells, claims)
 
 
 def _leading_series(report: ScalingReport) -> list[ScalingSeries]:
-    """Return the series whose speed-up the answer states: all if one or two, else the one with the fastest cell.
+    """Return the series whose speed-up the answer states: one or two of them, else the series with the fastest cell.
 
     Only series count whose largest size has a speed-up with an interval that holds for the answer.
     """
-    answerable = [series for series in report.series_of_sizes if series.points[-1].speedup_in_answer]
-    if len(answerable) < 3 or not report.ranking:
-        return answerable
-    fastest = report.ranking[-1].cells[0].cell  # sizes: the largest last; their cells: the fastest first
-    return [series for series in answerable if any(point.cell == fastest for point in series.points)]
+    candidates = [series for series in report.series_of_sizes if series.points[-1].speedup_in_answer]
+    if len(candidates) < 3 or not report.ranking:
+        return candidates
+    fastest = report.ranking[-1].cells[0].cell  # the largest size comes last, the fastest of its cells first
+    return [series for series in candidates if any(point.cell == fastest for point in series.points)]
 
 
 def _scaling_bullet(series: ScalingSeries, claims: Claims, one_device: list[Bullet]) -> list[Bullet]:
@@ -322,19 +346,22 @@ def _scaling_bullet(series: ScalingSeries, claims: Claims, one_device: list[Bull
     if not claim or is_in_one_device:
         return []
     interval = interval_text(claim.ratio.low, claim.ratio.high, runs_text(base.n, last.n))
-    where = f"{series.name} on {devices_text(last.devices)}"
+    subject = f"{series.name} on {devices_text(last.devices)}"
     ratio = f"{number(claim.ratio.value)}x its rate on {base.devices}"
-    efficiency, stated = claims.get(f"efficiency/{last.cell}"), [claim]
-    at = ""  # no efficiency above 100 % is stated: the finding `super-linear` says why
-    if efficiency and 0 < efficiency.ratio.value <= 1:
-        at, stated = f", at {number(100 * efficiency.ratio.value, 2)} % scaling efficiency", [claim, efficiency]
+    stated_claims = [claim]
+    efficiency_text = ""
+    efficiency = claims.get(f"efficiency/{last.cell}")
+    if efficiency and 0 < efficiency.ratio.value <= 1:  # above 100 % the finding `super-linear` says why
+        efficiency_text = f", at {number(100 * efficiency.ratio.value, 2)} % scaling efficiency"
+        stated_claims.append(efficiency)
     texts = {
-        "unclaimed": f"{where} ran at {ratio}; nothing is claimed",
-        "undecided": f"{where} cannot be told apart from {base.devices}: {ratio}",
-        "faster": f"{where} is faster: {ratio}{at}",
-        "slower": f"{where} is slower: {ratio}",
+        "unclaimed": f"{subject} ran at {ratio}; nothing is claimed",
+        "undecided": f"{subject} cannot be told apart from {base.devices}: {ratio}",
+        "faster": f"{subject} is faster: {ratio}{efficiency_text}",
+        "slower": f"{subject} is slower: {ratio}",
     }
-    return [Bullet("scaling", "Scaling", texts[claim.word or ""], interval, (base.cell, last.cell), tuple(stated))]
+    text = texts[claim.word or ""]
+    return [Bullet("scaling", "Scaling", text, interval, (base.cell, last.cell), tuple(stated_claims))]
 
 
 def _reservations_bullet(report: ScalingReport) -> list[Bullet]:
@@ -348,23 +375,24 @@ def _reservations_bullet(report: ScalingReport) -> list[Bullet]:
             cells_of.setdefault(code, []).append(point.cell)
     if not cells_of:
         return []
-    measured = {point.cell for point in report.points}
+    measured_cells = {point.cell for point in report.points}
     parts = []
     for cells, codes in group_by(cells_of, lambda code: tuple(cells_of[code])).items():
-        are_all = len(measured) > 2 and set(cells) == measured
-        where = f"all {len(measured)} cells" if are_all else names_or_count(list(cells))
+        are_all = len(measured_cells) > 2 and set(cells) == measured_cells
+        where = f"all {len(measured_cells)} cells" if are_all else names_or_count(list(cells))
         parts.append(f"{join_with_and(codes)} in {where}")
     text = "; ".join(parts) + _median_rates(report)
-    concerned = tuple(dict.fromkeys(cell for cells in cells_of.values() for cell in cells))
-    return [Bullet("reservation", "With reservations", text, f"scaleproof explain {next(iter(cells_of))}", concerned)]
+    first_code, *_ = cells_of
+    all_cells = tuple(dict.fromkeys(cell for cells in cells_of.values() for cell in cells))
+    return [Bullet("reservation", "With reservations", text, f"scaleproof explain {first_code}", all_cells)]
 
 
 def _median_rates(report: ScalingReport) -> str:
-    """Return the medians beside the means of cells whose runs differ (SPREAD); "" for none, or above MOST_ROBUST.
+    """Return "; median run of ddp-n1x2 1,234, mean 1,310 tokens/s" for the cells whose runs differ (SPREAD).
 
-    Example: "; median run of ddp-n1x2 1,234, mean 1,310 tokens/s".
+    Returns "" for no such cell, or for more than MOST_ROBUST.
     """
-    texts = {}  # by cell, which several series may have
+    texts = {}  # cell -> text; several series may have the cell
     for point in report.points:
         median, mean = point.tokens_per_sec_median, point.tokens_per_sec_global.value
         if median and SPREAD & set(point.findings):

@@ -20,7 +20,7 @@ MOST_NAMED = 2  # cells that the verdict names; of more, their number
 
 
 class Verdict(NamedTuple):
-    """`is_decided`: whether the question has an answer. `claims`: what the text states."""
+    """The first line of the answer. `is_decided`: whether the question has an answer. `claims`: what `text` states."""
 
     text: str
     is_decided: bool
@@ -33,26 +33,31 @@ def verdict_on(
     """Return the verdict on what the campaign compares: its question, else a group, a series, or the A/B pairs."""
     if report.question:
         claim = claims.get(f"question/{report.question.subject}")
-        return Verdict(*_verdict_on_question(report.question, claim), (claim,) if claim else ())
+        text, is_decided = _verdict_on_question(report.question, claim)
+        return Verdict(text, is_decided, (claim,) if claim else ())
     if group:
         return _verdict_on_group(GroupClaims(group, claims, report.ranking.index(group)))
-    if first_series := next(iter(report.series_of_sizes), None):
+    if report.series_of_sizes:
+        first_series = report.series_of_sizes[0]
         claim = claims.get(f"speed-up/{first_series.points[-1].cell}")
-        return Verdict(*_verdict_on_series(first_series, claim), (claim,) if claim else ())
-    of_pairs = [claims.get(f"pairs/{comparison.name}") for comparison in comparisons]
-    return _verdict_on_pairs(next((claim for claim in of_pairs if claim), None))
+        text, is_decided = _verdict_on_series(first_series, claim)
+        return Verdict(text, is_decided, (claim,) if claim else ())
+    claims_on_pairs = [claims.get(f"pairs/{comparison.name}") for comparison in comparisons]
+    return _verdict_on_pairs(next((claim for claim in claims_on_pairs if claim), None))
 
 
 def _verdict_on_pairs(claim: Claim | None) -> Verdict:
     """Return the verdict on an A/B comparison. `claim`: the ratio of its pairs; None where no comparison has one."""
     if claim is None:
         return Verdict("No answer yet: one cell alone has numbers, and there is nothing to compare it with", False, ())
-    ratio = f"{number(claim.ratio.value)}x"
-    if claim.word in ("faster", "slower"):
-        by = f": {ratio}" if claim.word == "faster" else f", which has {number(claim.ratio.inverse.value)}x"
-        return Verdict(f"{claim.subject} is {claim.word} than {claim.baseline}{by} its tokens/s", True, (claim,))
-    text = f"No clear winner yet: {claim.subject} runs at {ratio} the tokens/s of {claim.baseline}"
-    return Verdict(text, False, (claim,))
+    subject, base = claim.subject, claim.baseline
+    ratio = number(claim.ratio.value)
+    if claim.word == "faster":
+        return Verdict(f"{subject} is faster than {base}: {ratio}x its tokens/s", True, (claim,))
+    if claim.word == "slower":
+        inverse = number(claim.ratio.inverse.value)
+        return Verdict(f"{subject} is slower than {base}, which has {inverse}x its tokens/s", True, (claim,))
+    return Verdict(f"No clear winner yet: {subject} runs at {ratio}x the tokens/s of {base}", False, (claim,))
 
 
 def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None) -> tuple[str, bool]:
@@ -65,15 +70,16 @@ def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None) -> tup
     if claim is None:
         return f"No answer yet: {subject} or {base} has no numbers", False
     ratio = f"{number(claim.ratio.value)}x its tokens/s"
+
     if claim.word == "yes":
         relation = f"at most {by} slower" if question.not_slower_than else "faster"
         return f"Yes: {subject} is {relation} than {base}: {ratio}", True
+    if claim.word == "no" and question.not_slower_than:
+        inverse = f"{number(claim.ratio.inverse.value)}x its tokens/s"
+        return f"No: {subject} is more than {by} slower than {base}, which has {inverse}", True
     if claim.word == "no":
-        if question.not_slower_than:
-            inverse = f"{number(claim.ratio.inverse.value)}x its tokens/s"
-            return f"No: {subject} is more than {by} slower than {base}, which has {inverse}", True
-        aim = f" by {by}" if question.by else ""
-        return f"No: {subject} is not faster than {base}{aim}: {ratio}", True
+        margin = f" by {by}" if question.by else ""
+        return f"No: {subject} is not faster than {base}{margin}: {ratio}", True
     if claim.word == "near":
         within = percent_text(question.within or 0.0)
         if question.by:
@@ -85,18 +91,12 @@ def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None) -> tup
 
 
 def _verdict_on_group(group_claims: GroupClaims) -> Verdict:
-    """Return the verdict on cells of one size: on the recommended one, else on why none is recommended."""
+    """Return the verdict on cells of one size: the recommended cell, or why no cell is recommended."""
     group, claims = group_claims.group, group_claims.claims
     fastest = group_claims.fastest
-    advice = claims[f"recommended/{group_claims.place}"]
+    advice = claims[f"recommended/{group_claims.index}"]
     if advice.word == "recommended":
-        cell = advice.subject
-        if over_one_device := claims.get(f"one-device/{cell}"):
-            text = f"{cell} pays off: {number(over_one_device.ratio.value)}x one device"
-            return Verdict(text, True, (advice, over_one_device))
-        if cell == fastest.subject:
-            return Verdict(f"{cell}: the fastest", True, (advice, fastest))
-        return Verdict(f"{cell}: as fast as {fastest.subject} and simpler", True, (advice, fastest))
+        return _verdict_on_recommended(advice, fastest, claims.get(f"one-device/{advice.subject}"))
     if advice.word == "too-few-repeats":
         n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
         return Verdict(_too_few_verdict(n), False, (advice, claims[f"rate/{fastest.subject}"]))
@@ -104,27 +104,41 @@ def _verdict_on_group(group_claims: GroupClaims) -> Verdict:
         return _verdict_against_one_device(group, claims, advice)
     if advice.word == "disturbed":
         return Verdict("No clear winner yet: the runs were disturbed", False, (advice,))
-    equals = [claim for claim in group_claims.others if claim.word != "slower"]  # those that may be as fast
-    names = [claim.subject for claim in equals]
-    named = " and ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} other cells"
+
+    rivals = [claim for claim in group_claims.others if claim.word != "slower"]  # they may be as fast
+    names = [claim.subject for claim in rivals]
+    rivals_text = " and ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} other cells"
     over_one_device = claims.get(f"one-device/{fastest.subject}")
     if over_one_device and over_one_device.ratio.above():
-        text = f"{fastest.subject} pays off: {number(over_one_device.ratio.value)}x one device; {named} may be as fast"
-        return Verdict(text, False, (over_one_device, *equals))
-    text = f"No clear winner yet: {fastest.subject} measured highest; {named} may be as fast"
-    return Verdict(text, False, (fastest, *equals))
+        gain = f"{number(over_one_device.ratio.value)}x one device"
+        text = f"{fastest.subject} pays off: {gain}; {rivals_text} may be as fast"
+        return Verdict(text, False, (over_one_device, *rivals))
+    text = f"No clear winner yet: {fastest.subject} measured highest; {rivals_text} may be as fast"
+    return Verdict(text, False, (fastest, *rivals))
+
+
+def _verdict_on_recommended(advice: Claim, fastest: Claim, over_one_device: Claim | None) -> Verdict:
+    """Return the verdict on the recommended cell. `over_one_device`: its ratio to one device, where there is one."""
+    cell = advice.subject
+    if over_one_device:
+        text = f"{cell} pays off: {number(over_one_device.ratio.value)}x one device"
+        return Verdict(text, True, (advice, over_one_device))
+    if cell == fastest.subject:
+        return Verdict(f"{cell}: the fastest", True, (advice, fastest))
+    return Verdict(f"{cell}: as fast as {fastest.subject} and simpler", True, (advice, fastest))
 
 
 def _verdict_against_one_device(group: SizeRanking, claims: Claims, advice: Claim) -> Verdict:
-    """Return the verdict where `advice` is that no cell of a size is shown to beat one device; decided if all lose."""
-    singles = [claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
-    known = tuple(claim for claim in singles if claim)
+    """Return the verdict where no cell of a size is shown to beat one device; it is decided if all lose."""
+    all_claims = [claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
+    over_one_device = tuple(claim for claim in all_claims if claim)
     devices = devices_text(group.devices)
-    if len(known) == len(singles) and all(claim.ratio.below() for claim in known):
-        return Verdict(f"No: one device is faster than {devices}", True, (advice, *known))
-    baselines = {claim.baseline for claim in known}
+    do_all_lose = all(claim and claim.ratio.below() for claim in all_claims)
+    if do_all_lose:
+        return Verdict(f"No: one device is faster than {devices}", True, (advice, *over_one_device))
+    baselines = {claim.baseline for claim in over_one_device}
     one = f"one ({baselines.pop()})" if len(baselines) == 1 else "one"
-    return Verdict(f"No clear winner yet: {devices} are not shown to beat {one}", False, (advice, *known))
+    return Verdict(f"No clear winner yet: {devices} are not shown to beat {one}", False, (advice, *over_one_device))
 
 
 def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str, bool]:
@@ -157,13 +171,13 @@ def devices_text(n: int) -> str:
     return f"{n} device{'s' if n > 1 else ''}"
 
 
-# One-sided: that it is the fastest is another, two-sided question.
+# This is one-sided: whether it is the fastest is another, two-sided question.
 NO_SLOWER = "no slower than any other, though not yet to be faster"
-MOST_LISTED = 5  # cells that are named; of more, their number
+MOST_LISTED = 5  # cells that are named; for more cells, their number
 
 
 class Recommended(NamedTuple):
-    """What is recommended, or why nothing is: `text`, what that rests on, and the cells that it names."""
+    """What is recommended, or why nothing is. `basis`: what it rests on. `cells`: the cells that the text names."""
 
     text: str
     basis: str | None
@@ -171,7 +185,7 @@ class Recommended(NamedTuple):
 
 
 def describe_recommendation(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> Recommended:
-    """Return the recommendation in words. `claim`: which cell, or why none; `others`: ratios to the fastest cell."""
+    """Return the recommendation in words. `claim`: which cell, or why none. `others`: ratios to the fastest cell."""
     advice = group.advice
     if claim.word == "recommended":
         return _recommended_cell(group, claim)
@@ -191,9 +205,9 @@ def _recommended_cell(group: SizeRanking, claim: Claim) -> Recommended:
     is_fastest = claim.subject == advice.fastest and group.fastest_shown
     if is_fastest:
         text = f"{claim.subject}, the fastest"
-    elif claim.estimate and claim.estimate.value > 0:  # what it may lose at worst
-        within = f"within {percent_text(advice.margin)} of the fastest: at most {_worst_loss(claim)} slower"
-        text = f"{claim.subject}{_simplest_text(group)} shown to be {within}"
+    elif claim.estimate and claim.estimate.value > 0:  # it may lose something
+        loss = f"within {percent_text(advice.margin)} of the fastest: at most {_worst_loss(claim)} slower"
+        text = f"{claim.subject}{_simplest_text(group)} shown to be {loss}"
     else:
         text = f"{claim.subject}{_simplest_text(group)} shown to be {NO_SLOWER}"
     if advice.simpler:
@@ -205,14 +219,15 @@ def _recommended_cell(group: SizeRanking, claim: Claim) -> Recommended:
 def _best_candidate(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> str:
     """Return in words which cell is the best candidate, and which may be faster. `others`: ratios to the fastest."""
     candidate, advice = claim.subject, group.advice
-    accepted = f"the campaign accepts a choice up to {percent_text(advice.margin)} slower"
+    margin_text = f"the campaign accepts a choice up to {percent_text(advice.margin)} slower"
     if candidate != advice.fastest:
-        simplest = _simplest_text(group, " candidate,")
-        return f"none yet; {candidate}{simplest} may be up to {_worst_loss(claim)} slower than another cell; {accepted}"
-    nearest = max(others, key=lambda other: other.ratio.high or 0)
-    rivals = [other for other in others if (other.ratio.high or 0) > 1 + advice.margin] or [nearest]
-    simplest = " and the simplest candidate" if _simplest_text(group) else ""
-    return f"{candidate} for now, the highest rate{simplest}; not confirmed: {_may_be_faster_text(rivals)}; {accepted}"
+        subject = f"{candidate}{_simplest_text(group, ' candidate,')}"
+        return f"none yet; {subject} may be up to {_worst_loss(claim)} slower than another cell; {margin_text}"
+    rivals = [other for other in others if (other.ratio.high or 0) > 1 + advice.margin]
+    if not rivals:
+        rivals = [max(others, key=lambda other: other.ratio.high or 0)]
+    reason = "the highest rate and the simplest candidate" if _simplest_text(group) else "the highest rate"
+    return f"{candidate} for now, {reason}; not confirmed: {_may_be_faster_text(rivals)}; {margin_text}"
 
 
 def _worst_loss(claim: Claim) -> str:
@@ -220,24 +235,26 @@ def _worst_loss(claim: Claim) -> str:
     return rounded_up_percent(claim.estimate.value if claim.estimate else 0.0)
 
 
-def _simplest_text(group: SizeRanking, more: str = "") -> str:
-    """Return ", the simplest" and `more`, to stand behind a cell; "" where one is a command, of unknown settings."""
-    all_known = all(without_offload(entry.strategy) in STAGES for entry in group.comparable)
-    return f", the simplest{more}" if all_known else ""
+def _simplest_text(group: SizeRanking, addition: str = "") -> str:
+    """Return ", the simplest" and `addition`, to stand behind a cell.
+
+    Returns "" where a cell is a command: its strategy is unknown.
+    """
+    are_known = all(without_offload(entry.strategy) in STAGES for entry in group.comparable)
+    return f", the simplest{addition}" if are_known else ""
 
 
 def _may_be_faster_text(rivals: Sequence[Claim]) -> str:
-    """Return in words how much faster than the fastest each of the `rivals` may be; of many, only their number."""
+    """Return in words how much faster than the fastest each of the `rivals` may be; for many, only their number."""
     if len(rivals) > MOST_LISTED:
         return f"{len(rivals)} cells may be faster"
-    parts = [f"{number(100 * ((rival.ratio.high or 0) - 1), 2)} %" for rival in rivals]
-    first = f"{rivals[0].subject} may be up to {parts[0]} faster"
-    others = [f"{rival.subject} up to {part}" for rival, part in zip(rivals[1:], parts[1:], strict=True)]
-    return ", ".join([first, *others])
+    texts = [f"{rival.subject} up to {number(100 * ((rival.ratio.high or 0) - 1), 2)} %" for rival in rivals]
+    first, *others = texts
+    return ", ".join([f"{first.replace(' up to ', ' may be up to ')} faster", *others])
 
 
 def _recommendation_basis(group: SizeRanking) -> str:
-    """Return what a recommendation rests on: the order by which cells are called simple, and the bounds on the loss."""
+    """Return what a recommendation rests on: the order by which cells are simple, and the bounds on the loss."""
     n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
     bounds = f"95 % bounds on the loss against the best, n={n}"
     strategies = {without_offload(entry.strategy) for entry in group.comparable}
@@ -247,10 +264,12 @@ def _recommendation_basis(group: SizeRanking) -> str:
 
 
 def names_or_count(cells: list[str]) -> str:
-    """Return the names of the cells as one list; of more than MOST_LISTED, their number."""
+    """Return the names of the cells as one list; for more than MOST_LISTED, their number."""
     return f"{len(cells)} cells" if len(cells) > MOST_LISTED else join_with_and(cells)
 
 
 def join_with_and(names: list[str]) -> str:
     """Return names as one list: "a, b and c"; "" for none."""
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"

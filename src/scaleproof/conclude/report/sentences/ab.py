@@ -35,7 +35,7 @@ WORK_DIFFERS = "watched-work-differs"
 
 @dataclass(frozen=True)
 class AbVerdict:
-    """B against A. `ratio`: of their rates, with its bounds; None where no ratio can be made."""
+    """B against A. `ratio`: the rate of B over the rate of A; None where no ratio can be made."""
 
     word: Word
     sentence: str
@@ -57,29 +57,35 @@ def ab_verdict(
 ) -> AbVerdict:
     """Return the verdict of a campaign whose question is whether B is faster than A.
 
-    `failures`: cell -> why a run of it has no numbers. `difference`: the smallest that matters, as a part (0.02).
-    `accept_differences`: whether watched programs that do other work are compared all the same. `confidence`: of the
-    interval over all looks, which is higher in a series.
+    `failures`: cell -> why a run of it has no numbers. `difference`: the smallest difference that matters, as a part
+    (0.02). `accept_differences`: whether watched programs that do other work are compared all the same. `confidence`:
+    the level of the interval over all looks, which is higher in a series.
     """
     question = report.question
-    assert question is not None  # of every such campaign
+    assert question is not None  # every such campaign has one
     untrained = [finding for finding in findings.findings if finding.code == DID_NOT_TRAIN]
     if DID_NOT_TRAIN in report.mismatches:
         cells = sorted({cell for finding in untrained for cell in finding.cells})
         return AbVerdict("did-not-train", f"did not train: {', '.join(cells)}: {untrained[0].evidence}")
-    work = [finding.evidence for finding in findings.findings if finding.code == WORK_DIFFERS]
+
+    work_differences = [finding.evidence for finding in findings.findings if finding.code == WORK_DIFFERS]
     obstacle = _why_not_comparable(report, question, findings)
-    if work and not accept_differences:
-        obstacle = obstacle or f"{work[0]} (--accept-differences compares them)"
+    if not obstacle and work_differences and not accept_differences:
+        obstacle = f"{work_differences[0]} (--accept-differences compares them)"
     if obstacle:
         return AbVerdict("not-comparable", f"not comparable: {obstacle}")
+
     if question.ratio is None:
         cells_of = group_by(failures, failures.__getitem__)  # reason -> its cells
-        why = "; ".join(f"{', '.join(cells)}: {reason}" for reason, cells in cells_of.items())
-        return AbVerdict("failed", f"no numbers: {why or 'no run has numbers'}")
+        reasons = "; ".join(f"{', '.join(cells)}: {reason}" for reason, cells in cells_of.items())
+        return AbVerdict("failed", f"no numbers: {reasons or 'no run has numbers'}")
+
     verdict = _verdict(report, question, difference, confidence)
-    doubts = [f"perhaps did not train: {finding.evidence}" for finding in untrained[:1]]
-    return with_words(verdict, *(f"differs: {text}" for text in work[:1]), *doubts)
+    if work_differences:
+        verdict = with_words(verdict, f"differs: {work_differences[0]}")
+    if untrained:  # the finding is no mismatch: it is not invalid
+        verdict = with_words(verdict, f"perhaps did not train: {untrained[0].evidence}")
+    return verdict
 
 
 def _why_not_comparable(report: ScalingReport, question: AnsweredQuestion, findings: Findings) -> str:
@@ -104,39 +110,48 @@ def rounds_needed(verdict: AbVerdict, difference: float) -> int | None:
     if verdict.ratio is None or verdict.low is None or verdict.high is None:
         return None
     half_width = math.log(verdict.high / verdict.low) / 2
-    from_1 = abs(math.log(verdict.ratio))
-    narrow_enough = max(from_1, math.log1p(difference) - from_1)
-    return math.ceil(verdict.n * (half_width / narrow_enough) ** 2)  # widths shrink with the root of the rounds
+    distance_from_1 = abs(math.log(verdict.ratio))
+    deciding_half_width = max(distance_from_1, math.log1p(difference) - distance_from_1)
+    return math.ceil(verdict.n * (half_width / deciding_half_width) ** 2)  # widths shrink with the root of the rounds
 
 
 def _verdict(report: ScalingReport, question: AnsweredQuestion, difference: float, confidence: float) -> AbVerdict:
-    """Return the verdict where both commands have rates. `difference`, `confidence`: as of `ab_verdict`."""
+    """Return the verdict where both commands have rates. `difference`, `confidence`: as in `ab_verdict`."""
     ratio = question.ratio
     assert ratio is not None
-    decided_ratio = ratio.inverse if question.status == "no" else ratio  # A over B where B is slower
-    interval = f"{100 * confidence:.6g} % CI {number(decided_ratio.low, 4)}-{number(decided_ratio.high, 4)}"
-    bounds = "no interval" if decided_ratio.low is None else interval
-    basis = f"{report.unit}/s, {bounds}, n={ratio.n}, evidence: {report.evidence}"
+    printed_ratio = ratio.inverse if question.status == "no" else ratio  # A over B where B is slower
+    interval = "no interval"
+    if printed_ratio.low is not None:
+        interval = f"{100 * confidence:.6g} % CI {number(printed_ratio.low, 4)}-{number(printed_ratio.high, 4)}"
+    basis = f"{report.unit}/s, {interval}, n={ratio.n}, evidence: {report.evidence}"
     word: Word = "undecided"
     text = f"cannot tell yet: B runs at {number(ratio.value)}x the rate of A"
     if question.status == "yes":
         word, text = "faster", f"B is {number(ratio.value)}x faster"
     elif question.status == "no":
-        word, text = "slower", f"B is slower: A has {number(decided_ratio.value)}x its rate"
+        word, text = "slower", f"B is slower: A has {number(printed_ratio.value)}x its rate"
     elif question.status == "near":
         word, text = "same", f"B is as fast as A, within {percent_text(difference)}"
-    text = f"{text} ({basis})"
-    return AbVerdict(word, text, ratio.value, ratio.low, ratio.high, ratio.n, report.unit, report.evidence)
+    return AbVerdict(
+        word=word,
+        sentence=f"{text} ({basis})",
+        ratio=ratio.value,
+        low=ratio.low,
+        high=ratio.high,
+        n=ratio.n,
+        unit=report.unit,
+        evidence=report.evidence,
+    )
 
 
 RATE = "tokens_per_s"
 
 
 def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
-    """Return a sentence for each arm (A or B) whose rate differs from that of a cell which does the same work.
+    """Return a sentence for each arm (A or B) whose rate differs from the rate of a cell with the same work.
 
-    They differ where Welch's 95 % interval of their ratio excludes 1: the machine changed between arm and cell, which
-    intervals of rates do not cover, and ratios of pairs do not contain. `cells`: cells.csv.
+    They differ where Welch's 95 % interval of their ratio excludes 1. Then the machine changed between arm and cell:
+    intervals of rates do not cover such a change, and ratios of pairs do not contain it. `cells`: cells.csv.
     """
     if not comparison.arms:
         return []
@@ -145,26 +160,32 @@ def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
     for arm, measured in ((comparison.a, comparison.arms.a), (comparison.b, comparison.arms.b)):
         rate = measured.tokens_per_s
         arm_rate = estimate_from_interval(rate.value, rate.low, rate.high, rate.n)
-        for row in (rows[cell] for cell in measured.same_work if cell in rows):
-            cell_rate = estimate_from_interval(row[RATE], row[f"{RATE}_low"], row[f"{RATE}_high"], int(row["n"]))
-            relative = ratio_of_independent(arm_rate, cell_rate)
-            if relative.low is None or relative.high is None or relative.low <= 1 <= relative.high:
+        for cell in measured.same_work:
+            if cell not in rows:
                 continue
-            interval = interval_text(relative.low, relative.high, runs_text(rate.n, cell_rate.n))
-            sentences.append(_drift_sentence(arm, rate.value, row["cell"], cell_rate.value, relative.value, interval))
+            row = rows[cell]
+            cell_rate = estimate_from_interval(row[RATE], row[f"{RATE}_low"], row[f"{RATE}_high"], int(row["n"]))
+            ratio = ratio_of_independent(arm_rate, cell_rate)
+            if ratio.low is None or ratio.high is None or ratio.low <= 1 <= ratio.high:
+                continue
+            interval = interval_text(ratio.low, ratio.high, runs_text(rate.n, cell_rate.n))
+            ratio_text = f"{number(ratio.value)}x ({interval})"
+            sentences.append(_drift_sentence(arm, rate.value, cell, cell_rate.value, ratio_text))
     return sentences
 
 
-def _drift_sentence(arm: str, arm_rate: float, cell: str, cell_rate: float, relative: float, interval: str) -> str:
+def _drift_sentence(arm: str, arm_rate: float, cell: str, cell_rate: float, ratio_text: str) -> str:
     """Return the sentence on an arm that ran at `arm_rate` tokens/s, and a cell that ran at `cell_rate`."""
-    and_cell, cause = " and", "the machine changed in between"
-    if arm.partition("-n")[0] != cell.partition("-n")[0]:  # names begin with the strategy and the geometry
-        and_cell = f"; {cell}, which does the same work on one device, ran"
+    link, cause = " and", "the machine changed in between"
+    arm_strategy, _, _ = arm.partition("-n")  # names begin with the strategy and the geometry
+    cell_strategy, _, _ = cell.partition("-n")
+    if arm_strategy != cell_strategy:
+        link = f"; {cell}, which does the same work on one device, ran"
         cause += ", or the strategy costs as much"
     elif arm != cell:  # named after other keys
-        and_cell = f", and as {cell}"
+        link = f", and as {cell}"
     return (
         f"Do not compare rates of the pairs with those of the cells: {arm} ran at {number(arm_rate, 4)} tokens/s in "
-        f"these pairs{and_cell} at {number(cell_rate, 4)} among the cells: {number(relative)}x ({interval}); {cause}. "
+        f"these pairs{link} at {number(cell_rate, 4)} among the cells: {ratio_text}; {cause}. "
         "B / A is of runs side by side, so it does not contain that."
     )

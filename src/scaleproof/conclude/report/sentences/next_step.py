@@ -21,23 +21,26 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     look = report.repeats  # the last look at the results, in a campaign whose results decide when repeats end
     if look and look.goes_on:
         return None
-    disturbed = group.advice.disturbed if group else []
-    if disturbed and not report.question:  # a question is not answered from the group
+
+    disturbed_cells = group.advice.disturbed if group else []
+    if disturbed_cells and not report.question:  # a question is not answered from the group
         # More repeats would repeat the disturbance. All cells are named: a comparison is as bad as its worse side.
         others = (point.cell for point in report.points if REPEATED_FOR & set(point.findings))
-        cells = _cell_options(list(dict.fromkeys([*disturbed, *others])))
-        again = f"scaleproof retry {_file(report)} {cells}{results_option(report.results)}"
-        return f"on a quiet machine, {again}, then {command(report)}", None
+        cells = _cell_options(list(dict.fromkeys([*disturbed_cells, *others])))
+        retry = f"scaleproof retry {_file(report)} {cells}{results_option(report.results)}"
+        return f"on a quiet machine, {retry}, then {command(report)}", None
+
     if look and look.why not in ("at_most", "minutes", "device_hours"):  # decided, or nothing to compare
         return None
-    if question := report.question:
+    question = report.question
+    if question:
         return _step_of_further_repeats(report, question.resolve, question.ratio.n if question.ratio else 0)
     if group:
         n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
         return _step_of_further_repeats(report, group.resolve, n)
-    first_series = next(iter(report.series_of_sizes), None)
-    if first_series is None:
+    if not report.series_of_sizes:
         return None
+    first_series = report.series_of_sizes[0]
     return _step_of_further_repeats(report, first_series.resolve, min(point.n for point in first_series.points))
 
 
@@ -45,11 +48,11 @@ def next_step_beyond_repeats(report: ScalingReport) -> Step:
     """Return what to do next where further repeats would settle nothing more, as a sentence and a remark."""
     if report.status == "invalid_comparison":
         cells = {point.cell for point in report.points if set(point.findings) & set(report.mismatches)}
-        again = f"scaleproof retry {_file(report)} {_cell_options(sorted(cells))}{results_option(report.results)}"
-        return f"scaleproof explain {report.mismatches[0]}; when that is mended, {again}, then {command(report)}", None
+        retry = f"scaleproof retry {_file(report)} {_cell_options(sorted(cells))}{results_option(report.results)}"
+        return f"scaleproof explain {report.mismatches[0]}; when that is mended, {retry}, then {command(report)}", None
     if not report.series:
-        again = f"scaleproof retry {_file(report)}{results_option(report.results)}"
-        return f"mend what made the runs fail; then {again}, and {command(report)}", None
+        retry = f"scaleproof retry {_file(report)}{results_option(report.results)}"
+        return f"mend what made the runs fail; then {retry}, and {command(report)}", None
     if report.repeats and report.repeats.goes_on:
         return f"{command(report)} goes on with it", None
     text = f"more devices, a larger model or another machine may answer otherwise: vary them in {_file(report)}"
@@ -64,31 +67,42 @@ def _cell_options(names: list[str]) -> str:
 def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
     """Return what further repeats would show and how to ask for them, or that they are not worth their time.
 
-    None where nothing can be said. `resolve`: the differences that repeats show so far and that those in reach would
-    show, and how many show the one in question (its `effect`). `n`: repeats so far, of the cell with the fewest.
+    Returns None where nothing can be said. `resolve`: the differences that repeats show so far and would show further
+    on, and the repeats that show the difference in question (its `effect`). `n`: repeats so far, of the cell with the
+    fewest.
     """
     if resolve is None:
         if not 0 < n < FEWEST_REPEATS:
             return None
         key = f'set "repeats: {FEWEST_REPEATS}" in {_file(report)}'
         return f"{key} and {_repeats_command(report, n, FEWEST_REPEATS)}", None
-    in_reach, enough = resolve.further, resolve.repeats  # enough to show the effect; None: more than 1,000
-    effect, now = rounded_up_percent(resolve.effect), rounded_up_percent(resolve.detectable)
-    is_shown = resolve.detectable <= resolve.effect  # so that the difference which is open is a smaller one
-    if enough and enough <= MOST_TIMES * n and not is_shown:
-        line = _campaign_line(report, effect, n, enough)
-        return f"to show differences of {effect} reliably instead of {now}, {line}", RELIABLY
-    price = f"{effect}: more than 1,000 repeats per cell"
-    if enough:
-        two_digits = float(f"{enough:.2g}")
-        price = f"{effect}: about {two_digits:,.0f} repeats per cell{_time_text(report, enough - n)}"
-    if in_reach.repeats <= n or in_reach.detectable >= min(1, resolve.detectable):  # they would show nothing more
-        text = f"further repeats are not worth their time: the {n} so far reliably show differences of {now}"
-        return text if is_shown else f"{text}; for {price}", RELIABLY
-    aim = rounded_up_percent(in_reach.detectable)
-    line = _campaign_line(report, aim, n, in_reach.repeats)
-    text = f"to show differences of {aim} reliably instead of {now}, {line}"
-    return text if is_shown else f"{text}. For {price}", RELIABLY
+
+    needed_repeats = resolve.repeats  # to show the effect; None: more than 1,000
+    effect_text, so_far_text = rounded_up_percent(resolve.effect), rounded_up_percent(resolve.detectable)
+    is_effect_shown = resolve.detectable <= resolve.effect  # the difference that is open is smaller
+    are_in_reach = needed_repeats is not None and needed_repeats <= MOST_TIMES * n
+    if needed_repeats and are_in_reach and not is_effect_shown:
+        line = _campaign_line(report, effect_text, n, needed_repeats)
+        return f"to show differences of {effect_text} reliably instead of {so_far_text}, {line}", RELIABLY
+
+    further = resolve.further
+    price = f"{effect_text}: {_price_text(report, n, needed_repeats)}"
+    show_nothing_more = further.repeats <= n or further.detectable >= min(1, resolve.detectable)
+    if show_nothing_more:
+        text = f"further repeats are not worth their time: the {n} so far reliably show differences of {so_far_text}"
+        return text if is_effect_shown else f"{text}; for {price}", RELIABLY
+    further_text = rounded_up_percent(further.detectable)
+    line = _campaign_line(report, further_text, n, further.repeats)
+    text = f"to show differences of {further_text} reliably instead of {so_far_text}, {line}"
+    return text if is_effect_shown else f"{text}. For {price}", RELIABLY
+
+
+def _price_text(report: ScalingReport, n: int, needed_repeats: int | None) -> str:
+    """Return in words what the needed repeats are, and how long they take. None: more than 1,000 repeats."""
+    if not needed_repeats:
+        return "more than 1,000 repeats per cell"
+    two_digits = float(f"{needed_repeats:.2g}")
+    return f"about {two_digits:,.0f} repeats per cell{_time_text(report, needed_repeats - n)}"
 
 
 def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:
@@ -106,9 +120,10 @@ def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> 
 
 def _repeats_command(report: ScalingReport, n: int, repeats: int) -> str:
     """Return in words the command that makes `repeats` of the `n` so far, and what the further ones cost."""
-    cells = len({point.cell for point in report.points})
-    most = "at most " if repeats > FEWEST_REPEATS else ""
-    cost = f"{most}{plural(repeats - n, 'more repeat')} of {f'each of the {cells} cells' if cells > 1 else 'the cell'}"
+    cell_count = len({point.cell for point in report.points})
+    cells = f"each of the {cell_count} cells" if cell_count > 1 else "the cell"
+    at_most = "at most " if repeats > FEWEST_REPEATS else ""
+    cost = f"{at_most}{plural(repeats - n, 'more repeat')} of {cells}"
     return f"run {command(report)} again: {cost}{_time_text(report, repeats - n)}"
 
 
@@ -133,6 +148,6 @@ def rounded_up_percent(part: float) -> str:
     if part > 1:
         return "more than 100 %"
     percent = 100 * part
-    digits = 0 if percent >= 1 else 1  # behind the point
-    up = math.ceil(percent * 10**digits - 1e-9) / 10**digits  # 5.000000001 is 5
-    return f"{up:.{digits}f} %"
+    decimals = 0 if percent >= 1 else 1
+    rounded_up = math.ceil(percent * 10**decimals - 1e-9) / 10**decimals  # 5.000000001 is 5
+    return f"{rounded_up:.{decimals}f} %"

@@ -12,6 +12,9 @@ if TYPE_CHECKING:  # with it come the schemas of all records, whose making takes
     from scaleproof.ground.records.comparison_report import AbComparison, Paired
 
 
+OVERSTATED = " An effect that is just large enough to be claimed tends to be overstated: repeat it before quoting it."
+
+
 def runs_text(*counts: int) -> str:
     """Return how many runs stand behind compared figures: "3", or "3 and 5"."""
     return str(counts[0]) if len(set(counts)) == 1 else " and ".join(map(str, counts))
@@ -22,7 +25,8 @@ def ratio_sentence(
 ) -> str:
     """Return a sentence on the ratio `value` of `subject` to `base`, with its 95 % interval where there is one.
 
-    A decided ratio is stated above 1, so that nobody has to invert it. `n`: runs, as text; `unit`: of what is divided.
+    A decided ratio is stated above 1, so that nobody has to invert it. `n`: number of runs, as text. `unit`: of what
+    is divided.
     """
     if low is None or high is None:
         figure = f"{subject} runs at {number(value)}x the {unit} of {base}"
@@ -70,7 +74,7 @@ def compared_verdict(compared: "Sequence[Compared]") -> str:
 
 
 def intervals_note(compared: "Sequence[Compared]") -> str:
-    """Return a sentence on how many cells the intervals hold for at once; "" where it is one."""
+    """Return a sentence on the number of cells for which the intervals hold at once; "" for a single cell."""
     claims = max((cell.claims for cell in compared), default=1)
     return f"The intervals hold for all {claims} cells at once with 95 % (Bonferroni)." if claims > 1 else ""
 
@@ -85,22 +89,21 @@ def ab_sentence(comparison: "AbComparison") -> str:
     claim, floor_claim, _ = claims_of_pairs(comparison)
     ratio, n = claim.ratio, claim.ratio.n
     sentence = ratio_sentence(claim.subject, claim.baseline or "", ratio.value, ratio.low, ratio.high, f"{n} pairs")
-    floor, nulls = number(100 * floor_claim.ratio.value, 2), plural(floor_claim.ratio.n, "A/A pair")
-    noise = f" Noise, by {nulls}: the mean of {n} pairs without an effect may be off by up to {floor} %."
+    floor_percent = number(100 * floor_claim.ratio.value, 2)
+    nulls_text = plural(floor_claim.ratio.n, "A/A pair")
+    noise = f" Noise, by {nulls_text}: the mean of {n} pairs without an effect may be off by up to {floor_percent} %."
     if claim.word in ("faster", "slower"):
-        warning = (
-            " An effect that is just large enough to be claimed tends to be overstated: repeat it before quoting it."
-        )
-        return f"{name}: {sentence}{noise}{warning if estimate.overstated else ''}"
+        return f"{name}: {sentence}{noise}{OVERSTATED if estimate.overstated else ''}"
     if claim.word == "within-noise":
         sentence = f"{sentence[:-1]}, but the effect is within the noise: nothing is claimed."
     return f"{name}: {sentence}{noise} {_power_sentence(estimate)}"
 
 
 def detected_text(estimate: "Paired") -> str:
-    """Return in words which effect as many pairs detect; without a full stop, so that a sentence can go on from it."""
-    low, high = (number(100 * bound, 2) for bound in estimate.detectable)
-    return f"{estimate.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
+    """Return in words which effect so many pairs detect; without a full stop, so that a sentence can go on from it."""
+    low, high = estimate.detectable
+    effect = f"{number(100 * low, 2)} % to {number(100 * high, 2)} %"
+    return f"{estimate.n} pairs detect an effect of {effect}, depending on the true noise, 4 times in 5"
 
 
 def _power_sentence(estimate: "Paired") -> str:
@@ -112,7 +115,7 @@ def _power_sentence(estimate: "Paired") -> str:
 
 
 def _pairs_text(low: int | None, high: int | None) -> str:
-    """Return in words how many pairs an effect needs, by both bounds of the noise; None: more than 1,000."""
+    """Return in words how many pairs an effect needs, by both bounds of the noise. None: more than 1,000 pairs."""
     if low is None:
         return "more than 1,000 pairs"
     return f"{low} pairs or more, perhaps above 1,000" if high is None else f"up to {high} pairs"

@@ -21,17 +21,17 @@ def _law_sentence(name: str, law: ScalingLaw) -> str:
         return f"{name}: no fit of {LAWS[law.law]} ({law.undefined})."
     interval = "n=1" if fraction.low is None else interval_text(fraction.low, fraction.high, fraction.n)
     text = f"{name}: serial fraction {number(fraction.value)} ({interval}) by {LAWS[law.law]}"
-    lack = law.lack_of_fit
-    if lack:
-        more = "faster" if lack.percent > 0 else "slower"
-        misses = f"{number(abs(lack.percent), 2)} % {more} on {lack.devices} devices than it says"
-        return f"{text}. It does not fit: {name} is {misses}, so it forecasts nothing."
-    bounded = law.limit is not None and fraction.above(0)
-    return text + (f"; if it holds, no speed-up above {number(law.limit)} at any size." if bounded else ".")
+    misfit = law.lack_of_fit
+    if misfit:
+        direction = "faster" if misfit.percent > 0 else "slower"
+        miss = f"{number(abs(misfit.percent), 2)} % {direction} on {misfit.devices} devices than it says"
+        return f"{text}. It does not fit: {name} is {miss}, so it forecasts nothing."
+    if law.limit is None or not fraction.above(0):  # a fraction that may be 0 sets no limit
+        return f"{text}."
+    return f"{text}; if it holds, no speed-up above {number(law.limit)} at any size."
 
 
-# From this ratio of computing to transfer on, the transfer can usually be hidden.
-HIDES = 3.0
+HIDING_RATIO = 3.0  # computing over transfers that usually hides them
 
 
 def is_half_known(cell: WaterfallCell) -> bool:
@@ -41,18 +41,18 @@ def is_half_known(cell: WaterfallCell) -> bool:
 
 
 def loss_sentences(cells: Sequence[WaterfallCell]) -> list[str]:
-    """Return a sentence on each cell of whose waterfall at least half is known."""
+    """Return a sentence on each cell whose waterfall is at least half known."""
     return [loss_sentence(cell) for cell in cells if is_half_known(cell)]
 
 
 def loss_sentence(cell: WaterfallCell) -> str:
     """Return a sentence on the parts of the difference between the ideal and the measured step."""
-    measured, ideal = number(cell.measured_ms), number(cell.ideal_ms)
+    measured_text, ideal_text = number(cell.measured_ms), number(cell.ideal_ms)
     name = f"{cell.cell} (n={cell.n})" if cell.n else cell.cell
     if cell.measured_ms <= cell.ideal_ms:
-        return f"{name}: no loss; a step takes {measured} ms, the ideal is {ideal} ms."
-    loss = number(cell.measured_ms - cell.ideal_ms)
-    text = f"{name}: a step takes {measured} ms, {loss} ms more than the ideal {ideal} ms: {_known_parts(cell)}."
+        return f"{name}: no loss; a step takes {measured_text} ms, the ideal is {ideal_text} ms."
+    loss = f"{number(cell.measured_ms - cell.ideal_ms)} ms more than the ideal {ideal_text} ms"
+    text = f"{name}: a step takes {measured_text} ms, {loss}: {_known_parts(cell)}."
     return text + _unmeasured_sentence(cell) + _transfers_sentence(cell)
 
 
@@ -62,15 +62,16 @@ def _known_parts(cell: WaterfallCell) -> str:
     Parts that shorten the step are among them, so that all add up to the loss.
     """
     parts = {part.name: part.ms for part in cell.parts if part.ms}  # neither unknown nor 0
-    rest = cell.unexplained_ms
-    if rest > 0:
-        parts["unexplained"] = rest
-    text = ", ".join(f"{name} {number(ms)} ms" for name, ms in sorted(parts.items(), key=lambda part: -part[1]))
-    return text if rest > 0 else f"{text}, together {number(-rest)} ms more than the loss"
+    rest_ms = cell.unexplained_ms
+    if rest_ms > 0:
+        parts["unexplained"] = rest_ms
+    largest_first = sorted(parts, key=lambda name: -parts[name])
+    text = ", ".join(f"{name} {number(parts[name])} ms" for name in largest_first)
+    return text if rest_ms > 0 else f"{text}, together {number(-rest_ms)} ms more than the loss"
 
 
 def _unmeasured_sentence(cell: WaterfallCell) -> str:
-    """Return a sentence on the parts that were not measured; "" where all were."""
+    """Return a sentence on the parts that were not measured; "" where all parts were."""
     unknown = [part.name for part in cell.parts if part.ms is None]
     return f" Not measured: {', '.join(unknown)}." if unknown else ""
 
@@ -81,11 +82,12 @@ def _transfers_sentence(cell: WaterfallCell) -> str:
     if ratio is None:
         return ""
     text = f" In the trace, computing takes {number(ratio)} times as long as the transfers, without waiting"
-    exposed = cell.transfer_exposed
-    if exposed is None:
-        return f"{text}; from {HIDES:g} times on, transfers can usually be hidden behind it."
-    part = f"{100 * exposed:.0f} % of the transfer time is exposed"
-    if ratio < HIDES:
-        return f"{text}, too short to hide all of them ({HIDES:g} times usually suffice): {part}."
-    link = "; yet" if exposed > 0.5 else ":"
-    return f"{text}, long enough to hide them ({HIDES:g} times usually suffice){link} {part}."
+    exposed_share = cell.transfer_exposed
+    if exposed_share is None:
+        return f"{text}; from {HIDING_RATIO:g} times on, transfers can usually be hidden behind it."
+    exposed_text = f"{100 * exposed_share:.0f} % of the transfer time is exposed"
+    enough = f"({HIDING_RATIO:g} times usually suffice)"
+    if ratio < HIDING_RATIO:
+        return f"{text}, too short to hide all of them {enough}: {exposed_text}."
+    link = "; yet" if exposed_share > 0.5 else ":"
+    return f"{text}, long enough to hide them {enough}{link} {exposed_text}."

@@ -3,8 +3,8 @@
 from scaleproof.ground.errors import plural
 from scaleproof.ground.records.profile_schema import Profile, mean_of_field
 
-LITTLE = 0.02  # of a step: less waiting than this names nobody
-OFTEN = 0.8  # of the steps: a rank that is last more rarely is last by chance
+LEAST_WAITING_SHARE = 0.02  # of a step: less waiting than this names nobody
+LEAST_SHARE_OF_STEPS = 0.8  # a rank that comes last in fewer steps comes last by chance
 
 
 def trace_sentences(profile: Profile) -> list[str]:
@@ -17,40 +17,45 @@ def trace_sentences(profile: Profile) -> list[str]:
         *_collective_sentences(profile),
         *_waiting_sentence(profile),
         *_totals_sentences(profile),
-        *(f"{what.capitalize().replace('_', ' ')}: unknown, because {why}." for what, why in profile.unknown.items()),
+        *(f"{name.capitalize().replace('_', ' ')}: unknown, because {why}." for name, why in profile.unknown.items()),
     ]
 
 
 def _capture_sentence(profile: Profile) -> str:
     """Return a sentence on what was traced, and with which tool."""
-    what = f"{profile.cell}, " if profile.cell else ""
+    cell = f"{profile.cell}, " if profile.cell else ""
     steps = f"{profile.steps} steps" if profile.steps else "an unknown number of steps"
     ranks = f" on {plural(len(profile.ranks), 'rank')}" if profile.ranks else ""
-    why = f" ({profile.tool_reason})" if profile.tool_reason else ""
-    return f"{what}{steps}{ranks}, traced with {profile.tool}{why}."
+    reason = f" ({profile.tool_reason})" if profile.tool_reason else ""
+    return f"{cell}{steps}{ranks}, traced with {profile.tool}{reason}."
 
 
 def _step_sentences(profile: Profile) -> list[str]:
-    """Return the sentences on the parts of a step, means over steps and ranks; none where they are not known."""
-    wall, compute, exposed = (mean_of_field(profile, name) for name in ("wall_ms", "compute_ms", "exposed_ms"))
-    if wall is None or compute is None or exposed is None:
+    """Return the sentences on the parts of a step, means over steps and ranks; [] where they are not known."""
+    wall_ms = mean_of_field(profile, "wall_ms")
+    compute_ms = mean_of_field(profile, "compute_ms")
+    exposed_ms = mean_of_field(profile, "exposed_ms")
+    if wall_ms is None or compute_ms is None or exposed_ms is None:
         return []
-    communication, idle = mean_of_field(profile, "communication_ms"), mean_of_field(profile, "idle_ms")
-    waiting = mean_of_field(profile, "exposed_wait_ms")
-    waiting_text = f" ({_ms_text(waiting)} of it waiting for the last rank)" if waiting else ""
-    parts = f"computing {_ms_text(compute)}, exposed communication {_ms_text(exposed)}{waiting_text}"
-    step = f"A step of {_ms_text(wall)}: {parts}, idle {_ms_text(idle)}."
-    if communication is None:
-        return [step]
-    if communication == 0:
-        return [step, "There is no communication."]
-    share = f"{100 * exposed / communication:.0f} %"
-    return [step, f"Communication takes {_ms_text(communication)}, of which {share} is exposed: no computing hides it."]
+
+    wait_ms = mean_of_field(profile, "exposed_wait_ms")
+    wait_text = f" ({_ms_text(wait_ms)} of it waiting for the last rank)" if wait_ms else ""
+    parts = f"computing {_ms_text(compute_ms)}, exposed communication {_ms_text(exposed_ms)}{wait_text}"
+    idle_ms = mean_of_field(profile, "idle_ms")
+    sentence = f"A step of {_ms_text(wall_ms)}: {parts}, idle {_ms_text(idle_ms)}."
+
+    communication_ms = mean_of_field(profile, "communication_ms")
+    if communication_ms is None:
+        return [sentence]
+    if communication_ms == 0:
+        return [sentence, "There is no communication."]
+    exposed = f"{100 * exposed_ms / communication_ms:.0f} % is exposed: no computing hides it"
+    return [sentence, f"Communication takes {_ms_text(communication_ms)}, of which {exposed}."]
 
 
 def _collective_sentences(profile: Profile) -> list[str]:
     """Return a sentence on each kind of collective: calls and time of a step, and its bandwidth."""
-    lines = []
+    sentences = []
     for name, collective in profile.collectives.items():
         text = f"{name}: {collective.calls:g} calls a step, {_ms_text(collective.total_ms)}"
         if collective.wait_ms is not None:
@@ -58,16 +63,17 @@ def _collective_sentences(profile: Profile) -> list[str]:
             text += f" ({_ms_text(collective.transfer_ms)} transfer, {waiting} waiting for the last rank)"
         if collective.bus_gb_per_s:
             text += f"; bus bandwidth {collective.bus_gb_per_s:.3g} GB/s"
-        lines.append(f"{text}.")
-    return lines
+        sentences.append(f"{text}.")
+    return sentences
 
 
 def _waiting_sentence(profile: Profile) -> list[str]:
-    """Return a sentence on the rank that others wait for; empty unless it comes last often and costs much."""
+    """Return a sentence on the rank that others wait for; [] unless it comes last often and costs much."""
     slowest, wall_ms = profile.slowest, mean_of_field(profile, "wall_ms")
     if not slowest or not wall_ms:
         return []
-    costs_much, comes_last_often = slowest.caused_ms >= LITTLE * wall_ms, slowest.steps_last >= OFTEN * slowest.of_steps
+    costs_much = slowest.caused_ms >= LEAST_WAITING_SHARE * wall_ms
+    comes_last_often = slowest.steps_last >= LEAST_SHARE_OF_STEPS * slowest.of_steps
     if not (costs_much and comes_last_often):
         return []
     return [
@@ -77,20 +83,19 @@ def _waiting_sentence(profile: Profile) -> list[str]:
 
 
 def _totals_sentences(profile: Profile) -> list[str]:
-    """Return sentences on a profile that has sums alone, no steps: of text reports, and of traces without steps."""
+    """Return sentences on a profile that has sums alone, no steps: a text report, or a trace without steps."""
     if profile.steps and profile.per_step:
         return []
-    lines = []
+    sentences = []
     if profile.communication_share is not None and profile.kernel_time_ms is not None:
-        seconds = profile.kernel_time_ms / 1e3
-        lines.append(f"{100 * profile.communication_share:.2f} % of {seconds:,.3f} s of kernel time is communication.")
-    lines += [
-        f"{name}: {calls:.2f} calls per optimizer step and rank." for name, calls in profile.calls_per_step.items()
-    ]
+        percent = f"{100 * profile.communication_share:.2f} %"
+        sentences.append(f"{percent} of {profile.kernel_time_ms / 1e3:,.3f} s of kernel time is communication.")
+    for name, calls in profile.calls_per_step.items():
+        sentences.append(f"{name}: {calls:.2f} calls per optimizer step and rank.")
     if profile.executed_steps is not None and profile.steps:
-        executed = f"{profile.executed_steps:,.0f} of {profile.steps:,}"
-        lines.append(f"{executed} optimizer steps were executed (all-gathers per rank).")
-    return lines
+        share = f"{profile.executed_steps:,.0f} of {profile.steps:,}"
+        sentences.append(f"{share} optimizer steps were executed (all-gathers per rank).")
+    return sentences
 
 
 def _ms_text(value: float | None) -> str:

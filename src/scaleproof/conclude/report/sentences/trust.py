@@ -20,10 +20,10 @@ ABOVE_NOTE = ("invalid", "suspect")
 
 @dataclass(frozen=True)
 class Trust:
-    """Two questions, because sound runs may be too few: `word` and `text` on the measurements, then `precision`.
+    """Two answers, because sound runs may be too few: `word` and `text` on the measurements, then `precision`.
 
-    `word`: the verdict, first; `text` goes on from it. `elsewhere`: findings in runs that the answer does not use.
-    `precision`: a sentence; empty where nothing is compared.
+    `text` goes on from the verdict, `word`. `elsewhere`: a sentence on findings in runs that the answer does not use.
+    `precision`: a sentence; "" where nothing is compared.
     """
 
     word: str
@@ -37,49 +37,52 @@ def trust_in(
 ) -> Trust | None:
     """Return whether the answer can be trusted, by the findings above a note, and how precise it is.
 
-    Only findings on runs that the answer is made from count; others are named. `lost`: how many raw files are gone.
-    None where nothing was checked. The precision of invalid figures is not stated.
+    Only findings on runs of which the answer is made count; others are named. The precision of invalid figures is not
+    stated. Returns None where nothing was checked. `lost`: number of raw files that are gone.
     """
     if not findings.checks:
         return None
-    serious = [finding for finding in findings.findings if finding.severity in ABOVE_NOTE]
-    concerns = _what_answer_rests_on(report)
-    used = [finding for finding in serious if finding.concerns in concerns]
-    others = _unused_findings_sentence([finding for finding in serious if finding.concerns not in concerns])
+    above_note = [finding for finding in findings.findings if finding.severity in ABOVE_NOTE]
+    concerns = _concerns_of_answer(report)
+    on_answer = [finding for finding in above_note if finding.concerns in concerns]
+    elsewhere = _unused_findings_sentence([finding for finding in above_note if finding.concerns not in concerns])
     precision = _precision_sentence(report, comparisons)
     if lost:
         text = f": {plural(lost, 'raw file')} missing, so figures cannot be recomputed."
-        return Trust("not fully", text, others, precision)
+        return Trust("not fully", text, elsewhere, precision)
+
     runs = {f"{point.cell}/rep{repeat}" for point in report.points for repeat in point.repeats}
-    compared = f"the {plural(len(runs), 'run')} compared" if runs else "the runs of the A/B pairs"
-    invalid = [finding for finding in used if finding.severity == "invalid"]
+    runs_text = f"the {plural(len(runs), 'run')} compared" if runs else "the runs of the A/B pairs"
+    invalid = [finding for finding in on_answer if finding.severity == "invalid"]
     if invalid:
-        return Trust("no", f": checks failed ({_codes(invalid)}) in {_part_text(invalid, runs)} {compared}.", others)
-    if used:
-        text = f": {_codes(used)} in {_part_text(used, runs)} {compared}."
-        return Trust("with reservations", text, others, precision)
-    text = f": {plural(len(findings.checks), 'check')} found nothing worse than a note in {compared}."
-    return Trust("yes", text, others, precision)
+        text = f": checks failed ({_codes(invalid)}) in {_part_text(invalid, runs)} {runs_text}."
+        return Trust("no", text, elsewhere)
+    if on_answer:
+        text = f": {_codes(on_answer)} in {_part_text(on_answer, runs)} {runs_text}."
+        return Trust("with reservations", text, elsewhere, precision)
+    text = f": {plural(len(findings.checks), 'check')} found nothing worse than a note in {runs_text}."
+    return Trust("yes", text, elsewhere, precision)
 
 
 def _precision_sentence(report: ScalingReport, comparisons: Sequence[AbComparison]) -> str:
     """Return which differences the repeats, or pairs, of the answer's comparison show; "" where nothing is compared."""
     compared = concluded_from(report)
     if not compared:
-        estimate = next((comparison.estimate for comparison in comparisons if comparison.estimate), None)
-        return f"{detected_text(estimate)}." if estimate else ""
-    if not compared.resolve:
-        n = min((point.n for point in report.points), default=0)
-        return f"none yet, {FEWEST_REPEATS} repeats per cell are needed (n={n})." if 0 < n < FEWEST_REPEATS else ""
-    difference, repeats = rounded_up_percent(compared.resolve.detectable), plural(compared.resolve.n, "repeat")
-    return (
-        f"{repeats} reliably show differences of {difference} ({POWER_IN_WORDS}); smaller ones are often "
-        "missed. A difference that is called faster or slower is significant even so: its interval excludes 1x."
-    )
+        estimates = [comparison.estimate for comparison in comparisons if comparison.estimate]
+        return f"{detected_text(estimates[0])}." if estimates else ""
+    if compared.resolve:
+        repeats = plural(compared.resolve.n, "repeat")
+        difference = rounded_up_percent(compared.resolve.detectable)
+        return (
+            f"{repeats} reliably show differences of {difference} ({POWER_IN_WORDS}); smaller ones are often "
+            "missed. A difference that is called faster or slower is significant even so: its interval excludes 1x."
+        )
+    n = min((point.n for point in report.points), default=0)
+    return f"none yet, {FEWEST_REPEATS} repeats per cell are needed (n={n})." if 0 < n < FEWEST_REPEATS else ""
 
 
-def _what_answer_rests_on(report: ScalingReport) -> set[str]:
-    """Return what a finding must concern (`Finding.concerns`) to count for the answer.
+def _concerns_of_answer(report: ScalingReport) -> set[str]:
+    """Return what a finding may concern (`Finding.concerns`) to count for the answer.
 
     Pairs count where the answer is made from them alone: without several cells of one size, or sizes of one series.
     """
@@ -107,19 +110,19 @@ def _codes(findings: Sequence[Finding]) -> str:
 def _part_text(findings: Sequence[Finding], runs: set[str]) -> str:
     """Return which of the runs compared have the findings, to stand before "the 6 runs compared".
 
-    Their number, "2 of"; where findings name no run, their cells, "ddp-n1x2, among"; else "some of". `runs`: those
-    compared; where it is empty, all that findings name count.
+    The text is their number, "2 of"; where findings name no run, their cells, "ddp-n1x2, among"; else "some of".
+    `runs`: the runs compared; where it is empty, all runs that findings name count.
     """
-    named = {run for finding in findings for run in finding.runs}
-    count = len(named & runs if runs else named)
-    if count:
-        return f"{count} of"
+    named_runs = {run for finding in findings for run in finding.runs}
+    run_count = len(named_runs & runs if runs else named_runs)
+    if run_count:
+        return f"{run_count} of"
     cells = ", ".join(dict.fromkeys(cell for finding in findings for cell in finding.cells))
     return f"{cells}, among" if cells else "some of"
 
 
 def _count_runs(findings: Sequence[Finding]) -> int:
-    """Return how many runs the findings concern; of a finding that names no run, its cells count instead."""
+    """Return how many runs the findings concern; for a finding that names no run, its cells count instead."""
     return len({run for finding in findings for run in finding.runs or finding.cells})
 
 

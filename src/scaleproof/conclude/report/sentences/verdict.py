@@ -248,9 +248,15 @@ def _may_be_faster_text(rivals: Sequence[Claim]) -> str:
     """Return in words how much faster than the fastest each of the `rivals` may be; for many, only their number."""
     if len(rivals) > MOST_LISTED:
         return f"{len(rivals)} cells may be faster"
-    texts = [f"{rival.subject} up to {number(100 * ((rival.ratio.high or 0) - 1), 2)} %" for rival in rivals]
-    first, *others = texts
-    return ", ".join([f"{first.replace(' up to ', ' may be up to ')} faster", *others])
+    first, *others = rivals
+    texts = [f"{first.subject} may be up to {_gain_text(first)} faster"]
+    texts += [f"{rival.subject} up to {_gain_text(rival)}" for rival in others]
+    return ", ".join(texts)
+
+
+def _gain_text(rival: Claim) -> str:
+    """Return in percent by how much, at most, a cell is faster than the fastest."""
+    return f"{number(100 * ((rival.ratio.high or 0) - 1), 2)} %"
 
 
 def _recommendation_basis(group: SizeRanking) -> str:

@@ -63,7 +63,7 @@ class PageRow:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table. `columns`: without the first two, cell and findings. `constant`: (heading, value) of columns left out."""
+    """A table. `columns`: all after cell and findings. `constant`: (heading, value) of left-out columns."""
 
     name: str
     columns: list[PageColumn]

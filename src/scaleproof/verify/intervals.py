@@ -200,7 +200,8 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
 
     own_level = 1 - (1 - confidence) / (k * (k - 1) // 2 if are_unequal else 1)  # of all pairs, by Bonferroni
     quantile = studentized_range_quantile(confidence, k, freedom) / math.sqrt(2)
-    log_ratio, half, own = {}, {}, {}
+    log_ratio, half = {}, {}
+    own = {}
     for a, b in combinations(runs, 2):
         # One method for all pairs: without it some pairs may have matching repeats, and others not.
         noise = (

@@ -129,7 +129,8 @@ def interval_score(interval: Interval, measured: float) -> float:
 
     It is computed of logarithms, and so in parts of the value. Gneiting and Raftery 2007, section 6.2.
     """
-    low, high, value = math.log(interval.low), math.log(interval.high), math.log(measured)
+    low, high = math.log(interval.low), math.log(interval.high)
+    value = math.log(measured)
     distance_outside = max(0.0, low - value, value - high)
     return high - low + 2 / (1 - interval.level) * distance_outside
 

@@ -151,7 +151,10 @@ def _count_unknown_memory(evidence: ForecastEvidence, rows: list[PlanRow]) -> li
 
 def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
     """Return the plan with totals over its rows, what forecasts decide already, and what to measure next."""
-    plans, kwhs, candidates, remaining_s = [], [], [], []
+    plans: list[CellPlan] = []
+    kwhs: list[float] = []
+    candidates: list[Candidate] = []
+    remaining_s: list[float] = []
     for row in rows:
         if not row.plan:
             continue

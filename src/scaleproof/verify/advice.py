@@ -45,7 +45,9 @@ def _simplest_near_fastest(
     is None for a chosen cell, and "undecided" for one that may be near enough; without either it is {}.
     """
     needed_ratio = 1 - margin
-    worst_ratios, near_cells, chosen = {}, [], None
+    worst_ratios: dict[str, float] = {}
+    near_cells: list[str] = []
+    chosen = None
     for name in sorted(effort_of, key=effort_of.__getitem__):
         others = [other for other in names if other != name]
         worst_ratios[name] = family.worst(name, others)

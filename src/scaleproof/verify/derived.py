@@ -15,7 +15,8 @@ from scaleproof.verify.intervals import half_width
 from scaleproof.verify.raw import Difference, RawRun, check_values, close, differing_settings
 from scaleproof.verify.recompute import CONFIDENCE, has_speedup, measured_by_cell, waiting_share
 
-WATERFALL, TRACES, PROFILE = "waterfall.json", "traces.json", "profile_summary.json"
+WATERFALL, TRACES = "waterfall.json", "traces.json"
+PROFILE = "profile_summary.json"
 TRACE_PARTS = (
     *("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "overlapped_ms", "wait_ms", "exposed_wait_ms"),
     "idle_ms",

@@ -1,4 +1,4 @@
-"""The forecasts of a campaign: what its measured cells say of the cells that are not measured."""
+"""The forecasts of a campaign: what its measured cells say of the other cells."""
 
 import contextlib
 import hashlib
@@ -40,12 +40,12 @@ class ForecastEvidence:
 
     @property
     def any_run(self) -> MeasuredRun | None:
-        """A run of the campaign, for what is the same in all of them; None where nothing is measured."""
+        """A run of the campaign, for what is the same in all runs; None where nothing is measured."""
         return next((runs[0] for runs in self.runs.values() if runs), None)
 
     @property
     def device(self) -> str:
-        """The name of the device that ran: "cpu" for all CPUs, and where nothing ran."""
+        """The name of the device that ran; "cpu" for any CPU, and where nothing ran."""
         run = self.any_run
         if run is None or "cpu" in run.metrics.ranks[0]["devices"]:
             return "cpu"
@@ -56,11 +56,13 @@ class ForecastEvidence:
         """The backend that the ranks recorded; older versions did not record it, and had gloo on CPUs, else NCCL."""
         run = self.any_run
         recorded = run.metrics.ranks[0].get("backend") if run else None
-        return str(recorded or ("gloo" if self.device == "cpu" else "nccl"))
+        if recorded:
+            return str(recorded)
+        return "gloo" if self.device == "cpu" else "nccl"
 
     @property
     def machine(self) -> str:
-        """The class of the machine, device and backend: residuals of one class are comparable."""
+        """The class of the machine: device and backend. Residuals of one class are comparable."""
         run = self.any_run
         if run is None:
             return "unknown"
@@ -69,7 +71,7 @@ class ForecastEvidence:
 
 
 def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[MeasuredRun]]:
-    """Return cell -> its runs with numbers, as many as there are now; none damaged or of another configuration."""
+    """Return cell -> its runs with numbers so far, without damaged runs and runs of another configuration."""
     runs: dict[str, list[MeasuredRun]] = {}
     for folder, cell, _ in loaded.planned(results):
         if not (folder / METRICS).is_file():
@@ -82,28 +84,30 @@ def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[Measu
 
 
 def split_cells(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
-    """Return the cells that forecasts are made from, and the cells that are forecast.
+    """Return the cells of which forecasts are made, and the cells that are forecast.
 
-    The first are measured cells with a geometry of `forecast.from`, or of any where it names none, never with one of
-    `forecast.hold_out`. The second are those with one of `forecast.hold_out`; where it names none, the unmeasured.
+    The first are measured cells with a geometry of `forecast.from` (any geometry where it names none), and not of
+    `forecast.hold_out`. The second are the cells with a geometry of `forecast.hold_out`; where it names none, the
+    unmeasured cells.
     """
     cells = evidence.loaded.cells
     settings = evidence.loaded.campaign.forecast
-    basis = {str(geometry) for geometry in settings.from_}  # as "2x4"
-    held_out = {str(geometry) for geometry in settings.hold_out}
-    known = [cell for cell in cells if cell.slug in evidence.runs and str(cell.execution.geometry) not in held_out]
-    if basis:
-        known = [cell for cell in known if str(cell.execution.geometry) in basis]
-    if held_out:
-        targets = [cell for cell in cells if str(cell.execution.geometry) in held_out]
+    geometries_of_basis = {str(geometry) for geometry in settings.from_}  # as "2x4"
+    held_out_geometries = {str(geometry) for geometry in settings.hold_out}
+    measured = [cell for cell in cells if cell.slug in evidence.runs]
+    basis = [cell for cell in measured if str(cell.execution.geometry) not in held_out_geometries]
+    if geometries_of_basis:
+        basis = [cell for cell in basis if str(cell.execution.geometry) in geometries_of_basis]
+    if held_out_geometries:
+        targets = [cell for cell in cells if str(cell.execution.geometry) in held_out_geometries]
     else:
         targets = [cell for cell in cells if cell.slug not in evidence.runs]
-    return known, targets
+    return basis, targets
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What forecasts are made from: the measured steps of each series, and why some cells cannot be used."""
+    """The measured steps of each series, of which forecasts are made, and why some cells cannot be used."""
 
     steps: dict[str, list[law.MeasuredStep]]  # series key -> steps of its cells
     unusable: dict[str, law.Unsupported]  # series key -> why a run of it cannot be used
@@ -129,9 +133,9 @@ class Calibration:
         except law.Unsupported as refusal:
             why = {"refusal": refusal.code, "reason": refusal.reason, "measure": refusal.measure}
             return entry.model_copy(update=why)
-        figures = {name: getattr(interval, name) for name in ("value", "low", "high", "level", "construction", "n")}
-        likely_low, likely_high = interval.likely or (None, None)
-        return entry.model_copy(update=figures | {"likely_low": likely_low, "likely_high": likely_high})
+        fields = {name: getattr(interval, name) for name in ("value", "low", "high", "level", "construction", "n")}
+        fields["likely_low"], fields["likely_high"] = interval.likely or (None, None)
+        return entry.model_copy(update=fields)
 
     def _step_interval(self, cell: Cell, steps: list[law.MeasuredStep]) -> Interval:
         """Return the forecast seconds of a step of `cell` by the measured `steps` of its series. Raises Unsupported."""
@@ -142,30 +146,37 @@ class Calibration:
                 f"scaleproof frontier, or snakemake: it searches before {cell.slug} runs",
             )
         _check_cores(cell, self.evidence.backend)
-        if reason := self.unusable.get(law.series_key(cell)):
+        reason = self.unusable.get(law.series_key(cell))
+        if reason:
             raise reason
+
         target = law.target_of(cell)
-        sizes = law.nearest_steps(steps, target)  # the largest last
+        sizes = law.nearest_steps(steps, target)
         law.check_support(cell.execution.strategy, sizes, target)
         seconds = target.micro_batch * target.accumulation / law.expected_rate(sizes, target.group.size)
-        half, basis, n = self._half_widths(sizes, target.group)
-        return Interval.around(seconds, widen_by_noise(half, sizes[-1].variance or 0.0), basis, n)  # None: one run
+        half, construction, n = self._half_widths(sizes, target.group)
+        *_, largest = sizes
+        noise_variance = largest.variance or 0.0  # unknown for one run
+        return Interval.around(seconds, widen_by_noise(half, noise_variance), construction, n)
 
     def _half_widths(self, sizes: list[law.MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
-        """Return the half-widths of a forecast's interval, their source, and of how many campaigns, tables or series.
+        """Return the half-widths of a forecast's interval, their construction, and n, the number of residuals.
 
         The first of these sources that exists counts: past campaigns on this class of machines, if they suffice for
         95 %; on GPUs public series, widened where the law was more wrong here; errors of the law in this campaign.
-        Raises Unsupported without any. `sizes`: measured steps, the largest last. `group`: of the forecast cell.
+        Raises Unsupported without a source. `sizes`: measured steps, the largest last. `group`: the devices that are
+        forecast.
         """
         distance = law.doublings(group.size, sizes[-1].group.size)
-        past = past_residuals(self.evidence.ledger, self.evidence.machine, group.level)
-        by_ledger = conformal_half_widths(past, distance)
+        residuals = past_residuals(self.evidence.ledger, self.evidence.machine, group.level)
+        by_ledger = conformal_half_widths(residuals, distance)
         if by_ledger:
-            return by_ledger, "conformal", len(past)
+            return by_ledger, "conformal", len(residuals)
+
         largest_sizes = self.held_out
         if self.evidence.backend == "nccl":
             return law.half_widths(sizes, group).times(law.stretch_factor(largest_sizes)), "public series", law.TABLES
+
         half = half_widths_by_largest_sizes([largest.residual_per_doubling for largest in largest_sizes], distance)
         if half is None:
             raise law.Unsupported(
@@ -177,14 +188,14 @@ class Calibration:
         return half, "leave-largest-out", len(largest_sizes)
 
 
-def calibrate(evidence: ForecastEvidence, known: Sequence[Cell]) -> Calibration:
-    """Return the measured steps of all series, from the runs of the cells `known`, and why some cannot be used.
+def calibrate(evidence: ForecastEvidence, basis: Sequence[Cell]) -> Calibration:
+    """Return the measured steps of all series, from the runs of the cells of the `basis`.
 
-    A cell with an invalid or disturbed run cannot.
+    A cell with an invalid or disturbed run is not used, and the result says why.
     """
     steps: dict[str, list[law.MeasuredStep]] = {}
     unusable: dict[str, law.Unsupported] = {}
-    for cell in known:
+    for cell in basis:
         key = law.series_key(cell)
         try:
             law.check_usable(cell, evidence.findings)
@@ -197,25 +208,22 @@ def calibrate(evidence: ForecastEvidence, known: Sequence[Cell]) -> Calibration:
 
 def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
     """Return the forecasts of the campaign's cells. Raises UserError without a measured cell, or one to forecast."""
-    known, targets = split_cells(evidence)
+    basis, targets = split_cells(evidence)
     loaded = evidence.loaded
-    if not known:
+    if not basis:
         raise UserError(
             f"{loaded.path}: no run to forecast from; make some first: "
             f"{snakemake_command(f'results/{loaded.name}/report.html')}"
         )
     if not targets:
         raise UserError(f"{loaded.path}: every cell is measured; nothing is left to forecast (key: forecast.hold_out)")
-    calibration = calibrate(evidence, known)
+    runs = [run for cell in basis for run in evidence.runs[cell.slug]]
+    calibration = calibrate(evidence, basis)
     return Forecasts(
         campaign=loaded.name,
         made_utc=now_utc(),
         machine=evidence.machine,
-        calibrated_on={
-            run.name: hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest()
-            for cell in known
-            for run in evidence.runs[cell.slug]
-        },
+        calibrated_on={run.name: hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() for run in runs},
         entries=[calibration.entry(cell) for cell in targets],
     )
 
@@ -223,17 +231,15 @@ def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
 def measured_outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float, str]], dict[str, int]]:
     """Return what scores forecasts: cell -> (measured seconds of a step, time of its first run), and cell -> nodes.
 
-    The first has the measured cells alone, the second all.
+    The first has the measured cells alone, the second all cells.
     """
-    seconds = {
-        cell.slug: (
-            law.measured_step(cell, evidence.runs[cell.slug]).seconds,
-            min(run.metrics.timestamp_utc for run in evidence.runs[cell.slug]),
-        )
-        for cell in evidence.loaded.cells
-        if cell.slug in evidence.runs
-    }
-    return seconds, {cell.slug: law.group_of(cell).nodes for cell in evidence.loaded.cells}
+    outcomes = {}
+    for cell in evidence.loaded.cells:
+        if cell.slug in evidence.runs:
+            runs = evidence.runs[cell.slug]
+            first_run_utc = min(run.metrics.timestamp_utc for run in runs)
+            outcomes[cell.slug] = (law.measured_step(cell, runs).seconds, first_run_utc)
+    return outcomes, {cell.slug: law.group_of(cell).nodes for cell in evidence.loaded.cells}
 
 
 def rate_interval(cell: Cell, step: Interval) -> Interval:

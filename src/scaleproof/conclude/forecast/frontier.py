@@ -14,7 +14,7 @@ import psutil
 from scaleproof.conclude.checks.memory import NEAR_FULL
 from scaleproof.conclude.forecast.frontier_program import RESULT, SETTINGS
 from scaleproof.conclude.forecast.launch import Program, launch
-from scaleproof.conclude.forecast.memory import memory_inputs
+from scaleproof.conclude.forecast.memory import FP32_BYTES, memory_inputs
 from scaleproof.ground.campaign.batch import candidate_micro_batches
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.errors import UserError
@@ -40,7 +40,7 @@ Certificate = Literal["ran out of memory", "a larger one ran out of memory", "la
 class Trial:
     """One short run at a micro-batch. `nbytes`: peak of a device; None where it ran out of memory.
 
-    `base`: bytes of it that do not grow with the micro-batch, as far as the run could tell.
+    `base`: the part of these bytes that does not grow with the micro-batch, as far as the run could tell.
     """
 
     micro_batch: int
@@ -57,11 +57,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class FrontierResult:
-    """What the search found. `largest` is None where not even the smallest micro-batch fits.
+    """The result of a search. `largest`: None where not even the smallest micro-batch fits.
 
-    `fastest`: of the micro-batches whose throughput was compared; None where that was not asked for. `certificate`: how
-    certain it is that no larger one fits. `failed`: the smallest that ran out of memory. `needed`: bytes that the
-    smallest micro-batch takes where the limit is below them, on a CPU.
+    `fastest`: the fastest micro-batch of those compared; None where speed was not compared. `certificate`: why no
+    larger one fits. `failed`: the smallest that ran out of memory. `needed`: bytes that the smallest micro-batch takes
+    where the limit is below them, on a CPU.
     """
 
     limit: float
@@ -75,10 +75,10 @@ class FrontierResult:
 
 
 def search_largest(run: Callable[[int], Trial], limit: float, allowed: list[int], start: int = 2) -> FrontierResult:
-    """Search the largest micro-batch that fits into `limit` bytes of a device, which is always one that was run.
+    """Search the largest micro-batch that fits into `limit` bytes of a device; a trial has run with the answer.
 
-    `run`: makes one trial at a micro-batch; `allowed`: micro-batches that the work divides into; `start`: where to
-    begin, best near a quarter of the answer. Where the next trial goes: `_next_trial`.
+    `run`: makes one trial at a micro-batch. `allowed`: micro-batches into which the work divides. `start`: where to
+    begin, best near a quarter of the answer. `_next_trial` decides where the next trial goes.
     """
     sizes = sorted(allowed)
     trials: dict[int, Trial] = {}
@@ -90,23 +90,25 @@ def search_largest(run: Callable[[int], Trial], limit: float, allowed: list[int]
 
 
 def add_fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: list[int]) -> FrontierResult:
-    """Return `answer` with its `fastest`: of the largest micro-batch, its half and its quarter, by tokens/s.
+    """Return `answer` with the fastest among the largest micro-batch, its half and its quarter, by tokens/s.
 
-    The largest is often not the fastest, as a nearly full allocator retries. `run`: makes a trial that is long enough
-    to time. Where no micro-batch fits the answer stays as it is.
+    The largest is often not the fastest, as a nearly full allocator retries. Where no micro-batch fits, the answer
+    stays as it is. `run`: makes a trial that is long enough to time.
     """
     if answer.largest is None:
         return answer
     sizes = sorted(allowed)
-    sizes_compared = sorted({_largest_up_to(sizes, answer.largest / part) for part in (4, 2, 1)})
-    timed = [run(size) for size in sizes_compared]
-    rates = {trial.micro_batch: trial.tokens_per_s for trial in timed if trial.fits and trial.tokens_per_s is not None}
-    best = max(rates, key=lambda micro_batch: rates[micro_batch], default=None)
-    return replace(answer, trials=(*answer.trials, *timed), fastest=best)
+    compared_sizes = sorted({_largest_up_to(sizes, answer.largest / part) for part in (4, 2, 1)})
+    timed_trials = [run(size) for size in compared_sizes]
+    rates = {
+        trial.micro_batch: trial.tokens_per_s for trial in timed_trials if trial.fits and trial.tokens_per_s is not None
+    }
+    fastest = max(rates, key=lambda micro_batch: rates[micro_batch], default=None)
+    return replace(answer, trials=(*answer.trials, *timed_trials), fastest=fastest)
 
 
 def _largest_up_to(sizes: list[int], limit: float) -> int:
-    """Return the largest size up to `limit`; the smallest of all where none is so small."""
+    """Return the largest size up to `limit`; the smallest size where all are larger."""
     return max((size for size in sizes if size <= limit), default=sizes[0])
 
 
@@ -115,53 +117,60 @@ def _next_trial(sizes: list[int], trials: dict[int, Trial], limit: float) -> int
 
     Bytes are taken to be a line over micro-batch, and the next trial is where it meets the limit, as long as that is
     between the largest micro-batch that fits and the smallest that failed. `sizes`: all allowed micro-batches,
-    ascending; `trials`: made so far, by micro-batch; `limit`: bytes of a device.
+    ascending. `trials`: micro-batch -> trial, so far. `limit`: bytes of a device.
     """
     smallest_failed = min((size for size, trial in trials.items() if not trial.fits), default=math.inf)
-    fitting = sorted((size, trial.nbytes) for size, trial in trials.items() if trial.nbytes is not None)
-    largest = max((size for size, _ in fitting), default=0)
-    between = [size for size in sizes if largest < size < smallest_failed]
-    if not between:
+    peaks = sorted((size, trial.nbytes) for size, trial in trials.items() if trial.nbytes is not None)
+    largest_fitting = max((size for size, _ in peaks), default=0)
+    untried_sizes = [size for size in sizes if largest_fitting < size < smallest_failed]
+    if not untried_sizes:
         return None
-    if not fitting:  # the last trial is the smallest of all: that it fails is the answer
-        end = smallest_failed / 4 if len(trials) < MOST_TRIALS - 1 else 0.0
-    elif len(fitting) > 1:
-        end = _crossing(fitting[-2], fitting[-1], limit)  # by the two largest
-    elif smallest_failed < math.inf:  # one that fits, one that failed: half of the way
-        end = (largest + smallest_failed) / 2
-    else:  # the line from what does not grow with the micro-batch through the only peak, and not too near to its end
-        end = NEAR_END * _crossing((0, trials[largest].base), fitting[0], limit)
-    return _largest_up_to(between, end)
+
+    if not peaks:  # nothing fits yet; the last trial is at the smallest size, whose failure is the answer
+        is_last = len(trials) >= MOST_TRIALS - 1
+        target = 0.0 if is_last else smallest_failed / 4
+    elif len(peaks) > 1:
+        target = _crossing(peaks[-2], peaks[-1], limit)
+    elif smallest_failed < math.inf:  # one size fits, another failed
+        target = (largest_fitting + smallest_failed) / 2
+    else:  # the line goes from the bytes that do not grow through the only peak; its end may be too far
+        target = NEAR_END * _crossing((0, trials[largest_fitting].base), peaks[0], limit)
+    return _largest_up_to(untried_sizes, target)
 
 
 def _crossing(one: tuple[int, float], other: tuple[int, float], limit: float) -> float:
-    """Return the micro-batch at which the line through two trials meets `limit`; else twice the larger one."""
+    """Return the micro-batch at which the line through two (micro-batch, bytes) meets `limit`.
+
+    For a line that does not rise it is twice the larger micro-batch.
+    """
     (small, low), (large, high) = one, other
     slope = (high - low) / (large - small)
     return large + (limit - high) / slope if slope > 0 else 2.0 * large
 
 
 def _search_result(trials: dict[int, Trial], sizes: list[int], limit: float) -> FrontierResult:
-    """Return the result of a search from its `trials`, by micro-batch. `sizes`: all that were allowed, ascending."""
-    best = max((trial for trial in trials.values() if trial.fits), key=lambda trial: trial.micro_batch, default=None)
+    """Return the result of a search from its `trials`, by micro-batch. `sizes`: all allowed ones, ascending."""
+    fitting = [trial for trial in trials.values() if trial.fits]
+    largest = max(fitting, key=lambda trial: trial.micro_batch, default=None)
     failed = min((size for size, trial in trials.items() if not trial.fits), default=None)
-    above = [size for size in sizes if best is None or size > best.micro_batch]
+    larger_sizes = [size for size in sizes if largest is None or size > largest.micro_batch]
     certificate: Certificate
-    if not above:
+    if not larger_sizes:
         certificate = "largest allowed"
     elif failed is None:
         certificate = "none"
-    elif failed == above[0]:
+    elif failed == larger_sizes[0]:
         certificate = "ran out of memory"
     else:
         certificate = "a larger one ran out of memory"
+    is_near_full = largest is not None and (largest.retries > 0 or (largest.nbytes or 0.0) > NEAR_FULL * limit)
     return FrontierResult(
-        limit,
-        tuple(trials.values()),
-        largest=best.micro_batch if best else None,
+        limit=limit,
+        trials=tuple(trials.values()),
+        largest=largest.micro_batch if largest else None,
         fastest=None,  # `add_fastest` finds it
         certificate=certificate,
-        near_full=best is not None and (best.retries > 0 or (best.nbytes or 0.0) > NEAR_FULL * limit),
+        near_full=is_near_full,
         failed=failed,
     )
 
@@ -184,8 +193,8 @@ class NoTrial(UserError):
 def change_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
     """Return the cell with another micro-batch, its accumulation unchanged, so that the global batch changes with it.
 
-    Where trials are to find the micro-batch (`searched`) the global batch stays, and accumulation changes: that of the
-    `whole_step`, to time it; else at most MOST_ACCUMULATED micro-batches, which is enough to see the memory.
+    Where trials are to find the micro-batch (`searched`), the global batch stays and accumulation changes: to that of
+    the `whole_step`, to time it; else to MOST_ACCUMULATED micro-batches at most, enough to see the memory.
     """
     batch = cell.batch
     accumulation = batch.accumulation
@@ -201,7 +210,7 @@ def change_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
 def micro_batches(cell: Cell, samples: int) -> list[int]:
     """Return the micro-batches to try: all that a corpus of `samples` allows.
 
-    Where trials are to find the cell's micro-batch (`searched`), all into which its global batch can be divided.
+    Where trials are to find the cell's micro-batch (`searched`), they are all that divide its global batch.
     """
     if cell.searched:
         return candidate_micro_batches(cell.work, cell.batch.n_devices)
@@ -224,25 +233,26 @@ def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
     """
     if given is not None:
         return given
-    known = [gpu.memory for gpu in gpus if gpu.memory]
-    if cell.execution.device == "cpu" or not known:
+    capacities = [gpu.memory for gpu in gpus if gpu.memory]
+    if cell.execution.device == "cpu" or not capacities:
         raise UserError(
             "a CPU device has no memory of its own; give what a process may use: --limit 4GB, or frontier.limit_gb"
         )
-    return float(min(known))
+    return float(min(capacities))
 
 
 def expected_bytes(cell: Cell) -> tuple[float, float]:
-    """Return the bytes of a device by formula: of its state, and of one sample. They only decide where a search begins.
+    """Return the bytes of a device by formula: for its state, and for one sample. A search begins by them.
 
-    Activations of a block are 34 bytes a token and feature in low precision, twice that in fp32 (Korthikanti et al.
-    2022, section 4, without the attention matrix); logits are there four times, in fp32, with their gradients.
+    Activations of a block are 34 bytes a token and feature in low precision, twice as much in fp32 (Korthikanti et al.
+    2022, section 4, without the attention matrix). Logits are there four times, in fp32, with their gradients.
     """
     held = memory_inputs(cell)
     state = state_bytes(held.strategy, held.precision, held.parameters, cell.sharing_devices)
     tokens = cell.workload.seq_len
-    blocks = inventory_of(cell).attention_width * tokens * 34 * held.width / 2  # width: bytes of a weight, 2 or 4
-    logits = 4 * 4 * tokens * held.vocabulary  # four times, of four bytes
+    width_over_low_precision = held.width / 2
+    blocks = inventory_of(cell).attention_width * tokens * 34 * width_over_low_precision
+    logits = 4 * FP32_BYTES * tokens * held.vocabulary
     return state, blocks + logits
 
 
@@ -251,56 +261,68 @@ def find_frontier(
 ) -> FrontierResult:
     """Search the largest micro-batch of `cell`; with `compare_speed` also the fastest. `limit` in bytes a device.
 
-    Waits while a run uses the same devices. Raises NoTrial where the cell cannot run here, TrialFailed where a trial
-    fails for another reason than memory although the smallest micro-batch runs: it says nothing of what fits.
+    Waits while a run uses the same devices. Raises NoTrial where the cell cannot run here. Raises TrialFailed where a
+    trial fails for another reason than memory although the smallest micro-batch runs: it does not say what fits.
     """
     gpus, nodes = cuda_devices(), current_allocation()
-    if reason := unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1):
+    reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
+    if reason:
         raise NoTrial(f"{cell.slug} cannot run here: {reason}")
-    nbytes = limit_of(cell, gpus, limit)
-    on_cpu = cell.execution.device == "cpu" or not gpus
-    samples = open_split(tokens, "train", cell.workload).n_samples
+    limit_bytes = limit_of(cell, gpus, limit)
+    is_on_cpu = cell.execution.device == "cpu" or not gpus
 
-    def make_trial(micro_batch: int, steps: int, nbytes: float = nbytes) -> Trial:
+    def make_trial(micro_batch: int, steps: int, limit_bytes: float = limit_bytes) -> Trial:
         cell_of_trial = change_micro_batch(cell, micro_batch, whole_step=steps == TIMED_STEPS)
-        settings = {"limit_bytes": int(nbytes) if on_cpu else None, "steps": steps}
+        settings = {"limit_bytes": int(limit_bytes) if is_on_cpu else None, "steps": steps}
         result = _trial_figures(cell_of_trial, campaign, tokens, out, settings, time_limit)
-        # On a GPU that is shared it may have run, but not within the limit that was given.
-        if result is None or result["nbytes"] > nbytes:
+        # On a shared GPU it may have run, but not within the limit.
+        if result is None or result["nbytes"] > limit_bytes:
             return Trial(micro_batch, None)
         tokens_per_step = cell_of_trial.batch.global_ * cell_of_trial.workload.seq_len
-        rate = tokens_per_step / result["seconds"]
-        base = min(result["base"], result["nbytes"])
-        return Trial(micro_batch, result["nbytes"], rate, int(result["retries"]), base)
+        return Trial(
+            micro_batch=micro_batch,
+            nbytes=result["nbytes"],
+            tokens_per_s=tokens_per_step / result["seconds"],
+            retries=int(result["retries"]),
+            base=min(result["base"], result["nbytes"]),
+        )
 
+    samples = open_split(tokens, "train", cell.workload).n_samples
     allowed = micro_batches(cell, samples)
-    state, per_sample = expected_bytes(cell)
-    start = int(max(nbytes - state, 0) / per_sample / 4)  # a search begins best near a quarter of the answer
+    state_bytes_expected, bytes_per_sample = expected_bytes(cell)
+    start = int(max(limit_bytes - state_bytes_expected, 0) / bytes_per_sample / 4)  # a quarter of the answer
     with hold_devices(devices_of(cell, gpus), f"the frontier of {campaign} {cell.slug}"):
         try:
-            answer = search_largest(lambda size: make_trial(size, TRIAL_STEPS), nbytes, allowed, start)
-            free = psutil.virtual_memory().available / 2 / cell.world_size  # of which the machine does not fall
-            if on_cpu and answer.largest is None and free > nbytes:
-                answer = replace(answer, needed=make_trial(allowed[0], TRIAL_STEPS, free).nbytes)
+            answer = search_largest(lambda size: make_trial(size, TRIAL_STEPS), limit_bytes, allowed, start)
+            free_bytes = psutil.virtual_memory().available / 2 / cell.world_size  # the machine can spare them
+            if is_on_cpu and answer.largest is None and free_bytes > limit_bytes:
+                answer = replace(answer, needed=make_trial(allowed[0], TRIAL_STEPS, free_bytes).nbytes)
             return add_fastest(lambda size: make_trial(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
         except TrialFailed:
             try:  # does the smallest run at all?
                 make_trial(allowed[0], TRIAL_STEPS)
-            except TrialFailed as broken:
-                raise NoTrial(str(broken)) from None
+            except TrialFailed as failure:
+                raise NoTrial(str(failure)) from None
             raise
 
 
 def _trial_figures(
     cell: Cell, campaign: str, tokens: Path, out: Path, settings: dict[str, Any], time_limit: float
 ) -> dict[str, float] | None:
-    """Return what rank 0 of one trial wrote (`frontier_program`): bytes, retries, seconds; None where memory ran out.
+    """Return what rank 0 of one trial wrote: base, nbytes, retries, seconds (`frontier_program`).
 
-    Raises TrialFailed where the trial ended by another fault.
+    Returns None where memory ran out. Raises TrialFailed where the trial ended by another fault.
     """
     plan = PlannedRun(cell, campaign, tokens, time_limit)
-    forked = local.may_fork(cell, len(cuda_devices()))
-    result = launch(PROGRAM, plan, out / LOG, settings, current_allocation(), settings["steps"], forked)
+    result = launch(
+        PROGRAM,
+        plan,
+        log=out / LOG,
+        settings=settings,
+        nodes=current_allocation(),
+        steps=settings["steps"],
+        forked=local.may_fork(cell, len(cuda_devices())),
+    )
     if not isinstance(result, Failure):
         return result
     if result.failure_class in OUT_OF_MEMORY:

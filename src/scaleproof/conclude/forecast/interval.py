@@ -35,7 +35,7 @@ class HalfWidths:
 class Interval:
     """A positive quantity that was not measured, with bounds at `level` and, where they are known, at 80 %.
 
-    `n`: residuals that the width comes from.
+    `n`: number of residuals that give the width.
     """
 
     value: float
@@ -55,7 +55,7 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        """Relative: half the ratio of the bounds, in logarithms."""
+        """Half the logarithm of the ratio of the bounds."""
         return math.log(self.high / self.low) / 2
 
     @property
@@ -80,59 +80,63 @@ class Interval:
 
 
 def widen_by_noise(half: HalfWidths, variance: float) -> HalfWidths:
-    """Return the half-widths, widened by the noise of the mean that a forecast starts from (`variance` of its log)."""
+    """Return the half-widths, widened by the noise of the measured mean. `variance`: of the logarithm of that mean."""
     error = math.sqrt(variance)
     return HalfWidths(
-        math.hypot(half.likely, error * float(ndtri((1 + LIKELY) / 2))),
-        math.hypot(half.nearly_all, error * float(ndtri((1 + LEVEL) / 2))),
+        likely=math.hypot(half.likely, error * float(ndtri((1 + LIKELY) / 2))),
+        nearly_all=math.hypot(half.nearly_all, error * float(ndtri((1 + LEVEL) / 2))),
     )
 
 
 def half_widths_by_largest_sizes(residuals: Sequence[float], distance: float) -> HalfWidths | None:
-    """Return the half-widths from forecasting the largest size of each series from its smaller ones.
+    """Return the half-widths from forecasting the largest size of each series from its smaller sizes.
 
-    They are of Student's t, with as many degrees of freedom as series; None without any. `residuals`: of each series,
-    log(measured / forecast) per doubling. `distance`: doublings to the target.
+    They are by Student's t, with as many degrees of freedom as series. Returns None without a series. `residuals`:
+    log(measured / forecast) per doubling, of each series. `distance`: doublings to the target.
     """
     n = len(residuals)
     if not n:
         return None
     spread = math.sqrt(sum(residual**2 for residual in residuals) / n)
-    half = HalfWidths(float(stdtrit(n, (1 + LIKELY) / 2)), float(stdtrit(n, (1 + LEVEL) / 2)))
-    return half.times(spread * distance)
+    quantiles = HalfWidths(float(stdtrit(n, (1 + LIKELY) / 2)), float(stdtrit(n, (1 + LEVEL) / 2)))
+    return quantiles.times(spread * distance)
 
 
 def conformal_rank(n: int, level: float) -> int | None:
-    """Return which of n ascending residuals, from 1 on, a further one exceeds with 1 - `level`; None if too few."""
-    rank = math.ceil((n + 1) * level - 1e-9)  # less a little, for floats that lie above a whole number
+    """Return the rank, from 1 on, of the residual that a further one exceeds with probability 1 - `level`.
+
+    Returns None where `n` residuals are too few.
+    """
+    rank = math.ceil((n + 1) * level - 1e-9)  # a float may lie a little above a whole number
     return rank if rank <= n else None
 
 
 def conformal_half_widths(residuals: Sequence[float], distance: float) -> HalfWidths | None:
-    """Return the half-widths by split conformal inference from past forecasts: 19 are needed for 95 %; None below that.
+    """Return the half-widths by split conformal inference from past forecasts; None for fewer than 19 campaigns.
 
-    `residuals`: |log(measured / forecast)| per doubling, of each campaign the largest alone, because its cells share
-    their errors. `distance`: doublings to the target.
+    `residuals`: |log(measured / forecast)| per doubling, the largest of each campaign, because its cells share their
+    errors. `distance`: doublings to the target.
     """
-    ordered = sorted(residuals)
-    likely_rank, nearly_all_rank = (conformal_rank(len(ordered), level) for level in (LIKELY, LEVEL))
+    ascending = sorted(residuals)
+    likely_rank, nearly_all_rank = (conformal_rank(len(ascending), level) for level in (LIKELY, LEVEL))
     if likely_rank is None or nearly_all_rank is None:
         return None
-    return HalfWidths(ordered[likely_rank - 1], ordered[nearly_all_rank - 1]).times(distance)
+    return HalfWidths(ascending[likely_rank - 1], ascending[nearly_all_rank - 1]).times(distance)
 
 
 def interval_score(interval: Interval, measured: float) -> float:
     """Return the score of an interval: its width, plus 2 / alpha times what `measured` lies outside. Smaller is better.
 
-    It is of logarithms, and so in parts of the value. Gneiting and Raftery 2007, section 6.2.
+    It is computed of logarithms, and so in parts of the value. Gneiting and Raftery 2007, section 6.2.
     """
     low, high = math.log(interval.low), math.log(interval.high)
-    outside = max(0.0, low - math.log(measured), math.log(measured) - high)  # below, above, or 0 within
-    return high - low + 2 / (1 - interval.level) * outside
+    value = math.log(measured)
+    distance_outside = max(0.0, low - value, value - high)
+    return high - low + 2 / (1 - interval.level) * distance_outside
 
 
 def clopper_pearson(inside: int, n: int) -> tuple[float, float]:
-    """Return the exact 95 % bounds of a share of which `inside` of `n` were seen (Clopper and Pearson 1934)."""
+    """Return the exact 95 % bounds of a share: `inside` of `n` were seen (Clopper and Pearson 1934)."""
     if n == 0:
         return 0.0, 1.0
     tail = (1 - LEVEL) / 2

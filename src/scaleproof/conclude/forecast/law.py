@@ -18,12 +18,13 @@ from scaleproof.conclude.forecast.collective import Group, Level
 from scaleproof.conclude.forecast.interval import HalfWidths
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.run import MeasuredRun
 
 FIRST_LOSS = 0.02  # of a device's rate at each doubling, where one size was measured
 REMAINS = 0.5  # of the last measured loss, at each further doubling
-FURTHEST = 8  # times the devices of the largest measured size: of more, public series say too little
-OTHER_BATCH = 2  # times a measured micro-batch, up or down: beyond, a device's rate is another
+FURTHEST = 8  # times the devices of the largest measured size: public series say too little of more devices
+OTHER_BATCH = 2  # times a measured micro-batch, up or down: beyond it a device has another rate
 SUPER_LINEAR = 0.10  # a device's rate that rises by more from one size to the next is of other settings
 
 
@@ -39,7 +40,7 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """What a step is of: devices, samples of a device's micro-batch, and micro-batches that a step accumulates."""
+    """The size of a step: devices, samples of a device's micro-batch, and micro-batches that a step accumulates."""
 
     group: Group
     micro_batch: int
@@ -48,7 +49,7 @@ class Target:
 
 @dataclass(frozen=True)
 class MeasuredStep(Target):
-    """Mean seconds of a step. `variance`: of the logarithm of that mean, by repeats; None with one."""
+    """Mean seconds of a step. `variance`: of the logarithm of that mean, over repeats; None with one repeat."""
 
     seconds: float
     variance: float | None = None
@@ -60,9 +61,9 @@ class MeasuredStep(Target):
 
 
 def nearest_steps(measured: Sequence[MeasuredStep], target: Target) -> list[MeasuredStep]:
-    """Return one measured step for each number of devices, the fewest first: the one most like the target.
+    """Return for each number of devices, the fewest first, the measured step that is most like the target.
 
-    Nearest is one with as many devices a node, then with its accumulation, then with the most similar micro-batch.
+    It has the target's devices per node if possible, then its accumulation, then the most similar micro-batch.
     """
 
     def distance(step: MeasuredStep) -> tuple[bool, bool, float]:
@@ -73,23 +74,23 @@ def nearest_steps(measured: Sequence[MeasuredStep], target: Target) -> list[Meas
             abs(math.log(step.micro_batch / target.micro_batch)),
         )
 
-    numbers = sorted({step.group.size for step in measured})
-    return [min((step for step in measured if step.group.size == number), key=distance) for number in numbers]
+    steps_of_size = group_by(measured, lambda step: step.group.size)
+    return [min(steps_of_size[size], key=distance) for size in sorted(steps_of_size)]
 
 
 def doublings(target: int, largest: int) -> float:
-    """Return how often the `largest` measured number of devices must double to be the `target`; 1 at least.
+    """Return how often the `largest` measured number of devices must double to be the `target`; at least 1.
 
-    So no forecast counts as nearer than a doubling.
+    No forecast counts as nearer than a doubling.
     """
     return max(1.0, math.log2(target / largest))
 
 
 def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
-    """Return the samples per second of a device, where there are so many; `sizes`: of `nearest_steps`, one at least.
+    """Return the samples per second that one of so many devices makes. `sizes`: from `nearest_steps`, at least one.
 
-    Between measured sizes it is linear in the logarithms, below the smallest size it is constant, and above the largest
-    it falls with each doubling (`_loss_per_doubling`).
+    Between measured sizes the rate is linear in the logarithms, below the smallest size it is constant, and above the
+    largest it falls with each doubling (`_loss_per_doubling`).
     """
     smallest, largest = sizes[0], sizes[-1]
     for smaller, larger in pairwise(sizes):
@@ -104,17 +105,17 @@ def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
 def _loss_per_doubling(sizes: Sequence[MeasuredStep]) -> float:
     """Return what each further doubling of devices takes from the logarithm of a device's rate; at least 0.
 
-    `sizes`: as of `nearest_steps`; the last two are the last measured doubling, REMAINS of whose loss goes on.
+    It is the part REMAINS of the loss at the last measured doubling, between the last two `sizes`.
     """
     if len(sizes) < 2:
         return FIRST_LOSS
     before, last = sizes[-2:]
-    measured = math.log(before.rate / last.rate) / math.log2(last.group.size / before.group.size)
-    return REMAINS * max(0.0, measured)
+    measured_loss = math.log(before.rate / last.rate) / math.log2(last.group.size / before.group.size)
+    return REMAINS * max(0.0, measured_loss)
 
 
 def check_support(strategy: str, sizes: Sequence[MeasuredStep], target: Target) -> None:
-    """Raise Unsupported where the measured sizes say nothing of the target. `sizes`: as `nearest_steps` has them."""
+    """Raise Unsupported where the measured sizes say nothing of the target. `sizes`: from `nearest_steps`."""
     needed = f"run {strategy} on {target.group}"
     if not sizes:
         raise Unsupported("never-measured", f"{strategy} was measured on no number of devices", needed)
@@ -129,12 +130,12 @@ def check_support(strategy: str, sizes: Sequence[MeasuredStep], target: Target) 
             needed,
         )
     # With a constant global batch each doubling of the devices halves the micro-batch.
-    allowed = max(OTHER_BATCH, target.group.size / last.group.size)
-    if not 1 / allowed <= target.micro_batch / last.micro_batch <= allowed:
+    largest_factor = max(OTHER_BATCH, target.group.size / last.group.size)
+    if not 1 / largest_factor <= target.micro_batch / last.micro_batch <= largest_factor:
         raise Unsupported(
             "micro-batch-outside",
-            f"micro-batch {target.micro_batch} is more than {allowed:g} times from {last.micro_batch}, the nearest "
-            f"that was measured on {last.group}",
+            f"micro-batch {target.micro_batch} is more than {largest_factor:g} times from {last.micro_batch}, the "
+            f"nearest that was measured on {last.group}",
             f"run {strategy} on {last.group} with micro_batch {target.micro_batch}",
         )
     _check_series(sizes)
@@ -144,8 +145,8 @@ def _check_series(sizes: Sequence[MeasuredStep]) -> None:
     """Raise Unsupported where a device of a larger group is much faster than one of a smaller group."""
     for before, after in pairwise(sizes):
         gain = after.rate / before.rate - 1
-        alike = (before.micro_batch, before.accumulation) == (after.micro_batch, after.accumulation)
-        if alike and gain > SUPER_LINEAR:
+        has_same_batch = (before.micro_batch, before.accumulation) == (after.micro_batch, after.accumulation)
+        if has_same_batch and gain > SUPER_LINEAR:
             raise Unsupported(
                 "super-linear",
                 f"a device of {after.group} is {gain:.0%} faster than one of {before.group}: the settings differ, or a "
@@ -168,23 +169,23 @@ class HeldOut:
 
     @property
     def residual_per_doubling(self) -> float:
-        """The residual over how often devices double from the largest of `sizes` to the size that is forecast."""
+        """The residual over the number of doublings from the largest of `sizes` to the size that is forecast."""
         return self.residual / doublings(self.largest.group.size, self.sizes[-1].group.size)
 
 
 def hold_largest_out(measured: Sequence[MeasuredStep]) -> HeldOut | None:
-    """Return the largest size of a series with the smaller sizes that it is forecast from; None for a single size."""
+    """Return the largest size of a series, to be forecast from the smaller sizes; None for a single size."""
     largest = max(measured, key=lambda step: step.group.size)
     smaller = [step for step in nearest_steps(measured, largest) if step.group.size < largest.group.size]
     return HeldOut(smaller, largest) if smaller else None
 
 
-TABLES = 68
+TABLES = 68  # of public series
 
 
-# Half-widths from one measured size: for any number of doublings, of which it says equally little.
+# Half-widths from one measured size, for any number of doublings.
 FROM_ONE: dict[Level, HalfWidths] = {"node": HalfWidths(0.138, 0.285), "network": HalfWidths(0.044, 0.123)}
-# From two or more: for each doubling.
+# Half-widths from two measured sizes or more, for each doubling.
 A_DOUBLING: dict[Level, HalfWidths] = {"node": HalfWidths(0.070, 0.130), "network": HalfWidths(0.033, 0.073)}
 
 
@@ -198,11 +199,14 @@ def half_widths(sizes: Sequence[MeasuredStep], group: Group) -> HalfWidths:
 def stretch_factor(series: Iterable[HeldOut]) -> float:
     """Return how much wider than for public series a campaign's intervals must be; 1 where its own sizes lie inside.
 
-    Where one series is farther from the law than 95 % of the public ones, as by a slow network, the next forecast may
-    be, too. `series`: the largest size of each, forecast from the smaller sizes.
+    Where one series is farther from the law than 95 % of the public series, as by a slow network, the next forecast may
+    be, too. `series`: the largest size of each series, forecast from the smaller sizes.
     """
-    # Each error, as a part of the half-width that holds 95 % of the public ones.
-    return max([1.0, *(abs(one.residual) / half_widths(one.sizes, one.largest.group).nearly_all for one in series)])
+    factors = [1.0]
+    for one in series:
+        half = half_widths(one.sizes, one.largest.group)
+        factors.append(abs(one.residual) / half.nearly_all)
+    return max(factors)
 
 
 NO_CALIBRATION = ("machine-busy", "device-throttled")
@@ -221,8 +225,8 @@ def target_of(cell: Cell) -> Target:
 
 def series_key(cell: Cell) -> str:
     """Return a key that is equal for cells that differ in devices, micro-batch, accumulation, steps and seed only."""
-    workload, execution = cell.config["workload"], dict(cell.config["execution"])
-    del execution["geometry"]
+    workload = cell.config["workload"]
+    execution = {name: value for name, value in cell.config["execution"].items() if name != "geometry"}
     return repr((sorted(workload.items(), key=str), sorted(execution.items(), key=str), str(cell.work.optimizer)))
 
 
@@ -237,9 +241,14 @@ def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> MeasuredStep:
 
 
 def mean_step(target: Target, logs: np.ndarray) -> MeasuredStep:
-    """Return a step that was measured several times: the geometric mean of its seconds, whose logarithms are `logs`."""
-    variance = float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None
-    return MeasuredStep(target.group, target.micro_batch, target.accumulation, math.exp(float(logs.mean())), variance)
+    """Return a step that was measured several times, with its geometric mean. `logs`: logarithms of its seconds."""
+    return MeasuredStep(
+        group=target.group,
+        micro_batch=target.micro_batch,
+        accumulation=target.accumulation,
+        seconds=math.exp(float(logs.mean())),
+        variance=float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None,
+    )
 
 
 def check_usable(cell: Cell, findings: Findings | None) -> None:

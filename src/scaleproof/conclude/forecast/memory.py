@@ -28,15 +28,16 @@ FULL_FAR = 0.93  # beyond twice the largest measured micro-batch, where predicti
 FAR = 2
 OVER = 1.05  # a prediction that is this many times the device does not fit; between both, one trial decides
 ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's default
-LIVE = 1_000_000_000  # elements that ZeRO stage 3 keeps gathered (stage3_max_live_parameters)
-PREFETCH = 50_000_000  # elements that ZeRO stage 3 gathers ahead (stage3_prefetch_bucket_size)
+ZERO3_LIVE_ELEMENTS = 1_000_000_000  # parameters that stage 3 keeps gathered (stage3_max_live_parameters)
+ZERO3_PREFETCH_ELEMENTS = 50_000_000  # parameters that stage 3 gathers ahead (stage3_prefetch_bucket_size)
+FP32_BYTES = 4
 
 
 @dataclass(frozen=True)
 class MemoryInputs:
-    """What the known parts follow from. `parameters`: of the model, of the largest `block`, of the `root`.
+    """What the known parts follow from. `parameters`, `block`, `root`: number of parameters of the model and its parts.
 
-    The root is what is outside of blocks: embeddings, the last norm, the head.
+    The root is the part of the model outside of blocks: embeddings, the last norm, the head.
     """
 
     strategy: str
@@ -52,17 +53,18 @@ class MemoryInputs:
 
     @property
     def width(self) -> int:
-        """Bytes of an element that travels or is computed with."""
-        return 2 if self.precision in LOW else 4
+        """Bytes of an element in computing and in messages."""
+        return 2 if self.precision in LOW else FP32_BYTES
 
 
 def memory_inputs(cell: Cell) -> MemoryInputs:
-    """Return what the memory of a cell's device follows from. The root: embeddings, the last norm, the tied head."""
-    inventory, execution = inventory_of(cell), cell.execution
+    """Return what the memory of a cell's device follows from. The root has embeddings, the last norm, the tied head."""
+    inventory = inventory_of(cell)
+    execution = cell.execution
     bucket = execution.bucket_elements
     return MemoryInputs(
-        execution.strategy,
-        execution.precision,
+        strategy=execution.strategy,
+        precision=execution.precision,
         parameters=inventory.root + sum(inventory.blocks),
         block=inventory.blocks[0],
         root=inventory.root,
@@ -83,22 +85,29 @@ def buffer_bytes(held: MemoryInputs, devices: int) -> float:
         return 0.0
     strategy = without_offload(held.strategy)
     parameters, width = held.parameters, held.width
-    if strategy == "zero0":  # DeepSpeed without shards: buckets beside the gradients, in fp32
-        return 4.0 * parameters
-    if strategy == "fsdp":  # two whole blocks and the root, a block of gradients in fp32
-        whole_gradients = 4.0 * parameters if held.accumulation > 1 else 0.0  # until the last micro-batch
-        return width * (2 * held.block + held.root) + 4.0 * held.block + whole_gradients
-    if strategy in ("zero1", "zero2"):  # a reduce and a gather bucket
-        return 2.0 * min(held.bucket_elements or ZERO_BUCKET, parameters) * width
-    if strategy == "zero3":  # what stays gathered, and what is gathered ahead
-        return float(min(LIVE, parameters) * width + min(PREFETCH, parameters) * width)
+
+    if strategy == "zero0":  # DeepSpeed without shards has buckets beside the gradients, in fp32
+        return float(FP32_BYTES * parameters)
+    if strategy == "fsdp":
+        gathered = width * (2 * held.block + held.root)
+        block_gradients = FP32_BYTES * held.block
+        # Until the last micro-batch the gradients of all parameters are there.
+        all_gradients = FP32_BYTES * parameters if held.accumulation > 1 else 0
+        return float(gathered + block_gradients + all_gradients)
+    if strategy in ("zero1", "zero2"):
+        bucket = width * min(held.bucket_elements or ZERO_BUCKET, parameters)
+        return 2.0 * bucket  # to reduce, and to gather
+    if strategy == "zero3":
+        gathered = width * min(ZERO3_LIVE_ELEMENTS, parameters)
+        gathered_ahead = width * min(ZERO3_PREFETCH_ELEMENTS, parameters)
+        return float(gathered + gathered_ahead)
     raise ValueError(f"no formula for the buffers of {strategy}")
 
 
 def logit_bytes(held: MemoryInputs, micro_batch: int) -> float:
     """Return the bytes of logits in fp32 for the loss, with a copy in low precision beside them."""
-    copies = 4 + (held.width if held.width < 4 else 0)
-    return float(copies * micro_batch * held.seq_len * held.vocabulary)
+    bytes_of_logit = FP32_BYTES + (held.width if held.width < FP32_BYTES else 0)
+    return float(bytes_of_logit * micro_batch * held.seq_len * held.vocabulary)
 
 
 def known_bytes(held: MemoryInputs, devices: int, micro_batch: int) -> float:
@@ -118,7 +127,7 @@ class Peak:
 
 @dataclass(frozen=True)
 class MemoryModel:
-    """The peak of a device: its known parts, plus what `measured` peaks have beyond theirs, as a line over micro-batch.
+    """The peak of a device: its known parts, plus a line over micro-batch for what `measured` peaks have beyond theirs.
 
     The line is `base` + `slope` x micro-batch, in bytes.
     """
@@ -134,10 +143,10 @@ class MemoryModel:
         return max(peak.micro_batch for peak in self.measured)
 
     def predict(self, micro_batch: int, devices: int) -> float:
-        """Return the peak bytes of one of `devices` devices, a number that need not have been measured.
+        """Return the peak bytes of one of `devices` devices; that number of devices need not have been measured.
 
-        Raises Unsupported for micro-batches below the smallest measured one, above four times the largest, and for any
-        other where only one was measured.
+        Raises Unsupported for micro-batches below the smallest measured one and above four times the largest. Where one
+        micro-batch alone was measured, any other is unsupported.
         """
         sizes = {peak.micro_batch for peak in self.measured}
         if len(sizes) == 1 and micro_batch not in sizes:
@@ -152,32 +161,33 @@ class MemoryModel:
                 f"memory was measured at micro-batches {min(sizes)} to {max(sizes)}, not near {micro_batch}",
                 f"run micro_batch {micro_batch}",
             )
-        rest = max(0.0, self.base + self.slope * micro_batch)
-        return known_bytes(self.held, devices, micro_batch) + rest
+        rest_bytes = max(0.0, self.base + self.slope * micro_batch)
+        return known_bytes(self.held, devices, micro_batch) + rest_bytes
 
 
 def fit_memory(held: MemoryInputs, peaks: Sequence[Peak]) -> MemoryModel:
     """Fit the memory that formulas do not know: a line over micro-batch, by least squares, through measured `peaks`.
 
-    Micro-batch 1 is left out where two others are there, because its peak is in the update, not in the activations: a
-    line through it is 4 % off where one through 32 and 64 is 0.1 % off. Raises Unsupported for hsdp, and for fsdp that
-    keeps blocks gathered.
+    Micro-batch 1 is left out where two others were measured, because its peak is in the update, not in the activations:
+    a line through it is 4 % off where a line through 32 and 64 is 0.1 % off. Raises Unsupported for hsdp, and for fsdp
+    that keeps blocks gathered.
     """
     if held.strategy == "hsdp":
         raise Unsupported("strategy-not-modelled", "what hsdp holds is not known to the formulas", "run the cell")
     if held.strategy == "fsdp" and not held.reshards:
-        what = "what fsdp holds with fsdp_reshard: false is not known to the formulas"
-        raise Unsupported("strategy-not-modelled", what, "run the cell")
-    usable = sorted(peaks, key=lambda peak: peak.micro_batch)
-    beyond_one = [peak for peak in usable if peak.micro_batch > 1]
-    if len({peak.micro_batch for peak in beyond_one}) >= 2:
-        usable = beyond_one
-    rests = [peak.nbytes - known_bytes(held, peak.devices, peak.micro_batch) for peak in usable]
-    sizes = [peak.micro_batch for peak in usable]
-    if len(set(sizes)) == 1:
-        return MemoryModel(held, fmean(rests), 0.0, tuple(usable))
-    slope, base = linear_regression(sizes, rests)
-    return MemoryModel(held, base, slope, tuple(usable))
+        reason = "what fsdp holds with fsdp_reshard: false is not known to the formulas"
+        raise Unsupported("strategy-not-modelled", reason, "run the cell")
+
+    used_peaks = sorted(peaks, key=lambda peak: peak.micro_batch)
+    peaks_beyond_one = [peak for peak in used_peaks if peak.micro_batch > 1]
+    if len({peak.micro_batch for peak in peaks_beyond_one}) >= 2:
+        used_peaks = peaks_beyond_one
+    rest_bytes = [peak.nbytes - known_bytes(held, peak.devices, peak.micro_batch) for peak in used_peaks]
+    micro_batches = [peak.micro_batch for peak in used_peaks]
+    slope, base = 0.0, fmean(rest_bytes)
+    if len(set(micro_batches)) > 1:
+        slope, base = linear_regression(micro_batches, rest_bytes)
+    return MemoryModel(held, base, slope, tuple(used_peaks))
 
 
 Verdict = Literal["fits", "undecided", "does not fit"]
@@ -201,9 +211,10 @@ TIME_LIMIT_S = 600
 
 @dataclass(frozen=True)
 class Tracked:
-    """Bytes of one rank's tensors: at the peak of a step, and just before its update; None with a `reason`.
+    """Bytes of one rank's tensors: at the `peak` of a step, and just before its update (`state`).
 
-    Bytes outside of tensors are not counted: the context, NCCL, unused parts of the allocator's blocks.
+    Both are None where a `reason` says why. Bytes outside of tensors are not counted: the context, NCCL, unused parts
+    of the allocator's blocks.
     """
 
     peak: float | None
@@ -215,28 +226,32 @@ def sharded_bytes(counted: Mapping[str, int], stage: int, devices: int, reduced:
     """Return the bytes of a rank under DeepSpeed's ZeRO in fp32, without buckets and gathered parameters.
 
     `counted`: bytes by kind, as trackers count them on a single device. `reduced`: whether the gradients have been
-    reduced; before that stage 1 holds them whole. All stages also hold a copy of their part of the weights, which they
+    reduced; before that stage 1 holds all of them. All stages also hold a copy of their part of the weights, which they
     update (`single_partition_of_fp32_groups`).
     """
     weights = counted["Parameter"]
     gradients = counted["Gradient"]
     optimizer = counted["Optstate"]
     others = counted["Total"] - weights - gradients - optimizer
-    own_weights = (weights / devices if stage == 3 else weights) + weights / devices
-    own_gradients = gradients / devices if stage > 1 or reduced else gradients
-    return others + own_weights + own_gradients + optimizer / devices
+    held_weights = weights / devices if stage == 3 else weights
+    updated_copy = weights / devices
+    held_gradients = gradients / devices if stage > 1 or reduced else gradients
+    return others + held_weights + updated_copy + held_gradients + optimizer / devices
 
 
 def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
     """Return the memory of each cell by torch's trackers, in another process: ten seconds, and some for each cell.
 
-    Raises UserError where it cannot start. Counted on a fake CPU: kernels of a GPU may keep other activations.
+    Trackers count on a fake CPU: kernels of a GPU may keep other activations. Raises UserError where the process cannot
+    start.
     """
-    empty = Path()  # of tokens and of results: nothing is read or written
-    requests = [
-        asdict(Request.for_cell(cell, empty, empty, campaign="", run_id="", time_limit=TIME_LIMIT_S, provenance={}))
-        for cell in cells
-    ]
+    no_folder = Path()  # neither tokens are read nor results written
+    requests = []
+    for cell in cells:
+        request = Request.for_cell(
+            cell, no_folder, no_folder, campaign="", run_id="", time_limit=TIME_LIMIT_S, provenance={}
+        )
+        requests.append(asdict(request))
     done = subprocess.run(
         [sys.executable, "-m", PROGRAM],
         input=json.dumps(requests),
@@ -256,7 +271,7 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
 def _cell_memory(cell: Cell, answer: dict[str, Any]) -> Tracked:
     """Return the memory of a cell from the `answer` of `tracked_program`, which counts a single device.
 
-    For ZeRO its parts are divided among the devices, and at the peak its buckets, which no tracker sees, are added by
+    For ZeRO its parts are divided among the devices. At the peak its buckets, which no tracker sees, are added by
     formula. Before the update stages 1 and 2 have freed them; stage 3 still has its reduce bucket, and the small
     parameters that it keeps gathered.
     """
@@ -265,15 +280,16 @@ def _cell_memory(cell: Cell, answer: dict[str, Any]) -> Tracked:
     peak, state = answer["peak"], answer["state"]
     if cell.execution.strategy not in SHARDING_ZERO:
         return Tracked(peak["Total"], state["Total"])
+
     stage = int(cell.execution.strategy.removeprefix("zero"))
     devices = cell.batch.n_devices
     held = memory_inputs(cell)
     buckets = buffer_bytes(held, max(devices, 2))  # DeepSpeed has them on one device as well
-    left_before_update = 0.0
+    buffers_before_update = 0.0
     if stage == 3:
         gathered = float(answer["small"]) if devices > 1 else 0.0
-        left_before_update = gathered + held.width * min(held.bucket_elements or ZERO_BUCKET, held.parameters)
+        buffers_before_update = gathered + held.width * min(held.bucket_elements or ZERO_BUCKET, held.parameters)
     return Tracked(
-        sharded_bytes(peak, stage, devices, reduced=False) + buckets,
-        sharded_bytes(state, stage, devices, reduced=True) + left_before_update,
+        peak=sharded_bytes(peak, stage, devices, reduced=False) + buckets,
+        state=sharded_bytes(state, stage, devices, reduced=True) + buffers_before_update,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -36,7 +37,7 @@ ONE_RUN_SPREAD = 0.10  # of a step's time, where a cell was run once and nothing
 
 @dataclass(frozen=True)
 class PlanRow:
-    """One cell. Seconds, bytes and hours; None with a reason in `refusal`."""
+    """The plan of one cell, in seconds, bytes and hours. A figure is None where `refusal` has the reason."""
 
     cell: str
     devices: int
@@ -50,13 +51,13 @@ class PlanRow:
     plan: CellPlan | None
     repeats_done: int
     power: Power | None = None
-    counted: bool = False  # memory by torch's trackers, not by measured runs
+    counted: bool = False  # is the memory by torch's trackers, and not by measured runs?
     no_memory: str = ""  # why the memory is not known
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All cells, and what follows from them; `remaining_s`: of the runs that are not there yet."""
+    """All cells, and what follows from them. `remaining_s`: how long the runs take that are still to be made."""
 
     rows: tuple[PlanRow, ...]
     remaining_s: float
@@ -69,7 +70,7 @@ class Plan:
     budget: float | None  # device hours
     beyond_budget: tuple[str, ...]
     kwh: float | None = None  # None where the power of a device is not known
-    estimate: str | None = None  # what the time of the rows that are estimated rests on
+    estimate: str | None = None  # what the time of estimated rows rests on
 
 
 def make_plan(
@@ -82,28 +83,30 @@ def make_plan(
 ) -> Plan:
     """Return the plan of what to measure next, from what is measured now.
 
-    `budget`: device hours. `watts`: of a device, if the user gives it. `count_memory`: count memory by torch's
+    `budget`: device hours. `watts`: power of a device, if the user gives it. `count_memory`: count memory by torch's
     trackers, which takes seconds, where no run says it. `times`: estimates for runs that are neither measured nor
-    forecast, as `campaign show` prints them; without it such runs have no time.
+    forecast, as `campaign show` prints them; without them such runs have no time.
     """
     loaded = evidence.loaded
-    known = [cell for cell in loaded.cells if cell.slug in evidence.runs]
-    calibration = calibrate(evidence, known) if known else None
+    measured_cells = [cell for cell in loaded.cells if cell.slug in evidence.runs]
+    calibration = calibrate(evidence, measured_cells) if measured_cells else None
     rows = [_plan_row(cell, evidence, calibration, watts, times) for cell in loaded.cells]
     if count_memory:
         rows = _count_unknown_memory(evidence, rows)
-    estimated = [loaded.cell(row.cell) for row in rows if row.basis == "estimated"]
-    estimate = times.basis(estimated) if times and estimated else None
+    estimated_cells = [loaded.cell(row.cell) for row in rows if row.basis == "estimated"]
+    estimate = times.basis(estimated_cells) if times and estimated_cells else None
     return replace(_plan_of_rows(evidence, rows, price, budget), estimate=estimate)
 
 
 def _plan_row(
     cell: Cell, evidence: ForecastEvidence, calibration: Calibration | None, watts: float | None, times: RunTimes | None
 ) -> PlanRow:
-    """Return the row of a cell, with its memory as far as runs have measured it; other arguments as of `make_plan`."""
-    runs, devices = evidence.runs.get(cell.slug, []), group_of(cell).size
-    step, basis, reason, measure = _step_figures(cell, runs, calibration)
-    seconds = _run_seconds(cell, runs, evidence, step) if step else None
+    """Return the row of a cell, with its memory as far as runs have measured it. Other arguments: as in `make_plan`."""
+    runs = evidence.runs.get(cell.slug, [])
+    devices = group_of(cell).size
+    figures = _step_figures(cell, runs, calibration)
+    basis = figures.basis
+    seconds = _run_seconds(cell, runs, evidence, figures.step) if figures.step else None
     if seconds is None and times:
         seconds, basis = times.seconds(cell), "estimated"
     most_repeats = evidence.loaded.campaign.most_repeats
@@ -111,11 +114,11 @@ def _plan_row(
     return PlanRow(
         cell=cell.slug,
         devices=devices,
-        step=step,
-        tokens_per_s=rate_interval(cell, step) if step else None,
+        step=figures.step,
+        tokens_per_s=rate_interval(cell, figures.step) if figures.step else None,
         basis=basis,
-        refusal=reason,
-        measure=measure,
+        refusal=figures.refusal,
+        measure=figures.measure,
         memory_bytes=memory_bytes,
         fits=fits,
         plan=None if seconds is None else CellPlan(cell.slug, devices, most_repeats, seconds),
@@ -128,36 +131,45 @@ def _plan_row(
 def _count_unknown_memory(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
     """Return the rows, with memory by torch's trackers where it was unknown and can be counted."""
     cells = {cell.slug: cell for cell in evidence.loaded.cells if not cell.is_open}  # open: without a micro-batch yet
-    unknown = [row.cell for row in rows if row.memory_bytes is None and row.cell in cells]
-    answers = dict(zip(unknown, tracked_memory([cells[slug] for slug in unknown]), strict=True)) if unknown else {}
+    unknown_cells = [row.cell for row in rows if row.memory_bytes is None and row.cell in cells]
+    answers = {}
+    if unknown_cells:
+        answers = dict(zip(unknown_cells, tracked_memory([cells[slug] for slug in unknown_cells]), strict=True))
     capacity = _smallest_gpu_bytes(evidence)
-    counted = []
+    counted_rows = []
     for row in rows:
-        nbytes = answers[row.cell].peak if row.cell in answers else None
-        if nbytes is not None:
-            fits = memory_verdict(nbytes, capacity) if capacity else "unknown"
-            row = replace(row, memory_bytes=nbytes, fits=fits, counted=True)
-        elif row.cell in answers:
-            row = replace(row, no_memory=answers[row.cell].reason or row.no_memory)
-        counted.append(row)
-    return counted
+        answer = answers.get(row.cell)
+        if answer and answer.peak is not None:
+            fits = memory_verdict(answer.peak, capacity) if capacity else "unknown"
+            counted_rows.append(replace(row, memory_bytes=answer.peak, fits=fits, counted=True))
+        elif answer:
+            counted_rows.append(replace(row, no_memory=answer.reason or row.no_memory))
+        else:
+            counted_rows.append(row)
+    return counted_rows
 
 
 def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
     """Return the plan with totals over its rows, what forecasts decide already, and what to measure next."""
-    plans = [row.plan for row in rows if row.plan]
-    remaining_s = sum(row.plan.run_seconds * max(row.plan.repeats - row.repeats_done, 0) for row in rows if row.plan)
-    candidates = [
-        Candidate(row.cell, row.tokens_per_s, row.plan.device_hours)
-        for row in rows
-        if row.tokens_per_s and row.plan and row.repeats_done == 0
-    ]
+    plans: list[CellPlan] = []
+    kwhs: list[float] = []
+    candidates: list[Candidate] = []
+    remaining_s: list[float] = []
+    for row in rows:
+        if not row.plan:
+            continue
+        plans.append(row.plan)
+        remaining_s.append(row.plan.run_seconds * max(row.plan.repeats - row.repeats_done, 0))
+        if row.power:
+            kwhs.append(row.plan.kwh(row.power))
+        if row.tokens_per_s and row.repeats_done == 0:
+            candidates.append(Candidate(row.cell, row.tokens_per_s, row.plan.device_hours))
     leave_out = _cells_to_leave_out(rows, candidates)
-    undecided = [plan for plan in plans if plan.cell not in leave_out]
-    kwhs = [row.plan.kwh(row.power) for row in rows if row.plan and row.power]
+    remaining_plans = [plan for plan in plans if plan.cell not in leave_out]
+    is_power_known = bool(plans) and len(kwhs) == len(plans)
     return Plan(
         rows=tuple(rows),
-        remaining_s=remaining_s,
+        remaining_s=sum(remaining_s),
         device_hours=sum(plan.device_hours for plan in plans),
         cost=sum(plan.cost(price) for plan in plans) if price else None,
         price=price,
@@ -165,24 +177,24 @@ def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price 
         measure_next=next_measurement(candidates),
         resolve=_resolution(evidence),
         budget=budget,
-        beyond_budget=tuple(beyond_budget(undecided, budget)) if budget else (),
-        kwh=sum(kwhs) if kwhs and len(kwhs) == len(plans) else None,  # None where the power of a run is unknown
+        beyond_budget=tuple(beyond_budget(remaining_plans, budget)) if budget else (),
+        kwh=sum(kwhs) if is_power_known else None,
     )
 
 
 def _cells_to_leave_out(rows: list[PlanRow], candidates: list[Candidate]) -> tuple[str, ...]:
     """Return the candidates, cells without runs, that are certainly slower than another one or a measured cell."""
-    # One run says too little of a cell's spread. What is measured costs nothing more.
-    settled = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in rows if row.tokens_per_s and row.repeats_done > 1]
-    unmeasured = {candidate.cell for candidate in candidates}
-    return tuple(name for name in certainly_slower_cells([*candidates, *settled]) if name in unmeasured)
+    # One run says too little of a cell's spread. A measured cell costs nothing more.
+    measured = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in rows if row.tokens_per_s and row.repeats_done > 1]
+    unmeasured_cells = {candidate.cell for candidate in candidates}
+    return tuple(cell for cell in certainly_slower_cells([*candidates, *measured]) if cell in unmeasured_cells)
 
 
 def _resolution(evidence: ForecastEvidence) -> Resolution | None:
     """Return what further repeats would show of the report's comparison, by its formula; None without a comparison."""
     loaded = evidence.loaded
     findings = evidence.findings or Findings(campaign=loaded.name, checks=[], findings=[])
-    runs = [run for runs in evidence.runs.values() for run in runs]
+    runs = [run for runs_of_cell in evidence.runs.values() for run in runs_of_cell]
     try:
         report = scaling_report(
             loaded.name,
@@ -202,25 +214,25 @@ def _resolution(evidence: ForecastEvidence) -> Resolution | None:
 def plan_pilots(evidence: ForecastEvidence, times: RunTimes) -> list[CellPlan]:
     """Return the plan of a pilot, a run of PILOT_STEPS steps, for each unmeasured cell whose devices can be had.
 
-    Devices whose links were swept can be had. A few steps on the very devices say more than any law. Held-out cells
+    They can be had where their links were swept. A few steps on the very devices say more than any law. Held-out cells
     have no pilot, because they run anyway. `times`: estimates how long a run takes.
     """
-    swept = {sweep.group for sweep in evidence.sweeps}
-    held_out = evidence.loaded.campaign.forecast.hold_out
-    planned = []
+    swept_groups = {sweep.group for sweep in evidence.sweeps}
+    held_out_geometries = evidence.loaded.campaign.forecast.hold_out
+    pilots = []
     for cell in evidence.loaded.cells:
-        runs_anyway = cell.slug in evidence.runs or cell.execution.geometry in held_out
-        can_run = group_of(cell) in swept and not cell.is_open  # open: without a micro-batch yet
+        runs_anyway = cell.slug in evidence.runs or cell.execution.geometry in held_out_geometries
+        can_run = group_of(cell) in swept_groups and not cell.is_open  # open: without a micro-batch yet
         if can_run and not runs_anyway:
-            short = replace(cell, work=cell.work.model_copy(update={"steps": PILOT_STEPS}))
-            planned.append(CellPlan(cell.slug, group_of(cell).size, repeats=1, run_seconds=times.seconds(short)))
-    return planned
+            short_cell = replace(cell, work=cell.work.model_copy(update={"steps": PILOT_STEPS}))
+            pilots.append(CellPlan(cell.slug, group_of(cell).size, repeats=1, run_seconds=times.seconds(short_cell)))
+    return pilots
 
 
-def _device_power(cell: Cell, evidence: ForecastEvidence, given: float | None) -> Power | None:
-    """Return the power of a device: as given in watts, else by counters of the cell's runs, else of others, if any."""
-    if given is not None:
-        return Power(given, "given")
+def _device_power(cell: Cell, evidence: ForecastEvidence, given_watts: float | None) -> Power | None:
+    """Return the power of a device: as given, else by counters of the cell's runs, else of other runs, if any."""
+    if given_watts is not None:
+        return Power(given_watts, "given")
     cell_watts = _counter_watts(evidence.runs.get(cell.slug, []))
     if cell_watts:
         return Power(float(np.mean(cell_watts)), "measured")
@@ -229,7 +241,7 @@ def _device_power(cell: Cell, evidence: ForecastEvidence, given: float | None) -
 
 
 def _counter_watts(runs: Sequence[MeasuredRun]) -> list[float]:
-    """Return the mean watts of a device in the window (the timed steps), of each run that has an energy counter."""
+    """Return the mean watts of a device in the window (the timed steps) for each run with an energy counter."""
     return [
         run.metrics.energy.joules / run.metrics.window.wall_time_s / run.n_devices
         for run in runs
@@ -242,52 +254,66 @@ def predicted_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
 
     From one run it is 10 % (ONE_RUN_SPREAD) either way.
     """
-    seconds, n = measured_step(cell, runs).seconds, len(runs)
+    n = len(runs)
+    seconds = measured_step(cell, runs).seconds
     half = ONE_RUN_SPREAD
-    if n > 1:  # of one further run from the mean of n
+    if n > 1:  # for one further run, from the mean of n
         spread = float(np.log([step_seconds(run) for run in runs]).std(ddof=1))
         half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * spread * float(np.sqrt(1 + 1 / n))
-    return Interval(seconds, seconds * float(np.exp(-half)), seconds * float(np.exp(half)), LEVEL, "measured", n)
+    return Interval(
+        value=seconds,
+        low=seconds * float(np.exp(-half)),
+        high=seconds * float(np.exp(half)),
+        level=LEVEL,
+        construction="measured",
+        n=n,
+    )
 
 
-def _step_figures(
-    cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibration | None
-) -> tuple[Interval | None, str, str | None, str | None]:
-    """Return (seconds of a step, what they rest on, why there are none, which measurement helps).
+class _StepFigures(NamedTuple):
+    """Seconds of a `step` and their `basis`, or why there are none: then the basis is the code of the refusal."""
 
-    The last two are None where there are seconds; without seconds the second is the code of the refusal.
-    """
+    step: Interval | None
+    basis: str
+    refusal: str | None = None
+    measure: str | None = None
+
+
+def _step_figures(cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibration | None) -> _StepFigures:
+    """Return the seconds of a step of a cell, or why there are none, and which measurement helps."""
     if runs:
-        return predicted_step(cell, runs), "measured", None, None
+        return _StepFigures(predicted_step(cell, runs), "measured")
     if calibration is None:
-        return None, "nothing-measured", "nothing is measured", "run one repeat of the campaign, then plan again"
+        advice = "run one repeat of the campaign, then plan again"
+        return _StepFigures(None, "nothing-measured", "nothing is measured", advice)
     entry = calibration.entry(cell)
     if entry.interval is None:
-        return None, entry.refusal or "", entry.reason, entry.measure
-    return entry.interval, "forecast", None, None
+        return _StepFigures(None, entry.refusal or "", entry.reason, entry.measure)
+    return _StepFigures(entry.interval, "forecast")
 
 
 def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvidence, step: Interval) -> float | None:
     """Return the wall time of a run whose steps take `step`; None where no run says how long the rest of it takes.
 
-    The rest: the mean over the cell's own `runs`; else the longest of runs with the same engine; else of any runs.
+    The rest is the mean over the cell's own `runs`; else the longest among runs with the same engine, or any runs.
     """
     has_deepspeed = is_deepspeed(cell.execution.strategy)
     all_runs = [run for runs_of_cell in evidence.runs.values() for run in runs_of_cell]
-    alike = [run for run in all_runs if is_deepspeed(run.metrics.training_config.strategy) == has_deepspeed]
-    nearest_runs = list(runs) or alike or all_runs
+    same_engine = [run for run in all_runs if is_deepspeed(run.metrics.training_config.strategy) == has_deepspeed]
+    nearest_runs = list(runs) or same_engine or all_runs
     if not nearest_runs:
         return None
-    rest_s = [  # start-up, validation, closing, and the first step of the warm-up, which is longer than others
-        run.metrics.total_wall_time_s
-        - run.metrics.window.wall_time_s
-        - run.metrics.startup.warmup_s
-        + run.metrics.startup.first_step_s
-        for run in nearest_runs
-    ]
-    rest = float(np.mean(rest_s)) if runs else max(rest_s)
+    rests_s = [_rest_seconds(run) for run in nearest_runs]
+    rest_s = float(np.mean(rests_s)) if runs else max(rests_s)
     further_steps = max(cell.work.warmup_steps - 1, 0) + cell.work.steps
-    return max(rest, 0.0) + further_steps * step.value
+    return max(rest_s, 0.0) + further_steps * step.value
+
+
+def _rest_seconds(run: MeasuredRun) -> float:
+    """Return the seconds of a run for start-up, validation, closing, and its first step, which is a longer one."""
+    metrics = run.metrics
+    outside_s = metrics.total_wall_time_s - metrics.window.wall_time_s - metrics.startup.warmup_s
+    return outside_s + metrics.startup.first_step_s
 
 
 def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, str]:
@@ -297,6 +323,7 @@ def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | Non
     """
     if cell.is_open:
         return None, "unknown", "its micro-batch is still to be found by trials"
+
     peaks = []  # measured in the cell's series, at any size and micro-batch
     for relative in evidence.loaded.cells:
         for run in evidence.runs.get(relative.slug, []):
@@ -305,19 +332,24 @@ def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | Non
                 peaks.append(Peak(relative.batch.micro, group_of(relative).size, float(reserved)))
     if not peaks:
         return None, "unknown", "no run on a GPU has measured it; --count-memory counts it"
+
     try:
         model = fit_memory(memory_inputs(cell), peaks)
-        used = model.predict(cell.batch.micro, group_of(cell).size)
+        peak_bytes = model.predict(cell.batch.micro, group_of(cell).size)
     except Unsupported as error:
         return None, "unknown", error.reason
     capacity = _smallest_gpu_bytes(evidence)
     if not capacity:
-        return used, "unknown", ""
-    return used, memory_verdict(used, capacity, far=cell.batch.micro > FAR * model.largest), ""
+        return peak_bytes, "unknown", ""
+    is_far = cell.batch.micro > FAR * model.largest
+    return peak_bytes, memory_verdict(peak_bytes, capacity, far=is_far), ""
 
 
 def _smallest_gpu_bytes(evidence: ForecastEvidence) -> float | None:
-    """Return the bytes of the smallest GPU that ran; None where none did, or none states its memory."""
-    gpus = [gpu for runs in evidence.runs.values() for run in runs for gpu in run.metrics.hardware.get("gpus") or []]
-    stated_bytes = [device_bytes(gpu.get("memory", "")) for gpu in gpus]
-    return min((nbytes for nbytes in stated_bytes if nbytes), default=None)
+    """Return the bytes of the smallest GPU that ran; None where no GPU ran, or none states its memory."""
+    known_bytes = []
+    for runs in evidence.runs.values():
+        for run in runs:
+            gpus = run.metrics.hardware.get("gpus") or []
+            known_bytes += [nbytes for gpu in gpus if (nbytes := device_bytes(gpu.get("memory", "")))]
+    return min(known_bytes, default=None)

@@ -45,13 +45,13 @@ class CellPlan:
         return self.device_hours * price.amount
 
     def kwh(self, power: Power) -> float:
-        """Return kWh of all repeats, as if devices always drew the `power` of timed steps: start-up draws less."""
+        """Return the kWh of all repeats, as if devices always drew the `power` of timed steps: start-up draws less."""
         return self.device_hours * power.watts / 1000
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A forecast that takes part in a decision: tokens/s with its interval, and the device hours of measuring it."""
+    """A forecast that takes part in a decision. `rate`: tokens/s. `device_hours`: of measuring the cell."""
 
     cell: str
     rate: Interval
@@ -59,38 +59,39 @@ class Candidate:
 
     @property
     def variance(self) -> float:
-        """The variance of the logarithm of the rate, as if its interval were that of a normal distribution."""
+        """The variance of the logarithm of the rate, as if its distribution were normal."""
         return (self.rate.half_width / float(ndtri((1 + self.rate.level) / 2))) ** 2
 
 
 def certainly_faster(a: Candidate, b: Candidate, level: float = 0.95) -> bool:
-    """Return whether rate a is above rate b with the whole interval of their ratio."""
+    """Return whether the whole interval of the ratio of rates, a over b, is above 1."""
     error = math.sqrt(a.variance + b.variance)
     return math.log(a.rate.value / b.rate.value) > float(ndtri((1 + level) / 2)) * error
 
 
 def certainly_slower_cells(candidates: Sequence[Candidate]) -> list[str]:
-    """Return the cells that another one certainly beats, so that measuring them decides nothing.
+    """Return the cells that another cell certainly beats, so that measuring them decides nothing.
 
     Cells with a wide forecast take no part.
     """
-    usable = [candidate for candidate in candidates if not candidate.rate.wide]
-    level = 1 - 0.05 / max(len(usable) - 1, 1)  # Bonferroni: each is compared with all others
-    return [
-        candidate.cell
-        for candidate in usable
-        if any(certainly_faster(other, candidate, level) for other in usable if other is not candidate)
-    ]
+    comparable = [candidate for candidate in candidates if not candidate.rate.wide]
+    level = 1 - 0.05 / max(len(comparable) - 1, 1)  # Bonferroni: each is compared with all others
+    slower = []
+    for candidate in comparable:
+        others = [other for other in comparable if other is not candidate]
+        if any(certainly_faster(other, candidate, level) for other in others):
+            slower.append(candidate.cell)
+    return slower
 
 
 def next_measurement(candidates: Sequence[Candidate]) -> str | None:
     """Return the cell to measure next, in order to learn which is the fastest; None if that is certain.
 
-    Measuring a cell takes its variance away: of those that may be the fastest, it is the one with the most variance a
-    device hour.
+    Measuring a cell takes its variance away. Among the cells that may be the fastest, it is the cell with the most
+    variance per device hour.
     """
-    beaten = set(certainly_slower_cells(candidates))
-    contenders = [candidate for candidate in candidates if candidate.cell not in beaten]
+    slower_cells = set(certainly_slower_cells(candidates))
+    contenders = [candidate for candidate in candidates if candidate.cell not in slower_cells]
     if len(contenders) < 2:
         return None
     return max(contenders, key=lambda candidate: candidate.variance / max(candidate.device_hours, 1e-9)).cell
@@ -98,11 +99,11 @@ def next_measurement(candidates: Sequence[Candidate]) -> str | None:
 
 def beyond_budget(plans: Sequence[CellPlan], budget: float) -> list[str]:
     """Return the cells for which, in the given order, nothing is left of `budget` device hours."""
-    beyond: list[str] = []
-    spent = 0.0
+    cells_beyond: list[str] = []
+    spent_hours = 0.0
     for plan in plans:
-        if spent + plan.device_hours <= budget:
-            spent += plan.device_hours
+        if spent_hours + plan.device_hours <= budget:
+            spent_hours += plan.device_hours
         else:
-            beyond.append(plan.cell)
-    return beyond
+            cells_beyond.append(plan.cell)
+    return cells_beyond

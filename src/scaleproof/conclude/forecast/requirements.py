@@ -1,5 +1,6 @@
-"""What a campaign needs before it can run: memory for the model's state, text from elsewhere, and how long a run takes,
-from earlier runs of this machine where there are any, else from its FLOPs and a probe.
+"""What a campaign needs before it can run: memory for the model's state, text from elsewhere, and time.
+
+The time is by earlier runs of this machine where there are any, else by FLOPs and a probe.
 """
 
 import json
@@ -35,7 +36,7 @@ CORPORA = RESULTS / "corpora"
 
 
 def counts_of_cell(cell: Cell) -> Counts | None:
-    """Return parameters and FLOPs of a cell's model; None for commands, and for classifiers, whose text decides."""
+    """Return parameters and FLOPs of a cell's model; None for commands, and for classifiers: their text decides."""
     if cell.command is not None or cell.workload.task == "classification":
         return None
     return counts_of_inventory(inventory_of(cell), cell.workload.seq_len)
@@ -43,26 +44,26 @@ def counts_of_cell(cell: Cell) -> Counts | None:
 
 def device_state_bytes(cell: Cell) -> float | None:
     """Return the bytes of weights, gradients and optimizer state on one device; None where the model is not known."""
-    counts, execution = counts_of_cell(cell), cell.execution
+    counts = counts_of_cell(cell)
     if counts is None:
         return None
-    return state_bytes(execution.strategy, execution.precision, counts.parameters, cell.sharing_devices)
+    return state_bytes(cell.execution.strategy, cell.execution.precision, counts.parameters, cell.sharing_devices)
 
 
 def describe_models(loaded: LoadedCampaign) -> str:
-    """Return a line for each model of a campaign: its parameters, and the work of a token; "" without any."""
+    """Return a line for each model of a campaign: its parameters, and the work of a token; "" without a model."""
     lines = {}
     for cell in loaded.cells:
-        counts, name = counts_of_cell(cell), cell.workload.model
+        counts = counts_of_cell(cell)
         if counts is None:
             continue
-        label = name if isinstance(name, str) else name.slug()
-        tied = "" if isinstance(name, TransformersModel) else " (tied head)"
-        label += f", {integer(cell.vocab_size)} entries, seq_len {integer(cell.workload.seq_len)}"
-        lines[label] = (
-            f"\n  {label}: {integer(counts.parameters)} parameters{tied}, "
-            f"{significant(counts.flops_per_token / 1e6, 3, grouped=True)} MFLOP a token"
-        )
+        model = cell.workload.model
+        name = model if isinstance(model, str) else model.slug()
+        label = f"{name}, {integer(cell.vocab_size)} entries, seq_len {integer(cell.workload.seq_len)}"
+        tied_head = "" if isinstance(model, TransformersModel) else " (tied head)"
+        parameters = f"{integer(counts.parameters)} parameters{tied_head}"
+        work = f"{significant(counts.flops_per_token / 1e6, 3, grouped=True)} MFLOP a token"
+        lines[label] = f"\n  {label}: {parameters}, {work}"
     return "\n\nModels:" + "".join(lines.values()) if lines else ""
 
 
@@ -72,22 +73,21 @@ def memory_note(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
         "\n\nstate/device: weights, gradients and optimizer state by the formula of the ZeRO paper; activations, "
         "buffers and the allocator's reserve come on top."
     )
-    least = min((gpu.memory for gpu in gpus if gpu.memory), default=None)
-    if least is None:
+    capacity = min((gpu.memory for gpu in gpus if gpu.memory), default=None)
+    if capacity is None:
         return note
-    large = [
-        cell.slug for cell in loaded.cells if cell.execution.device != "cpu" and (device_state_bytes(cell) or 0) > least
-    ]
-    if large:
-        note += f"\nThe state alone is more than the {bytes_text(least)} of a device here: {', '.join(large)}"
+    cells_on_gpus = [cell for cell in loaded.cells if cell.execution.device != "cpu"]
+    too_large = [cell.slug for cell in cells_on_gpus if (device_state_bytes(cell) or 0) > capacity]
+    if too_large:
+        note += f"\nThe state alone is more than the {bytes_text(capacity)} of a device here: {', '.join(too_large)}"
     return note
 
 
 def describe_corpora(loaded: LoadedCampaign) -> str:
     """Return a line for each corpus of a campaign: its download, its licence, and what stands in the way."""
     lines = [_corpus_line(name, corpus) for name, corpus in loaded.corpora.items()]
-    downloaded = {cell.workload.tokenizer for cell in loaded.cells} & ENTRIES.keys() - {"bytes"}  # which needs no file
-    lines += [f"\n  tokenizer {name}: downloads a file of less than 1 MB, once" for name in sorted(downloaded)]
+    tokenizers = {cell.workload.tokenizer for cell in loaded.cells} & ENTRIES.keys() - {"bytes"}  # bytes need no file
+    lines += [f"\n  tokenizer {name}: downloads a file of less than 1 MB, once" for name in sorted(tokenizers)]
     return "\n\nCorpora:" + "".join(lines)
 
 
@@ -106,10 +106,10 @@ def _corpus_line(name: str, corpus: Corpus) -> str:
     elif (CORPORA / folder_of(name, corpus) / "corpus.json").exists():
         parts.append("there already")
     else:
-        files = len(corpus.remote_files)
-        total = bytes_text(corpus.size) if corpus.size else "of unknown size"
-        at_most = "at most " if corpus.budget and (corpus.size or files > 1) else ""
-        parts.append(f"downloads {at_most}{plural(files, 'file')}, {total}")
+        file_count = len(corpus.remote_files)
+        size_text = bytes_text(corpus.size) if corpus.size else "of unknown size"
+        at_most = "at most " if corpus.budget and (corpus.size or file_count > 1) else ""
+        parts.append(f"downloads {at_most}{plural(file_count, 'file')}, {size_text}")
     parts.append(f"licence {corpus.licence}")
     if corpus.gated:
         token_state = "is set" if os.environ.get("HF_TOKEN") else "is not set"
@@ -121,7 +121,7 @@ def _corpus_line(name: str, corpus: Corpus) -> str:
 
 FORKED_SHARE = 0.17  # of a fresh start: the group, the model and the end of a rank that was forked
 PEAK_SHARE = 0.3  # of a GPU's peak; large models reach more, small ones less
-TYPICAL_GPU = "NVIDIA A100"  # where no GPU is visible from here
+TYPICAL_GPU = "NVIDIA A100"  # stands for GPUs that are not visible from here
 SLOWEST_PEAK = 2e13  # FLOP/s of a GPU without published figures
 MOST_READ = 300  # files of earlier runs, the newest first
 PATTERNS = ("*/runs/*/rep*", "*/compare/*/pair*/[ab]")
@@ -136,7 +136,7 @@ class StartKind(NamedTuple):
 
 @dataclass(frozen=True)
 class PastRun:
-    """An earlier run: what it is comparable by, its seconds, and `flops`: FLOP/s that a device reached in its steps."""
+    """An earlier run: by what it is comparable, and its seconds. `flops`: FLOP/s of a device in its steps."""
 
     campaign: str
     fingerprint: str
@@ -151,7 +151,7 @@ class PastRun:
 
 @dataclass(frozen=True)
 class RunTimes:
-    """Estimates from the runs in `past`, which are of this machine or of the campaign itself; else by `speed`."""
+    """Estimates by runs of this machine or of the campaign itself (`past`), else by the machine's `speed`."""
 
     past: tuple[PastRun, ...]
     gpus: tuple[Gpu, ...]
@@ -166,9 +166,9 @@ class RunTimes:
     def outside(self, cell: Cell) -> float:
         """Return the seconds of a run outside of its steps: launch, set-up, validation."""
         device, kind = self.device(cell), self._kind(cell)
-        like = [run for run in self.past if run.device == device and run.kind == kind]
-        if like:
-            return statistics.median(run.outside_s for run in like)
+        similar_runs = [run for run in self.past if run.device == device and run.kind == kind]
+        if similar_runs:
+            return statistics.median(run.outside_s for run in similar_runs)
         return FORKED_SHARE * self.speed.start_s() if kind.start == "forked" else self.speed.start_s(kind.engine)
 
     def _kind(self, cell: Cell) -> StartKind:
@@ -190,11 +190,11 @@ class RunTimes:
     def _device_flops(self, cell: Cell) -> float:
         """Return FLOP/s of a device by earlier runs in the cell's precision, if possible of its model; else probed."""
         device, execution = self.device(cell), cell.execution
-        same = [run for run in self.past if run.device == device and run.precision == execution.precision]
+        same_precision = [run for run in self.past if run.device == device and run.precision == execution.precision]
         model = _model(cell.config)
-        like = [run for run in same if run.model == model] or same
-        if like:
-            return statistics.median(run.flops for run in like)
+        similar_runs = [run for run in same_precision if run.model == model] or same_precision
+        if similar_runs:
+            return statistics.median(run.flops for run in similar_runs)
         return self._probed_flops(cell, execution.precision, execution.threads_per_device)
 
     def replay_flops(self, cell: Cell) -> float:
@@ -202,14 +202,14 @@ class RunTimes:
         return self._probed_flops(cell, "fp32", available_cores())
 
     def _probed_flops(self, cell: Cell, precision: str, threads: int) -> float:
-        """Return FLOP/s of a device by a layer of the cell's width, trained here; for want of a GPU, of a usual one."""
+        """Return FLOP/s of a device by a layer of the cell's width, trained here; without a GPU, of a usual one."""
         device, inventory = self.device(cell), inventory_of(cell)
         if device == "cuda" and not self.gpus:
-            known = peak(TYPICAL_GPU, precision)
-            return PEAK_SHARE * (known.flops if known else SLOWEST_PEAK)
+            published_peak = peak(TYPICAL_GPU, precision)
+            return PEAK_SHARE * (published_peak.flops if published_peak else SLOWEST_PEAK)
         width = inventory.attention_width // len(inventory.blocks)
-        rate = self.speed.flops(Layer(device, precision, width, cell.workload.seq_len))
-        return rate if device == "cuda" else rate * threads  # of one thread
+        flops = self.speed.flops(Layer(device, precision, width, cell.workload.seq_len))  # of a GPU, or of one thread
+        return flops if device == "cuda" else flops * threads
 
     def device(self, cell: Cell) -> str:
         """Return where the cell runs here: "cpu" or "cuda"."""
@@ -219,11 +219,11 @@ class RunTimes:
 
     def basis(self, cells: Iterable[Cell]) -> str:
         """Return what the estimates of `cells` rest on, in words."""
-        cells = list(cells)
-        comparable = [run for run in self.past if any(run.device == self.device(cell) for cell in cells)]
-        if comparable:
-            return f"estimated from {plural(len(comparable), 'earlier run')} of this machine"
-        if not self.gpus and any(self.device(cell) == "cuda" for cell in cells):
+        devices = {self.device(cell) for cell in cells}
+        comparable_runs = [run for run in self.past if run.device in devices]
+        if comparable_runs:
+            return f"estimated from {plural(len(comparable_runs), 'earlier run')} of this machine"
+        if not self.gpus and "cuda" in devices:
             return "a guess from FLOPs as on an A100; it may be wrong by a factor of 3"
         if not self.speed.measured:
             return "a guess from FLOPs as on a small node; it may be wrong by a factor of 3"
@@ -232,7 +232,7 @@ class RunTimes:
 
 
 def kind_of(start: str, strategy: str, device: str) -> StartKind:
-    """Return how a run starts that is configured so: forked ranks are for CPUs alone."""
+    """Return how a run with this configuration starts: forked ranks are for CPUs alone."""
     engine = "deepspeed" if is_deepspeed(strategy) else ""
     return StartKind("forked" if start == "forked" and device == "cpu" else "fresh", engine)
 
@@ -254,13 +254,14 @@ def run_times(results: Path, campaign: str, probes: bool = True) -> RunTimes:
 
 def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | None:
     """Return a run from the content of its metrics; None if it failed, or is of another machine and campaign."""
-    if metrics["status"] != "ok" or not (metrics["host"]["hostname"] == host or metrics["campaign"] == campaign):
+    is_related = metrics["host"]["hostname"] == host or metrics["campaign"] == campaign
+    if metrics["status"] != "ok" or not is_related:
         return None
     execution, window = metrics["config"]["execution"], metrics["window"]
     nodes, per_node = execution["geometry"].split("x")
     device = "cpu" if "cpu" in metrics["ranks"][0]["devices"] else "cuda"
-    total = float(metrics["total_wall_time_sec"])
-    work = metrics["model"]["flops_per_token"] * window["tokens_processed_global"]
+    total_s = float(metrics["total_wall_time_sec"])
+    work_flop = metrics["model"]["flops_per_token"] * window["tokens_processed_global"]
     return PastRun(
         campaign=metrics["campaign"],
         fingerprint=metrics["fingerprint"],
@@ -268,9 +269,9 @@ def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | No
         device=device,
         precision=execution["precision"],
         model=_model(metrics["config"]),
-        total_s=total,
-        outside_s=max(total - window["wall_time_sec"] - metrics["startup"]["warmup_sec"], 0.0),
-        flops=work / window["wall_time_sec"] / (int(nodes) * int(per_node)),
+        total_s=total_s,
+        outside_s=max(total_s - window["wall_time_sec"] - metrics["startup"]["warmup_sec"], 0.0),
+        flops=work_flop / window["wall_time_sec"] / (int(nodes) * int(per_node)),
     )
 
 

@@ -14,7 +14,7 @@ PLANS = "plans"  # folder in a campaign's results
 
 
 class PlannedCell(Record):
-    """`runs` were still to be made; `run_seconds` of each."""
+    """A cell of a plan. `runs`: still to be made. `run_seconds`: of each run."""
 
     runs: int
     run_seconds: float
@@ -22,7 +22,7 @@ class PlannedCell(Record):
 
 
 class PlanRecord(Record):
-    """plans/<time>.json: what was expected at `made_utc` of the runs that were left."""
+    """plans/<time>.json: what was expected at `made_utc` of the remaining runs."""
 
     schema_version: str = "1.0"
     campaign: str
@@ -31,7 +31,7 @@ class PlanRecord(Record):
 
 
 class Spent(Record):
-    """Runs that were made after a plan: seconds and device hours as planned, and as they were."""
+    """Runs that were made after a plan: seconds and device hours, planned and spent."""
 
     made_utc: str
     runs: int
@@ -47,12 +47,12 @@ class Spent(Record):
 
 
 def record_plan(folder: Path, campaign: str, plan: Plan, made_utc: str) -> Path | None:
-    """Write the plan of the runs that are left; None where none is left or nothing is known about them."""
-    cells = {
-        row.cell: PlannedCell(runs=left, run_seconds=row.plan.run_seconds, devices=row.devices)
-        for row in plan.rows
-        if row.plan and (left := row.plan.repeats - row.repeats_done) > 0
-    }
+    """Write the plan of the remaining runs; None where no run remains or nothing is known about them."""
+    cells = {}
+    for row in plan.rows:
+        remaining_runs = row.plan.repeats - row.repeats_done if row.plan else 0
+        if row.plan and remaining_runs > 0:
+            cells[row.cell] = PlannedCell(runs=remaining_runs, run_seconds=row.plan.run_seconds, devices=row.devices)
     if not cells:
         return None
     path = folder / f"{made_utc.replace(':', '').replace('-', '')}.json"
@@ -62,31 +62,31 @@ def record_plan(folder: Path, campaign: str, plan: Plan, made_utc: str) -> Path 
 
 
 def compare_with_spent(folder: Path, runs: dict[str, list[MeasuredRun]]) -> Spent | None:
-    """Return what the oldest plan that was followed by runs promised, and what these took; None without such a plan.
+    """Return what the oldest plan with later runs promised, and what these runs took; None without such a plan.
 
-    `folder`: of the plans; `runs`: of each cell. Raises UserError on a damaged plan.
+    `folder`: the folder of the plans. `runs`: cell -> its runs. Raises UserError on a damaged plan.
     """
     for path in sorted(folder.glob("*.json")):  # their names are their times
         record = read_record(path, lambda data: PlanRecord.model_validate(json.loads(data)))
-        followed = {}  # cell -> the runs that began after the plan, as many as were planned
+        later_runs = {}  # cell -> the runs that began after the plan, as many as were planned
         for cell, planned in record.cells.items():
             later = [run for run in runs.get(cell, ()) if run.metrics.timestamp_utc > record.made_utc]
-            followed[cell] = sorted(later, key=lambda run: run.metrics.timestamp_utc)[: planned.runs]
-        if any(followed.values()):
-            return _planned_and_spent(record, followed)
+            later_runs[cell] = sorted(later, key=lambda run: run.metrics.timestamp_utc)[: planned.runs]
+        if any(later_runs.values()):
+            return _planned_and_spent(record, later_runs)
     return None
 
 
-def _planned_and_spent(record: PlanRecord, followed: dict[str, list[MeasuredRun]]) -> Spent:
-    """Return the plan's seconds and device hours beside what the runs that `followed` it took."""
-    planned = {cell: record.cells[cell].run_seconds * len(runs) for cell, runs in followed.items()}
-    took = {cell: sum(run.metrics.total_wall_time_s for run in runs) for cell, runs in followed.items()}
-    devices = {cell: record.cells[cell].devices for cell in followed}
+def _planned_and_spent(record: PlanRecord, later_runs: dict[str, list[MeasuredRun]]) -> Spent:
+    """Return the seconds and device hours of a plan beside what the runs after it took. `later_runs`: by cell."""
+    planned_s = {cell: record.cells[cell].run_seconds * len(runs) for cell, runs in later_runs.items()}
+    spent_s = {cell: sum(run.metrics.total_wall_time_s for run in runs) for cell, runs in later_runs.items()}
+    devices = {cell: record.cells[cell].devices for cell in later_runs}
     return Spent(
         made_utc=record.made_utc,
-        runs=sum(len(runs) for runs in followed.values()),
-        planned_s=sum(planned.values()),
-        spent_s=sum(took.values()),
-        planned_device_hours=sum(planned[cell] * devices[cell] for cell in followed) / 3600,
-        spent_device_hours=sum(took[cell] * devices[cell] for cell in followed) / 3600,
+        runs=sum(len(runs) for runs in later_runs.values()),
+        planned_s=sum(planned_s.values()),
+        spent_s=sum(spent_s.values()),
+        planned_device_hours=sum(planned_s[cell] * devices[cell] for cell in later_runs) / 3600,
+        spent_device_hours=sum(spent_s[cell] * devices[cell] for cell in later_runs) / 3600,
     )

@@ -19,7 +19,7 @@ from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
 @dataclass(frozen=True)
 class RateForecast:
-    """The forecast rate of all devices, at a size that the table does not have, or why it is refused."""
+    """The forecast rate of all devices at a size that the table does not have, or why there is none (`refusal`)."""
 
     series: str
     devices: int
@@ -29,21 +29,29 @@ class RateForecast:
 
 def is_of_cpus(table: Path) -> bool:
     """Return whether a table stands among the results of a campaign on CPUs, by the first of its runs."""
-    folders = table.resolve().parents[:2]  # cells.csv, tables/strong.csv
-    first = next((file for folder in folders for file in sorted(folder.glob(f"runs/*/rep*/{METRICS}"))), None)
-    run = read_run(first.parent) if first else None
+    metrics_files: list[Path] = []
+    for folder in _possible_results(table):
+        metrics_files += sorted(folder.glob(f"runs/*/rep*/{METRICS}"))
+    run = read_run(metrics_files[0].parent) if metrics_files else None
     return isinstance(run, TimedRun) and all("cpu" in rank["devices"] for rank in run.metrics.ranks)
 
 
 def disturbances_of(table: Path) -> str:
-    """Return which findings spoil the runs of the campaign that a table is of: "machine-busy in 2 cells"; or ""."""
-    file = next((file for folder in table.resolve().parents[:2] if (file := folder / "findings.json").is_file()), None)
-    findings = read_findings(file).concerning("runs") if file else []
-    cells = {
-        code: {cell for finding in findings if finding.code == code for cell in finding.cells}
-        for code in law.NO_CALIBRATION
-    }
-    return " and ".join(f"{code} in {plural(len(of_code), 'cell')}" for code, of_code in cells.items() if of_code)
+    """Return which findings spoil the runs of the campaign of a table: "machine-busy in 2 cells"; "" for none."""
+    files = [folder / "findings.json" for folder in _possible_results(table)]
+    existing_files = [file for file in files if file.is_file()]
+    findings = read_findings(existing_files[0]).concerning("runs") if existing_files else []
+    texts = []
+    for code in law.NO_CALIBRATION:
+        cells = {cell for finding in findings if finding.code == code for cell in finding.cells}
+        if cells:
+            texts.append(f"{code} in {plural(len(cells), 'cell')}")
+    return " and ".join(texts)
+
+
+def _possible_results(table: Path) -> list[Path]:
+    """Return the folders that may be the results of the campaign of a table: of cells.csv, of tables/strong.csv."""
+    return list(table.resolve().parents[:2])
 
 
 def forecast_rates(
@@ -54,33 +62,38 @@ def forecast_rates(
 ) -> list[RateForecast]:
     """Return the forecast of each series at each number of `devices`; by default twice and four times its largest size.
 
-    `series`: name -> devices -> rates of one device, several where the size was measured several times. Their negative
-    logarithms are those of the seconds of a step, of one sample.
+    `series`: name -> devices -> rates of one device, several where the size was measured several times.
     """
-    steps = {
-        name: [
-            law.mean_step(_one_sample_target(size, devices_per_node), -np.log(of_size))
-            for size, of_size in rates.items()
-        ]
-        for name, rates in series.items()
-    }
-    held_out = [held for of_series in steps.values() if (held := law.hold_largest_out(of_series))] if on_cpus else None
-    return [
-        _rate_forecast(name, steps[name], _one_sample_target(size, devices_per_node), held_out)
-        for name, rates in series.items()
-        for size in devices or (2 * max(rates), 4 * max(rates))
-    ]
+    steps: dict[str, list[law.MeasuredStep]] = {}
+    for name, rates in series.items():
+        steps[name] = []
+        for size, rates_of_size in rates.items():
+            # A step has one sample: the logarithms of its seconds are those of the rate, with a minus.
+            step = law.mean_step(_one_sample_target(size, devices_per_node), -np.log(rates_of_size))
+            steps[name].append(step)
+
+    held_out = None
+    if on_cpus:
+        largest_sizes = [law.hold_largest_out(steps_of_series) for steps_of_series in steps.values()]
+        held_out = [largest for largest in largest_sizes if largest]
+
+    forecasts = []
+    for name, rates in series.items():
+        for size in devices or (2 * max(rates), 4 * max(rates)):
+            target = _one_sample_target(size, devices_per_node)
+            forecasts.append(_rate_forecast(name, steps[name], target, held_out))
+    return forecasts
 
 
 def group_of_size(devices: int, devices_per_node: int) -> Group:
-    """Return the group of so many devices, on as few nodes as they need; beyond one node all nodes count as full."""
+    """Return the group of so many devices on as few nodes as possible; beyond one node all nodes count as full."""
     if devices <= devices_per_node:
         return Group(1, devices)
     return Group(math.ceil(devices / devices_per_node), devices_per_node)
 
 
 def _one_sample_target(devices: int, devices_per_node: int) -> law.Target:
-    """Return a step with one sample on each of so many devices, as rates of a table are in samples of a device."""
+    """Return a step with one sample on each of so many devices: rates of a table count samples of a device."""
     return law.Target(group_of_size(devices, devices_per_node), micro_batch=1, accumulation=1)
 
 
@@ -89,8 +102,8 @@ def _rate_forecast(
 ) -> RateForecast:
     """Return the rate of all devices of the `target`, from the `steps` of the series `name`; or why it is refused.
 
-    Its interval is as wide as the law was wrong on public tables. `held_out`: on CPUs, which these do not have, it is
-    as wide as the law was wrong about the largest size of each series of this table.
+    Its interval is as wide as the law was wrong on public tables. These have no CPUs: with `held_out`, the largest size
+    of each series of this table, the interval is as wide as the law was wrong about these.
     """
     group = target.group
     if group in (step.group for step in steps):
@@ -109,30 +122,38 @@ def _rate_forecast(
         half = law.half_widths(sizes, group).times(law.stretch_factor([largest] if largest else []))
         construction, n = "public series", law.TABLES
     if half is None:
-        why = "Public series are of GPUs and TPUs, and no series of this table has two sizes: measure a further one"
-        return RateForecast(name, group.size, None, why)
+        reason = "Public series are of GPUs and TPUs, and no series of this table has two sizes: measure a further one"
+        return RateForecast(name, group.size, None, reason)
     rate = group.size * law.expected_rate(sizes, group.size)
-    with_noise = widen_by_noise(half, sizes[-1].variance or 0.0)
-    return RateForecast(name, group.size, Interval.around(rate, with_noise, construction, n))
+    half_with_noise = widen_by_noise(half, sizes[-1].variance or 0.0)
+    return RateForecast(name, group.size, Interval.around(rate, half_with_noise, construction, n))
 
 
 def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str:
-    """Return a table with a row for each forecast, then a line for each that was refused."""
-    rows, refused = [], []
+    """Return a table with a row for each forecast, then a line for each refusal."""
+    rows, refusals = [], []
     basis = f"on {law.TABLES} public tables of GPUs and TPUs"
+    has_wide_rate = False
     for forecast in forecasts:
         rate = forecast.rate
         if rate is None or rate.likely is None:
-            refused.append(f"{forecast.series} on {forecast.devices}: no forecast. {forecast.refusal}".strip())
+            refusals.append(f"{forecast.series} on {forecast.devices}: no forecast. {forecast.refusal}".strip())
             continue
-        likely, nearly_all = (f"{number(low)} to {number(high)}" for low, high in (rate.likely, (rate.low, rate.high)))
         if rate.construction == "leave-largest-out":
             basis = f"about the largest size of each series here (n={rate.n}), as public tables have no CPUs"
-        rows.append([forecast.series, forecast.devices, "" if rate.wide else number(rate.value), likely, nearly_all])
-    headings = ["series", "devices", "rate", "80 %", "95 %"]
-    note = f"Rates are of all devices, in the unit of the table; intervals: how wrong the same law is {basis}."
-    if any(not row[2] for row in rows):
-        note += f" {WITHOUT_POINT}"
+        has_wide_rate = has_wide_rate or rate.wide
+        value = "" if rate.wide else number(rate.value)
+        likely_low, likely_high = rate.likely
+        likely = f"{number(likely_low)} to {number(likely_high)}"
+        nearly_all = f"{number(rate.low)} to {number(rate.high)}"
+        rows.append([forecast.series, forecast.devices, value, likely, nearly_all])
+
+    lines = []
+    if rows:
+        lines.append(tabulate(rows, ["series", "devices", "rate", "80 %", "95 %"], disable_numparse=True))
+        note = f"Rates are of all devices, in the unit of the table; intervals: how wrong the same law is {basis}."
+        lines.append(f"{note} {WITHOUT_POINT}" if has_wide_rate else note)
+    lines += refusals
     if disturbances:
-        refused.append(f"With reservations: {disturbances}; measured on a quiet machine, rates may be others.")
-    return "\n".join([*([tabulate(rows, headings, disable_numparse=True), note] if rows else []), *refused])
+        lines.append(f"With reservations: {disturbances}; measured on a quiet machine, rates may be others.")
+    return "\n".join(lines)

@@ -25,25 +25,19 @@ from scaleproof.ground.records.scaling_report import Resolution
 
 def sweep_text(sweep: Sweep) -> str:
     """Return a table of all sizes of a sweep, then its findings, and the pairs of nodes."""
-    rows = [
-        [
-            row.collective,
-            integer(row.nbytes),
-            integer(row.seconds * 1e6),
-            f"{integer(row.low * 1e6)} to {integer(row.high * 1e6)}",
-            significant(row.bus_bytes_per_s / 1e9),
-            "" if row.of_link is None else f"{fixed(100 * row.of_link, 0)} %",
-        ]
-        for row in sweep_rows(sweep)
-    ]
-    headers = ["collective", "bytes", "us", "launches", "bus GB/s", "of link"]
-    link = ""
+    head = f"{sweep.group} {sweep.backend} on {sweep.device}, {len(sweep.launches)} launches, {sweep.tool}"
     if sweep.link:
-        link = f"; the link: {significant(sweep.link.bytes_per_s / 1e9, 6)} GB/s ({sweep.link.source})"
-    head = f"{sweep.group} {sweep.backend} on {sweep.device}, {len(sweep.launches)} launches, {sweep.tool}{link}"
+        head += f"; the link: {significant(sweep.link.bytes_per_s / 1e9, 6)} GB/s ({sweep.link.source})"
+    headers = ["collective", "bytes", "us", "launches", "bus GB/s", "of link"]
+    rows = []
+    for row in sweep_rows(sweep):
+        launches = f"{integer(row.low * 1e6)} to {integer(row.high * 1e6)}"
+        bandwidth = significant(row.bus_bytes_per_s / 1e9)
+        of_link = "" if row.of_link is None else f"{fixed(100 * row.of_link, 0)} %"
+        rows.append([row.collective, integer(row.nbytes), integer(row.seconds * 1e6), launches, bandwidth, of_link])
     table = tabulate(rows, headers, disable_numparse=True, colalign=("left", *["right"] * 5))
-    seen = [f"{finding.code}: {finding.evidence}" for finding in of_sweeps.findings([sweep])]
-    lines = [head, "", table, *seen]
+    findings = [f"{finding.code}: {finding.evidence}" for finding in of_sweeps.findings([sweep])]
+    lines = [head, "", table, *findings]
     pairs = pair_rows(sweep)
     if pairs:
         lines += ["", *_pairs_text(pairs)]
@@ -51,9 +45,9 @@ def sweep_text(sweep: Sweep) -> str:
 
 
 def _pairs_text(pairs: list[NodePair]) -> list[str]:
-    """Return lines on pairs of nodes, one at least: bus bandwidths as a square, then slow pairs without a finding.
+    """Return lines on pairs of nodes, at least one pair: bus bandwidths as a square, then slow pairs without a finding.
 
-    With fewer than FEWEST_NODES nodes the last line says that none is called slow yet.
+    With fewer than FEWEST_NODES nodes the last line says that no node is called slow yet.
     """
     nodes = sorted({node for row in pairs for node in (row.first, row.second)})
     speeds = {frozenset((row.first, row.second)): significant(row.bus_bytes_per_s / 1e9) for row in pairs}
@@ -66,33 +60,34 @@ def _pairs_text(pairs: list[NodePair]) -> list[str]:
     if verdict.bound is None:  # too few nodes to call one slow
         return [*lines, f"{plural(len(nodes), 'node')}: from {FEWEST_NODES} on, slow nodes and links are named"]
     if verdict.unexplained:
-        examples = ", ".join(f"{row.first}-{row.second}" for row in verdict.unexplained[:3])
-        examples += ", ..." if len(verdict.unexplained) > 3 else ""
-        lines.append(
-            f"{plural(len(verdict.unexplained), 'more slow pair')} ({examples}): neither one node nor one link; "
-            "look at the switches between them"
-        )
+        examples = [f"{row.first}-{row.second}" for row in verdict.unexplained[:3]]
+        if len(verdict.unexplained) > len(examples):
+            examples.append("...")
+        slow_pairs = f"{plural(len(verdict.unexplained), 'more slow pair')} ({', '.join(examples)})"
+        lines.append(f"{slow_pairs}: neither one node nor one link; look at the switches between them")
     return lines
 
 
 def forecasts_text(forecasts: Forecasts) -> str:
     """Return a row for each cell: its step in ms with intervals; then why others have no forecast, and what helps."""
-    rows, refused = [], []
+    rows, refusals = [], []
+    has_wide_forecast = False
     for entry in forecasts.entries:
         interval = entry.interval
         if interval is None:
-            refused.append(f"{entry.cell}: no forecast ({entry.refusal}). {entry.reason}. To lift it: {entry.measure}")
+            refusals.append(f"{entry.cell}: no forecast ({entry.refusal}). {entry.reason}. To lift it: {entry.measure}")
             continue
+        has_wide_forecast = has_wide_forecast or interval.wide
         value = "" if interval.wide else fixed(1e3 * interval.value, 1, grouped=True)
         likely = _ms_range(interval.likely) if interval.likely else ""
         nearly_all = _ms_range((interval.low, interval.high))
         rows.append([entry.cell, value, likely, nearly_all, _basis_text(interval)])
-    parts = []
+    lines = []
     if rows:
-        parts.append(tabulate(rows, ["cell", "ms/step", "80 %", "95 %", "from"], disable_numparse=True))
-    if any(not row[1] for row in rows):  # a forecast without a value
-        parts.append(WITHOUT_POINT)
-    return "\n".join([*parts, *refused])
+        lines.append(tabulate(rows, ["cell", "ms/step", "80 %", "95 %", "from"], disable_numparse=True))
+    if has_wide_forecast:
+        lines.append(WITHOUT_POINT)
+    return "\n".join([*lines, *refusals])
 
 
 def pilots_text(pilots: Sequence[CellPlan]) -> str:
@@ -131,19 +126,20 @@ def _plan_table(plan: Plan) -> str:
 def _unknown_lines(plan: Plan) -> list[str]:
     """Return a line for each thing that the plan does not know, and the cells that it is about."""
     lines = []
-    unknown = [row for row in plan.rows if row.plan is None]
-    if unknown:
-        lines.append(f"not in these totals: {', '.join(row.cell for row in unknown)}")
+    rows_without_time = [row for row in plan.rows if row.plan is None]
+    if rows_without_time:
+        lines.append(f"not in these totals: {', '.join(row.cell for row in rows_without_time)}")
     if plan.estimate:
-        estimated = [row for row in plan.rows if row.basis == "estimated"]
-        lines.append(f"time of {_cells_text(estimated, plan)}: {plan.estimate}")
-    # One line for all cells with the same reason.
-    refused = group_by((row for row in plan.rows if row.refusal), lambda row: (row.refusal, row.measure))
-    for (refusal, measure), rows_of in refused.items():
-        lines.append(f"no step time of {_cells_text(rows_of, plan)}: {refusal}. To lift it: {measure}")
-    unknown_memory = group_by((row for row in plan.rows if row.memory_bytes is None), lambda row: row.no_memory)
-    for reason, rows_of in unknown_memory.items():
-        lines.append(f"no memory figure for {_cells_text(rows_of, plan)}: {reason}")
+        estimated_rows = [row for row in plan.rows if row.basis == "estimated"]
+        lines.append(f"time of {_cells_text(estimated_rows, plan)}: {plan.estimate}")
+
+    # Cells with the same reason share a line.
+    refused_rows = [row for row in plan.rows if row.refusal]
+    for (refusal, measure), rows in group_by(refused_rows, lambda row: (row.refusal, row.measure)).items():
+        lines.append(f"no step time of {_cells_text(rows, plan)}: {refusal}. To lift it: {measure}")
+    rows_without_memory = [row for row in plan.rows if row.memory_bytes is None]
+    for reason, rows in group_by(rows_without_memory, lambda row: row.no_memory).items():
+        lines.append(f"no memory figure for {_cells_text(rows, plan)}: {reason}")
     if any(row.memory_bytes is not None and row.fits == "unknown" for row in plan.rows):
         lines.append("memory without a verdict: that of the devices is not known before a run on them")
     return lines
@@ -162,31 +158,31 @@ def _advice_lines(plan: Plan) -> list[str]:
     if plan.resolve:
         lines.append(_resolution_text(plan.resolve))
     if plan.budget:
-        beyond = ", ".join(plan.beyond_budget)
-        reach = f"leaves these cells undecided: {beyond}" if beyond else "is enough for all cells that need runs"
-        lines.append(f"the budget of {significant(plan.budget)} device hours {reach}")
+        effect = "is enough for all cells that need runs"
+        if plan.beyond_budget:
+            effect = f"leaves these cells undecided: {', '.join(plan.beyond_budget)}"
+        lines.append(f"the budget of {significant(plan.budget)} device hours {effect}")
     return lines
 
 
 def _resolution_text(resolve: Resolution) -> str:
     """Return a sentence with the numbers of the report's "Next": what further repeats would show."""
-    repeats = resolve.repeats
-    number = f"{repeats} repeats of each cell would show" if repeats else "more than 1,000 repeats would show"
+    repeats_text = f"{resolve.repeats} repeats of each cell" if resolve.repeats else "more than 1,000 repeats"
     return (
-        f"{number} differences of {_percent_text(resolve.effect)} ({POWER_IN_WORDS}, by the spread of "
+        f"{repeats_text} would show differences of {_percent_text(resolve.effect)} ({POWER_IN_WORDS}, by the spread of "
         f"the runs so far); the {resolve.n} so far show {_percent_text(resolve.detectable)}"
     )
 
 
 def _percent_text(share: float) -> str:
-    """Return a difference in percent with two significant digits; from 100 % on it says no more, as on the page."""
+    """Return a difference in percent with two significant digits; "more than 100 %" from there on, as on the page."""
     return f"{significant(100 * share, 2)} %" if share < 0.995 else "more than 100 %"
 
 
-def split_text(what: str, now: Split, better: Split) -> str:
-    """Return a sentence about another number of `what` (repeats, pairs) and of steps in the same time."""
+def split_text(unit: str, now: Split, better: Split) -> str:
+    """Return a sentence about another number of repeats or pairs (`unit`) and of steps in the same time."""
     return (
-        f"in the same time {better.repeats} {what} of {better.steps} steps would show "
+        f"in the same time {better.repeats} {unit} of {better.steps} steps would show "
         f"{_percent_text(better.difference)}, the {now.repeats} of {now.steps} steps show "
         f"{_percent_text(now.difference)} (by how much whole runs and single steps scatter)"
     )
@@ -199,45 +195,46 @@ def _cells_text(rows: list[PlanRow], plan: Plan) -> str:
 
 def frontier_text(cell: str, frontier: FrontierResult) -> str:
     """Return the answer of a search for the largest micro-batch of `cell`, then a table of its trials."""
+    limit = bytes_text(frontier.limit)
     if frontier.largest is None:
-        head = f"{cell}: not even the smallest micro-batch fits into {bytes_text(frontier.limit)}"
+        head = f"{cell}: not even the smallest micro-batch fits into {limit}"
         if frontier.needed:
             head += f": with it a process takes {bytes_text(frontier.needed)}"
     else:
-        head = f"{cell}: micro-batch {frontier.largest} is the largest that fits into {bytes_text(frontier.limit)}"
-        head += {
-            "ran out of memory": "; the next one ran out of memory",
-            "largest allowed": "; the batch or the corpus allows no larger one",
-            "a larger one ran out of memory": f"; {frontier.failed} ran out of memory, those between were not tried",
-            "none": "; the search ended before a larger one failed",
-        }[frontier.certificate]
+        reasons = {
+            "ran out of memory": "the next one ran out of memory",
+            "largest allowed": "the batch or the corpus allows no larger one",
+            "a larger one ran out of memory": f"{frontier.failed} ran out of memory, those between were not tried",
+            "none": "the search ended before a larger one failed",
+        }
+        head = f"{cell}: micro-batch {frontier.largest} is the largest that fits into {limit}"
+        head += f"; {reasons[frontier.certificate]}"
     if frontier.fastest is not None:
         head += f"; micro-batch {frontier.fastest} is the fastest"
     if frontier.near_full:
         head += ". Memory is nearly full there: a smaller micro-batch may be faster"
-    rows = [
-        [
-            trial.micro_batch,
-            "out of memory" if trial.nbytes is None else bytes_text(trial.nbytes),
-            "" if trial.tokens_per_s is None else integer(trial.tokens_per_s),
-            trial.retries,
-        ]
-        for trial in frontier.trials
-    ]
+
+    rows = []
+    for trial in frontier.trials:
+        peak = "out of memory" if trial.nbytes is None else bytes_text(trial.nbytes)
+        rate = "" if trial.tokens_per_s is None else integer(trial.tokens_per_s)
+        rows.append([trial.micro_batch, peak, rate, trial.retries])
     return head + "\n\n" + tabulate(rows, ["micro-batch", "peak", "tokens/s", "retries"], disable_numparse=True)
 
 
 def _plan_row(row: PlanRow) -> list[str]:
     """Return a row of the plan's table, without the column of costs."""
     step, plan = row.step, row.plan
-    tokens = row.tokens_per_s
+    rate = row.tokens_per_s
     memory = "" if row.memory_bytes is None else bytes_text(row.memory_bytes)
-    memory += " (counted)" if row.counted else ""
-    memory += f", {row.fits}" if row.memory_bytes is not None and row.fits != "unknown" else ""
+    if row.counted:
+        memory += " (counted)"
+    if row.memory_bytes is not None and row.fits != "unknown":
+        memory += f", {row.fits}"
     return [
         row.cell,
         _ms_range((step.low, step.high)) if step else "",
-        integer(tokens.value) if tokens and not tokens.wide else "",
+        integer(rate.value) if rate and not rate.wide else "",
         memory,
         _duration_text(plan.run_seconds) if plan else "",
         f"{row.repeats_done} of {plan.repeats}" if plan else str(row.repeats_done),
@@ -247,7 +244,7 @@ def _plan_row(row: PlanRow) -> list[str]:
 
 
 def _energy_text(plan: Plan) -> str:
-    """Return the line about energy: kWh, watts of a device and where they are from, or why it is unknown."""
+    """Return the line about energy: kWh, watts of a device and their source, or why it is unknown."""
     if plan.kwh is None:
         return "energy: unknown, no energy counter was read; --watts gives the power of a device"
     powers = [row.power for row in plan.rows if row.plan and row.power]
@@ -273,7 +270,7 @@ def _ms_range(bounds_s: tuple[float, float]) -> str:
 
 
 def _basis_text(interval: Interval) -> str:
-    """Return what an interval comes from, and how many of these there are: "conformal, 21 campaigns"."""
+    """Return the source of an interval and its number of campaigns, tables or series: "conformal, 21 campaigns"."""
     if interval.construction == "conformal":
         return f"conformal, {plural(interval.n, 'campaign')}"
     if interval.construction == "public series":

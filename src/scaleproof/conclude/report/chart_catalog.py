@@ -18,12 +18,12 @@ def always_drawn(*_: Any) -> bool:
 class Chart:
     """An entry of the catalog; `charts` has a function of its name, `CHART_WORDS` its title and caption."""
 
-    planned: Callable[["LoadedCampaign"], bool] = always_drawn  # known before anything ran: the workflow draws it
-    has_content: Callable[[Any, "ScalingReport"], bool] = always_drawn  # from cells.csv and scaling_report.json
-    rule: str = "charts"  # of the workflow, which draws it
-    inches_per_cell: float = 0.0  # of a chart with a row for each; without them a chart is as high as all others
-    panels: int = 1  # pairs of axes side by side
-    banded: bool = False  # forecasts stand beside what was measured
+    planned: Callable[["LoadedCampaign"], bool] = always_drawn  # does a campaign have it? The workflow then draws it
+    has_content: Callable[[Any, "ScalingReport"], bool] = always_drawn  # takes cells.csv and scaling_report.json
+    rule: str = "charts"  # the rule of the workflow that draws it
+    inches_per_cell: float = 0.0  # height of the row of a cell; a chart without such rows is as high as all others
+    panels: int = 1  # pairs of axes, one below the other
+    banded: bool = False  # are forecasts drawn beside what was measured?
 
 
 def _count_values(loaded: "LoadedCampaign", *keys: str) -> int:
@@ -41,7 +41,7 @@ def _count_values(loaded: "LoadedCampaign", *keys: str) -> int:
 
 
 def _is_trained(loaded: "LoadedCampaign") -> bool:
-    """Return whether the trainer runs the cells: of a command nothing is known but what it prints."""
+    """Return whether the trainer runs the cells: nothing is known of a command but what it prints."""
     return loaded.campaign.workload.command is None
 
 
@@ -67,7 +67,7 @@ def _is_scaled(_: Any, report: "ScalingReport") -> bool:
 
 
 def _has_three_sizes(_: Any, report: "ScalingReport") -> bool:
-    """Return whether a series has three sizes: of two, the table and the chart of throughput say all."""
+    """Return whether a series has three sizes: the table and the chart of throughput say all of two."""
     return any(series.kind and len(series.runs) > 2 for series in report.series)
 
 

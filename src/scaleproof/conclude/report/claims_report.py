@@ -15,7 +15,7 @@ from scaleproof.conclude.report.tables.scaling import KINDS
 from scaleproof.ground.code_dependencies import code_sha256
 from scaleproof.ground.records.claims import Claim, ClaimsReport, Sentence
 
-# With all that they import, what writes the page, its sentences and the tables.
+# What writes the page, its sentences and the tables; what these files import counts, too.
 CODE = (
     *(f"conclude/report/{name}" for name in ("page.py", "tables/waterfall.py", "templates/report.html.j2")),
     *(f"conclude/report/templates/{name}" for name in ("run_rows.html.j2", "report.css", "report.js")),
@@ -28,29 +28,37 @@ def claims_report(inputs: PageInputs) -> ClaimsReport:
     conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast)
     claims = claims_of(inputs.report, inputs.comparisons, inputs.waterfall)
     sentences = [_sentence("verdict", conclusion.verdict, conclusion.claims)]
-    bullets = conclusion.bullets_of_page(inputs.report)
-    sentences += [_sentence(bullet.topic, bullet.sentence, bullet.claims) for bullet in bullets]
+    for bullet in conclusion.bullets_of_page(inputs.report):
+        sentences.append(_sentence(bullet.topic, bullet.sentence, bullet.claims))
     for cell in filter(is_half_known, inputs.waterfall):
-        lost = [claim for claim in claims.values() if claim.kind == "lost" and claim.subject == cell.cell]
-        sentences.append(_sentence("lost", loss_sentence(cell), lost))
+        lost_claims = [claim for claim in claims.values() if claim.kind == "lost" and claim.subject == cell.cell]
+        sentences.append(_sentence("lost", loss_sentence(cell), lost_claims))
     for comparison in inputs.comparisons:
         sentences.append(_sentence("pairs", ab_sentence(comparison), claims_of_pairs(comparison)))
         sentences += [_sentence("drift", text, ()) for text in drift_sentences(comparison, inputs.cells)]
-    sentences += [_sentence("law", text, ()) for kind in KINDS for text in law_sentences(inputs.report, kind)]
-    trust = trust_in(inputs.findings, inputs.report, len(inputs.facts.lost), inputs.comparisons)
-    without_claims = {
-        "trust": [f"Can I trust it? {trust.word}{trust.text}", trust.elsewhere, trust.precision] if trust else [],
-        "forecasts": forecast_sentences(inputs.forecast) if inputs.forecast else [],
-        # What two traces have in common stands there once.
-        "trace": dict.fromkeys(text for profile in inputs.profiles for text in trace_sentences(profile)),
-    }
-    sentences += [_sentence(topic, text, ()) for topic, texts in without_claims.items() for text in texts if text]
+    for kind in KINDS:
+        sentences += [_sentence("law", text, ()) for text in law_sentences(inputs.report, kind)]
+    for topic, texts in _texts_without_claims(inputs).items():
+        sentences += [_sentence(topic, text, ()) for text in texts if text]
     return ClaimsReport(
         campaign=inputs.report.campaign,
         code_sha256=code_sha256(*CODE),
         claims=list(claims.values()),
         sentences=sentences,
     )
+
+
+def _texts_without_claims(inputs: PageInputs) -> dict[str, list[str]]:
+    """Return topic -> sentences that rest on no claim; texts may be ""."""
+    texts: dict[str, list[str]] = {"trust": [], "forecasts": []}
+    trust = trust_in(inputs.findings, inputs.report, len(inputs.facts.lost), inputs.comparisons)
+    if trust:
+        texts["trust"] = [f"Can I trust it? {trust.word}{trust.text}", trust.elsewhere, trust.precision]
+    if inputs.forecast:
+        texts["forecasts"] = forecast_sentences(inputs.forecast)
+    on_traces = [text for profile in inputs.profiles for text in trace_sentences(profile)]
+    texts["trace"] = list(dict.fromkeys(on_traces))  # a sentence that holds for two traces stands there once
+    return texts
 
 
 def _sentence(topic: str, text: str, claims: Iterable[Claim]) -> Sentence:

@@ -29,14 +29,14 @@ from scaleproof.ground.records.scaling_report import read_scaling_report
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two results; `runs`: empty where they are not of scaleproof."""
+    """One of the two results. `runs`: [] where they are not of scaleproof."""
 
     path: str
     runs: Sequence[Run]
 
     @property
     def about(self) -> str:
-        """When and on what it was measured, with a leading separator; "" where that is not known."""
+        """When and on what it was measured, with a leading separator; "" where neither is known."""
         runs = list(self.runs)
         return f", {dates_and_duration(runs)}, on {machine_text(runs)}" if runs else ""
 
@@ -60,13 +60,14 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
 
     `compared`: cells of both sides. `alone`: cells of one side. `command`: the command that makes the page.
     """
-    named = [(_compared_cell(cell, a, b), cell) for cell in compared]
-    comparable = [(name, cell) for name, cell in named if cell.ratio is not None]
-    refused = [(name, cell.why or "") for name, cell in named if cell.ratio is None]
-    name_a, name_b = (Path(side.path).name for side in (a, b))
+    cells_by_name = [(_compared_cell(cell, a, b), cell) for cell in compared]
+    comparable = [(name, cell) for name, cell in cells_by_name if cell.ratio is not None]
+    refused = [(name, cell.why or "") for name, cell in cells_by_name if cell.ratio is None]
+    name_a, name_b = Path(a.path).name, Path(b.path).name
+    title = f"{name_b} against {name_a}" if name_a != name_b else f"{b.path} against {a.path}"
     template = jinja_environment(HOUSE).get_template("compare.html.j2")
     return template.render(
-        title=f"{name_b} against {name_a}" if name_a != name_b else f"{b.path} against {a.path}",
+        title=title,
         a=a,
         b=b,
         verdict=compared_verdict(compared) or compared_sentence(compared[0]),
@@ -89,7 +90,7 @@ def _compared_cell(compared: Compared, a: Side, b: Side) -> str:
 
 
 def _cell_of(text: str, side: Side) -> str:
-    """Return the name of the cell in `text`, "PATH CELL" or the path alone, of which the last part is its name."""
+    """Return the name of the cell in `text`: "PATH CELL", or the path alone, whose last part is the name."""
     return text.removeprefix(side.path).strip() or Path(text).name
 
 
@@ -121,14 +122,17 @@ def _ratio_chart(comparable: Sequence[tuple[str, Compared]]) -> str:
 
 
 def _side_facts(a: Side, b: Side) -> list[Fact]:
-    """Return date, protocol and environment of both sides; nothing where a side is not of scaleproof."""
+    """Return date, protocol and environment of both sides; [] where a side is not of scaleproof."""
     if not a.runs or not b.runs:
         return []
-    first, second = (
-        {"Measured": dates_and_duration(runs)} | dict([*protocol_facts(runs), *environment_facts(runs)])
-        for runs in (list(a.runs), list(b.runs))
-    )
-    return [Fact(name, first.get(name, "–"), second.get(name, "–")) for name in dict.fromkeys([*first, *second])]
+    of_a, of_b = _facts_by_name(a), _facts_by_name(b)
+    return [Fact(name, of_a.get(name, "–"), of_b.get(name, "–")) for name in dict.fromkeys([*of_a, *of_b])]
+
+
+def _facts_by_name(side: Side) -> dict[str, str]:
+    """Return name -> text of date, protocol and environment."""
+    runs = list(side.runs)
+    return {"Measured": dates_and_duration(runs), **dict(protocol_facts(runs)), **dict(environment_facts(runs))}
 
 
 VERDICT = re.compile(r'<p class="verdict">(.*?)</p>', re.DOTALL)
@@ -137,7 +141,7 @@ Content = TypeVar("Content")
 
 @dataclass(frozen=True)
 class IndexedCampaign:
-    """A finished campaign. `findings`: severity -> how many."""
+    """A finished campaign. `findings`: severity -> number of findings."""
 
     campaign: str
     title: str
@@ -160,12 +164,12 @@ def write_index(results: Path) -> list[IndexedCampaign]:
 
 
 def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
-    """Return the entry of a campaign, from its own files; of a missing or damaged file its part is unknown."""
+    """Return the entry of a campaign, from its own files; what a missing or damaged file would say is unknown."""
     report = _read_or_none(lambda: read_scaling_report(folder / "scaling_report.json"))
     findings = _read_or_none(lambda: read_findings(folder / "findings.json"))
-    first_run = min(folder.glob(f"runs/*/rep*/{METRICS}"), default=folder / METRICS)  # of none, a file that is missing
+    first_run = min(folder.glob(f"runs/*/rep*/{METRICS}"), default=folder / METRICS)  # by default a missing file
     metrics = _read_or_none(lambda: parse_metrics(read_regular(first_run)))
-    parts = {"scaling_report.json": report, "findings.json": findings, str(first_run.relative_to(folder)): metrics}
+    contents = {"scaling_report.json": report, "findings.json": findings, str(first_run.relative_to(folder)): metrics}
     match = VERDICT.search(read_regular(folder / "report.html").decode(errors="replace"))
     severities = Counter(str(finding.severity) for finding in findings.findings) if findings else Counter[str]()
     return IndexedCampaign(
@@ -175,8 +179,8 @@ def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
         date=metrics.timestamp_utc[:16].replace("T", " ") if metrics else "unknown",
         machine=_machine_of(metrics) if metrics else "unknown",
         findings={severity: severities[severity] for severity in SEVERITIES if severities[severity]},
-        link=quote(f"{folder.relative_to(results)}/report.html"),  # of a folder "javascript:...", too
-        unread=tuple(name for name, content in parts.items() if content is None),
+        link=quote(f"{folder.relative_to(results)}/report.html"),  # also for a folder "javascript:..."
+        unread=tuple(name for name, content in contents.items() if content is None),
     )
 
 

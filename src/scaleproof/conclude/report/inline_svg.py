@@ -52,25 +52,29 @@ class _Chart:
         self.name, self.title = name, title
         self.parts: list[str] = []
         self.depth = 0
-        self.left_out_at = 0  # the depth of the element that is left out; 0: none is
+        self.left_out_at = 0  # the depth of the element that is left out; 0 where none is
 
     def start(self, tag: str, given: dict[str, str]) -> None:
         """Begin an element with its attributes that draw; an element that is not listed is left out."""
         self.depth += 1
-        local = tag.removeprefix(SVG)
+        name = tag.removeprefix(SVG)
         if self.left_out_at:
             return
-        is_listed = tag.startswith(SVG) and ELEMENTS.fullmatch(local) is not None
-        misplaced = (local == "svg") != (self.depth == 1)  # the outermost element, and no other, is an svg
-        if not is_listed or misplaced:
+        is_outermost = self.depth == 1
+        is_listed = tag.startswith(SVG) and ELEMENTS.fullmatch(name) is not None
+        is_misplaced = (name == "svg") != is_outermost  # the outermost element, and no other, is an svg
+        if not is_listed or is_misplaced:
             self.left_out_at = self.depth
             return
-        if self.depth == 1:  # its size and its look are the page's
-            given = {name: value for name, value in given.items() if name in ("viewBox", "version")}
-        attributes = [pair for name, value in given.items() for pair in self._page_attribute(local, name, value)]
-        if self.depth == 1:
+
+        if is_outermost:  # the page decides on its size and its look
+            given = {key: value for key, value in given.items() if key in ("viewBox", "version")}
+        attributes = []
+        for key, value in given.items():
+            attributes += self._page_attribute(name, key, value)
+        if is_outermost:
             attributes += [("role", "img"), ("aria-label", self.title)]
-        self.parts.append("".join([f"<{local}", *(f' {key}="{escape(value)}"' for key, value in attributes), ">"]))
+        self.parts.append("".join([f"<{name}", *(f' {key}="{escape(value)}"' for key, value in attributes), ">"]))
 
     def data(self, text: str) -> None:
         """Write the text of an element, unless it is left out."""
@@ -87,15 +91,16 @@ class _Chart:
 
     def _page_attribute(self, element: str, name: str, value: str) -> list[tuple[str, str]]:
         """Return an attribute as it stands on the page: a list of one (name, value), empty where it is left out."""
-        if name in ("href", LINK):
-            if value.startswith("#"):
-                return [("href", f"#{self.name}-{value[1:]}")]
+        is_link = name in ("href", LINK)
+        if is_link and value.startswith("#"):
+            return [("href", f"#{self.name}-{value[1:]}")]
+        if is_link:
             return [("href", value)] if element == "image" and PICTURE.fullmatch(value) else []
         if name == "id":
             return [(name, f"{self.name}-{value}")]
         if name == "style":
-            pairs = (pair.partition(":") for pair in value.split(";"))
-            drawing = [f"{key}:{self._with_prefix(text)}" for key, _, text in pairs if _only_draws(key, text)]
+            properties = (pair.partition(":") for pair in value.split(";"))
+            drawing = [f"{key}:{self._with_prefix(text)}" for key, _, text in properties if _only_draws(key, text)]
             return [(name, ";".join(drawing))]
         is_tip = (name, value) == ("class", "tip")  # marks what has a text on hover
         return [(name, self._with_prefix(value))] if _only_draws(name, value) or is_tip else []

@@ -1,5 +1,6 @@
 """report.html: one page that needs nothing but itself."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.findings.finding import SEVERITIES, Correction, Finding
+from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.html import jinja_environment, link_cells, link_findings
 from scaleproof.ground.number_format import in_unit, number
 from scaleproof.ground.records.claims import CLAIMS
@@ -68,9 +70,9 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class FindingGroup:
-    """Findings of one code and severity; `where`: the cells or comparisons and the number of runs.
+    """Findings of one code and severity. `where`: the cells or comparisons, and the number of runs.
 
-    `in_rows`: whether a cell of the table has one.
+    `in_rows`: whether a cell of the table has one of them.
     """
 
     code: str
@@ -94,7 +96,7 @@ def claims_text(inputs: PageInputs) -> str:
 
 
 def page_text(inputs: PageInputs, folder: Path) -> str:
-    """Return the text of the report; `folder`: of the campaign, which links are relative to."""
+    """Return the text of the report. `folder`: the folder of the campaign, to which links are relative."""
     rows = _run_rows(inputs.runs_table, inputs.findings.findings, folder)
     template = jinja_environment(HOUSE, number=number).get_template("report.html.j2")
     page = template.render(_template_values(inputs), run_rows=rows)
@@ -102,18 +104,18 @@ def page_text(inputs: PageInputs, folder: Path) -> str:
 
 
 def with_signature(page: str, fingerprint: str, file: str) -> str:
-    """Return the text of a page with the key that it is published with, in place of "unsigned"."""
-    signed = f'{SIGNED}by the SSH key {fingerprint}: <a href="{file}">{file}</a>'
-    return page.replace(f"{SIGNED}unsigned", signed, 1)
+    """Return the text of a page with the key of its publication in place of "unsigned"."""
+    signature = f'{SIGNED}by the SSH key {fingerprint}: <a href="{file}">{file}</a>'
+    return page.replace(f"{SIGNED}unsigned", signature, 1)
 
 
 def _template_values(inputs: PageInputs) -> dict[str, Any]:
     """Return what the template is filled with, name -> value; a template of its own makes the rows of runs."""
-    report, forecast = inputs.report, inputs.forecast
+    report = inputs.report
     facts = inputs.facts
     slugs = set(inputs.cells["cell"])  # the names of cells, whose rows the page can link to
     tables = _page_tables(inputs)
-    forecast_rows = forecast_table(forecast.forecasts).to_dict("records") if forecast and forecast.forecasts else []
+    machine_facts = facts.machine_check.facts if facts.machine_check else []
     context: dict[str, Any] = {
         "report": report,
         "evidence": MEANING[report.evidence],
@@ -125,24 +127,32 @@ def _template_values(inputs: PageInputs) -> dict[str, Any]:
         "lost": facts.lost,
         "failed": facts.failed,
         "protocol": facts.protocol,
-        "environment": [*facts.environment, *(facts.machine_check.facts if facts.machine_check else [])],
+        "environment": [*facts.environment, *machine_facts],
         "machine_check": facts.machine_check,
         "tables": tables,
         "columns": page_tables.defined_columns(tables.values()),
         "terms": page_tables.terms_of_page(inputs),
         "definition_of": lambda name: COLUMNS[name].definition,
-        "forecast": {"sentences": forecast_sentences(forecast), "rows": forecast_rows} if forecast else None,
+        "forecast": _forecast_values(inputs.forecast),
         "compared": [[ab_sentence(c), *drift_sentences(c, inputs.cells)] for c in inputs.comparisons],
         "comparison_rows": comparison_rows(inputs.comparisons).to_dict("records"),
         "pair_rows": pair_rows(inputs.comparisons),
         "traces": [(profile.cell, trace_sentences(profile)) for profile in inputs.profiles],
         "trace_rows": [page_tables.trace_row(trace) for trace in inputs.traces.ok] if inputs.traces else [],
     }
-    context |= _answer(inputs, slugs) | _scaling_values(inputs)
+    context |= _answer_values(inputs, slugs) | _scaling_values(inputs)
     return context | _chart_values(inputs) | _finding_values(inputs, slugs)
 
 
-def _answer(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
+def _forecast_values(forecast: ForecastReport | None) -> dict[str, Any] | None:
+    """Return sentences and rows of the forecasts; None without forecast.json."""
+    if not forecast:
+        return None
+    rows = forecast_table(forecast.forecasts).to_dict("records") if forecast.forecasts else []
+    return {"sentences": forecast_sentences(forecast), "rows": rows}
+
+
+def _answer_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     """Return the values of the answer at the top, and whether it can be trusted. `slugs`: the cells that have a row."""
     conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast)
     trust = trust_in(inputs.findings, inputs.report, len(inputs.facts.lost), inputs.comparisons)
@@ -160,20 +170,22 @@ def _answer(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
 def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
     """Return the speed-up of the whole job of the cell that the verdict is about, over its series' smallest size.
 
-    None where the verdict is about another ratio, or nothing is known of whole jobs.
+    Returns None where the verdict is about another ratio, or nothing is known of whole jobs.
     """
     if report.question or report.status != "ok":
         return None
-    if group := largest_group(report.ranking):  # the verdict is on its cell against one device
+    group = largest_group(report.ranking)
+    candidates = [series for series in report.series if len(series.runs) > 1]  # the verdict is on the first of them
+    if group:  # the verdict is on a cell of the group against one device
         cell = group.advice.cell or group.comparable[0].cell
-        ends = [(series.baseline, series.points[-1]) for series in report.series]
-        meant = [(base, last) for base, last in ends if last.cell == cell and last.best_single == base]
-    else:  # it is on the first series of several sizes
-        meant = [(series.baseline, series.points[-1]) for series in report.series if len(series.runs) > 1]
-    for baseline, last in meant:
-        if ratio := last.speedup_by_job_wall_time:
+        ending_in_cell = [series for series in report.series if series.points[-1].cell == cell]
+        candidates = [series for series in ending_in_cell if series.points[-1].best_single == series.baseline]
+    for series in candidates:
+        last = series.points[-1]
+        ratio = last.speedup_by_job_wall_time
+        if ratio:
             job = page_tables.series_figure(last, "speedup_by_job_wall_time", ratio)
-            return replace(job, source=baseline, undecided=ratio.spans())
+            return replace(job, source=series.baseline, undecided=ratio.spans())
     return None
 
 
@@ -208,11 +220,12 @@ def _finding_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     """Return the values of the findings: below the table of cells, in their section, and wherever a code stands."""
     findings = inputs.findings.findings
     groups = _group_findings(findings, slugs)
+    counts = Counter(finding.severity for finding in findings)
     return {
         "footnotes": [group for group in groups if group.severity != "note"],
         "checks": len(inputs.findings.checks),
         "groups": groups,
-        "severities": {s: sum(finding.severity == s for finding in findings) for s in SEVERITIES},
+        "severities": {severity: counts[severity] for severity in SEVERITIES},
         "severity_of": _severities(findings),
     }
 
@@ -234,33 +247,40 @@ def _bullet_html(bullet: Bullet, slugs: set[str]) -> Markup:
     Its cells link to their rows: where the text names them, else in "(see ...)" behind it.
     """
     label = Markup("<strong>{}:</strong> ").format(bullet.label) if bullet.label else Markup("")
-    unnamed = [cell for cell in bullet.cells if cell in slugs and cell not in bullet.sentence]
-    text = link_cells(f"{bullet.text} (see {', '.join(unnamed)})" if unnamed else bullet.text, slugs)
+    unnamed_cells = [cell for cell in bullet.cells if cell in slugs and cell not in bullet.sentence]
+    see_also = f" (see {', '.join(unnamed_cells)})" if unnamed_cells else ""
+    statement = label + link_cells(f"{bullet.text}{see_also}", slugs)
     if not bullet.basis:
-        return label + text
-    return label + text + Markup(' <span class="soft">({})</span>').format(link_cells(bullet.basis, slugs))
+        return statement
+    return statement + Markup(' <span class="soft">({})</span>').format(link_cells(bullet.basis, slugs))
 
 
 def _page_tables(inputs: PageInputs) -> dict[str, page_tables.PageTable]:
     """Return the tables of the page by their names: all cells, then each kind of scaling that there is."""
-    kinds = [kind for kind in KINDS if any(s.kind == kind for s in inputs.report.series)]
-    series = {kind: page_tables.series_view(inputs.report, kind) for kind in kinds}
-    marked = {cell for finding in inputs.findings.findings if finding.severity != "note" for cell in finding.cells}
-    return {"cells": page_tables.cells_view(inputs.cells, inputs.report, marked)} | series
+    report = inputs.report
+    above_note = [finding for finding in inputs.findings.findings if finding.severity != "note"]
+    marked_cells = {cell for finding in above_note for cell in finding.cells}
+    tables = {"cells": page_tables.cells_view(inputs.cells, report, marked_cells)}
+    for kind in KINDS:
+        if any(series.kind == kind for series in report.series):
+            tables[kind] = page_tables.series_view(report, kind)
+    return tables
 
 
 def _whole_jobs(report: ScalingReport) -> list[tuple[str, page_tables.PageFigure, page_tables.PageFigure]]:
-    """Return (cell, speed-up of the whole job, speed-up in the window) of the largest size of each series, a few."""
+    """Return (cell, speed-up of the whole job, speed-up in the window) of the largest size of a few series."""
     jobs = []
     for point in (series.points[-1] for series in report.series if series.kind):
-        if (of_job := point.speedup_by_job_wall_time) and (of_window := point.speedup):
+        of_job, of_window = point.speedup_by_job_wall_time, point.speedup
+        if of_job and of_window:
             job = page_tables.series_figure(point, "speedup_by_job_wall_time", of_job)
-            jobs.append((point.cell, job, page_tables.series_figure(point, "speedup", of_window)))
+            window = page_tables.series_figure(point, "speedup", of_window)
+            jobs.append((point.cell, job, window))
     return jobs[:MOST_JOBS]
 
 
 def _single_devices(report: ScalingReport) -> list[str]:
-    """Return the cells with one device that others are relative to; none where there are too many to name."""
+    """Return the cells with one device that others are compared with; [] where they are too many to name."""
     best = [point.best_single for point in report.points if point.best_single and point.speedup_vs_best_single]
     cells = list(dict.fromkeys(best))
     return cells if len(cells) <= MOST_JOBS else []
@@ -268,21 +288,21 @@ def _single_devices(report: ScalingReport) -> list[str]:
 
 def _charts_with_content(inputs: PageInputs) -> list[Drawing]:
     """Return the charts that have something to show."""
-    chosen = [name for name in inputs.drawn if CATALOG[name].has_content(inputs.cells, inputs.report)]
-    chosen += ["comparison"] if any(c.estimate for c in inputs.comparisons) else []
-    if not any(map(is_half_known, inputs.waterfall)):
-        chosen = [name for name in chosen if name != "waterfall"]
-    if not inputs.forecast or not any(row.forecast for row in inputs.forecast.forecasts):
-        chosen = [name for name in chosen if name != "forecast"]
-    return [_drawing(inputs, name) for name in chosen]
+    names = [name for name in inputs.drawn if CATALOG[name].has_content(inputs.cells, inputs.report)]
+    if any(comparison.estimate for comparison in inputs.comparisons):
+        names.append("comparison")
+    has_forecasts = inputs.forecast is not None and any(row.forecast for row in inputs.forecast.forecasts)
+    has_waterfall = any(map(is_half_known, inputs.waterfall))
+    empty = {"forecast": not has_forecasts, "waterfall": not has_waterfall}
+    return [_drawing(inputs, name) for name in names if not empty.get(name)]
 
 
 def _trace_charts(inputs: PageInputs) -> list[Drawing]:
-    """Return the charts of traces; those that compare traces only where there are several."""
-    traced = len(inputs.traces.ok) if inputs.traces else 0
-    if not traced:
+    """Return the charts of traces; charts that compare traces only where there are several."""
+    trace_count = len(inputs.traces.ok) if inputs.traces else 0
+    if not trace_count:
         return []
-    names = [name for name in TRACE_CHARTS if traced > 1 or name not in COMPARING]
+    names = [name for name in TRACE_CHARTS if trace_count > 1 or name not in COMPARING]
     return [_drawing(inputs, name) for name in names]
 
 
@@ -311,13 +331,13 @@ def _group_findings(findings: list[Finding], slugs: set[str]) -> list[FindingGro
 def _group_location(group: list[Finding]) -> str:
     """Return which cells and runs a group of findings concerns: "zero2-n1x2, zero3-n1x2 (6 runs)"; "" without cells."""
     cells = list(dict.fromkeys(cell for finding in group for cell in finding.cells))
-    named = ", ".join(cells) if len(cells) <= MOST_CELLS else f"{len(cells)} cells"
+    cells_text = ", ".join(cells) if len(cells) <= MOST_CELLS else f"{len(cells)} cells"
     runs = {run for finding in group for run in finding.runs}
-    return f"{named} ({plural(len(runs), 'run')})" if len(runs) > 1 and named else named
+    return f"{cells_text} ({plural(len(runs), 'run')})" if len(runs) > 1 and cells_text else cells_text
 
 
 def _group_occurrences(group: list[Finding]) -> list[Occurrence]:
-    """Return what a group of findings says, each text once, with the runs (or cells) that it is said of."""
+    """Return what a group of findings says, each text once, with its runs (or cells)."""
     occurrences = []
     for alike in group_by(group, lambda finding: (finding.evidence, str(finding.corrected))).values():
         names = names_of_runs([run for finding in alike for run in finding.runs or finding.cells])
@@ -326,7 +346,7 @@ def _group_occurrences(group: list[Finding]) -> list[Occurrence]:
 
 
 def _severities(findings: list[Finding]) -> dict[str, str]:
-    """Return code -> severity, the most severe where it has several: `findings` begin with these."""
+    """Return code -> severity, for a code with several the most severe: `findings` begin with the most severe."""
     return {finding.code: finding.severity for finding in reversed(findings)}
 
 

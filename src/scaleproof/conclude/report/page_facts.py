@@ -1,4 +1,4 @@
-"""What a report is made from, read once for the page and for the paper; what the records of runs tell it."""
+"""What a report is made from, read once for the page and for the paper, and facts from the records of runs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,6 @@ from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.number_format import duration_text, fixed, integer, significant
 from scaleproof.ground.records.comparison_report import AbComparison
-from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 from scaleproof.ground.records.jobs import job_end_counts
 from scaleproof.ground.records.metrics import Measured, Printed, Recorded
@@ -28,6 +27,7 @@ from scaleproof.ground.records.waterfall_report import WaterfallCell
 from scaleproof.measure.doctor.doctor import JudgedLook, Report
 
 MOST_COMMANDS = 8  # commands that the page quotes
+FLOPS_UNIT = "FLOPs per token, forward and backward"
 Facts = list[tuple[str, str]]
 
 
@@ -66,25 +66,32 @@ def collect_run_facts(runs: list[Run], doctor: Report | None = None) -> RunFacts
 
 
 def dates_and_duration(runs: list[Run]) -> str:
-    """Return date and duration: "2026-11-21 23:03 to 23:09 UTC; 18 runs took 3.1 min in all"."""
+    """Return date and duration: "2026-11-21 23:03 to 23:09 UTC; 18 runs took 3.1 min"."""
     if not runs:
         return "unknown: no run has a record"
     starts = [datetime.fromisoformat(run.metrics.timestamp_utc).astimezone(UTC) for run in runs]
-    lengths = [timedelta(seconds=run.metrics.total_wall_time_s or 0) for run in runs]
-    first, last = min(starts), max(start + length for start, length in zip(starts, lengths, strict=True))
-    end = f"{last:%H:%M}" if last.date() == first.date() else f"{last:%Y-%m-%d %H:%M}"
-    seconds = sum(run.metrics.total_wall_time_s or 0 for run in runs)
-    return f"{first:%Y-%m-%d %H:%M} to {end} UTC; {plural(len(runs), 'run')} took {duration_text(seconds)}"
+    seconds = [run.metrics.total_wall_time_s or 0 for run in runs]
+    first_start = min(starts)
+    last_end = max(start + timedelta(seconds=length) for start, length in zip(starts, seconds, strict=True))
+    is_one_day = last_end.date() == first_start.date()
+    end_text = f"{last_end:%H:%M}" if is_one_day else f"{last_end:%Y-%m-%d %H:%M}"
+    duration = f"{plural(len(runs), 'run')} took {duration_text(sum(seconds))}"
+    return f"{first_start:%Y-%m-%d %H:%M} to {end_text} UTC; {duration}"
 
 
 def machine_text(runs: list[Run]) -> str:
     """Return devices and processor in a few words, for the head of the page."""
     metrics = [run.metrics for run in runs]
-    devices = [rank["device_name"] for m in metrics for rank in (m.ranks or []) if rank["device_name"] != "cpu"]
+    devices = [name for name in _device_names(runs) if name != "cpu"]
     processors = _processors(metrics)
     if devices or not processors:
         return _all_values([*devices, *processors])
     return f"{_all_values(processors)} (a device here is one process, bound to cores of its own)"
+
+
+def _device_names(runs: list[Run]) -> list[str]:
+    """Return the name of the device of each rank of each run."""
+    return [rank["device_name"] for run in runs for rank in run.metrics.ranks or []]
 
 
 def _processors(metrics: Sequence[Recorded]) -> list[str]:
@@ -97,18 +104,16 @@ def protocol_facts(runs: list[Run]) -> Facts:
     metrics = [run.metrics for run in runs if run.metrics.training_config]
     if len(metrics) < len(runs):
         return _protocol_of_commands([run.metrics for run in runs])
-    work: list[Mapping[str, Any]] = [m.config["work"] for m in metrics]
-    steps = [f"{w['warmup_steps']} warm-up steps, not counted, then {w['steps']} timed steps" for w in work]
+    work_sections: list[Mapping[str, Any]] = [m.config["work"] for m in metrics]
     models = [m.model for m in metrics if isinstance(m, Measured)]
-    unit = "FLOPs per token, forward and backward"
     configs = [m.training_config for m in metrics if m.training_config]
     rows = [
         ("Model", [_model_facts(m) for m in metrics]),
-        ("Parameters", [f"{integer(m.parameters)} ({integer(m.flops_per_token)} {unit})" for m in models]),
+        ("Parameters", [f"{integer(m.parameters)} ({integer(m.flops_per_token)} {FLOPS_UNIT})" for m in models]),
         ("Corpus", [_corpus_facts(m) for m in metrics]),
         ("Samples", [f"seq_len {c.seq_len}, global batch {c.global_batch}" for c in configs]),
-        ("Steps", steps),
-        ("Optimizer", [_optimizer_text(w) for w in work]),
+        ("Steps", [_steps_text(work) for work in work_sections]),
+        ("Optimizer", [_optimizer_text(work) for work in work_sections]),
     ]
     return [(name, _all_values(values)) for name, values in rows if values]
 
@@ -116,12 +121,14 @@ def protocol_facts(runs: list[Run]) -> Facts:
 def _protocol_of_commands(metrics: Sequence[Recorded]) -> Facts:
     """Return what was run, as (name, text), of cells that are commands."""
     printed = [m for m in metrics if isinstance(m, Printed)]
-    warmup = [f"the first {m.config['work']['warmup_steps']} steps of each log are not counted" for m in metrics]
+    warmup = []
+    if any(m.window.clock == "printed" for m in printed):
+        warmup = [f"the first {m.config['work']['warmup_steps']} steps of each log are not counted" for m in metrics]
     rows: list[tuple[str, list[Any]]] = [
         ("Command", [m.config["workload"].get("command") for m in metrics]),
         ("As started", [m.program.command for m in printed][:MOST_COMMANDS]),
         ("Figures read by", [_reading_text(m) for m in printed]),
-        ("Warm-up", warmup if any(m.window.clock == "printed" for m in printed) else []),
+        ("Warm-up", warmup),
         ("Work of a step", [f"{significant(m.reading.per_step, 6)} {m.unit}" for m in printed if m.reading.per_step]),
         ("Program's files", [f"{file} sha256 {sha[:12]}" for m in printed for file, sha in m.program.files.items()]),
         ("Program's commit", [_commit_text(m.program.git_commit, m.program.git_dirty) for m in printed]),
@@ -145,21 +152,21 @@ def _commit_text(commit: str, dirty: bool | None) -> str:
 def environment_facts(runs: list[Run]) -> Facts:
     """Return machine and versions, as (name, text); where runs differ, all values are listed."""
     metrics = [run.metrics for run in runs]
-    devices = [rank["device_name"] for m in metrics for rank in (m.ranks or [])]
-    commits = [_commit_text(m.git_commit, m.git_dirty) for m in metrics]
-    packages = ("torch", "transformers", "deepspeed", "scaleproof")
-    return [
-        ("Machine", _all_values([m.host["hostname"] for m in metrics])),
-        *([("Jobs", ends)] if (ends := job_end_counts(runs)) else []),
-        ("Processor", _all_values(_processors(metrics))),
-        ("Memory", _all_values([f"{fixed(m.hardware['memory_bytes'] / 2**30, 1)} GiB" for m in metrics])),
-        *([("Devices", _all_values(devices or ["none came up"]))] if any(m.training_config for m in metrics) else []),
-        ("Operating system", _all_values([m.host["os"] for m in metrics])),
-        ("Python", _all_values([m.env["python_version"] for m in metrics])),
-        *((package, _all_values([m.env[f"{package}_version"] for m in metrics])) for package in packages),
-        ("Commit", _all_values(commits)),
-        ("Measuring code", _all_values([f"sha256 {m.code_sha256[:12]}" for m in metrics])),
-    ]
+    facts = [("Machine", _all_values([m.host["hostname"] for m in metrics]))]
+    job_ends = job_end_counts(runs)
+    if job_ends:
+        facts.append(("Jobs", job_ends))
+    facts.append(("Processor", _all_values(_processors(metrics))))
+    facts.append(("Memory", _all_values([f"{fixed(m.hardware['memory_bytes'] / 2**30, 1)} GiB" for m in metrics])))
+    if any(m.training_config for m in metrics):
+        facts.append(("Devices", _all_values(_device_names(runs) or ["none came up"])))
+    facts.append(("Operating system", _all_values([m.host["os"] for m in metrics])))
+    facts.append(("Python", _all_values([m.env["python_version"] for m in metrics])))
+    for package in ("torch", "transformers", "deepspeed", "scaleproof"):
+        facts.append((package, _all_values([m.env[f"{package}_version"] for m in metrics])))
+    facts.append(("Commit", _all_values([_commit_text(m.git_commit, m.git_dirty) for m in metrics])))
+    facts.append(("Measuring code", _all_values([f"sha256 {m.code_sha256[:12]}" for m in metrics])))
+    return facts
 
 
 @dataclass(frozen=True)
@@ -174,12 +181,15 @@ class MachineCheck:
     @property
     def facts(self) -> Facts:
         """What it knows of the machine beyond the runs' own records."""
-        threads = [e.values["threads_per_core"] for e in (*self.failed, *self.others) if "threads_per_core" in e.values]
-        return [("Threads per core", str(threads[0]))] if threads and threads[0] else []
+        for look in (*self.failed, *self.others):
+            if "threads_per_core" in look.values:
+                threads = look.values["threads_per_core"]
+                return [("Threads per core", str(threads))] if threads else []
+        return []
 
 
 def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None:
-    """Return the doctor's report, where it is of the host of every run and older than all of them; else None."""
+    """Return the doctor's report, where it is of the host of each run and older than all runs; else None."""
     if report is None or not runs:
         return None
     examined = report.timestamp_utc.astimezone(UTC)
@@ -187,20 +197,26 @@ def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None
         hosts = set(hosts_of(run.metrics.host, run.metrics.ranks))
         if report.host not in hosts or datetime.fromisoformat(run.metrics.timestamp_utc) < examined:
             return None
-    counted = Counter(entry.status for entry in report.checks)
+    counts = Counter(look.status for look in report.checks)
     return MachineCheck(
         date=f"{examined:%Y-%m-%d %H:%M} UTC",
-        counts=", ".join(f"{counted[status]} {status}" for status in ("PASS", "FAIL", "not here") if counted[status]),
+        counts=", ".join(f"{counts[status]} {status}" for status in ("PASS", "FAIL", "not here") if counts[status]),
         failed=report.failed,
-        others=[entry for entry in report.checks if entry.status != "FAIL"],
+        others=[look for look in report.checks if look.status != "FAIL"],
     )
 
 
 def _failures_by_cause(runs: list[Run]) -> list[tuple[str, Failure]]:
     """Return (names of runs, failure) for each distinct failure among `runs`."""
-    failures = [(run.name, run.metrics.failure) for run in runs if run.metrics.failure]
-    same = group_by(failures, lambda pair: pair[1].model_dump_json()).values()
-    return [(names_of_runs([name for name, _ in alike]), alike[0][1]) for alike in same]
+    names_of: dict[str, list[str]] = {}  # failure, as JSON -> names of runs
+    failures: dict[str, Failure] = {}
+    for run in runs:
+        failure = run.metrics.failure
+        if failure:
+            key = failure.model_dump_json()
+            names_of.setdefault(key, []).append(run.name)
+            failures.setdefault(key, failure)
+    return [(names_of_runs(names), failures[key]) for key, names in names_of.items()]
 
 
 def names_of_runs(runs: list[str]) -> str:
@@ -223,22 +239,29 @@ def _all_values(values: list[Any]) -> str:
 def _model_facts(metrics: Recorded) -> str:
     """Return name and size of the model, and the rows of its embedding. `metrics`: of our trainer."""
     config = metrics.training_config
-    assert config  # of the trainer
+    assert config  # as of each run of the trainer
     assert metrics.data
     workload: Mapping[str, Any] = metrics.config["workload"]
-    configured = workload["vocab_size"]
-    rows = metrics.data["vocab_size"] if configured == "derive" else configured  # derived: of the tokenizer
+    rows = workload["vocab_size"]
+    if rows == "derive":  # as many as the tokenizer has
+        rows = metrics.data["vocab_size"]
     return f"{config.model_name} ({config.model_size}), {integer(rows)} embedding rows (padded vocabulary)"
 
 
 def _corpus_facts(metrics: Recorded) -> str:
     """Return name, revision, tokenizer and licence of a corpus, and its classes where they are learnt."""
     data = metrics.data
-    assert data  # of the trainer
+    assert data  # as of each run of the trainer
     revision = data["revision"] or data["corpus_sha256"][:12]
     text = f"{data['corpus']} ({revision}), tokenizer {data['tokenizer']}, licence {data['licence']}"
-    classes = data.get("classes", []) if metrics.config["workload"]["task"] == "classification" else []
-    return text + (f", {len(classes)} classes" if classes else "")
+    is_classification = metrics.config["workload"]["task"] == "classification"
+    classes = data.get("classes", [])
+    return f"{text}, {len(classes)} classes" if is_classification and classes else text
+
+
+def _steps_text(work: Mapping[str, Any]) -> str:
+    """Return the steps of a configuration's section `work`, in words."""
+    return f"{work['warmup_steps']} warm-up steps, not counted, then {work['steps']} timed steps"
 
 
 def _optimizer_text(work: Mapping[str, Any]) -> str:

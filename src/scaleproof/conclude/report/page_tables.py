@@ -18,13 +18,12 @@ from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport
 from scaleproof.ground.records.traces_report import CellTrace
 from scaleproof.ground.words import LEARNT, MEASURED, PAIRS, TRACED
 
-# Columns of the file alone.
-FILES_ONLY = ("kind", "perplexity", "startup_s")
+FILES_ONLY = ("kind", "perplexity", "startup_s")  # columns that the page does not have
 
 
 @dataclass(frozen=True)
 class PageColumn:
-    """`key`: the quantity, for its definition. `first`: visible before the reader asks for all columns."""
+    """A column. `key`: the quantity, for its definition. `first`: visible before the reader asks for all columns."""
 
     key: str
     label: str
@@ -40,8 +39,8 @@ class PageColumn:
 class PageFigure:
     """One entry of a table.
 
-    `id`: what `scaleproof why` takes; empty for words. `order`: for sorting. `tip`: the unrounded value, n, interval.
-    `undecided`: the interval of a ratio contains 1.
+    `id`: what `scaleproof why` takes; "" for words. `order`: by what the column can be sorted. `tip`: the unrounded
+    value, n, interval. `undecided`: the interval of a ratio contains 1.
     """
 
     text: str
@@ -64,7 +63,7 @@ class PageRow:
 
 @dataclass(frozen=True)
 class PageTable:
-    """The first two columns, cell and findings, are apart from `defined_columns`."""
+    """A table. `columns`: all after cell and findings. `constant`: (heading, value) of left-out columns."""
 
     name: str
     columns: list[PageColumn]
@@ -79,17 +78,17 @@ class PageTable:
 def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[str] = ()) -> PageTable:
     """Return the table of all cells, the main figures first. `marked`: cells with a footnote."""
     rows_of_cells = scaling_rows(cells, report)
-    texts, constant = split_constant(cell_texts(rows_of_cells))
-    keys = [key for key in dict.fromkeys((*MAIN, *CELLS_TABLE)) if key not in ("findings", *FILES_ONLY)]
-    entries = [COLUMNS[key] for key in keys if COLUMNS[key].heading in texts.columns]
-    columns = [
-        PageColumn(entry.name, entry.heading, numeric=not entry.is_text, first=entry.name in MAIN) for entry in entries
-    ]
+    texts_of_cells, constants = split_constant(cell_texts(rows_of_cells))
+    columns = []
+    for key in dict.fromkeys((*MAIN, *CELLS_TABLE)):
+        column = COLUMNS[key]
+        if key not in ("findings", *FILES_ONLY) and column.heading in texts_of_cells.columns:
+            columns.append(PageColumn(key, column.heading, numeric=not column.is_text, first=key in MAIN))
     rows = []
-    for row, text in zip(row_dicts(rows_of_cells), texts.to_dict("records"), strict=True):
-        figures = [_cell_entry(row, column.key, text[column.label]) for column in columns]
+    for row, texts in zip(row_dicts(rows_of_cells), texts_of_cells.to_dict("records"), strict=True):
+        figures = [_cell_entry(row, column.key, texts[column.label]) for column in columns]
         rows.append(PageRow(row["cell"], row["findings"].split(), figures, row["cell"] in marked))
-    return PageTable("cells", columns, rows, constant)
+    return PageTable("cells", columns, rows, constants)
 
 
 def _cell_entry(row: dict[str, Any], key: str, text: str) -> PageFigure:
@@ -97,46 +96,54 @@ def _cell_entry(row: dict[str, Any], key: str, text: str) -> PageFigure:
 
     A figure that was measured has an id, by which `scaleproof why` explains it, and a tip. `row`: of `scaling_rows`.
     """
-    value, column = row.get(key), COLUMNS[key]
+    column = COLUMNS[key]
+    value = row.get(key)
+    is_number = isinstance(value, float | int)
     is_measured = not column.is_text and key not in CONFIGURED and key != "n"
-    if not is_measured or not isinstance(value, float | int) or text == "–":
-        order = float(value) if isinstance(value, float | int) and not isinstance(value, bool) else None
-        return PageFigure(text, order=order)  # by which the column can be sorted
+    if value is None or not is_number or not is_measured or text == "–":
+        order = float(value) if value is not None and is_number and not isinstance(value, bool) else None
+        return PageFigure(text, order=order)
     low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
-    n = row.get(f"{key}_n") or row["n"]
-    is_compared = column.group == "ratio" and key != "scaling_efficiency"
-    undecided = bool(is_compared and low is not None and high is not None and low <= 1 <= high)
-    identity = f"cells/{row['cell']}/{key}"
-    tip = interval_tip(value, low, high, n, column.factor)
-    return PageFigure(text, identity, value, tip, row["cell"], undecided)
+    is_compared_with_one = column.group == "ratio" and key != "scaling_efficiency"
+    is_undecided = False
+    if is_compared_with_one and low is not None and high is not None:
+        is_undecided = bool(low <= 1 <= high)
+    return PageFigure(
+        text=text,
+        id=f"cells/{row['cell']}/{key}",
+        order=value,
+        tip=interval_tip(value, low, high, row.get(f"{key}_n") or row["n"], column.factor),
+        source=row["cell"],
+        undecided=is_undecided,
+    )
 
 
 def interval_tip(value: float, low: float | None, high: float | None, n: float, factor: float = 1) -> str:
     """Return a figure with seven digits, its interval, and n: "1.620724 [1.197642, 2.193264], n=3".
 
-    `factor`: from the unit of the file to that of the table.
+    `factor`: from the unit of the file to the unit of the table.
     """
-    text = significant(value * factor, 7)
+    text, n_text = significant(value * factor, 7), f"n={fixed(n, 0)}"
     if low is None or high is None:
-        return f"{text}, n={fixed(n, 0)}"
+        return f"{text}, {n_text}"
     if is_useless(low, high, n):
-        return f"{text}, n={fixed(n, 0)}: too few for an interval"
-    return f"{text} [{significant(low * factor, 7)}, {significant(high * factor, 7)}], n={fixed(n, 0)}"
+        return f"{text}, {n_text}: too few for an interval"
+    return f"{text} [{significant(low * factor, 7)}, {significant(high * factor, 7)}], {n_text}"
 
 
 def series_view(report: ScalingReport, kind: str) -> PageTable:
     """Return the table of scaling of a `kind`, strong or weak: one row per size of a series."""
-    texts = series_texts(report, kind)
-    keys = {label: HEADINGS[label] for label in texts.columns if label not in ("series", "findings")}
-    columns = [
-        # The serial part is seen on demand.
-        PageColumn(key, COLUMNS[key].series_heading, numeric=not COLUMNS[key].is_text, first=key != "karp_flatt")
-        for key in keys.values()
-    ]
+    texts_of_points = series_texts(report, kind)
+    keys = {label: HEADINGS[label] for label in texts_of_points.columns if label not in ("series", "findings")}
+    columns = []
+    for key in keys.values():
+        column = COLUMNS[key]
+        is_first = key != "karp_flatt"  # the serial part is seen on demand
+        columns.append(PageColumn(key, column.series_heading, numeric=not column.is_text, first=is_first))
     points = [point for series in report.series if series.kind == kind for point in series.points]
     rows = []
-    for point, text in zip(points, texts.to_dict("records"), strict=True):
-        figures = [_series_entry(point, key, text[label]) for label, key in keys.items()]
+    for point, texts in zip(points, texts_of_points.to_dict("records"), strict=True):
+        figures = [_series_entry(point, key, texts[label]) for label, key in keys.items()]
         rows.append(PageRow(point.cell, list(dict.fromkeys(point.findings)), figures))
     return PageTable(kind, columns, rows, [])
 
@@ -152,9 +159,14 @@ def _series_entry(point: ScalingPoint, quantity: str, text: str) -> PageFigure:
 def series_figure(point: ScalingPoint, quantity: str, value: Estimated, text: str = "") -> PageFigure:
     """Return the `quantity` of a point of a series as an entry of a table, printed as `text`, by default as a ratio."""
     name = COLUMNS[quantity].figure or quantity  # as `scaleproof why` calls it
-    undecided = quantity.startswith("speedup") and value.spans()  # 1 is no difference of a speed-up alone
-    tip = interval_tip(value.value, value.low, value.high, value.n)
-    return PageFigure(text or estimate(value), f"cells/{point.cell}/{name}", value.value, tip, point.cell, undecided)
+    return PageFigure(
+        text=text or estimate(value),
+        id=f"cells/{point.cell}/{name}",
+        order=value.value,
+        tip=interval_tip(value.value, value.low, value.high, value.n),
+        source=point.cell,
+        undecided=quantity.startswith("speedup") and value.spans(),  # of speed-ups alone 1 means no difference
+    )
 
 
 Terms = list[tuple[str, str]]
@@ -170,35 +182,39 @@ NAME_PARTS = {
 
 
 def terms_of_page(inputs: PageInputs) -> Terms:
-    """Return the words that the page uses with their definitions, the parts of its cells' names first."""
-    names = [*inputs.cells["cell"], *(arm for c in inputs.comparisons for arm in (c.a, c.b))]
-    explained = {"cell": _term_of_cell(names)} | MEASURED
+    """Return (word, definition) of the words that the page uses, the parts of its cells' names first."""
+    names = list(inputs.cells["cell"])
+    for comparison in inputs.comparisons:
+        names += [comparison.a, comparison.b]
+    definitions = {"cell": _term_of_cell(names)} | MEASURED
     if inputs.comparisons:
-        explained |= PAIRS
+        definitions |= PAIRS
     if inputs.traces or inputs.waterfall:
-        explained |= TRACED
+        definitions |= TRACED
     if inputs.cells["validation_loss"].notna().any():
-        explained |= LEARNT
-    return list(explained.items())
+        definitions |= LEARNT
+    return list(definitions.items())
 
 
 def defined_columns(tables: Iterable[PageTable]) -> Terms:
     """Return (label, definition) of the columns of `tables` that have a definition, each label once."""
-    explained: dict[str, str] = {}
-    for column in (column for table in tables for column in table.columns if column.definition):
-        explained.setdefault(column.label, column.definition)
-    return list(explained.items())
+    definitions: dict[str, str] = {}
+    for table in tables:
+        for column in table.columns:
+            if column.definition:
+                definitions.setdefault(column.label, column.definition)
+    return list(definitions.items())
 
 
 def _term_of_cell(names: list[str]) -> str:
     """Return what a cell is, with the parts that these `names` of cells have: "n1x2 (nodes x devices per node)"."""
-    tokens: dict[str, str] = {}
+    examples: dict[str, str] = {}  # prefix -> the first part with it, such as n1x2
     for name in names:
-        for token in name.split("-"):
-            match = re.fullmatch(r"([a-z]+)(\d[\dx]*)", token)
+        for part in name.split("-"):
+            match = re.fullmatch(r"([a-z]+)(\d[\dx]*)", part)
             if match and match[1] in NAME_PARTS:
-                tokens.setdefault(match[1], token)
-    parts = [f"{tokens[prefix]} ({text})" for prefix, text in NAME_PARTS.items() if prefix in tokens]
+                examples.setdefault(match[1], part)
+    parts = [f"{examples[prefix]} ({text})" for prefix, text in NAME_PARTS.items() if prefix in examples]
     return f"One configuration of the campaign, named after the keys that differ: {', '.join(['strategy', *parts])}."
 
 
@@ -216,8 +232,10 @@ TRACE_PARTS = {
 
 def trace_row(trace: CellTrace) -> dict[str, str]:
     """Return the row of a trace: heading -> text; "unknown" for a figure that it does not support."""
-    parts = {name: getattr(trace, key) for name, key in TRACE_PARTS.items()}
-    times = {f"{name} (ms)": "unknown" if ms is None else number(ms) for name, ms in parts.items()}
-    overhead = estimate(trace.overhead) if trace.overhead else "unknown"
     row = {"cell": trace.cell, "traced with": trace.tool or "unknown", "steps": str(trace.steps or "unknown")}
-    return row | times | {"traced / untraced": overhead, "file": trace.file}
+    for name, field in TRACE_PARTS.items():
+        ms = getattr(trace, field)
+        row[f"{name} (ms)"] = "unknown" if ms is None else number(ms)
+    row["traced / untraced"] = estimate(trace.overhead) if trace.overhead else "unknown"
+    row["file"] = trace.file
+    return row

@@ -54,12 +54,12 @@ def _paper_texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     facts = inputs.facts
     findings = by_severity(inputs.findings.findings)
     table = cells_view(inputs.cells, inputs.report)
-    places = [place for place, column in enumerate(table.columns) if column.first]  # the page has more than fit
-    rows = [
-        [row.cell, *(row.figures[place].text for place in places), " ".join(row.findings) or "–"] for row in table.rows
-    ]
-    labels = [table.columns[place].label.replace("[95 %]", "[95\u00a0%]") for place in places]
-    constant = ", ".join(f"{name} {value}" for name, value in table.constant)
+    first_columns = [index for index, column in enumerate(table.columns) if column.first]  # the page has more than fit
+    labels = [table.columns[index].label.replace("[95 %]", "[95\u00a0%]") for index in first_columns]
+    rows = []
+    for row in table.rows:
+        texts = [row.figures[index].text for index in first_columns]
+        rows.append([row.cell, *texts, " ".join(row.findings) or "–"])
     return {
         "title": inputs.report.title,
         "campaign": inputs.report.campaign,
@@ -71,7 +71,7 @@ def _paper_texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
         "file": inputs.campaign_file,
         "header": ["cell", *labels, "findings"],
         "rows": rows,
-        "constant": constant,
+        "constant": ", ".join(f"{name} {value}" for name, value in table.constant),
         "charts": [{"path": f"charts/{name}.svg", "caption": ". ".join(CHART_WORDS[name])} for name in charts],
         "findings": [
             {

@@ -20,14 +20,14 @@ PRINTED = tuple(name for name in CELLS_TABLE if COLUMNS[name].file != SCALING)
 def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport]:
     """Read runs.csv, cells.csv and scaling_report.json of a campaign's folder. Raises UserError.
 
-    Both tables must have all that the report speaks of: a table that was cut short would silently say less.
+    Both tables must have all runs and cells of the report: a table that was cut short would silently say less.
     """
     report = read_scaling_report(folder / "scaling_report.json")
     runs = read_csv(folder / "runs.csv", "cell", "repeat", "status", "sha256")
-    before_levels = report.schema_version == "5.0"  # of evidence: all runs were of our own trainer, "built"
-    printed = [name for name in PRINTED if not (before_levels and name == "evidence")]
+    has_evidence = report.schema_version != "5.0"
+    printed = [name for name in PRINTED if has_evidence or name != "evidence"]
     cells = read_csv(folder / "cells.csv", "cell", "n", "runs", "failures", "findings", *printed)
-    if before_levels:
+    if not has_evidence:  # all runs were of our own trainer
         cells["evidence"] = "built"
     cells[["failures", "findings"]] = cells[["failures", "findings"]].astype(object).fillna("")
     _check_tables(folder, runs, cells, report)
@@ -50,7 +50,8 @@ def _check_tables(folder: Path, runs: pd.DataFrame, cells: pd.DataFrame, report:
 
 def read_losses(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read losses.csv and cells.csv of a campaign's folder. Raises UserError, also where a cell has no losses."""
-    losses, cells = read_csv(folder / "losses.csv", "cell", "step", "loss"), read_csv(folder / "cells.csv", "cell", "n")
+    losses = read_csv(folder / "losses.csv", "cell", "step", "loss")
+    cells = read_csv(folder / "cells.csv", "cell", "n")
     if not set(cells.loc[cells["n"] > 0, "cell"]) <= set(losses["cell"]):
         raise damaged_file(folder / "losses.csv", "it ends too early")
     return losses, cells

@@ -36,28 +36,31 @@ def prometheus(campaign: str, cells: pd.DataFrame) -> str:
     rows = row_dicts(cells)
     lines: list[str] = []
     for column in COLUMNS.values():
-        if is_measured(column.name):
-            unit = f" ({column.unit})" if column.unit else ""
-            text = f"{column.definition or column.heading or column.name}{unit}"
-            for end, bound in (("", ""), ("_low", "lower bound: "), ("_high", "upper bound: ")):
-                lines += _gauge_lines(f"{column.name}{end}", bound + text, campaign, rows)
+        if not is_measured(column.name):
+            continue
+        unit = f" ({column.unit})" if column.unit else ""
+        text = f"{column.definition or column.heading or column.name}{unit}"
+        for suffix, bound in (("", ""), ("_low", "lower bound: "), ("_high", "upper bound: ")):
+            lines += _gauge_lines(f"{column.name}{suffix}", bound + text, campaign, rows)
     return "".join(f"{line}\n" for line in lines)
 
 
 def _gauge_lines(column: str, text: str, campaign: str, rows: list[dict[str, Any]]) -> list[str]:
     """Return the lines of a gauge: its help `text`, its type, a value for each cell that has one; [] without values."""
     values = {row["cell"]: row.get(column) for row in rows}
-    lines = [
-        f'scaleproof_{column}{{campaign="{_escape(campaign)}",cell="{_escape(cell)}"}} {float(value)!r}'
-        for cell, value in values.items()
-        if isinstance(value, int | float)
-    ]
-    text = text.replace("\\", r"\\").replace("\n", " ")  # in help, quotes stay as they are
-    return [f"# HELP scaleproof_{column} {text}", f"# TYPE scaleproof_{column} gauge", *lines] if lines else []
+    value_lines = []
+    for cell, value in values.items():
+        if isinstance(value, int | float):
+            labels = f'campaign="{_escape(campaign)}",cell="{_escape(cell)}"'
+            value_lines.append(f"scaleproof_{column}{{{labels}}} {float(value)!r}")
+    if not value_lines:
+        return []
+    help_text = text.replace("\\", r"\\").replace("\n", " ")  # quotes stay as they are
+    return [f"# HELP scaleproof_{column} {help_text}", f"# TYPE scaleproof_{column} gauge", *value_lines]
 
 
 def _escape(label: str) -> str:
-    """Return the value of a label with backslashes, quotes and line breaks as the format wants them."""
+    """Return the value of a label with escaped backslashes, quotes and line breaks."""
     return label.translate(ESCAPES)
 
 
@@ -67,7 +70,7 @@ MOST_AT_ONCE = 1000  # metrics in one call of MLflow
 
 @dataclass(frozen=True)
 class Point:
-    """A step of a run: its number, seconds from the begin of the window to its end, and its figures."""
+    """A step of a run, with its figures. `seconds`: from the begin of the window to the end of the step."""
 
     step: int
     seconds: float
@@ -76,7 +79,7 @@ class Point:
 
 @dataclass(frozen=True)
 class ExportedRun:
-    """One run: what is known of it before it runs (`settings`), its final `figures`, and its steps."""
+    """One run: what is known before it runs (`settings`), its final `figures`, and its steps."""
 
     name: str
     cell: str
@@ -97,14 +100,14 @@ Write = Callable[[str, Sequence[ExportedRun], pd.DataFrame, Path], None]
 
 
 def export_runs(runs: Sequence[Run], folder: Path) -> list[ExportedRun]:
-    """Return the runs of the campaign whose results are in `folder`, named by their places below it."""
+    """Return the runs of the campaign whose results are in `folder`, named by their paths below it."""
     tracked_runs = []
     for run, row in zip(runs, row_dicts(add_pair_columns(runs_table(runs))), strict=True):
         known = {name: value for name, value in row.items() if value is not None and name != "metrics"}
-        place = run.folder.relative_to(folder)
+        path = run.folder.relative_to(folder)
         tracked_runs.append(
             ExportedRun(
-                name=str(place.relative_to("runs") if place.is_relative_to("runs") else place),
+                name=str(path.relative_to("runs") if path.is_relative_to("runs") else path),
                 cell=run.metrics.cell,
                 ok=run.ok,
                 began=datetime.fromisoformat(run.metrics.timestamp_utc).timestamp(),
@@ -118,8 +121,9 @@ def export_runs(runs: Sequence[Run], folder: Path) -> list[ExportedRun]:
 
 
 def _run_points(run: Run) -> Iterator[Point]:
-    """Yield the steps of a run in order; those of the warm-up have a loss alone, since only the window is timed."""
-    window, losses = run.window, run.losses.tolist()
+    """Yield the steps of a run in order; steps of the warm-up have a loss alone, since only the window is timed."""
+    window = run.window
+    losses = run.losses.tolist()
     n_warmup = len(losses) - len(run.elapsed)
     for step, loss in enumerate(losses[:n_warmup]):
         yield Point(step, 0.0, {"loss": loss})
@@ -181,7 +185,7 @@ def wandb(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame, out: 
         silent=True, console="off", disable_code=True, disable_git=True, x_disable_stats=True, x_save_requirements=False
     )
     for run in runs:
-        begun = wandb.init(
+        tracked_run = wandb.init(
             project=campaign,
             name=run.name,
             group=run.cell,
@@ -191,9 +195,9 @@ def wandb(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame, out: 
             settings=quiet,
         )
         for point in run.points:
-            begun.log(point.figures, step=point.step)
-        begun.summary.update(run.figures)
-        begun.finish(exit_code=0 if run.ok else 1)
+            tracked_run.log(point.figures, step=point.step)
+        tracked_run.summary.update(run.figures)
+        tracked_run.finish(exit_code=0 if run.ok else 1)
     table = wandb.init(project=campaign, name=CELLS, job_type="table", dir=out, mode="offline", settings=quiet)
     table.log({CELLS: wandb.Table(dataframe=cells, allow_mixed_types=True)})
     table.finish()
@@ -214,16 +218,15 @@ def mlflow(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame, out:
     for run in runs:
         run_id = client.create_run(experiment, ms(run.began), {"cell": run.cell}, run.name).info.run_id
         client.log_batch(run_id, params=[Param(name, str(value)) for name, value in run.settings.items()])
-        metrics = [
-            Metric(name, value, ms(run.began + point.seconds), point.step)
-            for point in run.points
-            for name, value in point.figures.items()
-        ]
-        ended = ms(run.began + run.seconds)
-        metrics += [Metric(name, value, ended, run.last_step) for name, value in run.figures.items()]
+        metrics = []
+        for point in run.points:
+            step_end_ms = ms(run.began + point.seconds)
+            metrics += [Metric(name, value, step_end_ms, point.step) for name, value in point.figures.items()]
+        end_ms = ms(run.began + run.seconds)
+        metrics += [Metric(name, value, end_ms, run.last_step) for name, value in run.figures.items()]
         for first in range(0, len(metrics), MOST_AT_ONCE):
             client.log_batch(run_id, metrics[first : first + MOST_AT_ONCE])
-        client.set_terminated(run_id, "FINISHED" if run.ok else "FAILED", ended)
+        client.set_terminated(run_id, "FINISHED" if run.ok else "FAILED", end_ms)
     table = client.create_run(experiment, run_name=CELLS).info.run_id
     client.log_text(table, cells.to_csv(index=False), f"{CELLS}.csv")
     client.set_terminated(table)

@@ -16,21 +16,24 @@ UNKNOWN = "–"
 
 
 def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
-    """Return a table with a row per cell, by the number of devices; of one size the fastest first.
+    """Return a table with a row per cell, by the number of devices; among cells of one size the fastest comes first.
 
     Cells without numbers come last of their size. Numbers are plain; value, low and high have columns of their own.
     `cells`: cells.csv.
     """
     series_of = {point.cell: series for series in report.series for point in series.points}
     points = {point.cell: point for point in report.points}
-    entries = {entry.cell: entry for group in report.ranking for entry in group.cells}
-    fastest = {group.cells[0].cell for group in report.ranking if len(group.cells) > 1}
+    entries = {entry.cell: entry for ranking in report.ranking for entry in ranking.cells}
+    fastest_cells = {ranking.cells[0].cell for ranking in report.ranking if len(ranking.cells) > 1}
     rows = []
     for row in row_dicts(cells):
         cell = row["cell"]
-        series = series_of.get(cell)  # of a cell without numbers all three are None
-        point, entry = points.get(cell), entries.get(cell)
-        row |= {"series": series.name if series else None, "kind": series.kind if series else None}
+        # All three are None for a cell without numbers.
+        series = series_of.get(cell)
+        point = points.get(cell)
+        entry = entries.get(cell)
+        row["series"] = series.name if series else None
+        row["kind"] = series.kind if series else None
         row["overhead_only"] = point.overhead_only if point else None
         row["baseline"] = series.baseline if series and series.kind else None
         row["best_single"] = point.best_single if point else None
@@ -38,7 +41,7 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
             holder = entry if column.name == "fastest_over" else point
             row |= _ratio_columns(column.name, holder.figure(column.name) if holder else None)
         row["letters"] = entry.letters if entry else None
-        row["is_fastest"] = cell in fastest
+        row["is_fastest"] = cell in fastest_cells
         row["incomparable"] = ", ".join(point.incomparable if point else ())
         row["best_single_incomparable"] = ", ".join(point.best_single_incomparable if point else ())
         rows.append(row)
@@ -47,7 +50,7 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
 
 
 def _ratio_columns(name: str, ratio: Estimated | None) -> dict[str, float | None]:
-    """Return the columns of a ratio, and NAME_n, over how many runs it is."""
+    """Return the columns of a ratio, and NAME_n, its number of runs."""
     return figure_columns(name, ratio) | {f"{name}_n": ratio.n if ratio else None}
 
 
@@ -64,73 +67,85 @@ def cell_texts(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _row_texts(row: dict[str, Any]) -> dict[str, str]:
-    """Return the texts of one cell by column. `row`: one of `scaling_rows(...)`."""
+    """Return the texts of one cell by column. `row`: a row of `scaling_rows`."""
     n = row["n"]
     words = {True: "yes", False: "no", None: ""}
-    text = {name: str(row[name]) for name in CELLS_TABLE}
-    text |= {name: words[row[name]] for name in CELLS_TABLE if row[name] is None or isinstance(row[name], bool)}
-    text |= {column.name: column.text(row[column.name]) if n else UNKNOWN for column in columns_in_group("figure")}
-    text["strategy"] += " (overhead only)" if row["overhead_only"] else ""
-    text["letters"] = text["letters"] or UNKNOWN
-    text["n"] = f"{n} of {row['runs']}" if n != row["runs"] else str(n)
+    texts = {}
+    for name in CELLS_TABLE:
+        value = row[name]
+        texts[name] = words[value] if value is None or isinstance(value, bool) else str(value)
+    for column in columns_in_group("figure"):
+        texts[column.name] = column.text(row[column.name]) if n else UNKNOWN
+    if row["overhead_only"]:
+        texts["strategy"] += " (overhead only)"
+    texts["letters"] = texts["letters"] or UNKNOWN
+    texts["n"] = f"{n} of {row['runs']}" if n != row["runs"] else str(n)
     if n:
-        return text | _measured_texts(row)
-    text["tokens_per_s"] = row["failures"].replace("|", "/")
-    return text | dict.fromkeys((column.name for column in (*RATIOS, *columns_in_group("learnt"))), UNKNOWN)
+        return texts | _measured_texts(row)
+    texts["tokens_per_s"] = row["failures"].replace("|", "/")
+    return texts | dict.fromkeys((column.name for column in (*RATIOS, *columns_in_group("learnt"))), UNKNOWN)
 
 
 def _measured_texts(row: dict[str, Any]) -> dict[str, str]:
     """Return the texts of rates, ratios and losses of a cell with numbers, by column. `row`: of `scaling_rows`."""
-    columns = (*columns_in_group("rate"), *RATIOS, *columns_in_group("learnt"))
-    text = {}
-    for column in columns:
+    texts = {}
+    for column in (*columns_in_group("rate"), *RATIOS, *columns_in_group("learnt")):
         name = column.name
-        text[name] = column.estimate(interval_of(row, name)) if column.interval else column.text(row[name])
+        texts[name] = column.estimate(interval_of(row, name)) if column.interval else column.text(row[name])
     if row["is_fastest"]:
-        text["fastest_over"] = "1 (highest)"
+        texts["fastest_over"] = "1 (highest)"
     for name, base in (("speedup", row["baseline"]), ("speedup_vs_best_single", row["best_single"])):
         if row["cell"] == base:
-            text[name] = "1 (baseline)"
+            texts[name] = "1 (baseline)"
     for name in ("speedup", "scaling_efficiency", "speedup_vs_best_single"):
-        fields = row["best_single_incomparable" if name == "speedup_vs_best_single" else "incomparable"]
-        if fields:
-            text[name] = f"incomparable: {fields}"
-    why = row["time_to_loss_why"]
-    if why:  # a sentence of the analysis, which begins with the reason
-        reasons = {"reached in the warm-up": "in the warm-up", "no loss": UNKNOWN}
-        text["time_to_loss_s"] = next((word for start, word in reasons.items() if why.startswith(start)), "not reached")
+        differing_fields = row["best_single_incomparable" if name == "speedup_vs_best_single" else "incomparable"]
+        if differing_fields:
+            texts[name] = f"incomparable: {differing_fields}"
+    if row["time_to_loss_why"]:
+        texts["time_to_loss_s"] = _reason_text(row["time_to_loss_why"])
     if row["task"] == "language-modelling":  # all samples have as many tokens: it would say the same twice
-        text["samples_per_s"] = UNKNOWN
-    return text
+        texts["samples_per_s"] = UNKNOWN
+    return texts
+
+
+def _reason_text(sentence: str) -> str:
+    """Return in a few words why a cell has no time to the loss. `sentence`: of the analysis, the reason first."""
+    if sentence.startswith("reached in the warm-up"):
+        return "in the warm-up"
+    return UNKNOWN if sentence.startswith("no loss") else "not reached"
 
 
 def split_constant(texts: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
-    """Return the table `texts` (of `cell_texts`) without empty and constant columns; (heading, value) of the constant.
+    """Split off the settings that are the same in all rows of `texts` (of `cell_texts`).
 
-    Constant columns are left out of settings alone: a figure may be the same in all cells by chance.
+    Returns the table without them and without empty columns, and (heading, value) of each setting that was split off.
+    Figures stay, as they may be the same in all cells by chance.
     """
     settings = [*CONFIGURED, "kind", "target_loss"]
-    candidates = [COLUMNS[name].heading for name in CELLS_TABLE if name in settings]
-    values = {label: [value for value in texts[label] if value not in ("", UNKNOWN)] for label in texts.columns}
-    constant = [label for label in candidates if len(set(values[label])) == 1]
-    empty = [label for label in texts.columns if label != COLUMNS["findings"].heading and not values[label]]
-    return texts.drop(columns=[*constant, *empty]), [(label, values[label][0]) for label in constant]
+    headings_of_settings = [COLUMNS[name].heading for name in CELLS_TABLE if name in settings]
+    constants = []
+    empty_headings = []
+    for heading in texts.columns:
+        known_values = [value for value in texts[heading] if value not in ("", UNKNOWN)]
+        if not known_values and heading != COLUMNS["findings"].heading:
+            empty_headings.append(heading)
+        if heading in headings_of_settings and len(set(known_values)) == 1:
+            constants.append((heading, known_values[0]))
+    return texts.drop(columns=[*(heading for heading, _ in constants), *empty_headings]), constants
 
 
 def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> None:
     """Write scaling.csv, scaling.md and scaling.tex into `folder`. `cells`: cells.csv.
 
-    The last has what fits a page of a paper: what the cells differ in, the main figures, the findings.
+    The LaTeX table has what fits a page of a paper: the settings that differ, the main figures, the findings.
     """
     rows = scaling_rows(cells, report)
-    texts, constant = split_constant(cell_texts(rows))
-    around_1 = [column for column in RATIOS if column.name != "scaling_efficiency"]  # 1 is no difference
-    ratios = {column.heading: [interval_of(row, column.name) for row in row_dicts(rows)] for column in around_1}
-    of_paper = {COLUMNS[name].heading for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
-    below = [
-        f"In all rows: {', '.join(f'{name} {value}' for name, value in constant)}.",
-        _table_note(report) + restated_time_note(cells),
-    ]
+    texts, constants = split_constant(cell_texts(rows))
+    ratio_columns = [column for column in RATIOS if column.name != "scaling_efficiency"]  # of them 1 is no difference
+    ratios = {column.heading: [interval_of(row, column.name) for row in row_dicts(rows)] for column in ratio_columns}
+    headings_of_paper = {COLUMNS[name].heading for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
+    constants_text = ", ".join(f"{heading} {value}" for heading, value in constants)
+    below = [f"In all rows: {constants_text}.", _table_note(report) + restated_time_note(cells)]
     Table(
         name="scaling",
         plain=rows,
@@ -138,7 +153,7 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
         caption=report.title,
         label=f"{report.campaign}-cells",
         numeric=[COLUMNS[name].heading for name in MAIN],
-        narrow=[label for label in texts.columns if label in of_paper],
+        narrow=[heading for heading in texts.columns if heading in headings_of_paper],
         below=below,
         notes=" ".join([*below, UNDECIDED]),
         unit=report.unit,
@@ -152,11 +167,11 @@ def restated_time_note(cells: pd.DataFrame) -> str:
     """
     if "steps_to_loss" not in cells:
         return ""
-    timed = cells[cells["steps_to_loss"].notna()]
-    groups = [steps for _, steps in timed.groupby(["target_loss", "global_batch", "seq_len"])["steps_to_loss"]]
-    differ = any(steps.max() - steps.min() > 1 for steps in groups)
-    compared = sum(len(steps) for steps in groups if len(steps) > 1)
-    if timed.empty or differ or compared < len(timed):
+    timed_cells = cells[cells["steps_to_loss"].notna()]
+    groups = [steps for _, steps in timed_cells.groupby(["target_loss", "global_batch", "seq_len"])["steps_to_loss"]]
+    do_steps_differ = any(steps.max() - steps.min() > 1 for steps in groups)
+    is_cell_alone = sum(len(steps) for steps in groups if len(steps) > 1) < len(timed_cells)
+    if timed_cells.empty or do_steps_differ or is_cell_alone:
         return ""
     return (
         " All cells reach the target loss after about the same number of steps: time to loss says what tokens/s says."

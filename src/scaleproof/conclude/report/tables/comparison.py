@@ -25,25 +25,29 @@ def comparison_rows(comparisons: Sequence[AbComparison]) -> pd.DataFrame:
 def _comparison_row(comparison: AbComparison) -> dict[str, str]:
     """Return the row of a comparison: heading -> text; without an estimate it says why there is none."""
     estimate = comparison.estimate
-    row = {"comparison": comparison.name, "A": comparison.a, "B": comparison.b}
+    claim: str
     if estimate:
         low, high = number(estimate.low, 4), number(estimate.high, 4)
-        row |= {
-            "B / A, tokens/s [95 %]": f"{number(estimate.ratio, 4)} [{low},\u00a0{high}]",
-            "pairs": str(estimate.n),
-            "A / A, noise (%)": number(100 * estimate.floor, 2),
-            "detectable (%)": "-".join(number(100 * bound, 2) for bound in estimate.detectable),
-            "claim": estimate.claim or "none",
-        }
+        ratio = f"{number(estimate.ratio, 4)} [{low},\u00a0{high}]"
+        pairs = str(estimate.n)
+        noise = number(100 * estimate.floor, 2)
+        detectable = "-".join(number(100 * bound, 2) for bound in estimate.detectable)
+        claim = estimate.claim or "none"
     else:
-        row |= {
-            "B / A, tokens/s [95 %]": f"{comparison.status}: {comparison.why}",
-            "pairs": f"0 of {comparison.pairs}",
-            "A / A, noise (%)": "–",
-            "detectable (%)": "–",
-            "claim": "–",
-        }
-    return row | {"findings": " ".join(sorted(comparison.findings))}
+        ratio = f"{comparison.status}: {comparison.why}"
+        pairs = f"0 of {comparison.pairs}"
+        noise = detectable = claim = "–"
+    return {
+        "comparison": comparison.name,
+        "A": comparison.a,
+        "B": comparison.b,
+        "B / A, tokens/s [95 %]": ratio,
+        "pairs": pairs,
+        "A / A, noise (%)": noise,
+        "detectable (%)": detectable,
+        "claim": claim,
+        "findings": " ".join(sorted(comparison.findings)),
+    }
 
 
 def pair_rows(comparisons: Sequence[AbComparison]) -> list[dict[str, str]]:
@@ -60,11 +64,18 @@ def pair_rows(comparisons: Sequence[AbComparison]) -> list[dict[str, str]]:
 
 def write_comparison(report: ComparisonReport, folder: Path) -> None:
     """Write comparison.csv (plain numbers), .md and .tex into `folder`."""
-    figures = [
-        comparison.model_dump(include={"name", "a", "b", "status", "why", "pairs"})
-        | (comparison.estimate.model_dump(exclude={"ratios", "null_ratios"}) if comparison.estimate else {})
-        for comparison in report.comparisons
-    ]
-    texts = comparison_rows(report.comparisons)
-    caption, label = f"A/B comparisons of {report.campaign}.", f"{report.campaign}-comparison"
-    Table("comparison", pd.DataFrame(figures), texts, caption, label, NUMERIC, notes=NOTES).write(folder)
+    rows = []
+    for comparison in report.comparisons:
+        row = comparison.model_dump(include={"name", "a", "b", "status", "why", "pairs"})
+        if comparison.estimate:
+            row |= comparison.estimate.model_dump(exclude={"ratios", "null_ratios"})
+        rows.append(row)
+    Table(
+        name="comparison",
+        plain=pd.DataFrame(rows),
+        human=comparison_rows(report.comparisons),
+        caption=f"A/B comparisons of {report.campaign}.",
+        label=f"{report.campaign}-comparison",
+        numeric=NUMERIC,
+        notes=NOTES,
+    ).write(folder)

@@ -29,31 +29,41 @@ def series_rows(report: ScalingReport, kind: str) -> pd.DataFrame:
     rows = []
     for series in _series_of_kind(report, kind):
         for point in series.points:
-            row: dict[str, Any] = {"series": series.name, "cell": point.cell, "devices": point.devices, "n": point.n}
+            figures: dict[str, float | None] = {}
             for name in SERIES_FIGURES:
-                row |= figure_columns(name, point.figure(name))
-            row |= {"window_wall_time_sec": point.window_wall_time_sec, "verdict": point.verdict}
-            row |= {"incomparable": " ".join(point.incomparable), "findings": " ".join(point.findings)}
+                figures |= figure_columns(name, point.figure(name))
+            row: dict[str, Any] = {
+                "series": series.name,
+                "cell": point.cell,
+                "devices": point.devices,
+                "n": point.n,
+                **figures,
+                "window_wall_time_sec": point.window_wall_time_sec,
+                "verdict": point.verdict,
+                "incomparable": " ".join(point.incomparable),
+                "findings": " ".join(point.findings),
+            }
             rows.append(row)
     return pd.DataFrame(rows)
 
 
 def series_texts(report: ScalingReport, kind: str) -> pd.DataFrame:
-    """Return the table of a `kind` as people read it; columns without any entry are left out, but for the findings."""
+    """Return the table of a `kind` as people read it, without empty columns; findings have a column even then."""
     rows = [_size_row(series, point) for series in _series_of_kind(report, kind) for point in series.points]
     frame = pd.DataFrame(rows)
-    return frame.drop(columns=[name for name in frame.columns if set(frame[name]) <= {"", "–"} and name != "findings"])
+    empty_columns = [name for name in frame.columns if set(frame[name]) <= {"", "–"}]
+    return frame.drop(columns=[name for name in empty_columns if name != "findings"])
 
 
 def _size_row(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
     """Return the row of one size of a series: heading -> text."""
-    fields = ", ".join(point.incomparable)
+    differing_fields = ", ".join(point.incomparable)
     row = {"series": series.name, "devices": str(point.devices), "n": str(point.n)}
     row |= {"verdict": point.verdict or "–", "findings": " ".join(point.findings)}
     for name in SERIES_FIGURES:
         row[name] = COLUMNS[name].estimate(point.figure(name))
-        if fields and name != "tokens_per_sec_global":  # then no ratio is formed
-            row[name] = "–" if name == "karp_flatt" else f"incomparable: {fields}"
+        if differing_fields and name != "tokens_per_sec_global":  # no ratio is formed
+            row[name] = "–" if name == "karp_flatt" else f"incomparable: {differing_fields}"
         elif name == "speedup" and point.cell == series.baseline:
             row[name] = "1 (baseline)"
     return {label: row[name] for label, name in HEADINGS.items()}
@@ -65,7 +75,7 @@ def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
     points = [point for series in _series_of_kind(report, kind) for point in series.points]
     speedups = [name for name in SERIES_FIGURES if name.startswith("speedup")]
     ratios = {COLUMNS[name].series_heading: [point.figure(name) for point in points] for name in speedups}
-    wide = {COLUMNS[name].series_heading for name in ("speedup_by_job_wall_time", "karp_flatt")}
+    too_wide = {COLUMNS[name].series_heading for name in ("speedup_by_job_wall_time", "karp_flatt")}
     laws = law_sentences(report, kind)
     Table(
         name=kind,
@@ -74,7 +84,7 @@ def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
         caption=f"{report.title} ({kind} scaling)",
         label=f"{report.campaign}-{kind}",
         numeric=[label for label, name in HEADINGS.items() if not COLUMNS[name].is_text],
-        narrow=[label for label in texts.columns if label not in wide],
+        narrow=[label for label in texts.columns if label not in too_wide],
         below=laws,
         notes=" ".join([*laws, NOTES, UNDECIDED]),
         none=f"No series of {kind} scaling.",

@@ -1,6 +1,6 @@
 """A table as its three files: CSV with plain numbers, Markdown and LaTeX for people.
 
-That for a LaTeX paper is a float over both columns, with booktabs, a caption, a label and notes.
+The LaTeX table is a float over both columns of a paper, with booktabs, a caption, a label and notes.
 """
 
 import re
@@ -18,9 +18,9 @@ from scaleproof.ground.records.result_file import Estimated
 UNDECIDED = "~: the interval contains 1, so a difference is undecided."  # of the marks that `mark_undecided` sets
 HEADER = "% Needs \\usepackage{booktabs}; a float over both columns of a two-column page."
 HEADING_WIDTH = 11  # characters; longer headings are broken between words
-CELL_WIDTH = 24  # likewise of cells; of tables with many columns HEADING_WIDTH
+CELL_WIDTH = 24  # characters; longer cells are broken, too; in tables with many columns beyond HEADING_WIDTH
 MANY = 9  # columns that need smaller letters
-# After escaping by pandas: what pdflatex wants otherwise.
+# Sign, after escaping by pandas -> what pdflatex needs.
 TYPOGRAPHIC = {
     "–": "--",
     "\u00a0": "~",
@@ -40,42 +40,46 @@ TYPOGRAPHIC = {
 def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", numeric: tuple[str, ...] = ()) -> str:
     """Return a `table*` float of text cells; every text is escaped, whatever a title or a reason has in it."""
     sides = ["r" if name in numeric else "l" for name in table.columns]
-    plain = table.map(_one_line).style.hide(axis="index")
-    plain = plain.format(escape="latex").format_index(escape="latex", axis="columns")
-    body = _replace_unknown_signs(plain.to_latex(column_format="".join(sides), hrules=True)).strip()
     is_narrow = len(table.columns) < MANY
-    # Each row stands in one line; long headings and cells are broken into several, for a table is as wide as they are.
-    rows = []
+    styler = table.map(_one_line).style.hide(axis="index")
+    styler = styler.format(escape="latex").format_index(escape="latex", axis="columns")
+    body = _replace_unknown_signs(styler.to_latex(column_format="".join(sides), hrules=True)).strip()
+
+    # Each row stands in one line. Long headings and cells are broken into several, for a table is as wide as they are.
+    lines = []
     width = HEADING_WIDTH  # of the first row, the headings
     for line in body.split("\n"):
         if not line.endswith(r" \\"):  # a rule, or the environment
-            rows.append(line)
+            lines.append(line)
             continue
         entries = zip(line.removesuffix(r" \\").split(" & "), sides, strict=True)
-        rows.append(" & ".join(_break_into_lines(entry, side, width) for entry, side in entries) + r" \\")
+        lines.append(" & ".join(_break_into_lines(entry, side, width) for entry, side in entries) + r" \\")
         width = CELL_WIDTH if is_narrow else HEADING_WIDTH
-    note = rf"\par\smallskip\begin{{minipage}}{{\textwidth}}\footnotesize {escape_latex(notes)}\end{{minipage}}"
+    if notes:
+        minipage = rf"\begin{{minipage}}{{\textwidth}}\footnotesize {escape_latex(notes)}\end{{minipage}}"
+        lines.append(rf"\par\smallskip{minipage}")
+
     size, gap = ("footnotesize", 3) if is_narrow else ("scriptsize", 2)
-    lines = [
+    beginning = [
         HEADER,
         r"\begin{table*}",
         rf"\centering\{size}\setlength{{\tabcolsep}}{{{gap}pt}}",
         rf"\caption{{{escape_latex(caption)}}}\label{{tab:{label}}}",
-        *rows,
-        *([note] if notes else []),
-        r"\end{table*}",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*beginning, *lines, r"\end{table*}"]) + "\n"
 
 
 def _break_into_lines(text: str, side: str, width: int) -> str:
     """Return a text as LaTeX, broken into several lines where it is longer than `width`. `side`: "l" or "r"."""
-    whole = text.replace(r"[95 \%]", r"[95~\%]")
-    if len(re.sub(r"\\text\w+", "", whole)) <= width:
+    unbroken_unit = text.replace(r"[95 \%]", r"[95~\%]")
+    printed_length = len(re.sub(r"\\text\w+", "", unbroken_unit))
+    if printed_length <= width:
         return text
-    lines = textwrap.wrap(whole, width, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(unbroken_unit, width, break_long_words=False, break_on_hyphens=False)
+    if len(lines) < 2:
+        return text
     stack = r" \\{} ".join(lines)  # {}: a line may begin with a bracket, which would be a length
-    return text if len(lines) < 2 else rf"\shortstack[{side}]{{{stack}}}"
+    return rf"\shortstack[{side}]{{{stack}}}"
 
 
 def escape_latex(text: str) -> str:
@@ -98,20 +102,21 @@ def _replace_unknown_signs(text: str) -> str:
 
 
 def mark_undecided(texts: pd.DataFrame, ratios: Mapping[str, Sequence[Estimated | None]]) -> pd.DataFrame:
-    """Return the table with "~" before each ratio whose interval contains 1. `ratios`: heading -> those of all rows."""
-    marked = {}
+    """Return the table with "~" before each ratio whose interval contains 1. `ratios`: heading -> ratio of each row."""
+    marked_columns = {}
     for heading, column in ratios.items():
         if heading in texts:
             pairs = zip(texts[heading], column, strict=True)
-            marked[heading] = [f"~ {text}" if ratio and ratio.spans() else text for text, ratio in pairs]
-    return texts.assign(**marked)
+            marked_columns[heading] = [f"~ {text}" if ratio and ratio.spans() else text for text, ratio in pairs]
+    return texts.assign(**marked_columns)
 
 
 @dataclass(frozen=True)
 class Table:
-    """`plain`: the rows for programs; `human`: as people read them; `none`: what stands in place of no rows.
+    """A table with its captions. `plain`: the rows for programs. `human`: the rows as people read them.
 
-    `numeric`: columns of LaTeX that stand on the right. `narrow`: those that fit a page, where these are not all.
+    `none`: what stands in place of no rows. `numeric`: columns of LaTeX that stand on the right. `narrow`: the columns
+    that fit a page, where not all do.
     """
 
     name: str

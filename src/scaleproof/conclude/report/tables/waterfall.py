@@ -15,14 +15,14 @@ def waterfall_rows(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
     """Return a table with a row per part of each cell, in plain numbers, with what measured it or what would."""
     rows = []
     for cell in entries:
-        base: dict[str, Any] = {"cell": cell.cell, "baseline": cell.baseline, "kind": cell.kind}
+        columns_of_cell: dict[str, Any] = {"cell": cell.cell, "baseline": cell.baseline, "kind": cell.kind}
         parts = [
             ("ideal", cell.ideal_ms, cell.baseline),
             *((part.name, part.ms, part.source) for part in cell.parts),
             ("unexplained", cell.unexplained_ms, "the rest"),
             ("measured", cell.measured_ms, "timed runs"),
         ]
-        rows += [base | {"part": name, "ms": ms, "source": source} for name, ms, source in parts]
+        rows += [columns_of_cell | {"part": name, "ms": ms, "source": source} for name, ms, source in parts]
     return pd.DataFrame(rows, columns=["cell", "baseline", "kind", "part", "ms", "source"])
 
 
@@ -41,6 +41,12 @@ def waterfall_texts(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
 def write_waterfall(entries: Sequence[WaterfallCell], folder: Path) -> None:
     """Write waterfall.csv, .md and .tex into `folder`, from the entries of waterfall.json."""
     texts = waterfall_texts(entries)
-    numeric = [heading for heading in texts.columns if heading not in ("cell", "scaling")]
-    caption, none = "Where the time of a step is lost (ms).", "No cell beside a baseline."
-    Table("waterfall", waterfall_rows(entries), texts, caption, "waterfall", numeric, none=none).write(folder)
+    Table(
+        name="waterfall",
+        plain=waterfall_rows(entries),
+        human=texts,
+        caption="Where the time of a step is lost (ms).",
+        label="waterfall",
+        numeric=[heading for heading in texts.columns if heading not in ("cell", "scaling")],
+        none="No cell beside a baseline.",
+    ).write(folder)

@@ -99,29 +99,32 @@ def _intact_record(target: Path, known_size: int | None, known_sha256: str | Non
 
 
 def keep_checked(
-    part: Path, target: Path, known: str | None, stated: str | None, **origin: str | None
+    part: Path, target: Path, table_sha256: str | None, hub_sha256: str | None, **origin: str | None
 ) -> dict[str, Any]:
     """Give a downloaded part its final name if its sha256 is the expected one, and return its record.
 
-    That is the `known` one (of the table), else the one that the hub `stated`, else that of the first use. For another
-    one, removes the part and raises WrongChecksum. `origin`: further fields of the record.
+    The expected sha256 is the table's; without it, the hub's; without both, that of the first download. A part with
+    another sha256 is removed, and WrongChecksum raised. `origin`: further fields of the record.
     """
     sha256 = sha256_of(part)
-    at_first_use = read_json(sibling_path(target, ".json")).get("sha256")  # the record outlives the file
-    expected = known or stated or at_first_use or sha256
+    first_sha256 = read_json(sibling_path(target, ".json")).get("sha256")  # the record outlives the file
+    expected = table_sha256 or hub_sha256 or first_sha256 or sha256
     if sha256 == expected:
-        return keep_file(part, target, {"sha256": sha256, "checked": what_checked_with(known, stated), **origin})
+        checked = what_checked_with(table_sha256, hub_sha256)
+        return keep_file(part, target, {"sha256": sha256, "checked": checked, **origin})
+
     part.unlink()
-    take_it = f" as at first; delete {target.name}.json to take the new one"
-    way_out = take_it if expected == at_first_use else ""
-    raise WrongChecksum(f"the file there has sha256 {sha256}, expected {expected}{way_out}", sha256)
+    advice = ""
+    if expected == first_sha256:
+        advice = f" as at first; delete {target.name}.json to take the new one"
+    raise WrongChecksum(f"the file there has sha256 {sha256}, expected {expected}{advice}", sha256)
 
 
-def what_checked_with(known: str | None, stated: str | None = None) -> str:
+def what_checked_with(table_sha256: str | None, hub_sha256: str | None = None) -> str:
     """Return what a checksum was compared with: the "table", what the "hub" stated, or nothing ("first use")."""
-    if known:
+    if table_sha256:
         return "table"
-    return "hub" if stated else "first use"
+    return "hub" if hub_sha256 else "first use"
 
 
 def keep_file(part: Path, target: Path, record: dict[str, Any]) -> dict[str, Any]:

@@ -48,17 +48,18 @@ def _covered_before(spans: Spans, times: NDArray) -> NDArray[np.int64]:
     starts, ends = spans
     if not len(starts):
         return np.zeros(len(times), np.int64)
-    before = np.concatenate([[0], np.cumsum(ends - starts)])  # nanoseconds in the first 0, 1, 2, ... intervals
-    begun = np.searchsorted(starts, times, side="right")
-    last = np.maximum(begun - 1, 0)
-    unfinished = np.where(begun > 0, np.maximum(ends[last] - times, 0), 0)
-    return before[begun] - unfinished
+    ns_of_first = np.concatenate([[0], np.cumsum(ends - starts)])  # nanoseconds in the first 0, 1, 2, ... intervals
+    n_started = np.searchsorted(starts, times, side="right")
+    last_started = np.maximum(n_started - 1, 0)
+    # The part of the last started interval that lies after the time.
+    rest_of_last = np.where(n_started > 0, np.maximum(ends[last_started] - times, 0), 0)
+    return ns_of_first[n_started] - rest_of_last
 
 
 def _select_spans(a: Spans, b: Spans, chosen_by: Callable[[NDArray, NDArray], NDArray]) -> Spans:
-    """Return the spans of time that `chosen_by` selects; of each moment it is told whether it is in `a`, and in `b`.
+    """Return the time that `chosen_by` selects by whether it is in `a`, and whether it is in `b`.
 
-    It gets two boolean arrays, one entry for each stretch in which neither changes.
+    `chosen_by` gets two boolean arrays, with an entry for each stretch of time in which neither changes.
     """
     times = np.concatenate([*a, *b])
     order = np.argsort(times, kind="stable")  # four sorted runs: merging them is fast
@@ -66,6 +67,6 @@ def _select_spans(a: Spans, b: Spans, chosen_by: Callable[[NDArray, NDArray], ND
     run_lengths = [len(times_of_run) for times_of_run in (*a, *b)]
     steps_a = np.repeat(np.array([1, -1, 0, 0], np.int8), run_lengths)  # +1 at a start in `a`, -1 at an end
     steps_b = np.repeat(np.array([0, 0, 1, -1], np.int8), run_lengths)
-    # Between two times one is inside of as many intervals as were entered and not left before.
+    # A stretch lies inside of as many intervals as were entered and not left before it.
     chosen = chosen_by(np.cumsum(steps_a[order]) > 0, np.cumsum(steps_b[order]) > 0)[:-1]
     return merge_spans(times[:-1][chosen], times[1:][chosen])

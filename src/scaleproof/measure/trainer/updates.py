@@ -155,24 +155,25 @@ class UpdateWitness:
         self.scaled_by: float | None = None
         self._watched: Tensor | None = None
 
-    @torch.no_grad()  # else a look at a shard would be a node of the graph
+    @torch.no_grad()  # without it autograd would record the view of a shard
     def note_gradients(self) -> None:
         """Before an update, note the gradients' norm, and copy gradient and first moment of one tensor.
 
-        That is the smallest tensor with LEAST_WATCHED elements or more: copies of it cost little.
+        It is the smallest tensor with LEAST_WATCHED elements or more: copies of it cost little.
         """
         if not self._holds_gradients():
             return
         parameters = self.strategy.module.parameters()
-        gradients = [(parameter, local_shard(parameter.grad)) for parameter in parameters if parameter.grad is not None]
-        if not gradients:
+        gradient_of = {parameter: local_shard(parameter.grad) for parameter in parameters if parameter.grad is not None}
+        if not gradient_of:
             return
-        norms = [torch.linalg.vector_norm(gradient) for _, gradient in gradients]
+        norms = [torch.linalg.vector_norm(gradient) for gradient in gradient_of.values()]
         self.gradient_norm = float(torch.stack(norms).double().square().sum().sqrt())
-        large_enough = [entry for entry in gradients if entry[1].numel() >= LEAST_WATCHED]
+
+        large_enough = [parameter for parameter, shard in gradient_of.items() if shard.numel() >= LEAST_WATCHED]
         if large_enough:
-            self._watched, gradient = min(large_enough, key=lambda entry: entry[1].numel())
-            self._gradient = gradient.clone()
+            self._watched = min(large_enough, key=lambda parameter: gradient_of[parameter].numel())
+            self._gradient = gradient_of[self._watched].clone()
             self._moment = self._first_moment()
 
     @torch.no_grad()

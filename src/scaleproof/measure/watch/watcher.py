@@ -164,9 +164,9 @@ class Watcher:
             places = torch.arange(1, len(flat) + 1, device=flat.device)
             self._weighted[key] = places, torch.empty_like(places)
         places, products = self._weighted[key]
-        if flat.device.type != "cpu":  # there, another stream may still be at the last products
+        if flat.device.type != "cpu":  # on a device another stream may still use the products of the last call
             products = torch.empty_like(places)
-        # Of floating-point numbers the bits, as integers.
+        # A floating-point tensor is summed by its bits, read as integers.
         integers = flat.float().view(torch.int32) if flat.is_floating_point() else flat
         return products.copy_(integers).mul_(places).sum()
 
@@ -207,7 +207,7 @@ class Watcher:
     def _look_at_gradients(self) -> None:
         """Take the norm of the gradients, and copy the watched parameters."""
         gradients = [local_shard(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
-        # Without a forward pass in this step the gradients are still to be made, in a closure that the optimizer calls.
+        # Without a forward pass in this step the optimizer calls a closure that makes the gradients later.
         are_made = gradients and self.now.batches
         self._gradient_norm = norm_of_all(gradients, self.device) if are_made else torch.tensor(torch.nan)
         if not self.steps:
@@ -267,21 +267,19 @@ class Watcher:
 
     def _describe_rank(self, step_s: np.ndarray, wall_s: float) -> WatchedRank:
         """Return the record of this rank. `step_s`: seconds of each step; `wall_s`: of all, by the host's clock."""
-        # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own, under private names.
-        flat = [m._flat_param for m in self.model.modules() if isinstance(m, FullyShardedDataParallel)]
-        parameters: list[nn.Parameter] = [p for p in flat if p is not None] or list(self.model.parameters())
-        cuda = self.device.type == "cuda"
+        rank, world_size = _rank_and_world_size()
+        is_cuda = self.device.type == "cuda"
         memory = accelerator.memory_peaks(self.device)
         looks = [
             UpdateNorms(step=step, gradient_norm=float(gradient), update_norm=float(update), weight_norm=float(weight))
             for step, gradient, update, weight in self.norms
         ]
         return WatchedRank(
-            rank=dist.get_rank() if dist.is_initialized() else int(os.environ.get("RANK", 0)),
-            world_size=dist.get_world_size() if dist.is_initialized() else int(os.environ.get("WORLD_SIZE", 1)),
+            rank=rank,
+            world_size=world_size,
             host=socket.gethostname(),
-            device_name=torch.cuda.get_device_name(self.device) if cuda else self.device.type,
-            clock="cuda_events" if cuda else "monotonic",
+            device_name=torch.cuda.get_device_name(self.device) if is_cuda else self.device.type,
+            clock="cuda_events" if is_cuda else "monotonic",
             step_s=[float(seconds) for seconds in step_s],
             samples=[step.samples for step in self.made],
             tokens=[step.tokens for step in self.made],
@@ -290,18 +288,14 @@ class Watcher:
             losses=mean_losses([step.losses for step in self.made]),
             looks=looks,
             probed=self.counter.record(PROBED_STEP) if self.counter and self.steps > PROBED_STEP else None,
-            parameters=sum(map(elements_of, parameters)),
-            trainable=sum(elements_of(parameter) for parameter in parameters if parameter.requires_grad),
-            weights=None if flat else weights_checksum(parameters),
-            parameter_dtypes=dtype_names(parameter.dtype for parameter in parameters),
+            **self._parameter_fields(),
             memory_bytes=memory["allocated"] if memory else None,
             threads=torch.get_num_threads(),
             cores=cores_of_this_process(),
             wall_s=wall_s,
             versions={"python": platform.python_version()} | versions_of(("scaleproof", *OF_PROGRAMS)),
             float32_products="+".join(sorted(self.float32_products)) or None,
-            # In a loop whose loss is not made of what the model returns, no gradient is seen in any step.
-            backward=[len(step.backward) for step in self.made] if any(step.backward for step in self.made) else None,
+            backward=self._backward_counts(),
             layer_dtypes={dtype_names([dtype]): count for dtype, count in self.layer_dtypes.items()},
             forwards=self.forwards,
             evaluated=len(self.evaluated),
@@ -309,6 +303,33 @@ class Watcher:
             carried=self.uncleared is not None and self.uncleared.was_never_cleared(),
             left_out=sum(elements_of(left.parameter) for left in self.left_out if left.never_changed()),
         )
+
+    def _parameter_fields(self) -> dict[str, Any]:
+        """Return the fields of a WatchedRank about the model's parameters."""
+        # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own, under private names.
+        flat = [m._flat_param for m in self.model.modules() if isinstance(m, FullyShardedDataParallel)]
+        parameters: list[nn.Parameter] = [p for p in flat if p is not None] or list(self.model.parameters())
+        return {
+            "parameters": sum(map(elements_of, parameters)),
+            "trainable": sum(elements_of(parameter) for parameter in parameters if parameter.requires_grad),
+            "weights": None if flat else weights_checksum(parameters),
+            "parameter_dtypes": dtype_names(parameter.dtype for parameter in parameters),
+        }
+
+    def _backward_counts(self) -> list[int] | None:
+        """Return in how many forward passes of each step a gradient came back; None where none was seen in any step.
+
+        None is seen in a loop whose loss is not made of what the model returns.
+        """
+        counts = [len(step.backward) for step in self.made]
+        return counts if any(counts) else None
+
+
+def _rank_and_world_size() -> tuple[int, int]:
+    """Return rank and world size by torch.distributed, else by the variables that torchrun sets."""
+    if dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 
 def _loss_in(output: Any) -> Tensor | None:

@@ -12,7 +12,7 @@ from scaleproof.ground.files import write_json
 from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.run import LAUNCHER, METRICS, STEPS, read_run
 from scaleproof.measure.command.program import files_of_command
-from scaleproof.measure.launch.run import LOST
+from scaleproof.measure.launch.run import LOST_CLASSES
 
 
 def run_shared_job(
@@ -47,7 +47,7 @@ def _is_made(folder: Path, cell: Cell) -> bool:
     if not all((folder / name).is_file() for name in (METRICS, STEPS, LAUNCHER)):
         return False
     metrics = finished_run(folder, cell)
-    return metrics is not None and not (metrics.failure and metrics.failure.failure_class in LOST)
+    return metrics is not None and not (metrics.failure and metrics.failure.failure_class in LOST_CLASSES)
 
 
 def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:

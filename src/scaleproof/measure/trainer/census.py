@@ -148,20 +148,20 @@ def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
 
 
 def share_exact_in_bf16(strategy: Strategy) -> float | None:
-    """Return which share of the updated fp32 weights bf16 holds exactly; None where all are zero or there are none.
+    """Return the share of the updated fp32 weights that bf16 holds exactly; None where no weight differs from zero.
 
-    By chance it is one in 65,536: more tells of weights that were rounded. Some SAMPLED elements of each tensor are
-    looked at; zeros do not count.
+    By chance it is one in 65,536: a larger share tells of weights that were rounded. Some SAMPLED elements of each
+    tensor are looked at; zeros do not count.
     """
-    looked_at = exact = 0
+    n_nonzero = n_exact = 0
     for tensor in strategy.optimizer.state:
         if tensor.dtype != torch.float32:
             continue
-        whole = local_shard(tensor).flatten()
-        bits = whole[:: max(1, len(whole) // SAMPLED)].contiguous().view(torch.int32)
-        looked_at += int((bits != 0).sum())
-        exact += int(((bits != 0) & (bits & 0xFFFF == 0)).sum())
-    return exact / looked_at if looked_at else None
+        elements = local_shard(tensor).flatten()
+        bits = elements[:: max(1, len(elements) // SAMPLED)].contiguous().view(torch.int32)
+        n_nonzero += int((bits != 0).sum())
+        n_exact += int(((bits != 0) & (bits & 0xFFFF == 0)).sum())
+    return n_exact / n_nonzero if n_nonzero else None
 
 
 def collectives_made() -> int:
@@ -177,9 +177,10 @@ def collectives_made() -> int:
 
 
 def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
-    """Return the parameter groups of the optimizer that updates the weights; of an engine, those of the one inside."""
-    owner = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer)
-    groups, elements = owner.param_groups, _elements_of_groups(owner)
+    """Return the parameter groups of the optimizer that updates the weights: of an engine, the optimizer inside."""
+    optimizer = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer)
+    groups = optimizer.param_groups
+    elements = _elements_of_groups(optimizer)
     return [
         OptimizerGroup(
             kind=type(strategy.optimizer).__name__,
@@ -195,13 +196,13 @@ def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
 
 
 def _elements_of_groups(optimizer: Any) -> list[int]:
-    """Return for each parameter group of an optimizer, or ZeRO's, how many elements of whole tensors it updates.
+    """Return how many elements of whole tensors each parameter group of an optimizer, or ZeRO's, updates.
 
     ZeRO's optimizer has partitions of tensors in its own groups, and lists of the whole tensors besides.
     """
-    if hasattr(optimizer, "bit16_groups"):  # of stages 1 and 2, in any precision
+    if hasattr(optimizer, "bit16_groups"):  # ZeRO of stages 1 and 2, in any precision
         groups = optimizer.bit16_groups
-    elif hasattr(optimizer, "trainable_param_groups"):  # of stage 3
+    elif hasattr(optimizer, "trainable_param_groups"):  # ZeRO of stage 3
         groups = [group["params"] for group in optimizer.trainable_param_groups]
     else:
         groups = [group["params"] for group in optimizer.param_groups]
@@ -233,18 +234,20 @@ def compiled_parts(model: nn.Module) -> str:
 
     Two options are named where they were on: "Block with max_autotune", "Block with triton.cudagraphs".
     """
-    parts = set()
+    names = set()
     for module in model.modules():
-        for part in (module, *vars(module).values()):
-            read_options = getattr(part, "get_compiler_config", None)
+        for candidate in (module, *vars(module).values()):
+            read_options = getattr(candidate, "get_compiler_config", None)
             if read_options:
                 options = read_options() or {}
-                given = [name for name in ("max_autotune", "triton.cudagraphs") if options.get(name)]
-                parts.add(" with ".join([type(module).__name__, *given]))
-    return ", ".join(sorted(parts))
+                options_on = [name for name in ("max_autotune", "triton.cudagraphs") if options.get(name)]
+                names.add(" with ".join([type(module).__name__, *options_on]))
+    return ", ".join(sorted(names))
 
 
 def elements_of(parameter: Tensor) -> int:
     """Return the number of elements of a parameter over all ranks, even where this rank has only a part, or nothing."""
-    whole = getattr(parameter, "_unpadded_unsharded_size", None)  # of FSDP of torch 1
-    return int(whole.numel() if whole else getattr(parameter, "ds_numel", parameter.numel()))  # ds: of ZeRO-3
+    whole_size = getattr(parameter, "_unpadded_unsharded_size", None)  # FSDP of torch 1 has it
+    if whole_size:
+        return int(whole_size.numel())
+    return int(getattr(parameter, "ds_numel", parameter.numel()))  # ZeRO-3 has ds_numel

@@ -24,7 +24,7 @@ from scaleproof.measure.trainer.updates import UpdateWitness
 PRODUCTS = {"mm": "linear", "addmm": "linear", "linear": "linear", "bmm": "batched", "baddbmm": "batched"}
 ATTENTION = "_scaled_dot_product_"  # fused kernels of attention
 UPDATES = "_fused_adam"  # fused kernels of the optimizer
-MAIN_SHARE = 0.01  # of the reduced bytes: the dtypes that gradients travel in have more
+MAIN_SHARE = 0.01  # the dtypes that gradients travel in have a larger share of the reduced bytes
 
 
 class OperationCounter(TorchDispatchMode):
@@ -87,7 +87,7 @@ class OperationCounter(TorchDispatchMode):
         if not tensors:
             return
         name = called.strip("_")
-        # An all-reduce lists all that it reduces; of a gather or scatter one argument, the largest, has the full size.
+        # An all-reduce lists all that it reduces; the largest argument of a gather or scatter has the full size.
         sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
         self.calls[name] += 1
         self.bytes[name] += sum(sizes) if name.startswith("allreduce") else _largest_argument_bytes(args)
@@ -102,28 +102,33 @@ class OperationCounter(TorchDispatchMode):
         }
 
     def record(self, step: int) -> ProbedOperations:
-        """Return what was counted in step `step`, with the dtypes of reduced tensors as those of gradients."""
+        """Return what was counted in step `step`.
+
+        Gradients are taken to have the dtypes of the tensors that were reduced.
+        """
         dtypes = self.dtypes()
+        bytes_of_collective = {name: self.bytes[name] for name in sorted(self.calls)}
         return ProbedOperations(
             step=step,
             products=dtypes["products"],
             gradients=dtypes["reduced"],
             attention=dict(self.attention),
             linear_flops=self.flops["linear"],
-            collectives={name: self.bytes[name] for name in sorted(self.calls)},
+            collectives=bytes_of_collective,
         )
 
     def dtypes(self) -> dict[str, str]:
         """Return the dtypes of matrix products, gradients and reduced tensors; "none" where there were none."""
-        reduced: dict[str, int] = defaultdict(int)
-        for name, moved in self.moved.items():
+        reduced_bytes: dict[str, int] = defaultdict(int)  # by dtype
+        for name, bytes_of_dtype in self.moved.items():
             if "reduce" in name:
-                for dtype, size in moved.items():
-                    reduced[dtype] += size
+                for dtype, nbytes in bytes_of_dtype.items():
+                    reduced_bytes[dtype] += nbytes
         # Flags and norms are reduced too, in dtypes of their own: few bytes.
-        of_gradients = {dtype for dtype, size in reduced.items() if size > MAIN_SHARE * sum(reduced.values())}
-        dtypes = {"products": self.products, "gradients": self.gradients, "reduced": of_gradients}
-        return {what: "+".join(sorted(names)) or "none" for what, names in dtypes.items()}
+        least_bytes = MAIN_SHARE * sum(reduced_bytes.values())
+        main_dtypes = {dtype for dtype, nbytes in reduced_bytes.items() if nbytes > least_bytes}
+        dtypes = {"products": self.products, "gradients": self.gradients, "reduced": main_dtypes}
+        return {name: "+".join(sorted(names)) or "none" for name, names in dtypes.items()}
 
 
 class Probe(OperationCounter):

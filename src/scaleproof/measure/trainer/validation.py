@@ -55,21 +55,21 @@ def score_held_out(
         return Scored(ids, totals, str(checksum), time.perf_counter() - began)
     # Every rank makes as many forward passes, since sharded weights are gathered in them.
     passes = math.ceil(len(ids) / (batch.micro * batch.n_devices))
-    # Places in `ids`, dealt out to passes, devices and their samples. Those beyond its end begin `ids` again, to fill
+    # Places in `ids`, dealt out to passes, devices and their samples. Places beyond the end begin `ids` again, to fill
     # up the last pass; their scores do not count.
     places = np.arange(passes * batch.micro * batch.n_devices).reshape(passes, batch.n_devices, batch.micro)
-    own = places[:, shares].reshape(passes, -1)
+    own_places = places[:, shares].reshape(passes, -1)
     try:
         # As written: a second graph of a compiled cell, of the evaluation mode, would take minutes.
         with torch.compiler.set_stance("force_eager"), checksum.record(entrance):
-            for of_pass in own:
-                tokens = torch.from_numpy(file.read(ids[of_pass % len(ids)])).to(device)
-                counted = torch.from_numpy(of_pass < len(ids)).to(device)
-                checksum.counted = counted
-                totals += strategy.evaluate(tokens)[counted].double().sum(0).cpu().numpy()
+            for places_of_pass in own_places:
+                tokens = torch.from_numpy(file.read(ids[places_of_pass % len(ids)])).to(device)
+                is_counted = torch.from_numpy(places_of_pass < len(ids)).to(device)
+                checksum.counted = is_counted
+                totals += strategy.evaluate(tokens)[is_counted].double().sum(0).cpu().numpy()
     except torch.OutOfMemoryError:
         return Scored(ids[:0], np.zeros(3), str(checksum), time.perf_counter() - began, out_of_memory=True)
-    return Scored(ids[own[own < len(ids)]], totals, str(checksum), time.perf_counter() - began)
+    return Scored(ids[own_places[own_places < len(ids)]], totals, str(checksum), time.perf_counter() - began)
 
 
 def score_mean_loss(strategy: Strategy, micro_batches: Iterable[torch.Tensor]) -> float:
@@ -94,6 +94,7 @@ def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
         return None
     if not np.isfinite(loss):
         raise NotFinite(f"the validation loss after the last step is {loss / targets}")
+    mean_loss = loss / targets
     predicts_tokens = task == "language-modelling"
     ids = np.concatenate([rank.ids for rank in ranks])
     return Validation(
@@ -101,8 +102,8 @@ def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
         samples_sha256=digest_of_ids([ids]),
         tokens_checksum=add_checksums([rank.checksum for rank in ranks]),
         targets=int(targets),
-        loss=loss / targets,
-        perplexity=float(np.exp(loss / targets)) if predicts_tokens and loss / targets < LARGEST else None,
+        loss=mean_loss,
+        perplexity=float(np.exp(mean_loss)) if predicts_tokens and mean_loss < LARGEST else None,
         accuracy=None if predicts_tokens else correct / targets,
         wall_time_s=max(rank.seconds for rank in ranks),
         rank_losses=[float(rank.totals[0]) for rank in ranks],

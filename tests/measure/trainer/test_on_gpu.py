@@ -173,7 +173,7 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
     strategy = SimpleNamespace(executed_updates=lambda: events.append("updates read"), optimizer=optimizer)
     doors = {"entrance": nn.Identity(), "inside": None}
     run = SimpleNamespace(strategy=strategy, batches=None, parameters=0, steps=steps, **doors)
-    monkeypatch.setattr(measure, "set_up", lambda session, request, look: run)
+    monkeypatch.setattr(measure, "set_up", lambda session, request, score_first: run)
 
     def fed(rows, length, device):
         events.append("kernels of the tokens loaded")

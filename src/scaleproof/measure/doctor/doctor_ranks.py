@@ -25,11 +25,11 @@ CELLS = "cells.json"  # beside the request: paths of the requests of all cells
 RESULT = "doctor_ranks.json"
 TIMED_STEPS = 6
 READ_AHEAD = 400  # micro-batches
-REDUCED = 1 << 28  # bytes: large enough for the rate to be that of the links
+REDUCED = 1 << 28  # bytes: large enough for the rate to be the links' rate
 REDUCTIONS = 10
 FURTHER_STEPS = 2  # by which the longer of the two looks for host waits is longer
-WAITED = "called a synchronizing CUDA operation"  # torch, wherever its debug mode sees the host wait
-# They wait on behalf of whoever calls them: torch (`Stream.synchronize` is a line of its own), and Python's modules.
+WAITED = "called a synchronizing CUDA operation"  # torch prints it wherever its debug mode sees the host wait
+# These wait for whoever calls them: torch (`Stream.synchronize` is a line of its own), and Python's modules.
 CARRIERS = sys.stdlib_module_names | {"torch"}
 
 
@@ -102,16 +102,16 @@ def look_at_cell(session: Any, request: Request) -> dict[str, Any]:
 
 
 def count_waits_per_step(device: Any, steps: Callable[[int, int], Any], first: int) -> dict[str, float]:
-    """Return how often the host waits for the device in a step: `file:line` -> times. `steps` makes (first, count).
+    """Return how often the host waits for the device in a step: `file:line` -> times.
 
-    Several steps are compared with one, from step `first` on, because the host waits once more when all are done, to
-    read the losses.
+    `steps(first, count)` makes steps. Several steps are compared with one step, from step `first` on, because the host
+    waits once more when all are done, to read the losses.
     """
-    with count_host_waits(device) as of_one_step:
+    with count_host_waits(device) as waits_of_one:
         steps(first, 1)
-    with count_host_waits(device) as of_several:
+    with count_host_waits(device) as waits_of_several:
         steps(first + 1, 1 + FURTHER_STEPS)
-    return {place: number / FURTHER_STEPS for place, number in (of_several - of_one_step).items()}
+    return {line: count / FURTHER_STEPS for line, count in (waits_of_several - waits_of_one).items()}
 
 
 @contextmanager
@@ -160,12 +160,13 @@ def _count_operators(places: Counter[str]) -> Any:
 def _waiting_line(frame: FrameType) -> str:
     """Return `package/file.py:line` of the program that waits: its innermost frame outside of torch and Python.
 
-    If there is none, torch's innermost; else the innermost of all. Frames of this file do not count.
+    Without such a frame it is torch's innermost frame; without that, the innermost of all. Frames of this file do not
+    count.
     """
-    frames = [each for each in _with_callers(frame) if each.f_code.co_filename != __file__]
-    programs = [each for each in frames if _top_package(each) not in CARRIERS]
-    in_torch = [each for each in frames if _top_package(each) == "torch"]
-    innermost, *_ = programs or in_torch or frames
+    frames = [caller for caller in _with_callers(frame) if caller.f_code.co_filename != __file__]
+    program_frames = [caller for caller in frames if _top_package(caller) not in CARRIERS]
+    torch_frames = [caller for caller in frames if _top_package(caller) == "torch"]
+    innermost, *_ = program_frames or torch_frames or frames
     return _line_of(innermost)
 
 
@@ -183,7 +184,8 @@ def _top_package(frame: FrameType) -> str:
 
 def _line_of(frame: FrameType) -> str:
     """Return a frame's line as `package/file.py:line`, wherever the package is installed; else as `file.py:line`."""
-    path, module = Path(frame.f_code.co_filename), str(frame.f_globals.get("__name__", ""))
+    path = Path(frame.f_code.co_filename)
+    module = str(frame.f_globals.get("__name__", ""))
     is_in_package = getattr(sys.modules.get(_top_package(frame)), "__file__", None) is not None
     depth = 0  # folders from the package's on
     if is_in_package:  # a.b.c lies in a/b/c.py or in a/b/c/__init__.py
@@ -194,8 +196,8 @@ def _line_of(frame: FrameType) -> str:
 def count_differing(batches: Any, lag: Callable[[], None], count: int) -> int:
     """Return how many of `count` micro-batches, read ahead for the first device, differ from the plan's.
 
-    `batches`: a trainer's Batches. `lag` keeps the device busy before each. They are compared once all are taken: to
-    look at one waits for the device.
+    `batches`: a trainer's Batches. `lag` keeps the device busy before each micro-batch. They are compared once all are
+    taken, because a look at one waits for the device.
     """
     import torch
 

@@ -23,9 +23,9 @@ from scaleproof.ground.files import write_json
 
 VARIABLE = "SCALEPROOF_CACHE"  # a folder; empty: nothing is measured or kept
 PROBE_S = 2.0  # of training, after a step that does not count
-SAMPLES = 4  # of each of its steps
-MOST_S = 30  # a probe that takes longer is given up, and those after it
-# Where nothing can be measured: a small node of a few cores. FLOP/s are fp32, of one core.
+SAMPLES = 4  # in each training step of a probe
+MOST_S = 30  # a probe that takes longer is given up, and the probes after it
+# Speeds of a small node of a few cores, where nothing can be measured. FLOP/s are fp32, of one core.
 USUAL = {"start": 7.0, "engine": 2.0, "train": 3e10}
 ANSWER = re.compile(r"^speed ([\d.e+]+)$", re.MULTILINE)
 
@@ -67,19 +67,21 @@ class MachineSpeed:
     def _speed(self, name: str, line: list[str]) -> float:
         """Return the speed called `name`, whose first word is one of USUAL; the command `line` measures it once.
 
-        It is the usual one where nothing may be measured or kept, and after a measurement that has failed.
+        It is the usual speed where nothing may be measured or kept, and after a measurement that has failed.
         """
-        known, kind = self._kept_speeds(), name.partition(" ")[0]
-        if name in known:
-            return known[name]
-        if self.path and self.probes and not self.guessed and _can_be_written(self.path.parent):
-            print(f"scaleproof: measuring how fast this machine is, once ({kind})", file=sys.stderr, flush=True)
-            value = _measure_by(line)
-            if value is not None:
-                write_json(self.path, known | {name: value})
-                return value
+        kept_speeds = self._kept_speeds()
+        if name in kept_speeds:
+            return kept_speeds[name]
+        first_word = name.partition(" ")[0]
+        may_measure = self.probes and not self.guessed
+        if self.path and may_measure and _can_be_written(self.path.parent):
+            print(f"scaleproof: measuring how fast this machine is, once ({first_word})", file=sys.stderr, flush=True)
+            speed = _measure_by(line)
+            if speed is not None:
+                write_json(self.path, kept_speeds | {name: speed})
+                return speed
         self.guessed.add(name)
-        return USUAL[kind]
+        return USUAL[first_word]
 
     def _kept_speeds(self) -> dict[str, float]:
         """Return the speeds in the file: name -> value; {} where it is missing or damaged."""
@@ -170,8 +172,9 @@ def _measure_flops(layer: Layer) -> float:
             torch.cuda.synchronize()
 
     clock = time.perf_counter if layer.device == "cuda" else time.process_time
-    step()  # the first one also loads what it needs
-    began, steps = clock(), 0
+    step()  # the first step also loads what it needs
+    steps = 0
+    began = clock()
     while clock() - began < PROBE_S:
         step()
         steps += 1

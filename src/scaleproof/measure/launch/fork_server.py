@@ -92,7 +92,7 @@ def _become_server_of_more(request: ForkRequest, client: socket.socket) -> int:
 
     The client gets READY, or why the server did not come up.
     """
-    path, libraries = json.loads(request.request)  # the new server's socket, and what it imports
+    path, libraries = json.loads(request.request)  # the new server's socket and libraries
 
     def tell_ready() -> None:
         """Tell the client that asked for the new server that it takes requests."""
@@ -108,11 +108,14 @@ def _become_server_of_more(request: ForkRequest, client: socket.socket) -> int:
 
 
 def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
-    """Fork the ranks and wait for them; end all when one fails or the client is gone. Return 0, or then 1."""
+    """Fork the ranks and wait for them; end all when one fails or the client is gone.
+
+    Returns 0 where all ended well, else 1.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))  # 0: any port that is free now
         _, port = probe.getsockname()
-    ranks: dict[int, int] = {}  # process number -> rank
+    rank_of_process: dict[int, int] = {}
     copiers = []
     for rank in range(request.ranks):
         reader, writer = os.pipe()
@@ -121,13 +124,14 @@ def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
             os.close(reader)
             _become_rank(request, rank, port, writer)  # does not return
         os.close(writer)
-        ranks[pid] = rank
+        rank_of_process[pid] = rank
         copier = threading.Thread(target=_copy_lines, args=(reader, rank, request.prefix), daemon=True)
         copier.start()
         copiers.append(copier)
-    # Asked for stacks, the whole group gets the signal; only ranks answer it.
+
+    # The whole group gets the signal that asks for stacks; only ranks answer it.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    failures = _wait_for_ranks(ranks, client)
+    failures = _wait_for_ranks(rank_of_process, client)
     for copier in copiers:
         copier.join(GRACE_S)
     for rank, code in failures:  # in the form of torchrun's summary, the root cause last
@@ -135,21 +139,21 @@ def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
     return 1 if failures else 0
 
 
-def _wait_for_ranks(ranks: dict[int, int], client: socket.socket) -> list[tuple[int, int]]:
-    """Return rank and exit code (negative: a signal) of the first rank that failed, in a list; [] if all ended well.
+def _wait_for_ranks(rank_of_process: dict[int, int], client: socket.socket) -> list[tuple[int, int]]:
+    """Wait for all ranks; end the others when one fails, or when the client is gone.
 
-    `ranks`: process number -> rank. When one fails, or the client is gone, the others are ended.
+    Returns rank and exit code (negative: a signal) of the first rank that failed, in a list; [] if all ended well.
     """
-    running = dict(ranks)
+    running = dict(rank_of_process)
     while running:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid:
-            code = os.waitstatus_to_exitcode(status)
+            exit_code = os.waitstatus_to_exitcode(status)
             rank = running.pop(pid)
-            if code:
+            if exit_code:
                 _end_processes(running)
-                return [(rank, code)]
-        # The client sends nothing more: readable means that it is gone. Looked at ten times a second.
+                return [(rank, exit_code)]
+        # The client sends nothing more: readable means that it is gone. This looks ten times a second.
         elif select.select([client], [], [], 0.1)[0]:
             _end_processes(running)
             return [(min(running.values()), -signal.SIGTERM)]

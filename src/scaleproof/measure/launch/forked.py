@@ -50,9 +50,9 @@ def socket_path(libraries: list[list[str]]) -> Path:
 
 
 def connect(libraries: list[list[str]]) -> socket.socket:
-    """Return a connection to a server that has imported `libraries` (groups of modules), started if none runs.
+    """Return a connection to a server that has imported `libraries` (groups of modules); start it if none runs.
 
-    The last of several groups is imported by a copy of the server that has imported those before it. Raises
+    The last of several groups is imported by a copy of the server that has imported the groups before it. Raises
     TimeoutError or OSError if no server comes up.
     """
     path = socket_path(libraries)
@@ -67,14 +67,22 @@ def connect(libraries: list[list[str]]) -> socket.socket:
 
 
 def _start_from_smaller_server(path: Path, libraries: list[list[str]]) -> socket.socket:
-    """Return a connection to a new server with all `libraries`, forked from the one with all but the last group.
+    """Return a connection to a new server with all `libraries`, forked from the server with all but the last group.
 
-    Raises OSError where the new one ends instead.
+    Raises OSError where the new server ends instead.
     """
-    *before, last = libraries
-    with connect(before) as server:
+    *groups_before, last_group = libraries
+    request = ForkRequest(
+        program=SERVER,
+        request=json.dumps([str(path), last_group]),
+        ranks=0,
+        prefix="",
+        directory=os.getcwd(),
+        environment={},
+    )
+    with connect(groups_before) as server:
         server.settimeout(START_LIMIT_S)
-        send(server, ForkRequest(SERVER, json.dumps([str(path), last]), 0, "", os.getcwd(), {}))
+        send(server, request)
         answer = server.recv(LONGEST)
     connection = _connect_running(path) if answer == READY else None
     if connection is None:
@@ -127,13 +135,13 @@ def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
     header, descriptors, *_ = socket.recv_fds(connection, HEADER.size, 1)
     if len(header) < HEADER.size:
         raise EOFError("the client is gone")
-    size = HEADER.unpack(header)[0]
+    (size,) = HEADER.unpack(header)
     data = b""
     while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
+        received = connection.recv(size - len(data))
+        if not received:
             raise EOFError("the client is gone")
-        data += part
+        data += received
     return ForkRequest(**json.loads(data)), descriptors[0]
 
 

@@ -24,24 +24,24 @@ WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")  # keys 
 
 
 def attention_name(network: PreTrainedModel, seq_len: int, kind: str) -> str:
-    """Return the name under which a decoder finds its attention: one of ours (NAMES), or that of transformers.
+    """Return the name under which a decoder finds its attention: a name of ours (NAMES), or of transformers.
 
     `kind`: as `execution.attention`. Ours would be wrong for a model with attention in its own code, which looks up no
-    name, and for one whose tokens see fewer than `seq_len` tokens back.
+    name, and for a model whose tokens see fewer than `seq_len` tokens back.
     """
-    kind = "eager" if kind == "eager" else "sdpa"
+    function = "eager" if kind == "eager" else "sdpa"
     windows = [getattr(network.config, name, None) for name in WINDOWS]
     sees_all = all(window is None or window >= seq_len for window in windows)
-    return NAMES[kind] if network._supports_attention_backend and sees_all else kind
+    return NAMES[function] if network._supports_attention_backend and sees_all else function
 
 
 def allow_kernels(kind: str) -> None:
     """Let torch's fused attention in this process use only the kernel `kind` (flash, cudnn); any for other kinds."""
-    only = kind if kind in ("flash", "cudnn") else None
-    torch.backends.cuda.enable_flash_sdp(only in (None, "flash"))
-    torch.backends.cuda.enable_cudnn_sdp(only in (None, "cudnn"))
-    torch.backends.cuda.enable_mem_efficient_sdp(only is None)
-    torch.backends.cuda.enable_math_sdp(only is None)
+    only_kernel = kind if kind in ("flash", "cudnn") else None
+    torch.backends.cuda.enable_flash_sdp(only_kernel in (None, "flash"))
+    torch.backends.cuda.enable_cudnn_sdp(only_kernel in (None, "cudnn"))
+    torch.backends.cuda.enable_mem_efficient_sdp(only_kernel is None)
+    torch.backends.cuda.enable_math_sdp(only_kernel is None)
 
 
 def sdpa(

@@ -47,13 +47,13 @@ class Classifier(nn.Module):
         `samples` is int64 of shape (samples, seq_len + 1): token ids, negative where there is none, then the label.
         """
         tokens, labels = samples[:, :-1], samples[:, -1]
-        padding = tokens < 0
+        is_padding = tokens < 0
         places = torch.arange(tokens.shape[1], device=tokens.device)
         hidden = self.tokens(tokens.clamp(min=0)) + self.positions(places)  # (samples, seq_len, width)
         for block in self.blocks:
-            hidden = self._run_block(block, hidden, padding)
-        real = (~padding).unsqueeze(-1)
-        mean = (self.norm(hidden) * real).sum(1) / real.sum(1)
+            hidden = self._run_block(block, hidden, is_padding)
+        is_token = (~is_padding).unsqueeze(-1)
+        mean = (self.norm(hidden) * is_token).sum(1) / is_token.sum(1)
         logits = self.classifier(mean.to(self.classifier.weight.dtype))
         if not self.training:
             return score_samples(logits[:, None], labels[:, None])

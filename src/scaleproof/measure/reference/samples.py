@@ -43,14 +43,14 @@ class SplitSamples:
     def __init__(self, folder: Path, split: str, seq_len: int, labelled: bool) -> None:
         """Read `split` of the corpus in `folder`. Raises UserError where a file is missing or not the one described."""
         description: dict[str, Any] = dict(read_tokens(folder))
-        part = description[split]
-        self.sha256 = part["sha256"]
+        entry = description[split]
+        self.sha256 = entry["sha256"]
         self.classes = len(description.get("classes", []))
         self.seq_len = seq_len
-        self.tokens = np.memmap(_checked_path(folder / part["file"], part), dtype=description["dtype"], mode="r")
+        self.tokens = np.memmap(_checked_path(folder / entry["file"], entry), dtype=description["dtype"], mode="r")
         self.labels: np.ndarray | None = None
         if labelled:
-            labels = part["labels"]
+            labels = entry["labels"]
             self.labels = np.fromfile(_checked_path(folder / labels["file"], labels), dtype="<u2")
             self.ends = np.flatnonzero(self.tokens == description["end_of_text"])
         self.count = len(self.ends) if labelled else (len(self.tokens) - 1) // seq_len
@@ -117,11 +117,13 @@ def _epoch_order(samples: int, seed: int, epoch: int) -> np.ndarray:
     return _orders[key]
 
 
-def _checked_path(path: Path, part: dict[str, Any]) -> Path:
-    """Return `path` itself. Raises UserError where the file is not the one that tokens.json describes as `part`."""
-    size, expected = path.stat().st_size if path.exists() else 0, part["bytes"]
-    if size != expected:
-        raise UserError(f"{path} has {size:,} bytes, tokens.json describes {expected:,}: tokenise the corpus again")
-    if sha256_of(path) != part["sha256"]:
+def _checked_path(path: Path, entry: dict[str, Any]) -> Path:
+    """Return `path` itself. Raises UserError where the file is not as its `entry` in tokens.json describes it."""
+    size = path.stat().st_size if path.exists() else 0
+    if size != entry["bytes"]:
+        raise UserError(
+            f"{path} has {size:,} bytes, tokens.json describes {entry['bytes']:,}: tokenise the corpus again"
+        )
+    if sha256_of(path) != entry["sha256"]:
         raise UserError(f"{path} is not the file that tokens.json describes (its sha256 differs): tokenise it again")
     return path

@@ -42,6 +42,7 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
             budget = f" within its budget of {corpus.budget}" if corpus.budget else ""
             source = ", ".join(corpus.files or corpus.load) or corpus.source
             raise UserError(f'config/corpora.yaml: corpus "{name}" is empty: {source} holds no text{budget}')
+
     description = {
         "corpus": name,
         "source": corpus.source,
@@ -65,8 +66,8 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
 class _DocumentWriter:
     """Writes documents to a Parquet file, a row group for each GROUP_BYTES of text.
 
-    Keeps how many there are, their UTF-8 bytes, their classes, and a sha256 over them, a zero byte after each. Empty
-    documents are dropped, and halves of surrogate pairs become U+FFFD: both are counted.
+    It counts the documents and their UTF-8 bytes, and keeps their classes and a sha256 over them, a zero byte after
+    each. Empty documents are dropped, and halves of surrogate pairs become U+FFFD: both are counted.
     """
 
     def __init__(self, path: Path, corpus: Corpus) -> None:
@@ -75,7 +76,8 @@ class _DocumentWriter:
         self.classes: set[str] = set()
         self.digest = hashlib.sha256()
         self._most_bytes, self._most_documents = corpus.limits
-        self._is_decoded = corpus.form == "text"  # a U+FFFD is then of a byte that was not UTF-8, not the author's
+        # A U+FFFD in a text stands for a byte that was not UTF-8; in other forms the author wrote it.
+        self._is_decoded = corpus.form == "text"
         self._group: dict[str, list[str]] = {"text": [], LABEL: []} if corpus.label else {"text": []}
         self._group_bytes = 0
         self._schema = pa.schema([(column, pa.large_string()) for column in self._group])
@@ -129,8 +131,8 @@ def _read_documents(
 ) -> Iterator[tuple[str, str | None]]:
     """Yield text and label of each document of the corpus `name`, in order; without classes the label is None.
 
-    Each remote file is downloaded when its turn comes. A description of each file, or of a data set its commit, is
-    appended to `sources`.
+    Each remote file is downloaded when its turn comes. `sources` gets a description of each file, or the commit of a
+    data set.
     """
     if corpus.source == "python-docs":
         yield from ((text, None) for text in python_docs())

@@ -25,8 +25,8 @@ def order_classes(corpus: str, names: Collection[str]) -> list[str]:
             f'config/corpora.yaml: corpus "{corpus}" has {plural(len(names), "class", "classes")} (key: label); '
             f"2 to {MOST_CLASSES:,} can be told apart"
         )
-    numbers = all(name.removeprefix("-").isdecimal() for name in names)
-    return sorted(names, key=int if numbers else str)
+    are_numbers = all(name.removeprefix("-").isdecimal() for name in names)
+    return sorted(names, key=int if are_numbers else str)
 
 
 def write_labels(store: Path, classes: list[str], held_out: np.ndarray, out: Path) -> dict[str, dict[str, Any]]:

@@ -84,15 +84,15 @@ class LabelledFile(TokenFile):
 
 def open_split(directory: Path, split: str, workload: Workload) -> TokenFile:
     """Return one split (train, val) of the corpus in `directory`, as samples of the task. Raises UserError."""
-    kind = LabelledFile if workload.task == "classification" else TokenFile
-    return kind(directory, split, workload.seq_len)
+    file_class = LabelledFile if workload.task == "classification" else TokenFile
+    return file_class(directory, split, workload.seq_len)
 
 
-def samples_in(part: dict[str, Any], workload: Workload) -> int:
-    """Return how many samples of the workload's task a split has. `part`: the split's entry in tokens.json."""
+def samples_in(entry: dict[str, Any], workload: Workload) -> int:
+    """Return how many samples of the workload's task a split has. `entry`: the split's entry in tokens.json."""
     if workload.task == "classification":
-        return part["documents"]
-    return max(0, (part["tokens"] - 1) // workload.seq_len)  # the first token of all is predicted by none
+        return entry["documents"]
+    return max(0, (entry["tokens"] - 1) // workload.seq_len)  # no token predicts the first one
 
 
 def check_samples(samples: int, global_batch: int, at_most: str = "") -> None:
@@ -104,12 +104,14 @@ def check_samples(samples: int, global_batch: int, at_most: str = "") -> None:
         )
 
 
-def _map_file(directory: Path, part: dict[str, Any], dtype: str) -> np.ndarray:
-    """Memory-map the numbers in the file that tokens.json describes as `part`. Raises UserError on another size."""
-    path = directory / part["file"]
+def _map_file(directory: Path, entry: dict[str, Any], dtype: str) -> np.ndarray:
+    """Memory-map the numbers in the file of an `entry` in tokens.json. Raises UserError on another size."""
+    path = directory / entry["file"]
     size = path.stat().st_size if path.exists() else 0
-    if size != part["bytes"]:
-        raise UserError(f"{path} has {size:,} bytes, but tokens.json says {part['bytes']:,}: tokenise the corpus again")
+    if size != entry["bytes"]:
+        raise UserError(
+            f"{path} has {size:,} bytes, but tokens.json says {entry['bytes']:,}: tokenise the corpus again"
+        )
     return np.memmap(path, dtype=dtype, mode="r")
 
 
@@ -122,7 +124,8 @@ class SamplePlan:
 
     def __init__(self, samples: int, global_batch: int, seed: int) -> None:
         check_samples(samples, global_batch)
-        self.samples, self.global_batch = samples, global_batch
+        self.samples = samples
+        self.global_batch = global_batch
         # RandomState, not Generator: numpy promises never to change its stream, so a seed means the same order for
         # ever.
         self._epoch = lru_cache(maxsize=2)(lambda epoch: np.random.RandomState((seed, epoch)).permutation(samples))

@@ -96,12 +96,11 @@ class Request:
         }
         if self.cell.command is not None:
             return names | {"evidence": "printed", "data": None, "training_config": None}
-        splits = {split: self.description[split] for split in ("train", "val")}
-        data = {name: value for name, value in self.description.items() if name not in splits}
-        # Of each split the checksum of its tokens, and of its labels where it has any.
-        data |= {f"{split}_sha256": described["sha256"] for split, described in splits.items()}
-        labels = {split: described[LABELS] for split, described in splits.items() if LABELS in described}
-        data |= {f"{split}_labels_sha256": described["sha256"] for split, described in labels.items()}
+        entries = {split: self.description[split] for split in ("train", "val")}
+        labels = {split: entry[LABELS] for split, entry in entries.items() if LABELS in entry}
+        data = {name: value for name, value in self.description.items() if name not in entries}
+        data |= {f"{split}_sha256": entry["sha256"] for split, entry in entries.items()}
+        data |= {f"{split}_labels_sha256": entry["sha256"] for split, entry in labels.items()}
         return names | {"data": data, "training_config": self._training_section()}
 
     def _training_section(self) -> TrainingConfig:

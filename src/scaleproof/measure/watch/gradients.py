@@ -11,7 +11,7 @@ COPIED_ELEMENTS = 1 << 16  # of the followed gradient
 
 
 class UnclearedGradient:
-    """Follows the gradient of one parameter: do backward passes add to what the update before them has used?"""
+    """Follows the gradient of one parameter: do backward passes add to the gradient that the last update has used?"""
 
     def __init__(self, parameters: list[Tensor]) -> None:
         """Follow the largest of `parameters` that is copied whole; if there is none, the smallest."""
@@ -19,7 +19,7 @@ class UnclearedGradient:
         self._followed = max(small, key=Tensor.numel) if small else min(parameters, key=Tensor.numel)
         self._used: Tensor | None = None  # a copy of the gradient, made after the last update
         self._finds_used: bool | Tensor = False  # whether the pass that is about to add finds that gradient
-        self._passes: list[bool | Tensor] = []  # the same, of each backward pass since the last update
+        self._passes: list[bool | Tensor] = []  # whether each backward pass since the last update has found it
         self._passes_between_updates: list[bool | Tensor] = []
         self._hooks = [
             self._followed.register_hook(self._before_adding),
@@ -63,25 +63,30 @@ class LeftOut(NamedTuple):
 
     parameter: Tensor
     place: Tensor  # of the element, in this rank's part of the parameter
-    gradient: Tensor
+    gradient: Tensor  # the size of the element's gradient
     weight: Tensor
 
     def never_changed(self) -> bool:
         """Return whether the element still has its first weight, in spite of a gradient: no optimizer updates it."""
-        part = local_shard(self.parameter).detach().flatten()
-        return bool(self.gradient) and len(part) > int(self.place) and bool(part[self.place] == self.weight)
+        weights = local_shard(self.parameter).detach().flatten()
+        if not bool(self.gradient) or len(weights) <= int(self.place):
+            return False
+        return bool(weights[self.place] == self.weight)
 
 
 def left_out_parameters(model: nn.Module, updated: list[Tensor]) -> list[LeftOut]:
     """Return the parameters of `model` that have a gradient and are not `updated`; sparse gradients do not count."""
-    known = set(map(id, updated))
+    updated_ids = set(map(id, updated))
     left_out = []
     for parameter in model.parameters():
-        if parameter.grad is None or id(parameter) in known or parameter.grad.layout != torch.strided:
+        if id(parameter) in updated_ids:
+            continue
+        if parameter.grad is None or parameter.grad.layout != torch.strided:
             continue
         sizes = local_shard(parameter.grad).flatten().abs()
         if len(sizes):
             place = sizes.argmax()
             weights = local_shard(parameter).detach().flatten()
-            left_out.append(LeftOut(parameter, place, sizes[place], weights[place].clone()))
+            entry = LeftOut(parameter=parameter, place=place, gradient=sizes[place], weight=weights[place].clone())
+            left_out.append(entry)
     return left_out

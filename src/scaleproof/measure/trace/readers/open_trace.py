@@ -38,10 +38,13 @@ def read_trace(paths: list[Path]) -> Trace:
 def traces_in(folder: Path) -> list[Path]:
     """Return the traces in a folder, among other files. Raises UserError where it has none."""
     traces: list[Path] = []
-    for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or not path.is_file():
+            continue
         with contextlib.suppress(NoTrace):
             # Any JSON file begins as one of torch's profiler: where it is not packed, its events are looked for.
-            if trace_kind(path) != "kineto" or path.suffix == ".gz" or _has_events(path):
+            is_unpacked_json = trace_kind(path) == "kineto" and path.suffix != ".gz"
+            if not is_unpacked_json or _has_events(path):
                 traces.append(path)
     if not traces:
         raise UserError(
@@ -68,7 +71,8 @@ def trace_kind(path: Path) -> str:
     """Return the kind of a trace: sqlite, kineto or text. Raises NoTrace for no trace, UserError for a faulty one."""
     if not path.exists() and not path.is_symlink():
         raise UserError(f"{path}: no such file; {ALLOWED}.{nearest_path(path)}")
-    if fault := path_fault(path):
+    fault = path_fault(path)
+    if fault:
         raise UserError(f"{path}{fault}; {ALLOWED}")
     if (path / CAPTURE).is_file():
         raise UserError(f"{path} is a whole capture, which is summarised alone; give no other file")

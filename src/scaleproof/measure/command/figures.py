@@ -108,7 +108,10 @@ def _steps_with_time(printed: PrintedLog) -> list[PrintedStep]:
 
 
 def _progress_of_steps(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> Progress | None:
-    """Return the progress of `steps` that have a number alone, timed by `arrivals`; None for fewer than three."""
+    """Return the progress of `steps` that have a number alone, timed by `arrivals`.
+
+    Returns None for fewer than three.
+    """
     step_at_place = [(step.line - 1, step) for step in steps if step.line and step.line <= len(arrivals)]
     if len({step.step for _, step in step_at_place}) < FEWEST:
         return None
@@ -209,10 +212,10 @@ def count_lost_at_end(losses: Sequence[float | None]) -> int:
 
 
 def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> tuple[WorkUnit, float | None]:
-    """Return the unit of work, and how much work a step is; None where steps differ, each with a time and a rate.
+    """Return the unit of work, and how much work a step is.
 
-    The campaign says both, else the log; of a log with tokens and samples, tokens count. Raises NoFigures where neither
-    says how much work a step is.
+    Returns None where steps differ, each with a time and a rate. The campaign says both, else the log; of a log with
+    tokens and samples, tokens count. Raises NoFigures where neither says how much work a step is.
     """
     given = cell.workload.per_step
     if given:

@@ -15,11 +15,11 @@ SHARE_OF_CLOCK = (0.3, 1.1)  # least and most that printed times add up to, as a
 
 
 def read_lines_with_units(lines: Sequence[str], arrivals: Sequence[float]) -> PrintedLog | None:
-    """Return the log of lines with the number of a step and its time; None where there are too few such lines.
+    """Return the log of lines with the number of a step and its time.
 
-    A printed "time" may run from the start, or be the time of several steps. It counts as a step's if every step has a
-    line, some times are shorter than the time before, and their sum is what the clock saw. `arrivals`: when the
-    launcher received each line.
+    Returns None where there are too few such lines. A printed "time" may run from the start, or be the time of several
+    steps. It counts as a step's if every step has a line, some times are shorter than the time before, and their sum is
+    what the clock saw. `arrivals`: when the launcher received each line.
     """
     steps = list(_find_steps(lines))
     if len(steps) < FEWEST or not _are_times_of_steps(steps, arrivals):

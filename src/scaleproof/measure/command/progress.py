@@ -58,11 +58,11 @@ class Progress:
 
 
 def find_progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None:
-    """Return the progress of the training that `lines`, received at `arrivals`, print; None where they count nothing.
+    """Return the progress of the training that `lines`, received at `arrivals`, print.
 
-    Lines that differ in numbers alone are one series. The training's series is the longest one of the first kind that
-    exists: lines with a loss; lines that speak of steps; bars without a description; lines without a word, whose first
-    number rises evenly ("499 2.85e-08").
+    Returns None where they count nothing. Lines that differ in numbers alone are one series. The training's series is
+    the longest one of the first kind that exists: lines with a loss; lines that speak of steps; bars without a
+    description; lines without a word, whose first number rises evenly ("499 2.85e-08").
     """
     series = _series_by_words(lines[: len(arrivals)])
     bare_bars = {BARE_BAR_WORDS: series[BARE_BAR_WORDS]}
@@ -90,7 +90,10 @@ def _series_by_words(lines: Sequence[str]) -> defaultdict[str, NumberedLines]:
 
 
 def _longest_counts(line_kind: re.Pattern[str], series: Mapping[str, NumberedLines]) -> Counts | None:
-    """Return what the longest series counts whose first line matches `line_kind`; None where none counts."""
+    """Return what the longest series counts whose first line matches `line_kind`.
+
+    Returns None where none counts.
+    """
     best: Counts | None = None
     for numbered_lines in series.values():
         if len(numbered_lines) < FEWEST or not line_kind.search(numbered_lines[0][1]):
@@ -102,9 +105,10 @@ def _longest_counts(line_kind: re.Pattern[str], series: Mapping[str, NumberedLin
 
 
 def _find_counts(numbered_lines: NumberedLines) -> Counts | None:
-    """Return what lines with the same words count; None where their numbers rise too seldom, or fall more often.
+    """Return what lines with the same words count.
 
-    A line may have several numbers. The number that counts stands in all lines, and rises most often.
+    Returns None where their numbers rise too seldom, or fall more often. A line may have several numbers. The number
+    that counts stands in all lines, and rises most often.
     """
     finders: list[Callable[[str], Count | None]] = [partial(_find_pair, index=k) for k in range(MOST_PAIRS)]
     finders += [partial(_find_number, pattern=NAMED.search), partial(_find_number, pattern=LEADING.match)]
@@ -145,7 +149,10 @@ def _find_pair(line: str, index: int) -> Count | None:
 
 
 def _find_number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> Count | None:
-    """Return what `line` counts by the number that `pattern` finds; None where it finds none."""
+    """Return what `line` counts by the number that `pattern` finds.
+
+    Returns None where it finds none.
+    """
     match = pattern(line)
     return Count(int(match[2]), None, _unit_of_word(match[1])) if match else None
 

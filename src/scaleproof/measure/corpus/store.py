@@ -161,7 +161,10 @@ def sibling_path(target: Path, ending: str) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; {} where the file is missing or damaged."""
+    """Return the object in a JSON file.
+
+    Returns {} where the file is missing or damaged.
+    """
     try:
         note = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):

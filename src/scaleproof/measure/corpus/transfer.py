@@ -197,7 +197,10 @@ def _write_all(file: RawIOBase, data: bytes, part: Path) -> None:
 
 
 def _total_bytes(answer: requests.Response) -> int | None:
-    """Return the bytes of the whole file, by the answer's headers; None where they do not say."""
+    """Return the bytes of the whole file, by the answer's headers.
+
+    Returns None where they do not say.
+    """
     ranged = re.search(r"/(\d+)$", answer.headers.get("Content-Range", ""))
     if ranged:
         return int(ranged[1])
@@ -212,7 +215,10 @@ def _version_tag(answer: requests.Response) -> str | None:
 
 
 def _wait_asked_for(answer: requests.Response) -> float | None:
-    """Return the seconds that the server asks to wait; None where it does not ask."""
+    """Return the seconds that the server asks to wait.
+
+    Returns None where it does not ask.
+    """
     text = answer.headers.get("Retry-After", "")
     if text.isdigit():
         return float(text)
@@ -267,5 +273,8 @@ def _download_from(url: str, remote_file: RemoteFile, target: Path, policy: Retr
 
 
 def _bytes_of_file(path: Path) -> int:
-    """Return the size of a file in bytes; 0 where it does not exist."""
+    """Return the size of a file in bytes.
+
+    Returns 0 where it does not exist.
+    """
     return path.stat().st_size if path.exists() else 0

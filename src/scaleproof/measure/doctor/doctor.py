@@ -111,7 +111,10 @@ def verdict_line(entry: JudgedLook) -> str:
 
 
 def read_report(path: Path) -> Report | None:
-    """Return the report in the file `path`; None where it is missing or of another schema."""
+    """Return the report in the file `path`.
+
+    Returns None where it is missing or of another schema.
+    """
     try:
         return Report.model_validate_json(path.read_text())
     except (OSError, ValueError):

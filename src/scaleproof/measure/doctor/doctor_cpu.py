@@ -57,13 +57,19 @@ def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -
 
 
 def threads_per_core() -> int | None:
-    """Return the hardware threads of a core of this machine; None where the system does not say."""
+    """Return the hardware threads of a core of this machine.
+
+    Returns None where the system does not say.
+    """
     logical, physical = psutil.cpu_count(), psutil.cpu_count(logical=False)
     return logical // physical if logical and physical else None
 
 
 def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
-    """Return the CPU time that this control group (version 2) grants, in cores; None without a limit."""
+    """Return the CPU time that this control group (version 2) grants, in cores.
+
+    Returns None without a limit.
+    """
     try:
         limit, period = path.read_text().split()
     except (OSError, ValueError):

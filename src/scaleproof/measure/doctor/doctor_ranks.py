@@ -65,7 +65,10 @@ def look_at_cells(request: Request) -> Any:
 
 
 def time_all_reduce_s(session: Any) -> float | None:
-    """Return the seconds of an all-reduce of REDUCED bytes, on the slowest rank; None on CPUs and on a single rank."""
+    """Return the seconds of an all-reduce of REDUCED bytes, on the slowest rank.
+
+    Returns None on CPUs and on a single rank.
+    """
     import torch
     import torch.distributed as dist
 
@@ -178,7 +181,10 @@ def _with_callers(frame: FrameType | None) -> Iterable[FrameType]:
 
 
 def _top_package(frame: FrameType) -> str:
-    """Return the top package of a frame's module; "" where it is in no module."""
+    """Return the top package of a frame's module.
+
+    Returns "" where it is in no module.
+    """
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 

@@ -84,7 +84,10 @@ class MachineSpeed:
         return USUAL[first_word]
 
     def _kept_speeds(self) -> dict[str, float]:
-        """Return the speeds in the file: name -> value; {} where it is missing or damaged."""
+        """Return the speeds in the file: name -> value.
+
+        Returns {} where it is missing or damaged.
+        """
         try:
             speeds: dict[str, float] = json.loads(self.path.read_bytes()) if self.path else {}
         except (OSError, ValueError):

@@ -69,10 +69,10 @@ def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0)
 
 
 def describe_shortage(cell: Cell, allocation: Allocation, visible: int | None) -> str | None:
-    """Return a sentence about nodes or devices that the cell needs and the job lacks; None where none is missing.
+    """Return a sentence about nodes or devices that the cell needs and the job lacks.
 
-    `visible`: CUDA devices on this node (None: torch has no CUDA, and none are looked for). Without this check, a job
-    whose device does not work would silently run on the CPU.
+    Returns None where none is missing. `visible`: CUDA devices on this node (None: torch has no CUDA, and none are
+    looked for). Without this check, a job whose device does not work would silently run on the CPU.
     """
     geometry, hosts = cell.execution.geometry, allocation.hosts
     if len(hosts) < geometry.nodes:

@@ -253,7 +253,10 @@ def _log_reading(work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRa
 
 
 def _arrival_s(outcome: CommandOutcome, line: int | None) -> float | None:
-    """Return the seconds from the command's start to line number `line` (from 1) of its log; None if unknown."""
+    """Return the seconds from the command's start to line number `line` (from 1) of its log.
+
+    Returns None if unknown.
+    """
     if line is None or line > len(outcome.arrivals):
         return None
     return outcome.arrivals[line - 1]

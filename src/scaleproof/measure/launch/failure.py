@@ -66,10 +66,10 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
 
 
 def _find_killed_rank(failed_ranks: list[tuple[int, int]]) -> tuple[int | None, int]:
-    """Return the rank that a signal ended first, and the signal's number; (None, 0) where no signal ended a rank.
+    """Return the rank that a signal ended first, and the signal's number.
 
-    `failed_ranks`: rank and exit code (negative: a signal) as torchrun lists them. Its root cause is the last; before
-    it are the ranks that torchrun itself has ended with SIGTERM.
+    Returns (None, 0) where no signal ended a rank. `failed_ranks`: rank and exit code (negative: a signal) as torchrun
+    lists them. Its root cause is the last; before it are the ranks that torchrun itself has ended with SIGTERM.
     """
     for rank, code in reversed(failed_ranks):
         if code < 0 and code != -signal.SIGTERM:

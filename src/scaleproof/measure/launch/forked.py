@@ -113,7 +113,10 @@ def _start_server(path: Path, libraries: list[str]) -> socket.socket:
 
 
 def _connect_running(path: Path) -> socket.socket | None:
-    """Return a connection to the server at the socket `path`; None where no server listens."""
+    """Return a connection to the server at the socket `path`.
+
+    Returns None where no server listens.
+    """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(str(path))

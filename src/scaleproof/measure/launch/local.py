@@ -86,10 +86,10 @@ def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0)
 
 
 def compiler_variables(cell: Cell, cores: int, gpus: int) -> dict[str, str]:
-    """Return the variable that limits the compiling processes of a rank beside a GPU; {} on a CPU.
+    """Return the variable that limits the compiling processes of a rank beside a GPU.
 
-    By itself each rank would take as many as the node has `cores`; it gets its share of them. On a CPU torch counts the
-    cores that the rank is bound to.
+    Returns {} on a CPU. By itself each rank would take as many as the node has `cores`; it gets its share of them. On a
+    CPU torch counts the cores that the rank is bound to.
     """
     if not gpus or cell.execution.device == "cpu":
         return {}

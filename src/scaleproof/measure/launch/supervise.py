@@ -86,7 +86,10 @@ class Heartbeat:
         return self.reached_s[end] - self.reached_s[start]
 
     def rank_behind(self) -> int | None:
-        """Return the local rank behind all others; None where several are behind, or there is only one rank."""
+        """Return the local rank behind all others.
+
+        Returns None where several are behind, or there is only one rank.
+        """
         lowest_ranks = np.flatnonzero(self.last_marks == self.last_marks.min())
         return int(lowest_ranks[0]) if len(lowest_ranks) == 1 and len(self.last_marks) > 1 else None
 
@@ -331,7 +334,10 @@ def _memory_kills() -> int:
 
 
 def _snakemake_process() -> psutil.Process | None:
-    """Return the Snakemake that started this process; None without one. If it is killed, its jobs must notice."""
+    """Return the Snakemake that started this process.
+
+    Returns None without one. If it is killed, its jobs must notice.
+    """
     for parent in psutil.Process().parents():
         try:
             if any("snakemake" in Path(part).name for part in parent.cmdline()[:3]):

@@ -120,9 +120,9 @@ def without_job(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def scheduler_record(known: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the record `scheduler` of the job around this process; None outside of one.
+    """Return the record `scheduler` of the job around this process.
 
-    `known`: what the scheduler says of the job, where it was asked.
+    Returns None outside of one. `known`: what the scheduler says of the job, where it was asked.
     """
     record = {name: os.environ[variable] for name, variable in VARIABLES.items() if os.environ.get(variable)}
     if record or known:
@@ -152,9 +152,9 @@ def job_id(facts: Mapping[str, str]) -> str:
 
 
 def describe_job(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
-    """Return Slurm's description of a job (25, or 25_2): name -> value; {} if Slurm is silent.
+    """Return Slurm's description of a job (25, or 25_2): name -> value.
 
-    `patience`: the seconds to wait before each try.
+    Returns {} if Slurm is silent. `patience`: the seconds to wait before each try.
     """
     for seconds in patience:
         time.sleep(seconds)
@@ -184,19 +184,19 @@ def ask_for_table(*command: str, columns: Sequence[str]) -> list[list[str]]:
 
 
 def ask_how_job_ended(job: str) -> dict[str, str]:
-    """Return a job's elapsed time, and state and reason if known; {} where Slurm does not answer.
+    """Return a job's elapsed time, and state and reason if known.
 
-    A job that is still RUNNING has no state and no reason. All else is recorded at the begin, because Slurm no longer
-    names a node that the job has lost.
+    Returns {} where Slurm does not answer. A job that is still RUNNING has no state and no reason. All else is recorded
+    at the begin, because Slurm no longer names a node that the job has lost.
     """
     facts = _recorded_facts(describe_job(job, patience=(0,)))
     return {name: value for name, value in facts.items() if name in AT_END}
 
 
 def ask_why_run_was_ended(job: str, lines: Sequence[str]) -> str | None:
-    """Return why a job ended a run: TIME_OVER at the job's limit, else the job's final state; None while it goes on.
+    """Return why a job ended a run: TIME_OVER at the job's limit, else the job's final state.
 
-    `lines`: the run's log, in which torchrun or srun says that it was told to end.
+    Returns None while it goes on. `lines`: the run's log, in which torchrun or srun says that it was told to end.
     """
     facts = describe_job(job, patience=(0,))
     state = facts.get("JobState", RUNNING)
@@ -224,7 +224,10 @@ def _recorded_facts(facts: Mapping[str, str]) -> dict[str, str]:
 
 
 def ask_slurm_config() -> dict[str, str]:
-    """Return `scontrol show config` as name -> value; {} if there is no Slurm or its controller does not answer."""
+    """Return `scontrol show config` as name -> value.
+
+    Returns {} if there is no Slurm or its controller does not answer.
+    """
     lines = run_command("scontrol", "show", "config", timeout_s=ANSWER_S)
     return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", lines, re.MULTILINE))
 
@@ -236,7 +239,10 @@ def ask_daemon_port() -> int:
 
 
 def limit_minutes(limit: str) -> float:
-    """Return Slurm's time limit (`30:00`, `2:00:00`, `1-12:00:00`) in minutes; infinity where there is no limit."""
+    """Return Slurm's time limit (`30:00`, `2:00:00`, `1-12:00:00`) in minutes.
+
+    Returns infinity where there is no limit.
+    """
     if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", limit.strip()):
         return float("inf")  # infinite, UNLIMITED, n/a
     days, _, clock = limit.strip().rpartition("-")
@@ -248,10 +254,10 @@ def limit_minutes(limit: str) -> float:
 
 
 def ask_submit_limit(account: str, qos: str = "", partition: str = "") -> int | None:
-    """Return the most jobs that the user may have queued; None where no limit is set.
+    """Return the most jobs that the user may have queued.
 
-    It is the least of three limits: of their association with `account` ("": any account), of `qos` ("": their default
-    QOS), and of the partition's QOS.
+    Returns None where no limit is set. It is the least of three limits: of their association with `account` ("": any
+    account), of `qos` ("": their default QOS), and of the partition's QOS.
     """
     show = ("sacctmgr", "--noheader", "--parsable2", "show")
     associations = [f"users={getpass.getuser()}"]
@@ -292,7 +298,10 @@ def find_scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | N
 
 
 def run_command(*command: str, timeout_s: int = 60) -> str:
-    """Return what a command prints; "" where it fails, or does not end within `timeout_s`."""
+    """Return what a command prints.
+
+    Returns "" where it fails, or does not end within `timeout_s`.
+    """
     try:
         answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s)
     except (OSError, subprocess.TimeoutExpired):

@@ -27,7 +27,10 @@ TORCH_ANSWER_S = 120.0  # in which torch must have said whether it can use a dev
 
 
 def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | None:
-    """Return why `cell` cannot run on `nodes` nodes with `gpus` on each; None where nothing speaks against it."""
+    """Return why `cell` cannot run on `nodes` nodes with `gpus` on each.
+
+    Returns None where nothing speaks against it.
+    """
     execution = cell.execution
     geometry, strategy = execution.geometry, execution.strategy
     if geometry.nodes > nodes:
@@ -54,7 +57,10 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
 
 
 def _data_parallel_problem(cell: Cell, on_cpu: bool) -> str | None:
-    """Return why `cell` cannot run with nn.DataParallel, or would gain nothing from it; None where it can."""
+    """Return why `cell` cannot run with nn.DataParallel, or would gain nothing from it.
+
+    Returns None where it can.
+    """
     if cell.execution.geometry.nodes > 1:
         return "nn.DataParallel works inside of one process, on one node"
     if on_cpu:
@@ -140,9 +146,9 @@ def torch_can_use_devices() -> bool:
 
 
 def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence[str]) -> str | None:
-    """Return why none of torch's kernels runs on the device called `name`; None where one does.
+    """Return why none of torch's kernels runs on the device called `name`.
 
-    `architectures`: what torch.cuda.get_arch_list() returns.
+    Returns None where one does. `architectures`: what torch.cuda.get_arch_list() returns.
     """
     if any(_runs_on(architecture, capability) for architecture in architectures):
         return None
@@ -179,9 +185,10 @@ def dotted(version: tuple[int, int]) -> str:
 
 
 def gpu_compile_problem(oldest: Gpu) -> str | None:
-    """Return why torch.compile does not work on `oldest`, the oldest GPU; None where it works.
+    """Return why torch.compile does not work on `oldest`, the oldest GPU.
 
-    For each kernel Triton compiles a small launcher in C, which needs a compiler and Python's headers as well.
+    Returns None where it works. For each kernel Triton compiles a small launcher in C, which needs a compiler and
+    Python's headers as well.
     """
     if oldest.capability < LEAST_FOR_TRITON:
         return f"torch.compile needs Triton, which starts at 7.5; {oldest.name} has {dotted(oldest.capability)}"

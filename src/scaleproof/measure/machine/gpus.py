@@ -41,9 +41,10 @@ def usable_gpus(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
 
 
 def cuda_devices() -> list[Gpu]:
-    """Return the devices that ranks will see; [] without a driver, or with a torch that has no CUDA.
+    """Return the devices that ranks will see.
 
-    Raises LostDevice where one of them does not answer: without it `device: auto` would mean the CPU.
+    Returns [] without a driver, or with a torch that has no CUDA. Raises LostDevice where one of them does not answer:
+    without it `device: auto` would mean the CPU.
     """
     if not torch_has_cuda():
         return []
@@ -106,7 +107,10 @@ def _gpu_of_handle(nvml: Any, handle: object, parent: object | None = None) -> G
 
 
 def _mig_instance_by_uuid(nvml: Any, uuid: str) -> Gpu | None:
-    """Return the MIG instance with this UUID; None where NVML does not know it."""
+    """Return the MIG instance with this UUID.
+
+    Returns None where NVML does not know it.
+    """
     try:
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
         return _gpu_of_handle(nvml, handle, nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
@@ -153,7 +157,10 @@ def _visible_gpus(
 
 
 def cores_near(uuid: str) -> list[int]:
-    """Return the logical CPUs of a device's NUMA node that this process may use; [] where they are unknown."""
+    """Return the logical CPUs of a device's NUMA node that this process may use.
+
+    Returns [] where they are unknown.
+    """
     if not hasattr(os, "sched_getaffinity"):
         return []
     nvml = driver_library()
@@ -191,7 +198,10 @@ def torch_has_rocm() -> bool:
 
 
 def torch_cuda_version() -> str | None:
-    """Return the CUDA version that torch was built with ("13.0"); None for a build without."""
+    """Return the CUDA version that torch was built with ("13.0").
+
+    Returns None for a build without.
+    """
     return _torch_built_for("cuda")
 
 
@@ -201,9 +211,9 @@ def unsupported_vendor() -> str | None:
 
 
 def _torch_built_for(name: str) -> str | None:
-    """Return the version of `name` (cuda, hip, xpu) that torch was built with; None where it was built without.
+    """Return the version of `name` (cuda, hip, xpu) that torch was built with.
 
-    torch's version file says it, since importing torch takes seconds.
+    Returns None where it was built without. torch's version file says it, since importing torch takes seconds.
     """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:

@@ -10,9 +10,10 @@ def short_host(host: str) -> str:
 
 
 def interface_to(hosts: list[str]) -> str | None:
-    """Return the network interface by which this node reaches the others of `hosts`; None where none is known.
+    """Return the network interface by which this node reaches the others of `hosts`.
 
-    The interface of this node's own name will not do: many systems let that name point to themselves (127.0.1.1).
+    Returns None where none is known. The interface of this node's own name will not do: many systems let that name
+    point to themselves (127.0.1.1).
     """
     import psutil
 

@@ -158,7 +158,10 @@ def ask_nvidia_smi() -> list[dict[str, str]]:
 
 
 def _query_gpus(fields: Mapping[str, str]) -> str:
-    """Return nvidia-smi's table of `fields` (our name -> its name), one line per device; "" where the query fails."""
+    """Return nvidia-smi's table of `fields` (our name -> its name), one line per device.
+
+    Returns "" where the query fails.
+    """
     return run_command("nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader")
 
 
@@ -185,7 +188,10 @@ def parse_link_matrix(text: str) -> list[list[str]]:
 
 
 def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
-    """Return the link between each two devices: their places in `uuids` -> NV18, PIX, SYS, ...; {} if unknown."""
+    """Return the link between each two devices: their places in `uuids` -> NV18, PIX, SYS, ....
+
+    Returns {} if unknown.
+    """
     row_of_uuid = {device["uuid"]: int(device["index"]) for device in ask_nvidia_smi() if "uuid" in device}
     matrix = parse_link_matrix(run_command("nvidia-smi", "topo", "-m"))
     if len(matrix) < len(row_of_uuid) or not set(uuids) <= set(row_of_uuid):

@@ -195,7 +195,10 @@ def rate_of_step(work: dict[str, Any], step: int) -> float:
 
 
 def rows_that_fit(workload: dict[str, Any], parameters: int, device: torch.device) -> int:
-    """Return how many rows, at most ROWS_AT_ONCE, fit into free memory for both passes; 0 where not one fits."""
+    """Return how many rows, at most ROWS_AT_ONCE, fit into free memory for both passes.
+
+    Returns 0 where not one fits.
+    """
     bytes_left = free_bytes(device) - BYTES_OF_PARAMETER * parameters
     return int(max(0, min(ROWS_AT_ONCE, bytes_left / bytes_of_row(workload))))
 
@@ -214,7 +217,10 @@ def bytes_of_row(workload: dict[str, Any]) -> int:
 
 
 def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
-    """Return layers, width and heads of a model; zeros, for unknown, where a Python function makes the model."""
+    """Return layers, width and heads of a model.
+
+    Returns zeros, for unknown, where a Python function makes the model.
+    """
     if "function" in shape:
         return 0, 0, 0
     if "d_model" in shape:

@@ -62,7 +62,10 @@ class Strategy(ABC):
         return max((int(state["step"]) for state in self.optimizer.state.values()), default=0)
 
     def engine_config(self) -> dict | None:
-        """Return the effective configuration of the engine behind the strategy; None without an engine."""
+        """Return the effective configuration of the engine behind the strategy.
+
+        Returns None without an engine.
+        """
         return None
 
     def dtypes(self) -> dict[str, str]:
@@ -160,7 +163,10 @@ def compile_if_asked(module: nn.Module, cell: Cell) -> nn.Module:
 
 
 def compile_options(cell: Cell) -> dict[str, Any] | None:
-    """Return the arguments of torch.compile for the model or its blocks; None where a cell does not compile these."""
+    """Return the arguments of torch.compile for the model or its blocks.
+
+    Returns None where a cell does not compile these.
+    """
     if cell.execution.compile is True:
         return {}
     # CUDA graphs belong to reduce-overhead alone.

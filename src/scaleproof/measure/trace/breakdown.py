@@ -199,7 +199,10 @@ class StepBreakdown:
         return find_waiting(pd.concat(calls, ignore_index=True), windows, self.steps or 0)
 
     def per_step(self) -> list[TracedStep]:
-        """Return one row per rank and step, in milliseconds, None for what the trace lacks; [] without steps."""
+        """Return one row per rank and step, in milliseconds, None for what the trace lacks.
+
+        Returns [] without steps.
+        """
         return [row for rank in self.ranks for row in self._steps_of_rank(rank)] if self.steps else []
 
     def _steps_of_rank(self, rank: int) -> list[TracedStep]:
@@ -265,7 +268,10 @@ class StepBreakdown:
         return total_ns / 1e6 / ((self.steps or 1) * len(self.ranks))
 
     def class_times(self) -> dict[str, float] | None:
-        """Return class of kernels -> milliseconds per step and rank; None where communication is not known."""
+        """Return class of kernels -> milliseconds per step and rank.
+
+        Returns None where communication is not known.
+        """
         if not self.steps or not self.knows_communication:
             return None
         classes = {}
@@ -276,7 +282,10 @@ class StepBreakdown:
         return classes
 
     def collectives(self) -> dict[str, Collective]:
-        """Return calls and milliseconds of each collective per step and rank; {} where communication is not known."""
+        """Return calls and milliseconds of each collective per step and rank.
+
+        Returns {} where communication is not known.
+        """
         if not self.steps or not self.knows_communication:
             return {}
         collectives = {}
@@ -325,7 +334,10 @@ class StepBreakdown:
         ]
 
     def kernel_time(self) -> tuple[float | None, float | None]:
-        """Return the milliseconds of all kernels, and the share of communication in them; None where not known."""
+        """Return the milliseconds of all kernels, and the share of communication in them.
+
+        Returns None where not known.
+        """
         lengths_ns = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
         total_ns = int(lengths_ns.sum())
         if not total_ns:

@@ -50,7 +50,10 @@ def diff_rows(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> li
 
 
 def _figure(figures: dict[str, float] | None, name: str) -> float | None:
-    """Return a figure by its name, 0 where it is missing; None where the figures are unknown."""
+    """Return a figure by its name, 0 where it is missing.
+
+    Returns None where the figures are unknown.
+    """
     return None if figures is None else figures.get(name, 0.0)
 
 

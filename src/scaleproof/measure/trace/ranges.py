@@ -99,7 +99,10 @@ def largest_ranges_and_calls(trace: Trace) -> dict[str, Any]:
 
 
 def _top_five(kind: str, totals: pd.Series) -> list[Entry]:
-    """Return the five largest of `totals` (name -> nanoseconds) as entries of `kind`; [] where nothing took time."""
+    """Return the five largest of `totals` (name -> nanoseconds) as entries of `kind`.
+
+    Returns [] where nothing took time.
+    """
     total = int(totals.sum())
     if not total:
         return []

@@ -52,7 +52,10 @@ def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> 
 
 
 def _difference_of_calls(numbered: pd.DataFrame, ranks: list[int]) -> str | None:
-    """Return how the ranks' numbered calls differ, or that there are none; None where all ranks made the same calls."""
+    """Return how the ranks' numbered calls differ, or that there are none.
+
+    Returns None where all ranks made the same calls.
+    """
     counts = numbered.groupby(["step", "collective", "rank"]).size().unstack("rank", fill_value=0)
     if counts.empty:
         return "no collective begins inside of a traced step"
@@ -96,9 +99,9 @@ def _number_calls(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFram
 
 
 def _slowest_rank(waits_ms: np.ndarray, ranks: list[int]) -> Slowest | None:
-    """Return the rank that waits least in most steps, as the others wait for it; None where nobody waits.
+    """Return the rank that waits least in most steps, as the others wait for it.
 
-    `waits_ms`: of shape (steps, ranks), the ranks in the order of `ranks`.
+    Returns None where nobody waits. `waits_ms`: of shape (steps, ranks), the ranks in the order of `ranks`.
     """
     if not waits_ms.max() > 0:
         return None

@@ -133,10 +133,10 @@ def census_of_rank(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Cen
 
 
 def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
-    """Return a checksum of the bits of all parameters, 16 hexadecimal digits; None where this rank holds only a part.
+    """Return a checksum of the bits of all parameters, 16 hexadecimal digits.
 
-    It is the sum over parameters of their place, from 1, x the sum of their elements' bits, modulo 2^64. Two ranks with
-    equal checksums have, but for rare chance, equal weights.
+    Returns None where this rank holds only a part. It is the sum over parameters of their place, from 1, x the sum of
+    their elements' bits, modulo 2^64. Two ranks with equal checksums have, but for rare chance, equal weights.
     """
     total = 0
     for place, parameter in enumerate(parameters, start=1):
@@ -148,10 +148,10 @@ def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
 
 
 def share_exact_in_bf16(strategy: Strategy) -> float | None:
-    """Return the share of the updated fp32 weights that bf16 holds exactly; None where no weight differs from zero.
+    """Return the share of the updated fp32 weights that bf16 holds exactly.
 
-    By chance it is one in 65,536: a larger share tells of weights that were rounded. Some SAMPLED elements of each
-    tensor are looked at; zeros do not count.
+    Returns None where no weight differs from zero. By chance it is one in 65,536: a larger share tells of weights that
+    were rounded. Some SAMPLED elements of each tensor are looked at; zeros do not count.
     """
     n_nonzero = n_exact = 0
     for tensor in strategy.optimizer.state:

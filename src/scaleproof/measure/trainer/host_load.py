@@ -80,7 +80,10 @@ def busy_s(times: Any) -> float:
 
 
 def _bytes_written() -> int | None:
-    """Return the bytes that this process has written to files on disks; None where the kernel does not count them."""
+    """Return the bytes that this process has written to files on disks.
+
+    Returns None where the kernel does not count them.
+    """
     try:
         return int(psutil.Process().io_counters().write_bytes)
     except (AttributeError, OSError, RuntimeError, ValueError, psutil.Error):  # of systems without such counters
@@ -88,7 +91,10 @@ def _bytes_written() -> int | None:
 
 
 def _run_delay_s() -> float | None:
-    """Return the seconds that this process' threads have waited for a core; None where nothing counts them."""
+    """Return the seconds that this process' threads have waited for a core.
+
+    Returns None where nothing counts them.
+    """
     try:
         nanoseconds = 0
         for task in SCHEDSTAT.iterdir():

@@ -196,7 +196,10 @@ def utilization_of_device(cell: Cell, counts: Counts, tokens_per_sec: float, dev
     device_peak = peak(device_name, cell.execution.precision)
 
     def share(flops_per_token: float | None) -> float | None:
-        """Return the share of the peak that so many FLOPs per token make; None where either is unknown."""
+        """Return the share of the peak that so many FLOPs per token make.
+
+        Returns None where either is unknown.
+        """
         if not flops_per_token or not device_peak:
             return None
         return flops_per_token * tokens_per_sec / device_peak.flops
@@ -235,7 +238,10 @@ def _largest_memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
     cuda_memories = [rank.window.cuda_memory for rank in ranks if rank.window.cuda_memory]
 
     def largest(name: str) -> int | None:
-        """Return the largest figure `name` of CUDA's allocator on any rank; None on a CPU."""
+        """Return the largest figure `name` of CUDA's allocator on any rank.
+
+        Returns None on a CPU.
+        """
         return max((memory[name] for memory in cuda_memories), default=None)
 
     execution = cell.execution

@@ -97,7 +97,10 @@ class GpuMonitor:
             return float("nan")
 
     def _energy_j(self, handle: Any) -> float | None:
-        """Return the device's energy counter in joules; None where it has none (before Volta)."""
+        """Return the device's energy counter in joules.
+
+        Returns None where it has none (before Volta).
+        """
         return _none_for_nan(self._nvml_answer("nvmlDeviceGetTotalEnergyConsumption", handle) / 1e3)
 
     def result(self) -> list[dict[str, Any]]:
@@ -147,7 +150,10 @@ class Monitor(ExitStack):
 
 
 def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
-    """Return a monitor of this rank's GPUs; None on a CPU, and where NVML does not answer."""
+    """Return a monitor of this rank's GPUs.
+
+    Returns None on a CPU, and where NVML does not answer.
+    """
     if not is_accelerator(device):
         return None
     nvml = driver_library()
@@ -159,7 +165,10 @@ def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
 
 
 def _throttled_shares(samples: GpuSamples) -> dict[str, float] | None:
-    """Return the share of the samples that each reason slowed down: reason -> share; None where no sample says it."""
+    """Return the share of the samples that each reason slowed down: reason -> share.
+
+    Returns None where no sample says it.
+    """
     reasons = [int(bits) for bits in samples.reasons if bits == bits]  # NaN is not equal to itself
     if not reasons:
         return None

@@ -83,9 +83,9 @@ class NotFinite(Exception):
 
 
 def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
-    """Return the validation over all ranks; None where nothing was scored, or a rank ran out of memory.
+    """Return the validation over all ranks.
 
-    Raises NotFinite where its loss is not finite.
+    Returns None where nothing was scored, or a rank ran out of memory. Raises NotFinite where its loss is not finite.
     """
     if any(rank.out_of_memory for rank in ranks):
         return None

@@ -317,9 +317,10 @@ class Watcher:
         }
 
     def _backward_counts(self) -> list[int] | None:
-        """Return in how many forward passes of each step a gradient came back; None where none was seen in any step.
+        """Return in how many forward passes of each step a gradient came back.
 
-        None is seen in a loop whose loss is not made of what the model returns.
+        Returns None where none was seen in any step. None is seen in a loop whose loss is not made of what the model
+        returns.
         """
         counts = [len(step.backward) for step in self.made]
         return counts if any(counts) else None
@@ -333,9 +334,10 @@ def _rank_and_world_size() -> tuple[int, int]:
 
 
 def _loss_in(output: Any) -> Tensor | None:
-    """Return the loss in a model's output: its `loss`, else its first tensor without dimensions; None without any.
+    """Return the loss in a model's output: its `loss`, else its first tensor without dimensions.
 
-    A tensor of shape (1,) is no loss unless it is called so: it may be what the model returns for a single sample.
+    Returns None without any. A tensor of shape (1,) is no loss unless it is called so: it may be what the model returns
+    for a single sample.
     """
     named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
     if isinstance(named, Tensor) and named.numel() == 1:
@@ -345,7 +347,10 @@ def _loss_in(output: Any) -> Tensor | None:
 
 
 def _batches_of_loader(loader: object) -> int | None:
-    """Return how many batches a loader says it has, or `loader` if that is the number; None for a stream."""
+    """Return how many batches a loader says it has, or `loader` if that is the number.
+
+    Returns None for a stream.
+    """
     try:
         length = loader if isinstance(loader, int | float) else len(loader)  # type: ignore[arg-type]
         return int(length)

@@ -159,7 +159,10 @@ def _run_traced(
 
 
 def _nsys_version() -> str | None:
-    """Return the version of nsys on this machine; None where nsys does not say."""
+    """Return the version of nsys on this machine.
+
+    Returns None where nsys does not say.
+    """
     try:
         text = subprocess.run(["nsys", "--version"], capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):

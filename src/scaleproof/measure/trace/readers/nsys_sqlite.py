@@ -163,7 +163,10 @@ def _read_work(export: Export) -> pd.DataFrame:
 
 
 def _read_table_of_work(export: Export, table: str) -> _WorkOfTable | None:
-    """Return the work in a table; None where the export has no such table, or no row in it."""
+    """Return the work in a table.
+
+    Returns None where the export has no such table, or no row in it.
+    """
     if not export.has(table, "start", "end"):
         return None
     *columns, name_ids = export.read_integers(table, *WORK_COLUMNS, _name_column(export, table))
@@ -174,7 +177,10 @@ def _read_table_of_work(export: Export, table: str) -> _WorkOfTable | None:
 
 
 def _name_column(export: Export, table: str) -> str:
-    """Return the column that tells the names of a table's rows; "" where they all have one name."""
+    """Return the column that tells the names of a table's rows.
+
+    Returns "" where they all have one name.
+    """
     if table == MEMCPY:
         return "copyKind"
     if table != KERNEL:
@@ -286,7 +292,10 @@ def _ranks_of_processes(work: pd.DataFrame, ranges: pd.DataFrame, first: int) ->
 
 
 def _rank_column(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
-    """Return the rank of each of `processes`; -1 without a rank, as of a launcher. `ranks`: process -> rank."""
+    """Return the rank of each of `processes`.
+
+    Returns -1 without a rank, as of a launcher. `ranks`: process -> rank.
+    """
     distinct, inverse = np.unique(processes, return_inverse=True)
     if not len(distinct):
         return processes

@@ -60,7 +60,10 @@ def _has_events(path: Path) -> bool:
 
 
 def _capture_below(folder: Path) -> str:
-    """Return a hint that names the first capture below `folder`; "" where there is none."""
+    """Return a hint that names the first capture below `folder`.
+
+    Returns "" where there is none.
+    """
     for pattern in ("", "traces/", "*/traces/"):
         for capture in folder.glob(f"{pattern}*/{CAPTURE}"):
             return f' Did you mean "{capture.parent}"?'

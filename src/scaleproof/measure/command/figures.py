@@ -44,10 +44,11 @@ class TimedWork:
 def read_figures(
     log: Path, cell: Cell, read: ReadLog, arrivals: Sequence[float] = (), was_ended: bool = False
 ) -> TimedWork:
-    """Return the figures of a run of `cell` whose output is in the file `log`. Raises NoFigures.
+    """Return the figures of a run of `cell` whose output is in the file `log`.
 
-    `read`: the function that reads logs of known programs. `arrivals`: when the launcher received each line; they time
-    the steps of a program that only counts them. `was_ended`: the launcher ended the program before it was done.
+    Raises NoFigures. `read`: the function that reads logs of known programs. `arrivals`: when the launcher received
+    each line; they time the steps of a program that only counts them. `was_ended`: the launcher ended the program
+    before it was done.
     """
     if not log.stat().st_size:
         advice = f"; {LONGER} (of ab: --seconds)" if was_ended else ""
@@ -89,7 +90,10 @@ def _check_one_run(printed: PrintedLog, cell: Cell) -> None:
 def _figures_by_arrivals(
     printed: PrintedLog, lines: Sequence[str], arrivals: Sequence[float], cell: Cell, was_ended: bool
 ) -> TimedWork:
-    """Return the figures of a log without a time or a rate: its steps, timed by the launcher. Raises NoFigures."""
+    """Return the figures of a log without a time or a rate: its steps, timed by the launcher.
+
+    Raises NoFigures.
+    """
     is_auto = cell.workload.figures == "auto"
     progress = find_progress(lines, arrivals) if is_auto else _progress_of_steps(printed.steps, arrivals)
     texts = [line.strip() for line in lines if line.strip()]
@@ -125,9 +129,10 @@ def step_rows(
     losses: Sequence[float | None],
     warmup: Sequence[bool] | None = None,
 ) -> np.ndarray:
-    """Return the rows of steps.csv of one process. `warmup`: for each step, whether it belongs to the warm-up.
+    """Return the rows of steps.csv of one process.
 
-    Waiting for data is unknown, and stands as 0. A loss that was not printed, or is infinite, is NaN.
+    `warmup`: for each step, whether it belongs to the warm-up. Waiting for data is unknown, and stands as 0. A loss
+    that was not printed, or is infinite, is NaN.
     """
     finite_losses = [loss if loss is not None and math.isfinite(loss) else math.nan for loss in losses]
     phases = ["warmup" if is_warmup else "window" for is_warmup in warmup or [False] * len(seconds)]
@@ -293,10 +298,11 @@ def _figures_of_progress(progress: Progress, cell: Cell, last_line: str) -> Time
 
 
 def _work_per_count(progress: Progress, cell: Cell) -> tuple[WorkUnit, int]:
-    """Return the unit of a rate, and how much work each counted thing is. Raises NoFigures if that is not known.
+    """Return the unit of a rate, and how much work each counted thing is.
 
-    The unit is what was counted, unless the campaign says how much work a step is and the program counts steps. It
-    counts steps where its lines say so, or where its number does not rise by multiples of a step's work.
+    Raises NoFigures if that is not known. The unit is what was counted, unless the campaign says how much work a step
+    is and the program counts steps. It counts steps where its lines say so, or where its number does not rise by
+    multiples of a step's work.
     """
     given, amount = cell.workload.per_step, cell.per_step or 1
     if given is None or given.unit in ("steps", progress.unit):

@@ -37,7 +37,10 @@ def files_of_command(words: Sequence[str]) -> dict[str, str]:
 
 
 def absent_program(words: Sequence[str]) -> str | None:
-    """Return why a command cannot be started here: its program or Python script does not exist. None if it can."""
+    """Return why a command cannot be started here: its program or Python script does not exist.
+
+    Returns None if it can.
+    """
     program, *arguments = words
     if shutil.which(program) is None:
         return f"{program}: there is no such program here"

@@ -166,9 +166,10 @@ def _unit_of_word(word: str) -> WorkUnit:
 
 
 def progress_between(counts: Counts, losses: Mapping[int, float | None], arrivals: Sequence[float]) -> Progress:
-    """Return the progress from each line to the next line with a larger number. `losses`: place of a line -> its loss.
+    """Return the progress from each line to the next line with a larger number.
 
-    Where the number falls a new epoch has begun, and what lies between the two lines is left out.
+    `losses`: place of a line -> its loss. Where the number falls a new epoch has begun, and what lies between the two
+    lines is left out.
     """
     (place_before, first), *others = counts
     number_before = first.number

@@ -71,7 +71,10 @@ class _DocumentWriter:
     """
 
     def __init__(self, path: Path, corpus: Corpus) -> None:
-        """Open the file at `path` for writing. `corpus`: gives the limits, and whether documents have a class."""
+        """Open the file at `path` for writing.
+
+        `corpus`: gives the limits, and whether documents have a class.
+        """
         self.documents = self.bytes = self.empty = self.replaced = 0
         self.classes: set[str] = set()
         self.digest = hashlib.sha256()
@@ -92,9 +95,9 @@ class _DocumentWriter:
         self._writer.close()
 
     def add(self, text: str, label: str | None) -> bool:
-        """Keep a document, unless it is empty or exceeds the budget; return whether the budget leaves room for more.
+        """Keep a document, unless it is empty or exceeds the budget.
 
-        `label`: None where the corpus has no classes.
+        Returns whether the budget leaves room for more. `label`: None where the corpus has no classes.
         """
         if not text.strip():
             self.empty += 1
@@ -153,7 +156,10 @@ def _read_documents(
 
 
 def _read_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iterator[tuple[str, str | None]]:
-    """Yield text and label of each document of one file. `display_name`: the file's, in messages. Raises UserError."""
+    """Yield text and label of each document of one file.
+
+    `display_name`: the file's, in messages. Raises UserError.
+    """
     form, labelled = corpus.form or "text", corpus.label is not None
     try:
         yield from forms.documents_of_file(path, form, corpus.fields, corpus.document, labelled, corpus.columns)

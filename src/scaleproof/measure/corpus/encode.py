@@ -118,9 +118,9 @@ class _TokenWriter:
 
 
 def end_with_parent() -> None:
-    """Have this process end when its parent is killed: it would wait for work for ever. Called at its start.
+    """Have this process end when its parent is killed: it would wait for work for ever.
 
-    Ctrl-C, which reaches both, ends this process without a message: the parent prints one.
+    Called at its start. Ctrl-C, which reaches both, ends this process without a message: the parent prints one.
     """
     stops = (signal.SIGINT, signal.SIGTERM)
     for number in stops:

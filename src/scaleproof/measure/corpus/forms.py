@@ -119,7 +119,10 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _csv_values(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
-    """Yield place and values of `fields` of each row. `columns`: names if row 1 has none. Raises NotADocument."""
+    """Yield place and values of `fields` of each row.
+
+    `columns`: names if row 1 has none. Raises NotADocument.
+    """
     csv.field_size_limit(LARGEST_DOCUMENT)  # by default 131,072 characters, which many documents exceed
     with _open_text(path, "strict", newline="") as lines:
         rows = _csv_rows(lines)
@@ -163,7 +166,10 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _jsonl_values(path: Path, fields: list[str]) -> Iterator[Row]:
-    """Yield place and values of `fields` of each line, a JSON object; skips blank lines. Raises NotADocument."""
+    """Yield place and values of `fields` of each line, a JSON object; skips blank lines.
+
+    Raises NotADocument.
+    """
     with _open_text(path, "strict") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():

@@ -83,13 +83,19 @@ class LabelledFile(TokenFile):
 
 
 def open_split(directory: Path, split: str, workload: Workload) -> TokenFile:
-    """Return one split (train, val) of the corpus in `directory`, as samples of the task. Raises UserError."""
+    """Return one split (train, val) of the corpus in `directory`, as samples of the task.
+
+    Raises UserError.
+    """
     file_class = LabelledFile if workload.task == "classification" else TokenFile
     return file_class(directory, split, workload.seq_len)
 
 
 def samples_in(entry: dict[str, Any], workload: Workload) -> int:
-    """Return how many samples of the workload's task a split has. `entry`: the split's entry in tokens.json."""
+    """Return how many samples of the workload's task a split has.
+
+    `entry`: the split's entry in tokens.json.
+    """
     if workload.task == "classification":
         return entry["documents"]
     return max(0, (entry["tokens"] - 1) // workload.seq_len)  # no token predicts the first one
@@ -105,7 +111,10 @@ def check_samples(samples: int, global_batch: int, at_most: str = "") -> None:
 
 
 def _map_file(directory: Path, entry: dict[str, Any], dtype: str) -> np.ndarray:
-    """Memory-map the numbers in the file of an `entry` in tokens.json. Raises UserError on another size."""
+    """Memory-map the numbers in the file of an `entry` in tokens.json.
+
+    Raises UserError on another size.
+    """
     path = directory / entry["file"]
     size = path.stat().st_size if path.exists() else 0
     if size != entry["bytes"]:
@@ -151,7 +160,10 @@ def held_out_ids(samples: int, at_most: int) -> np.ndarray:
 
 
 def digest_of_ids(steps: list[np.ndarray]) -> str:
-    """Return the sha256 of the sample ids of `steps`. The order within a step, which ranks choose, does not count."""
+    """Return the sha256 of the sample ids of `steps`.
+
+    The order within a step, which ranks choose, does not count.
+    """
     total = hashlib.sha256()
     for ids in steps:
         total.update(np.sort(np.asarray(ids, dtype="<i8").ravel()).tobytes() + b"|")

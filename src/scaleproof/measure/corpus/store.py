@@ -128,7 +128,10 @@ def what_checked_with(table_sha256: str | None, hub_sha256: str | None = None) -
 
 
 def keep_file(part: Path, target: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Give a checked part its final name, and write its `record` beside it; returns the record, with the size."""
+    """Give a checked part its final name, and write its `record` beside it.
+
+    Returns the record, with the size.
+    """
     record = {"size": part.stat().st_size, **record}
     with part.open("rb") as file:
         os.fsync(file.fileno())

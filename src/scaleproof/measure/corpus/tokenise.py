@@ -96,7 +96,10 @@ def _choose_held_out(corpus_record: dict[str, Any]) -> np.ndarray:
 
 
 def check_documents(corpus: str, documents: int) -> None:
-    """Raise UserError where a corpus is one document. `corpus`: its name or files, for the message."""
+    """Raise UserError where a corpus is one document.
+
+    `corpus`: its name or files, for the message.
+    """
     if documents < 2:
         raise UserError(
             f"config/corpora.yaml: {corpus} has one document, which cannot be split into train and "

@@ -71,10 +71,10 @@ def _entry_count(name: str) -> int:
 
 
 def write_gpt2_tokenizer(merges: Path, out: Path) -> None:
-    """Write GPT-2's own tokenizer to `out`. `merges`: the file vocab.bpe, a version and then one merge a line.
+    """Write GPT-2's own tokenizer to `out`.
 
-    The ids are GPT-2's: first its bytes, in the order of the characters that stand for them, then the merges, then
-    end-of-text.
+    `merges`: the file vocab.bpe, a version and then one merge a line. The ids are GPT-2's: first its bytes, in the
+    order of the characters that stand for them, then the merges, then end-of-text.
     """
     byte_of = _byte_of_character()
     tokens = [bytes([byte]) for byte in byte_of.values()]
@@ -91,7 +91,10 @@ def _write_tokenizer(name: str, tokens: list[bytes], out: Path) -> None:
 
 
 def load_encoder(path: Path) -> tiktoken.Encoding:
-    """Return the encoder in the tokenizer file `path`. Raises UserError where it is missing or damaged."""
+    """Return the encoder in the tokenizer file `path`.
+
+    Raises UserError where it is missing or damaged.
+    """
     return read_record(path, _make_encoder)
 
 

@@ -125,7 +125,10 @@ def _continues_file(answer: requests.Response, have: int, known: dict) -> bool:
 
 
 def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int | None:
-    """Return the file's bytes, None: unknown. Raises Denied for a wrong answer, BrokenOff for a temporary one."""
+    """Return the file's bytes, None: unknown.
+
+    Raises Denied for a wrong answer, BrokenOff for a temporary one.
+    """
     code = answer.status_code
     if code in (401, 403):
         raise Denied(f"access denied (HTTP {code})")
@@ -152,9 +155,10 @@ def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int 
 def _append_answer(
     answer: requests.Response, part: Path, total: int | None, have: int, policy: RetryPolicy, label: str
 ) -> None:
-    """Append the answer's bytes to `part`, which has `have` bytes. `total`: bytes of the whole file, if known.
+    """Append the answer's bytes to `part`, which has `have` bytes.
 
-    Raises BrokenOff where the answer is cut or too slow, Denied where it is a web page.
+    `total`: bytes of the whole file, if known. Raises BrokenOff where the answer is cut or too slow, Denied where it is
+    a web page.
     """
     # Unbuffered: what a full disk did not take must not be tried again by close().
     with part.open("ab" if have else "wb", buffering=0) as file, show_bytes(total, label, have) as show_progress:
@@ -173,9 +177,10 @@ def _append_answer(
 
 
 def _next_bytes(answer: requests.Response, file: RawIOBase, total: int | None) -> bytes:
-    """Return the next bytes of the answer, b"" at the end of the file. Raises BrokenOff where the connection was cut.
+    """Return the next bytes of the answer, b"" at the end of the file.
 
-    `file`: the part, with what came so far; `total`: bytes of the whole file, if known.
+    Raises BrokenOff where the connection was cut. `file`: the part, with what came so far; `total`: bytes of the whole
+    file, if known.
     """
     with contextlib.suppress(urllib3.exceptions.ProtocolError):  # cut, as where nothing comes before the end
         data = answer.raw.read1(CHUNK)
@@ -185,7 +190,10 @@ def _next_bytes(answer: requests.Response, file: RawIOBase, total: int | None) -
 
 
 def _write_all(file: RawIOBase, data: bytes, part: Path) -> None:
-    """Write all of `data` to `file`, the open `part`. Raises UserError where the disk is full."""
+    """Write all of `data` to `file`, the open `part`.
+
+    Raises UserError where the disk is full.
+    """
     try:
         rest = memoryview(data)
         while rest:
@@ -239,16 +247,19 @@ def public_url(url: str) -> str:
 
 
 def download(remote_file: RemoteFile, target: Path, policy: RetryPolicy = RetryPolicy()) -> dict[str, Any]:
-    """Get the file as `target`, from the first address that gives it, and return its record. Raises UserError."""
+    """Get the file as `target`, from the first address that gives it, and return its record.
+
+    Raises UserError.
+    """
     offers = {public_url(url): partial(_download_from, url, remote_file, target, policy) for url in remote_file.urls}
     return keep_or_fetch(target, remote_file.size, remote_file.sha256, offers)
 
 
 def _download_from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> dict[str, Any]:
-    """Download `remote_file` from one address to `target`, in as many transfers as needed; returns its record.
+    """Download `remote_file` from one address to `target`, in as many transfers as needed.
 
-    Raises Denied after `policy.tries` interruptions in a row without a new byte, or where the server asks for too long
-    a wait.
+    Returns its record. Raises Denied after `policy.tries` interruptions in a row without a new byte, or where the
+    server asks for too long a wait.
     """
     part = sibling_path(target, ".part")
     fruitless_tries = 0  # in a row, without a new byte

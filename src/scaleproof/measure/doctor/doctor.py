@@ -90,7 +90,10 @@ def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], No
 
 
 def _judge(check: Look) -> list[tuple[str, Verdict]]:
-    """Run a check; returns name and verdict of each of its parts, or one FAIL where it raises."""
+    """Run a check.
+
+    Returns name and verdict of each of its parts, or one FAIL where it raises.
+    """
     try:
         result = check.run()
         if isinstance(result, Verdict):

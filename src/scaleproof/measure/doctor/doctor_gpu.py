@@ -152,7 +152,10 @@ def check_energy() -> Verdict:
 
 
 def judge_energy(counter_j: float | None, integral_j: float | None) -> Verdict:
-    """Judge whether energy by the device's counter and by its power agree. None: the device does not say."""
+    """Judge whether energy by the device's counter and by its power agree.
+
+    None: the device does not say.
+    """
     if counter_j is None or integral_j is None:
         return not_here("this device has no energy counter, or no power reading")
     apart = abs(counter_j - integral_j) / max(counter_j, integral_j)

@@ -34,9 +34,10 @@ CARRIERS = sys.stdlib_module_names | {"torch"}
 
 
 def look_at_cells(request: Request) -> Any:
-    """Look at every cell listed beside the request; return the session, for the caller to leave.
+    """Look at every cell listed beside the request.
 
-    Rank 0 writes RESULT after each cell; a cell that fails is a result too.
+    Returns the session, for the caller to leave. Rank 0 writes RESULT after each cell; a cell that fails is a result
+    too.
     """
     from scaleproof.measure.trainer.session import Session
 

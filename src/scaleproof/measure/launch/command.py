@@ -109,9 +109,10 @@ def _local_rendezvous(command: str) -> dict[str, object]:
 def _run_command(
     request: Request, nodes: Allocation | None, words: Sequence[str], log: Path, limit: float, watch: Path
 ) -> CommandOutcome:
-    """Run a command here, or on each node of a cell with several nodes. Raises UserError where it cannot be started.
+    """Run a command here, or on each node of a cell with several nodes.
 
-    `limit`: seconds that it may take; `watch`: the folder that scaleproof.watch writes into, if the program uses it.
+    Raises UserError where it cannot be started. `limit`: seconds that it may take; `watch`: the folder that
+    scaleproof.watch writes into, if the program uses it.
     """
     # Unbuffered, so that lines arrive when they are printed.
     environment = os.environ | {"PYTHONUNBUFFERED": "1", VARIABLE: str(watch.absolute())}
@@ -184,7 +185,10 @@ def _work_of_whole_runs(request: Request, program_s: Sequence[float]) -> TimedWo
 def _metrics_of_command(
     request: Request, program: Program, work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRank]
 ) -> Printed:
-    """Return the metrics of a run with figures. `ranks`: the records of a watched run; else empty."""
+    """Return the metrics of a run with figures.
+
+    `ranks`: the records of a watched run; else empty.
+    """
     reading = _log_reading(work, outcome, ranks)
     window_s: float | None = None  # by the arrival of the window's lines
     if reading.first_line_s is not None and reading.last_line_s is not None:

@@ -70,7 +70,10 @@ def _open_lock(path: Path) -> IO[str]:
 
 
 def _wait_for_lock(file: IO[str], device: str, pause: Callable[[float], None]) -> None:
-    """Wait until the lock of `device` is free, and print once who holds it. `pause` waits for some seconds."""
+    """Wait until the lock of `device` is free, and print once who holds it.
+
+    `pause` waits for some seconds.
+    """
     announced = ""
     while True:
         try:

@@ -91,7 +91,10 @@ def _start_from_smaller_server(path: Path, libraries: list[list[str]]) -> socket
 
 
 def _start_server(path: Path, libraries: list[str]) -> socket.socket:
-    """Start a server that imports `libraries`, and return a connection to it. Raises OSError where it ends instead."""
+    """Start a server that imports `libraries`, and return a connection to it.
+
+    Raises OSError where it ends instead.
+    """
     server = subprocess.Popen(
         [sys.executable, "-m", SERVER, str(path), json.dumps(libraries)],
         stdin=subprocess.DEVNULL,
@@ -134,7 +137,10 @@ def send(connection: socket.socket, request: ForkRequest) -> None:
 
 
 def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
-    """Return a request, and the descriptor that its output goes to. Raises EOFError where the client is gone."""
+    """Return a request, and the descriptor that its output goes to.
+
+    Raises EOFError where the client is gone.
+    """
     header, descriptors, *_ = socket.recv_fds(connection, HEADER.size, 1)
     if len(header) < HEADER.size:
         raise EOFError("the client is gone")
@@ -149,7 +155,10 @@ def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
 
 
 def main() -> int:
-    """Have the server fork the ranks of the command line; returns their exit code, or 1 if the server sends none."""
+    """Have the server fork the ranks of the command line.
+
+    Returns their exit code, or 1 if the server sends none.
+    """
     request, program, ranks, libraries, prefix = sys.argv[1:]
     with connect(json.loads(libraries)) as connection:
         send(connection, ForkRequest(program, request, int(ranks), prefix, os.getcwd(), dict(os.environ)))

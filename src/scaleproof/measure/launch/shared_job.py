@@ -21,10 +21,10 @@ def run_shared_job(
     make_run: Callable[[Cell, int, Path], Timed | Failed],
     record: Path,
 ) -> int:
-    """Make the runs of `job` that are not there, then write the file `record`; returns how many were made.
+    """Make the runs of `job` that are not there, then write the file `record`.
 
-    `folder_of(cell, repeat)`: where a run is published; `make_run(cell, repeat, folder)` makes it there. With
-    `same_nodes` a round that is not complete is made again as a whole.
+    Returns how many were made. `folder_of(cell, repeat)`: where a run is published; `make_run(cell, repeat, folder)`
+    makes it there. With `same_nodes` a round that is not complete is made again as a whole.
     """
     n_made = 0
     for repeat, cells in job.rounds:

@@ -177,7 +177,10 @@ def expand_node_list(nodelist: str) -> list[str]:
 
 
 def ask_for_table(*command: str, columns: Sequence[str]) -> list[list[str]]:
-    """Return the rows that squeue or sinfo prints, without a heading. `columns`: as in their --format."""
+    """Return the rows that squeue or sinfo prints, without a heading.
+
+    `columns`: as in their --format.
+    """
     text = run_command(*command, "--noheader", f"--format={'|'.join(columns)}")
     n_separators = len(columns) - 1  # at least: the last cell may be a text with further separators
     return [line.split("|", n_separators) for line in text.splitlines() if line.count("|") >= n_separators]

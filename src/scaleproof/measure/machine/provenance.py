@@ -166,7 +166,10 @@ def _query_gpus(fields: Mapping[str, str]) -> str:
 
 
 def parse_gpu_table(text: str, fields: Sequence[str] = tuple(GPU_FIELDS)) -> list[dict[str, str]]:
-    """Return nvidia-smi's table `text` as rows: field -> value with its unit. `fields`: the columns in their order."""
+    """Return nvidia-smi's table `text` as rows: field -> value with its unit.
+
+    `fields`: the columns in their order.
+    """
     devices = []
     for row in csv.reader(text.splitlines(), skipinitialspace=True):
         if len(row) == len(fields):

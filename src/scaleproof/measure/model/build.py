@@ -9,10 +9,10 @@ from scaleproof.ground.campaign.model_shapes import EncoderShape
 
 
 def build_model(cell: Cell, classes: int = 0) -> nn.Module:
-    """Return the model of a cell. Its weights depend on its seed alone, so that all ranks and strategies start alike.
+    """Return the model of a cell.
 
-    `classes`: how many the corpus has, for classification. Networks are imported when asked for: `transformers` takes
-    seconds.
+    Its weights depend on its seed alone, so that all ranks and strategies start alike. `classes`: how many the corpus
+    has, for classification. Networks are imported when asked for: `transformers` takes seconds.
     """
     torch.manual_seed(cell.work.seed)
     execution, shape = cell.execution, shape_of(cell.workload.model)

@@ -39,9 +39,10 @@ def has_control(config: dict[str, Any]) -> bool:
 def time_bare_loop(
     config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int = 1
 ) -> dict[str, float] | None:
-    """Time `steps` steps of a bare loop on one device, with the corpus in `tokens`; return fields of a BareLoop.
+    """Time `steps` steps of a bare loop on one device, with the corpus in `tokens`.
 
-    `ranks_here`: the processes that do so on this machine meanwhile. Returns None where memory does not suffice.
+    Returns fields of a BareLoop. `ranks_here`: the processes that do so on this machine meanwhile. Returns None where
+    memory does not suffice.
     """
     try:
         return _time_loop(config, tokens, device, steps, ranks_here)

@@ -58,9 +58,10 @@ def replay(config: dict[str, Any], tokens: Path) -> Reference:
 
 
 def replay_fields(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any]:
-    """Train as planned for about `limit_s` seconds at most; return the fields of a Reference that this gives.
+    """Train as planned for about `limit_s` seconds at most.
 
-    Never raises where the tokens are right: `shortened` says why there are no more steps.
+    Returns the fields of a Reference that this gives. Never raises where the tokens are right: `shortened` says why
+    there are no more steps.
     """
     fields: dict[str, Any] = {}  # also of a replay that ends early
     try:
@@ -107,7 +108,10 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
 def _train_in_all_orders(
     plan: PlannedSteps, network: nn.Module, pace: "ReplayPace", rows_at_once: int, device: torch.device
 ) -> dict[str, Any]:
-    """Train copies of `network` on `device`, one for each order of rows; return the steps as fields of a Reference."""
+    """Train copies of `network` on `device`, one for each order of rows.
+
+    Returns the steps as fields of a Reference.
+    """
     reasons: list[str | None] = []  # why an order has no more steps; None: it has enough
 
     def train(rows_at_once: int, rounding: Rounding, goes_on: GoesOn) -> TrainedSteps:

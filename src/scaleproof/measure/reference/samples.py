@@ -41,7 +41,10 @@ class SplitSamples:
     """One split of a tokenised corpus as samples: rows of int64, by the rule above."""
 
     def __init__(self, folder: Path, split: str, seq_len: int, labelled: bool) -> None:
-        """Read `split` of the corpus in `folder`. Raises UserError where a file is missing or not the one described."""
+        """Read `split` of the corpus in `folder`.
+
+        Raises UserError where a file is missing or not the one described.
+        """
         description: dict[str, Any] = dict(read_tokens(folder))
         entry = description[split]
         self.sha256 = entry["sha256"]
@@ -72,7 +75,10 @@ class SplitSamples:
 
 
 def step_ids(samples: int, global_batch: int, seed: int, step: int) -> np.ndarray:
-    """Return the sample ids of one optimizer step, int64 of shape (global_batch,). `samples`: how many there are."""
+    """Return the sample ids of one optimizer step, int64 of shape (global_batch,).
+
+    `samples`: how many there are.
+    """
     ids = []
     for position in range(step * global_batch, (step + 1) * global_batch):
         epoch, place = divmod(position, samples)
@@ -118,7 +124,10 @@ def _epoch_order(samples: int, seed: int, epoch: int) -> np.ndarray:
 
 
 def _checked_path(path: Path, entry: dict[str, Any]) -> Path:
-    """Return `path` itself. Raises UserError where the file is not as its `entry` in tokens.json describes it."""
+    """Return `path` itself.
+
+    Raises UserError where the file is not as its `entry` in tokens.json describes it.
+    """
     size = path.stat().st_size if path.exists() else 0
     if size != entry["bytes"]:
         raise UserError(

@@ -42,7 +42,10 @@ class Strategy(ABC):
 
     @abstractmethod
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Make forward and backward pass of one micro-batch; return this rank's mean loss, without waiting for it."""
+        """Make forward and backward pass of one micro-batch.
+
+        Returns this rank's mean loss, without waiting for it.
+        """
 
     @abstractmethod
     def update(self, step: int) -> None:
@@ -58,7 +61,10 @@ class Strategy(ABC):
             return self.module(tokens)
 
     def executed_updates(self) -> int:
-        """Return how many updates AdamW counted: all but those that overflowed in fp16. Waits for the device."""
+        """Return how many updates AdamW counted: all but those that overflowed in fp16.
+
+        Waits for the device.
+        """
         return max((int(state["step"]) for state in self.optimizer.state.values()), default=0)
 
     def engine_config(self) -> dict | None:

@@ -44,10 +44,10 @@ class Zero(Strategy):
         self.module, self.optimizer = self.engine, optimizer
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Make forward and backward pass of one micro-batch, the step's last if `boundary`; return its loss.
+        """Make forward and backward pass of one micro-batch, the step's last if `boundary`.
 
-        DeepSpeed's `step` is due after each micro-batch. After the last micro-batch of a step it updates the weights,
-        and is left to `update`; after the others it only counts.
+        Returns its loss. DeepSpeed's `step` is due after each micro-batch. After the last micro-batch of a step it
+        updates the weights, and is left to `update`; after the others it only counts.
         """
         loss = self.engine(tokens)
         # The engine divides by the accumulation and knows from its own count of micro-batches when to reduce: in

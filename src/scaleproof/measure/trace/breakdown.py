@@ -79,7 +79,10 @@ class StepBreakdown:
             self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
 
     def _work_of_rank(self, rank: int, collective: np.ndarray) -> DeviceWork:
-        """Return the work of one rank. `collective`: for each row of the whole trace's work, the place of its name."""
+        """Return the work of one rank.
+
+        `collective`: for each row of the whole trace's work, the place of its name.
+        """
         is_own = (self.trace.work["rank"] == rank).to_numpy()
         times = {name: self.trace.work[name].to_numpy()[is_own] for name in ("launched", "start", "end")}
         return DeviceWork(**times, kind=self.kind[is_own], collective=collective[is_own])
@@ -381,7 +384,10 @@ def _step_ms(spans: Spans, window: Windows) -> np.ndarray:
 
 
 def _count_gaps(busy: Spans, window: Windows) -> np.ndarray:
-    """Return how many pauses of more than GAP_NS begin in each step. `busy`: when the device worked."""
+    """Return how many pauses of more than GAP_NS begin in each step.
+
+    `busy`: when the device worked.
+    """
     starts, ends = busy
     if not len(starts):
         return np.zeros(len(window.starts), np.int64)

@@ -58,7 +58,10 @@ def _figure(figures: dict[str, float] | None, name: str) -> float | None:
 
 
 def summarise_diff(rows: list[dict[str, Any]]) -> str:
-    """Return a sentence on the parts that differ most, the largest difference first. `rows`: of `diff_rows`."""
+    """Return a sentence on the parts that differ most, the largest difference first.
+
+    `rows`: of `diff_rows`.
+    """
     step = next((row for row in rows if row["name"] == "step"), None)
     if not step or step["difference"] is None:
         return "How the steps differ is unknown: see the table."

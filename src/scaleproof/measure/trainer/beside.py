@@ -94,10 +94,11 @@ def _is_beside(file: str, model_files: set[str]) -> bool:
 
 
 def _is_charged_to_caller(code: CodeType | str, caller_is_ours: bool, model_files: set[str]) -> bool:
-    """Return whether the time in a called function counts as its caller's. `code`: the function's; in C, its name.
+    """Return whether the time in a called function counts as its caller's.
 
-    A function of this package is charged with functions in C that do not train. Any other function is charged with all
-    that it calls, except functions of this package and functions that are charged themselves.
+    `code`: the function's; in C, its name. A function of this package is charged with functions in C that do not train.
+    Any other function is charged with all that it calls, except functions of this package and functions that are
+    charged themselves.
     """
     if isinstance(code, str):
         return not caller_is_ours or not any(word in code for word in OF_TRAINING)

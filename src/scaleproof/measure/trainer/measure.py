@@ -206,7 +206,10 @@ def _make_step_as_written(ready: Ready, step: int) -> Series:
 
 
 def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow:
-    """Make the steps of the window, with nothing beside them that costs time; return what was seen of them."""
+    """Make the steps of the window, with nothing beside them that costs time.
+
+    Returns what was seen of them.
+    """
     cell = request.cell
     work = cell.work
     device = session.device
@@ -305,7 +308,10 @@ class MadeRun(NamedTuple):
 
 
 def measure_in(session: Session, request: Request, began: float) -> MadeRun:
-    """Make a run in a `session` that has come up; rank 0 writes its metrics. `began`: the program's start (epoch s)."""
+    """Make a run in a `session` that has come up; rank 0 writes its metrics.
+
+    `began`: the program's start (epoch s).
+    """
     cell, work = request.cell, request.cell.work
     run = set_up(session, request, score_first=True)
     ready = time.time()

@@ -142,7 +142,10 @@ def _rank_entry(rank: RankRecord) -> dict[str, Any]:
 
 
 def _step_rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
-    """Return the rows of steps.csv, as an array of ROW, by step and rank. The first `warmup_steps` are warm-up."""
+    """Return the rows of steps.csv, as an array of ROW, by step and rank.
+
+    The first `warmup_steps` are warm-up.
+    """
     tables = []
     for number, rank in enumerate(ranks):
         for series in (*rank.warmup, rank.window.series):

@@ -109,7 +109,10 @@ class GpuMonitor:
         return [self._gpu_entry(samples, before_j, after_j) for samples, before_j, after_j in readings]
 
     def _gpu_entry(self, samples: GpuSamples, before_j: float | None, after_j: float | None) -> dict[str, Any]:
-        """Return the entry of one GPU. `before_j`, `after_j`: its energy counter in joules, None where it has none."""
+        """Return the entry of one GPU.
+
+        `before_j`, `after_j`: its energy counter in joules, None where it has none.
+        """
         counter_j = None if before_j is None or after_j is None else after_j - before_j
         # By the trapezoidal rule: the mean power of two samples times the seconds between them.
         integral_j = sum(

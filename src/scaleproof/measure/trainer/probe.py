@@ -135,7 +135,10 @@ class Probe(OperationCounter):
     """Looks into one step: counts its operations, and notes gradients' dtypes and the state before the update."""
 
     def __init__(self, strategy: Strategy, measure_state: bool = True) -> None:
-        """Begin with nothing counted. `measure_state`: also measure the state in memory, about a second on a CPU."""
+        """Begin with nothing counted.
+
+        `measure_state`: also measure the state in memory, about a second on a CPU.
+        """
         super().__init__()
         self.strategy, self.measure_state = strategy, measure_state
         self.state_bytes = 0

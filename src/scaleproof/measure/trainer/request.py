@@ -57,7 +57,10 @@ class Request:
 
     @classmethod
     def for_cell(cls, cell: Cell, tokens: Path, out: Path, *, provenance: dict[str, Any], **names: Any) -> "Request":
-        """Return the request for a run of `cell` that starts now. `names`: the other fields; repeat is 1 by default."""
+        """Return the request for a run of `cell` that starts now.
+
+        `names`: the other fields; repeat is 1 by default.
+        """
         sections = {name: getattr(cell, name).model_dump(mode="json") for name in SECTIONS}  # read back by `cell`
         sections["execution"]["geometry"] = str(cell.execution.geometry)
         return cls(

@@ -35,9 +35,9 @@ FIELDS = ("linear_flops", "batched_flops", "attention", "updates", "collectives"
 
 
 def make_run(request: Request, began: float) -> Session:
-    """Make the run that `request` asks for; rank 0 writes its metrics. Return the session, for the caller to leave.
+    """Make the run that `request` asks for; rank 0 writes its metrics.
 
-    `began`: when this program started (epoch seconds).
+    Returns the session, for the caller to leave. `began`: when this program started (epoch seconds).
     """
     session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
     # The metrics are there before the second look begins: where it fails, the run is kept without it.
@@ -55,10 +55,10 @@ def make_run(request: Request, began: float) -> Session:
 
 
 def measure_witness_and_control(session: Session, request: Request, probed_s: float, step_s: float) -> dict[str, Any]:
-    """Make the witnessed steps and the bare loop; return the fields `witness` and `control` of this rank's census.
+    """Make the witnessed steps and the bare loop.
 
-    Every rank must take part, and hold no other model any more: there would be two in memory. `probed_s`, `step_s`:
-    seconds of a probed step, and of a step of the window.
+    Returns the fields `witness` and `control` of this rank's census. Every rank must take part, and hold no other model
+    any more: there would be two in memory. `probed_s`, `step_s`: seconds of a probed step, and of a step of the window.
     """
     gc.collect()
     accelerator.release_memory(session.device)

@@ -158,7 +158,10 @@ class Session:
 
 
 def nvml_uuid(properties: Any) -> str:
-    """Return the UUID of a device, or of a MIG instance, as NVML writes it. `properties`: torch's."""
+    """Return the UUID of a device, or of a MIG instance, as NVML writes it.
+
+    `properties`: torch's.
+    """
     uuid = amd.serial_of_uuid(str(properties.uuid)) if torch.version.hip else properties.uuid
     return f"{'MIG' if ' MIG ' in properties.name else 'GPU'}-{uuid}"
 

@@ -42,7 +42,10 @@ class UnclearedGradient:
             hook.remove()
 
     def was_never_cleared(self) -> bool:
-        """Return whether every backward pass between the updates has found the used gradient. Waits for the device."""
+        """Return whether every backward pass between the updates has found the used gradient.
+
+        Waits for the device.
+        """
         return bool(self._passes_between_updates) and all(map(bool, self._passes_between_updates))
 
     def _gradient(self) -> Tensor | None:

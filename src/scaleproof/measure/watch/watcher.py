@@ -62,9 +62,10 @@ class Watcher:
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, folder: str | Path | None = None, loader: object = None
     ) -> None:
-        """Begin to watch, with no step made. `loader`: what the batches come from, or their number.
+        """Begin to watch, with no step made.
 
-        `folder`: where the file of this rank is written; None: that of SCALEPROOF_WATCH, else scaleproof-watch.
+        `loader`: what the batches come from, or their number. `folder`: where the file of this rank is written; None:
+        that of SCALEPROOF_WATCH, else scaleproof-watch.
         """
         self.model = model
         self.loader_batches = _batches_of_loader(loader)
@@ -266,7 +267,10 @@ class Watcher:
         return record
 
     def _describe_rank(self, step_s: np.ndarray, wall_s: float) -> WatchedRank:
-        """Return the record of this rank. `step_s`: seconds of each step; `wall_s`: of all, by the host's clock."""
+        """Return the record of this rank.
+
+        `step_s`: seconds of each step; `wall_s`: of all, by the host's clock.
+        """
         rank, world_size = _rank_and_world_size()
         is_cuda = self.device.type == "cuda"
         memory = accelerator.memory_peaks(self.device)

@@ -15,9 +15,10 @@ LEAST_WARMUP = 4  # DDP rebuilds its buckets in the second step, with broadcasts
 
 
 def trace_steps(request: Request) -> Any:
-    """Warm up, and make the requested steps under the profiler; return the session, for the caller to leave.
+    """Warm up, and make the requested steps under the profiler.
 
-    Rank 0 writes RANK_RESULT: the slowest rank's step times, the collectives of a step, and where each rank ran.
+    Returns the session, for the caller to leave. Rank 0 writes RANK_RESULT: the slowest rank's step times, the
+    collectives of a step, and where each rank ran.
     """
     import torch.distributed as dist
 

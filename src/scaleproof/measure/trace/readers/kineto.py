@@ -21,7 +21,10 @@ PAUSE_NS = 100_000  # between two operators of a CPU rank: the interpreter at wo
 
 
 def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
-    """Return the trace in one rank's file. `fallback_rank`: the rank where the file names none. Raises UserError."""
+    """Return the trace in one rank's file.
+
+    `fallback_rank`: the rank where the file names none. Raises UserError.
+    """
     data = _load_events(path)
     events = pd.DataFrame.from_records(
         # X: what has a duration; "Trace" is the range of the whole recording.
@@ -73,7 +76,10 @@ def _whole_ns(microseconds: pd.Series) -> np.ndarray:
 
 
 def _load_events(path: Path) -> dict[str, Any]:
-    """Return the JSON of a trace, with its list `traceEvents`. Raises UserError for any other file."""
+    """Return the JSON of a trace, with its list `traceEvents`.
+
+    Raises UserError for any other file.
+    """
     try:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
@@ -87,9 +93,10 @@ def _load_events(path: Path) -> dict[str, Any]:
 
 
 def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
-    """Return a GPU's kernels and copies: the columns of WORK but `rank`. `on_device`: a mask of the events on it.
+    """Return a GPU's kernels and copies: the columns of WORK but `rank`.
 
-    `launched` is when the call with the same correlation number began; without one, when the kernel started.
+    `on_device`: a mask of the events on it. `launched` is when the call with the same correlation number began; without
+    one, when the kernel started.
     """
     kernels, calls = events[on_device], events[events["cat"].isin(CALL_EVENTS)]
     kernel_arguments = [arguments or {} for arguments in kernels["args"]]

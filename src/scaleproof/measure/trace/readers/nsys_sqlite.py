@@ -62,7 +62,10 @@ class Export:
         return table in self.columns and all(name in self.columns[table] for name in columns)
 
     def read_integers(self, table: str, *columns: str, where: str = "") -> list[np.ndarray]:
-        """Return columns of a table as int64 arrays, -1 for NULL or no such column. `where`: an SQL clause, or ""."""
+        """Return columns of a table as int64 arrays, -1 for NULL or no such column.
+
+        `where`: an SQL clause, or "".
+        """
         terms = [f"IFNULL({name}, -1)" if name in self.columns[table] else "-1" for name in columns]
         query = f'SELECT {", ".join(terms)} FROM "{table}" {where}'
         # Columns are gathered by Arrow's driver: Python's own makes an object of each of thirty million numbers.
@@ -90,9 +93,10 @@ class Export:
 
 
 def read_sqlite(path: Path, first_rank: int = 0) -> Trace:
-    """Return the trace in one node's export. Raises UserError where the file is no export, or is broken.
+    """Return the trace in one node's export.
 
-    `first_rank`: the lowest rank of this file, where processes do not say theirs; they are then numbered by device.
+    Raises UserError where the file is no export, or is broken. `first_rank`: the lowest rank of this file, where
+    processes do not say theirs; they are then numbered by device.
     """
     export = Export(path)
     try:

@@ -46,9 +46,9 @@ def read_figures(
 ) -> TimedWork:
     """Return the figures of a run of `cell` whose output is in the file `log`.
 
-    Raises NoFigures. `read`: the function that reads logs of known programs. `arrivals`: when the launcher received
-    each line; they time the steps of a program that only counts them. `was_ended`: the launcher ended the program
-    before it was done.
+    `read`: the function that reads logs of known programs. `arrivals`: when the launcher received each line; they time
+    the steps of a program that only counts them. `was_ended`: the launcher ended the program before it was done. Raises
+    NoFigures.
     """
     if not log.stat().st_size:
         advice = f"; {LONGER} (of ab: --seconds)" if was_ended else ""
@@ -300,9 +300,9 @@ def _figures_of_progress(progress: Progress, cell: Cell, last_line: str) -> Time
 def _work_per_count(progress: Progress, cell: Cell) -> tuple[WorkUnit, int]:
     """Return the unit of a rate, and how much work each counted thing is.
 
-    Raises NoFigures if that is not known. The unit is what was counted, unless the campaign says how much work a step
-    is and the program counts steps. It counts steps where its lines say so, or where its number does not rise by
-    multiples of a step's work.
+    The unit is what was counted, unless the campaign says how much work a step is and the program counts steps. It
+    counts steps where its lines say so, or where its number does not rise by multiples of a step's work. Raises
+    NoFigures if that is not known.
     """
     given, amount = cell.workload.per_step, cell.per_step or 1
     if given is None or given.unit in ("steps", progress.unit):

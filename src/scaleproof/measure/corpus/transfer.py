@@ -69,8 +69,8 @@ class BrokenOff(Exception):
 def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
     """Fetch in one request what `target`.part still lacks.
 
-    Raises Denied or BrokenOff, after which another try goes on where this one ended. It starts anew where `url` has
-    another file now, or where more came than the file has. Raises UserError where the disk is full.
+    It starts anew where `url` has another file now, or where more came than the file has. Raises UserError where the
+    disk is full. Raises Denied or BrokenOff, after which another try goes on where this one ended.
     """
     part, note = sibling_path(target, ".part"), sibling_path(target, ".part.json")
     known = read_json(note) if part.exists() else {}  # which file the part is of
@@ -179,8 +179,8 @@ def _append_answer(
 def _next_bytes(answer: requests.Response, file: RawIOBase, total: int | None) -> bytes:
     """Return the next bytes of the answer, b"" at the end of the file.
 
-    Raises BrokenOff where the connection was cut. `file`: the part, with what came so far; `total`: bytes of the whole
-    file, if known.
+    `file`: the part, with what came so far; `total`: bytes of the whole file, if known. Raises BrokenOff where the
+    connection was cut.
     """
     with contextlib.suppress(urllib3.exceptions.ProtocolError):  # cut, as where nothing comes before the end
         data = answer.raw.read1(CHUNK)

@@ -111,8 +111,8 @@ def _run_command(
 ) -> CommandOutcome:
     """Run a command here, or on each node of a cell with several nodes.
 
-    Raises UserError where it cannot be started. `limit`: seconds that it may take; `watch`: the folder that
-    scaleproof.watch writes into, if the program uses it.
+    `limit`: seconds that it may take; `watch`: the folder that scaleproof.watch writes into, if the program uses it.
+    Raises UserError where it cannot be started.
     """
     # Unbuffered, so that lines arrive when they are printed.
     environment = os.environ | {"PYTHONUNBUFFERED": "1", VARIABLE: str(watch.absolute())}

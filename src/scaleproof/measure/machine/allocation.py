@@ -84,8 +84,8 @@ class Allocation:
 def current_allocation() -> Allocation | None:
     """Return the Slurm allocation of this process; None outside of an allocation.
 
-    Raises UserError where Slurm does not know it. Only the job's number is believed of the environment: a job that was
-    submitted from within a task of an array has that task's SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID.
+    Only the job's number is believed of the environment: a job that was submitted from within a task of an array has
+    that task's SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID. Raises UserError where Slurm does not know it.
     """
     number = os.environ.get("SLURM_JOB_ID")
     if not number or shutil.which("srun") is None:

@@ -95,8 +95,8 @@ class Export:
 def read_sqlite(path: Path, first_rank: int = 0) -> Trace:
     """Return the trace in one node's export.
 
-    Raises UserError where the file is no export, or is broken. `first_rank`: the lowest rank of this file, where
-    processes do not say theirs; they are then numbered by device.
+    `first_rank`: the lowest rank of this file, where processes do not say theirs; they are then numbered by device.
+    Raises UserError where the file is no export, or is broken.
     """
     export = Export(path)
     try:

@@ -183,21 +183,8 @@ def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: C
         timed.append(replace(step, seconds=seconds))
         amounts.append(max(1, round(rate * seconds if per_step is None else per_step)))
 
-    first_number, warmup_steps = steps[0].step, cell.work.warmup_steps
-    # The warm-up comes first: where numbers begin anew in each epoch, the first steps of a later one are none.
-    n_warmup = sum(1 for _ in takewhile(lambda step: step.step - first_number < warmup_steps, timed))
-    if n_warmup == len(timed):
-        raise NoFigures(
-            f"its {plural(len(steps), 'line')} of steps {first_number} to {steps[-1].step} are all within the first "
-            f"{warmup_steps} steps, which are warm-up; {LONGER}, or lower work.warmup_steps (of ab: --warmup-steps)"
-        )
-
-    for step in printed.steps:
-        is_in_warmup = step.step - first_number < warmup_steps
-        has_rate = step.tokens_per_s or step.samples_per_s
-        if step.seconds == 0 and not has_rate and not is_in_warmup:  # the mean of the other steps would be too long
-            raise NoFigures(f"the time of step {step.step} is printed as 0: print more digits of it, or a rate")
-
+    n_warmup = _count_warmup(steps, cell.work.warmup_steps)
+    _check_resolution(printed, steps[0].step + cell.work.warmup_steps)
     losses = [step.loss for step in timed]
     is_warmup = [place < n_warmup for place in range(len(timed))]
     return TimedWork(
@@ -208,6 +195,29 @@ def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: C
         per_step=per_step,
         losses_lost=count_lost_at_end(losses),
     )
+
+
+def _count_warmup(steps: Sequence[PrintedStep], warmup_steps: int) -> int:
+    """Return how many of `steps` are warm-up. Raises NoFigures where all are.
+
+    The warm-up comes first: where numbers begin anew in each epoch, the first steps of a later epoch are none.
+    """
+    first, last = steps[0].step, steps[-1].step
+    n_warmup = sum(1 for _ in takewhile(lambda step: step.step - first < warmup_steps, steps))
+    if n_warmup == len(steps):
+        raise NoFigures(
+            f"its {plural(len(steps), 'line')} of steps {first} to {last} are all within the first {warmup_steps} "
+            f"steps, which are warm-up; {LONGER}, or lower work.warmup_steps (of ab: --warmup-steps)"
+        )
+    return n_warmup
+
+
+def _check_resolution(printed: PrintedLog, first_of_window: int) -> None:
+    """Raise NoFigures where the time of a step in the window is printed as 0: the mean of the others is too long."""
+    for step in printed.steps:
+        has_rate = step.tokens_per_s or step.samples_per_s
+        if step.seconds == 0 and not has_rate and step.step >= first_of_window:
+            raise NoFigures(f"the time of step {step.step} is printed as 0: print more digits of it, or a rate")
 
 
 def count_lost_at_end(losses: Sequence[float | None]) -> int:

@@ -47,9 +47,10 @@ def keep_or_fetch(
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / f".{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a second process waits, and then finds the file
-        if record := _intact_record(target, size, sha256):
+        record = _intact_record(target, size, sha256)
+        if record:
             return record
-        reasons = []  # why no address gave it
+        reasons = []  # why each address did not give the file
         for address, fetch in offers.items():
             try:
                 return _fetch_checked(fetch, target)
@@ -65,35 +66,41 @@ def _fetch_checked(fetch: Fetch, target: Path) -> dict[str, Any]:
 
     A broken line does not break a file twice in the same way: raises WrongChecksum where the same one comes again.
     """
-    wrong: set[str] = set()  # checksums
+    wrong_checksums: set[str] = set()
     while True:
         try:
             return fetch()
-        except WrongChecksum as other:
-            if other.sha256 in wrong or len(wrong) == MOST_WRONG:
+        except WrongChecksum as error:
+            if error.sha256 in wrong_checksums or len(wrong_checksums) == MOST_WRONG:
                 raise
-            wrong.add(other.sha256)
+            wrong_checksums.add(error.sha256)
             print_about_file(target, "the checksum is wrong; once more from the start")
 
 
-def _intact_record(target: Path, known_size: int | None, known_sha256: str | None) -> dict[str, Any] | None:
-    """Return the record of `target` if it is intact and as the table knows it; else remove the file and return None."""
+def _intact_record(target: Path, table_size: int | None, table_sha256: str | None) -> dict[str, Any] | None:
+    """Return the record of `target` if it is intact and as the table describes it.
+
+    Returns None where there is no such file; any other file is removed.
+    """
     if not target.is_file():
         return None
-    size, sha256 = target.stat().st_size, sha256_of(target)
+    size = target.stat().st_size
+    sha256 = sha256_of(target)
     record = read_json(sibling_path(target, ".json"))
-    expected = known_sha256 or record.get("sha256", sha256)
-    if sha256 != expected or known_size not in (None, size):
+    expected = table_sha256 or record.get("sha256", sha256)
+    if sha256 != expected or table_size not in (None, size):
         print_about_file(
             target,
             f"damaged, or another version (sha256 {sha256[:12]}..., expected {expected[:12]}...); downloading again",
         )
         target.unlink()
         return None
+
     is_of_this_file = record.get("sha256") == sha256  # a file that somebody put there by hand has no record
     was_unchecked = record.get("checked") == "first use"
-    if not is_of_this_file or (was_unchecked and known_sha256):  # the table may have got a checksum since
-        record |= {"size": size, "sha256": sha256, "checked": what_checked_with(known_sha256)}
+    has_new_checksum = was_unchecked and table_sha256  # the table may have got a checksum since
+    if not is_of_this_file or has_new_checksum:
+        record |= {"size": size, "sha256": sha256, "checked": what_checked_with(table_sha256)}
         write_json(sibling_path(target, ".json"), record)
     return record
 

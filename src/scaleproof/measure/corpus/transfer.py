@@ -69,8 +69,8 @@ class BrokenOff(Exception):
 def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
     """Fetch in one request what `target`.part still lacks.
 
-    It starts anew where `url` has another file now, or where more came than the file has. Raises UserError where the
-    disk is full. Raises Denied or BrokenOff, after which another try goes on where this one ended.
+    Raises Denied or BrokenOff, after which another try goes on where this one ended. It starts anew where `url` has
+    another file now, or where more came than the file has. Raises UserError where the disk is full.
     """
     part, note = sibling_path(target, ".part"), sibling_path(target, ".part.json")
     known = read_json(note) if part.exists() else {}  # which file the part is of

@@ -97,8 +97,8 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog
 def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -> Timed | Failed:
     """Make and publish a run as `run_cell` does, in a job in which further runs follow on the same nodes.
 
-    Raises it too where the job's own time was over, which is no failure of the run: nothing is published then.
-    Snakemake sends the job once more. Raises Interrupted where a node was lost, after publishing the run.
+    Raises Interrupted where a node was lost, after publishing the run. Raises it too where the job's own time was over,
+    which is no failure of the run: nothing is published then. Snakemake sends the job once more.
     """
     metrics = run_cell(plan, out, read=read)
     if metrics.failure and metrics.failure.reason in (TIME_OVER, JOB_OVER):

@@ -32,8 +32,10 @@ class LossHead(nn.Linear):
         head has a bias, whose gradient `fused` does not make.
         """
         super().__init__(head.in_features, head.out_features, bias=False, device="meta")
-        self.weight, self.bias = head.weight, head.bias
-        self.kind, self.chunk = kind, chunk
+        self.weight = head.weight
+        self.bias = head.bias
+        self.kind = kind
+        self.chunk = chunk
         if kind == "fused" and self.bias is not None:
             raise UserError("execution.loss: fused makes no gradient of a bias, and this model's head has one")
 
@@ -44,11 +46,11 @@ class LossHead(nn.Linear):
         """
         if not self.training:
             # A sample at a time: the whole batch in fp32 would be several times what training takes.
-            rows = [
-                score_samples(super(LossHead, self).forward(h[None]), t[None])
-                for h, t in zip(hidden, targets, strict=True)
-            ]
-            return torch.cat(rows)
+            scores = []
+            for h, t in zip(hidden, targets, strict=True):
+                logits = super().forward(h[None])
+                scores.append(score_samples(logits, t[None]))
+            return torch.cat(scores)
         return self.mean_loss(hidden.flatten(0, 1), targets.flatten())
 
     def mean_loss(self, hidden: Tensor, targets: Tensor) -> Tensor:

@@ -238,16 +238,17 @@ def _document_differences(split: _Split, document: _Document, encoding: tiktoken
 def _split_statistics(splits: dict[str, _Split]) -> dict[str, Any]:
     """Return the fields of a CorpusReading about tokens alone: their distribution, and which documents repeat."""
     train, validation = splits["train"], splits["val"]
-    counts = np.bincount(np.asarray(train.tokens[:COUNTED_TOKENS]))  # of each id
-    shares = counts[counts > 0] / max(1, counts.sum())
-    repeated = in_training = None
+    count_of_id = np.bincount(np.asarray(train.tokens[:COUNTED_TOKENS]))
+    shares = count_of_id[count_of_id > 0] / max(1, count_of_id.sum())
+    share_repeated: float | None = None
+    share_in_training: float | None = None
     if len(train.openings):
-        repeated = 1 - len(np.unique(train.openings)) / len(train.openings)
+        share_repeated = 1 - len(np.unique(train.openings)) / len(train.openings)
         if len(validation.openings):
-            in_training = float(np.isin(validation.openings, train.openings).mean())
+            share_in_training = float(np.isin(validation.openings, train.openings).mean())
     return {
-        "distinct_tokens": int((counts > 0).sum()),
+        "distinct_tokens": int((count_of_id > 0).sum()),
         "entropy_bits": float(-(shares * np.log2(shares)).sum()),
-        "repeated_documents": repeated,
-        "validation_in_training": in_training,
+        "repeated_documents": share_repeated,
+        "validation_in_training": share_in_training,
     }

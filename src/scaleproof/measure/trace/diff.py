@@ -80,12 +80,11 @@ def summarise_diff(rows: list[dict[str, Any]]) -> str:
 def diff_table(rows: list[dict[str, Any]]) -> str:
     """Return the rows of `diff_rows` as a text table with a heading."""
     width = max(len(row["name"]) for row in rows)
-    lines = [f"{'per step and rank':{width}}  {'A':>12}  {'B':>12}  {'B - A':>12}"]
+    table = [["per step and rank", "A", "B", "B - A"]]
     for row in rows:
         figures = [row[column] for column in ("a", "b", "difference")]
-        cells = ["unknown" if figure is None else format(figure, ".4g") for figure in figures]
-        lines.append("  ".join([f"{row['name']:{width}}", *(f"{cell:>12}" for cell in cells)]))
-    return "\n".join(lines)
+        table.append([row["name"], *("unknown" if figure is None else format(figure, ".4g") for figure in figures)])
+    return "\n".join("  ".join([name.ljust(width), *(cell.rjust(12) for cell in cells)]) for name, *cells in table)
 
 
 def _diff_row(name: str, a: float | None, b: float | None) -> dict[str, Any]:

@@ -11,16 +11,18 @@ Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 def merge_spans(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
     """Return the time that any interval covers, as sorted spans; gaps of at most `pause` ns are closed."""
-    starts, ends = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
-    nonempty = ends > starts
-    order = np.argsort(starts[nonempty], kind="stable")
-    starts, ends = starts[nonempty][order], ends[nonempty][order]
+    starts = np.asarray(starts, np.int64)
+    ends = np.asarray(ends, np.int64)
+    is_nonempty = ends > starts
+    order = np.argsort(starts[is_nonempty], kind="stable")
+    starts = starts[is_nonempty][order]
+    ends = ends[is_nonempty][order]
     if not len(starts):
         return starts, ends
-    reached = np.maximum.accumulate(ends)  # the latest end so far
-    first = np.concatenate([[True], starts[1:] > reached[:-1] + pause])
-    last = np.concatenate([first[1:], [True]])
-    return starts[first], reached[last]
+    latest_end = np.maximum.accumulate(ends)  # so far
+    is_first = np.concatenate([[True], starts[1:] > latest_end[:-1] + pause])  # of the intervals of a span
+    is_last = np.concatenate([is_first[1:], [True]])
+    return starts[is_first], latest_end[is_last]
 
 
 def intersect(a: Spans, b: Spans) -> Spans:

@@ -152,7 +152,8 @@ def _step_rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
             steps = range(series.first, series.first + len(series.step_time))
             rows = np.empty(len(steps), ROW)
             rows["phase"] = ["warmup" if step < warmup_steps else "window" for step in steps]
-            rows["step"], rows["rank"] = steps, number
+            rows["step"] = steps
+            rows["rank"] = number
             rows["step_time_s"] = series.step_time
             rows["data_wait_s"] = series.data_wait
             rows["loss"] = series.loss
@@ -274,18 +275,20 @@ def make_ledger(
     sample that two micro-batches of one step consumed is `shared`.
     """
     steps = range(first, first + count)
-    consumed = [np.concatenate([ids for rank in taken for ids in rank[step]]) for step in steps]
-    planned = [plan.step(step) for step in steps]
-    shared = sum(_consumed_too_often(ids, plan_ids) for ids, plan_ids in zip(consumed, planned, strict=True))
+    planned_ids = [plan.step(step) for step in steps]
+    # For each rank, the ids of each step.
+    ids_of_ranks = [[np.concatenate(rank[step]) for step in steps] for rank in taken]
+    consumed_ids = [np.concatenate(ids_of_step) for ids_of_step in zip(*ids_of_ranks, strict=True)]
+    pairs = zip(consumed_ids, planned_ids, strict=True)
     return TokenLedger(
-        samples_consumed=sum(len(ids) for ids in consumed),
-        samples_planned=sum(len(ids) for ids in planned),
+        samples_consumed=sum(map(len, consumed_ids)),
+        samples_planned=sum(map(len, planned_ids)),
         tokens_consumed=sum(rank[step] for rank in tokens for step in steps),
-        tokens_planned=sum(file.count(ids) for ids in planned),
-        consumed_sha256=digest_of_ids(consumed),
-        planned_sha256=digest_of_ids(planned),
-        samples_shared=shared,
-        samples_by_rank=[sum(len(ids) for step in steps for ids in rank[step]) for rank in taken],
+        tokens_planned=sum(file.count(ids) for ids in planned_ids),
+        consumed_sha256=digest_of_ids(consumed_ids),
+        planned_sha256=digest_of_ids(planned_ids),
+        samples_shared=sum(_consumed_too_often(consumed, planned) for consumed, planned in pairs),
+        samples_by_rank=[sum(map(len, ids_of_rank)) for ids_of_rank in ids_of_ranks],
     )
 
 

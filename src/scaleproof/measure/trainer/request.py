@@ -117,9 +117,11 @@ class Request:
                 f"dim_feedforward={shape.feed_forward}"
             )
         elif isinstance(shape, TransformersModel):
-            family, size = shape.slug(), str(shape.file)
+            family = shape.slug()
+            size = str(shape.file)
         else:
-            family, size = "gpt2", f"n_layer={shape.layers}, n_head={shape.heads}, n_embd={shape.width}"
+            family = "gpt2"
+            size = f"n_layer={shape.layers}, n_head={shape.heads}, n_embd={shape.width}"
         return TrainingConfig.for_cell(
             cell,
             model_name=cell.workload.model if isinstance(cell.workload.model, str) else family,

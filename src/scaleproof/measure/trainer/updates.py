@@ -193,15 +193,19 @@ class UpdateWitness:
         if engine is not None and engine.zero_optimization_stage() and not has_loss_scale:
             norm = engine.get_global_grad_norm()
             self.gradient_norm = None if norm is None else float(norm)
+
         if self._watched is None or not float(self._gradient.norm()):  # `note_gradients` saw none, or zeros
             return
-        beta = next(
-            group["betas"][0]
-            for group in self.strategy.optimizer.param_groups
-            if any(parameter is self._watched for parameter in group["params"])
-        )
-        entered = (self._first_moment().double() - beta * self._moment.double()) / (1 - beta)
-        self.scaled_by = float(entered.norm() / self._gradient.double().norm())
+        beta = self._beta_of_watched()
+        entered_gradient = (self._first_moment().double() - beta * self._moment.double()) / (1 - beta)
+        self.scaled_by = float(entered_gradient.norm() / self._gradient.double().norm())
+
+    def _beta_of_watched(self) -> float:
+        """Return AdamW's beta of the first moment in the watched tensor's group."""
+        for group in self.strategy.optimizer.param_groups:
+            if any(parameter is self._watched for parameter in group["params"]):
+                return float(group["betas"][0])
+        raise LookupError("the optimizer has no group with the watched tensor")
 
     def _holds_gradients(self) -> bool:
         """Return whether `parameter.grad` is the reduced, unscaled gradient just before the update.

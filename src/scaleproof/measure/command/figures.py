@@ -65,7 +65,10 @@ def read_figures(
 
 
 def _read_printed(log: Path, lines: Sequence[str], cell: Cell, read: ReadLog, arrivals: Sequence[float]) -> PrintedLog:
-    """Return what the file `log`, with these `lines`, says of steps: by patterns, by a reader, or by units of times."""
+    """Return what a log says of steps: by patterns, by a reader, or by units.
+
+    `lines`: the lines of the file `log`.
+    """
     figures = cell.workload.figures
     if isinstance(figures, Patterns):
         return read_by_patterns(lines, figures)
@@ -77,7 +80,7 @@ def _read_printed(log: Path, lines: Sequence[str], cell: Cell, read: ReadLog, ar
 
 
 def _check_one_run(printed: PrintedLog, cell: Cell) -> None:
-    """Raise NoFigures where a log is of another number of devices than the cell has, or of several runs."""
+    """Raise NoFigures where a log has several runs, or another number of devices."""
     if printed.world_size not in (None, cell.execution.geometry.n_devices):
         raise NoFigures(
             f"its log says {plural(printed.world_size, 'rank')}, and the geometry is {cell.execution.geometry}; use "
@@ -142,7 +145,10 @@ def step_rows(
 
 
 def _read_log(log: Path, reader: str, read: ReadLog) -> PrintedLog:
-    """Return what `read` gives of the file `log` by `reader`; a log without steps where no line is understood."""
+    """Return what `read` gives of the file `log` by `reader`.
+
+    It is a log without steps where no line is understood.
+    """
     printed = read(log, reader)
     if printed is None:
         return PrintedLog(reader)
@@ -213,7 +219,10 @@ def _count_warmup(steps: Sequence[PrintedStep], warmup_steps: int) -> int:
 
 
 def _check_resolution(printed: PrintedLog, first_of_window: int) -> None:
-    """Raise NoFigures where the time of a step in the window is printed as 0: the mean of the others is too long."""
+    """Raise NoFigures where the time of a step in the window is printed as 0.
+
+    Without that step the mean of the others would be too long.
+    """
     for step in printed.steps:
         has_rate = step.tokens_per_s or step.samples_per_s
         if step.seconds == 0 and not has_rate and step.step >= first_of_window:
@@ -221,7 +230,10 @@ def _check_resolution(printed: PrintedLog, first_of_window: int) -> None:
 
 
 def count_lost_at_end(losses: Sequence[float | None]) -> int:
-    """Return how many losses at the end are NaN or infinite, with no finite one after them; None is no loss."""
+    """Return how many losses at the end are NaN or infinite.
+
+    No finite loss comes after them; None is no loss.
+    """
     printed_losses = [loss for loss in losses if loss is not None]
     return sum(1 for _ in takewhile(lambda loss: not math.isfinite(loss), reversed(printed_losses)))
 
@@ -263,7 +275,7 @@ def _figures_text(step: PrintedStep) -> str:
 
 
 def _rate_factor(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, per_step: float | None) -> int:
-    """Return the factor that makes a printed rate the rate of all devices: 1, or the number of devices.
+    """Return the factor that makes a printed rate the rate of all devices.
 
     Raises NoFigures where the log has a rate and nothing says whose it is.
     """
@@ -333,9 +345,9 @@ def _work_per_count(progress: Progress, cell: Cell) -> tuple[WorkUnit, int]:
 
 
 def _figures_of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
-    """Return the figures of a log with times of epochs, or of a whole training; each time is a row of the window.
+    """Return the figures of a log with times of epochs, or of a whole training.
 
-    Raises NoFigures where no epoch has a time, or their work is not known.
+    Each time is a row of the window. Raises NoFigures where no epoch has a time, or their work is not known.
     """
     spans = [span for span in printed.spans if span.seconds]
     if not spans:
@@ -351,9 +363,10 @@ def _figures_of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> Timed
 
 
 def _work_of_spans(spans: Sequence[PrintedSpan], cell: Cell, rate_of: str | None) -> tuple[WorkUnit, list[int]]:
-    """Return the unit of work and how much each of `spans` is: as printed, by the campaign's steps, or one epoch.
+    """Return the unit of work, and the amount of work in each of `spans`.
 
-    `rate_of`: whose rate the program is known to print. Raises NoFigures.
+    It is the printed amount, or the campaign's steps, or one epoch. `rate_of`: whose rate the program is known to
+    print. Raises NoFigures.
     """
     is_of_device = (cell.workload.rate_of or rate_of) == "device"
     devices = cell.execution.geometry.n_devices if is_of_device else 1

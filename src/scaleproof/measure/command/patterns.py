@@ -38,7 +38,10 @@ def read_by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
 
 
 def _figures_in_line(line: str, expressions: Mapping[str, re.Pattern[str]]) -> dict[str, float | None]:
-    """Return the figure that each expression finds in a line: name -> figure, None where the text is no number."""
+    """Return the figures that expressions find in a line: name -> figure.
+
+    A figure is None where the text is no number.
+    """
     matches = {name: expression.search(line) for name, expression in expressions.items()}
     figures = {name: _printed_number(match[1]) for name, match in matches.items() if match}
     if not math.isfinite(figures.get("step") or 0.0):  # a pattern that found "nan" found no number of a step

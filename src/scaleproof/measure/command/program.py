@@ -53,9 +53,10 @@ def absent_program(words: Sequence[str]) -> str | None:
 
 
 def interpreter_of(words: Sequence[str]) -> Path | None:
-    """Return the Python that a command runs; None where it runs no Python.
+    """Return the Python that a command runs.
 
-    It is the command's first word, or stands in the first line of the script that this word names.
+    Returns None where it runs no Python. It is the command's first word, or stands in the first line of the script that
+    this word names.
     """
     program = shutil.which(words[0])
     if program is None:

@@ -80,7 +80,10 @@ def find_progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress |
 
 
 def _series_by_words(lines: Sequence[str]) -> defaultdict[str, NumberedLines]:
-    """Group the lines with numbers by their words, without lines of evaluation: words -> the lines that have them."""
+    """Group the lines with numbers by their words: words -> lines.
+
+    Lines of evaluation are left out.
+    """
     series: defaultdict[str, NumberedLines] = defaultdict(list)
     for place, line in enumerate(lines):
         if any(map(str.isdigit, line)) and not NOT_TRAINING.match(line):
@@ -158,7 +161,10 @@ def _find_number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> C
 
 
 def _unit_of_word(word: str) -> WorkUnit:
-    """Return the unit that a number counts by the word before it; "items" for other words, and for ""."""
+    """Return the unit that a number counts, by the word before it.
+
+    It is "items" for other words, and for "".
+    """
     for unit, beginnings in UNIT_WORDS.items():
         if f"{word.lower()} ".startswith(beginnings):
             return unit

@@ -50,10 +50,10 @@ def figures_of_watched_run(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWor
 
 
 def _rows_of_watched(ranks: Sequence[WatchedRank], steps: int, warmup: int, has_tokens: bool) -> np.ndarray:
-    """Return the rows of steps.csv of watched `ranks`. `has_tokens`: their work is tokens; else samples.
+    """Return the rows of steps.csv of watched `ranks`.
 
-    Waiting for data is not known, and a loss only where it was seen. The first `steps` of each rank count: a rank that
-    was ended may have made more.
+    `has_tokens`: their work is tokens; else it is samples. Waiting for data is not known, and a loss only where it was
+    seen. The first `steps` of each rank count: a rank that was ended may have made more.
     """
     rows = []
     for rank in ranks:

@@ -132,10 +132,10 @@ class _DocumentWriter:
 def _read_documents(
     name: str, corpus: Corpus, remote: Remote, sources: list[dict[str, Any]]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield text and label of each document of the corpus `name`, in order; without classes the label is None.
+    """Yield text and label of each document of the corpus `name`, in order.
 
-    Each remote file is downloaded when its turn comes. `sources` gets a description of each file, or the commit of a
-    data set.
+    Without classes the label is None. Each remote file is downloaded when its turn comes. `sources` gets a description
+    of each file, or the commit of a data set.
     """
     if corpus.source == "python-docs":
         yield from ((text, None) for text in python_docs())
@@ -168,7 +168,10 @@ def _read_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iter
 
 
 def _replace_lone_surrogates(text: str) -> tuple[str, int]:
-    """Replace each half of a surrogate pair, which JSON can spell and UTF-8 cannot, by U+FFFD; also return how many."""
+    """Replace each half of a surrogate pair by U+FFFD, and count them.
+
+    JSON can spell such halves, and UTF-8 cannot.
+    """
     try:
         text.encode()
         return text, 0
@@ -189,7 +192,10 @@ def python_docs() -> Iterator[str]:
 
 
 def _docstrings_of_file(path: Path) -> str:
-    """Return all docstrings of a Python file, a blank line between them; empty where it does not parse."""
+    """Return all docstrings of a Python file, a blank line between them.
+
+    Returns "" where the file does not parse.
+    """
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):  # templates and deliberately broken files

@@ -61,9 +61,10 @@ def _read_rows(path: Path, form: str, fields: list[str], columns: Sequence[str])
 
 
 def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
-    """Return the document in a row: its texts, joined by blanks, and its label as text (None if not `labelled`).
+    """Return the document in a row: its texts, joined by blanks, and its label.
 
-    `where` names the row in messages; `row`: field -> value, the label last. Raises NotADocument.
+    The label is text; it is None if the row is not `labelled`. `where` names the row in messages; `row`: field ->
+    value, the label last. Raises NotADocument.
     """
     label = None
     if labelled:
@@ -84,7 +85,10 @@ def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
 
 
 def _open_text(path: Path, errors: str, newline: str | None = None) -> io.TextIOWrapper:
-    """Open the file as UTF-8, unpacked if it ends in .gz, .bz2 or .zst; `errors` and `newline` as in `open`."""
+    """Open the file as UTF-8, unpacked if it ends in .gz, .bz2 or .zst.
+
+    `errors`, `newline`: as in `open`.
+    """
     stream = pa.input_stream(path, compression="detect")
     return io.TextIOWrapper(stream, encoding="utf-8", errors=errors, newline=newline)
 
@@ -107,7 +111,10 @@ def _text_documents(path: Path, document: str) -> Iterator[str]:
 
 
 def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    """Yield each stretch of lines that are not blank; the last one may be empty."""
+    """Yield each stretch of lines that are not blank.
+
+    The last one may be empty.
+    """
     paragraph: list[str] = []
     for line in lines:
         if line.strip():
@@ -166,9 +173,9 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _jsonl_values(path: Path, fields: list[str]) -> Iterator[Row]:
-    """Yield place and values of `fields` of each line, a JSON object; skips blank lines.
+    """Yield place and values of `fields` of each line, a JSON object.
 
-    Raises NotADocument.
+    Blank lines are skipped. Raises NotADocument.
     """
     with _open_text(path, "strict") as lines:
         for number, line in enumerate(lines, start=1):

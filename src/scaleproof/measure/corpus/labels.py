@@ -16,9 +16,10 @@ MOST_CLASSES = 1000  # classes; more are no classes but another column
 
 
 def order_classes(corpus: str, names: Collection[str]) -> list[str]:
-    """Return the classes of a corpus in the order of their numbers: by value where all are whole numbers, else by name.
+    """Return the classes of a corpus in the order of their numbers.
 
-    Raises UserError where there are fewer than two, or so many that the label cannot be one.
+    They are ordered by value where all are whole numbers, else by name. Raises UserError where there are fewer than
+    two, or so many that the label cannot be one.
     """
     if not 2 <= len(names) <= MOST_CLASSES:
         raise UserError(

@@ -28,7 +28,10 @@ class TokenFile:
         self._window = np.arange(seq_len + 1)
 
     def read(self, ids: np.ndarray) -> np.ndarray:
-        """Return the tokens of samples, int64 of shape (len(ids), seq_len + 1); the last is the next sample's first."""
+        """Return the tokens of samples, int64 of shape (len(ids), seq_len + 1).
+
+        The last token of a sample is the next sample's first.
+        """
         return self.tokens[ids[:, None] * self.seq_len + self._window].astype(np.int64)
 
     def count(self, ids: np.ndarray) -> int:
@@ -102,7 +105,10 @@ def samples_in(entry: dict[str, Any], workload: Workload) -> int:
 
 
 def check_samples(samples: int, global_batch: int, at_most: str = "") -> None:
-    """Raise UserError where a corpus has fewer samples than a step takes; `at_most`: a word before their number."""
+    """Raise UserError where a corpus has fewer samples than a step takes.
+
+    `at_most`: a word before their number.
+    """
     if samples < global_batch:
         raise UserError(
             f"the corpus has {at_most}{samples} training samples of this seq_len, fewer than one global batch of "

@@ -62,9 +62,10 @@ def keep_or_fetch(
 
 
 def _fetch_checked(fetch: Fetch, target: Path) -> dict[str, Any]:
-    """Call `fetch` and return its record; after a wrong checksum, call it again.
+    """Call `fetch` and return its record.
 
-    A broken line does not break a file twice in the same way: raises WrongChecksum where the same one comes again.
+    After a wrong checksum it is called again. A broken line does not break a file twice in the same way: raises
+    WrongChecksum where the same one comes again.
     """
     wrong_checksums: set[str] = set()
     while True:

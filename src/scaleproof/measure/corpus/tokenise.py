@@ -122,7 +122,10 @@ def _cut_into_shards(documents: list[int], held_out: np.ndarray) -> Iterator[Sha
 
 
 def _prepare_folder(folder: Path, key: dict[str, Any]) -> None:
-    """Make `folder` for the shards of the work that `key` describes; shards of other work in it are deleted."""
+    """Make `folder` for the shards of the work that `key` describes.
+
+    Shards of other work in it are deleted.
+    """
     path = folder / "key.json"
     key_text = json.dumps(key)
     is_of_this_work = path.exists() and path.read_text() == key_text
@@ -145,10 +148,11 @@ def _is_finished(shard: Shard, folder: Path) -> bool:
 
 
 def _encode_groups(encode_shard: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
-    """Encode the shards, in any order; yield None for each row group that is done, as a bar of progress counts them.
+    """Encode the shards, in any order.
 
-    `encode_shard` encodes a shard and returns the number of its row groups, which are done all at once. `processes`:
-    the most processes to use; None: one a core. Raises UserError where a process is killed.
+    Yields None for each row group that is done, as a bar of progress counts them. `encode_shard` encodes a shard and
+    returns the number of its row groups, which are done all at once. `processes`: the most processes to use; None: one
+    a core. Raises UserError where a process is killed.
     """
     cores = available_cores()
     workers = min(processes or cores, cores, len(shards))
@@ -173,7 +177,10 @@ def _encode_groups(encode_shard: partial, shards: list[Shard], processes: int | 
 
 
 def _join_shards(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dtype) -> dict[str, Any]:
-    """Join the shards of a split to `out`/{split}.bin; returns its entry in tokens.json."""
+    """Join the shards of a split to `out`/{split}.bin.
+
+    Returns its entry in tokens.json.
+    """
     path = out / f"{split}.bin"
     digest = hashlib.sha256()
     documents = 0

@@ -41,7 +41,10 @@ def error_for_small_text(name: str, most: int) -> UserError:
 
 
 def learn_tokens(size: int, documents: Iterator[str]) -> list[bytes]:
-    """Return the tokens of a tokenizer of `size` entries, without end-of-text; fewer if the text supports no more."""
+    """Return the tokens of a tokenizer of `size` entries, without end-of-text.
+
+    There are fewer if the text supports no more.
+    """
     tokens = [bytes([byte]) for byte in range(256)]
     if size == FEWEST:
         return tokens
@@ -111,7 +114,10 @@ def _make_encoder(written: bytes) -> tiktoken.Encoding:
 
 
 def _first_documents(documents: Iterator[str]) -> Iterator[str]:
-    """Yield documents up to SAMPLE_CHARACTERS in all; the last document is cut there."""
+    """Yield documents up to SAMPLE_CHARACTERS in all.
+
+    The last document is cut there.
+    """
     characters_left = SAMPLE_CHARACTERS
     for text in documents:
         yield text[:characters_left]

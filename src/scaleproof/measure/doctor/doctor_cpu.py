@@ -78,7 +78,10 @@ def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
 
 
 def check_steal(seconds: float = 1.0) -> Verdict:
-    """Judge what share of the CPU's time the hypervisor takes while this process keeps a core busy for `seconds`."""
+    """Judge the share of the CPU's time that the hypervisor takes.
+
+    This process keeps a core busy meanwhile, for `seconds`.
+    """
     before = psutil.cpu_times()
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
@@ -102,7 +105,10 @@ def judge_steal(share: float, mhz: float | None) -> Verdict:
 
 
 def check_steadiness(pieces: int = 60) -> Verdict:
-    """Judge how much the times of equal pieces of work vary; each piece takes some milliseconds."""
+    """Judge how much the times of equal pieces of work vary.
+
+    Each piece takes some milliseconds.
+    """
     matrix = np.random.default_rng(1).standard_normal((160, 160))
     times = []
     for _ in range(pieces):
@@ -114,7 +120,10 @@ def check_steadiness(pieces: int = 60) -> Verdict:
 
 
 def judge_steadiness(times: list[float]) -> Verdict:
-    """Judge whether equal work takes equal `times` (seconds); the largest tenth, of interruptions, is left out."""
+    """Judge whether equal work takes equal `times` (seconds).
+
+    The largest tenth, of interruptions, is left out.
+    """
     usual_times = sorted(times)[: max(2, len(times) - len(times) // 10)]
     spread = pstdev(usual_times) / fmean(usual_times)
     advice = "something else runs here (top shows what), or the clock changes (cpupower frequency-info)"

@@ -165,7 +165,10 @@ def judge_energy(counter_j: float | None, integral_j: float | None) -> Verdict:
 
 
 def check_event_clock() -> Verdict:
-    """Judge whether CUDA's events and the host's clock agree on the time of kernels that spin for some cycles."""
+    """Judge whether CUDA's events and the host's clock agree.
+
+    Both time kernels that spin for some cycles.
+    """
     import torch
 
     spin = partial(torch.cuda._sleep, SPIN_CYCLES)  # private, and the only kernel of known length that torch has
@@ -177,7 +180,10 @@ def check_event_clock() -> Verdict:
 
 
 def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
-    """Judge whether two times of the same kernels agree: by CUDA's events and by the host's clock, in seconds."""
+    """Judge whether two times of the same kernels agree.
+
+    `events_s`: by CUDA's events. `wall_s`: by the host's clock.
+    """
     apart = abs(events_s - wall_s) / wall_s
     evidence = f"events say {events_s:.4f} s, the host's clock {wall_s:.4f} s ({apart:.2%} apart)"
     advice = "step times from events are not to be trusted on this device"
@@ -185,7 +191,10 @@ def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
 
 
 def check_attention() -> Verdict:
-    """Judge the kernel that runs for causal attention; attention with a mask is measured beside it."""
+    """Judge the kernel that runs for causal attention.
+
+    Attention with a mask is measured beside it.
+    """
     import torch
     from torch.nn import functional
 
@@ -199,7 +208,10 @@ def check_attention() -> Verdict:
 
 
 def judge_attention(causal: tuple[str, float], masked: tuple[str, float]) -> Verdict:
-    """Judge whether causal attention runs a fused kernel; `masked` is only told. Both: (kernel, microseconds)."""
+    """Judge whether causal attention runs a fused kernel.
+
+    `causal`, `masked`: (kernel, microseconds); attention with a mask is only told.
+    """
     causal_kernel, causal_us = causal
     masked_kernel, masked_us = masked
     is_fused = any(word in causal_kernel.lower() for word in FLASH)
@@ -275,7 +287,10 @@ def check_read_ahead() -> Verdict:
 
 
 def judge_read_ahead(differing: int, count: int) -> Verdict:
-    """Judge whether all micro-batches reached the device unchanged; `differing` of `count` did not."""
+    """Judge whether all micro-batches reached the device unchanged.
+
+    `differing`: how many of `count` did not.
+    """
     advice = "samples reach the device changed: no result of this machine counts; please report it with doctor.json"
     evidence = f"{differing} of {count} micro-batches differ from the plan while the device lags behind"
     return judged(differing == 0, evidence, advice, differing=differing)
@@ -311,7 +326,7 @@ def _make_product(rows: int) -> Callable[[], Any]:
 
 
 def _time_on_device_s(call: Callable[[], Any], calls: int = 1) -> float:
-    """Return the seconds that torch's current device takes for what `call` asks it to do, called `calls` times."""
+    """Return the seconds that torch's current device takes for `calls` calls of `call`."""
     import torch
 
     from scaleproof.measure.machine.accelerator import seconds_of
@@ -320,7 +335,10 @@ def _time_on_device_s(call: Callable[[], Any], calls: int = 1) -> float:
 
 
 def _keep_busy(call: Callable[[], Any], seconds: float) -> None:
-    """Keep the device at work with `call` for some seconds; the host waits every few calls, so as not to run ahead."""
+    """Keep the device at work with `call` for some seconds.
+
+    The host waits every few calls, so as not to run ahead.
+    """
     import torch
 
     until = time.perf_counter() + seconds

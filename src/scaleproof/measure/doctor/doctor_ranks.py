@@ -133,7 +133,10 @@ def count_host_waits(device: Any) -> Iterator[Counter[str]]:
         return
 
     def count(message: Warning | str, *_: Any, **__: Any) -> None:
-        """Count a wait if the warning `message` is CUDA's about a wait; a callable in place of warnings.showwarning."""
+        """Count a wait if the warning `message` is CUDA's about a wait.
+
+        It takes the place of warnings.showwarning.
+        """
         if WAITED in str(message):
             places[_waiting_line(sys._getframe())] += 1
 
@@ -190,7 +193,10 @@ def _top_package(frame: FrameType) -> str:
 
 
 def _line_of(frame: FrameType) -> str:
-    """Return a frame's line as `package/file.py:line`, wherever the package is installed; else as `file.py:line`."""
+    """Return a frame's line as `package/file.py:line`.
+
+    The package may be installed anywhere; without a package it is `file.py:line`.
+    """
     path = Path(frame.f_code.co_filename)
     module = str(frame.f_globals.get("__name__", ""))
     is_in_package = getattr(sys.modules.get(_top_package(frame)), "__file__", None) is not None

@@ -28,7 +28,10 @@ PROGRAM = "scaleproof.measure.doctor.doctor_ranks"
 
 
 def cells_of_strategies(devices: int, on_gpu: bool) -> list[Cell]:
-    """Return a small cell of each strategy on `devices` devices of this node; on one device `single` as well."""
+    """Return a small cell of each strategy on `devices` devices of this node.
+
+    On one device there is a cell of `single` as well.
+    """
     strategies = STRATEGIES if devices > 1 else ("single", *STRATEGIES)
     data = {
         "title": "doctor",
@@ -135,7 +138,7 @@ def judge_step(cell: Cell, observed: dict[str, Any]) -> Verdict:
 
 
 def _step_problems(cell: Cell, observed: dict[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each thing that a strategy's steps did not do as they should: see `judge_step`."""
+    """Yield a sentence for each fault of a strategy's steps: see `judge_step`."""
     execution = cell.execution
     if execution.geometry.n_devices > 1:
         blocks = sum(inventory_of(cell).blocks)

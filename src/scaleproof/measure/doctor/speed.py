@@ -49,7 +49,10 @@ class MachineSpeed:
     guessed: set[str] = field(default_factory=set)  # what was answered by a usual speed
 
     def start_s(self, engine: str = "") -> float:
-        """Return the seconds of a run of one fresh rank outside of its steps, with the imports of `engine`, if any."""
+        """Return the seconds of a run of one fresh rank outside of its steps.
+
+        They include the imports of `engine`, if any.
+        """
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
         start = self._speed("start", [*launcher, "--nproc-per-node=1", "-m", __name__, "start"])
         return start + (self._speed("engine", [sys.executable, "-m", __name__, "engine"]) if engine else 0.0)
@@ -65,9 +68,10 @@ class MachineSpeed:
         return bool(self._kept_speeds()) and not self.guessed
 
     def _speed(self, name: str, line: list[str]) -> float:
-        """Return the speed called `name`, whose first word is one of USUAL; the command `line` measures it once.
+        """Return the speed called `name`, whose first word is one of USUAL.
 
-        It is the usual speed where nothing may be measured or kept, and after a measurement that has failed.
+        The command `line` measures it once. It is the usual speed where nothing may be measured or kept, and after a
+        measurement that has failed.
         """
         kept_speeds = self._kept_speeds()
         if name in kept_speeds:
@@ -105,9 +109,10 @@ def _can_be_written(folder: Path) -> bool:
 
 
 def this_machine(probes: bool = True) -> MachineSpeed:
-    """Return the speeds of this machine with the installed torch and Python, kept in the folder that VARIABLE names.
+    """Return the speeds of this machine with the installed torch and Python.
 
-    Usual ones where that is empty, or there is no torch. `probes`: whether what is not kept yet is measured.
+    They are kept in the folder that VARIABLE names. Usual ones where that is empty, or there is no torch. `probes`:
+    whether what is not kept yet is measured.
     """
     folder = os.environ.get(VARIABLE, str(Path.home() / ".cache" / "scaleproof"))
     if not folder or find_spec("torch") is None:
@@ -117,7 +122,10 @@ def this_machine(probes: bool = True) -> MachineSpeed:
 
 
 def _measure_by(line: list[str]) -> float | None:
-    """Run a command; return the speed that it prints, else the CPU seconds that it took; None where it fails."""
+    """Run a command, and return the speed that it prints.
+
+    Without such a line it is the CPU seconds that the command took. Returns None where it fails.
+    """
     before = _cpu_s_of_children()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     try:
@@ -137,7 +145,10 @@ def _cpu_s_of_children() -> float:
 
 
 def _time_imports_s(engine: bool) -> float:
-    """Return the CPU seconds of importing what a rank imports; with `engine`, of importing DeepSpeed after that."""
+    """Return the CPU seconds of importing what a rank imports.
+
+    With `engine` they are those of importing DeepSpeed after that.
+    """
     from scaleproof.measure.launch.local import DEEPSPEED, LIBRARIES
 
     began = time.process_time()
@@ -151,7 +162,10 @@ def _time_imports_s(engine: bool) -> float:
 
 
 def _measure_flops(layer: Layer) -> float:
-    """Return the FLOP/s of training `layer`: 6 for each weight and token, and attention's as in PaLM, appendix B."""
+    """Return the FLOP/s of training `layer`.
+
+    They are 6 for each weight and token, and attention's as in PaLM, appendix B.
+    """
     import torch
 
     torch.set_num_threads(1)
@@ -165,7 +179,10 @@ def _measure_flops(layer: Layer) -> float:
     batch = torch.randn(SAMPLES, layer.seq_len, width, device=device)
 
     def step() -> None:
-        """Train one step: forward, backward and update; return when the device has ended it."""
+        """Train one step: forward, backward and update.
+
+        Returns when the device has ended it.
+        """
         with torch.autocast(layer.device, low, enabled=low is not None):
             loss = network(batch).square().mean()
         loss.backward()
@@ -186,7 +203,10 @@ def _measure_flops(layer: Layer) -> float:
 
 
 def _measure_flops_undisturbed(layer: Layer) -> float:
-    """Measure `layer` as `_measure_flops` does; end this program if a run, which that would disturb, uses the GPU."""
+    """Measure `layer` as `_measure_flops` does, where no run would be disturbed.
+
+    Ends this program if a run uses the GPU.
+    """
     if layer.device == "cpu":
         return _measure_flops(layer)
     from scaleproof.measure.launch.device_lock import device_names, hold_devices

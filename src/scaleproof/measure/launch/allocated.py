@@ -27,10 +27,11 @@ TRIES, TRY_SECONDS = 3, 5
 def srun_command(
     cell: Cell, request: Path, allocation: Allocation, port: int, program: str = local.PROGRAM
 ) -> list[str]:
-    """Return the command line of srun: one task on each of the cell's nodes, the first ones of the allocation.
+    """Return the command line of srun: one task on each of the cell's nodes.
 
-    `request`: the file that `program`, a module, gets; `port`: where the nodes meet, on the first of them. No option is
-    left to the job's environment, which is gone in the jobs of Snakemake's plugin.
+    These are the first nodes of the allocation. `request`: the file that `program`, a module, gets; `port`: where the
+    nodes meet, on the first of them. No option is left to the job's environment, which is gone in the jobs of
+    Snakemake's plugin.
     """
     return [
         *srun_words(cell, allocation),
@@ -86,7 +87,10 @@ def describe_shortage(cell: Cell, allocation: Allocation, visible: int | None) -
 
 
 def find_free_port(job: str) -> int:
-    """Return a free port of this node for the rendezvous, counted from the job's number, so that two jobs differ."""
+    """Return a free port of this node for the rendezvous.
+
+    Ports are counted from the job's number, so that two jobs differ.
+    """
     number = sum(map(int, job.split("_")))  # "25_2" is the second task of array 25
     for offset in range(100):
         port = FIRST_PORT + (number + offset) % PORTS

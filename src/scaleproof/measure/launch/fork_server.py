@@ -61,10 +61,10 @@ def serve(path: Path, libraries: list[str], on_ready: Callable[[], None] = lambd
 
 
 def _supervise_request(client: socket.socket) -> int:
-    """In a child of the server, fork the ranks that the client asks for; send and return their exit code.
+    """In a child of the server, fork the ranks that the client asks for.
 
-    The client gets this process' number first, to send signals to. A request for SERVER becomes a further server.
-    Returns 1 if the client is gone before it has asked.
+    Sends and returns their exit code. The client gets this process' number first, to send signals to. A request for
+    SERVER becomes a further server. Returns 1 if the client is gone before it has asked.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
@@ -88,9 +88,9 @@ def _supervise_request(client: socket.socket) -> int:
 
 
 def _become_server_of_more(request: ForkRequest, client: socket.socket) -> int:
-    """Turn this child into a server that has imported more libraries; return its exit code.
+    """Turn this child into a server that has imported more libraries.
 
-    The client gets READY, or why the server did not come up.
+    Returns its exit code. The client gets READY, or why the server did not come up.
     """
     path, libraries = json.loads(request.request)  # the new server's socket and libraries
 
@@ -108,9 +108,9 @@ def _become_server_of_more(request: ForkRequest, client: socket.socket) -> int:
 
 
 def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
-    """Fork the ranks and wait for them; end all when one fails or the client is gone.
+    """Fork the ranks and wait for them.
 
-    Returns 0 where all ended well, else 1.
+    All are ended when one fails, or when the client is gone. Returns 0 where all ended well, else 1.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))  # 0: any port that is free now
@@ -140,9 +140,10 @@ def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
 
 
 def _wait_for_ranks(rank_of_process: dict[int, int], client: socket.socket) -> list[tuple[int, int]]:
-    """Wait for all ranks; end the others when one fails, or when the client is gone.
+    """Wait for all ranks.
 
-    Returns rank and exit code (negative: a signal) of the first rank that failed, in a list; [] if all ended well.
+    The others are ended when one fails, or when the client is gone. Returns rank and exit code (negative: a signal) of
+    the first rank that failed, in a list; [] if all ended well.
     """
     running = dict(rank_of_process)
     while running:
@@ -161,7 +162,10 @@ def _wait_for_ranks(rank_of_process: dict[int, int], client: socket.socket) -> l
 
 
 def _end_processes(running: dict[int, int]) -> None:
-    """End the processes `running` (process number -> rank), first by asking; remove each as it ends."""
+    """End the processes `running` (process number -> rank), first by asking.
+
+    Each is removed as it ends.
+    """
     for signal_number in (signal.SIGTERM, signal.SIGKILL):
         for pid in running:
             with contextlib.suppress(ProcessLookupError):
@@ -201,7 +205,10 @@ def _become_rank(request: ForkRequest, rank: int, port: int, output: int) -> Non
 
 
 def _copy_lines(reader: int, rank: int, prefix: str) -> None:
-    """Copy a rank's output from the pipe `reader` to standard output; each line gets `prefix` with the rank."""
+    """Copy a rank's output from the pipe `reader` to standard output.
+
+    Each line gets `prefix` with the rank.
+    """
     with os.fdopen(reader, errors="replace") as lines:
         for line in lines:
             text = line if line.endswith("\n") else f"{line}\n"

@@ -50,10 +50,10 @@ def socket_path(libraries: list[list[str]]) -> Path:
 
 
 def connect(libraries: list[list[str]]) -> socket.socket:
-    """Return a connection to a server that has imported `libraries` (groups of modules); start it if none runs.
+    """Return a connection to a server that has imported `libraries` (groups of modules).
 
-    The last of several groups is imported by a copy of the server that has imported the groups before it. Raises
-    TimeoutError or OSError if no server comes up.
+    It is started if none runs. The last of several groups is imported by a copy of the server that has imported the
+    groups before it. Raises TimeoutError or OSError if no server comes up.
     """
     path = socket_path(libraries)
     with path.with_suffix(".lock").open("w") as lock:

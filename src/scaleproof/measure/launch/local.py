@@ -47,13 +47,19 @@ def forked_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[st
 
 
 def may_fork(cell: Cell, gpus: int) -> bool:
-    """Return whether ranks on this machine are forked: those of a timed run on its CPU, if the campaign says so."""
+    """Return whether ranks on this machine are forked.
+
+    The ranks of a timed run on its CPU are, if the campaign says so.
+    """
     on_cpu = cell.execution.device == "cpu" or not gpus
     return cell.execution.start == "forked" and on_cpu
 
 
 def torchrun_options(request: Path) -> tuple[str, ...]:
-    """Return options of torchrun, here and on a cluster: no restarts, and every rank's output printed and in a file."""
+    """Return options of torchrun, here and on a cluster.
+
+    Nothing is restarted, and every rank's output is printed and in a file.
+    """
     return ("--max-restarts=0", "--tee=3", f"--log-dir={request.parent / 'ranks'}")
 
 

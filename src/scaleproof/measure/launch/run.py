@@ -47,11 +47,11 @@ def no_reader(log: Path, name: str) -> PrintedLog | None:
 
 
 def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM, read: ReadLog = no_reader) -> Timed | Failed:
-    """Make a run, publish it in the folder `out`, and return its metrics; a run that fails is published too.
+    """Make a run, publish it in the folder `out`, and return its metrics.
 
-    `program`: the module that each rank runs. `read`: the function that reads the log of a command. Waits while another
-    run uses the same devices of this machine. Raises UserError where the tokens do not suffice, Interrupted where the
-    run was stopped.
+    A run that fails is published too. `program`: the module that each rank runs. `read`: the function that reads the
+    log of a command. Waits while another run uses the same devices of this machine. Raises UserError where the tokens
+    do not suffice, Interrupted where the run was stopped.
     """
     cell = plan.cell
     if cell.command is None:  # raises UserError where the tokens do not suffice
@@ -165,7 +165,10 @@ def _make_attempt(
 def _publish_run(
     request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, attempt: Path, out: Path
 ) -> None:
-    """Complete the metrics, and move the content of `attempt` into `out`: the metrics last, so that a run is whole."""
+    """Complete the metrics, and move the content of `attempt` into `out`.
+
+    The metrics come last, so that a run is whole.
+    """
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
     files = {STEPS: sha256_of(attempt / STEPS)}

@@ -43,7 +43,10 @@ def run_shared_job(
 
 
 def _is_made(folder: Path, cell: Cell) -> bool:
-    """Return whether an earlier job of this code made the run; a failed one counts unless a node was lost."""
+    """Return whether an earlier job of this code made the run.
+
+    A failed run counts unless a node was lost.
+    """
     if not all((folder / name).is_file() for name in (METRICS, STEPS, LAUNCHER)):
         return False
     metrics = finished_run(folder, cell)
@@ -51,7 +54,10 @@ def _is_made(folder: Path, cell: Cell) -> bool:
 
 
 def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
-    """Return the metrics of the run in `folder` if it is of this very cell, code and program; else None."""
+    """Return the metrics of the run in `folder` if it is of this very cell, code and program.
+
+    Returns None otherwise.
+    """
     if not (folder / METRICS).exists():
         return None
     try:
@@ -63,9 +69,10 @@ def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
 
 
 def has_same_files(metrics: Timed | Failed, cell: Cell, record: Path) -> bool:
-    """Return whether the files of a cell's command are as they were in its run; if that failed, whether none is newer.
+    """Return whether the files of a cell's command are as they were in its run.
 
-    A cell without a command has none. `record`: the file of the run's metrics.
+    If the run failed, none may be newer than its record. A cell without a command has none. `record`: the file of the
+    run's metrics.
     """
     if isinstance(metrics, Printed):
         files = files_of_command(cell.words)

@@ -79,7 +79,10 @@ class Heartbeat:
 
     @property
     def window_s(self) -> float | None:
-        """Seconds between the looks that first saw the end of the warm-up and of the last step; None without both."""
+        """Seconds between the looks that first saw the end of warm-up and last step.
+
+        It is None without both.
+        """
         start, end = self.window_ends
         if start not in self.reached_s or end not in self.reached_s:
             return None
@@ -198,7 +201,10 @@ class _Stop(NamedTuple):
 
 @contextlib.contextmanager
 def _catch_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM, during the block, in the list that is yielded; they do not end this process."""
+    """Collect SIGINT and SIGTERM, during the block, in the list that is yielded.
+
+    They do not end this process.
+    """
     received: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
     previous = {number: signal.signal(number, lambda caught, _: received.append(caught)) for number in numbers}
@@ -216,9 +222,10 @@ def _wait_for_end(
     heartbeat: Heartbeat | None,
     received: list[int],
 ) -> _Stop:
-    """Wait until `process` has ended, or has to be: at its `limit`, or, as planned, after `end_after` (both seconds).
+    """Wait until `process` has ended, or has to be ended.
 
-    Raises Interrupted when a signal is `received`, or the Snakemake that started us is gone.
+    It has to be at its `limit`, or, as planned, after `end_after` (both seconds). Raises Interrupted when a signal is
+    `received`, or the Snakemake that started us is gone.
     """
     driver, began = _snakemake_process(), time.monotonic()
     while process.poll() is None:

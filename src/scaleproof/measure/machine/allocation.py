@@ -107,7 +107,10 @@ def current_allocation() -> Allocation | None:
 
 
 def shared_nodes_job() -> str | None:
-    """Return the id of this process' job if others may use its nodes too; else, or if Slurm is silent, None."""
+    """Return the id of this process' job if others may use its nodes too.
+
+    Returns None otherwise, or if Slurm is silent.
+    """
     number = os.environ.get("SLURM_JOB_ID")
     facts = describe_job(number, patience=(0,)) if number else {}
     return job_id(facts) if facts.get("OverSubscribe", "NO") != "NO" else None
@@ -134,7 +137,10 @@ def scheduler_record(known: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def cancel_own_job() -> None:
-    """Cancel the job of this process, and no other task of its array; does nothing where Slurm does not answer."""
+    """Cancel the job of this process, and no other task of its array.
+
+    Does nothing where Slurm does not answer.
+    """
     facts = describe_job(os.environ.get("SLURM_JOB_ID", ""))
     if facts:
         run_command("scontrol", "update", f"JobId={job_id(facts)}", f"Comment={LOST_FIRST_NODE}")
@@ -291,7 +297,10 @@ def signal_steps(job: str, name: str) -> None:
 
 
 def find_scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
-    """Return class and reason of a run's end, if its output `lines` say that Slurm ended it; else None."""
+    """Return class and reason of a run's end, if Slurm ended it.
+
+    `lines`: the run's output. Returns None where it does not say so.
+    """
     for pattern, failure_class, reason in VERDICTS:
         for line in lines:
             match = re.search(pattern, line)

@@ -39,7 +39,10 @@ def _call(name: str, *arguments: Any) -> Any:
 
 
 def _first_number(answer: dict[str, Any], *names: str) -> float:
-    """Return the first of the fields `names` of an answer that is a number: unknown ones are missing, or text."""
+    """Return the first of the fields `names` of an answer that is a number.
+
+    Unknown fields are missing, or text.
+    """
     for name in names:
         if isinstance(answer.get(name), int | float):
             return answer[name]

@@ -73,7 +73,10 @@ def _data_parallel_problem(cell: Cell, on_cpu: bool) -> str | None:
 
 
 def _cpu_problem(cell: Cell) -> str | None:
-    """Return why `cell` cannot run on this machine's CPU; None where it can."""
+    """Return why `cell` cannot run on this machine's CPU.
+
+    Returns None where it can.
+    """
     execution, cores = cell.execution, available_cores()
     if execution.threads_per_device > cores:
         return f"{execution.threads_per_device} threads per device are asked for, this machine has {cores} cores"
@@ -89,7 +92,10 @@ def _cpu_problem(cell: Cell) -> str | None:
 
 
 def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
-    """Return why `cell` cannot run on `gpus`, by the oldest that it uses and the installed torch; None: it can."""
+    """Return why `cell` cannot run on `gpus`.
+
+    The oldest GPU that it uses decides, and the installed torch. Returns None where it can.
+    """
     execution = cell.execution
     oldest = min(gpus[: execution.geometry.devices_per_node], key=lambda gpu: gpu.capability)
     reason = build_problem(oldest, torch_cuda_version())
@@ -111,7 +117,10 @@ def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
 
 
 def build_problem(gpu: Gpu, cuda: str | None) -> str | None:
-    """Return why a torch built with CUDA version `cuda` ("13.0") cannot use a device or its driver; None: it can."""
+    """Return why a torch built with CUDA version `cuda` ("13.0") cannot use a device or its driver.
+
+    Returns None where it can.
+    """
     support = CUDA_SUPPORT.get(int(cuda.split(".")[0])) if cuda else None
     if not support:
         return None

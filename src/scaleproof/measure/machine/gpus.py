@@ -33,7 +33,10 @@ class LostDevice(UserError):
 
 
 def usable_gpus(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
-    """Return the devices that `look` (cuda_devices) finds, and ""; ([], reason) where one of them is lost."""
+    """Return the devices that `look` (cuda_devices) finds, and "".
+
+    Returns [] and the reason where one of them is lost.
+    """
     try:
         return look(), ""
     except LostDevice as lost:
@@ -74,7 +77,10 @@ def cuda_devices() -> list[Gpu]:
 
 
 def _gpu_of_index(nvml: Any, index: int) -> Gpu:
-    """Return the device number `index`; a lost device has no UUID, and its name says why."""
+    """Return the device number `index`.
+
+    A lost device has no UUID, and its name says why.
+    """
     try:
         return _gpu_of_handle(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
     except nvml.NVMLError as error:
@@ -119,7 +125,10 @@ def _mig_instance_by_uuid(nvml: Any, uuid: str) -> Gpu | None:
 
 
 def _first_mig_instance(nvml: Any, gpu: Gpu) -> Gpu:
-    """Return the first MIG instance of a device cut into instances, the only one CUDA sees; else the device itself."""
+    """Return the first MIG instance of a device that is cut into instances.
+
+    It is the only one that CUDA sees. Any other device is returned itself.
+    """
     if gpu.uuid.startswith(MIG):
         return gpu
     with suppress(nvml.NVMLError, AttributeError):  # AMD's devices have no such mode
@@ -133,10 +142,11 @@ def _first_mig_instance(nvml: Any, gpu: Gpu) -> Gpu:
 def _visible_gpus(
     devices: list[Gpu], mask: str | None, find_instance: Callable[[str], Gpu | None] = lambda uuid: None
 ) -> list[Gpu]:
-    """Return the `devices` that programs see with `mask` as CUDA_VISIBLE_DEVICES; all where it is None (not set).
+    """Return the `devices` that programs see with `mask` as CUDA_VISIBLE_DEVICES.
 
-    Its entries are indices, beginnings of UUIDs, or UUIDs of MIG instances, for `find_instance`. As in CUDA, an unknown
-    entry hides itself and all that follow: "0,9,1" on two devices shows the first.
+    They see all where it is None (not set). Its entries are indices, beginnings of UUIDs, or UUIDs of MIG instances,
+    for `find_instance`. As in CUDA, an unknown entry hides itself and all that follow: "0,9,1" on two devices shows the
+    first.
     """
     if mask is None:
         return devices
@@ -177,7 +187,10 @@ def cores_near(uuid: str) -> list[int]:
 
 
 def driver_library() -> Any:
-    """Return pynvml, or for a torch built for AMD's devices the module `amd`, which answers as pynvml does."""
+    """Return pynvml; for a torch built for AMD's devices, the module `amd`.
+
+    It answers as pynvml does.
+    """
     if torch_has_rocm():
         from scaleproof.measure.machine import amd
 
@@ -206,7 +219,10 @@ def torch_cuda_version() -> str | None:
 
 
 def unsupported_vendor() -> str | None:
-    """Return the vendor whose GPUs torch was built for, if scaleproof cannot measure them; else None."""
+    """Return the vendor whose GPUs torch was built for, if they cannot be measured.
+
+    Returns None otherwise.
+    """
     return "Intel" if _torch_built_for("xpu") else None
 
 

@@ -77,7 +77,10 @@ def provenance_fields(command_line: str, job: Mapping[str, str] | None = None) -
 
 
 def describe_hardware() -> dict[str, Any]:
-    """Return this machine's CPU, cores, memory, and `inventory`; on a cluster each node writes its own."""
+    """Return this machine's CPU, cores, memory, and what its commands say.
+
+    On a cluster each node writes its own.
+    """
     return {
         "cpu_model": cpu_model(),
         "cpu_count": os.cpu_count(),
@@ -128,7 +131,10 @@ def cpu_model() -> str:
 
 
 def ask_node_commands() -> dict[str, Any]:
-    """Return what commands of this node say about it; a missing or silent command leaves its part out."""
+    """Return what commands of this node say about it.
+
+    A missing or silent command leaves its part out.
+    """
     cuda_version = re.search(r"CUDA Version: ([0-9.]+)", run_command("nvidia-smi"))
     nccl_versions = list(versions_of(NCCL_PACKAGES).values())  # of the package that was installed with torch
     images = [os.environ[name] for name in CONTAINERS if os.environ.get(name)]

@@ -83,9 +83,10 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
 
 
 def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:
-    """Return a network of this configuration with `vocab_size` tokens; a classifier if there are `classes`.
+    """Return a network of this configuration with `vocab_size` tokens.
 
-    Changes `config`. Raises UserError where transformers has no such network for this task.
+    It is a classifier if there are `classes`. Changes `config`. Raises UserError where transformers has no such network
+    for this task.
     """
     task, mapping = "language-modelling", MODEL_FOR_CAUSAL_LM_MAPPING
     if classes:

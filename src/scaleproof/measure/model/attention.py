@@ -36,7 +36,10 @@ def attention_name(network: PreTrainedModel, seq_len: int, kind: str) -> str:
 
 
 def allow_kernels(kind: str) -> None:
-    """Let torch's fused attention in this process use only the kernel `kind` (flash, cudnn); any for other kinds."""
+    """Let torch's fused attention in this process use only the kernel `kind`.
+
+    Kernels are flash and cudnn; any other `kind` allows all kernels.
+    """
     only_kernel = kind if kind in ("flash", "cudnn") else None
     torch.backends.cuda.enable_flash_sdp(only_kernel in (None, "flash"))
     torch.backends.cuda.enable_cudnn_sdp(only_kernel in (None, "cudnn"))

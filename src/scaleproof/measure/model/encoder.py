@@ -45,9 +45,10 @@ class Classifier(nn.Module):
             nn.init.normal_(table.weight, std=0.02)
 
     def forward(self, samples: Tensor) -> Tensor:
-        """Return the mean loss over the samples; in evaluation mode `scores`, of shape (samples, 3).
+        """Return the mean loss over the samples.
 
-        `samples` is int64 of shape (samples, seq_len + 1): token ids, negative where there is none, then the label.
+        In evaluation mode returns `scores`, of shape (samples, 3). `samples` is int64 of shape (samples, seq_len + 1):
+        token ids, negative where there is none, then the label.
         """
         tokens, labels = samples[:, :-1], samples[:, -1]
         is_padding = tokens < 0

@@ -40,9 +40,10 @@ class LossHead(nn.Linear):
             raise UserError("execution.loss: fused makes no gradient of a bias, and this model's head has one")
 
     def forward(self, hidden: Tensor, targets: Tensor) -> Tensor:  # type: ignore[override]  # a head with its loss
-        """Return the mean loss over all tokens; in evaluation mode `scores`, of shape (samples, 3).
+        """Return the mean loss over all tokens.
 
-        `hidden` is of shape (samples, tokens, width), `targets` int64 of shape (samples, tokens).
+        In evaluation mode returns `scores`, of shape (samples, 3). `hidden` is of shape (samples, tokens, width),
+        `targets` int64 of shape (samples, tokens).
         """
         if not self.training:
             # A sample at a time: the whole batch in fp32 would be several times what training takes.
@@ -124,9 +125,10 @@ class FusedCrossEntropy(torch.autograd.Function):
 
 
 def score_samples(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return for each sample its summed loss, its targets, and how many of these have the highest logit.
+    """Return summed loss, targets and correct targets of each sample.
 
-    `logits` (samples, targets, classes), `targets` (samples, targets); returns float32 of shape (samples, 3).
+    A target is correct if it has the highest logit. `logits` (samples, targets, classes), `targets` (samples, targets);
+    returns float32 of shape (samples, 3).
     """
     losses = functional.cross_entropy(logits.float().transpose(1, 2), targets, reduction="none")
     correct = logits.argmax(-1) == targets

@@ -101,9 +101,10 @@ class _Split:
 
     @cached_property
     def openings(self) -> npt.NDArray[np.uint64]:
-        """A hash of each document's length and first OPENING tokens; shorter documents have none.
+        """A hash of each document's length and first OPENING tokens.
 
-        It is a polynomial modulo 2^64 with an odd multiplier: equal openings have equal hashes, others hardly ever.
+        Shorter documents have none. It is a polynomial modulo 2^64 with an odd multiplier: equal openings have equal
+        hashes, others hardly ever.
         """
         lengths = self.ends - self.starts
         long_enough = lengths >= OPENING
@@ -163,7 +164,10 @@ class _DocumentStore:
         return np.flatnonzero(self.held_out if split == "val" else ~self.held_out)
 
     def choose_documents(self, split: str, count: int) -> Iterator[_Document]:
-        """Yield `count` documents of a split, chosen at random; all where the split has fewer."""
+        """Yield `count` documents of a split, chosen at random.
+
+        Yields all where the split has fewer.
+        """
         numbers = self.numbers(split)
         places = np.sort(np.random.default_rng().permutation(len(numbers))[:count])
         for place in places:

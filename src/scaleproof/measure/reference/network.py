@@ -23,7 +23,7 @@ class Decoder(nn.Module):
         self.network = network
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the mean loss of the targets of each row; float32 of shape (rows,)."""
+        """Return the mean loss of the targets of each row, float32 of shape (rows,)."""
         logits = self.network(input_ids=rows[:, :-1]).logits
         losses = functional.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none")
         return losses.mean(dim=1)
@@ -111,7 +111,10 @@ def build_network(workload: dict[str, Any], seed: int, classes: int, attention: 
 
 
 def configuration_of(shape: dict[str, Any]) -> Any:
-    """Return the configuration of transformers for `shape`: the numbers of a GPT-2, or all keys of a config.json."""
+    """Return the configuration of transformers for `shape`.
+
+    It has the numbers of a GPT-2, or all keys of a config.json.
+    """
     from transformers import AutoConfig, GPT2Config
 
     if "transformers" in shape:

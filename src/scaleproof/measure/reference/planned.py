@@ -77,7 +77,10 @@ class PlannedSteps:
 
     @cached_property
     def scored_ids(self) -> np.ndarray:
-        """The ids of the samples that the validation scores; empty without a validation."""
+        """The ids of the samples that the validation scores.
+
+        It is empty without a validation.
+        """
         return validation_ids(self.validation_split.count, self.work["validation_samples"])
 
     @property

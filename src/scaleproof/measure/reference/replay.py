@@ -76,9 +76,10 @@ def replay_fields(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any
 
 
 def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> None:
-    """Train the first steps in the written order of rows and in OTHER_ORDERS; add the steps that all made to `fields`.
+    """Train the first steps in the written order of rows and in OTHER_ORDERS.
 
-    `limit_s`: seconds for each order. Raises CutShort, or a library's error, after adding what is known so far.
+    `fields` gets the steps that all orders have made. `limit_s`: seconds for each order. Raises CutShort, or a
+    library's error, after adding what is known so far.
     """
     torch.set_float32_matmul_precision("highest")
     on_cpu = plan.config["execution"]["device"] == "cpu" or not torch.cuda.is_available()
@@ -165,9 +166,10 @@ class ReplayPace:
     shortened: str | None = None  # why there are fewer than `fewest_steps`
 
     def goes_on(self, n_steps: int) -> bool:
-        """Return whether to begin a step after `n_steps` steps; if these are too few, note in `shortened` why.
+        """Return whether to begin a step after `n_steps` steps.
 
-        The fewest steps may take `limit_s` seconds. Further steps are made as long as all together take BUDGET_S.
+        If these are too few, `shortened` says why. The fewest steps may take `limit_s` seconds. Further steps are made
+        as long as all together take BUDGET_S.
         """
         passed_s = time.monotonic() - self.began
         step_s = passed_s / n_steps if n_steps else self.step_s

@@ -87,13 +87,19 @@ def step_ids(samples: int, global_batch: int, seed: int, step: int) -> np.ndarra
 
 
 def validation_ids(samples: int, count: int) -> np.ndarray:
-    """Return the sample ids of the validation, int64: `count` of the split's `samples`, or all if there are fewer."""
+    """Return the sample ids of the validation, int64.
+
+    They are `count` of the split's `samples`, or all if there are fewer.
+    """
     scored = min(samples, count)
     return np.array([number * samples // scored for number in range(scored)], dtype=np.int64)
 
 
 def checksum(rows: np.ndarray) -> str:
-    """Return the checksum, by the rule above, of the tokens in `rows`; their order does not count."""
+    """Return the checksum, by the rule above, of the tokens in `rows`.
+
+    The order of rows does not count.
+    """
     total = 0
     for row in rows:
         total += int.from_bytes(hashlib.sha256(row.astype("<i8").tobytes()).digest()[:8], "little")
@@ -101,7 +107,10 @@ def checksum(rows: np.ndarray) -> str:
 
 
 def chained_checksum(samples: SplitSamples, global_batch: int, seed: int, steps: range) -> str:
-    """Return the checksum, by the rule above, of the tokens of some steps; the order of steps counts."""
+    """Return the chain, by the rule above, of the tokens of some steps.
+
+    The order of steps counts.
+    """
     powers = np.cumprod(np.full(samples.seq_len + 1, MULTIPLIER, dtype=np.uint64), dtype=np.uint64)
     total = 0
     for step in steps:

@@ -150,7 +150,10 @@ def _download_folder(corpus: Corpus, downloads: Path) -> Path:
 
 
 def _read_file(path: Path, corpus: Corpus) -> Iterator[Document]:
-    """Yield text and label of each document of a file, also of blank ones; without labels the label is None."""
+    """Yield text and label of each document of a file, also of blank ones.
+
+    Without labels the label is None.
+    """
     if corpus.form == "text":
         yield from ((text, None) for text in _read_texts(path, corpus.document))
         return

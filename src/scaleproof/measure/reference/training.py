@@ -72,10 +72,10 @@ def make_steps(
     goes_on: GoesOn,
     deadline: float,
 ) -> None:
-    """Train `model` from step 0 while `goes_on(number of steps made)`; append each step to `made`.
+    """Train `model` from step 0 while `goes_on(number of steps made)`.
 
-    `work`: the section of the effective configuration. Raises CutShort at `deadline` (of `time.monotonic`), where not
-    even one row fits into memory, and where a loss or a norm is no number.
+    Each step is appended to `made`. `work`: the section of the effective configuration. Raises CutShort at `deadline`
+    (of `time.monotonic`), where not even one row fits into memory, and where a loss or a norm is no number.
     """
     optimizer = make_adamw(model, work["optimizer"])
     while goes_on(step := len(made.losses)):
@@ -96,9 +96,10 @@ def make_steps(
 
 
 def _gradients_in_memory(model: nn.Module, rows: Tensor, made: TrainedSteps, factor: float, deadline: float) -> float:
-    """Add gradients as `add_gradients` does; where memory runs out, again with half as many rows at once (`made.rows`).
+    """Add gradients as `add_gradients` does, in as much memory as there is.
 
-    Raises CutShort where one row does not fit, or at `deadline`.
+    Where memory runs out, tries again with half as many rows at once (`made.rows`). Raises CutShort where one row does
+    not fit, or at `deadline`.
     """
     while True:
         try:
@@ -117,9 +118,10 @@ def _gradients_in_memory(model: nn.Module, rows: Tensor, made: TrainedSteps, fac
 def add_gradients(
     model: nn.Module, rows: Tensor, at_once: int, factor: float = 1.0, deadline: float = math.inf
 ) -> float:
-    """Add the gradients of the rows' mean loss to the parameters; returns that loss.
+    """Add the gradients of the rows' mean loss to the parameters.
 
-    `at_once`: rows that go through the model together. `factor`: as in a Rounding. Raises CutShort at `deadline`.
+    Returns that loss. `at_once`: rows that go through the model together. `factor`: as in a Rounding. Raises CutShort
+    at `deadline`.
     """
     total_loss = 0.0
     for some_rows in rows.split(at_once):
@@ -182,10 +184,11 @@ def clip_gradients(parameters: Iterable[Tensor], limit: float) -> float:
 
 
 def rate_of_step(work: dict[str, Any], step: int) -> float:
-    """Return the learning rate of a step; steps are counted from 0 over warm-up and window.
+    """Return the learning rate of a step.
 
-    It rises linearly over `ramp_steps` (step k has (k + 1) / ramp_steps of the peak). Then it is constant, or falls as
-    a line or half a cosine to `final_fraction` of the peak at the end of the run.
+    Steps are counted from 0 over warm-up and window. It rises linearly over `ramp_steps` (step k has (k + 1) /
+    ramp_steps of the peak). Then it is constant, or falls as a line or half a cosine to `final_fraction` of the peak at
+    the end of the run.
     """
     peak, schedule = work["optimizer"]["learning_rate"], work["schedule"]
     ramp_steps = schedule["ramp_steps"]
@@ -210,10 +213,11 @@ def rows_that_fit(workload: dict[str, Any], parameters: int, device: torch.devic
 
 
 def bytes_of_row(workload: dict[str, Any]) -> int:
-    """Return the bytes that a row keeps for its backward pass (fp32, plain attention); runs took 0.55 to 1.0 of that.
+    """Return the bytes that a row keeps for its backward pass.
 
-    Each place of a row keeps 50 vectors of the model's width and 3 rows of each head's attention matrix in every layer;
-    in a language model also 5 copies of the logits.
+    They are for fp32 and plain attention; runs took 0.55 to 1.0 of that. Each place of a row keeps 50 vectors of the
+    model's width and 3 rows of each head's attention matrix in every layer; in a language model also 5 copies of the
+    logits.
     """
     places = workload["seq_len"]
     layers, width, heads = _layers_width_heads(workload["model_shape"])
@@ -238,7 +242,10 @@ def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Return bytes that this process may still take on `device`; on a CPU within the limits of its control groups."""
+    """Return the bytes that this process may still take on `device`.
+
+    On a CPU they lie within the limits of its control groups.
+    """
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return int(min([psutil.virtual_memory().available, *_left_by_control_groups()]))

@@ -75,7 +75,10 @@ class Strategy(ABC):
         return None
 
     def dtypes(self) -> dict[str, str]:
-        """Return the dtypes that parameters and optimizer state really have; several are joined by "+"."""
+        """Return the dtypes that parameters and optimizer state really have.
+
+        Several are joined by "+".
+        """
         state_values = [value for state in self.optimizer.state.values() for value in state.values()]
         moments = [value for value in state_values if isinstance(value, Tensor) and value.dim()]  # no counts of steps
         return {
@@ -104,17 +107,24 @@ class Native(Strategy):
 
     @abstractmethod
     def wrap(self, model: nn.Module) -> nn.Module:
-        """Return the module that the trainer calls, on the device; the optimizer gets its parameters."""
+        """Return the module that the trainer calls, on the device.
+
+        The optimizer gets its parameters.
+        """
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """Return the context of a micro-batch's passes; gradients are exchanged if it is the step's last (`boundary`).
+        """Return the context of a micro-batch's passes.
 
-        This context does nothing, as for one device: there is nobody to exchange gradients with.
+        Gradients are exchanged if it is the step's last (`boundary`). This context does nothing, as for one device:
+        there is nobody to exchange gradients with.
         """
         return nullcontext()
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Make forward and backward pass of one micro-batch in the cell's precision; fp16 scales the loss."""
+        """Make forward and backward pass of one micro-batch in the cell's precision.
+
+        In fp16 the loss is scaled.
+        """
         with self.synchronising(boundary):
             with self.precision.autocast():
                 loss = self.module(tokens).mean()  # nn.DataParallel returns one loss a device
@@ -137,10 +147,11 @@ class Native(Strategy):
         self.optimizer.zero_grad(set_to_none=not self.keeps_gradients)
 
     def _clip(self, max_norm: float) -> None:
-        """Clip the global norm of the gradients to `max_norm`; the fused AdamW can do so within its update.
+        """Clip the global norm of the gradients to `max_norm`.
 
-        It divides gradients by its `grad_scale` as it reads them, which saves a pass over all of them. The result
-        equals torch's own clipping but for the last bit (a division instead of a product).
+        The fused AdamW can do so within its update. It divides gradients by its `grad_scale` as it reads them, which
+        saves a pass over all of them. The result equals torch's own clipping but for the last bit (a division instead
+        of a product).
         """
         within_update = self.folds_clipping and self.cell.execution.fused_optimizer
         if self.precision.scaler.is_enabled() or not within_update:
@@ -158,7 +169,10 @@ def dtype_names(dtypes: Iterable[torch.dtype]) -> str:
 
 
 def local_shard(tensor: Tensor) -> Tensor:
-    """Return this rank's shard of a tensor, detached; the whole tensor where it is not sharded."""
+    """Return this rank's shard of a tensor, detached.
+
+    Returns the whole tensor where it is not sharded.
+    """
     return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach()
 
 
@@ -240,6 +254,9 @@ class Precision:
 
 
 def set_matmul_precision(name: str) -> None:
-    """Allow TF32 in matrix products for the precision tf32 alone; else they are strict fp32."""
+    """Allow TF32 in matrix products for the precision tf32 alone.
+
+    Otherwise they are strict fp32.
+    """
     torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = name == "tf32"

@@ -157,10 +157,10 @@ class FSDP(Native):
         return {"fsdp": {"forward_prefetch": len(state._states_to_forward_prefetch), "replicas": replicas}}
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """Tell torch whether to exchange gradients in this micro-batch; return an empty context.
+        """Tell torch whether to exchange gradients in this micro-batch.
 
-        Gradients stay whole on each device up to the last micro-batch of a step (the `boundary`), and are then reduced
-        and sharded.
+        Returns an empty context. Gradients stay whole on each device up to the last micro-batch of a step (the
+        `boundary`), and are then reduced and sharded.
         """
         self.root.set_requires_gradient_sync(boundary)
         return nullcontext()

@@ -1,6 +1,5 @@
 """From a trace to where the time of a step went. Everything is measured in unions of intervals, never in sums."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,37 +10,12 @@ from scaleproof.ground.facts.kernel_classes import COMMUNICATION, LEAST_CLASSIFI
 from scaleproof.ground.records.profile_schema import Collective, Kernel, TraceCoverage, TracedStep
 from scaleproof.measure.trace.events import Trace
 from scaleproof.measure.trace.ranges import largest_ranges_and_calls, range_tree
+from scaleproof.measure.trace.rank_activity import DeviceWork, Windows, count_gaps, step_ms
 from scaleproof.measure.trace.time_spans import Spans, merge_spans, ns_in_windows, subtract
 from scaleproof.measure.trace.waiting import Waiting, find_waiting
 
-GAP_NS = 10_000  # longer pauses of a device are counted
 PHASES = ("data", "forward", "backward", "reduce", "optimizer")
 TOP = 10  # kernels of a profile
-
-
-@dataclass(frozen=True)
-class Windows:
-    """When the traced steps of one rank began and ended; on a GPU a step lasts until the next one's first kernel."""
-
-    starts: np.ndarray
-    ends: np.ndarray
-    host_starts: np.ndarray
-    host_ends: np.ndarray
-
-
-@dataclass(frozen=True)
-class DeviceWork:
-    """What one rank's device did, as parallel arrays: times in ns, and places in a breakdown's lists of names."""
-
-    launched: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-    kind: np.ndarray  # place in `kinds`
-    collective: np.ndarray  # place in `collective_names`; -1: no collective
-
-    def spans(self, chosen: np.ndarray, pause: int = 0) -> Spans:
-        """Return when any of the work in the boolean mask `chosen` ran; pauses of at most `pause` ns count as work."""
-        return merge_spans(self.start[chosen], self.end[chosen], pause)
 
 
 class StepBreakdown:
@@ -51,7 +25,10 @@ class StepBreakdown:
     """
 
     def __init__(self, trace: Trace, world: int | None = None, n_devices: int | None = None) -> None:
-        """Classify the trace's kernels and find its steps; figures are computed when asked for."""
+        """Classify the trace's kernels and find its steps.
+
+        Figures are computed when asked for.
+        """
         self.trace = trace
         self.ranks = trace.ranks
         self.world = world or len(self.ranks)
@@ -185,7 +162,10 @@ class StepBreakdown:
 
     @cached_property
     def waits(self) -> Waiting | str:
-        """When ranks waited for others within collectives; a text where that is not known: why."""
+        """When ranks waited for others within collectives.
+
+        It is a text where that is not known: why.
+        """
         if not self.knows_communication:
             return self.unknown["communication"]
         if self.coverage.missing_ranks:
@@ -223,27 +203,27 @@ class StepBreakdown:
 
         knows_idle = self.trace.source.device != "none" and not self.shares_process  # else all, or some, is unseen
         starts, ends = (np.concatenate(edges) for edges in zip(compute, communication, strict=True))
-        gaps = _count_gaps(merge_spans(starts, ends), window)
+        gaps = count_gaps(merge_spans(starts, ends), window)
         if isinstance(self.waits, Waiting):
             waits = self.waits.by_rank[rank]
-            ms |= {"wait": _step_ms(waits, window), "exposed_wait": _step_ms(subtract(waits, compute), window)}
+            ms |= {"wait": step_ms(waits, window), "exposed_wait": step_ms(subtract(waits, compute), window)}
 
         rows = []
         for step in range(self.steps or 0):
-            step_ms: dict[str, float] = {}  # empty where communication is not known
+            known_ms: dict[str, float] = {}  # empty where communication is not known
             if self.knows_communication:
-                step_ms = {name: round(float(of_steps[step]), 6) for name, of_steps in ms.items()}
+                known_ms = {name: round(float(of_steps[step]), 6) for name, of_steps in ms.items()}
             rows.append(
                 TracedStep(
                     step=step,
                     rank=rank,
                     wall_ms=(window.ends[step] - window.starts[step]) / 1e6,
-                    compute_ms=step_ms.get("compute"),
-                    communication_ms=step_ms.get("communication"),
-                    exposed_ms=step_ms.get("exposed"),
-                    overlapped_ms=step_ms.get("overlapped"),
-                    wait_ms=step_ms.get("wait"),
-                    exposed_wait_ms=step_ms.get("exposed_wait"),
+                    compute_ms=known_ms.get("compute"),
+                    communication_ms=known_ms.get("communication"),
+                    exposed_ms=known_ms.get("exposed"),
+                    overlapped_ms=known_ms.get("overlapped"),
+                    wait_ms=known_ms.get("wait"),
+                    exposed_wait_ms=known_ms.get("exposed_wait"),
                     idle_ms=float(idle_ms[step]) if knows_idle else None,
                     gaps=int(gaps[step]) if knows_idle else None,
                     ranges_ms={name: float(of_steps[step]) for name, of_steps in phases.items()},
@@ -318,7 +298,10 @@ class StepBreakdown:
         return int(is_inside.sum())
 
     def kernels(self) -> list[Kernel]:
-        """Return the TOP kernels by device time; figures are per step and rank, or totals of a trace without steps."""
+        """Return the TOP kernels by device time.
+
+        Figures are per step and rank, or totals of a trace without steps.
+        """
         work = self.trace.work.assign(ns=self.trace.work["end"] - self.trace.work["start"])
         sums = work.groupby("name", observed=True)["ns"].agg(["count", "sum"]).nlargest(TOP, "sum")
         total_ns = int(work["ns"].sum())
@@ -376,22 +359,3 @@ class StepBreakdown:
             "kernels_top": self.kernels(),
             **largest_ranges_and_calls(self.trace),
         }
-
-
-def _step_ms(spans: Spans, window: Windows) -> np.ndarray:
-    """Return the milliseconds that `spans` take in each step of `window`."""
-    return ns_in_windows(spans, window.starts, window.ends) / 1e6
-
-
-def _count_gaps(busy: Spans, window: Windows) -> np.ndarray:
-    """Return how many pauses of more than GAP_NS begin in each step.
-
-    `busy`: when the device worked.
-    """
-    starts, ends = busy
-    if not len(starts):
-        return np.zeros(len(window.starts), np.int64)
-    # A pause is from the end of a stretch of work to the start of the next; after the last one, to the last step's end.
-    pause_starts, pause_ends = ends, np.append(starts[1:], window.ends[-1:])
-    gaps = pause_starts[(pause_ends - pause_starts) > GAP_NS]
-    return np.searchsorted(gaps, window.ends) - np.searchsorted(gaps, window.starts)

@@ -44,7 +44,10 @@ class Trace:
 
 
 def make_table(columns: dict[str, str], data: dict[str, Any] | pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return `data` as a table with these columns (name -> dtype), in their order; without `data` an empty one."""
+    """Return `data` as a table with these columns (name -> dtype), in their order.
+
+    Without `data` the table is empty.
+    """
     if data is None:
         data = {name: np.empty(0, object if kind in ("str", "category") else kind) for name, kind in columns.items()}
     return pd.DataFrame(data)[list(columns)].astype(columns)

@@ -63,11 +63,11 @@ def _summarise_trace(folder: Path, captured: Captured) -> tuple[Profile, pd.Data
 
 
 def _add_bandwidth(profile: Profile, captured: Captured) -> None:
-    """Give each collective of `profile` its bus bandwidth: its bytes in the probed step x factor / its transfer time.
+    """Give each collective of `profile` its bus bandwidth.
 
-    For n ranks the factor is 2 (n - 1) / n for an all-reduce, else (n - 1) / n. The bandwidth is then the speed of the
-    slowest link whatever n is (nccl-tests, doc/PERFORMANCE.md). It stays None where the bytes or the time of transfer
-    are unknown.
+    It is its bytes in the probed step x factor / its transfer time. For n ranks the factor is 2 (n - 1) / n for an
+    all-reduce, else (n - 1) / n. The bandwidth is then the speed of the slowest link whatever n is (nccl-tests,
+    doc/PERFORMANCE.md). It stays None where the bytes or the time of transfer are unknown.
     """
     ranks = captured.world_size
     bytes_of_collective: dict[str, int] = {}  # name without underscores -> bytes
@@ -97,7 +97,10 @@ def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | No
 
 
 def _read_interconnects(folder: Path, captured: Captured) -> dict[str, Any]:
-    """Return for each report about links its kind and content, by file name; for an unreadable one, why."""
+    """Return kind and content of each report about links, by file name.
+
+    For an unreadable report the content says why.
+    """
     evidence: dict[str, Any] = {}
     for name in captured.files:
         if name.endswith(INTERCONNECT_FILES):

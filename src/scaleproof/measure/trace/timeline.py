@@ -15,10 +15,10 @@ FINEST = 2000  # parts of a step: spans that are closer together are drawn as on
 
 
 def timeline_of_median_step(breakdown: StepBreakdown) -> pd.DataFrame:
-    """Return the spans of the step of median length as a table, in ms from its start on the first rank; else empty.
+    """Return the spans of the step of median length as a table.
 
-    Lanes: `program` (phases on the host), `compute` (by class), `communication` (by collective, and `waiting`). A trace
-    without steps gives an empty table.
+    Times are in ms from the step's start on the first rank. Lanes: `program` (phases on the host), `compute` (by
+    class), `communication` (by collective, and `waiting`). A trace without steps gives an empty table.
     """
     if not breakdown.steps:
         return pd.DataFrame(columns=COLUMNS)
@@ -38,10 +38,10 @@ def timeline_of_median_step(breakdown: StepBreakdown) -> pd.DataFrame:
 
 
 def _lanes_of_rank(breakdown: StepBreakdown, rank: int, step: int, pause_ns: int) -> Iterator[tuple[str, str, Spans]]:
-    """Yield lane, name and spans (ns) of each thing that a rank does in a step; see `timeline_of_median_step`.
+    """Yield lane, name and spans (ns) of each thing that a rank does in a step.
 
-    Phases, and kernels of a class, are drawn as one where they are at most `pause_ns` apart. Where the trace does not
-    tell communication from computation, only phases are drawn.
+    Lanes are those of `timeline_of_median_step`. Phases, and kernels of a class, are drawn as one where they are at
+    most `pause_ns` apart. Where the trace does not tell communication from computation, only phases are drawn.
     """
     window = breakdown.windows[rank]
     # The step as spans, on the host and on the device.

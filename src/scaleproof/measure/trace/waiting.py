@@ -26,10 +26,11 @@ class Waiting:
 
 
 def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiting | str:
-    """Return when ranks waited for others in collectives, before the transfer; a text that says why it is unknown.
+    """Return when ranks waited for others in collectives, before the transfer.
 
-    `calls`: one row a call, columns rank, collective, start and end (ns). `windows`: rank -> when its steps began and
-    ended; all ranks have the first `steps`. All ranks must make the same calls in each step.
+    Returns a text that says why where it is unknown. `calls`: one row a call, columns rank, collective, start and end
+    (ns). `windows`: rank -> when its steps began and ended; all ranks have the first `steps`. All ranks must make the
+    same calls in each step.
     """
     if not steps:
         return "the trace has no `step` ranges to match collectives in"

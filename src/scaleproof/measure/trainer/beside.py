@@ -26,7 +26,10 @@ LEAST_S = 1e-4  # a function that takes less is not named
 
 
 def model_packages(model: nn.Module) -> set[str]:
-    """Return the packages that a model's classes come from, but this one: what their functions do is training."""
+    """Return the packages that a model's classes come from, but this one.
+
+    What their functions do is training.
+    """
     return {type(module).__module__.partition(".")[0] for module in model.modules()} - {"scaleproof"}
 
 
@@ -54,10 +57,11 @@ def _hooks_of(owner: Any, attributes: tuple[str, ...]) -> Iterator[Any]:
 
 
 def time_other_functions(model: nn.Module, step: Callable[[], object]) -> dict[str, float]:
-    """Return what one call of `step` spends in functions that do not train: function -> CPU seconds of this thread.
+    """Return what one call of `step` spends in functions that do not train.
 
-    These are functions of this package and of no package. Each is charged with its own time and that of what it calls,
-    except training. `step` is called twice, and the smaller time counts; below LEAST_S a function is not named.
+    It is function -> CPU seconds of this thread. These are functions of this package and of no package. Each is charged
+    with its own time and that of what it calls, except training. `step` is called twice, and the smaller time counts;
+    below LEAST_S a function is not named.
     """
     model_files = set(_files_of_model(model))
     first_call_s = _seconds_beside(step, model_files)

@@ -34,7 +34,10 @@ class TokenChecksum:
         self.counted: Tensor | None = None  # rows of a forward pass that count; all where it is not set
 
     def add(self, rows: Tensor) -> None:
-        """Add the rows of one forward pass that count (`counted`, if it is set); int64 of shape (rows, tokens)."""
+        """Add the rows of one forward pass that count (`counted`, if it is set).
+
+        They are int64 of shape (rows, tokens).
+        """
         if self.counted is not None and len(self.counted) == len(rows):
             rows = rows[self.counted]
         for row in rows.detach().cpu().numpy().astype("<i8"):
@@ -60,7 +63,10 @@ def add_checksums(checksums: list[str]) -> str:
 
 
 def autograd_nodes_made() -> int:
-    """Return a running number of autograd nodes: the difference of two calls is how many this thread made between."""
+    """Return a running number of autograd nodes.
+
+    The difference of two calls is how many this thread made between.
+    """
     node = (torch.zeros((), requires_grad=True) + 0).grad_fn
     assert node is not None  # a sum of what requires a gradient has one
     return int(node._sequence_nr())  # torch has no public word for it
@@ -165,7 +171,10 @@ def share_exact_in_bf16(strategy: Strategy) -> float | None:
 
 
 def collectives_made() -> int:
-    """Return how many collectives this rank has begun in process groups that number them: those of NCCL and gloo."""
+    """Return how many collectives this rank has begun.
+
+    Process groups of NCCL and gloo number them; others are not counted.
+    """
     # Both names are private. In public a collective is seen by a dispatch mode alone, which would slow the window, and
     # there is no list of all groups: FSDP2 and DeepSpeed make their own.
     groups: list[Any] = list(_world.pg_map)
@@ -210,7 +219,10 @@ def _elements_of_groups(optimizer: Any) -> list[int]:
 
 
 def engine_settings(strategy: Strategy) -> dict[str, Any] | None:
-    """Return what DeepSpeed's engine says of its own settings; None without an engine."""
+    """Return what DeepSpeed's engine says of its own settings.
+
+    Returns None without an engine.
+    """
     engine = getattr(strategy, "engine", None)
     if engine is None:
         return None
@@ -246,7 +258,10 @@ def compiled_parts(model: nn.Module) -> str:
 
 
 def elements_of(parameter: Tensor) -> int:
-    """Return the number of elements of a parameter over all ranks, even where this rank has only a part, or nothing."""
+    """Return the number of elements of a parameter over all ranks.
+
+    This rank may have only a part, or nothing.
+    """
     whole_size = getattr(parameter, "_unpadded_unsharded_size", None)  # FSDP of torch 1 has it
     if whole_size:
         return int(whole_size.numel())

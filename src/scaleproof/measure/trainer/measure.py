@@ -36,6 +36,7 @@ from scaleproof.measure.trainer.census import (
     share_exact_in_bf16,
 )
 from scaleproof.measure.trainer.fed_tokens import FedTokens, TokensInside
+from scaleproof.measure.trainer.first_losses import score_unwrapped_model
 from scaleproof.measure.trainer.host_load import HostLoad
 from scaleproof.measure.trainer.metrics import RankRecord, TimedWindow, summarise_run
 from scaleproof.measure.trainer.monitor import Monitor
@@ -48,8 +49,6 @@ from scaleproof.measure.trainer.validation import Scored, score_held_out, score_
 
 TIGHT = 0.4  # part of a device's memory: a compiled program that takes more may not fit as it is written
 STEPS_AFTER_PROBE = 1  # unprobed warm-up steps between the probed step and the window
-MOST_ROWS = 4  # that are scored by the unwrapped model
-BUDGET_FLOPS = 2e10  # about a second of a core; one sample is scored whatever it takes
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,15 @@ class Ready:
 
     @property
     def inside(self) -> nn.Module | None:
-        """The model, for hooks on its parts; None where they would be compiled, or run in replicas' threads."""
+        """The model, for hooks on its parts.
+
+        It is None where they would be compiled, or run in replicas' threads.
+        """
         return None if self.compiled or self.strategy.cell.execution.strategy == "dp" else self.model
 
 
 def set_up(session: Session, request: Request, score_first: bool = False, with_heartbeat: bool = True) -> Ready:
-    """Make the cell's model, strategy and data as they are timed; make no step.
+    """Make the cell's model, strategy and data as they are timed, and no step.
 
     `score_first`: score some samples by the model before it is wrapped. `with_heartbeat`: after each step, write a mark
     to the file that the launcher reads. Garbage is collected from here on; it was not while libraries were imported.
@@ -170,7 +172,10 @@ def make_probed_step(ready: Ready, step: int, measure_state: bool = True) -> Pro
 
 
 def is_tight(device: torch.device) -> bool:
-    """Return whether what ran compiled may not fit on `device` uncompiled, at twice the memory; never on a CPU."""
+    """Return whether what ran compiled may not fit on `device` uncompiled.
+
+    Uncompiled it may take twice the memory. It always fits on a CPU.
+    """
     if not accelerator.is_accelerator(device):
         return False
     device_bytes = torch.cuda.get_device_properties(device).total_memory  # torch.accelerator has no name for it yet
@@ -269,9 +274,10 @@ class Closing:
 
 
 def look_after_window(session: Session, request: Request, run: Ready) -> Closing:
-    """Score held-out samples; then score one more step, and make it under a probe: both losses should be equal.
+    """Score held-out samples, and make one more step.
 
-    No step is made where memory ran out, nor of a compiled cell: uncompiled it would take more than what was timed.
+    The step is scored, and made under a probe: both losses should be equal. No step is made where memory ran out, nor
+    of a compiled cell: uncompiled it would take more than what was timed.
     """
     cell, work = request.cell, request.cell.work
     held_out = open_split(Path(request.tokens), "val", cell.workload)
@@ -308,9 +314,9 @@ class MadeRun(NamedTuple):
 
 
 def measure_in(session: Session, request: Request, began: float) -> MadeRun:
-    """Make a run in a `session` that has come up; rank 0 writes its metrics.
+    """Make a run in a `session` that has come up.
 
-    `began`: the program's start (epoch s).
+    Rank 0 writes its metrics. `began`: the program's start (epoch s).
     """
     cell, work = request.cell, request.cell.work
     run = set_up(session, request, score_first=True)
@@ -355,7 +361,10 @@ def measure_in(session: Session, request: Request, began: float) -> MadeRun:
 def _write_metrics(
     session: Session, request: Request, run: Ready, ranks: list[RankRecord], scored: list[Scored], began: float
 ) -> Measured:
-    """Write the run's metrics and steps.csv from the records of all ranks; return the metrics."""
+    """Write the run's metrics and steps.csv from the records of all ranks.
+
+    Returns the metrics.
+    """
     if any(rank.out_of_memory for rank in scored):
         print_on_rank_0(
             session, "validation: a device ran out of memory, so there is none; the window is not touched by that"
@@ -370,26 +379,3 @@ def print_on_rank_0(session: Session, text: str) -> None:
     """Print a line from rank 0; never called inside the window."""
     if session.rank == 0:
         print(text, flush=True)
-
-
-def score_unwrapped_model(model: nn.Module, plan: SamplePlan, file: TokenFile, device: torch.device) -> list[float]:
-    """Score the 1 to MOST_ROWS samples of step 0 with the smallest ids, one by one, in strict fp32.
-
-    Returns their losses, which must be the reference's. The model is on `device` meanwhile; [] where that runs out of
-    memory.
-    """
-    origin = next(model.parameters()).device
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    affordable = int(BUDGET_FLOPS / (2 * parameters * file.seq_len))  # 2 FLOPs for each parameter and token
-    ids = np.sort(plan.step(0))[: max(1, min(MOST_ROWS, affordable))]
-    torch.set_float32_matmul_precision("highest")
-    rows = torch.from_numpy(file.read(ids))
-    try:
-        model.to(device)
-        with torch.no_grad():
-            losses = [float(model(row[None].to(device))) for row in rows]
-    except torch.OutOfMemoryError:
-        losses = []
-    model.to(origin)  # a strategy that shards a model need not have all of it on a device
-    accelerator.release_memory(device)
-    return losses

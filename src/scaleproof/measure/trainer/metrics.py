@@ -196,7 +196,10 @@ def _window_figures(request: Request, ranks: list[RankRecord], rows: np.ndarray,
 
 
 def utilization_of_device(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
-    """Return how much of a device's peak is used at `tokens_per_sec`; shares are None where that peak is not known."""
+    """Return how much of a device's peak is used at `tokens_per_sec`.
+
+    Shares are None where that peak is not known.
+    """
     device_peak = peak(device_name, cell.execution.precision)
 
     def share(flops_per_token: float | None) -> float | None:
@@ -222,7 +225,10 @@ def utilization_of_device(cell: Cell, counts: Counts, tokens_per_sec: float, dev
 
 
 def _total_energy(ranks: list[RankRecord], tokens: int) -> Energy:
-    """Return the energy of all devices, in all and per token; only a reason where the energy of a device is unknown."""
+    """Return the energy of all devices, in all and per token.
+
+    It is only a reason where the energy of a device is unknown.
+    """
     gpus = [gpu for rank in ranks for gpu in rank.place.get("gpus") or []]
     reason = None
     if not gpus:
@@ -238,7 +244,10 @@ def _total_energy(ranks: list[RankRecord], tokens: int) -> Energy:
 
 
 def _largest_memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
-    """Return the largest memory of any rank, for each kind; CUDA's kinds are None on a CPU."""
+    """Return the largest memory of any rank, for each kind.
+
+    CUDA's kinds are None on a CPU.
+    """
     cuda_memories = [rank.window.cuda_memory for rank in ranks if rank.window.cuda_memory]
 
     def largest(name: str) -> int | None:
@@ -293,10 +302,10 @@ def make_ledger(
 
 
 def _consumed_too_often(consumed: np.ndarray, planned: np.ndarray) -> int:
-    """Return how many samples of a step were consumed more often than planned; both arrays are of sample ids.
+    """Return how many samples of a step were consumed more often than planned.
 
-    A plan may have a sample several times: a tiny corpus repeats within a step. A sample that is in no plan may come
-    once: the digests tell it.
+    Both arrays are of sample ids. A plan may have a sample several times: a tiny corpus repeats within a step. A sample
+    that is in no plan may come once: the digests tell it.
     """
     times_planned = Counter(planned.tolist())
     times_consumed = Counter(consumed.tolist())

@@ -56,7 +56,10 @@ class GpuMonitor:
         self.after = [self._energy_j(handle) for handle in self.handles]
 
     def _sample_until_closed(self) -> None:
-        """Take a sample every `period` seconds until the window is over; runs in the thread."""
+        """Take a sample every `period` seconds until the window is over.
+
+        It runs in the thread.
+        """
         while not self.done.wait(self.period):
             self._add_sample()
 
@@ -70,7 +73,10 @@ class GpuMonitor:
             samples.reasons.append(self._nvml_answer("nvmlDeviceGetCurrentClocksThrottleReasons", handle))
 
     def _nvml_answer(self, name: str, *arguments: Any) -> float:
-        """Return the answer of the NVML function `name`; NaN where the device lacks it, or refuses."""
+        """Return the answer of the NVML function `name`.
+
+        Returns NaN where the device lacks it, or refuses.
+        """
         try:
             return getattr(self.nvml, name)(*arguments)
         except self.nvml.NVMLError:
@@ -90,7 +96,10 @@ class GpuMonitor:
         return self._nvml_answer("nvmlDeviceGetPowerUsage", handle) / 1e3
 
     def _utilization(self, handle: Any) -> float:
-        """Return the share of the last moments in which a kernel ran, 0 to 1; NaN where unknown."""
+        """Return the share of the last moments in which a kernel ran, 0 to 1.
+
+        Returns NaN where it is unknown.
+        """
         try:
             return self.nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
         except self.nvml.NVMLError:
@@ -104,7 +113,10 @@ class GpuMonitor:
         return _none_for_nan(self._nvml_answer("nvmlDeviceGetTotalEnergyConsumption", handle) / 1e3)
 
     def result(self) -> list[dict[str, Any]]:
-        """Return one entry per GPU; `energy_j` is None where its counter is missing or contradicts its power."""
+        """Return one entry per GPU.
+
+        `energy_j` is None where its counter is missing or contradicts its power.
+        """
         readings = zip(self.samples, self.before, self.after, strict=True)
         return [self._gpu_entry(samples, before_j, after_j) for samples, before_j, after_j in readings]
 
@@ -148,7 +160,10 @@ class Monitor(ExitStack):
         return self
 
     def result(self) -> dict[str, Any]:
-        """Return the resident memory, and `gpus` with one entry per GPU; `gpus` is None where there are none."""
+        """Return the resident memory, and `gpus` with one entry per GPU.
+
+        `gpus` is None where there are none.
+        """
         return {"rss_bytes": psutil.Process().memory_info().rss, "gpus": self.gpus.result() if self.gpus else None}
 
 

@@ -58,7 +58,10 @@ class OperationCounter(TorchDispatchMode):
         return result
 
     def _run_collective(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Run the collective `func` and return its result; with a clock, wait for it with the clock paused."""
+        """Run the collective `func` and return its result.
+
+        With a clock, waits for it with the clock paused.
+        """
         if self.clock is None:
             return func(*args, **kwargs)
         with self.clock.leave_out():
@@ -82,7 +85,10 @@ class OperationCounter(TorchDispatchMode):
             self.updates[name] += 1
 
     def _note_collective(self, called: str, args: tuple) -> None:
-        """Count a call of a collective, `called` as in torch (allreduce_), and its bytes; barriers have none."""
+        """Count a call of a collective, `called` as in torch (allreduce_), and its bytes.
+
+        Barriers have none.
+        """
         tensors = _tensors_in(args)
         if not tensors:
             return
@@ -118,7 +124,10 @@ class OperationCounter(TorchDispatchMode):
         )
 
     def dtypes(self) -> dict[str, str]:
-        """Return the dtypes of matrix products, gradients and reduced tensors; "none" where there were none."""
+        """Return the dtypes of matrix products, gradients and reduced tensors.
+
+        It is "none" where there were none.
+        """
         reduced_bytes: dict[str, int] = defaultdict(int)  # by dtype
         for name, bytes_of_dtype in self.moved.items():
             if "reduce" in name:
@@ -218,5 +227,8 @@ def _tensors_in(value: object) -> list[Tensor]:
 
 
 def _largest_argument_bytes(args: tuple) -> int:
-    """Return the bytes of the largest argument of a collective; a list of tensors counts as a whole."""
+    """Return the bytes of the largest argument of a collective.
+
+    A list of tensors counts as a whole.
+    """
     return max(sum(tensor.numel() * tensor.element_size() for tensor in _tensors_in(argument)) for argument in args)

@@ -87,7 +87,10 @@ class Request:
         return dict(read_tokens(Path(self.tokens)))
 
     def known(self) -> dict[str, Any]:
-        """Return the fields of the metrics that are known before the run; those of a failed run have them too."""
+        """Return the fields of the metrics that are known before the run.
+
+        The metrics of a failed run have them too.
+        """
         names: dict[str, Any] = {
             "run_id": self.run_id,
             "campaign": self.campaign,
@@ -143,7 +146,10 @@ class Request:
 
 
 def open_heartbeat(local_rank: int) -> np.ndarray:
-    """Return this rank's mark in the launcher's file: one int64, for the number of phases done, PHASES in each step."""
+    """Return this rank's mark in the launcher's file: one int64.
+
+    It is the number of phases done, PHASES in each step.
+    """
     path = os.environ.get(VARIABLE)
     if not path:  # started by hand: nobody looks
         return np.zeros(1, dtype=np.int64)

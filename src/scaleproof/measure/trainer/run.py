@@ -78,9 +78,10 @@ def measure_witness_and_control(session: Session, request: Request, probed_s: fl
 
 
 def count_steps_to_witness(session: Session, request: Request, probed_s: float) -> int:
-    """Return how many steps to witness, the same on every rank: as many as requested, or as the time limit allows.
+    """Return how many steps to witness, the same on every rank.
 
-    `probed_s`: seconds of a probed step. Returns 0 where a compiled cell, which a probe runs uncompiled, may not fit.
+    They are as many as requested, or as the time limit allows. `probed_s`: seconds of a probed step. Returns 0 where a
+    compiled cell, which a probe runs uncompiled, may not fit.
     """
     left_s = request.time_limit - (time.time() - request.started)
     affordable_steps = int(WITNESS_SHARE * left_s / probed_s)

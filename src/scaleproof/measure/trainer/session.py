@@ -125,17 +125,20 @@ class Session:
         }
 
     def gather(self, value: object) -> list:
-        """Return the `value` of every rank, in order of rank; every rank gets all."""
+        """Return the `value` of every rank, in order of rank.
+
+        Every rank gets all.
+        """
         values: list = [None] * self.world_size
         dist.all_gather_object(values, value)
         return values
 
     def leave(self) -> None:
-        """End this process without waiting for long: not even a rank that is gone can make the others hang.
+        """End this process without waiting for long.
 
-        Rank 0 says through the store that the results are written; there is no barrier. gloo's threads may crash the
-        interpreter as it shuts down: therefore the objects of the last collective are collected first, and the process
-        ends by os._exit.
+        Not even a rank that is gone can make the others hang. Rank 0 says through the store that the results are
+        written; there is no barrier. gloo's threads may crash the interpreter as it shuts down: therefore the objects
+        of the last collective are collected first, and the process ends by os._exit.
         """
 
         def leave_group() -> None:
@@ -219,9 +222,10 @@ def check_world(cell: Cell, places: Sequence[Mapping[str, Any]], hosts: Sequence
 def describe_mismatch(
     nodes: int, per_node: int, places: Sequence[Mapping[str, Any]], hosts: Sequence[str] = ()
 ) -> str | None:
-    """Return how the ranks differ from `nodes` nodes with `per_node` ranks each, each on its own device; else None.
+    """Return how the ranks differ from `nodes` nodes with `per_node` ranks each.
 
-    `places`: `host` and `devices` of each rank. `hosts`: the nodes of the allocation, empty where they are unknown.
+    Each rank has its own device. Returns None where nothing differs. `places`: `host` and `devices` of each rank.
+    `hosts`: the nodes of the allocation, empty where they are unknown.
     """
     if len(places) != nodes * per_node:
         return f"{nodes * per_node} ranks were asked for, {len(places)} came up"

@@ -43,9 +43,10 @@ def score_held_out(
     device: torch.device,
     entrance: nn.Module,
 ) -> Scored:
-    """Score this rank's part of `count` held-out samples of `file`; nothing is scored if memory runs out.
+    """Score this rank's part of `count` held-out samples of `file`.
 
-    `shares`: the numbers of the devices that this rank feeds; `entrance`: the module where tokens are noted.
+    Nothing is scored if memory runs out. `shares`: the numbers of the devices that this rank feeds; `entrance`: the
+    module where tokens are noted.
     """
     began = time.perf_counter()
     ids = held_out_ids(file.n_samples, count)

@@ -14,7 +14,10 @@ class UnclearedGradient:
     """Follows the gradient of one parameter: do backward passes add to the gradient that the last update has used?"""
 
     def __init__(self, parameters: list[Tensor]) -> None:
-        """Follow the largest of `parameters` that is copied whole; if there is none, the smallest."""
+        """Follow the largest of `parameters` that is copied whole.
+
+        Without such a parameter the smallest is followed.
+        """
         small = [parameter for parameter in parameters if parameter.numel() <= COPIED_ELEMENTS]
         self._followed = max(small, key=Tensor.numel) if small else min(parameters, key=Tensor.numel)
         self._used: Tensor | None = None  # a copy of the gradient, made after the last update
@@ -49,12 +52,18 @@ class UnclearedGradient:
         return bool(self._passes_between_updates) and all(map(bool, self._passes_between_updates))
 
     def _gradient(self) -> Tensor | None:
-        """Return the first elements of the followed gradient; None where there is none."""
+        """Return the first elements of the followed gradient.
+
+        Returns None where there is no gradient.
+        """
         gradient = self._followed.grad
         return None if gradient is None else local_shard(gradient).detach().flatten()[:COPIED_ELEMENTS]
 
     def _before_adding(self, _: Tensor) -> None:
-        """Look at the gradient that a pass adds to: after an update it is unchanged, later more than zero."""
+        """Look at the gradient that a pass adds to.
+
+        After an update it is unchanged, later more than zero.
+        """
         gradient, used = self._gradient(), self._used
         self._finds_used = False
         if gradient is not None and used is not None:
@@ -70,7 +79,10 @@ class LeftOut(NamedTuple):
     weight: Tensor
 
     def never_changed(self) -> bool:
-        """Return whether the element still has its first weight, in spite of a gradient: no optimizer updates it."""
+        """Return whether the element still has its first weight, in spite of a gradient.
+
+        Then no optimizer updates it.
+        """
         weights = local_shard(self.parameter).detach().flatten()
         if not bool(self.gradient) or len(weights) <= int(self.place):
             return False
@@ -78,7 +90,10 @@ class LeftOut(NamedTuple):
 
 
 def left_out_parameters(model: nn.Module, updated: list[Tensor]) -> list[LeftOut]:
-    """Return the parameters of `model` that have a gradient and are not `updated`; sparse gradients do not count."""
+    """Return the parameters of `model` that have a gradient and are not `updated`.
+
+    Sparse gradients do not count.
+    """
     updated_ids = set(map(id, updated))
     left_out = []
     for parameter in model.parameters():

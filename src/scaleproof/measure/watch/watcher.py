@@ -158,7 +158,10 @@ class Watcher:
             self.now.batches += to_keep([reduce(torch.add, checksums)])
 
     def _checksum(self, values: Tensor) -> Tensor:
-        """Return the sum of place x element of `values`, made on their device: another order gives another sum."""
+        """Return the sum of place x element of `values`, made on their device.
+
+        Another order gives another sum.
+        """
         flat = values.flatten()[:CHECKED_ELEMENTS]
         key = (len(flat), flat.device)
         if key not in self._weighted:  # kept, so that no step makes them again
@@ -363,6 +366,9 @@ def _batches_of_loader(loader: object) -> int | None:
 
 
 def _is_compiled(model: nn.Module) -> bool:
-    """Return whether some module was compiled: a dispatch mode, as the probe is one, would have it compiled again."""
+    """Return whether some module was compiled.
+
+    A dispatch mode, as the probe is one, would have it compiled again.
+    """
     # Private names: torch.compile marks modules by these alone.
     return any(hasattr(module, "_orig_mod") or module._compiled_call_impl for module in model.modules())

@@ -144,6 +144,9 @@ def _are_collectives(events: pd.DataFrame) -> pd.Series:
 
 
 def _thread_numbers(ids: pd.Series) -> list[int]:
-    """Return thread ids as numbers, 0 for a missing one; the profiler writes some as text."""
+    """Return thread ids as numbers, 0 for a missing one.
+
+    The profiler writes some as text.
+    """
     numbers = [re.search(r"-?\d+", str(thread)) for thread in ids]
     return [int(number[0]) if number else 0 for number in numbers]

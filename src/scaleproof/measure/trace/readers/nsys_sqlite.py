@@ -203,7 +203,10 @@ def _names_of_work(export: Export, table: str, ids: np.ndarray) -> list[str]:
 
 
 def _categories(texts: list[str], places: np.ndarray) -> pd.Categorical:
-    """Return the text at each of `places` in `texts`; equal texts are one category."""
+    """Return the text at each of `places` in `texts`.
+
+    Equal texts are one category.
+    """
     code_of_text = {text: code for code, text in enumerate(dict.fromkeys(texts))}
     codes = np.array([code_of_text[text] for text in texts])
     return pd.Categorical.from_codes(codes[places], list(code_of_text))
@@ -228,7 +231,10 @@ def _distinct_ids(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Return when the host launched each kernel; where that is unknown, when the kernel started."""
+    """Return when the host launched each kernel.
+
+    Where that is unknown, it is when the kernel started.
+    """
     if not export.has(RUNTIME, "start", "globalTid", "correlationId"):
         return start
     called_at, thread, call_correlation = export.read_integers(RUNTIME, "start", "globalTid", "correlationId")
@@ -278,9 +284,10 @@ def _names_of_ranges(export: Export, where: str, row: np.ndarray, text_id: np.nd
 
 
 def _ranks_of_processes(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[int, int], bool]:
-    """Return process -> rank, and whether our own program has said the ranks, in a range's name: "rank 3".
+    """Return process -> rank, and whether our own program has said the ranks.
 
-    If it has not, processes are numbered from `first` on, in the order of their devices.
+    It says them in a range's name: "rank 3". If it has not, processes are numbered from `first` on, in the order of
+    their devices.
     """
     own_ranks = {}
     for process, name in ranges[["process", "name"]].drop_duplicates().itertuples(index=False):
@@ -337,7 +344,10 @@ def _read_diagnostics(export: Export) -> list[str]:
 
 
 def _count_lost_events(text: str) -> int:
-    """Return how many events a message says are lost; 1 where it gives no number, 0 where it speaks of no loss."""
+    """Return how many events a message says are lost.
+
+    Returns 1 where it gives no number, 0 where it speaks of no loss.
+    """
     if not LOST.search(text):
         return 0
     number = re.search(r"\d[\d,]*", text)

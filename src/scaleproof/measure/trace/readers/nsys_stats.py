@@ -56,7 +56,10 @@ def _lines_of_kind(reports: list[dict[str, list[ReportLine]]], kind: str) -> lis
 def _kernel_fields(
     lines: list[ReportLine], ranks: int | None, steps: int | None, unknown: dict[str, str]
 ) -> dict[str, Any]:
-    """Return the fields of a Profile that kernel reports give; add to `unknown` why communication is not known."""
+    """Return the fields of a Profile that kernel reports give.
+
+    `unknown` gets the reason why communication is not known.
+    """
     sums = sum_kernels(lines, ranks)
     if sums.unknown:
         unknown["communication"] = sums.unknown

@@ -20,7 +20,7 @@ from scaleproof.measure.trainer import measure, session, validation
 from scaleproof.measure.trainer.__main__ import failure_class
 from scaleproof.measure.trainer.census import compiled_graphs
 from scaleproof.measure.trainer.fed_tokens import FedTokens
-from scaleproof.measure.trainer.measure import score_unwrapped_model
+from scaleproof.measure.trainer.first_losses import score_unwrapped_model
 from scaleproof.measure.trainer.monitor import POWER_INSTANT, GpuMonitor
 from scaleproof.measure.trainer.probe import _largest_argument_bytes
 from scaleproof.measure.trainer.session import NotApplicable, Session, WrongWorld, nvml_uuid

@@ -21,7 +21,7 @@ from scaleproof.measure.command.progress import FEWEST, Count, Progress, find_pr
 
 LEAST_WINDOW_S = 0.5  # a shorter window says little by the launcher's clock
 FEW_LINES = 100  # a program that has printed more says nothing new in a longer run
-LONGER = "let it train longer"  # in messages on programs that were ended too early
+LONGER = "let it train longer"  # advice in messages on programs that were ended too early
 
 
 class NoFigures(Exception):
@@ -33,7 +33,7 @@ class TimedWork:
     """The figures of a run, as they were read from its `log`."""
 
     log: PrintedLog
-    unit: WorkUnit  # of the work in the column `tokens`
+    unit: WorkUnit  # the unit of the work in the column `tokens`
     rows: np.ndarray  # the rows of steps.csv, of dtype ROW
     window: list[PrintedStep]  # the window's printed steps; none where steps were counted, watched or timed together
     per_step: float | None  # work of a step in `unit`; None where steps differ, or there are none
@@ -180,7 +180,7 @@ def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: C
     amounts: list[int] = []
     for step in steps:
         printed_rate = step.tokens_per_s if unit == "tokens" else step.samples_per_s
-        rate = factor * (printed_rate or 0.0)  # of all devices; 0: unknown
+        rate = factor * (printed_rate or 0.0)  # the rate of all devices; 0: unknown
         seconds = step.seconds
         if not seconds and rate and per_step:
             seconds = per_step / rate

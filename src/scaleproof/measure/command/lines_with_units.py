@@ -52,6 +52,6 @@ def _are_times_of_steps(steps: Sequence[PrintedStep], arrivals: Sequence[float])
     runs_from_start = times == sorted(times)
     if not has_line_of_every_step or runs_from_start or last_line > len(arrivals):
         return False
-    clock_s = arrivals[last_line - 1] - arrivals[first_line - 1]  # of all steps but the first
+    clock_s = arrivals[last_line - 1] - arrivals[first_line - 1]  # the time of all steps but the first
     low, high = SHARE_OF_CLOCK
     return low * clock_s <= sum(times[1:]) <= high * clock_s

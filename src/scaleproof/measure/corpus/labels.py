@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from scaleproof.ground.errors import UserError, plural
 
-COLUMN = "label"  # of documents.parquet: the class as the corpus names it
+COLUMN = "label"  # the column of documents.parquet with the class as the corpus names it
 DTYPE = np.dtype("<u2")
 MOST_CLASSES = 1000  # classes; more are no classes but another column
 

@@ -12,8 +12,8 @@ from scaleproof.ground.campaign.config import Workload
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.corpus_files import read_tokens
 
-NO_TOKEN = -1  # in the place of padding
-LABELS = "labels"  # of a split in tokens.json, and in the name of its file
+NO_TOKEN = -1  # stands in the place of padding
+LABELS = "labels"  # key of a split in tokens.json, and ending of its file's name
 
 
 class TokenFile:

@@ -113,7 +113,7 @@ def _cut_into_shards(documents: list[int], held_out: np.ndarray) -> Iterator[Sha
     `documents`: the number of documents of each row group. `held_out`: for each document, whether it is for validation.
     """
     groups_per_shard = max(1, min(LARGEST_SHARD, len(documents) // 32))
-    first_document = 0  # of the shard
+    first_document = 0  # number of the shard's first document
     for number, first_group in enumerate(range(0, len(documents), groups_per_shard)):
         groups = range(first_group, min(first_group + groups_per_shard, len(documents)))
         count = sum(documents[group] for group in groups)

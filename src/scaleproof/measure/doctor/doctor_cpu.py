@@ -16,7 +16,7 @@ from scaleproof.ground.verdict import Verdict, judged, not_here
 from scaleproof.measure.doctor.doctor import Look
 
 MOST_STOLEN = 0.02  # part of the CPU's time that the hypervisor may take: more is seen in step times
-MOST_SPREAD = 0.10  # of the times of equal pieces of work: more hides differences between strategies
+MOST_SPREAD = 0.10  # spread of equal pieces of work: more hides differences between strategies
 MOST_TICK_S = 1e-6
 LEAST_FREE_GB, LEAST_WRITE_MB_S = 5.0, 50.0
 PROBE_MB = 64

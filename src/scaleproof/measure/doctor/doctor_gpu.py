@@ -23,7 +23,7 @@ MATMUL_SHARES = (0.4, 1.1)
 LAG_CYCLES = 2_000_000  # the device spins so long before each micro-batch is taken: about a millisecond
 PROHIBITED = "prohibited"  # nobody may use the device
 COMPUTE_MODES = ("default", "exclusive thread", PROHIBITED, "exclusive process")  # as NVML numbers them
-FLASH = ("flash", "cudnn", "fmha")  # in names of attention kernels that make no matrix of all pairs
+FLASH = ("flash", "cudnn", "fmha")  # words in names of attention kernels that make no matrix of all pairs
 SPIN_CYCLES = 10**7  # some milliseconds of any device
 PRODUCT_ROWS = 8192  # matrices of so many rows put any device at its peak
 

@@ -27,7 +27,7 @@ TIMED_STEPS = 6
 READ_AHEAD = 400  # micro-batches
 REDUCED = 1 << 28  # bytes: large enough for the rate to be the links' rate
 REDUCTIONS = 10
-FURTHER_STEPS = 2  # by which the longer of the two looks for host waits is longer
+FURTHER_STEPS = 2  # the second look for host waits has so many steps more than the first
 WAITED = "called a synchronizing CUDA operation"  # torch prints it wherever its debug mode sees the host wait
 # These wait for whoever calls them: torch (`Stream.synchronize` is a line of its own), and Python's modules.
 CARRIERS = sys.stdlib_module_names | {"torch"}

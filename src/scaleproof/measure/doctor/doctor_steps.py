@@ -22,7 +22,7 @@ from scaleproof.measure.model.inventory import inventory_of
 from scaleproof.measure.trainer.request import Request
 
 STRATEGIES = ("ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
-MOST_CLOCKS_APART = 0.02  # by which steps and wall-clock time may differ
+MOST_CLOCKS_APART = 0.02  # part by which steps and wall-clock time may differ
 LIMIT_S = 150.0
 PROGRAM = "scaleproof.measure.doctor.doctor_ranks"
 

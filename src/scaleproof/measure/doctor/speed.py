@@ -22,8 +22,8 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.files import write_json
 
 VARIABLE = "SCALEPROOF_CACHE"  # a folder; empty: nothing is measured or kept
-PROBE_S = 2.0  # of training, after a step that does not count
-SAMPLES = 4  # in each training step of a probe
+PROBE_S = 2.0  # a probe trains so long, after a step that does not count
+SAMPLES = 4  # a training step of a probe has so many
 MOST_S = 30  # a probe that takes longer is given up, and the probes after it
 # Speeds of a small node of a few cores, where nothing can be measured. FLOP/s are fp32, of one core.
 USUAL = {"start": 7.0, "engine": 2.0, "train": 3e10}

@@ -37,8 +37,15 @@ OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|Def
 EXCEPTION = re.compile(r"(?:\[\w+\]:\s*)?([\w.]*(?:Error|Exception)\b(?::.*)?)")
 TORCHRUN_ERROR = "ChildFailedError"  # torchrun raises it where one of its ranks has raised an error
 DEFAULTS_OF_PRINTED = ("data", "evidence", "training_config")  # fields that a `Printed` fills by itself
-STEP_COLUMNS = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # as `merge_steps` takes them
-CLOCKS: dict[str, Literal["launcher"]] = {"whole program": "launcher", "progress": "launcher"}  # by reader
+STEP_COLUMNS = (
+    "step",
+    "step_time_s",
+    "data_wait_s",
+    "loss",
+    "samples",
+    "tokens",
+)  # the columns that `merge_steps` takes
+CLOCKS: dict[str, Literal["launcher"]] = {"whole program": "launcher", "progress": "launcher"}  # reader -> clock
 WHOLE = "whole"  # workload.figures: of programs that are timed from start to end
 
 
@@ -56,7 +63,7 @@ def attempt_command(
     if cell.work.fewer_steps is not None:
         # A program that is timed as a whole may run in two lengths: their difference is without start-up.
         step_counts = [cell.work.fewer_steps, cell.work.steps]
-    program_s: list[float] = []  # of the whole program, for each length
+    program_s: list[float] = []  # seconds of the whole program, for each number of steps
     deadline = time.monotonic() + request.time_limit
     program = describe_program(_command_words(request, nodes, cell.work.steps))  # its files as they are before it runs
     for steps in step_counts:

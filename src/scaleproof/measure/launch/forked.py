@@ -33,7 +33,7 @@ class ForkRequest:
     program: str  # a module that `python -m` can run
     request: str  # its only argument
     ranks: int
-    prefix: str  # of each line of output; ${rank} is replaced
+    prefix: str  # stands before each line of output; ${rank} is replaced
     directory: str
     environment: dict[str, str]
 

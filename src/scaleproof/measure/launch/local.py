@@ -24,7 +24,7 @@ LIBRARIES = (
 # Of ranks of DeepSpeed's own strategies. Each stage of ZeRO imports the optimizer, and with it torch's compiler.
 DEEPSPEED = ("deepspeed", "deepspeed.runtime.zero.muon.muon_optimizer")
 COMPILERS, MOST_COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS", 32  # processes that compile: variable, torch's own limit
-PREFIX = "[default${rank}]:"  # of every line in the log: the rank in the world, not the one on its node
+PREFIX = "[default${rank}]:"  # before every line in the log: the rank in the world, not on its node
 
 
 def torchrun_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:

@@ -27,7 +27,7 @@ STOPPED_GRACE = 0.5  # ... where we are told to stop: somebody waits
 STOP = (signal.SIGTERM, signal.SIGKILL)
 PLANNED_STOP = (signal.SIGINT, *STOP)  # the first as from a keyboard: programs tidy up
 LOG_LINES = 400  # lines of the log that are kept in memory
-STUCK_SHARE = 0.25  # of the time limit: a run without a step for so long hangs, it is not slow
+STUCK_SHARE = 0.25  # part of the time limit: a run without a step for so long hangs, it is not slow
 
 
 class Interrupted(Exception):
@@ -111,14 +111,14 @@ class CommandOutcome:
     tail: list[str]  # the last lines of the log
     hung: bool = False  # at the limit, steps had been made but none for a long time
     behind: int | None = None  # the rank that was behind the others at the end
-    steps: int = 1  # that all ranks had ended
+    steps: int = 1  # all ranks had ended so many
     memory_kills: int = 0  # processes that the kernel killed meanwhile because memory ran out
     ranks_s: float = 0.0  # seconds from the command's start to its end
     window_s: float | None = None  # seconds of the timed steps, as seen from outside; None where they were not seen
     resolution_s: float = POLL  # the longest time between two looks at the steps
     arrivals: Sequence[float] = ()  # when each line of its output came: seconds since the command's start
     others_cpu: float | None = None  # part of this machine's CPU time that other programs used meanwhile; None: unknown
-    ended: bool = False  # by us, after the time that it was given: a proper end, whatever its exit code
+    ended: bool = False  # we ended it after the time that it was given: a proper end, whatever its exit code
 
 
 def run_supervised(
@@ -280,7 +280,7 @@ def _copy_output(
             clean = scrub(line.rstrip("\n"))
             last_lines.append(clean)
             del last_lines[:-LOG_LINES]
-            with contextlib.suppress(OSError):  # of a full disk: ranks whose output nobody reads stand still
+            with contextlib.suppress(OSError):  # the disk may be full; ranks whose output nobody reads stand still
                 print(clean, file=file, flush=True)
             if sys.stdout.isatty():
                 print(clean, flush=True)

@@ -27,7 +27,7 @@ RECORDED = {
     "qos": "QOS",
     "features": "Features",
 }
-ANSWER_S = 20  # in which a controller tells its configuration
+ANSWER_S = 20  # by then a controller has told its configuration
 SLURMD_PORT = 6818  # Slurm's default
 RUNNING = "RUNNING"  # the state of a job whose batch script is running
 AT_END = ("state", "reason", "elapsed")  # RECORDED when the run ends; everything else is recorded when it begins

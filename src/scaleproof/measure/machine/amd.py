@@ -111,7 +111,7 @@ def nvmlDeviceGetCpuAffinity(handle: Any, words: int) -> list[int]:
         listed = (NODES / f"node{_call('topo_get_numa_node_number', handle)}/cpumap").read_text()
     except OSError as error:
         raise NVMLError(str(error)) from None
-    mask = int(listed.replace(",", ""), 16)  # in groups of 32 bits, the highest first
+    mask = int(listed.replace(",", ""), 16)  # the list has groups of 32 bits, the highest first
     return [mask >> 64 * word & (1 << 64) - 1 for word in range(words)]
 
 

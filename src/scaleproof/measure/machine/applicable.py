@@ -23,7 +23,7 @@ LEGACY_INDEX = "https://download.pytorch.org/whl/cu126"  # torch for CUDA 12.6: 
 INSTALL_LEGACY = f"install torch from {LEGACY_INDEX} (PIP_EXTRA_INDEX_URL; docs/gpu.md)"
 INSTALL_AMDSMI = "pip install /opt/rocm/share/amd_smi"
 COMPILERS = ("cc", "gcc", "clang")
-TORCH_ANSWER_S = 120.0  # in which torch must have said whether it can use a device
+TORCH_ANSWER_S = 120.0  # by then torch must have said whether it can use a device
 
 
 def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | None:

@@ -136,7 +136,7 @@ def ask_node_commands() -> dict[str, Any]:
     A missing or silent command leaves its part out.
     """
     cuda_version = re.search(r"CUDA Version: ([0-9.]+)", run_command("nvidia-smi"))
-    nccl_versions = list(versions_of(NCCL_PACKAGES).values())  # of the package that was installed with torch
+    nccl_versions = list(versions_of(NCCL_PACKAGES).values())  # one such package was installed with torch
     images = [os.environ[name] for name in CONTAINERS if os.environ.get(name)]
     facts = {
         "gpus": ask_nvidia_smi(),

@@ -7,7 +7,7 @@ from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.facts.counts import Inventory, inventory_of_shape
 
-SOME_CLASSES = 2  # of a classifier, where the corpus has not been read yet
+SOME_CLASSES = 2  # a classifier is counted with so many, where the corpus has not been read yet
 
 
 def inventory_of(cell: Cell, classes: int = 0) -> Inventory:

@@ -70,7 +70,7 @@ def _time_loop(
     optimizer = make_adamw(model, work["optimizer"], fused=execution["fused_optimizer"])
     low = LOW[execution["precision"]]
     torch.set_float32_matmul_precision("high" if execution["precision"] == "tf32" else "highest")
-    wall_s: list[float] = []  # of each step
+    wall_s: list[float] = []  # the seconds of each step
     cpu_s: list[float] = []
     for step in range(UNTIMED + steps):
         _wait_for_device(device)

@@ -176,7 +176,7 @@ class _DocumentStore:
 
     def _text(self, number: int) -> str:
         """Return the text of the document with this number."""
-        row = number  # in the row group that the loop is at
+        row = number  # the document's row, counted from the row group that the loop is at
         for group, rows in enumerate(self.row_groups):
             if row < rows:
                 with pq.ParquetFile(self.path) as file:

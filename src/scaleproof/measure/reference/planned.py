@@ -15,11 +15,11 @@ from scaleproof.measure.reference.samples import SplitSamples, chained_checksum,
 from scaleproof.measure.reference.schema import Reference, read_second_reading, workload_name
 
 MOST_STEPS, LEAST_STEPS = 30, 3
-REPLAYS = 3  # of the steps: once as written, then with the rows of each in two other orders
-BUDGET_FLOPS = 3e11  # of the steps, made once: about ten seconds of a core ...
+REPLAYS = 3  # the steps as written, then twice with the rows of each step in another order
+BUDGET_FLOPS = 3e11  # for the steps of one replay: about ten seconds of a core ...
 BUDGET_S = 10.0  # ... or as many steps as a faster device makes meanwhile
-LIMIT_S = 600.0  # of the whole replay: fewer than LEAST_STEPS are better than a wait
-SERIES_PART = 0.2  # of the limit, for the steps made once; the rest is for start and validation
+LIMIT_S = 600.0  # for all replays: fewer than LEAST_STEPS are better than a wait
+SERIES_PART = 0.2  # part of the limit for the steps of one replay; the rest is for start and validation
 
 
 def steps_to_replay(parameters: int, tokens_per_step: int) -> int:

@@ -26,7 +26,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of, sha256_of_library
 from scaleproof.ground.number_format import integer
 
-MOST_BYTES = 1 << 26  # of text that is read again
+MOST_BYTES = 1 << 26  # so much text is read again
 NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "__pycache__"}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -57,7 +57,7 @@ def read_source(corpus_record: dict[str, Any], store: Path, corpus: Corpus, down
     """
     budget_bytes, budget_documents = corpus.limits
     gathered_documents = _read_gathered(store)
-    n = n_bytes = 0  # of the documents that were compared
+    n = n_bytes = 0  # documents that were compared, and their bytes
     try:
         for document in _read_source_documents(corpus_record, corpus, downloads):
             text, _ = document
@@ -158,7 +158,7 @@ def _read_file(path: Path, corpus: Corpus) -> Iterator[Document]:
         yield from ((text, None) for text in _read_texts(path, corpus.document))
         return
     for row in _read_rows(path, corpus):
-        values = [row[name] for name in corpus.fields]  # of the text, then of the label
+        values = [row[name] for name in corpus.fields]  # values of the text, then of the label
         label = str(values.pop()).strip() if corpus.label else None
         yield " ".join(text for text in values if text), label
 

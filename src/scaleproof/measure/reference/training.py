@@ -255,7 +255,7 @@ def _left_by_control_groups() -> list[int]:
     """Return the bytes left by the memory limit of each control group (version 2) of this process, innermost first."""
     bytes_left = []
     with suppress(OSError, ValueError, StopIteration):
-        line = next(line for line in CGROUP.read_text().splitlines() if line.startswith("0::"))  # of version 2
+        line = next(line for line in CGROUP.read_text().splitlines() if line.startswith("0::"))  # the line of version 2
         own_group = CGROUPS / line.removeprefix("0::").strip().lstrip("/")
         for group in (own_group, *own_group.parents):
             with suppress(OSError, ValueError, KeyError):  # no limit is the word max; the root has no such file

@@ -13,7 +13,7 @@ PARTS = {
     "waiting for ranks": "wait_ms",
     "idle": "idle_ms",
 }
-NOTABLE_SHARE = 0.01  # of A's step: smaller moves are in the table and not in the sentence
+NOTABLE_SHARE = 0.01  # part of A's step: smaller moves are in the table and not in the sentence
 EXPLAINING = ("exposed communication", "idle")  # the PARTS that stand in the sentence, beside classes
 MOST_MOVED = 5  # parts in the sentence
 

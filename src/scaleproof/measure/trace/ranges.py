@@ -10,7 +10,7 @@ from scaleproof.ground.records.profile_schema import Range
 from scaleproof.measure.trace.events import Trace
 
 MOST_PATHS = 60
-LARGE_PERCENT = 20  # of all range time: gradients that take more are named as the likely bottleneck
+LARGE_PERCENT = 20  # part of all range time: gradients that take more are named as the likely bottleneck
 Entry = dict[str, Any]
 
 

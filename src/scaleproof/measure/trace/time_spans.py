@@ -23,7 +23,7 @@ def merge_spans(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
     if not len(starts):
         return starts, ends
     latest_end = np.maximum.accumulate(ends)  # so far
-    is_first = np.concatenate([[True], starts[1:] > latest_end[:-1] + pause])  # of the intervals of a span
+    is_first = np.concatenate([[True], starts[1:] > latest_end[:-1] + pause])  # whether an interval begins a span
     is_last = np.concatenate([is_first[1:], [True]])
     return starts[is_first], latest_end[is_last]
 

@@ -16,12 +16,17 @@ from torch import nn
 
 _PATHS = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
 LIBRARIES = (*_PATHS, str(Path(torch.__file__).parents[1]), "<")  # "<": generated, frozen
-OURS = str(Path(__file__).parents[2])  # of the package; a model's own files are not looked at
+OURS = str(Path(__file__).parents[2])  # the folder of the package; a model's own files are not looked at
 # Attributes, private to torch, that hold hooks: of modules and of parameters.
 HOOKS_OF_MODULE = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 HOOKS_OF_PARAMETER = ("_backward_hooks", "_post_accumulate_grad_hooks")
 WATCHING = ("scaleproof.measure.trainer.fed_tokens", "scaleproof.measure.trainer.census")  # our own hooks
-OF_TRAINING = ("torch", "numpy", "type object", "PyCapsule")  # in names of functions in C that are torch's or NumPy's
+OF_TRAINING = (
+    "torch",
+    "numpy",
+    "type object",
+    "PyCapsule",
+)  # words in names of functions in C that are torch's or NumPy's
 LEAST_S = 1e-4  # a function that takes less is not named
 
 
@@ -116,7 +121,7 @@ def _files_of_model(model: nn.Module) -> Iterator[str]:
     for module in model.modules():
         try:
             yield inspect.getfile(type(module))
-        except (OSError, TypeError):  # of a class that has no file
+        except (OSError, TypeError):  # the class has no file
             continue
     roots = model_packages(model)
     for name, loaded in list(sys.modules.items()):

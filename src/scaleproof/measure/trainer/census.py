@@ -23,7 +23,7 @@ VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")  # nu
 VARIANTS = {"amsgrad": False, "maximize": False, "decoupled_weight_decay": True}
 MODULUS = 2**64
 SAMPLED = 2**16
-INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # of as many bytes
+INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # bytes -> dtype of as many bytes
 
 
 class TokenChecksum:

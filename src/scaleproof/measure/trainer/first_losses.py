@@ -7,7 +7,7 @@ from torch import nn
 from scaleproof.measure.corpus.reader import SamplePlan, TokenFile
 from scaleproof.measure.machine import accelerator
 
-MOST_ROWS = 4  # that are scored by the unwrapped model
+MOST_ROWS = 4  # the unwrapped model scores so many
 BUDGET_FLOPS = 2e10  # about a second of a core; one sample is scored whatever it takes
 
 

@@ -48,7 +48,7 @@ class HostLoad:
             "window_end_epoch_s": self.end_epoch_s,
             "window_start_monotonic_s": self.start_monotonic_s,
             "window_end_monotonic_s": self.end_monotonic_s,
-            "cpu_load": (growth["cpu_s"] or 0.0) / (self.end_monotonic_s - self.start_monotonic_s),  # in cores
+            "cpu_load": (growth["cpu_s"] or 0.0) / (self.end_monotonic_s - self.start_monotonic_s),  # the load in cores
             "machine_cpus": psutil.cpu_count(),
             "machine_memory_bytes": psutil.virtual_memory().total,
             **growth,
@@ -71,7 +71,7 @@ def _read_counters(cores: list[int]) -> dict[str, float | None]:
         "machine_busy_s": busy_s(machine),
         "cores_busy_s": sum(busy_s(times) for core, times in enumerate(per_core) if core in cores),
         "machine_steal_s": getattr(machine, "steal", 0.0),
-        "full_collections": gc.get_stats()[-1]["collections"],  # of the oldest generation, and so of all
+        "full_collections": gc.get_stats()[-1]["collections"],  # collections of the oldest generation, and so of all
         "bytes_written": _bytes_written(),
     }
 
@@ -92,7 +92,7 @@ def _bytes_written() -> int | None:
     """
     try:
         return int(psutil.Process().io_counters().write_bytes)
-    except (AttributeError, OSError, RuntimeError, ValueError, psutil.Error):  # of systems without such counters
+    except (AttributeError, OSError, RuntimeError, ValueError, psutil.Error):  # some systems have no such counters
         return None
 
 

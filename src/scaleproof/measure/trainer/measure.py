@@ -57,13 +57,13 @@ class Ready:
 
     tokens: TokenFile
     plan: SamplePlan
-    model: nn.Module  # as it was built, inside of what the strategy wraps around it
+    model: nn.Module  # the model as it was built, inside of what the strategy wraps around it
     compiled: bool
     strategy: Strategy
     batches: Batches
     parameters: int  # their number
     steps: Callable[[int, int], Series]
-    first_losses: list[float]  # of the model as it was built; empty where no sample was scored
+    first_losses: list[float]  # losses of the model as it was built; empty where no sample was scored
 
     @property
     def entrance(self) -> nn.Module:
@@ -127,7 +127,7 @@ class WarmUp(NamedTuple):
     series: list[Series]
     probe: Probe
     probed: ProbedStep
-    collectives: int  # of the last step
+    collectives: int  # how many the last step has begun
 
 
 def warm_up(ready: Ready, count: int) -> WarmUp:
@@ -270,7 +270,7 @@ class Closing:
     epoch_s: float  # when all ranks had validated
     monotonic_s: float  # the same by the clock that nobody sets
     probed: ProbedStep | None = None
-    both_losses: list[float] | None = None  # of the probed step: as scored, as trained on; None: not finite
+    both_losses: list[float] | None = None  # losses of the probed step: as scored, as trained on; None: not finite
 
 
 def look_after_window(session: Session, request: Request, run: Ready) -> Closing:

@@ -33,7 +33,7 @@ class TimedWindow:
 
     series: Series
     warmed_up_at: float  # epoch seconds: before the window
-    updates: int  # that AdamW has counted in the window
+    updates: int  # AdamW has counted so many in the window
     machine_readings: dict[str, Any]  # what the host and its devices did meanwhile
     max_rss: int  # bytes
     cuda_memory: dict[str, int] | None

@@ -36,12 +36,12 @@ class OperationCounter(TorchDispatchMode):
     def __init__(self) -> None:
         """Begin with nothing counted."""
         super().__init__()
-        self.calls: dict[str, int] = defaultdict(int)  # by collective
-        self.bytes: dict[str, int] = defaultdict(int)  # by collective: the full size of what is exchanged
+        self.calls: dict[str, int] = defaultdict(int)  # collective -> its calls
+        self.bytes: dict[str, int] = defaultdict(int)  # collective -> the full size of what is exchanged
         self.moved: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))  # bytes by collective and dtype
         self.products: set[str] = set()  # dtypes of their operands
         self.gradients: set[str] = set()  # dtypes; noted by a Probe alone
-        self.flops: Counter[str] = Counter()  # of linear and batched products
+        self.flops: Counter[str] = Counter()  # FLOPs of linear and batched products
         self.attention: Counter[str] = Counter()  # calls by kernel
         self.updates: Counter[str] = Counter()  # calls by kernel
         self.clock: IdleClock | None = None  # paused in collectives

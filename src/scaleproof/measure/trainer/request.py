@@ -33,7 +33,7 @@ class PlannedRun:
     tokens: Path  # folder of tokens.json; without meaning for a command
     time_limit: float  # seconds
     repeat: int = 1
-    witness_steps: int = 0  # to make once more after the run, each looked at
+    witness_steps: int = 0  # steps to make once more after the run, each looked at
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Request:
     campaign: str
     slug: str
     repeat: int
-    sections: dict[str, Any]  # of the cell's configuration
+    sections: dict[str, Any]  # the sections of the cell's configuration
     tokens: str  # folder of tokens.json
     out: str  # folder that the results are written into
     run_id: str
@@ -53,7 +53,7 @@ class Request:
     hosts: list[str] = field(default_factory=list)  # the nodes of the run, in an allocation
     gpus: int = 0  # CUDA devices that the launcher saw on its node
     witness_steps: int = 0
-    settings: dict[str, Any] = field(default_factory=dict)  # of a command: name -> label and text
+    settings: dict[str, Any] = field(default_factory=dict)  # a command's settings: name -> label and text
 
     @classmethod
     def for_cell(cls, cell: Cell, tokens: Path, out: Path, *, provenance: dict[str, Any], **names: Any) -> "Request":

@@ -25,10 +25,10 @@ from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.updates import UpdateLog
 
-CONTROL_S = 1.0  # that the control should take, by the time of a timed step
+CONTROL_S = 1.0  # the control should take so long, by the time of a timed step
 FEWEST_CONTROL_STEPS, MOST_CONTROL_STEPS = 3, 10
-PLAIN_STEPS = 5  # after the steps of the witness, with nobody looking
-WITNESS_SHARE = 0.5  # of the time that is left until a run's limit
+PLAIN_STEPS = 5  # steps after those of the witness, with nobody looking
+WITNESS_SHARE = 0.5  # the witness may take this part of the time until a run's limit
 # Fields of a probed step that say what ran. Gradients' dtypes are no such field: FSDP2 may or may not have cast a shard
 # when the hook looks at it.
 FIELDS = ("linear_flops", "batched_flops", "attention", "updates", "collectives", "products", "nodes", "tokens_inside")

@@ -19,9 +19,9 @@ class Series:
 
     first: int  # number of the first step
     step_time: np.ndarray
-    data_wait: np.ndarray  # of the step's time, waiting for its tokens
+    data_wait: np.ndarray  # the part of the step's time in which it waited for its tokens
     loss: np.ndarray  # mean over the micro-batches of the step
-    wall: float  # of all steps together, by the host's clock
+    wall: float  # time of all steps together, by the host's clock
 
 
 class StepTimer:

@@ -39,12 +39,12 @@ class UpdateLog:
         """
         self._first_step = first_step
         self._turns: dict[int, int] = defaultdict(int)  # calls so far of each part of ZeRO, by its first moment's id
-        self._moments: list[Tensor] = []  # of each call, the norm of a part
+        self._moments: list[Tensor] = []  # the norm of a part of a first moment, after each call
         self._conditions: dict[str, set[str]] = defaultdict(set)  # threads, dtypes, ... -> all that occurred
-        self._rates: list[float] = []  # of each call, the mean over its groups
-        self._decays: list[float] = []  # of each call, the sum over its groups
+        self._rates: list[float] = []  # the mean learning rate over the groups of each call
+        self._decays: list[float] = []  # the sum of weight decays over the groups of each call
         self._settings: set[Settings] = set()
-        self._calls_after_a_child = 0  # before which a process had ended that this one had started
+        self._calls_after_a_child = 0  # calls before which a process had ended that this process had started
         self._used_by_children: tuple[float, int] | None = None  # CPU seconds and page faults, at the last call
         self.slowed_by: set[str] = set()
 

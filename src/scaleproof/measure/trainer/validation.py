@@ -29,7 +29,7 @@ class Scored:
 
     ids: np.ndarray
     totals: np.ndarray
-    checksum: str  # of the tokens of the scored samples
+    checksum: str  # checksum of the scored samples' tokens
     seconds: float
     out_of_memory: bool = False
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from scaleproof.measure.strategy.base import local_shard
 
-COPIED_ELEMENTS = 1 << 16  # of the followed gradient
+COPIED_ELEMENTS = 1 << 16  # of the followed gradient so many are copied
 
 
 class UnclearedGradient:
@@ -74,7 +74,7 @@ class LeftOut(NamedTuple):
     """A parameter with a gradient that the optimizer lacks, by its element with the largest gradient."""
 
     parameter: Tensor
-    place: Tensor  # of the element, in this rank's part of the parameter
+    place: Tensor  # the element's place in this rank's part of the parameter
     gradient: Tensor  # the size of the element's gradient
     weight: Tensor
 

@@ -38,9 +38,9 @@ from scaleproof.measure.watch.kept_values import Kept, copied, mean_losses, nest
 
 PROBED_STEP = 1  # counted from 0: the first has what is only done once
 LOOKS_UP_TO, LOOK_EVERY = 3, 100  # steps whose norms are taken: the first ones, then one of so many
-WATCHED_ELEMENTS = 1_000_000  # of parameters whose change is measured
-CHECKED_ELEMENTS = 1 << 16  # of an input that its checksum is made of
-TRACED_ELEMENTS = 1 << 12  # of a parameter that is looked at in each step
+WATCHED_ELEMENTS = 1_000_000  # the change of so many parameters is measured
+CHECKED_ELEMENTS = 1 << 16  # the checksum of an input is made of its first ones
+TRACED_ELEMENTS = 1 << 12  # the first ones of a parameter are looked at in each step
 
 LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
 
@@ -76,9 +76,9 @@ class Watcher:
         self.made: list[Step] = []
         self.now = Step()  # the one that is being made
         self.norms: list[tuple[int, Tensor, Tensor, Tensor]] = []  # step; norms of gradients, of update, of weights
-        self.forwards = 0  # in training
+        self.forwards = 0  # forward passes in training
         self.evaluated: set[int] = set()  # steps in which a gradient came back from a model in evaluation mode
-        self.layer_dtypes: Counter[torch.dtype] = Counter()  # of what the largest layer returns
+        self.layer_dtypes: Counter[torch.dtype] = Counter()  # dtypes of what the largest layer returns
         self.float32_products: set[str] = set()
         self._traced: list[Tensor] = []  # the trained parameters whose bits can be summed up
         self.traces: list[Kept] = []  # their checksums: of all at the start, and of one, in turn, after each step
@@ -123,7 +123,7 @@ class Watcher:
         self._note_checksum(self._traced)
         if self._traced and not _is_compiled(self.model):
             self.uncleared = UnclearedGradient(self._traced)
-        atexit.register(self.finish)  # of a program that is ended, whose framework calls nothing then
+        atexit.register(self.finish)  # a program that is ended has a framework that calls nothing then
         self.timer.start()
 
     @property

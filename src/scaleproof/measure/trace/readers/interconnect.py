@@ -63,7 +63,7 @@ def read_topology(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: not a topology file of NCCL ({error}); take one with NCCL_TOPO_DUMP_FILE") from None
     if root.tag != "system":
         raise UserError(f"{path}: not a topology file of NCCL: its first element is {root.tag}, not system")
-    cards = [card for card in root.iter("net") if card.get("speed")]  # in Mb/s
+    cards = [card for card in root.iter("net") if card.get("speed")]  # `speed` is in Mb/s
     gpus = list(root.iter("gpu"))
     link_counts = [int(link.get("count", 1)) for gpu in gpus for link in gpu.iter("nvlink")]
     return {

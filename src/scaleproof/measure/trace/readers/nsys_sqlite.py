@@ -28,7 +28,7 @@ COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # ENUM_CUDA_MEMCPY_OPER
 PUSH_POP, START_END = 59, 60  # ENUM_NSYS_EVENT_TYPE
 OWN_RANK = re.compile(r"rank (\d+)")  # name of the range that our own program opens once, to say which rank it is
 LOST = re.compile(r"\b(?:drop|lost|lose|overflow|incomplete|not all|not collected|missing)", re.IGNORECASE)
-PROCESS_BITS = ~np.int64(0xFFFFFF)  # of a globalTid: the part that names the process
+PROCESS_BITS = ~np.int64(0xFFFFFF)  # the bits of a globalTid that name the process
 
 
 class Export:
@@ -226,7 +226,7 @@ def _distinct_ids(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if int(ids.max()) - lowest > WIDEST_COUNTED:
         return np.unique(ids, return_inverse=True)
     occurs = np.bincount(ids - lowest) > 0
-    index = np.cumsum(occurs) - 1  # of each id that occurs
+    index = np.cumsum(occurs) - 1  # place of each id among those that occur
     return np.flatnonzero(occurs) + lowest, index[ids - lowest]
 
 

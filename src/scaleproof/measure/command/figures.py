@@ -253,6 +253,7 @@ def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell
         return "tokens", None
     if printed.samples_per_step:
         return "samples", float(printed.samples_per_step)
+
     if all(step.seconds and step.samples_per_s for step in steps):
         return "samples", None
     raise NoFigures(

@@ -34,6 +34,7 @@ def read_by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
         has_figure = step.seconds or step.tokens_per_s or step.samples_per_s
         if has_figure or "step" in figures:
             steps.append(step)
+
     return PrintedLog("patterns", steps=steps)
 
 

@@ -39,6 +39,7 @@ def figures_of_watched_run(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWor
         )
     has_tokens = all(sum(rank.tokens) for rank in ranks)
     rows = _rows_of_watched(ranks, steps, warmup, has_tokens)
+
     return TimedWork(
         log=PrintedLog("scaleproof.watch", world_size=ranks[0].world_size),
         unit="tokens" if has_tokens else "samples",

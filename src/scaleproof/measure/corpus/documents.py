@@ -107,6 +107,7 @@ class _DocumentWriter:
         encoded = text.encode()
         if self._most_bytes and self.bytes + len(encoded) > self._most_bytes:
             return False
+
         if self._is_decoded:
             self.replaced += text.count("\N{REPLACEMENT CHARACTER}")
         self.documents += 1

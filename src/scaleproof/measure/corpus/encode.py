@@ -71,6 +71,7 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
     encoding = _load_once(tokenizer_file)
     first = 0  # number in the shard of the row group's first document
     end_of_text = np.array([encoding.n_vocab - 1], dtype=dtype)
+
     with ExitStack() as stack:
         parts = {split: _TokenWriter(stack, shard.file(folder, split)) for split in SPLITS}
         file = stack.enter_context(open_documents(store))
@@ -83,6 +84,7 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
                 parts[split].add(pieces, len(documents))
             first += len(texts)
         description = {split: part.description for split, part in parts.items()}
+
     write_json(shard.file(folder, "json"), description)
     return len(shard.groups)
 

@@ -75,12 +75,14 @@ def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
             raise NotADocument(
                 f'{where}: label "{field}" of a document is {value_text}; a number or a word is expected'
             )
+
     texts: list[str] = []
     for field, text in row.items():
         if not isinstance(text, str | None):
             raise NotADocument(f'{where}: field "{field}" is not text but {type(text).__name__}')
         if text:
             texts.append(text)
+
     return " ".join(texts), label
 
 

@@ -54,6 +54,7 @@ class LabelledFile(TokenFile):
                 f'corpus "{self.description["corpus"]}" has no labels; for classification name their field in '
                 "config/corpora.yaml (key: label), and tokenise it again"
             )
+
         self.labels = _map_file(directory, split_description[LABELS], "<u2")
         # Each document ends with a token that no text is encoded to and that is not part of the sample; the next
         # document starts right behind it.

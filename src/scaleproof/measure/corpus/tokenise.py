@@ -162,6 +162,7 @@ def _encode_groups(encode_shard: partial, shards: list[Shard], processes: int | 
         return
     # fork, where it is safe, spares each process its imports: a tenth of the time that 50 MB take
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+
     with ProcessPoolExecutor(workers, context, initializer=encode.end_with_parent) as pool:
         futures = [pool.submit(encode_shard, shard) for shard in shards]
         try:

@@ -79,6 +79,7 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
     headers = {"Accept-Encoding": "identity", "User-Agent": "scaleproof"}
     if have:
         headers |= {"Range": f"bytes={have}-", "If-Range": known["etag"]}
+
     try:
         with requests.get(
             url, headers=headers, auth=_add_no_password, stream=True, timeout=(policy.connect, policy.stall)
@@ -105,6 +106,7 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
         kind = type(error).__name__  # alone: the error's text holds an address, which may have a signature
         raise BrokenOff(f"the connection failed ({kind})") from None
+
     if total is not None and part.stat().st_size > total:
         part.unlink()
         raise BrokenOff(f"more than the {total:,} bytes of the file came")
@@ -140,6 +142,7 @@ def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int 
         raise Denied(f"HTTP {code}")
     if answer.headers.get("Content-Type", "").startswith("text/html"):
         raise Denied("a web page instead of data (a login page, or a proxy in between?)")
+
     if answer.headers.get("Content-Encoding", "identity") != "identity":
         raise Denied("the server packs the file although asked not to")
     total = remote_file.size if _total_bytes(answer) is None else _total_bytes(answer)

@@ -103,17 +103,20 @@ def look_on_ranks(cells: list[Cell], root: Path, gpus: int) -> tuple[dict[str, A
     """
     tokens = write_random_tokens(root / "tokens", vocab_size=512, train=200_000, val=10_000)
     names = {"campaign": "doctor", "run_id": "doctor", "time_limit": LIMIT_S, "gpus": gpus}
+
     paths = []
     for cell in cells:
         request = Request.for_cell(cell, tokens, root, provenance={}, **names)
         paths.append(root / f"{cell.slug}.json")
         request.write(paths[-1])
+
     (root / CELLS).write_text(json.dumps([str(path) for path in paths]))
     request.write(root / REQUEST)  # the request of any cell starts the ranks of all: they have one geometry
     try:
         outcome = run_ranks(request, root / "doctor.log", PROGRAM, None, steps=0)
     except Interrupted as stopped:
         raise KeyboardInterrupt from stopped  # no verdict about this machine
+
     log = [text for text in outcome.tail if text.strip()]
     if outcome.timed_out:
         log.append("the ranks were ended: their time was over")

@@ -15,12 +15,14 @@ def write_random_tokens(folder: Path, vocab_size: int, train: int, val: int, tok
     """
     folder.mkdir(parents=True, exist_ok=True)
     chance = np.random.default_rng(1)
+
     splits = {}
     for split, count in (("train", train), ("val", val)):
         data = chance.integers(0, vocab_size, count, dtype=np.uint16).tobytes()
         (folder / f"{split}.bin").write_bytes(data)
         sha256 = hashlib.sha256(data).hexdigest()
         splits[split] = {"file": f"{split}.bin", "documents": 1, "tokens": count, "bytes": len(data), "sha256": sha256}
+
     description = {
         "corpus": "random-tokens",
         "source": "text",

@@ -81,6 +81,7 @@ def run_ranks(
     cell = request.cell
     path = Path(request.out) / REQUEST
     heartbeat = Heartbeat(cell.processes_per_node, steps, warmup_steps)
+
     remote = None
     try:
         if nodes:
@@ -97,6 +98,7 @@ def run_ranks(
         outcome = run_supervised(command, environment, log, request.time_limit, heartbeat, remote)
     finally:
         heartbeat.close()
+
     if outcome.exit_code and disk_filled_up(outcome.tail, log.parent):  # that says nothing about the cell
         raise UserError(full_disk_text(log.parent))
     return outcome

@@ -202,6 +202,7 @@ def _metrics_of_command(
         window_s = reading.last_line_s - reading.first_line_s
     known_fields = request.known()
     known_fields["host"] = known_fields["host"] | {"others_cpu": outcome.others_cpu}
+
     return Printed(
         evidence="watched" if ranks else "printed",
         watched=ranks,
@@ -247,6 +248,7 @@ def _log_reading(work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRa
         first, last = work.window[0], work.window[-1]
         first_step, last_step = first.step, last.step
         first_line_s, last_line_s = _arrival_s(outcome, first.line), _arrival_s(outcome, last.line)
+
     return LogReading(
         reader=work.log.reader,
         guessed=work.log.guessed,

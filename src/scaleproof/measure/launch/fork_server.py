@@ -48,6 +48,7 @@ def serve(path: Path, libraries: list[str], on_ready: Callable[[], None] = lambd
     listener.listen()
     listener.settimeout(IDLE_LIMIT_S)
     on_ready()
+
     while True:
         try:
             client, _ = listener.accept()
@@ -68,10 +69,12 @@ def _supervise_request(client: socket.socket) -> int:
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
+
     try:
         request, output = receive(client)
     except EOFError:
         return 1
+
     if request.program == SERVER:
         os.close(output)  # whoever waits for the end of the client's output must not wait for a server
         return _become_server_of_more(request, client)
@@ -195,12 +198,14 @@ def _become_rank(request: ForkRequest, rank: int, port: int, output: int) -> Non
             START_VARIABLE: "forked",
         }
     )
+
     try:
         sys.argv = [request.program, request.request]
         runpy.run_module(request.program, run_name="__main__", alter_sys=True)
     except BaseException:
         sys.excepthook(*sys.exc_info())
         os._exit(1)
+
     os._exit(0)
 
 

@@ -80,10 +80,12 @@ def _start_from_smaller_server(path: Path, libraries: list[list[str]]) -> socket
         directory=os.getcwd(),
         environment={},
     )
+
     with connect(groups_before) as server:
         server.settimeout(START_LIMIT_S)
         send(server, request)
         answer = server.recv(LONGEST)
+
     connection = _connect_running(path) if answer == READY else None
     if connection is None:
         raise OSError(f"the fork server ended: {answer.decode(errors='replace')}")

@@ -47,6 +47,7 @@ def _replay_in_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
     process = context.Process(target=_send_replay, args=(plan, limit_s, results, parent, alive))
     process.start()
     results.close()
+
     try:
         if not result.poll(limit_s + SPARE_S):
             return {"shortened": f"it had not ended after {limit_s + SPARE_S:,.0f} s"}

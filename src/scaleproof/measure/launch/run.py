@@ -79,6 +79,7 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog
         nodes=nodes,
         provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"} | origin,
     )
+
     try:
         metrics, outcome = _make_attempt(request, attempt, out / LOG, program, nodes, read)
         if nodes and outcome:
@@ -91,6 +92,7 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog
         raise
     finally:
         shutil.rmtree(attempt, ignore_errors=True)
+
     return metrics
 
 

@@ -304,6 +304,7 @@ def _end_group(process: subprocess.Popen, signals: Sequence[signal.Signals], gra
     descendants: list[psutil.Process] = []
     with contextlib.suppress(psutil.Error):  # torchrun's ranks have groups of their own
         descendants = psutil.Process(process.pid).children(recursive=True)
+
     for number in signals:
         try:
             os.killpg(process.pid, number)
@@ -316,6 +317,7 @@ def _end_group(process: subprocess.Popen, signals: Sequence[signal.Signals], gra
         # The process has ended; others of its group may not have.
         if not _group_lives(process.pid):
             break
+
     for descendant in descendants:
         with contextlib.suppress(psutil.Error):
             descendant.kill()

@@ -97,6 +97,7 @@ def current_allocation() -> Allocation | None:
         )
     hosts = expand_node_list(facts["NodeList"])
     gpu_count = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
+
     return Allocation(
         job=job_id(facts),
         hosts=tuple(hosts),

@@ -46,6 +46,7 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
             f"geometry {geometry} asks for CUDA devices, {geometry.devices_per_node} on each node; "
             f"{len(gpus)} are visible{hint}"
         )
+
     if cell.command is not None:  # only its program knows what else it needs
         return None
     if strategy == "single" and geometry.n_devices > 1:
@@ -130,6 +131,7 @@ def build_problem(gpu: Gpu, cuda: str | None) -> str | None:
             f"{gpu.name} has compute capability {dotted(gpu.capability)}; this torch is built with CUDA {cuda}, "
             f"which starts at {dotted(least_capability)}: {INSTALL_LEGACY}"
         )
+
     major_version = re.match(r"\d+", gpu.driver)
     is_old_driver = major_version is not None and int(major_version[0]) < least_driver
     if is_old_driver and not torch_can_use_devices():

@@ -53,11 +53,13 @@ def cuda_devices() -> list[Gpu]:
         return []
     # CUDA puts the fastest device first, NVML the device on the first bus: ranks shall count as NVML does.
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+
     nvml = driver_library()
     try:
         nvml.nvmlInit()
     except nvml.NVMLError:
         return []
+
     try:
         visible = [_gpu_of_index(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
         masks = AMD_MASKS if torch_has_rocm() else (("CUDA_VISIBLE_DEVICES",),)
@@ -70,6 +72,7 @@ def cuda_devices() -> list[Gpu]:
     finally:
         with suppress(nvml.NVMLError):
             nvml.nvmlShutdown()
+
     # `_gpu_of_index` gives a device that does not answer a name and no uuid.
     if lost := [gpu.name for gpu in visible if not gpu.uuid]:
         raise LostDevice(f"{', '.join(lost)}; nvidia-smi says more, CUDA_VISIBLE_DEVICES can leave it out")
@@ -103,6 +106,7 @@ def _gpu_of_handle(nvml: Any, handle: object, parent: object | None = None) -> G
         driver = ""
     whole_gpu = handle if parent is None else parent
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(whole_gpu)
+
     return Gpu(
         name=str(nvml.nvmlDeviceGetName(handle)),
         uuid=str(nvml.nvmlDeviceGetUUID(handle)),
@@ -152,6 +156,7 @@ def _visible_gpus(
         return devices
     visible = []
     entries = [entry.strip() for entry in mask.split(",")]
+
     for entry in filter(None, entries):
         if entry.isdigit():
             matches = devices[int(entry) : int(entry) + 1]  # none beyond the last
@@ -163,6 +168,7 @@ def _visible_gpus(
         if len(matches) != 1:
             break
         visible += matches
+
     return visible
 
 

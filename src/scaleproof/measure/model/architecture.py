@@ -75,6 +75,7 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
         raise UserError(
             f'workload.model: {model.file}: transformers has no model_type "{shortened(architecture)}".{near}'
         )
+
     try:
         return AutoConfig.for_model(architecture, **{key: value for key, value in keys.items() if key != "model_type"})
     except (ValueError, TypeError, KeyError, StrictDataclassError) as error:

@@ -87,6 +87,7 @@ class FusedCrossEntropy(torch.autograd.Function):
         """
         kind = hidden.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
+
         with torch.autocast(kind, enabled=False):
             low, matrix = hidden.to(dtype), weight.to(dtype)
             total = hidden.new_zeros((), dtype=torch.float32)
@@ -106,6 +107,7 @@ class FusedCrossEntropy(torch.autograd.Function):
                     )
                 hidden_gradients.append(residual @ matrix)
                 weight_gradient += residual.t() @ h
+
         ctx.save_for_backward(torch.cat(hidden_gradients), weight_gradient)
         ctx.dtypes = (hidden.dtype, weight.dtype)
         ctx.count = len(targets)

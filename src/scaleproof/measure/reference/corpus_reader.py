@@ -231,6 +231,7 @@ def _document_differences(split: _Split, document: _Document, encoding: tiktoken
     differing = np.flatnonzero(tokens[:common] != expected[:common])
     if not len(differing) and len(tokens) == len(expected):
         return
+
     first = int(differing[0]) if len(differing) else common
     yield (
         f"document {integer(document.number)}, number {integer(document.place)} of {split.name}.bin, has "
@@ -250,6 +251,7 @@ def _split_statistics(splits: dict[str, _Split]) -> dict[str, Any]:
         share_repeated = 1 - len(np.unique(train.openings)) / len(train.openings)
         if len(validation.openings):
             share_in_training = float(np.isin(validation.openings, train.openings).mean())
+
     return {
         "distinct_tokens": int((count_of_id > 0).sum()),
         "entropy_bits": float(-(shares * np.log2(shares)).sum()),

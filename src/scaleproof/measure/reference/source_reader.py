@@ -183,6 +183,7 @@ def _read_texts(path: Path, document: str) -> Iterator[str]:
     if len(data) <= MOST_BYTES:
         yield from documents
         return
+
     yield from documents[:-1]  # the last document is cut off
     raise Unread(f"of {path} the first {integer(MOST_BYTES)} bytes are read")
 

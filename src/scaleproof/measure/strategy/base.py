@@ -202,6 +202,7 @@ def make_optimizer(model: nn.Module, cell: Cell) -> Optimizer:
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     matrices = [parameter for parameter in trained if parameter.dim() >= 2]
     biases_and_norms = [parameter for parameter in trained if parameter.dim() < 2]
+
     return AdamW(
         [
             {"params": matrices, "weight_decay": settings.weight_decay},

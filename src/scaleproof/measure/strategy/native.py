@@ -120,11 +120,13 @@ class FSDP(Native):
         mesh = self._mesh()
         reshards = self.cell.execution.fsdp_reshard
         blocks = cast(nn.ModuleList, model.blocks)
+
         for index, block in enumerate(blocks):
             sharded = fully_shard(
                 compile_if_asked(block, self.cell), mesh=mesh, mp_policy=policy, reshard_after_forward=reshards
             )
             blocks[index] = cast(nn.Module, sharded)
+
         self.sharded = [cast(FSDPModule, block) for block in blocks]
         self._set_prefetch(self.cell.execution.fsdp_prefetch)
         self.root = fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=None if reshards else False)

@@ -273,6 +273,7 @@ class StepBreakdown:
             return {}
         collectives = {}
         waits = self.waits.by_collective if isinstance(self.waits, Waiting) else {}
+
         for place, name in enumerate(self.collective_names):
             spans = {rank: work.spans(work.collective == place) for rank, work in self.work.items()}
             computing = {rank: self._activity[rank][0] for rank in self.ranks}
@@ -287,6 +288,7 @@ class StepBreakdown:
                 transfer_ms=None if wait_ms is None else total_ms - wait_ms,
                 wait_ms=wait_ms,
             )
+
         return collectives
 
     def _calls_started(self, rank: int, place: int) -> int:
@@ -308,6 +310,7 @@ class StepBreakdown:
         names = [str(name) for name in sums.index]
         kinds, _ = classify(names)
         divisor = self.steps * len(self.ranks) if self.steps else 1
+
         return [
             Kernel(
                 name=name,
@@ -339,6 +342,7 @@ class StepBreakdown:
         # Without known communication `waits` is the reason that `unknown` has already.
         if isinstance(self.waits, str) and self.knows_communication:
             self.unknown["waiting"] = self.waits
+
         return {
             "tool": self.trace.source.tool,
             "device": self.trace.source.device,

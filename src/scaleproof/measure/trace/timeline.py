@@ -29,11 +29,13 @@ def timeline_of_median_step(breakdown: StepBreakdown) -> pd.DataFrame:
     # When the first of the ranks begins the step.
     zero_ns = min(int(min(window.starts[step], window.host_starts[step])) for window in windows)
     pause_ns = int(lengths_ns[step]) // FINEST
+
     rows = []
     for rank in breakdown.ranks:
         for lane, name, spans in _lanes_of_rank(breakdown, rank, step, pause_ns):
             for start, end in zip(*spans, strict=True):
                 rows.append([step, rank, lane, name, (start - zero_ns) / 1e6, (end - zero_ns) / 1e6])
+
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

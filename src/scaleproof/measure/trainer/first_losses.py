@@ -23,12 +23,14 @@ def score_unwrapped_model(model: nn.Module, plan: SamplePlan, file: TokenFile, d
     ids = np.sort(plan.step(0))[: max(1, min(MOST_ROWS, affordable))]
     torch.set_float32_matmul_precision("highest")
     rows = torch.from_numpy(file.read(ids))
+
     try:
         model.to(device)
         with torch.no_grad():
             losses = [float(model(row[None].to(device))) for row in rows]
     except torch.OutOfMemoryError:
         losses = []
+
     model.to(origin)  # a strategy that shards a model need not have all of it on a device
     accelerator.release_memory(device)
     return losses

@@ -88,6 +88,7 @@ def summarise_run(
     counts = count_parameters_and_flops(inventory, ledger.tokens_consumed / ledger.samples_consumed)
     window = _window_figures(request, ranks, rows, ledger)
     ended = time.time()
+
     return Measured(
         **request.known(),
         model=Model(
@@ -171,6 +172,7 @@ def _window_figures(request: Request, ranks: list[RankRecord], rows: np.ndarray,
     steps = len(times)
     wall_s = max(rank.window.series.wall for rank in ranks)
     tokens = ledger.tokens_consumed
+
     return Window(
         wall_time_s=wall_s,
         optimizer_steps=ranks[0].window.updates,
@@ -289,6 +291,7 @@ def make_ledger(
     ids_of_ranks = [[np.concatenate(rank[step]) for step in steps] for rank in taken]
     consumed_ids = [np.concatenate(ids_of_step) for ids_of_step in zip(*ids_of_ranks, strict=True)]
     pairs = zip(consumed_ids, planned_ids, strict=True)
+
     return TokenLedger(
         samples_consumed=sum(map(len, consumed_ids)),
         samples_planned=sum(map(len, planned_ids)),

@@ -102,6 +102,7 @@ class Request:
         }
         if self.cell.command is not None:
             return names | {"evidence": "printed", "data": None, "training_config": None}
+
         entries = {split: self.description[split] for split in ("train", "val")}
         labels = {split: entry[LABELS] for split, entry in entries.items() if LABELS in entry}
         data = {name: value for name, value in self.description.items() if name not in entries}

@@ -42,6 +42,7 @@ class Session:
         self.local_world = int(os.environ["LOCAL_WORLD_SIZE"])
         if self.world_size != cell.world_size:
             raise WrongWorld(f"{cell.world_size} ranks were asked for, but {self.world_size} came up")
+
         self.host = socket.gethostname()
         self.cores: list[int] = []
         self.near_cores: list[int] = []  # beside a GPU: the cores of its NUMA node, shared with other ranks
@@ -78,6 +79,7 @@ class Session:
             self.cores = bind_to_cores(self.local_rank, threads)
             torch.set_num_threads(threads)
             return torch.device("cpu")
+
         if self.local_rank + self.devices_here > torch.cuda.device_count():
             raise WrongWorld(f"rank {self.rank} is to drive device {self.local_rank}, which torch does not see")
         torch.cuda.set_device(self.local_rank)
@@ -236,6 +238,7 @@ def describe_mismatch(
     if wrong_counts:
         numbers = ", ".join(f"{count} on {host}" for host, count in sorted(wrong_counts.items()))
         return f"{per_node} ranks per node were asked for; there are {numbers}"
+
     foreign_hosts = set(ranks_on) - {short_host(host) for host in hosts} if hosts else set()
     if foreign_hosts:
         return f"ranks are on {', '.join(sorted(foreign_hosts))}, the allocation is {', '.join(hosts)}"

@@ -72,6 +72,7 @@ def run_steps(
     losses: list[Tensor] = []
     no_loss = torch.zeros((), device=batches.device)
     clock.start()
+
     for step in range(first, first + count):
         total = no_loss
         for micro in range(accumulation):
@@ -85,6 +86,7 @@ def run_steps(
         losses.append(total)
         clock.mark()
         heartbeat[0] = PHASES * (step + 1)
+
     step_time, wall = clock.stop()
     mean_losses = torch.stack(losses).double().div(accumulation).cpu().numpy()
     return Series(first, step_time, waits, mean_losses, wall)

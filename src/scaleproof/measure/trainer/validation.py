@@ -60,6 +60,7 @@ def score_held_out(
     # up the last pass; their scores do not count.
     places = np.arange(passes * batch.micro * batch.n_devices).reshape(passes, batch.n_devices, batch.micro)
     own_places = places[:, shares].reshape(passes, -1)
+
     try:
         # As written: a second graph of a compiled cell, of the evaluation mode, would take minutes.
         with torch.compiler.set_stance("force_eager"), checksum.record(entrance):
@@ -70,6 +71,7 @@ def score_held_out(
                 totals += strategy.evaluate(tokens)[is_counted].double().sum(0).cpu().numpy()
     except torch.OutOfMemoryError:
         return Scored(ids[:0], np.zeros(3), str(checksum), time.perf_counter() - began, out_of_memory=True)
+
     return Scored(ids[own_places[own_places < len(ids)]], totals, str(checksum), time.perf_counter() - began)
 
 
@@ -101,6 +103,7 @@ def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
     mean_loss = loss / targets
     predicts_tokens = task == "language-modelling"
     ids = np.concatenate([rank.ids for rank in ranks])
+
     return Validation(
         samples=len(ids),
         samples_sha256=digest_of_ids([ids]),

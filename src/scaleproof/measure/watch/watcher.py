@@ -281,6 +281,7 @@ class Watcher:
             UpdateNorms(step=step, gradient_norm=float(gradient), update_norm=float(update), weight_norm=float(weight))
             for step, gradient, update, weight in self.norms
         ]
+
         return WatchedRank(
             rank=rank,
             world_size=world_size,

@@ -74,6 +74,7 @@ def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: 
         provenance=provenance_fields(" ".join(["scaleproof", *sys.argv[1:]]), nodes.known_at_start if nodes else None),
     )
     write_json(attempt / SETTINGS, {"tool": tool, "steps": settings.steps, "nodes": settings.nodes, "gpu": on_gpu})
+
     try:
         status: Literal["ok", "failed", "not_applicable"] = "not_applicable"
         reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
@@ -87,6 +88,7 @@ def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: 
         write_json(out / CAPTURE, captured.model_dump(mode="json"))
     finally:
         shutil.rmtree(attempt, ignore_errors=True)
+
     return captured
 
 

@@ -38,6 +38,7 @@ def read_nccl_log(path: Path) -> dict[str, Any]:
     text = _text_of(path)
     if "NCCL INFO" not in text and "NCCL version" not in text:
         raise UserError(f"{path}: no log of NCCL (it has no line with NCCL INFO); take one with NCCL_DEBUG=INFO")
+
     connections = CHANNEL.findall(text)  # (number of a channel, rank, another rank, transport)
     transports = Counter(_short_transport(via) for *_, via in connections)
     version, network = VERSION.search(text), NETWORK.search(text)

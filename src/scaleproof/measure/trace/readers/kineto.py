@@ -106,6 +106,7 @@ def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
         called_at[arguments.get("correlation")] = start
     kernel_starts = zip(kernel_arguments, kernels["start"], strict=True)
     launched = [called_at.get(arguments.get("correlation"), start) for arguments, start in kernel_starts]
+
     return {
         "stream": [int(arguments.get("stream", 0)) for arguments in kernel_arguments],
         "name": kernels["name"],
@@ -129,6 +130,7 @@ def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
     outermost = operators[operators["start"] >= latest_end]
     collectives = events[(events["cat"] == "user_annotation") & _are_collectives(events)]
     work = pd.concat([outermost, collectives])
+
     return {
         "stream": _thread_numbers(work["tid"]),
         "name": work["name"],

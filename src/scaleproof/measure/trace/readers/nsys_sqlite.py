@@ -116,6 +116,7 @@ def _read_export(export: Export, first_rank: int) -> Trace:
     states_rank = ranges["name"].astype(str).str.fullmatch(OWN_RANK.pattern).to_numpy(bool)  # no part of the program
     ranges = ranges[(ranges["rank"] >= 0) & ~states_rank]
     diagnostics = _read_diagnostics(export)
+
     return Trace(
         make_table(WORK, work[work["rank"] >= 0]),
         make_table(RANGES, ranges),
@@ -330,6 +331,7 @@ def _sum_system_calls(export: Export, ranks: dict[int, int] | None, ranges: pd.D
     totals = export.database.execute(query).fetchall()
     if not totals:
         return make_table(HOST)
+
     texts = export.texts_of_ids(np.array([name_id for name_id, _, _ in totals], np.int64))
     rows = [("osrt", texts[name_id], calls, total_ns) for name_id, calls, total_ns in totals]
     return make_table(HOST, pd.DataFrame(rows, columns=list(HOST)))

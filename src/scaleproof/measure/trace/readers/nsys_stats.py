@@ -65,6 +65,7 @@ def _kernel_fields(
         unknown["communication"] = sums.unknown
     divisor = ranks * steps if ranks and steps else None
     gathers = sums.calls.get("all_gather", 0)
+
     return {
         "device": "gpu",
         "steps": steps,

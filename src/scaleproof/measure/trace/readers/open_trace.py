@@ -103,10 +103,12 @@ def trace_kind(path: Path) -> str:
         return "sqlite"
     if head.startswith(b"\x1f\x8b") or head.lstrip().startswith(b"{"):
         return "kineto"
+
     try:
         text = head.decode("utf-8", errors="strict" if len(head) < 4096 else "ignore")
     except UnicodeDecodeError:
         raise NoTrace(f"{path}: this is no trace; {ALLOWED}") from None
+
     if " ** " in text or "Time (%)" in text or text.startswith(("Processing [", "Generating SQLite", "NOTICE:")):
         return "text"
     raise NoTrace(f"{path}: this is no trace; {ALLOWED}")

@@ -4,7 +4,7 @@ import contextlib
 import email.utils
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from io import RawIOBase
@@ -72,29 +72,40 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
     Raises Denied or BrokenOff, after which another try goes on where this one ended. It starts anew where `url` has
     another file now, or where more came than the file has. Raises UserError where the disk is full.
     """
-    part, note = sibling_path(target, ".part"), sibling_path(target, ".part.json")
-    known = read_json(note) if part.exists() else {}  # which file the part is of
-    is_of_this_url = known.get("url") == public_url(url) and known.get("etag")
-    have = part.stat().st_size if is_of_this_url else 0  # bytes that the server need not send again
+    part, note_file = sibling_path(target, ".part"), sibling_path(target, ".part.json")
+    note = read_json(note_file) if part.exists() else {}  # which file the part is of
+    can_continue = note.get("url") == public_url(url) and bool(note.get("etag"))
+    bytes_here = part.stat().st_size if can_continue else 0
     headers = {"Accept-Encoding": "identity", "User-Agent": "scaleproof"}
-    if have:
-        headers |= {"Range": f"bytes={have}-", "If-Range": known["etag"]}
+    if bytes_here:
+        headers |= {"Range": f"bytes={bytes_here}-", "If-Range": note["etag"]}
 
+    timeouts = (policy.connect, policy.stall)
+    with (
+        _connection_errors(policy),
+        requests.get(url, headers=headers, auth=_add_no_password, stream=True, timeout=timeouts) as answer,
+    ):
+        if answer.status_code == 416 and _total_bytes(answer) == bytes_here:
+            return  # the last transfer brought everything, and was killed before it could say so
+        if bytes_here and not _continues_file(answer, bytes_here, note):
+            note_file.unlink()  # the next try starts from the first byte
+            raise BrokenOff("the file there is another one than before")
+        total = _accepted_length(answer, remote_file)
+        first_byte = bytes_here if answer.status_code == 206 else 0  # else the server sends the whole file
+        check_room(target, total, first_byte)
+        write_json(note_file, {"url": public_url(url), "etag": _version_tag(answer)})
+        _append_answer(answer, part, total, first_byte, policy, target.name)
+
+    if total is not None and part.stat().st_size > total:
+        part.unlink()
+        raise BrokenOff(f"more than the {total:,} bytes of the file came")
+
+
+@contextlib.contextmanager
+def _connection_errors(policy: RetryPolicy) -> Iterator[None]:
+    """Turn what the libraries raise in the `with` block into Denied or BrokenOff, with a reason in words."""
     try:
-        with requests.get(
-            url, headers=headers, auth=_add_no_password, stream=True, timeout=(policy.connect, policy.stall)
-        ) as answer:
-            if answer.status_code == 416 and _total_bytes(answer) == have:
-                return  # the last transfer brought everything, and was killed before it could say so
-            if have and not _continues_file(answer, have, known):
-                note.unlink()  # the next try starts from the first byte
-                raise BrokenOff("the file there is another one than before")
-            total = _accepted_length(answer, remote_file)
-            if answer.status_code != 206:  # it sends the whole file
-                have = 0
-            check_room(target, total, have)
-            write_json(note, {"url": public_url(url), "etag": _version_tag(answer)})
-            _append_answer(answer, part, total, have, policy, target.name)
+        yield
     except requests.TooManyRedirects:
         raise Denied("the server redirects in a circle") from None
     except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
@@ -104,12 +115,8 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
     except (requests.Timeout, urllib3.exceptions.TimeoutError):
         raise BrokenOff(f"nothing came for {policy.stall:g} s") from None
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-        kind = type(error).__name__  # alone: the error's text holds an address, which may have a signature
-        raise BrokenOff(f"the connection failed ({kind})") from None
-
-    if total is not None and part.stat().st_size > total:
-        part.unlink()
-        raise BrokenOff(f"more than the {total:,} bytes of the file came")
+        # Its name alone is told: the error's text holds an address, which may have a signature.
+        raise BrokenOff(f"the connection failed ({type(error).__name__})") from None
 
 
 def _continues_file(answer: requests.Response, have: int, known: dict) -> bool:

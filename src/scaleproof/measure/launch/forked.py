@@ -162,9 +162,17 @@ def main() -> int:
     Returns their exit code, or 1 if the server sends none.
     """
     request, program, ranks, libraries, prefix = sys.argv[1:]
+    fork_request = ForkRequest(
+        program=program,
+        request=request,
+        ranks=int(ranks),
+        prefix=prefix,
+        directory=os.getcwd(),
+        environment=dict(os.environ),
+    )
     with connect(json.loads(libraries)) as connection:
-        send(connection, ForkRequest(program, request, int(ranks), prefix, os.getcwd(), dict(os.environ)))
-        supervisor = HEADER.unpack(connection.recv(HEADER.size))[0]
+        send(connection, fork_request)
+        (supervisor,) = HEADER.unpack(connection.recv(HEADER.size))
 
         def forward(number: int, frame: object) -> None:
             """Pass a signal on to the processes of the ranks' supervisor."""

@@ -32,8 +32,8 @@ def build_model(cell: Cell, classes: int = 0) -> nn.Module:
     return LanguageModel(
         make_network(shape, cell.vocab_size),
         cell.workload.seq_len,
-        execution.attention,
-        execution.activation_checkpointing,
-        execution.loss,
+        attention=execution.attention,
+        checkpointing=execution.activation_checkpointing,
+        loss=execution.loss,
         compiled_loss=execution.compile == "loss",
     )

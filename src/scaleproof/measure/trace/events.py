@@ -66,11 +66,12 @@ def join_traces(traces: list[Trace]) -> Trace:
         diagnostics=list(dict.fromkeys(text for source in sources for text in source.diagnostics)),
         ranks_from=sources[0].ranks_from,
     )
+    host = pd.concat([trace.host for trace in traces]).groupby(["kind", "name"], as_index=False).sum()
     return Trace(
-        _stack_tables([trace.work for trace in traces], WORK),
-        _stack_tables([trace.ranges for trace in traces], RANGES),
-        pd.concat([trace.host for trace in traces]).groupby(["kind", "name"], as_index=False).sum().astype(HOST),
-        source,
+        work=_stack_tables([trace.work for trace in traces], WORK),
+        ranges=_stack_tables([trace.ranges for trace in traces], RANGES),
+        host=host.astype(HOST),
+        source=source,
     )
 
 

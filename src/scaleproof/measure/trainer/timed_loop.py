@@ -89,4 +89,4 @@ def run_steps(
 
     step_time, wall = clock.stop()
     mean_losses = torch.stack(losses).double().div(accumulation).cpu().numpy()
-    return Series(first, step_time, waits, mean_losses, wall)
+    return Series(first=first, step_time=step_time, data_wait=waits, loss=mean_losses, wall=wall)

@@ -53,7 +53,7 @@ def score_held_out(
     totals = np.zeros(3)  # summed loss, targets, correct ones
     checksum = TokenChecksum()
     if not len(ids):
-        return Scored(ids, totals, str(checksum), time.perf_counter() - began)
+        return Scored(ids=ids, totals=totals, checksum=str(checksum), seconds=time.perf_counter() - began)
     # Every rank makes as many forward passes, since sharded weights are gathered in them.
     passes = math.ceil(len(ids) / (batch.micro * batch.n_devices))
     # Places in `ids`, dealt out to passes, devices and their samples. Places beyond the end begin `ids` again, to fill
@@ -70,9 +70,16 @@ def score_held_out(
                 checksum.counted = is_counted
                 totals += strategy.evaluate(tokens)[is_counted].double().sum(0).cpu().numpy()
     except torch.OutOfMemoryError:
-        return Scored(ids[:0], np.zeros(3), str(checksum), time.perf_counter() - began, out_of_memory=True)
+        return Scored(
+            ids=ids[:0],
+            totals=np.zeros(3),
+            checksum=str(checksum),
+            seconds=time.perf_counter() - began,
+            out_of_memory=True,
+        )
 
-    return Scored(ids[own_places[own_places < len(ids)]], totals, str(checksum), time.perf_counter() - began)
+    own_ids = ids[own_places[own_places < len(ids)]]
+    return Scored(ids=own_ids, totals=totals, checksum=str(checksum), seconds=time.perf_counter() - began)
 
 
 def score_mean_loss(strategy: Strategy, micro_batches: Iterable[torch.Tensor]) -> float:

@@ -67,7 +67,7 @@ def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: 
     raw = attempt / RAW
     raw.mkdir()
     request = write_request(
-        PlannedRun(cell, campaign, tokens, limit),
+        PlannedRun(cell=cell, campaign=campaign, tokens=tokens, time_limit=limit),
         attempt=attempt,
         run_id=run_id,
         nodes=nodes,

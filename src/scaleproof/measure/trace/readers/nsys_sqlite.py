@@ -118,10 +118,10 @@ def _read_export(export: Export, first_rank: int) -> Trace:
     diagnostics = _read_diagnostics(export)
 
     return Trace(
-        make_table(WORK, work[work["rank"] >= 0]),
-        make_table(RANGES, ranges),
-        _sum_system_calls(export, ranks if are_stated else None, ranges),
-        TraceSource(
+        work=make_table(WORK, work[work["rank"] >= 0]),
+        ranges=make_table(RANGES, ranges),
+        host=_sum_system_calls(export, ranks if are_stated else None, ranges),
+        source=TraceSource(
             tool=export.version,
             files=[export.path.name],
             device="gpu" if len(work) else "none",

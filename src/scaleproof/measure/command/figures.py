@@ -296,7 +296,8 @@ def _rate_factor(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, 
 def _figures_of_progress(progress: Progress, cell: Cell, last_line: str) -> TimedWork:
     """Return the figures of a program whose count the launcher timed. Raises NoFigures."""
     unit, work_per_count = _work_per_count(progress, cell)
-    total_counts, warmup_steps = np.cumsum(progress.amounts), cell.work.warmup_steps
+    total_counts = np.cumsum(progress.amounts)
+    warmup_steps = cell.work.warmup_steps
     # No count is warm-up where all would be.
     is_warmup = (total_counts <= warmup_steps) & (total_counts[-1] > warmup_steps)
     is_warmup[0] |= len(total_counts) > 2  # however much it is: what is counted may be epochs, or samples
@@ -327,7 +328,8 @@ def _work_per_count(progress: Progress, cell: Cell) -> tuple[WorkUnit, int]:
     counts steps where its lines say so, or where its number does not rise by multiples of a step's work. Raises
     NoFigures if that is not known.
     """
-    given, amount = cell.workload.per_step, cell.per_step or 1
+    given = cell.workload.per_step
+    amount = cell.per_step or 1
     if given is None or given.unit in ("steps", progress.unit):
         return progress.unit, 1
     counts_no_work = amount == 1 or int(np.median(progress.amounts)) % amount

@@ -161,7 +161,8 @@ def _read_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iter
 
     `display_name`: the file's, in messages. Raises UserError.
     """
-    form, labelled = corpus.form or "text", corpus.label is not None
+    form = corpus.form or "text"
+    labelled = corpus.label is not None
     try:
         yield from forms.documents_of_file(path, form, corpus.fields, corpus.document, labelled, corpus.columns)
     except forms.NotADocument as reason:

@@ -193,5 +193,6 @@ def _join_shards(shards: list[Shard], split: str, folder: Path, out: Path, dtype
                     file.write(data)
                     digest.update(data)
         size = file.tell()
-    tokens, sha256 = size // dtype.itemsize, digest.hexdigest()
+    tokens = size // dtype.itemsize
+    sha256 = digest.hexdigest()
     return {"file": path.name, "documents": documents, "tokens": tokens, "bytes": size, "sha256": sha256}

@@ -172,7 +172,8 @@ def _append_answer(
     """
     # Unbuffered: what a full disk did not take must not be tried again by close().
     with part.open("ab" if have else "wb", buffering=0) as file, show_bytes(total, label, have) as show_progress:
-        since, counted = time.monotonic(), 0
+        since = time.monotonic()
+        counted = 0
         while data := _next_bytes(answer, file, total):
             if not file.tell() and data.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
                 raise Denied("a web page instead of data (a login page, or a proxy in between?)")
@@ -183,7 +184,8 @@ def _append_answer(
             if passed >= policy.stall:
                 if counted < policy.least * passed:
                     raise BrokenOff(f"too slow: {counted / passed:,.0f} bytes/s")
-                since, counted = time.monotonic(), 0
+                since = time.monotonic()
+                counted = 0
 
 
 def _next_bytes(answer: requests.Response, file: RawIOBase, total: int | None) -> bytes:

@@ -171,7 +171,8 @@ def _measure_flops(layer: Layer) -> float:
     torch.set_num_threads(1)
     torch.set_float32_matmul_precision("high" if layer.precision == "tf32" else "highest")
     low: torch.dtype | None = getattr(torch, LOW.get(layer.precision, ""), None)  # None: fp32 and tf32
-    device, width = torch.device(layer.device), layer.width
+    device = torch.device(layer.device)
+    width = layer.width
     network: Any = torch.nn.TransformerEncoderLayer(
         width, max(1, width // 64), 4 * width, dropout=0.0, batch_first=True, norm_first=True, device=device
     )

@@ -19,9 +19,11 @@ from scaleproof.measure.machine.network import interface_to, short_host
 from scaleproof.measure.machine.provenance import describe_hardware
 from scaleproof.measure.trainer.request import VARIABLE, Request
 
-FIRST_PORT, PORTS = 20_000, 12_000  # below the ports that systems hand out by themselves
+FIRST_PORT = 20_000
+PORTS = 12_000  # so that all are below the ports that systems hand out by themselves
 NODE = "node.{host}.json"  # what a node says about itself, in the request's folder
-TRIES, TRY_SECONDS = 3, 5
+TRIES = 3  # to reach a node
+TRY_SECONDS = 5
 
 
 def srun_command(
@@ -75,7 +77,8 @@ def describe_shortage(cell: Cell, allocation: Allocation, visible: int | None) -
     Returns None where none is missing. `visible`: CUDA devices on this node (None: torch has no CUDA, and none are
     looked for). Without this check, a job whose device does not work would silently run on the CPU.
     """
-    geometry, hosts = cell.execution.geometry, allocation.hosts
+    geometry = cell.execution.geometry
+    hosts = allocation.hosts
     if len(hosts) < geometry.nodes:
         return f"{geometry.nodes} nodes were asked for, job {allocation.job} has {len(hosts)}: {', '.join(hosts)}"
     if cell.execution.device == "cpu" or visible is None:

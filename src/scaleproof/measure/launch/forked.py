@@ -23,7 +23,8 @@ from pathlib import Path
 HEADER = struct.Struct("!q")
 START_LIMIT_S = 120.0  # for the server's imports
 SERVER = "scaleproof.measure.launch.fork_server"
-READY, LONGEST = b"ready", 2000  # answers of a server that became one with more libraries; bytes
+READY = b"ready"  # the answer of a server that has imported more libraries
+LONGEST = 2000  # bytes of such an answer
 
 
 @dataclass(frozen=True)

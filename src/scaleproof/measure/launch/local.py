@@ -23,7 +23,8 @@ LIBRARIES = (
 )
 # Of ranks of DeepSpeed's own strategies. Each stage of ZeRO imports the optimizer, and with it torch's compiler.
 DEEPSPEED = ("deepspeed", "deepspeed.runtime.zero.muon.muon_optimizer")
-COMPILERS, MOST_COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS", 32  # processes that compile: variable, torch's own limit
+COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"  # the variable of how many processes compile
+MOST_COMPILERS = 32  # torch's own limit
 PREFIX = "[default${rank}]:"  # before every line in the log: the rank in the world, not on its node
 
 

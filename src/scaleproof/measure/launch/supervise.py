@@ -227,7 +227,8 @@ def _wait_for_end(
     It has to be at its `limit`, or, as planned, after `end_after` (both seconds). Raises Interrupted when a signal is
     `received`, or the Snakemake that started us is gone.
     """
-    driver, began = _snakemake_process(), time.monotonic()
+    driver = _snakemake_process()
+    began = time.monotonic()
     while process.poll() is None:
         if received:
             raise _error_after_signal(received[0])

@@ -32,7 +32,8 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
     Returns None where nothing speaks against it.
     """
     execution = cell.execution
-    geometry, strategy = execution.geometry, execution.strategy
+    geometry = execution.geometry
+    strategy = execution.strategy
     if geometry.nodes > nodes:
         return f"{geometry.nodes} nodes need a cluster; there is {nodes} here"
     on_cpu = execution.device == "cpu" or (execution.device == "auto" and not gpus)
@@ -78,7 +79,8 @@ def _cpu_problem(cell: Cell) -> str | None:
 
     Returns None where it can.
     """
-    execution, cores = cell.execution, available_cores()
+    execution = cell.execution
+    cores = available_cores()
     if execution.threads_per_device > cores:
         return f"{execution.threads_per_device} threads per device are asked for, this machine has {cores} cores"
     if execution.precision in ("fp16", "tf32"):

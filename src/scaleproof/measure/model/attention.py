@@ -81,7 +81,8 @@ def eager(
     It takes the arguments of `sdpa`. The triangle is made on the device, so that the host never waits for it.
     """
     _refuse_mask(attention_mask)
-    tokens, sharing = query.shape[-2], query.shape[1] // key.shape[1]
+    tokens = query.shape[-2]
+    sharing = query.shape[1] // key.shape[1]
     if sharing > 1:
         key, value = key.repeat_interleave(sharing, 1), value.repeat_interleave(sharing, 1)
     scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scaling is None else scaling)

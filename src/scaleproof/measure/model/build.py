@@ -15,7 +15,8 @@ def build_model(cell: Cell, classes: int = 0) -> nn.Module:
     has, for classification. Networks are imported when asked for: `transformers` takes seconds.
     """
     torch.manual_seed(cell.work.seed)
-    execution, shape = cell.execution, shape_of(cell.workload.model)
+    execution = cell.execution
+    shape = shape_of(cell.workload.model)
     if isinstance(shape, EncoderShape):
         from scaleproof.measure.model.encoder import Classifier
 

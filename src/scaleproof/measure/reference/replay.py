@@ -40,7 +40,8 @@ from scaleproof.measure.reference.training import (
     rows_that_fit,
 )
 
-FIRST_ROWS, FIRST_S = 4, 5.0  # samples that are scored before step 0; no further one after as long
+FIRST_ROWS = 4  # samples that are scored before step 0
+FIRST_S = 5.0  # after so long no further one is scored
 FORWARD_PASSES = 3  # a step takes as long as so many of its rows
 PATIENCE = 1.5  # a replay that takes so many times its limit ends within a step
 

@@ -190,7 +190,8 @@ def rate_of_step(work: dict[str, Any], step: int) -> float:
     ramp_steps of the peak). Then it is constant, or falls as a line or half a cosine to `final_fraction` of the peak at
     the end of the run.
     """
-    peak, schedule = work["optimizer"]["learning_rate"], work["schedule"]
+    peak = work["optimizer"]["learning_rate"]
+    schedule = work["schedule"]
     ramp_steps = schedule["ramp_steps"]
     if step < ramp_steps:
         return peak * (step + 1) / ramp_steps

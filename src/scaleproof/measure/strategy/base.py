@@ -138,7 +138,8 @@ class Native(Strategy):
 
     def update(self, step: int) -> None:
         """Set the learning rate, clip, update the weights (not after an overflow), and clear the gradients."""
-        work, scaler = self.cell.work, self.precision.scaler
+        work = self.cell.work
+        scaler = self.precision.scaler
         set_learning_rate(self.optimizer, learning_rate(work, step))
         if work.optimizer.max_grad_norm:
             self._clip(work.optimizer.max_grad_norm)
@@ -221,7 +222,8 @@ def learning_rate(work: Work, step: int) -> float:
     It rises linearly to its peak. Then it stays, or falls, as a line or a cosine, to a fraction of the peak at the last
     step.
     """
-    peak, schedule = work.optimizer.learning_rate, work.schedule
+    peak = work.optimizer.learning_rate
+    schedule = work.schedule
     if step < schedule.ramp_steps:
         return peak * (step + 1) / schedule.ramp_steps
     if schedule.name == "constant":

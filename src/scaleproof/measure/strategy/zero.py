@@ -41,7 +41,8 @@ class Zero(Strategy):
         options = compile_options(self.cell)
         if options is not None:
             self.engine.compile(compile_kwargs=options)
-        self.module, self.optimizer = self.engine, optimizer
+        self.module = self.engine
+        self.optimizer = optimizer
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
         """Make forward and backward pass of one micro-batch, the step's last if `boundary`.

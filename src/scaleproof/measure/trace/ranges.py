@@ -40,7 +40,8 @@ def range_tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
     current_lane = -1
     for name, start, end, lane in zip(*columns, strict=True):
         if lane != current_lane:
-            stack, current_lane = [], lane
+            stack = []
+            current_lane = lane
         while stack and stack[-1][0] <= start:  # that range is over before this one begins
             stack.pop()
         names = (*stack[-1][1].names, name) if stack else (name,)

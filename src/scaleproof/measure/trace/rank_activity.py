@@ -51,6 +51,7 @@ def count_gaps(busy: Spans, window: Windows) -> np.ndarray:
     if not len(starts):
         return np.zeros(len(window.starts), np.int64)
     # A pause is from the end of a stretch of work to the start of the next; after the last one, to the last step's end.
-    pause_starts, pause_ends = ends, np.append(starts[1:], window.ends[-1:])
+    pause_starts = ends
+    pause_ends = np.append(starts[1:], window.ends[-1:])
     gaps = pause_starts[(pause_ends - pause_starts) > GAP_NS]
     return np.searchsorted(gaps, window.ends) - np.searchsorted(gaps, window.starts)

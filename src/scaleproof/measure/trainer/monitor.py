@@ -35,7 +35,8 @@ class GpuMonitor:
 
     def __init__(self, nvml: Any, uuids: list[str], period: float = PERIOD) -> None:
         """`nvml`: the module pynvml, initialised, or a stand-in for it."""
-        self.nvml, self.period = nvml, period
+        self.nvml = nvml
+        self.period = period
         self.handles = [nvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
         self.samples = [GpuSamples() for _ in uuids]
         self.done = threading.Event()

@@ -149,7 +149,8 @@ class Probe(OperationCounter):
         `measure_state`: also measure the state in memory, about a second on a CPU.
         """
         super().__init__()
-        self.strategy, self.measure_state = strategy, measure_state
+        self.strategy = strategy
+        self.measure_state = measure_state
         self.state_bytes = 0
         self.witness = UpdateWitness(strategy)
         # On a GPU the host's thread says nothing of the step: it runs ahead, or waits in the driver.

@@ -64,7 +64,8 @@ class UnclearedGradient:
 
         After an update it is unchanged, later more than zero.
         """
-        gradient, used = self._gradient(), self._used
+        gradient = self._gradient()
+        used = self._used
         self._finds_used = False
         if gradient is not None and used is not None:
             self._finds_used = gradient.any() if self._passes else gradient.any() & (gradient == used).all()

@@ -37,7 +37,8 @@ from scaleproof.measure.watch.gradients import LeftOut, UnclearedGradient, left_
 from scaleproof.measure.watch.kept_values import Kept, copied, mean_losses, nested_values, norm_of_all, to_keep
 
 PROBED_STEP = 1  # counted from 0: the first has what is only done once
-LOOKS_UP_TO, LOOK_EVERY = 3, 100  # steps whose norms are taken: the first ones, then one of so many
+LOOKS_UP_TO = 3  # the norms of the first steps are taken ...
+LOOK_EVERY = 100  # ... and then of one step of so many
 WATCHED_ELEMENTS = 1_000_000  # the change of so many parameters is measured
 CHECKED_ELEMENTS = 1 << 16  # the checksum of an input is made of its first ones
 TRACED_ELEMENTS = 1 << 12  # the first ones of a parameter are looked at in each step

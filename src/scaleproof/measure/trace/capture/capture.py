@@ -105,7 +105,8 @@ def _describe_capture(
     Arguments: as the fields.
     """
     attempt = Path(request.out)
-    cell, provenance = request.cell, request.provenance
+    cell = request.cell
+    provenance = request.provenance
     result = json.loads((attempt / RANK_RESULT).read_text()) if status == "ok" else {}
     return Captured(
         status=status,

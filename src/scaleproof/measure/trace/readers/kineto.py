@@ -40,7 +40,8 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
 
     on_device = events["cat"].isin(DEVICE_EVENTS)
     if on_device.any():
-        device, work = "gpu", _device_work(events, on_device)
+        device = "gpu"
+        work = _device_work(events, on_device)
     else:
         work = _cpu_work(events)
         device = "cpu" if len(work["start"]) else "none"

@@ -39,7 +39,7 @@ def files_of_command(words: Sequence[str]) -> dict[str, str]:
 def absent_program(words: Sequence[str]) -> str | None:
     """Return why a command cannot be started here: its program or Python script does not exist.
 
-    Returns None if it can.
+    Returns None if the command can be started.
     """
     program, *arguments = words
     if shutil.which(program) is None:

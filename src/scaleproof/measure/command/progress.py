@@ -154,7 +154,7 @@ def _find_pair(line: str, index: int) -> Count | None:
 def _find_number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> Count | None:
     """Return what `line` counts by the number that `pattern` finds.
 
-    Returns None where it finds none.
+    Returns None where it finds no number.
     """
     match = pattern(line)
     return Count(int(match[2]), None, _unit_of_word(match[1])) if match else None

@@ -92,7 +92,7 @@ def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], No
 def _judge(check: Look) -> list[tuple[str, Verdict]]:
     """Run a check.
 
-    Returns name and verdict of each of its parts, or one FAIL where it raises.
+    Returns name and verdict of each of its parts, or a single FAIL where the check raises.
     """
     try:
         result = check.run()

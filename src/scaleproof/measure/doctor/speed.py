@@ -182,7 +182,7 @@ def _measure_flops(layer: Layer) -> float:
     def step() -> None:
         """Train one step: forward, backward and update.
 
-        Returns when the device has ended it.
+        Returns when the device has ended the step.
         """
         with torch.autocast(layer.device, low, enabled=low is not None):
             loss = network(batch).square().mean()

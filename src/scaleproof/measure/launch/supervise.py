@@ -346,7 +346,7 @@ def _memory_kills() -> int:
 def _snakemake_process() -> psutil.Process | None:
     """Return the Snakemake that started this process.
 
-    Returns None without one. If it is killed, its jobs must notice.
+    Returns None without a Snakemake. If it is killed, its jobs must notice.
     """
     for parent in psutil.Process().parents():
         try:

@@ -126,7 +126,7 @@ def without_job(environment: Mapping[str, str]) -> dict[str, str]:
 def scheduler_record(known: Mapping[str, str]) -> dict[str, str] | None:
     """Return the record `scheduler` of the job around this process.
 
-    Returns None outside of one. `known`: what the scheduler says of the job, where it was asked.
+    Returns None outside of a job. `known`: what the scheduler says of the job, where it was asked.
     """
     record = {name: os.environ[variable] for name, variable in VARIABLES.items() if os.environ.get(variable)}
     if record or known:
@@ -206,7 +206,7 @@ def ask_how_job_ended(job: str) -> dict[str, str]:
 def ask_why_run_was_ended(job: str, lines: Sequence[str]) -> str | None:
     """Return why a job ended a run: TIME_OVER at the job's limit, else the job's final state.
 
-    Returns None while it goes on. `lines`: the run's log, in which torchrun or srun says that it was told to end.
+    Returns None while the job goes on. `lines`: the run's log, in which torchrun or srun says that it was told to end.
     """
     facts = describe_job(job, patience=(0,))
     state = facts.get("JobState", RUNNING)

@@ -161,7 +161,7 @@ def torch_can_use_devices() -> bool:
 def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence[str]) -> str | None:
     """Return why none of torch's kernels runs on the device called `name`.
 
-    Returns None where one does. `architectures`: what torch.cuda.get_arch_list() returns.
+    Returns None where a kernel does. `architectures`: what torch.cuda.get_arch_list() returns.
     """
     if any(_runs_on(architecture, capability) for architecture in architectures):
         return None

@@ -35,7 +35,7 @@ class LostDevice(UserError):
 def usable_gpus(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
     """Return the devices that `look` (cuda_devices) finds, and "".
 
-    Returns [] and the reason where one of them is lost.
+    Returns [] and the reason where a device is lost.
     """
     try:
         return look(), ""
@@ -46,7 +46,7 @@ def usable_gpus(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
 def cuda_devices() -> list[Gpu]:
     """Return the devices that ranks will see.
 
-    Returns [] without a driver, or with a torch that has no CUDA. Raises LostDevice where one of them does not answer:
+    Returns [] without a driver, or with a torch that has no CUDA. Raises LostDevice where a device does not answer:
     without it `device: auto` would mean the CPU.
     """
     if not torch_has_cuda():
@@ -119,7 +119,7 @@ def _gpu_of_handle(nvml: Any, handle: object, parent: object | None = None) -> G
 def _mig_instance_by_uuid(nvml: Any, uuid: str) -> Gpu | None:
     """Return the MIG instance with this UUID.
 
-    Returns None where NVML does not know it.
+    Returns None where NVML does not know the instance.
     """
     try:
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
@@ -131,7 +131,7 @@ def _mig_instance_by_uuid(nvml: Any, uuid: str) -> Gpu | None:
 def _first_mig_instance(nvml: Any, gpu: Gpu) -> Gpu:
     """Return the first MIG instance of a device that is cut into instances.
 
-    It is the only one that CUDA sees. Any other device is returned itself.
+    It is the only instance that CUDA sees. A device that is not cut is returned itself.
     """
     if gpu.uuid.startswith(MIG):
         return gpu

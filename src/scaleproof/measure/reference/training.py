@@ -207,7 +207,7 @@ def rate_of_step(work: dict[str, Any], step: int) -> float:
 def rows_that_fit(workload: dict[str, Any], parameters: int, device: torch.device) -> int:
     """Return how many rows, at most ROWS_AT_ONCE, fit into free memory for both passes.
 
-    Returns 0 where not one fits.
+    Returns 0 where not even one row fits.
     """
     bytes_left = free_bytes(device) - BYTES_OF_PARAMETER * parameters
     return int(max(0, min(ROWS_AT_ONCE, bytes_left / bytes_of_row(workload))))

@@ -28,7 +28,7 @@ class Waiting:
 def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiting | str:
     """Return when ranks waited for others in collectives, before the transfer.
 
-    Returns a text that says why where it is unknown. `calls`: one row a call, columns rank, collective, start and end
+    Where that is unknown, returns a text that says why. `calls`: one row a call, columns rank, collective, start and end
     (ns). `windows`: rank -> when its steps began and ended; all ranks have the first `steps`. All ranks must make the
     same calls in each step.
     """

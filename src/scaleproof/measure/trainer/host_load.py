@@ -88,7 +88,7 @@ def busy_s(times: Any) -> float:
 def _bytes_written() -> int | None:
     """Return the bytes that this process has written to files on disks.
 
-    Returns None where the kernel does not count them.
+    Returns None where the kernel does not count the bytes.
     """
     try:
         return int(psutil.Process().io_counters().write_bytes)
@@ -99,7 +99,7 @@ def _bytes_written() -> int | None:
 def _run_delay_s() -> float | None:
     """Return the seconds that this process' threads have waited for a core.
 
-    Returns None where nothing counts them.
+    Returns None where the kernel does not count such seconds.
     """
     try:
         nanoseconds = 0

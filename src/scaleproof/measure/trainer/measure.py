@@ -213,7 +213,7 @@ def _make_step_as_written(ready: Ready, step: int) -> Series:
 def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow:
     """Make the steps of the window, with nothing beside them that costs time.
 
-    Returns what was seen of them.
+    Returns what was seen of these steps.
     """
     cell = request.cell
     work = cell.work

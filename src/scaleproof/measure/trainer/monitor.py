@@ -99,7 +99,7 @@ class GpuMonitor:
     def _utilization(self, handle: Any) -> float:
         """Return the share of the last moments in which a kernel ran, 0 to 1.
 
-        Returns NaN where it is unknown.
+        Returns NaN where the share is unknown.
         """
         try:
             return self.nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
@@ -186,7 +186,7 @@ def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
 def _throttled_shares(samples: GpuSamples) -> dict[str, float] | None:
     """Return the share of the samples that each reason slowed down: reason -> share.
 
-    Returns None where no sample says it.
+    Returns None where no sample names reasons.
     """
     reasons = [int(bits) for bits in samples.reasons if bits == bits]  # NaN is not equal to itself
     if not reasons:

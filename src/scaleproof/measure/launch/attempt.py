@@ -72,11 +72,11 @@ def run_ranks(
 ) -> CommandOutcome:
     """Start the module `program` on every rank, and watch it until it ends.
 
-    Returns how the program ended. `log`: the file that takes all output. `nodes`: the allocation, None on this machine. `steps`:
-    how many steps the program makes, for a bar of progress; the first `warmup_steps` are untimed. `under`: a command
-    that runs each node's launcher (a profiler). `variables`: further variables of the ranks' environment. `forked`: on
-    one machine, ranks come from the fork server. Raises Interrupted if the launcher was told to stop, UserError if the
-    disk of the results is full.
+    Returns how the program ended. `log`: the file that takes all output. `nodes`: the allocation, None on this machine.
+    `steps`: how many steps the program makes, for a bar of progress; the first `warmup_steps` are untimed. `under`: a
+    command that runs each node's launcher (a profiler). `variables`: further variables of the ranks' environment.
+    `forked`: on one machine, ranks come from the fork server. Raises Interrupted if the launcher was told to stop,
+    UserError if the disk of the results is full.
     """
     cell = request.cell
     path = Path(request.out) / REQUEST

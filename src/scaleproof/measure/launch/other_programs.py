@@ -17,8 +17,8 @@ LEAST_OWN_CORES = 0.05  # a program that uses less has its work done elsewhere (
 class OtherPrograms:
     """Measures the machine's CPU time in the `with` block that went to programs other than this and its descendants.
 
-    `share` says it after the block: a part of all CPU time that the machine has; None where the command's own
-    processes used next to nothing, so that those that do its work are not known.
+    `share` says it after the block: a part of all CPU time that the machine has; None where the command's own processes
+    used next to nothing, so that those that do its work are not known.
     """
 
     share: float | None = None

@@ -44,8 +44,8 @@ class Heartbeat:
     def __init__(self, ranks: int, steps: int, warmup_steps: int = 0) -> None:
         """Make the file in which `ranks` ranks mark their progress.
 
-        A mark counts phases, PHASES in each step, so that it moves within steps too. `steps`: the steps of the run;
-        the first `warmup_steps` of them are untimed.
+        A mark counts phases, PHASES in each step, so that it moves within steps too. `steps`: the steps of the run; the
+        first `warmup_steps` of them are untimed.
         """
         self.window_ends = (warmup_steps, steps)
         self.reached_s: dict[int, float] = {}  # step -> when a look first saw that all ranks had ended as many

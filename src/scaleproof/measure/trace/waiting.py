@@ -28,9 +28,9 @@ class Waiting:
 def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiting | str:
     """Return when ranks waited for others in collectives, before the transfer.
 
-    Where that is unknown, returns a text that says why. `calls`: one row a call, columns rank, collective, start and end
-    (ns). `windows`: rank -> when its steps began and ended; all ranks have the first `steps`. All ranks must make the
-    same calls in each step.
+    Where that is unknown, returns a text that says why. `calls`: one row a call, columns rank, collective, start and
+    end (ns). `windows`: rank -> when its steps began and ended; all ranks have the first `steps`. All ranks must make
+    the same calls in each step.
     """
     if not steps:
         return "the trace has no `step` ranges to match collectives in"

@@ -32,7 +32,7 @@ from scaleproof.conclude.forecast import frontier_program, sweep_program  # noqa
 from scaleproof.ground.campaign.cells import Cell, expand_cells  # noqa: E402
 from scaleproof.ground.campaign.config import Campaign  # noqa: E402
 from scaleproof.ground.records.run import METRICS  # noqa: E402
-from scaleproof.measure.doctor import doctor_gpu, doctor_ranks, doctor_steps, speed  # noqa: E402
+from scaleproof.measure.doctor import doctor_gpu, doctor_links, doctor_ranks, doctor_steps, speed  # noqa: E402
 from scaleproof.measure.doctor.doctor import examine  # noqa: E402
 from scaleproof.measure.doctor.random_tokens import write_random_tokens  # noqa: E402
 from scaleproof.measure.launch import local  # noqa: E402
@@ -257,7 +257,7 @@ def doctor_of_devices(folder: Path) -> list[dict[str, Any]]:
     visible = gpus.cuda_devices()[:2]
     played.play(devices=2)
     sys.modules["pynvml"].refuse_one(visible[1].uuid, "nvmlDeviceGetClockInfo")
-    doctor_gpu.PRODUCT, doctor_gpu.COPIED = 256, 1 << 20
+    doctor_gpu.PRODUCT_ROWS, doctor_links.COPIED_BYTES = 256, 1 << 20
     doctor_gpu._find_longest_kernel = lambda call: (f"flash on {call().device.type}", 1.0)
     looks = [look for look in doctor_gpu.checks_of_gpus(visible) if look.name != "torch.compile"]
     entries = examine(looks, visible[0].name, lambda entry: None).checks
@@ -274,8 +274,8 @@ def doctor_of_pairs(folder: Path) -> list[int]:
         timed.append(torch.cuda.current_device())
         return 100.0
 
-    doctor_gpu._measure_copy_gb_s, doctor_gpu.COPIED = copy_rate, 1 << 10
-    doctor_gpu.check_pairs()
+    doctor_links._measure_copy_gb_s, doctor_links.COPIED_BYTES = copy_rate, 1 << 10
+    doctor_links.check_pairs()
     return timed
 
 

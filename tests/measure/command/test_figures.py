@@ -71,6 +71,33 @@ def test_patterns_read_any_line(tmp_path):
     assert work.window[0].loss == pytest.approx(2.8)  # of the last line before it
 
 
+def patterned(tmp_path, lines: list[str], **patterns: str):
+    """The figures of lines that are read by patterns."""
+    return figures(tmp_path, "\n".join(lines), figures=patterns, per_step={"steps": 1})
+
+
+def test_a_printed_step_0_is_a_number(tmp_path):
+    """Not the place of its line: numbers may begin anew in each epoch."""
+    work = patterned(tmp_path, [f"it {k % 15} took 9 ms" for k in range(30)], step=r"it (\d+)", step_ms=r"took (\d+)")
+    assert [step.step for step in work.log.steps] == [*range(15), *range(15)]
+    assert [step.step for step in work.window] == [*range(10, 15), *range(15)]
+    assert (work.rows["phase"] == "window").tolist() == [False] * 10 + [True] * 20
+    text = [f"it {k if k < 14 else 'nan'} took 9 ms" for k in range(16)]
+    work = patterned(tmp_path, text, step=r"it (\S+)", step_ms=r"took (\d+)")
+    assert [step.step for step in work.log.steps] == [*range(16)], "without a number the lines are counted"
+
+
+def test_times_that_are_printed_as_0_are_not_left_out(tmp_path):
+    """The rest, which were long enough to be printed, would be slower than all."""
+    patterns = {"step": r"it (\d+)", "step_s": r"took ([\d.]+) s"}
+    times = [0.0] * 3 + [0.1] * 20
+    text = [f"it {k} took {time} s" for k, time in enumerate(times)]
+    assert len(patterned(tmp_path, text, **patterns).window) == 10, "in the warm-up they may be missing"
+    text[17] = "it 17 took 0.0 s"
+    with pytest.raises(NoFigures, match="the time of step 17 is printed as 0: print more digits of it, or a rate"):
+        patterned(tmp_path, text, **patterns)
+
+
 def test_a_pattern_of_the_step_alone_is_timed_by_the_launcher(tmp_path):
     """Lines that nobody knows: here steps of an environment, with their mean rate."""
     text = "\n".join(f"global_step={8 * k}, return=[{k}.5]\nSPS: {200 + k}" for k in range(1, 21))

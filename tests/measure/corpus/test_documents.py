@@ -150,7 +150,7 @@ def test_a_row_over_several_lines_is_named_with_all_of_them(tmp_path):
 
 
 def test_a_field_that_has_no_end_within_the_limit_is_named_with_its_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(forms, "LARGEST", 1000)
+    monkeypatch.setattr(forms, "LARGEST_DOCUMENT", 1000)
     (tmp_path / "a.csv").write_text('text\na\n"' + "b\n" * 1000)
     with pytest.raises(UserError, match="line 3, or a quote that is opened there: field larger than field limit"):
         fetch(tmp_path, source="csv", files=[str(tmp_path / "a.csv")])

@@ -15,7 +15,7 @@ from scaleproof.cli import doctor
 from scaleproof.ground.campaign.batch import Batch
 from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.corpus.reader import SamplePlan, TokenFile
-from scaleproof.measure.doctor import doctor_cpu, doctor_gpu, doctor_steps
+from scaleproof.measure.doctor import doctor_cpu, doctor_gpu, doctor_links, doctor_steps
 from scaleproof.measure.doctor.doctor import DOCTOR, Look, examine, read_report, verdict_line
 from scaleproof.measure.doctor.doctor_ranks import count_differing, count_host_waits
 from scaleproof.measure.doctor.random_tokens import write_random_tokens
@@ -48,11 +48,11 @@ def sample(power=300.0, clock=1755.0):
         (doctor_gpu.judge_uuids(["GPU-a"], ["GPU-a"]), "FAIL", "does not know GPU-a"),
         (doctor_gpu.judge_uuids(["GPU-a"], [], ["exclusive process"]), "PASS", "compute mode exclusive process"),
         (doctor_gpu.judge_uuids(["GPU-a", "GPU-b"], [], ["default", "prohibited"]), "FAIL", "prohibited"),
-        (doctor_gpu.judge_pairs({(0, 1): 390.0}, {(0, 1): "NV18"}), "PASS", "390.0 to 390.0 GB/s between 1 pairs"),
-        (doctor_gpu.judge_pairs({(0, 1): 390.0, (0, 2): 18.0}, {(0, 1): "NV18", (0, 2): "NV18"}), "FAIL", "0 and 2"),
-        (doctor_gpu.judge_pairs({(0, 1): 18.0}, {(0, 1): "PHB"}), "PASS", "joined by PHB"),
-        (doctor_gpu.judge_pairs({(0, 1): 18.0}, {}), "PASS", "joined by unknown"),
-        (doctor_gpu.judge_pairs({(0, 1): 0.9}, {(0, 1): "SYS"}), "FAIL", "0.9 GB/s between devices 0 and 1 (SYS)"),
+        (doctor_links.judge_pairs({(0, 1): 390.0}, {(0, 1): "NV18"}), "PASS", "390.0 to 390.0 GB/s between 1 pairs"),
+        (doctor_links.judge_pairs({(0, 1): 390.0, (0, 2): 18.0}, {(0, 1): "NV18", (0, 2): "NV18"}), "FAIL", "0 and 2"),
+        (doctor_links.judge_pairs({(0, 1): 18.0}, {(0, 1): "PHB"}), "PASS", "joined by PHB"),
+        (doctor_links.judge_pairs({(0, 1): 18.0}, {}), "PASS", "joined by unknown"),
+        (doctor_links.judge_pairs({(0, 1): 0.9}, {(0, 1): "SYS"}), "FAIL", "0.9 GB/s between devices 0 and 1 (SYS)"),
         (doctor_steps.judge_all_reduce(2**28 * 1.75 / 380e9, 8, ["NV18"] * 28), "PASS", "380.0 GB/s of bus bandwidth"),
         (doctor_steps.judge_all_reduce(2**28 * 1.75 / 12e9, 8, ["NV18"] * 28), "FAIL", "225 or more"),
         (doctor_steps.judge_all_reduce(2**28 * 1.75 / 12e9, 8, ["NV18", "SYS"]), "PASS", "over NV18, SYS"),
@@ -71,8 +71,8 @@ def sample(power=300.0, clock=1755.0):
         (doctor_gpu.judge_matmul("NVIDIA H200", "bf16", 1100e12, 989e12), "FAIL", "111% of the published"),
         (doctor_gpu.judge_matmul("NVIDIA GeForce RTX 4090", "bf16", 173e12, 165e12), "PASS", "105% of the published"),
         (doctor_gpu.judge_matmul("Nonesuch", "bf16", 100e12, None), "PASS", "no published peak"),
-        (doctor_gpu.judge_copies(50.0, 3000.0), "PASS", "50.0 GB/s"),
-        (doctor_gpu.judge_copies(1.5, 3000.0), "FAIL", "1.5 GB/s"),
+        (doctor_links.judge_copies(50.0, 3000.0), "PASS", "50.0 GB/s"),
+        (doctor_links.judge_copies(1.5, 3000.0), "FAIL", "1.5 GB/s"),
         (doctor_gpu.judge_read_ahead(0, 400), "PASS", "0 of 400"),
         (doctor_gpu.judge_read_ahead(3, 400), "FAIL", "3 of 400"),
     ],

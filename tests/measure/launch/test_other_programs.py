@@ -45,7 +45,7 @@ def test_time_of_others_is_told_from_that_of_the_command(machine_busy):
 
 
 def test_processes_that_nobody_has_waited_for_are_the_command(machine_busy, monkeypatch):
-    monkeypatch.setattr(other_programs, "EVERY_S", 0.05)
+    monkeypatch.setattr(other_programs, "LOOK_PERIOD_S", 0.05)
     machine_busy(0.9)
     assert share(BURN.format(1.0) + "\nprint(flush=True)\ntime.sleep(0.2)\nprint(flush=True)", wait=False) < 0.5
 

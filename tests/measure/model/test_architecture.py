@@ -108,6 +108,15 @@ def test_a_function_that_fails_is_named_with_its_line(tmp_path, code, message):
         build_model(cell_of({"module": f"{tmp_path}/own.py:build"}))
 
 
+def test_the_line_of_another_files_error_is_not_taken_for_one_of_the_model(tmp_path, monkeypatch):
+    """A module that the model's file imports has the fault: the line is that of the import."""
+    (tmp_path / "helper_of_own.py").write_text("\n\n\n\ndef layers(:\n")
+    (tmp_path / "own.py").write_text("\nimport helper_of_own\ndef build(vocab_size): pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UserError, match=r"own.py, line 2: .* SyntaxError: .*\(helper_of_own.py, line 5\)"):
+        build_model(cell_of({"module": f"{tmp_path}/own.py:build"}))
+
+
 def test_a_file_that_is_beside_the_campaigns_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config/campaigns").mkdir(parents=True)

@@ -96,7 +96,7 @@ def test_a_model_as_built_has_the_same_losses(request, corpus, keys):
     import torch
 
     from scaleproof.measure.model.build import build_model
-    from scaleproof.measure.trainer.measure import score_unwrapped_model
+    from scaleproof.measure.trainer.first_losses import score_unwrapped_model
 
     folder, c = request.getfixturevalue(corpus), cell(**keys, execution={"precision": "bf16"})
     reference, file = replay(c.config, folder), open_split(folder, "train", c.workload)

@@ -20,7 +20,7 @@ from scaleproof.measure.trainer import measure, session, validation
 from scaleproof.measure.trainer.__main__ import failure_class
 from scaleproof.measure.trainer.census import compiled_graphs
 from scaleproof.measure.trainer.fed_tokens import FedTokens
-from scaleproof.measure.trainer.measure import score_unwrapped_model
+from scaleproof.measure.trainer.first_losses import score_unwrapped_model
 from scaleproof.measure.trainer.monitor import POWER_INSTANT, GpuMonitor
 from scaleproof.measure.trainer.probe import _largest_argument_bytes
 from scaleproof.measure.trainer.session import NotApplicable, Session, WrongWorld, nvml_uuid
@@ -173,7 +173,7 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
     strategy = SimpleNamespace(executed_updates=lambda: events.append("updates read"), optimizer=optimizer)
     doors = {"entrance": nn.Identity(), "inside": None}
     run = SimpleNamespace(strategy=strategy, batches=None, parameters=0, steps=steps, **doors)
-    monkeypatch.setattr(measure, "set_up", lambda session, request, look: run)
+    monkeypatch.setattr(measure, "set_up", lambda session, request, score_first: run)
 
     def fed(rows, length, device):
         events.append("kernels of the tokens loaded")

@@ -13,7 +13,8 @@ from torch.utils.checkpoint import checkpoint
 import scaleproof
 from scaleproof.conclude.checks.watched import WatchedRun, of_watched, reasons_not_comparable
 from scaleproof.ground.records.watched import read_watched
-from scaleproof.measure.command.figures import NoFigures, figures_of_watched_run
+from scaleproof.measure.command.figures import NoFigures
+from scaleproof.measure.command.watched import figures_of_watched_run
 
 WARM = 3  # steps
 STEPS = 16

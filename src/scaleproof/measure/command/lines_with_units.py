@@ -11,44 +11,47 @@ NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
 STEP = re.compile(r"\b(?:step|iter|iteration|it|batch)\b[ #:=\[]{1,3}(\d+)", re.IGNORECASE)
 LOSS = re.compile(r"\bloss[ :=]{1,3}(\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
 TIME = re.compile(rf"\b(?:dt|time|took)[ :=]{{1,3}}{NUMBER} ?(ms|s)\b", re.IGNORECASE)
-OF_CLOCK = (0.3, 1.1)  # of the time between the lines: what the times of the steps in between add up to
+SHARE_OF_CLOCK = (0.3, 1.1)  # least and most that printed times add up to, as a part of the time between their lines
 
 
 def read_lines_with_units(lines: Sequence[str], arrivals: Sequence[float]) -> PrintedLog | None:
-    """Return the log of lines with the number of a step and its time; None where there are too few.
+    """Return the log of lines with the number of a step and its time.
 
-    A printed "time" may run from the start, or be that of several steps. It counts as a step's if every step has a
-    line, some times are shorter than the one before, and their sum is what the clock saw. `arrivals`: when the launcher
-    received each line.
+    Returns None where there are too few such lines. A printed "time" may run from the start, or be the time of several
+    steps. It counts as a step's if every step has a line, some times are shorter than the time before, and their sum is
+    what the clock saw. `arrivals`: when the launcher received each line.
     """
     steps = list(_find_steps(lines))
-    is_of_steps = len(steps) >= FEWEST and _are_times_of_steps(steps, arrivals)
-    return PrintedLog("units", steps=steps) if is_of_steps else None
+    if len(steps) < FEWEST or not _are_times_of_steps(steps, arrivals):
+        return None
+    return PrintedLog("units", steps=steps)
 
 
 def _find_steps(lines: Sequence[str]) -> Iterator[PrintedStep]:
     """Yield a step for each line with its number and a time."""
     for number, line in enumerate(lines, start=1):
         step, time = STEP.search(line), TIME.search(line)
+        if not step or not time:
+            continue
         loss = LOSS.search(line)
-        if step and time:
-            yield PrintedStep(
-                step=int(step[1]),
-                line=number,
-                seconds=float(time[1].replace(",", "")) * (1e-3 if time[2].lower() == "ms" else 1.0),
-                loss=float(loss[1]) if loss else None,
-            )
+        seconds_per_unit = 1e-3 if time[2].lower() == "ms" else 1.0
+        yield PrintedStep(
+            step=int(step[1]),
+            line=number,
+            seconds=float(time[1].replace(",", "")) * seconds_per_unit,
+            loss=float(loss[1]) if loss else None,
+        )
 
 
 def _are_times_of_steps(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> bool:
     """Return whether the printed times are those of single steps, by the rule of `read_lines_with_units`."""
     numbers = [step.step for step in steps]
     times = [step.seconds or 0.0 for step in steps]
-    first, last = steps[0].line or 1, steps[-1].line or 1
-    every_step_has_a_line = all(after == before + 1 for before, after in pairwise(numbers))
+    first_line, last_line = steps[0].line or 1, steps[-1].line or 1
+    has_line_of_every_step = all(after == before + 1 for before, after in pairwise(numbers))
     runs_from_start = times == sorted(times)
-    if not every_step_has_a_line or runs_from_start or last > len(arrivals):
+    if not has_line_of_every_step or runs_from_start or last_line > len(arrivals):
         return False
-    seen_s = arrivals[last - 1] - arrivals[first - 1]  # of all steps but the first
-    low, high = OF_CLOCK
-    return low * seen_s <= sum(times[1:]) <= high * seen_s
+    clock_s = arrivals[last_line - 1] - arrivals[first_line - 1]  # the time of all steps but the first
+    low, high = SHARE_OF_CLOCK
+    return low * clock_s <= sum(times[1:]) <= high * clock_s

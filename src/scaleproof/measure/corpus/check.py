@@ -47,9 +47,10 @@ def check_corpus(name: str, corpus: Corpus) -> None:
 
 
 def small_text(name: str, corpus: Corpus) -> list[str] | None:
-    """Return the documents of a small local text; None for other sources, and for files of more than SMALL_TEXT bytes.
+    """Return the documents of a small local text.
 
-    Raises UserError for unreadable files, and where all are one document.
+    Returns None for other sources, and for files of more than SMALL_TEXT bytes. Raises UserError for unreadable files,
+    and where all are one document.
     """
     files = local_files(name, corpus)
     if not files or sum(Path(file).stat().st_size for file in files) > SMALL_TEXT:

@@ -42,6 +42,7 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
             budget = f" within its budget of {corpus.budget}" if corpus.budget else ""
             source = ", ".join(corpus.files or corpus.load) or corpus.source
             raise UserError(f'config/corpora.yaml: corpus "{name}" is empty: {source} holds no text{budget}')
+
     description = {
         "corpus": name,
         "source": corpus.source,
@@ -65,17 +66,21 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
 class _DocumentWriter:
     """Writes documents to a Parquet file, a row group for each GROUP_BYTES of text.
 
-    Keeps how many there are, their UTF-8 bytes, their classes, and a sha256 over them, a zero byte after each. Empty
-    documents are dropped, and halves of surrogate pairs become U+FFFD: both are counted.
+    It counts the documents and their UTF-8 bytes, and keeps their classes and a sha256 over them, a zero byte after
+    each. Empty documents are dropped, and halves of surrogate pairs become U+FFFD: both are counted.
     """
 
     def __init__(self, path: Path, corpus: Corpus) -> None:
-        """Open the file at `path` for writing. `corpus`: gives the limits, and whether documents have a class."""
+        """Open the file at `path` for writing.
+
+        `corpus`: gives the limits, and whether documents have a class.
+        """
         self.documents = self.bytes = self.empty = self.replaced = 0
         self.classes: set[str] = set()
         self.digest = hashlib.sha256()
         self._most_bytes, self._most_documents = corpus.limits
-        self._is_decoded = corpus.form == "text"  # a U+FFFD is then of a byte that was not UTF-8, not the author's
+        # A U+FFFD in a text stands for a byte that was not UTF-8; in other forms the author wrote it.
+        self._is_decoded = corpus.form == "text"
         self._group: dict[str, list[str]] = {"text": [], LABEL: []} if corpus.label else {"text": []}
         self._group_bytes = 0
         self._schema = pa.schema([(column, pa.large_string()) for column in self._group])
@@ -90,9 +95,9 @@ class _DocumentWriter:
         self._writer.close()
 
     def add(self, text: str, label: str | None) -> bool:
-        """Keep a document, unless it is empty or exceeds the budget; return whether the budget leaves room for more.
+        """Keep a document, unless it is empty or exceeds the budget.
 
-        `label`: None where the corpus has no classes.
+        Returns whether the budget leaves room for more. `label`: None where the corpus has no classes.
         """
         if not text.strip():
             self.empty += 1
@@ -102,6 +107,7 @@ class _DocumentWriter:
         encoded = text.encode()
         if self._most_bytes and self.bytes + len(encoded) > self._most_bytes:
             return False
+
         if self._is_decoded:
             self.replaced += text.count("\N{REPLACEMENT CHARACTER}")
         self.documents += 1
@@ -127,10 +133,10 @@ class _DocumentWriter:
 def _read_documents(
     name: str, corpus: Corpus, remote: Remote, sources: list[dict[str, Any]]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield text and label of each document of the corpus `name`, in order; without classes the label is None.
+    """Yield text and label of each document of the corpus `name`, in order.
 
-    Each remote file is downloaded when its turn comes. A description of each file, or of a data set its commit, is
-    appended to `sources`.
+    Without classes the label is None. Each remote file is downloaded when its turn comes. `sources` gets a description
+    of each file, or the commit of a data set.
     """
     if corpus.source == "python-docs":
         yield from ((text, None) for text in python_docs())
@@ -151,8 +157,12 @@ def _read_documents(
 
 
 def _read_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iterator[tuple[str, str | None]]:
-    """Yield text and label of each document of one file. `display_name`: the file's, in messages. Raises UserError."""
-    form, labelled = corpus.form or "text", corpus.label is not None
+    """Yield text and label of each document of one file.
+
+    `display_name`: the file's, in messages. Raises UserError.
+    """
+    form = corpus.form or "text"
+    labelled = corpus.label is not None
     try:
         yield from forms.documents_of_file(path, form, corpus.fields, corpus.document, labelled, corpus.columns)
     except forms.NotADocument as reason:
@@ -160,7 +170,10 @@ def _read_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iter
 
 
 def _replace_lone_surrogates(text: str) -> tuple[str, int]:
-    """Replace each half of a surrogate pair, which JSON can spell and UTF-8 cannot, by U+FFFD; also return how many."""
+    """Replace each half of a surrogate pair by U+FFFD, and count them.
+
+    JSON can spell such halves, and UTF-8 cannot.
+    """
     try:
         text.encode()
         return text, 0
@@ -181,7 +194,10 @@ def python_docs() -> Iterator[str]:
 
 
 def _docstrings_of_file(path: Path) -> str:
-    """Return all docstrings of a Python file, a blank line between them; empty where it does not parse."""
+    """Return all docstrings of a Python file, a blank line between them.
+
+    Returns "" where the file does not parse.
+    """
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):  # templates and deliberately broken files

@@ -71,6 +71,7 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
     encoding = _load_once(tokenizer_file)
     first = 0  # number in the shard of the row group's first document
     end_of_text = np.array([encoding.n_vocab - 1], dtype=dtype)
+
     with ExitStack() as stack:
         parts = {split: _TokenWriter(stack, shard.file(folder, split)) for split in SPLITS}
         file = stack.enter_context(open_documents(store))
@@ -83,6 +84,7 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
                 parts[split].add(pieces, len(documents))
             first += len(texts)
         description = {split: part.description for split, part in parts.items()}
+
     write_json(shard.file(folder, "json"), description)
     return len(shard.groups)
 
@@ -118,9 +120,9 @@ class _TokenWriter:
 
 
 def end_with_parent() -> None:
-    """Have this process end when its parent is killed: it would wait for work for ever. Called at its start.
+    """Have this process end when its parent is killed: it would wait for work for ever.
 
-    Ctrl-C, which reaches both, ends this process without a message: the parent prints one.
+    Called at its start. Ctrl-C, which reaches both, ends this process without a message: the parent prints one.
     """
     stops = (signal.SIGINT, signal.SIGTERM)
     for number in stops:

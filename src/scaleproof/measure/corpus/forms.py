@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from scaleproof.ground.errors import did_you_mean, shortened
 
-ROWS = 100  # of a Parquet file in memory
-LARGEST = 10**9  # bytes of a file that is one document
-END_LINE = "\x1eend,of file"  # added behind the last line; as a row, two fields
+ROWS_AT_ONCE = 100  # of a Parquet file in memory
+LARGEST_DOCUMENT = 10**9  # characters
+END_LINE = "\x1eend,of file"  # added behind the last line; as a row it has two fields
 LINE_END = re.compile("\r\n|\r|\n")
 
 
@@ -24,7 +24,7 @@ class NotADocument(Exception):
 
 
 Document = tuple[str, str | None]  # text and label
-Row = tuple[str, Sequence[object]]  # where it is in the file, and the values of the fields
+Row = tuple[str, Sequence[object]]  # its place in the file ("line 3"), and the values of the fields
 
 
 def documents_of_file(
@@ -32,8 +32,9 @@ def documents_of_file(
 ) -> Iterator[Document]:
     """Yield text and label of each document of a `text`, `jsonl`, `parquet` or `csv` file, empty documents too.
 
-    `document`: what one is in a text (file, paragraph, line). In other forms each row is one: its `fields` together,
-    the last of them its label if `labelled`. `columns`: names for a csv whose first line has none. Raises NotADocument.
+    `document`: what a document of a text is (file, paragraph, line). In other forms each row is a document: its
+    `fields` together, the last of them its label if `labelled`. `columns`: names for a csv whose first line has none.
+    Raises NotADocument.
     """
     try:
         if form == "text":
@@ -54,60 +55,84 @@ def _read_rows(path: Path, form: str, fields: list[str], columns: Sequence[str])
     """Yield place and values of `fields` of each row of a csv, jsonl or parquet file."""
     if form == "csv":
         return _csv_values(path, fields, columns)
-    return _jsonl_values(path, fields) if form == "jsonl" else _parquet_values(path, fields)
+    if form == "jsonl":
+        return _jsonl_values(path, fields)
+    return _parquet_values(path, fields)
 
 
 def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
-    """Return the document in a row: its texts, joined by blanks, and its label as text (None if not `labelled`).
+    """Return the document in a row: its texts, joined by blanks, and its label.
 
-    `where` names the row in messages; `row`: field -> value, the label last. Raises NotADocument.
+    The label is text; it is None if the row is not `labelled`. `where` names the row in messages; `row`: field ->
+    value, the label last. Raises NotADocument.
     """
     label = None
     if labelled:
         field, value = row.popitem()
-        if not isinstance(value, str | int) or (isinstance(value, str) and not value.strip()):
-            given = shortened(repr(value))
-            raise NotADocument(f'{where}: label "{field}" of a document is {given}; a number or a word is expected')
         label = str(value).strip()
+        if not isinstance(value, str | int) or not label:
+            value_text = shortened(repr(value))
+            raise NotADocument(
+                f'{where}: label "{field}" of a document is {value_text}; a number or a word is expected'
+            )
+
     texts: list[str] = []
     for field, text in row.items():
         if not isinstance(text, str | None):
             raise NotADocument(f'{where}: field "{field}" is not text but {type(text).__name__}')
         if text:
             texts.append(text)
+
     return " ".join(texts), label
 
 
 def _open_text(path: Path, errors: str, newline: str | None = None) -> io.TextIOWrapper:
-    """Open the file as UTF-8, unpacked if it ends in .gz, .bz2 or .zst; `errors` and `newline` as in `open`."""
+    """Open the file as UTF-8, unpacked if it ends in .gz, .bz2 or .zst.
+
+    `errors`, `newline`: as in `open`.
+    """
     stream = pa.input_stream(path, compression="detect")
     return io.TextIOWrapper(stream, encoding="utf-8", errors=errors, newline=newline)
 
 
 def _text_documents(path: Path, document: str) -> Iterator[str]:
-    """Yield the documents of a text file; `document`: what one is (file, line, paragraph). Raises NotADocument."""
+    """Yield the documents of a text file. `document`: what a document is (file, line, paragraph).
+
+    Raises NotADocument where the file is too long for one document.
+    """
     with _open_text(path, "replace") as lines:
         if document == "file":
-            text = lines.read(LARGEST + 1)
-            if len(text) > LARGEST:
+            text = lines.read(LARGEST_DOCUMENT + 1)
+            if len(text) > LARGEST_DOCUMENT:
                 raise NotADocument("is too long for one document; set `document: paragraph` or `document: line`")
             yield text
         elif document == "line":
             yield from (line.rstrip("\n") for line in lines)
         else:
-            paragraph: list[str] = []
-            for line in lines:
-                if line.strip():
-                    paragraph.append(line)
-                elif paragraph:
-                    yield "".join(paragraph)
-                    paragraph = []
+            yield from _paragraphs(lines)
+
+
+def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    """Yield each stretch of lines that are not blank.
+
+    The last one may be empty.
+    """
+    paragraph: list[str] = []
+    for line in lines:
+        if line.strip():
+            paragraph.append(line)
+        elif paragraph:
             yield "".join(paragraph)
+            paragraph = []
+    yield "".join(paragraph)
 
 
 def _csv_values(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
-    """Yield place and values of `fields` of each row. `columns`: names if row 1 has none. Raises NotADocument."""
-    csv.field_size_limit(LARGEST)  # by default 131,072 characters, which many documents exceed
+    """Yield place and values of `fields` of each row.
+
+    `columns`: names if row 1 has none. Raises NotADocument.
+    """
+    csv.field_size_limit(LARGEST_DOCUMENT)  # by default 131,072 characters, which many documents exceed
     with _open_text(path, "strict", newline="") as lines:
         rows = _csv_rows(lines)
         first_row = columns or next((row for _, row in rows), [])
@@ -126,27 +151,34 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     """Yield place ("line 3") and fields of each row that is not blank.
 
     The csv module takes a quote that is never closed for text up to the end of the file. It is therefore given one line
-    more than the file has, END_LINE: a row of its own, or the end of such a text. Raises NotADocument for the latter.
+    more than the file has: END_LINE is a row of its own, or the end of such a text, for which NotADocument is raised.
     """
     rows = csv.reader(itertools.chain(lines, [END_LINE]))
     end_row = END_LINE.split(",")
-    first = 1  # line where the row begins
+    first_line = 1  # where the row begins
     try:
         for row in rows:
-            if row and row[-1].endswith(END_LINE):  # the quote is in the last field; those before may have lines
-                opened = first + sum(len(LINE_END.findall(field)) for field in row[:-1])
-                raise NotADocument(f"cannot be read as csv: line {opened}: a quote is opened there and never closed")
-            last = rows.line_num
+            if row and row[-1].endswith(END_LINE):  # the quote is in the last field; fields before it may have lines
+                quote_line = first_line + sum(len(LINE_END.findall(field)) for field in row[:-1])
+                raise NotADocument(
+                    f"cannot be read as csv: line {quote_line}: a quote is opened there and never closed"
+                )
+            last_line = rows.line_num
             if row and row != end_row:
-                where = f"line {last}" if first == last else f"lines {first} to {last}"
+                where = f"line {last_line}" if first_line == last_line else f"lines {first_line} to {last_line}"
                 yield where, row
-            first = last + 1
+            first_line = last_line + 1
     except csv.Error as error:
-        raise NotADocument(f"cannot be read as csv: line {first}, or a quote that is opened there: {error}") from None
+        raise NotADocument(
+            f"cannot be read as csv: line {first_line}, or a quote that is opened there: {error}"
+        ) from None
 
 
 def _jsonl_values(path: Path, fields: list[str]) -> Iterator[Row]:
-    """Yield place and values of `fields` of each line, a JSON object; skips blank lines. Raises NotADocument."""
+    """Yield place and values of `fields` of each line, a JSON object.
+
+    Blank lines are skipped. Raises NotADocument.
+    """
     with _open_text(path, "strict") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -168,8 +200,9 @@ def _parquet_values(path: Path, fields: list[str]) -> Iterator[Row]:
     with pq.ParquetFile(path) as file:
         _check_fields("the schema", fields, file.schema_arrow.names)
         number = 0
-        for batch in file.iter_batches(batch_size=ROWS, columns=fields, use_threads=False):
-            for values in zip(*(batch.column(field).to_pylist() for field in fields), strict=True):
+        for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=fields, use_threads=False):
+            columns = [batch.column(field).to_pylist() for field in fields]
+            for values in zip(*columns, strict=True):
                 number += 1
                 yield f"row {number}", values
 
@@ -177,10 +210,11 @@ def _parquet_values(path: Path, fields: list[str]) -> Iterator[Row]:
 def _check_fields(where: str, fields: list[str], names: list[str]) -> None:
     """Raise NotADocument where one of `fields` is not among the `names` at `where`."""
     for field in fields:
-        if field not in names:
-            known_names = shortened(", ".join(names), 300) or "none"
-            is_text = field == "text" or len(fields) == 1  # else it may be the label, which stands among them
-            key = "field" if is_text else "field or label"
-            raise NotADocument(
-                f'{where}: has no field "{field}" (key: {key}).{did_you_mean(field, names)} Fields there: {known_names}'
-            )
+        if field in names:
+            continue
+        listed_names = shortened(", ".join(names), 300) or "none"
+        is_text = field == "text" or len(fields) == 1  # else it may be the label, which stands among them
+        key = "field" if is_text else "field or label"
+        raise NotADocument(
+            f'{where}: has no field "{field}" (key: {key}).{did_you_mean(field, names)} Fields there: {listed_names}'
+        )

@@ -82,7 +82,7 @@ class HubFile:
         """Ask the hub whether it has the file that the table describes. Raises UserError."""
         try:
             with denied_for_library_errors(self):
-                _stated_sha256(self, _file_metadata(self, is_patient=False))
+                _sha256_on_hub(self, _file_metadata(self, is_patient=False))
         except Denied as reason:
             raise UserError(f"config/corpora.yaml: {self.repository}: {self.name}: {reason}") from None
 
@@ -127,29 +127,31 @@ def _copy_from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
     if not isinstance(cached, str):
         return None
     source = Path(os.path.realpath(cached))
-    stated = source.name if SHA256.fullmatch(source.name) else None  # the cache names a large file by its sha256
+    hub_sha256 = source.name if SHA256.fullmatch(source.name) else None  # the cache names a large file by its sha256
     sha256 = sha256_of(source)
-    expected = file.sha256 or stated or sha256
+    expected = file.sha256 or hub_sha256 or sha256
     if sha256 != expected or file.size not in (None, source.stat().st_size):
         return None
     check_room(target, source.stat().st_size, 0)
     part = sibling_path(target, ".cache.part")
     shutil.copyfile(source, part)
-    record = {"sha256": sha256, "checked": what_checked_with(file.sha256, stated), "source": file.url}
+    record = {"sha256": sha256, "checked": what_checked_with(file.sha256, hub_sha256), "source": file.url}
     return keep_file(part, target, record)
 
 
 def _download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
     """Download the file, continuing an earlier download; returns its record. Raises Denied."""
     metadata = _file_metadata(file)
-    stated = _stated_sha256(file, metadata)
-    # Another version of the file has another part, so that one is never continued with the bytes of another.
+    hub_sha256 = _sha256_on_hub(file, metadata)
+    # Each version of the file has a part of its own, which is never continued with the bytes of another version.
     version = re.sub(r"[^A-Za-z0-9]", "", metadata.etag or "")[:16]
     part = sibling_path(target, f".{version}.part")
     check_room(target, metadata.size, part.stat().st_size if part.exists() else 0)
-    origin = {"source": file.url} | ({"commit": metadata.commit_hash} if metadata.commit_hash else {})
     _receive_rest(file, metadata, part)
-    return keep_checked(part, target, file.sha256, stated, **origin)
+    origin = {"source": file.url}
+    if metadata.commit_hash:
+        origin["commit"] = metadata.commit_hash
+    return keep_checked(part, target, file.sha256, hub_sha256, **origin)
 
 
 def _file_metadata(file: HubFile, is_patient: bool = True) -> HfFileMetadata:
@@ -163,18 +165,22 @@ def _file_metadata(file: HubFile, is_patient: bool = True) -> HfFileMetadata:
     )
 
 
-def _stated_sha256(file: HubFile, metadata: HfFileMetadata) -> str | None:
-    """Return the sha256 that the hub states of a large file, else None. Raises Denied if the table has another."""
+def _sha256_on_hub(file: HubFile, metadata: HfFileMetadata) -> str | None:
+    """Return the sha256 that the hub states of a file.
+
+    The ETag of a large (LFS) file is its sha256; for other files returns None. Raises Denied if the table has another
+    sha256, or another size.
+    """
     if not metadata.etag:
         raise Denied("the server does not state which version of the file that is (no ETag)")
-    stated = metadata.etag if SHA256.fullmatch(metadata.etag) else None
-    if file.sha256 and stated and stated != file.sha256:
-        raise Denied(f"the hub has sha256 {stated[:12]}..., expected {file.sha256[:12]}...")
-    if None not in (file.size, metadata.size) and metadata.size != file.size:
+    hub_sha256 = metadata.etag if SHA256.fullmatch(metadata.etag) else None
+    if file.sha256 and hub_sha256 and hub_sha256 != file.sha256:
+        raise Denied(f"the hub has sha256 {hub_sha256[:12]}..., expected {file.sha256[:12]}...")
+    if file.size is not None and metadata.size not in (None, file.size):
         raise Denied(
             f"{metadata.size:,} bytes are offered, {file.size:,} were expected: another file has taken its place"
         )
-    return stated
+    return hub_sha256
 
 
 def _receive_rest(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:

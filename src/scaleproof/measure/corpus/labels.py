@@ -10,23 +10,24 @@ import pyarrow.parquet as pq
 
 from scaleproof.ground.errors import UserError, plural
 
-COLUMN = "label"  # of documents.parquet: the class as the corpus names it
+COLUMN = "label"  # the column of documents.parquet with the class as the corpus names it
 DTYPE = np.dtype("<u2")
 MOST_CLASSES = 1000  # classes; more are no classes but another column
 
 
 def order_classes(corpus: str, names: Collection[str]) -> list[str]:
-    """Return the classes of a corpus in the order of their numbers: by value where all are whole numbers, else by name.
+    """Return the classes of a corpus in the order of their numbers.
 
-    Raises UserError where there are fewer than two, or so many that the label cannot be one.
+    They are ordered by value where all are whole numbers, else by name. Raises UserError where there are fewer than
+    two, or so many that the label cannot be one.
     """
     if not 2 <= len(names) <= MOST_CLASSES:
         raise UserError(
             f'config/corpora.yaml: corpus "{corpus}" has {plural(len(names), "class", "classes")} (key: label); '
             f"2 to {MOST_CLASSES:,} can be told apart"
         )
-    numbers = all(name.removeprefix("-").isdecimal() for name in names)
-    return sorted(names, key=int if numbers else str)
+    are_numbers = all(name.removeprefix("-").isdecimal() for name in names)
+    return sorted(names, key=int if are_numbers else str)
 
 
 def write_labels(store: Path, classes: list[str], held_out: np.ndarray, out: Path) -> dict[str, dict[str, Any]]:

@@ -12,8 +12,8 @@ from scaleproof.ground.campaign.config import Workload
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.corpus_files import read_tokens
 
-NO_TOKEN = -1  # in the place of padding
-LABELS = "labels"  # of a split in tokens.json, and in the name of its file
+NO_TOKEN = -1  # stands in the place of padding
+LABELS = "labels"  # key of a split in tokens.json, and ending of its file's name
 
 
 class TokenFile:
@@ -28,7 +28,10 @@ class TokenFile:
         self._window = np.arange(seq_len + 1)
 
     def read(self, ids: np.ndarray) -> np.ndarray:
-        """Return the tokens of samples, int64 of shape (len(ids), seq_len + 1); the last is the next sample's first."""
+        """Return the tokens of samples, int64 of shape (len(ids), seq_len + 1).
+
+        The last token of a sample is the next sample's first.
+        """
         return self.tokens[ids[:, None] * self.seq_len + self._window].astype(np.int64)
 
     def count(self, ids: np.ndarray) -> int:
@@ -51,6 +54,7 @@ class LabelledFile(TokenFile):
                 f'corpus "{self.description["corpus"]}" has no labels; for classification name their field in '
                 "config/corpora.yaml (key: label), and tokenise it again"
             )
+
         self.labels = _map_file(directory, split_description[LABELS], "<u2")
         # Each document ends with a token that no text is encoded to and that is not part of the sample; the next
         # document starts right behind it.
@@ -83,20 +87,29 @@ class LabelledFile(TokenFile):
 
 
 def open_split(directory: Path, split: str, workload: Workload) -> TokenFile:
-    """Return one split (train, val) of the corpus in `directory`, as samples of the task. Raises UserError."""
-    kind = LabelledFile if workload.task == "classification" else TokenFile
-    return kind(directory, split, workload.seq_len)
+    """Return one split (train, val) of the corpus in `directory`, as samples of the task.
+
+    Raises UserError.
+    """
+    file_class = LabelledFile if workload.task == "classification" else TokenFile
+    return file_class(directory, split, workload.seq_len)
 
 
-def samples_in(part: dict[str, Any], workload: Workload) -> int:
-    """Return how many samples of the workload's task a split has. `part`: the split's entry in tokens.json."""
+def samples_in(entry: dict[str, Any], workload: Workload) -> int:
+    """Return how many samples of the workload's task a split has.
+
+    `entry`: the split's entry in tokens.json.
+    """
     if workload.task == "classification":
-        return part["documents"]
-    return max(0, (part["tokens"] - 1) // workload.seq_len)  # the first token of all is predicted by none
+        return entry["documents"]
+    return max(0, (entry["tokens"] - 1) // workload.seq_len)  # no token predicts the first one
 
 
 def check_samples(samples: int, global_batch: int, at_most: str = "") -> None:
-    """Raise UserError where a corpus has fewer samples than a step takes; `at_most`: a word before their number."""
+    """Raise UserError where a corpus has fewer samples than a step takes.
+
+    `at_most`: a word before their number.
+    """
     if samples < global_batch:
         raise UserError(
             f"the corpus has {at_most}{samples} training samples of this seq_len, fewer than one global batch of "
@@ -104,12 +117,17 @@ def check_samples(samples: int, global_batch: int, at_most: str = "") -> None:
         )
 
 
-def _map_file(directory: Path, part: dict[str, Any], dtype: str) -> np.ndarray:
-    """Memory-map the numbers in the file that tokens.json describes as `part`. Raises UserError on another size."""
-    path = directory / part["file"]
+def _map_file(directory: Path, entry: dict[str, Any], dtype: str) -> np.ndarray:
+    """Memory-map the numbers in the file of an `entry` in tokens.json.
+
+    Raises UserError on another size.
+    """
+    path = directory / entry["file"]
     size = path.stat().st_size if path.exists() else 0
-    if size != part["bytes"]:
-        raise UserError(f"{path} has {size:,} bytes, but tokens.json says {part['bytes']:,}: tokenise the corpus again")
+    if size != entry["bytes"]:
+        raise UserError(
+            f"{path} has {size:,} bytes, but tokens.json says {entry['bytes']:,}: tokenise the corpus again"
+        )
     return np.memmap(path, dtype=dtype, mode="r")
 
 
@@ -122,7 +140,8 @@ class SamplePlan:
 
     def __init__(self, samples: int, global_batch: int, seed: int) -> None:
         check_samples(samples, global_batch)
-        self.samples, self.global_batch = samples, global_batch
+        self.samples = samples
+        self.global_batch = global_batch
         # RandomState, not Generator: numpy promises never to change its stream, so a seed means the same order for
         # ever.
         self._epoch = lru_cache(maxsize=2)(lambda epoch: np.random.RandomState((seed, epoch)).permutation(samples))
@@ -148,7 +167,10 @@ def held_out_ids(samples: int, at_most: int) -> np.ndarray:
 
 
 def digest_of_ids(steps: list[np.ndarray]) -> str:
-    """Return the sha256 of the sample ids of `steps`. The order within a step, which ranks choose, does not count."""
+    """Return the sha256 of the sample ids of `steps`.
+
+    The order within a step, which ranks choose, does not count.
+    """
     total = hashlib.sha256()
     for ids in steps:
         total.update(np.sort(np.asarray(ids, dtype="<i8").ravel()).tobytes() + b"|")

@@ -47,9 +47,10 @@ def keep_or_fetch(
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / f".{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a second process waits, and then finds the file
-        if record := _intact_record(target, size, sha256):
+        record = _intact_record(target, size, sha256)
+        if record:
             return record
-        reasons = []  # why no address gave it
+        reasons = []  # why each address did not give the file
         for address, fetch in offers.items():
             try:
                 return _fetch_checked(fetch, target)
@@ -61,71 +62,84 @@ def keep_or_fetch(
 
 
 def _fetch_checked(fetch: Fetch, target: Path) -> dict[str, Any]:
-    """Call `fetch` and return its record; after a wrong checksum, call it again.
+    """Call `fetch` and return its record.
 
-    A broken line does not break a file twice in the same way: raises WrongChecksum where the same one comes again.
+    After a wrong checksum it is called again. A broken line does not break a file twice in the same way: raises
+    WrongChecksum where the same one comes again.
     """
-    wrong: set[str] = set()  # checksums
+    wrong_checksums: set[str] = set()
     while True:
         try:
             return fetch()
-        except WrongChecksum as other:
-            if other.sha256 in wrong or len(wrong) == MOST_WRONG:
+        except WrongChecksum as error:
+            if error.sha256 in wrong_checksums or len(wrong_checksums) == MOST_WRONG:
                 raise
-            wrong.add(other.sha256)
+            wrong_checksums.add(error.sha256)
             print_about_file(target, "the checksum is wrong; once more from the start")
 
 
-def _intact_record(target: Path, known_size: int | None, known_sha256: str | None) -> dict[str, Any] | None:
-    """Return the record of `target` if it is intact and as the table knows it; else remove the file and return None."""
+def _intact_record(target: Path, table_size: int | None, table_sha256: str | None) -> dict[str, Any] | None:
+    """Return the record of `target` if it is intact and as the table describes it.
+
+    Returns None where there is no such file; any other file is removed.
+    """
     if not target.is_file():
         return None
-    size, sha256 = target.stat().st_size, sha256_of(target)
+    size = target.stat().st_size
+    sha256 = sha256_of(target)
     record = read_json(sibling_path(target, ".json"))
-    expected = known_sha256 or record.get("sha256", sha256)
-    if sha256 != expected or known_size not in (None, size):
+    expected = table_sha256 or record.get("sha256", sha256)
+    if sha256 != expected or table_size not in (None, size):
         print_about_file(
             target,
             f"damaged, or another version (sha256 {sha256[:12]}..., expected {expected[:12]}...); downloading again",
         )
         target.unlink()
         return None
+
     is_of_this_file = record.get("sha256") == sha256  # a file that somebody put there by hand has no record
     was_unchecked = record.get("checked") == "first use"
-    if not is_of_this_file or (was_unchecked and known_sha256):  # the table may have got a checksum since
-        record |= {"size": size, "sha256": sha256, "checked": what_checked_with(known_sha256)}
+    has_new_checksum = was_unchecked and table_sha256  # the table may have got a checksum since
+    if not is_of_this_file or has_new_checksum:
+        record |= {"size": size, "sha256": sha256, "checked": what_checked_with(table_sha256)}
         write_json(sibling_path(target, ".json"), record)
     return record
 
 
 def keep_checked(
-    part: Path, target: Path, known: str | None, stated: str | None, **origin: str | None
+    part: Path, target: Path, table_sha256: str | None, hub_sha256: str | None, **origin: str | None
 ) -> dict[str, Any]:
     """Give a downloaded part its final name if its sha256 is the expected one, and return its record.
 
-    That is the `known` one (of the table), else the one that the hub `stated`, else that of the first use. For another
-    one, removes the part and raises WrongChecksum. `origin`: further fields of the record.
+    The expected sha256 is the table's; without it, the hub's; without both, that of the first download. A part with
+    another sha256 is removed, and WrongChecksum raised. `origin`: further fields of the record.
     """
     sha256 = sha256_of(part)
-    at_first_use = read_json(sibling_path(target, ".json")).get("sha256")  # the record outlives the file
-    expected = known or stated or at_first_use or sha256
+    first_sha256 = read_json(sibling_path(target, ".json")).get("sha256")  # the record outlives the file
+    expected = table_sha256 or hub_sha256 or first_sha256 or sha256
     if sha256 == expected:
-        return keep_file(part, target, {"sha256": sha256, "checked": what_checked_with(known, stated), **origin})
+        checked = what_checked_with(table_sha256, hub_sha256)
+        return keep_file(part, target, {"sha256": sha256, "checked": checked, **origin})
+
     part.unlink()
-    take_it = f" as at first; delete {target.name}.json to take the new one"
-    way_out = take_it if expected == at_first_use else ""
-    raise WrongChecksum(f"the file there has sha256 {sha256}, expected {expected}{way_out}", sha256)
+    advice = ""
+    if expected == first_sha256:
+        advice = f" as at first; delete {target.name}.json to take the new one"
+    raise WrongChecksum(f"the file there has sha256 {sha256}, expected {expected}{advice}", sha256)
 
 
-def what_checked_with(known: str | None, stated: str | None = None) -> str:
+def what_checked_with(table_sha256: str | None, hub_sha256: str | None = None) -> str:
     """Return what a checksum was compared with: the "table", what the "hub" stated, or nothing ("first use")."""
-    if known:
+    if table_sha256:
         return "table"
-    return "hub" if stated else "first use"
+    return "hub" if hub_sha256 else "first use"
 
 
 def keep_file(part: Path, target: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Give a checked part its final name, and write its `record` beside it; returns the record, with the size."""
+    """Give a checked part its final name, and write its `record` beside it.
+
+    Returns the record, with the size.
+    """
     record = {"size": part.stat().st_size, **record}
     with part.open("rb") as file:
         os.fsync(file.fileno())
@@ -158,7 +172,10 @@ def sibling_path(target: Path, ending: str) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; {} where the file is missing or damaged."""
+    """Return the object in a JSON file.
+
+    Returns {} where the file is missing or damaged.
+    """
     try:
         note = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):

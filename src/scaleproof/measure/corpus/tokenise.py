@@ -23,8 +23,8 @@ from scaleproof.measure.corpus import encode, tokenizer
 from scaleproof.measure.corpus.encode import SPLITS, Shard
 from scaleproof.measure.corpus.labels import write_labels
 
-ALONE = 8  # row groups; up to so many are not worth starting processes for
-LARGEST = 16  # row groups in a shard
+FEW_GROUPS = 8  # row groups; up to so many are not worth starting processes for
+LARGEST_SHARD = 16  # row groups
 COPY_BYTES = 1 << 22  # bytes in memory while shards are joined
 
 
@@ -35,26 +35,35 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
     end-of-text follows each document. A call that was killed is continued by the next one. Raises UserError where the
     corpus is one document, which cannot be split, and where a process is killed.
     """
-    source: dict[str, Any] = dict(read_corpus_record(corpus_dir))
+    corpus_record: dict[str, Any] = dict(read_corpus_record(corpus_dir))
     encoding = tokenizer.load_encoder(tokenizer_file)
     dtype = np.dtype("<u2" if encoding.n_vocab <= 1 << 16 else "<u4")
-    store, folder = corpus_dir / "documents.parquet", out / "shards"
+    store = corpus_dir / "documents.parquet"
+    folder = out / "shards"
     tokenizer_sha256 = sha256_of(tokenizer_file)
     code = hashlib.sha256(Path(encode.__file__).read_bytes() + Path(tokenizer.__file__).read_bytes()).hexdigest()
-    held_out = _choose_held_out(source)
+    held_out = _choose_held_out(corpus_record)
     shards = list(_cut_into_shards(encode.count_documents_by_group(store), held_out))
-    key = {"corpus": source["sha256"], "tokenizer": tokenizer_sha256, "split": source["validation_fraction"]}
-    _prepare_folder(folder, key | {"shards": len(shards), "code": code})
+    key = {
+        "corpus": corpus_record["sha256"],
+        "tokenizer": tokenizer_sha256,
+        "split": corpus_record["validation_fraction"],
+        "shards": len(shards),
+        "code": code,
+    }
+    _prepare_folder(folder, key)
+
     unfinished = [shard for shard in shards if not _is_finished(shard, folder)]
     if len(unfinished) < len(shards):
         print(f"tokenise: {len(shards) - len(unfinished)} of {len(shards)} shards are there already", file=sys.stderr)
-    work = partial(encode.encode_shard, store, tokenizer_file, dtype, folder)
+    encode_shard = partial(encode.encode_shard, store, tokenizer_file, dtype, folder)
     n_groups = sum(len(shard.groups) for shard in unfinished)
-    for _ in show_progress(_encode_groups(work, unfinished, processes), n_groups, "tokenise", "groups"):
+    for _ in show_progress(_encode_groups(encode_shard, unfinished, processes), n_groups, "tokenise", "groups"):
         pass  # going through the groups encodes them
+
     description = {
-        **{name: source[name] for name in ("corpus", "source", "revision", "licence", "replaced_characters")},
-        "corpus_sha256": source["sha256"],
+        **{name: corpus_record[name] for name in ("corpus", "source", "revision", "licence", "replaced_characters")},
+        "corpus_sha256": corpus_record["sha256"],
         "tokenizer": encoding.name,
         "tokenizer_sha256": tokenizer_sha256,
         "vocab_size": encoding.n_vocab,
@@ -62,31 +71,35 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
         "dtype": dtype.name,
         **{split: _join_shards(shards, split, folder, out, dtype) for split in SPLITS},
     }
-    classes = source.get("classes", [])
+    classes = corpus_record.get("classes", [])
     for split, labels in write_labels(store, classes, held_out, out).items():
         description |= {"classes": classes, split: description[split] | {"labels": labels}}
     tokens = sum(description[split]["tokens"] for split in SPLITS)
-    description["bytes_per_token"] = round(source["bytes"] / tokens, 4)
+    description["bytes_per_token"] = round(corpus_record["bytes"] / tokens, 4)
     write_json(out / "tokens.json", description)
     shutil.rmtree(folder)
     return description
 
 
-def _choose_held_out(source: dict[str, Any]) -> np.ndarray:
+def _choose_held_out(corpus_record: dict[str, Any]) -> np.ndarray:
     """Return a boolean mask of the documents of the validation split, chosen at random by their number alone.
 
-    The choice is the same on every machine. `source`: corpus.json. Raises UserError on a corpus of one document.
+    The choice is the same on every machine. Raises UserError on a corpus of one document.
     """
-    documents = source["documents"]
-    check_documents(f'corpus "{source["corpus"]}"', documents)
-    mask = np.zeros(documents, dtype=bool)
-    count = max(1, round(source["validation_fraction"] * documents))
-    mask[np.random.RandomState(0).permutation(documents)[:count]] = True  # RandomState: numpy never changes its stream
-    return mask
+    documents = corpus_record["documents"]
+    check_documents(f'corpus "{corpus_record["corpus"]}"', documents)
+    is_held_out = np.zeros(documents, dtype=bool)
+    count = max(1, round(corpus_record["validation_fraction"] * documents))
+    order = np.random.RandomState(0).permutation(documents)  # numpy never changes the stream of RandomState
+    is_held_out[order[:count]] = True
+    return is_held_out
 
 
 def check_documents(corpus: str, documents: int) -> None:
-    """Raise UserError where a corpus is one document. `corpus`: its name or files, for the message."""
+    """Raise UserError where a corpus is one document.
+
+    `corpus`: its name or files, for the message.
+    """
     if documents < 2:
         raise UserError(
             f"config/corpora.yaml: {corpus} has one document, which cannot be split into train and "
@@ -97,27 +110,32 @@ def check_documents(corpus: str, documents: int) -> None:
 def _cut_into_shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
     """Yield the row groups in shards: enough shards for all cores to end together, but few files.
 
-    `documents`: the number of documents of each row group; `held_out`: of each document, whether it is for validation.
+    `documents`: the number of documents of each row group. `held_out`: for each document, whether it is for validation.
     """
-    size = max(1, min(LARGEST, len(documents) // 32))  # row groups in a shard
-    first_document = 0  # of the shard
-    for number, first_group in enumerate(range(0, len(documents), size)):
-        groups = range(first_group, min(first_group + size, len(documents)))
+    groups_per_shard = max(1, min(LARGEST_SHARD, len(documents) // 32))
+    first_document = 0  # number of the shard's first document
+    for number, first_group in enumerate(range(0, len(documents), groups_per_shard)):
+        groups = range(first_group, min(first_group + groups_per_shard, len(documents)))
         count = sum(documents[group] for group in groups)
         yield Shard(number, groups, held_out[first_document : first_document + count])
         first_document += count
 
 
 def _prepare_folder(folder: Path, key: dict[str, Any]) -> None:
-    """Make `folder` for the shards of the work that `key` describes; shards of other work in it are deleted."""
-    path, text = folder / "key.json", json.dumps(key)
-    if folder.exists() and (not path.exists() or path.read_text() != text):
-        old = folder.with_name(f"{folder.name}-before")  # moved away first: a killed process may just write there
-        shutil.rmtree(old, ignore_errors=True)
-        folder.rename(old)
-        shutil.rmtree(old, ignore_errors=True)
+    """Make `folder` for the shards of the work that `key` describes.
+
+    Shards of other work in it are deleted.
+    """
+    path = folder / "key.json"
+    key_text = json.dumps(key)
+    is_of_this_work = path.exists() and path.read_text() == key_text
+    if folder.exists() and not is_of_this_work:
+        old_folder = folder.with_name(f"{folder.name}-before")  # moved first: a killed process may just write there
+        shutil.rmtree(old_folder, ignore_errors=True)
+        folder.rename(old_folder)
+        shutil.rmtree(old_folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text(key_text)
 
 
 def _is_finished(shard: Shard, folder: Path) -> bool:
@@ -125,26 +143,28 @@ def _is_finished(shard: Shard, folder: Path) -> bool:
     path = shard.file(folder, "json")
     if not path.exists():
         return False
-    written = json.loads(path.read_text())
-    return all(sha256_of(shard.file(folder, split)) == written[split]["sha256"] for split in SPLITS)
+    description = json.loads(path.read_text())
+    return all(sha256_of(shard.file(folder, split)) == description[split]["sha256"] for split in SPLITS)
 
 
-def _encode_groups(work: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
-    """Encode the shards, in any order; yield None for each row group that is done, as a bar of progress counts them.
+def _encode_groups(encode_shard: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
+    """Encode the shards, in any order.
 
-    `work`: encodes a shard and returns the number of its row groups, which are done all at once. `processes`: at most;
-    None: one a core. Raises UserError where a process is killed.
+    Yields None for each row group that is done, as a bar of progress counts them. `encode_shard` encodes a shard and
+    returns the number of its row groups, which are done all at once. `processes`: the most processes to use; None: one
+    a core. Raises UserError where a process is killed.
     """
     cores = available_cores()
     workers = min(processes or cores, cores, len(shards))
-    if workers < 2 or sum(len(shard.groups) for shard in shards) <= ALONE:
+    if workers < 2 or sum(len(shard.groups) for shard in shards) <= FEW_GROUPS:
         for shard in shards:
-            yield from [None] * work(shard)
+            yield from [None] * encode_shard(shard)
         return
     # fork, where it is safe, spares each process its imports: a tenth of the time that 50 MB take
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+
     with ProcessPoolExecutor(workers, context, initializer=encode.end_with_parent) as pool:
-        futures = [pool.submit(work, shard) for shard in shards]
+        futures = [pool.submit(encode_shard, shard) for shard in shards]
         try:
             for future in as_completed(futures):
                 yield from [None] * future.result()
@@ -158,7 +178,10 @@ def _encode_groups(work: partial, shards: list[Shard], processes: int | None) ->
 
 
 def _join_shards(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dtype) -> dict[str, Any]:
-    """Join the shards of a split to `out`/{split}.bin; returns its entry in tokens.json."""
+    """Join the shards of a split to `out`/{split}.bin.
+
+    Returns its entry in tokens.json.
+    """
     path = out / f"{split}.bin"
     digest = hashlib.sha256()
     documents = 0
@@ -170,5 +193,6 @@ def _join_shards(shards: list[Shard], split: str, folder: Path, out: Path, dtype
                     file.write(data)
                     digest.update(data)
         size = file.tell()
-    tokens, sha256 = size // dtype.itemsize, digest.hexdigest()
+    tokens = size // dtype.itemsize
+    sha256 = digest.hexdigest()
     return {"file": path.name, "documents": documents, "tokens": tokens, "bytes": size, "sha256": sha256}

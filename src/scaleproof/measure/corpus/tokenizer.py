@@ -15,15 +15,15 @@ END_OF_TEXT = "<|endoftext|>"
 # backtracking).
 PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
 FEWEST = 257  # entries: the bytes and end-of-text
-SAMPLE_BYTES = 100_000_000  # bytes at the start of the corpus that the merges are learnt from
+SAMPLE_CHARACTERS = 100_000_000  # at the start of the corpus; the merges are learnt from them
 
 
 def train_tokenizer(name: str, documents: Iterator[str], out: Path) -> None:
-    """Learn the merges of tokenizer `name` ("bpe-<n>", n entries, end-of-text included) and write them to `out`.
+    """Learn the merges of tokenizer `name` and write them to `out`.
 
-    "bytes" has none to learn. Ids are 0-255 for the bytes, then the merges in the order in which they were learnt, then
-    end-of-text. Raises UserError where there is no such tokenizer to train, or the text supports fewer merges than were
-    asked for.
+    The tokenizer "bpe-<n>" has n entries, end-of-text included; "bytes" has no merges to learn. Ids are 0-255 for the
+    bytes, then the merges in the order in which they were learnt, then end-of-text. Raises UserError where there is no
+    such tokenizer to train, or the text supports fewer merges than were asked for.
     """
     size = FEWEST if name == "bytes" else _entry_count(name)
     tokens = learn_tokens(size, documents)
@@ -41,7 +41,10 @@ def error_for_small_text(name: str, most: int) -> UserError:
 
 
 def learn_tokens(size: int, documents: Iterator[str]) -> list[bytes]:
-    """Return the tokens of a tokenizer of `size` entries, without end-of-text; fewer if the text supports no more."""
+    """Return the tokens of a tokenizer of `size` entries, without end-of-text.
+
+    There are fewer if the text supports no more.
+    """
     tokens = [bytes([byte]) for byte in range(256)]
     if size == FEWEST:
         return tokens
@@ -71,10 +74,10 @@ def _entry_count(name: str) -> int:
 
 
 def write_gpt2_tokenizer(merges: Path, out: Path) -> None:
-    """Write GPT-2's own tokenizer to `out`. `merges`: the file vocab.bpe, a version and then one merge a line.
+    """Write GPT-2's own tokenizer to `out`.
 
-    The ids are GPT-2's: first its bytes, in the order of the characters that stand for them, then the merges, then
-    end-of-text.
+    `merges`: the file vocab.bpe, a version and then one merge a line. The ids are GPT-2's: first its bytes, in the
+    order of the characters that stand for them, then the merges, then end-of-text.
     """
     byte_of = _byte_of_character()
     tokens = [bytes([byte]) for byte in byte_of.values()]
@@ -91,7 +94,10 @@ def _write_tokenizer(name: str, tokens: list[bytes], out: Path) -> None:
 
 
 def load_encoder(path: Path) -> tiktoken.Encoding:
-    """Return the encoder in the tokenizer file `path`. Raises UserError where it is missing or damaged."""
+    """Return the encoder in the tokenizer file `path`.
+
+    Raises UserError where it is missing or damaged.
+    """
     return read_record(path, _make_encoder)
 
 
@@ -108,12 +114,15 @@ def _make_encoder(written: bytes) -> tiktoken.Encoding:
 
 
 def _first_documents(documents: Iterator[str]) -> Iterator[str]:
-    """Yield documents up to SAMPLE_BYTES characters in all; the last one is cut."""
-    left = SAMPLE_BYTES
+    """Yield documents up to SAMPLE_CHARACTERS in all.
+
+    The last document is cut there.
+    """
+    characters_left = SAMPLE_CHARACTERS
     for text in documents:
-        yield text[:left]
-        left -= len(text)
-        if left <= 0:
+        yield text[:characters_left]
+        characters_left -= len(text)
+        if characters_left <= 0:
             return
 
 

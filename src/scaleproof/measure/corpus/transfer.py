@@ -4,7 +4,7 @@ import contextlib
 import email.utils
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from io import RawIOBase
@@ -67,32 +67,45 @@ class BrokenOff(Exception):
 
 
 def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
-    """Fetch what `target`.part still lacks, in one request; if `url` has another file now, the next try starts anew.
+    """Fetch in one request what `target`.part still lacks.
 
-    Raises Denied or BrokenOff, after which `target`.part keeps what came; UserError where the disk is full.
+    Raises Denied or BrokenOff, after which another try goes on where this one ended. It starts anew where `url` has
+    another file now, or where more came than the file has. Raises UserError where the disk is full.
     """
-    part, note = sibling_path(target, ".part"), sibling_path(target, ".part.json")
-    known = read_json(note) if part.exists() else {}  # which file the part is of
-    is_of_this_url = known.get("url") == public_url(url) and known.get("etag")
-    have = part.stat().st_size if is_of_this_url else 0  # bytes that the server need not send again
+    part, note_file = sibling_path(target, ".part"), sibling_path(target, ".part.json")
+    note = read_json(note_file) if part.exists() else {}  # which file the part is of
+    can_continue = note.get("url") == public_url(url) and bool(note.get("etag"))
+    bytes_here = part.stat().st_size if can_continue else 0
     headers = {"Accept-Encoding": "identity", "User-Agent": "scaleproof"}
-    if have:
-        headers |= {"Range": f"bytes={have}-", "If-Range": known["etag"]}
+    if bytes_here:
+        headers |= {"Range": f"bytes={bytes_here}-", "If-Range": note["etag"]}
+
+    timeouts = (policy.connect, policy.stall)
+    with (
+        _connection_errors(policy),
+        requests.get(url, headers=headers, auth=_add_no_password, stream=True, timeout=timeouts) as answer,
+    ):
+        if answer.status_code == 416 and _total_bytes(answer) == bytes_here:
+            return  # the last transfer brought everything, and was killed before it could say so
+        if bytes_here and not _continues_file(answer, bytes_here, note):
+            note_file.unlink()  # the next try starts from the first byte
+            raise BrokenOff("the file there is another one than before")
+        total = _accepted_length(answer, remote_file)
+        first_byte = bytes_here if answer.status_code == 206 else 0  # else the server sends the whole file
+        check_room(target, total, first_byte)
+        write_json(note_file, {"url": public_url(url), "etag": _version_tag(answer)})
+        _append_answer(answer, part, total, first_byte, policy, target.name)
+
+    if total is not None and part.stat().st_size > total:
+        part.unlink()
+        raise BrokenOff(f"more than the {total:,} bytes of the file came")
+
+
+@contextlib.contextmanager
+def _connection_errors(policy: RetryPolicy) -> Iterator[None]:
+    """Turn what the libraries raise in the `with` block into Denied or BrokenOff, with a reason in words."""
     try:
-        with requests.get(
-            url, headers=headers, auth=_add_no_password, stream=True, timeout=(policy.connect, policy.stall)
-        ) as answer:
-            if answer.status_code == 416 and _total_bytes(answer) == have:
-                return  # the last transfer brought everything, and was killed before it could say so
-            if have and not _continues_file(answer, have, known):
-                note.unlink()  # the next try starts from the first byte
-                raise BrokenOff("the file there is another one than before")
-            total = _accepted_length(answer, remote_file)
-            if answer.status_code != 206:  # it sends the whole file
-                have = 0
-            check_room(target, total, have)
-            write_json(note, {"url": public_url(url), "etag": _version_tag(answer)})
-            _append_answer(answer, part, total, have, policy, target.name)
+        yield
     except requests.TooManyRedirects:
         raise Denied("the server redirects in a circle") from None
     except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
@@ -102,11 +115,8 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
     except (requests.Timeout, urllib3.exceptions.TimeoutError):
         raise BrokenOff(f"nothing came for {policy.stall:g} s") from None
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-        kind = type(error).__name__  # alone: the error's text holds an address, which may have a signature
-        raise BrokenOff(f"the connection failed ({kind})") from None
-    if total is not None and part.stat().st_size > total:
-        part.unlink()
-        raise BrokenOff(f"more than the {total:,} bytes of the file came")
+        # Its name alone is told: the error's text holds an address, which may have a signature.
+        raise BrokenOff(f"the connection failed ({type(error).__name__})") from None
 
 
 def _continues_file(answer: requests.Response, have: int, known: dict) -> bool:
@@ -124,7 +134,10 @@ def _continues_file(answer: requests.Response, have: int, known: dict) -> bool:
 
 
 def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int | None:
-    """Return the file's bytes, None: unknown. Raises Denied for a wrong answer, BrokenOff for a temporary one."""
+    """Return the file's bytes, None: unknown.
+
+    Raises Denied for a wrong answer, BrokenOff for a temporary one.
+    """
     code = answer.status_code
     if code in (401, 403):
         raise Denied(f"access denied (HTTP {code})")
@@ -136,6 +149,7 @@ def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int 
         raise Denied(f"HTTP {code}")
     if answer.headers.get("Content-Type", "").startswith("text/html"):
         raise Denied("a web page instead of data (a login page, or a proxy in between?)")
+
     if answer.headers.get("Content-Encoding", "identity") != "identity":
         raise Denied("the server packs the file although asked not to")
     total = remote_file.size if _total_bytes(answer) is None else _total_bytes(answer)
@@ -151,13 +165,15 @@ def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int 
 def _append_answer(
     answer: requests.Response, part: Path, total: int | None, have: int, policy: RetryPolicy, label: str
 ) -> None:
-    """Append the answer's bytes to `part`, which has `have` bytes. `total`: bytes of the whole file, if known.
+    """Append the answer's bytes to `part`, which has `have` bytes.
 
-    Raises BrokenOff where the answer is cut or too slow, Denied where it is a web page.
+    `total`: bytes of the whole file, if known. Raises BrokenOff where the answer is cut or too slow, Denied where it is
+    a web page.
     """
     # Unbuffered: what a full disk did not take must not be tried again by close().
     with part.open("ab" if have else "wb", buffering=0) as file, show_bytes(total, label, have) as show_progress:
-        since, counted = time.monotonic(), 0
+        since = time.monotonic()
+        counted = 0
         while data := _next_bytes(answer, file, total):
             if not file.tell() and data.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
                 raise Denied("a web page instead of data (a login page, or a proxy in between?)")
@@ -168,13 +184,15 @@ def _append_answer(
             if passed >= policy.stall:
                 if counted < policy.least * passed:
                     raise BrokenOff(f"too slow: {counted / passed:,.0f} bytes/s")
-                since, counted = time.monotonic(), 0
+                since = time.monotonic()
+                counted = 0
 
 
 def _next_bytes(answer: requests.Response, file: RawIOBase, total: int | None) -> bytes:
-    """Return the next bytes of the answer, b"" at the end of the file. Raises BrokenOff where the connection was cut.
+    """Return the next bytes of the answer, b"" at the end of the file.
 
-    `file`: the part, with what came so far; `total`: bytes of the whole file, if known.
+    `file`: the part, with what came so far; `total`: bytes of the whole file, if known. Raises BrokenOff where the
+    connection was cut.
     """
     with contextlib.suppress(urllib3.exceptions.ProtocolError):  # cut, as where nothing comes before the end
         data = answer.raw.read1(CHUNK)
@@ -184,7 +202,10 @@ def _next_bytes(answer: requests.Response, file: RawIOBase, total: int | None) -
 
 
 def _write_all(file: RawIOBase, data: bytes, part: Path) -> None:
-    """Write all of `data` to `file`, the open `part`. Raises UserError where the disk is full."""
+    """Write all of `data` to `file`, the open `part`.
+
+    Raises UserError where the disk is full.
+    """
     try:
         rest = memoryview(data)
         while rest:
@@ -196,7 +217,10 @@ def _write_all(file: RawIOBase, data: bytes, part: Path) -> None:
 
 
 def _total_bytes(answer: requests.Response) -> int | None:
-    """Return the bytes of the whole file, by the answer's headers; None where they do not say."""
+    """Return the bytes of the whole file, by the answer's headers.
+
+    Returns None where they do not say.
+    """
     ranged = re.search(r"/(\d+)$", answer.headers.get("Content-Range", ""))
     if ranged:
         return int(ranged[1])
@@ -211,7 +235,10 @@ def _version_tag(answer: requests.Response) -> str | None:
 
 
 def _wait_asked_for(answer: requests.Response) -> float | None:
-    """Return the seconds that the server asks to wait; None where it does not ask."""
+    """Return the seconds that the server asks to wait.
+
+    Returns None where it does not ask.
+    """
     text = answer.headers.get("Retry-After", "")
     if text.isdigit():
         return float(text)
@@ -232,16 +259,19 @@ def public_url(url: str) -> str:
 
 
 def download(remote_file: RemoteFile, target: Path, policy: RetryPolicy = RetryPolicy()) -> dict[str, Any]:
-    """Get the file as `target`, from the first address that gives it, and return its record. Raises UserError."""
+    """Get the file as `target`, from the first address that gives it, and return its record.
+
+    Raises UserError.
+    """
     offers = {public_url(url): partial(_download_from, url, remote_file, target, policy) for url in remote_file.urls}
     return keep_or_fetch(target, remote_file.size, remote_file.sha256, offers)
 
 
 def _download_from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> dict[str, Any]:
-    """Download `remote_file` from one address to `target`, in as many transfers as needed; returns its record.
+    """Download `remote_file` from one address to `target`, in as many transfers as needed.
 
-    Raises Denied after `policy.tries` interruptions in a row without a new byte, or where the server asks for too long
-    a wait.
+    Returns its record. Raises Denied after `policy.tries` interruptions in a row without a new byte, or where the
+    server asks for too long a wait.
     """
     part = sibling_path(target, ".part")
     fruitless_tries = 0  # in a row, without a new byte
@@ -266,5 +296,8 @@ def _download_from(url: str, remote_file: RemoteFile, target: Path, policy: Retr
 
 
 def _bytes_of_file(path: Path) -> int:
-    """Return the size of a file in bytes; 0 where it does not exist."""
+    """Return the size of a file in bytes.
+
+    Returns 0 where it does not exist.
+    """
     return path.stat().st_size if path.exists() else 0

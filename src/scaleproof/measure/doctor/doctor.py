@@ -23,7 +23,7 @@ DOCTOR = "doctor.json"
 
 @dataclass(frozen=True)
 class Look:
-    """One check of the machine; `run` returns its verdict, or (rest of the name, verdict) of each of its parts."""
+    """One check of the machine. `run` returns its verdict, or, of each part, the rest of the name and the verdict."""
 
     name: str
     area: Literal["cpu", "gpu"]
@@ -90,18 +90,21 @@ def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], No
 
 
 def _judge(check: Look) -> list[tuple[str, Verdict]]:
-    """Run a check; returns name and verdict of each of its parts, or one FAIL where it raises."""
+    """Run a check.
+
+    Returns name and verdict of each of its parts, or a single FAIL where the check raises.
+    """
     try:
         result = check.run()
         if isinstance(result, Verdict):
             return [(check.name, result)]
         return [(f"{check.name}: {part}", verdict) for part, verdict in result]
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{Path(last.filename).name}:{last.lineno}"
-        what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        line = f"{Path(frame.filename).name}:{frame.lineno}"
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         advice = "the check itself could not be made; what stands in its evidence says why"
-        return [(check.name, Verdict("FAIL", f"{what} ({where})", advice))]
+        return [(check.name, Verdict("FAIL", f"{reason} ({line})", advice))]
 
 
 def verdict_line(entry: JudgedLook) -> str:
@@ -111,7 +114,10 @@ def verdict_line(entry: JudgedLook) -> str:
 
 
 def read_report(path: Path) -> Report | None:
-    """Return the report in the file `path`; None where it is missing or of another schema."""
+    """Return the report in the file `path`.
+
+    Returns None where it is missing or of another schema.
+    """
     try:
         return Report.model_validate_json(path.read_text())
     except (OSError, ValueError):

@@ -15,10 +15,10 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.verdict import Verdict, judged, not_here
 from scaleproof.measure.doctor.doctor import Look
 
-MOST_STOLEN = 0.02  # of the CPU's time taken by the hypervisor: more is seen in step times
-MOST_SPREAD = 0.10  # of equal pieces of work: more hides differences between strategies
-RESOLUTION_S = 1e-6
-FREE_GB, WRITE_MB_S = 5.0, 50.0
+MOST_STOLEN = 0.02  # part of the CPU's time that the hypervisor may take: more is seen in step times
+MOST_SPREAD = 0.10  # spread of equal pieces of work: more hides differences between strategies
+MOST_TICK_S = 1e-6
+LEAST_FREE_GB, LEAST_WRITE_MB_S = 5.0, 50.0
 PROBE_MB = 64
 
 
@@ -57,13 +57,19 @@ def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -
 
 
 def threads_per_core() -> int | None:
-    """Return the hardware threads of a core of this machine; None where the system does not say."""
+    """Return the hardware threads of a core of this machine.
+
+    Returns None where the system does not say.
+    """
     logical, physical = psutil.cpu_count(), psutil.cpu_count(logical=False)
     return logical // physical if logical and physical else None
 
 
 def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
-    """Return the CPU time that this control group (version 2) grants, in cores; None without a limit."""
+    """Return the CPU time that this control group (version 2) grants, in cores.
+
+    Returns None without a limit.
+    """
     try:
         limit, period = path.read_text().split()
     except (OSError, ValueError):
@@ -72,20 +78,26 @@ def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
 
 
 def check_steal(seconds: float = 1.0) -> Verdict:
-    """Judge what share of the CPU's time the hypervisor takes while this process keeps a core busy for `seconds`."""
+    """Judge the share of the CPU's time that the hypervisor takes.
+
+    This process keeps a core busy meanwhile, for `seconds`.
+    """
     before = psutil.cpu_times()
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         pass
     after = psutil.cpu_times()
-    total = sum(after) - sum(before)
-    stolen = (getattr(after, "steal", 0.0) - getattr(before, "steal", 0.0)) / total if total else 0.0
+    total_s = sum(after) - sum(before)
+    stolen_s = getattr(after, "steal", 0.0) - getattr(before, "steal", 0.0)
     frequency = psutil.cpu_freq()
-    return judge_steal(stolen, frequency.current if frequency else None)
+    return judge_steal(stolen_s / total_s if total_s else 0.0, frequency.current if frequency else None)
 
 
 def judge_steal(share: float, mhz: float | None) -> Verdict:
-    """Judge whether the hypervisor took little of the CPU's time (`share`). `mhz`: the clock now; None: unknown."""
+    """Judge whether the hypervisor took little of the CPU's time (`share`).
+
+    `mhz`: the clock now; None: unknown.
+    """
     clock_text = f"{mhz:.0f} MHz now" if mhz else "frequency unknown"
     advice = "other virtual machines take this one's time: measure on a machine of your own, or with more repeats"
     evidence = f"{share:.1%} of the CPU time was taken by the hypervisor; {clock_text}"
@@ -93,7 +105,10 @@ def judge_steal(share: float, mhz: float | None) -> Verdict:
 
 
 def check_steadiness(pieces: int = 60) -> Verdict:
-    """Judge how much the times of equal pieces of work vary; each piece takes some milliseconds."""
+    """Judge how much the times of equal pieces of work vary.
+
+    Each piece takes some milliseconds.
+    """
     matrix = np.random.default_rng(1).standard_normal((160, 160))
     times = []
     for _ in range(pieces):
@@ -101,13 +116,16 @@ def check_steadiness(pieces: int = 60) -> Verdict:
         for _ in range(10):
             matrix @ matrix
         times.append(time.perf_counter() - began)
-    return judge_steadiness(times[5:])  # the first ones warm up
+    return judge_steadiness(times[5:])  # the first pieces are warm-up
 
 
 def judge_steadiness(times: list[float]) -> Verdict:
-    """Judge whether equal work takes equal `times` (seconds); the largest tenth, of interruptions, is left out."""
-    usual = sorted(times)[: max(2, len(times) - len(times) // 10)]
-    spread = pstdev(usual) / fmean(usual)
+    """Judge whether equal work takes equal `times` (seconds).
+
+    The largest tenth, of interruptions, is left out.
+    """
+    usual_times = sorted(times)[: max(2, len(times) - len(times) // 10)]
+    spread = pstdev(usual_times) / fmean(usual_times)
     advice = "something else runs here (top shows what), or the clock changes (cpupower frequency-info)"
     evidence = f"equal pieces of work vary by {spread:.1%} (standard deviation)"
     return judged(spread <= MOST_SPREAD, evidence, advice, spread=spread)
@@ -115,10 +133,10 @@ def judge_steadiness(times: list[float]) -> Verdict:
 
 def check_clock() -> Verdict:
     """Judge whether perf_counter is fine enough, by its smallest step."""
-    smallest = min(_clock_tick_s() for _ in range(1000))
+    tick_s = min(_clock_tick_s() for _ in range(1000))
     advice = "the system's clock source is slow (cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
-    evidence = f"the smallest step of perf_counter is {smallest * 1e9:.0f} ns"
-    return judged(smallest <= RESOLUTION_S, evidence, advice, resolution_s=smallest)
+    evidence = f"the smallest step of perf_counter is {tick_s * 1e9:.0f} ns"
+    return judged(tick_s <= MOST_TICK_S, evidence, advice, resolution_s=tick_s)
 
 
 def _clock_tick_s() -> float:
@@ -150,9 +168,11 @@ def check_disk(folder: Path) -> Verdict:
 def judge_disk(free_gb: float, mb_per_s: float) -> Verdict:
     """Judge whether results and token files fit on the disk and are written fast enough."""
     evidence = f"{free_gb:.0f} GB free, {mb_per_s:.0f} MB/s written"
-    advice = f"results and token files want {FREE_GB:g} GB and {WRITE_MB_S:g} MB/s: put results/ on another disk"
-    ok = free_gb >= FREE_GB and mb_per_s >= WRITE_MB_S
-    return judged(ok, evidence, advice, free_gb=free_gb, write_mb_s=mb_per_s)
+    advice = (
+        f"results and token files want {LEAST_FREE_GB:g} GB and {LEAST_WRITE_MB_S:g} MB/s: put results/ on another disk"
+    )
+    is_sound = free_gb >= LEAST_FREE_GB and mb_per_s >= LEAST_WRITE_MB_S
+    return judged(is_sound, evidence, advice, free_gb=free_gb, write_mb_s=mb_per_s)
 
 
 def check_openmp() -> Verdict:
@@ -161,30 +181,31 @@ def check_openmp() -> Verdict:
 
     if available_cores() < 2:
         return not_here("one core: threads have nowhere to go")
-    before = torch.get_num_threads()
+    threads_before = torch.get_num_threads()
     try:
-        seconds = {threads: _time_product_s(torch, threads) for threads in (1, 2)}
+        one_thread_s = _time_product_s(torch, 1)
+        two_threads_s = _time_product_s(torch, 2)
     finally:
-        torch.set_num_threads(before)
-    return judge_openmp(seconds[1] / seconds[2])
+        torch.set_num_threads(threads_before)
+    return judge_openmp(one_thread_s / two_threads_s)
 
 
 def _time_product_s(torch: Any, threads: int) -> float:
     """Return the seconds of a product of two 700 x 700 matrices with so many threads: the shortest of six."""
     torch.set_num_threads(threads)
     matrix = torch.ones(700, 700)
-    best = float("inf")
+    shortest_s = float("inf")
     for _ in range(6):
         began = time.perf_counter()
         matrix @ matrix
-        best = min(best, time.perf_counter() - began)
-    return best
+        shortest_s = min(shortest_s, time.perf_counter() - began)
+    return shortest_s
 
 
-def judge_openmp(ratio: float) -> Verdict:
-    """Judge whether two threads do a matrix product enough faster than one: `ratio` times as fast."""
+def judge_openmp(speedup: float) -> Verdict:
+    """Judge whether two threads do a matrix product enough faster than one thread: `speedup` times as fast."""
     advice = "threads share a core, or others use it: cells with threads_per_device above 1 would not be faster"
-    return judged(ratio >= 1.3, f"two threads are {ratio:.2f} times as fast as one", advice, speedup=ratio)
+    return judged(speedup >= 1.3, f"two threads are {speedup:.2f} times as fast as one", advice, speedup=speedup)
 
 
 def check_compiler() -> Verdict:

@@ -1,40 +1,38 @@
 """Are this machine's GPUs fit to measure? Checks of `scaleproof doctor` that need one; each figure is judged apart."""
 
-import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.verdict import Verdict, judged, not_here
 from scaleproof.measure.doctor.doctor import Look
+from scaleproof.measure.doctor.doctor_links import check_copies, check_pairs
 from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.machine.applicable import arch_problem
 from scaleproof.measure.machine.gpus import Gpu, driver_library
 
 MOST_CLOCKS_APART = 0.02  # CUDA's events and the host's clock: a launch and a wait, some 20 us, around tens of ms
 MOST_ENERGY_APART = 0.10  # the energy counter and the integral of power: by NVML's manual 5 % for each
-# Of the published peak: a T4 at its power cap is near the lower bound; consumer cards boost beyond their data sheets.
+# Least and most of the published peak: a T4 at its power cap is near the least; consumer cards boost beyond their data
+# sheets.
 MATMUL_SHARES = (0.4, 1.1)
-MIN_H2D_GB_S = 5.0  # from pinned memory: PCIe 3.0 gives 12 with 16 lanes, 6 with 8
-# Programs get 75 to 90 % of it (NVIDIA's sample p2pBandwidthLatencyTest).
-NVLINK_GB_S = 25.0  # of one link in one direction, NVLink 2 to 4 (NVIDIA V100, A100, H100 data sheets)
-MIN_PAIR_GB_S = 2.0  # without NVLink: copies that go through the host's memory share its PCIe with themselves
-LAG_CYCLES = 2_000_000  # of the device before each micro-batch is taken: about a millisecond
+LAG_CYCLES = 2_000_000  # the device spins so long before each micro-batch is taken: about a millisecond
 PROHIBITED = "prohibited"  # nobody may use the device
 COMPUTE_MODES = ("default", "exclusive thread", PROHIBITED, "exclusive process")  # as NVML numbers them
-FLASH = ("flash", "cudnn", "fmha")  # in names of attention kernels that make no matrix of all pairs
+FLASH = ("flash", "cudnn", "fmha")  # words in names of attention kernels that make no matrix of all pairs
 SPIN_CYCLES = 10**7  # some milliseconds of any device
-PRODUCT = 8192  # rows of the matrices in a product: enough for any device to be at its peak
-COPIED = 1 << 28  # bytes
+PRODUCT_ROWS = 8192  # matrices of so many rows put any device at its peak
 
 
 def checks_of_gpus(gpus: list[Gpu], lost: str = "") -> list[Look]:
-    """Return the checks of `gpus`; without any, each is `not here`, but the first fails where some are `lost` (why)."""
+    """Return the checks of `gpus`.
+
+    Without GPUs each check is `not here`; but the first check fails where some GPUs are `lost` (the reason).
+    """
     once: dict[str, Callable[[], Verdict]] = {
         "architecture": check_architecture,
         "UUIDs": check_uuids,
@@ -51,17 +49,18 @@ def checks_of_gpus(gpus: list[Gpu], lost: str = "") -> list[Look]:
         "copy bandwidth": check_copies,
     }
     if gpus:
-        of_each = [
-            Look(f"{name}: device {index}" if len(gpus) > 1 else name, "gpu", partial(_verdict_on_device, index, look))
-            for name, look in each.items()
-            for index in range(len(gpus))
-        ]
-        return [*(Look(name, "gpu", look) for name, look in once.items()), *of_each]
-    why = f"none, because {lost}" if lost else "no CUDA device is visible, or the installed torch has no CUDA"
-    absent = dict.fromkeys(once | each, partial(not_here, why))
+        looks = [Look(name, "gpu", look) for name, look in once.items()]
+        for name, look in each.items():
+            for index in range(len(gpus)):
+                full_name = f"{name}: device {index}" if len(gpus) > 1 else name
+                looks.append(Look(full_name, "gpu", partial(_verdict_on_device, index, look)))
+        return looks
+
+    reason = f"none, because {lost}" if lost else "no CUDA device is visible, or the installed torch has no CUDA"
+    absent = dict.fromkeys(once | each, partial(not_here, reason))
     if lost:
         advice = "no GPU of this machine can be measured until that is mended"
-        absent["architecture"] = partial(judged, False, why, advice)
+        absent["architecture"] = partial(judged, False, reason, advice)
     return [Look(name, "gpu", look) for name, look in absent.items()]
 
 
@@ -77,8 +76,8 @@ def check_architecture() -> Verdict:
     """Judge whether the installed torch has kernels for the first device."""
     import torch
 
-    name, capability = torch.cuda.get_device_name(0), torch.cuda.get_device_capability(0)
-    problem = arch_problem(name, capability, torch.cuda.get_arch_list())
+    name = torch.cuda.get_device_name(0)
+    problem = arch_problem(name, torch.cuda.get_device_capability(0), torch.cuda.get_arch_list())
     return judged(problem is None, problem or f"torch {torch.__version__} has kernels for {name}", "see docs/gpu.md")
 
 
@@ -90,14 +89,15 @@ def check_uuids() -> Verdict:
 
     nvml = driver_library()
     nvml.nvmlInit()
-    names = [nvml_uuid(torch.cuda.get_device_properties(index)) for index in range(torch.cuda.device_count())]
-    unknown, modes = [], []
-    for uuid in names:
+    uuids = [nvml_uuid(torch.cuda.get_device_properties(index)) for index in range(torch.cuda.device_count())]
+    unknown_uuids: list[str] = []
+    modes: list[str] = []
+    for uuid in uuids:
         try:
             modes.append(_compute_mode(nvml, nvml.nvmlDeviceGetHandleByUUID(uuid)))
         except nvml.NVMLError:
-            unknown.append(uuid)
-    return judge_uuids(names, unknown, modes)
+            unknown_uuids.append(uuid)
+    return judge_uuids(uuids, unknown_uuids, modes)
 
 
 def _compute_mode(nvml: Any, handle: object) -> str:
@@ -108,15 +108,22 @@ def _compute_mode(nvml: Any, handle: object) -> str:
         return "unknown"
 
 
-def judge_uuids(names: list[str], unknown: list[str], modes: Sequence[str] = ()) -> Verdict:
-    """Judge whether NVML knows torch's devices `names` (all but `unknown`), and none of `modes` forbids their use."""
+def judge_uuids(uuids: list[str], unknown_uuids: list[str], modes: Sequence[str] = ()) -> Verdict:
+    """Judge whether NVML knows all of torch's devices, and no compute mode forbids their use.
+
+    `unknown_uuids`: the `uuids` that NVML does not know. `modes`: the compute modes of the others.
+    """
     advice = "power, energy and clocks of these devices will be missing in the record"
     if PROHIBITED in modes:
         advice = "no program may use a device in this mode: nvidia-smi -c DEFAULT, or leave it out"
-    mode = f"; compute mode {', '.join(sorted(set(modes)))}" if modes else ""
-    evidence = f"NVML does not know {', '.join(unknown)}" if unknown else f"torch and NVML agree on {len(names)}"
-    sound = not unknown and len(set(names)) == len(names) and PROHIBITED not in modes
-    return judged(sound, evidence + mode, advice, uuids=names, compute_modes=list(modes))
+    evidence = f"torch and NVML agree on {len(uuids)}"
+    if unknown_uuids:
+        evidence = f"NVML does not know {', '.join(unknown_uuids)}"
+    if modes:
+        evidence += f"; compute mode {', '.join(sorted(set(modes)))}"
+    are_known = not unknown_uuids and len(set(uuids)) == len(uuids)
+    is_sound = are_known and PROHIBITED not in modes
+    return judged(is_sound, evidence, advice, uuids=uuids, compute_modes=list(modes))
 
 
 def check_readable() -> Verdict:
@@ -126,52 +133,68 @@ def check_readable() -> Verdict:
 
 def judge_readable(sample: dict[str, Any]) -> Verdict:
     """Judge whether the monitor's `sample` of a device has a value for power, clock, load and throttling."""
-    names = {"power": "power_w_mean", "clock": "sm_clock_mhz_mean", "utilization": "utilization_mean"}
-    missing = [name for name, key in (names | {"throttling": "throttled"}).items() if sample[key] is None]
-    text = ", ".join(f"{name} {sample[key]:.4g}" for name, key in names.items() if name not in missing)
+    keys = {"power": "power_w_mean", "clock": "sm_clock_mhz_mean", "utilization": "utilization_mean"}
+    missing = [name for name, key in (keys | {"throttling": "throttled"}).items() if sample[key] is None]
+    if missing:
+        evidence = f"not readable: {', '.join(missing)}"
+    else:
+        evidence = ", ".join(f"{name} {sample[key]:.4g}" for name, key in keys.items())
     advice = "runs are measured, but throttling and energy stay unknown"
-    evidence = f"not readable: {', '.join(missing)}" if missing else text
-    return judged(not missing, evidence, advice, **{key: sample[key] for key in names.values()})
+    return judged(not missing, evidence, advice, **{key: sample[key] for key in keys.values()})
 
 
 def check_energy() -> Verdict:
     """Judge whether the energy counter agrees with the integral of power, over some seconds of matrix products."""
-    product = _make_product(PRODUCT)
-    _keep_busy(product, 2.0)  # before: some devices tell the mean power of the last second
+    product = _make_product(PRODUCT_ROWS)
+    _keep_busy(product, 2.0)  # some devices tell the mean power of the last second
     (sample, *_) = _monitor_during(2.5, lambda: _keep_busy(product, 2.5))
     return judge_energy(sample["energy_counter_j"], sample["energy_integral_j"])
 
 
-def judge_energy(counter: float | None, integral: float | None) -> Verdict:
-    """Judge whether energy by the device's counter and by its power agree; joules, None where it does not say."""
-    if counter is None or integral is None:
+def judge_energy(counter_j: float | None, integral_j: float | None) -> Verdict:
+    """Judge whether energy by the device's counter and by its power agree.
+
+    None: the device does not say.
+    """
+    if counter_j is None or integral_j is None:
         return not_here("this device has no energy counter, or no power reading")
-    off = abs(counter - integral) / max(counter, integral)
-    evidence = f"counter {counter:.0f} J, integral of power {integral:.0f} J ({off:.1%} apart)"
+    apart = abs(counter_j - integral_j) / max(counter_j, integral_j)
+    evidence = f"counter {counter_j:.0f} J, integral of power {integral_j:.0f} J ({apart:.1%} apart)"
     advice = "energy of runs will be withheld where they differ by more than 10 %: use windows of 10 s or longer"
-    return judged(off <= MOST_ENERGY_APART, evidence, advice, counter_j=counter, integral_j=integral)
+    return judged(apart <= MOST_ENERGY_APART, evidence, advice, counter_j=counter_j, integral_j=integral_j)
 
 
 def check_event_clock() -> Verdict:
-    """Judge whether CUDA's events and the host's clock agree on the time of kernels that spin for some cycles."""
+    """Judge whether CUDA's events and the host's clock agree.
+
+    Both time kernels that spin for some cycles.
+    """
     import torch
 
     spin = partial(torch.cuda._sleep, SPIN_CYCLES)  # private, and the only kernel of known length that torch has
     _time_on_device_s(spin)  # the first call loads the kernel
     began = time.perf_counter()
-    return judge_event_clock(_time_on_device_s(spin, 50), time.perf_counter() - began)
+    events_s = _time_on_device_s(spin, calls=50)
+    wall_s = time.perf_counter() - began
+    return judge_event_clock(events_s, wall_s)
 
 
 def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
-    """Judge whether two times of the same kernels agree: by CUDA's events and by the host's clock, in seconds."""
-    off = abs(events_s - wall_s) / wall_s
-    evidence = f"events say {events_s:.4f} s, the host's clock {wall_s:.4f} s ({off:.2%} apart)"
+    """Judge whether two times of the same kernels agree.
+
+    `events_s`: by CUDA's events. `wall_s`: by the host's clock.
+    """
+    apart = abs(events_s - wall_s) / wall_s
+    evidence = f"events say {events_s:.4f} s, the host's clock {wall_s:.4f} s ({apart:.2%} apart)"
     advice = "step times from events are not to be trusted on this device"
-    return judged(off <= MOST_CLOCKS_APART, evidence, advice, events_s=events_s, wall_s=wall_s)
+    return judged(apart <= MOST_CLOCKS_APART, evidence, advice, events_s=events_s, wall_s=wall_s)
 
 
 def check_attention() -> Verdict:
-    """Judge the kernel that runs for causal attention; the one with a mask is measured beside it."""
+    """Judge the kernel that runs for causal attention.
+
+    Attention with a mask is measured beside it.
+    """
     import torch
     from torch.nn import functional
 
@@ -185,13 +208,17 @@ def check_attention() -> Verdict:
 
 
 def judge_attention(causal: tuple[str, float], masked: tuple[str, float]) -> Verdict:
-    """Judge whether causal attention runs a fused kernel; `masked` is only told. Both: (kernel, microseconds)."""
-    (causal_kernel, causal_us), (masked_kernel, masked_us) = causal, masked
-    fused = any(part in causal_kernel.lower() for part in FLASH)
+    """Judge whether causal attention runs a fused kernel.
+
+    `causal`, `masked`: (kernel, microseconds); attention with a mask is only told.
+    """
+    causal_kernel, causal_us = causal
+    masked_kernel, masked_us = masked
+    is_fused = any(word in causal_kernel.lower() for word in FLASH)
     evidence = f"causal: {causal_kernel[:80]}, {causal_us:.0f} us; with a mask {masked_us:.0f} us"
     advice = "no fused kernel for causal attention: this device or this torch is slow with attention: sdpa"
     values = {"causal": causal_kernel, "causal_us": causal_us, "masked": masked_kernel, "masked_us": masked_us}
-    return judged(fused, evidence, advice, **values)
+    return judged(is_fused, evidence, advice, **values)
 
 
 def _find_longest_kernel(call: Callable[[], Any], calls: int = 20) -> tuple[str, float]:
@@ -215,91 +242,29 @@ def check_matmul() -> Verdict:
     import torch
 
     has_bf16 = torch.cuda.get_device_capability() >= (8, 0)
-    precision, size = ("bf16", PRODUCT) if has_bf16 else ("fp16", PRODUCT // 2)
-    product = _make_product(size)
+    precision, rows = ("bf16", PRODUCT_ROWS) if has_bf16 else ("fp16", PRODUCT_ROWS // 2)
+    product = _make_product(rows)
     _keep_busy(product, 0.5)  # warm-up
     calls = 20
-    rate = calls * 2 * size**3 / _time_on_device_s(product, calls)
+    flops_per_s = calls * 2 * rows**3 / _time_on_device_s(product, calls)
     name = torch.cuda.get_device_name()
-    known = peak(name, precision)
-    return judge_matmul(name, precision, rate, known.flops if known else None)
+    device_peak = peak(name, precision)
+    return judge_matmul(name, precision, flops_per_s, device_peak.flops if device_peak else None)
 
 
-def judge_matmul(name: str, precision: str, rate: float, published: float | None) -> Verdict:
-    """Judge whether `rate` is a plausible share of the `published` peak (None where it is unknown); both in FLOP/s."""
-    text = f"{rate / 1e12:.0f} TFLOP/s in {precision}"
-    if published is None:
-        return judged(True, f"{text}; no published peak for {name}, so that MFU is not given", "", flops=rate)
-    share = rate / published
+def judge_matmul(name: str, precision: str, flops_per_s: float, peak_flops_per_s: float | None) -> Verdict:
+    """Judge whether a rate is a plausible share of the published peak (None where it is unknown)."""
+    text = f"{flops_per_s / 1e12:.0f} TFLOP/s in {precision}"
+    if peak_flops_per_s is None:
+        evidence = f"{text}; no published peak for {name}, so that MFU is not given"
+        return judged(True, evidence, "", flops=flops_per_s)
+    share = flops_per_s / peak_flops_per_s
     low, high = MATMUL_SHARES
     advice = "the device is slowed down (nvidia-smi -q -d PERFORMANCE), shared, or not the one that its name says"
     if share > high:
         advice = "the table of peaks (ground/facts/peaks.py) has another device's figure: MFU would be wrong"
-    return judged(low <= share <= high, f"{text}, {share:.0%} of the published peak", advice, flops=rate, share=share)
-
-
-def check_copies() -> Verdict:
-    """Judge whether copies from pinned host memory are fast enough, by two measured rates."""
-    import torch
-
-    host = torch.empty(COPIED, dtype=torch.uint8, pin_memory=True)
-    device, other = (torch.empty(COPIED, dtype=torch.uint8, device="cuda") for _ in range(2))
-    from_host = _measure_copy_gb_s(lambda: device.copy_(host, non_blocking=True))
-    in_device = 2 * _measure_copy_gb_s(lambda: other.copy_(device))  # each byte is read and written
-    return judge_copies(from_host, in_device)
-
-
-def _measure_copy_gb_s(copy: Callable[[], Any]) -> float:
-    """Measure a copy of COPIED bytes in GB/s, the mean of ten."""
-    copy()
-    return 10 * COPIED / 1e9 / _time_on_device_s(copy, 10)
-
-
-def judge_copies(from_host: float, in_device: float) -> Verdict:
-    """Judge copies `from_host`; those `in_device`, of bytes read plus written, are only told. Both in GB/s."""
-    advice = "the link to the host is slow (nvidia-smi -q | grep -A3 'Link Width'): offload and input will be, too"
-    evidence = f"{from_host:.1f} GB/s from the host, {in_device:.0f} GB/s in device memory (read and written)"
-    return judged(from_host >= MIN_H2D_GB_S, evidence, advice, h2d_gb_s=from_host, d2d_gb_s=in_device)
-
-
-def check_pairs() -> Verdict:
-    """Judge whether copies from each device to each later one are as fast as the link between them."""
-    import torch
-
-    from scaleproof.measure.machine.provenance import links_between
-    from scaleproof.measure.trainer.session import nvml_uuid
-
-    count = torch.cuda.device_count()
-    if count < 2:
-        return not_here("one device has no pair")
-    buffers = [torch.empty(COPIED, dtype=torch.uint8, device=torch.device("cuda", index)) for index in range(count)]
-    rates = {}
-    for first, second in combinations(range(count), 2):
-        with torch.cuda.device(first):  # whose stream copies: the events of another would not wait for it
-            rates[first, second] = _measure_copy_gb_s(partial(buffers[second].copy_, buffers[first]))
-    names = [nvml_uuid(torch.cuda.get_device_properties(index)) for index in range(count)]
-    return judge_pairs(rates, links_between(names))
-
-
-def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int], str]) -> Verdict:
-    """Judge whether each pair of devices copies (`rates`, GB/s) as fast as its link (`links`, as nvidia-smi has it)."""
-    slow = []
-    for (first, second), rate in rates.items():
-        link = links.get((first, second), "unknown link")
-        least = least_rate(link)
-        if rate < least:
-            slow.append(f"{rate:.1f} GB/s between devices {first} and {second} ({link}), which give {least:g} or more")
-    span = f"{min(rates.values()):.1f} to {max(rates.values()):.1f} GB/s between {len(rates)} pairs"
-    joined = ", ".join(sorted(set(links.values()))) or "unknown"
-    advice = "look at nvidia-smi nvlink -s, and at access control services of the PCIe bridges (ACS)"
-    values = {f"{first}-{second}": rate for (first, second), rate in rates.items()}
-    return judged(not slow, "; ".join(slow) or f"{span}, joined by {joined}", advice, gb_s=values)
-
-
-def least_rate(link: str) -> float:
-    """Return the GB/s that a sound `link` reaches, in one direction: "NV4" half of 4 NVLinks', any other PCIe's."""
-    match = re.fullmatch(r"NV(\d+)", link)
-    return NVLINK_GB_S * int(match[1]) / 2 if match else MIN_PAIR_GB_S
+    evidence = f"{text}, {share:.0%} of the published peak"
+    return judged(low <= share <= high, evidence, advice, flops=flops_per_s, share=share)
 
 
 def check_read_ahead() -> Verdict:
@@ -315,14 +280,17 @@ def check_read_ahead() -> Verdict:
         tokens = write_random_tokens(Path(folder), vocab_size=512, train=500_000, val=1_000)
         file = TokenFile(tokens, "train", 128)
         batch = Batch(micro=8, accumulation=2, n_devices=1, global_=16)
-        plan, device = SamplePlan(file.n_samples, batch.global_, seed=1), torch.device("cuda", 0)
-        batches = Batches(file, plan, batch, range(1), device)
+        plan = SamplePlan(file.n_samples, batch.global_, seed=1)
+        batches = Batches(file, plan, batch, range(1), torch.device("cuda", 0))
         differing = count_differing(batches, lambda: torch.cuda._sleep(LAG_CYCLES), READ_AHEAD)
     return judge_read_ahead(differing, READ_AHEAD)
 
 
 def judge_read_ahead(differing: int, count: int) -> Verdict:
-    """Judge whether all micro-batches reached the device unchanged; `differing` of `count` did not."""
+    """Judge whether all micro-batches reached the device unchanged.
+
+    `differing`: how many of `count` did not.
+    """
     advice = "samples reach the device changed: no result of this machine counts; please report it with doctor.json"
     evidence = f"{differing} of {count} micro-batches differ from the plan while the device lags behind"
     return judged(differing == 0, evidence, advice, differing=differing)
@@ -341,24 +309,24 @@ def check_compiled() -> Verdict:
     began = time.perf_counter()
     values = torch.randn(256, 256, device="cuda")
     function = torch.compile(lambda matrix: torch.nn.functional.gelu(matrix @ matrix).sum())
-    off = abs(float(function(values)) / float(torch.nn.functional.gelu(values @ values).sum()) - 1)
+    error = abs(float(function(values)) / float(torch.nn.functional.gelu(values @ values).sum()) - 1)
     seconds = time.perf_counter() - began
-    evidence = f"compiled in {seconds:.0f} s; its result is {off:.1e} off"
-    return judged(off < 1e-2, evidence, "compile: true is not usable")
+    evidence = f"compiled in {seconds:.0f} s; its result is {error:.1e} off"
+    return judged(error < 1e-2, evidence, "compile: true is not usable")
 
 
-def _make_product(size: int) -> Callable[[], Any]:
-    """Return a function that multiplies two square matrices of `size` in the device's fastest common format."""
+def _make_product(rows: int) -> Callable[[], Any]:
+    """Return a function that multiplies two square matrices of so many rows in the device's fastest common format."""
     import torch
 
     dtype = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16
-    a, b = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
-    out = torch.empty(size, size, device="cuda", dtype=dtype)
+    a, b = (torch.randn(rows, rows, device="cuda", dtype=dtype) for _ in range(2))
+    out = torch.empty(rows, rows, device="cuda", dtype=dtype)
     return lambda: torch.mm(a, b, out=out)
 
 
 def _time_on_device_s(call: Callable[[], Any], calls: int = 1) -> float:
-    """Return the seconds that torch's current device takes for what `call` asks it to do, called `calls` times."""
+    """Return the seconds that torch's current device takes for `calls` calls of `call`."""
     import torch
 
     from scaleproof.measure.machine.accelerator import seconds_of
@@ -367,7 +335,10 @@ def _time_on_device_s(call: Callable[[], Any], calls: int = 1) -> float:
 
 
 def _keep_busy(call: Callable[[], Any], seconds: float) -> None:
-    """Keep the device at work with `call` for some seconds; the host waits every few calls, so as not to run ahead."""
+    """Keep the device at work with `call` for some seconds.
+
+    The host waits every few calls, so as not to run ahead.
+    """
     import torch
 
     until = time.perf_counter() + seconds

@@ -25,18 +25,19 @@ CELLS = "cells.json"  # beside the request: paths of the requests of all cells
 RESULT = "doctor_ranks.json"
 TIMED_STEPS = 6
 READ_AHEAD = 400  # micro-batches
-REDUCED = 1 << 28  # bytes: large enough for the rate to be that of the links
+REDUCED = 1 << 28  # bytes: large enough for the rate to be the links' rate
 REDUCTIONS = 10
-FURTHER_STEPS = 2  # by which the longer of the two looks for host waits is longer
-WAITED = "called a synchronizing CUDA operation"  # torch, wherever its debug mode sees the host wait
-# They wait on behalf of whoever calls them: torch (`Stream.synchronize` is a line of its own), and Python's modules.
+FURTHER_STEPS = 2  # the second look for host waits has so many steps more than the first
+WAITED = "called a synchronizing CUDA operation"  # torch prints it wherever its debug mode sees the host wait
+# These wait for whoever calls them: torch (`Stream.synchronize` is a line of its own), and Python's modules.
 CARRIERS = sys.stdlib_module_names | {"torch"}
 
 
 def look_at_cells(request: Request) -> Any:
-    """Look at every cell listed beside the request; return the session, for the caller to leave.
+    """Look at every cell listed beside the request.
 
-    Rank 0 writes RESULT after each cell; a cell that fails is a result too.
+    Returns the session, for the caller to leave. Rank 0 writes RESULT after each cell; a cell that fails is a result
+    too.
     """
     from scaleproof.measure.trainer.session import Session
 
@@ -65,7 +66,10 @@ def look_at_cells(request: Request) -> Any:
 
 
 def time_all_reduce_s(session: Any) -> float | None:
-    """Return the seconds of an all-reduce of REDUCED bytes, on the slowest rank; None on CPUs and on a single rank."""
+    """Return the seconds of an all-reduce of REDUCED bytes, on the slowest rank.
+
+    Returns None on CPUs and on a single rank.
+    """
     import torch
     import torch.distributed as dist
 
@@ -102,16 +106,16 @@ def look_at_cell(session: Any, request: Request) -> dict[str, Any]:
 
 
 def count_waits_per_step(device: Any, steps: Callable[[int, int], Any], first: int) -> dict[str, float]:
-    """Return how often the host waits for the device in a step: `file:line` -> times. `steps` makes (first, count).
+    """Return how often the host waits for the device in a step: `file:line` -> times.
 
-    Several steps are compared with one, from step `first` on, because the host waits once more when all are done, to
-    read the losses.
+    `steps(first, count)` makes steps. Several steps are compared with one step, from step `first` on, because the host
+    waits once more when all are done, to read the losses.
     """
-    with count_host_waits(device) as of_one_step:
+    with count_host_waits(device) as waits_of_one:
         steps(first, 1)
-    with count_host_waits(device) as of_several:
+    with count_host_waits(device) as waits_of_several:
         steps(first + 1, 1 + FURTHER_STEPS)
-    return {place: number / FURTHER_STEPS for place, number in (of_several - of_one_step).items()}
+    return {line: count / FURTHER_STEPS for line, count in (waits_of_several - waits_of_one).items()}
 
 
 @contextmanager
@@ -129,7 +133,10 @@ def count_host_waits(device: Any) -> Iterator[Counter[str]]:
         return
 
     def count(message: Warning | str, *_: Any, **__: Any) -> None:
-        """Count a wait if the warning `message` is CUDA's about a wait; a callable in place of warnings.showwarning."""
+        """Count a wait if the warning `message` is CUDA's about a wait.
+
+        It takes the place of warnings.showwarning.
+        """
         if WAITED in str(message):
             places[_waiting_line(sys._getframe())] += 1
 
@@ -160,12 +167,13 @@ def _count_operators(places: Counter[str]) -> Any:
 def _waiting_line(frame: FrameType) -> str:
     """Return `package/file.py:line` of the program that waits: its innermost frame outside of torch and Python.
 
-    If there is none, torch's innermost; else the innermost of all. Frames of this file do not count.
+    Without such a frame it is torch's innermost frame; without that, the innermost of all. Frames of this file do not
+    count.
     """
-    frames = [each for each in _with_callers(frame) if each.f_code.co_filename != __file__]
-    programs = [each for each in frames if _top_package(each) not in CARRIERS]
-    in_torch = [each for each in frames if _top_package(each) == "torch"]
-    innermost, *_ = programs or in_torch or frames
+    frames = [caller for caller in _with_callers(frame) if caller.f_code.co_filename != __file__]
+    program_frames = [caller for caller in frames if _top_package(caller) not in CARRIERS]
+    torch_frames = [caller for caller in frames if _top_package(caller) == "torch"]
+    innermost, *_ = program_frames or torch_frames or frames
     return _line_of(innermost)
 
 
@@ -177,13 +185,20 @@ def _with_callers(frame: FrameType | None) -> Iterable[FrameType]:
 
 
 def _top_package(frame: FrameType) -> str:
-    """Return the top package of a frame's module; "" where it is in no module."""
+    """Return the top package of a frame's module.
+
+    Returns "" where it is in no module.
+    """
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _line_of(frame: FrameType) -> str:
-    """Return a frame's line as `package/file.py:line`, wherever the package is installed; else as `file.py:line`."""
-    path, module = Path(frame.f_code.co_filename), str(frame.f_globals.get("__name__", ""))
+    """Return a frame's line as `package/file.py:line`.
+
+    The package may be installed anywhere; without a package it is `file.py:line`.
+    """
+    path = Path(frame.f_code.co_filename)
+    module = str(frame.f_globals.get("__name__", ""))
     is_in_package = getattr(sys.modules.get(_top_package(frame)), "__file__", None) is not None
     depth = 0  # folders from the package's on
     if is_in_package:  # a.b.c lies in a/b/c.py or in a/b/c/__init__.py
@@ -194,8 +209,8 @@ def _line_of(frame: FrameType) -> str:
 def count_differing(batches: Any, lag: Callable[[], None], count: int) -> int:
     """Return how many of `count` micro-batches, read ahead for the first device, differ from the plan's.
 
-    `batches`: a trainer's Batches. `lag` keeps the device busy before each. They are compared once all are taken: to
-    look at one waits for the device.
+    `batches`: a trainer's Batches. `lag` keeps the device busy before each micro-batch. They are compared once all are
+    taken, because a look at one waits for the device.
     """
     import torch
 

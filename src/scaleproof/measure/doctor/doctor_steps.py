@@ -11,7 +11,7 @@ from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.strategies import LOW, is_deepspeed
 from scaleproof.ground.facts.traffic import fits_formula, moved_bytes, step_traffic
 from scaleproof.ground.verdict import Verdict, judged
-from scaleproof.measure.doctor.doctor_gpu import least_rate
+from scaleproof.measure.doctor.doctor_links import least_rate
 from scaleproof.measure.doctor.doctor_ranks import CELLS, REDUCED, RESULT
 from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.launch.attempt import REQUEST, run_ranks
@@ -22,13 +22,16 @@ from scaleproof.measure.model.inventory import inventory_of
 from scaleproof.measure.trainer.request import Request
 
 STRATEGIES = ("ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
-MOST_CLOCKS_APART = 0.02  # by which steps and wall-clock time may differ
+MOST_CLOCKS_APART = 0.02  # part by which steps and wall-clock time may differ
 LIMIT_S = 150.0
 PROGRAM = "scaleproof.measure.doctor.doctor_ranks"
 
 
 def cells_of_strategies(devices: int, on_gpu: bool) -> list[Cell]:
-    """Return a small cell of each strategy on `devices` devices of this node; on one device `single` as well."""
+    """Return a small cell of each strategy on `devices` devices of this node.
+
+    On one device there is a cell of `single` as well.
+    """
     strategies = STRATEGIES if devices > 1 else ("single", *STRATEGIES)
     data = {
         "title": "doctor",
@@ -49,21 +52,26 @@ def cells_of_strategies(devices: int, on_gpu: bool) -> list[Cell]:
 
 
 def judge_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]]:
-    """Yield name and verdict of each strategy's steps on `devices` ranks. `gpus`: how many GPUs; 0: on the CPU."""
-    chosen = cells_of_strategies(devices, gpus > 0)
+    """Yield name and verdict of each strategy's steps on `devices` ranks.
+
+    `gpus`: how many GPUs; 0: on the CPU.
+    """
+    cells = cells_of_strategies(devices, gpus > 0)
     with tempfile.TemporaryDirectory(prefix="scaleproof-doctor-") as root:
-        results, log = look_on_ranks(chosen, Path(root), gpus)
+        results, log = look_on_ranks(cells, Path(root), gpus)
+    end_of_log = " | ".join(log[-3:])
     if not results:
         advice = "no rank could work: the last lines of its output stand in the evidence"
-        yield "ranks", Verdict("FAIL", " | ".join(log[-3:]) or "no output", advice)
+        yield "ranks", Verdict("FAIL", end_of_log or "no output", advice)
         return
+
     yield "ranks", judged(True, f"{results['world_size']} ranks on {results['device']}", "")
-    for cell in chosen:
+    for cell in cells:
         strategy = cell.execution.strategy
         observed = results["cells"].get(strategy)
         if observed is None:
             advice = "the strategy before it took too long, or ended the ranks"
-            yield strategy, Verdict("FAIL", f"not reached (all have {LIMIT_S:.0f} s): {' | '.join(log[-3:])}", advice)
+            yield strategy, Verdict("FAIL", f"not reached (all have {LIMIT_S:.0f} s): {end_of_log}", advice)
         else:
             yield strategy, judge_step(cell, observed)
     if results.get("all_reduce_s"):
@@ -74,36 +82,41 @@ def judge_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]]:
 def judge_all_reduce(seconds: float, world_size: int, links: list[str]) -> Verdict:
     """Judge whether an all-reduce of REDUCED bytes in `seconds` is as fast as its `links` (as nvidia-smi has them).
 
-    The bus bandwidth of an all-reduce is that of the slowest link, whatever the number of ranks (nccl-tests,
+    The bus bandwidth of an all-reduce is the speed of the slowest link, whatever the number of ranks (nccl-tests,
     doc/PERFORMANCE.md).
     """
-    rate = 2 * (world_size - 1) / world_size * REDUCED / seconds / 1e9
+    bus_gb_s = 2 * (world_size - 1) / world_size * REDUCED / seconds / 1e9
     least = min(map(least_rate, links or [""]))
-    joined = ", ".join(sorted(set(links))) or "unknown links"
-    evidence = f"{rate:.1f} GB/s of bus bandwidth at {REDUCED >> 20} MB over {joined}, which give {least:g} or more"
+    link_names = ", ".join(sorted(set(links))) or "unknown links"
+    evidence = (
+        f"{bus_gb_s:.1f} GB/s of bus bandwidth at {REDUCED >> 20} MB over {link_names}, which give {least:g} or more"
+    )
     advice = "NCCL_DEBUG=INFO names the way that it takes: SHM or NET in place of P2P is slow"
-    return judged(rate >= least, evidence, advice, bus_gb_s=rate)
+    return judged(bus_gb_s >= least, evidence, advice, bus_gb_s=bus_gb_s)
 
 
-def look_on_ranks(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list[str]]:
-    """Start ranks that make steps of the cells `chosen`; returns their results and the lines that they printed.
+def look_on_ranks(cells: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list[str]]:
+    """Start ranks that make steps of the `cells`, with files in the folder `root`.
 
-    The results are those of `doctor_ranks.look_at_cells`, or {}. `root`: a folder for files; `gpus`: how many there
-    are. Raises KeyboardInterrupt where it was stopped.
+    Returns their results, which `doctor_ranks.look_at_cells` describes ({} without any), and the lines that they
+    printed. `gpus`: the number of GPUs. Raises KeyboardInterrupt where the look was stopped.
     """
     tokens = write_random_tokens(root / "tokens", vocab_size=512, train=200_000, val=10_000)
     names = {"campaign": "doctor", "run_id": "doctor", "time_limit": LIMIT_S, "gpus": gpus}
-    requests = {
-        root / f"{cell.slug}.json": Request.for_cell(cell, tokens, root, provenance={}, **names) for cell in chosen
-    }
-    for path, request in requests.items():
-        request.write(path)
-    (root / CELLS).write_text(json.dumps([str(path) for path in requests]))
-    request.write(root / REQUEST)  # that of any cell starts the ranks of all: they have one geometry
+
+    paths = []
+    for cell in cells:
+        request = Request.for_cell(cell, tokens, root, provenance={}, **names)
+        paths.append(root / f"{cell.slug}.json")
+        request.write(paths[-1])
+
+    (root / CELLS).write_text(json.dumps([str(path) for path in paths]))
+    request.write(root / REQUEST)  # the request of any cell starts the ranks of all: they have one geometry
     try:
         outcome = run_ranks(request, root / "doctor.log", PROGRAM, None, steps=0)
     except Interrupted as stopped:
         raise KeyboardInterrupt from stopped  # no verdict about this machine
+
     log = [text for text in outcome.tail if text.strip()]
     if outcome.timed_out:
         log.append("the ranks were ended: their time was over")
@@ -119,29 +132,34 @@ def judge_step(cell: Cell, observed: dict[str, Any]) -> Verdict:
     errors = [error for error in observed["errors"] if error]
     if errors:
         return Verdict("FAIL", errors[0], "this strategy cannot be measured here until that is fixed")
-    execution = cell.execution
+    problems = list(_step_problems(cell, observed))
+    clock = f"steps are {observed['steps_s'] / observed['wall_s']:.2%} of wall-clock time"
+    evidence = "; ".join(problems) or f"traffic, precision and clocks agree ({clock})"
+    advice = "scaleproof would measure this strategy wrongly here; please report it with doctor.json"
     values = {key: observed[key] for key in ("collectives", "dtypes", "waits", "steps_s", "wall_s")}
-    problems = []
+    return judged(not problems, evidence, advice, **values)
+
+
+def _step_problems(cell: Cell, observed: dict[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each fault of a strategy's steps: see `judge_step`."""
+    execution = cell.execution
     if execution.geometry.n_devices > 1:
         blocks = sum(inventory_of(cell).blocks)
         expected = step_traffic(execution.strategy, execution.precision, 1, observed["parameters"], blocks)
         moved = moved_bytes(observed["collectives"])
-        problems += [
-            f"{moved[kind]:,} bytes are {kind}, the formula says {low:,.0f} to {high:,.0f}"
-            for kind, (low, high) in expected.items()
-            if not fits_formula(moved[kind], (low, high))
-        ]
-    if LOW.get(execution.precision, "float32") not in observed["dtypes"]["products"].split("+"):
-        problems.append(f"matrix products ran in {observed['dtypes']['products']}, not {execution.precision}")
-    if abs(observed["steps_s"] - observed["wall_s"]) > MOST_CLOCKS_APART * observed["wall_s"]:
-        problems.append(f"steps add up to {observed['steps_s']:.4f} s, the wall clock says {observed['wall_s']:.4f} s")
+        for kind, (low, high) in expected.items():
+            if not fits_formula(moved[kind], (low, high)):
+                yield f"{moved[kind]:,} bytes are {kind}, the formula says {low:,.0f} to {high:,.0f}"
+
+    products = observed["dtypes"]["products"]
+    if LOW.get(execution.precision, "float32") not in products.split("+"):
+        yield f"matrix products ran in {products}, not {execution.precision}"
+    steps_s, wall_s = observed["steps_s"], observed["wall_s"]
+    if abs(steps_s - wall_s) > MOST_CLOCKS_APART * wall_s:
+        yield f"steps add up to {steps_s:.4f} s, the wall clock says {wall_s:.4f} s"
+
     waits = observed["waits"]
     if is_deepspeed(execution.strategy):  # it reads the gradients' norm in each update that clips
-        waits = {place: times for place, times in waits.items() if not place.startswith("deepspeed/")}
+        waits = {line: times for line, times in waits.items() if not line.startswith("deepspeed/")}
     if waits:
-        problems.append("the host waits at " + ", ".join(f"{place} ({times:g}x)" for place, times in waits.items()))
-    advice = "scaleproof would measure this strategy wrongly here; please report it with doctor.json"
-    clock = f"steps are {observed['steps_s'] / observed['wall_s']:.2%} of wall-clock time"
-    return judged(
-        not problems, "; ".join(problems) or f"traffic, precision and clocks agree ({clock})", advice, **values
-    )
+        yield "the host waits at " + ", ".join(f"{line} ({times:g}x)" for line, times in waits.items())

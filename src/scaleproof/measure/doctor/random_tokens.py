@@ -8,18 +8,21 @@ import numpy as np
 
 
 def write_random_tokens(folder: Path, vocab_size: int, train: int, val: int, tokenizer: str = "random") -> Path:
-    """Write {train,val}.bin, with `train` and `val` random tokens, and tokens.json into `folder`; returns `folder`.
+    """Write {train,val}.bin and tokens.json into `folder`, and return it.
 
-    `tokenizer`: the name to note, as runs are held against the tokenizer of their campaign.
+    `train`, `val`: how many random tokens each split has. `tokenizer`: the name to note, as runs are held against the
+    tokenizer of their campaign.
     """
     folder.mkdir(parents=True, exist_ok=True)
     chance = np.random.default_rng(1)
+
     splits = {}
     for split, count in (("train", train), ("val", val)):
         data = chance.integers(0, vocab_size, count, dtype=np.uint16).tobytes()
         (folder / f"{split}.bin").write_bytes(data)
         sha256 = hashlib.sha256(data).hexdigest()
         splits[split] = {"file": f"{split}.bin", "documents": 1, "tokens": count, "bytes": len(data), "sha256": sha256}
+
     description = {
         "corpus": "random-tokens",
         "source": "text",

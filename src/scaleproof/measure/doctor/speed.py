@@ -22,10 +22,10 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.files import write_json
 
 VARIABLE = "SCALEPROOF_CACHE"  # a folder; empty: nothing is measured or kept
-PROBE_S = 2.0  # of training, after a step that does not count
-SAMPLES = 4  # of each of its steps
-MOST_S = 30  # a probe that takes longer is given up, and those after it
-# Where nothing can be measured: a small node of a few cores. FLOP/s are fp32, of one core.
+PROBE_S = 2.0  # a probe trains so long, after a step that does not count
+SAMPLES = 4  # a training step of a probe has so many
+MOST_S = 30  # a probe that takes longer is given up, and the probes after it
+# Speeds of a small node of a few cores, where nothing can be measured. FLOP/s are fp32, of one core.
 USUAL = {"start": 7.0, "engine": 2.0, "train": 3e10}
 ANSWER = re.compile(r"^speed ([\d.e+]+)$", re.MULTILINE)
 
@@ -49,7 +49,10 @@ class MachineSpeed:
     guessed: set[str] = field(default_factory=set)  # what was answered by a usual speed
 
     def start_s(self, engine: str = "") -> float:
-        """Return the seconds of a run of one fresh rank outside of its steps, with the imports of `engine`, if any."""
+        """Return the seconds of a run of one fresh rank outside of its steps.
+
+        They include the imports of `engine`, if any.
+        """
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
         start = self._speed("start", [*launcher, "--nproc-per-node=1", "-m", __name__, "start"])
         return start + (self._speed("engine", [sys.executable, "-m", __name__, "engine"]) if engine else 0.0)
@@ -65,24 +68,30 @@ class MachineSpeed:
         return bool(self._kept_speeds()) and not self.guessed
 
     def _speed(self, name: str, line: list[str]) -> float:
-        """Return the speed called `name`, whose first word is one of USUAL; the command `line` measures it once.
+        """Return the speed called `name`, whose first word is one of USUAL.
 
-        It is the usual one where nothing may be measured or kept, and after a measurement that has failed.
+        The command `line` measures it once. It is the usual speed where nothing may be measured or kept, and after a
+        measurement that has failed.
         """
-        known, kind = self._kept_speeds(), name.partition(" ")[0]
-        if name in known:
-            return known[name]
-        if self.path and self.probes and not self.guessed and _can_be_written(self.path.parent):
-            print(f"scaleproof: measuring how fast this machine is, once ({kind})", file=sys.stderr, flush=True)
-            value = _measure_by(line)
-            if value is not None:
-                write_json(self.path, known | {name: value})
-                return value
+        kept_speeds = self._kept_speeds()
+        if name in kept_speeds:
+            return kept_speeds[name]
+        first_word = name.partition(" ")[0]
+        may_measure = self.probes and not self.guessed
+        if self.path and may_measure and _can_be_written(self.path.parent):
+            print(f"scaleproof: measuring how fast this machine is, once ({first_word})", file=sys.stderr, flush=True)
+            speed = _measure_by(line)
+            if speed is not None:
+                write_json(self.path, kept_speeds | {name: speed})
+                return speed
         self.guessed.add(name)
-        return USUAL[kind]
+        return USUAL[first_word]
 
     def _kept_speeds(self) -> dict[str, float]:
-        """Return the speeds in the file: name -> value; {} where it is missing or damaged."""
+        """Return the speeds in the file: name -> value.
+
+        Returns {} where it is missing or damaged.
+        """
         try:
             speeds: dict[str, float] = json.loads(self.path.read_bytes()) if self.path else {}
         except (OSError, ValueError):
@@ -100,9 +109,10 @@ def _can_be_written(folder: Path) -> bool:
 
 
 def this_machine(probes: bool = True) -> MachineSpeed:
-    """Return the speeds of this machine with the installed torch and Python, kept in the folder that VARIABLE names.
+    """Return the speeds of this machine with the installed torch and Python.
 
-    Usual ones where that is empty, or there is no torch. `probes`: whether what is not kept yet is measured.
+    They are kept in the folder that VARIABLE names. Usual ones where that is empty, or there is no torch. `probes`:
+    whether what is not kept yet is measured.
     """
     folder = os.environ.get(VARIABLE, str(Path.home() / ".cache" / "scaleproof"))
     if not folder or find_spec("torch") is None:
@@ -112,7 +122,10 @@ def this_machine(probes: bool = True) -> MachineSpeed:
 
 
 def _measure_by(line: list[str]) -> float | None:
-    """Run a command; return the speed that it prints, else the CPU seconds that it took; None where it fails."""
+    """Run a command, and return the speed that it prints.
+
+    Without such a line it is the CPU seconds that the command took. Returns None where it fails.
+    """
     before = _cpu_s_of_children()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     try:
@@ -132,7 +145,10 @@ def _cpu_s_of_children() -> float:
 
 
 def _time_imports_s(engine: bool) -> float:
-    """Return the CPU seconds of importing what a rank imports; with `engine`, of importing DeepSpeed after that."""
+    """Return the CPU seconds of importing what a rank imports.
+
+    With `engine` they are those of importing DeepSpeed after that.
+    """
     from scaleproof.measure.launch.local import DEEPSPEED, LIBRARIES
 
     began = time.process_time()
@@ -146,13 +162,17 @@ def _time_imports_s(engine: bool) -> float:
 
 
 def _measure_flops(layer: Layer) -> float:
-    """Return the FLOP/s of training `layer`: 6 for each weight and token, and attention's as in PaLM, appendix B."""
+    """Return the FLOP/s of training `layer`.
+
+    They are 6 for each weight and token, and attention's as in PaLM, appendix B.
+    """
     import torch
 
     torch.set_num_threads(1)
     torch.set_float32_matmul_precision("high" if layer.precision == "tf32" else "highest")
     low: torch.dtype | None = getattr(torch, LOW.get(layer.precision, ""), None)  # None: fp32 and tf32
-    device, width = torch.device(layer.device), layer.width
+    device = torch.device(layer.device)
+    width = layer.width
     network: Any = torch.nn.TransformerEncoderLayer(
         width, max(1, width // 64), 4 * width, dropout=0.0, batch_first=True, norm_first=True, device=device
     )
@@ -160,7 +180,10 @@ def _measure_flops(layer: Layer) -> float:
     batch = torch.randn(SAMPLES, layer.seq_len, width, device=device)
 
     def step() -> None:
-        """Train one step: forward, backward and update; return when the device has ended it."""
+        """Train one step: forward, backward and update.
+
+        Returns when the device has ended the step.
+        """
         with torch.autocast(layer.device, low, enabled=low is not None):
             loss = network(batch).square().mean()
         loss.backward()
@@ -170,8 +193,9 @@ def _measure_flops(layer: Layer) -> float:
             torch.cuda.synchronize()
 
     clock = time.perf_counter if layer.device == "cuda" else time.process_time
-    step()  # the first one also loads what it needs
-    began, steps = clock(), 0
+    step()  # the first step also loads what it needs
+    steps = 0
+    began = clock()
     while clock() - began < PROBE_S:
         step()
         steps += 1
@@ -180,7 +204,10 @@ def _measure_flops(layer: Layer) -> float:
 
 
 def _measure_flops_undisturbed(layer: Layer) -> float:
-    """Measure `layer` as `_measure_flops` does; end this program if a run, which that would disturb, uses the GPU."""
+    """Measure `layer` as `_measure_flops` does, where no run would be disturbed.
+
+    Ends this program if a run uses the GPU.
+    """
     if layer.device == "cpu":
         return _measure_flops(layer)
     from scaleproof.measure.launch.device_lock import device_names, hold_devices

@@ -19,18 +19,21 @@ from scaleproof.measure.machine.network import interface_to, short_host
 from scaleproof.measure.machine.provenance import describe_hardware
 from scaleproof.measure.trainer.request import VARIABLE, Request
 
-FIRST_PORT, PORTS = 20_000, 12_000  # below the ports that systems hand out by themselves
+FIRST_PORT = 20_000
+PORTS = 12_000  # so that all are below the ports that systems hand out by themselves
 NODE = "node.{host}.json"  # what a node says about itself, in the request's folder
-TRIES, TRY_SECONDS = 3, 5
+TRIES = 3  # to reach a node
+TRY_SECONDS = 5
 
 
 def srun_command(
     cell: Cell, request: Path, allocation: Allocation, port: int, program: str = local.PROGRAM
 ) -> list[str]:
-    """Return the command line of srun: one task on each of the cell's nodes, the first ones of the allocation.
+    """Return the command line of srun: one task on each of the cell's nodes.
 
-    `request`: the file that `program`, a module, gets; `port`: where the nodes meet, on the first of them. No option is
-    left to the job's environment, which is gone in the jobs of Snakemake's plugin.
+    These are the first nodes of the allocation. `request`: the file that `program`, a module, gets; `port`: where the
+    nodes meet, on the first of them. No option is left to the job's environment, which is gone in the jobs of
+    Snakemake's plugin.
     """
     return [
         *srun_words(cell, allocation),
@@ -69,23 +72,29 @@ def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0)
 
 
 def describe_shortage(cell: Cell, allocation: Allocation, visible: int | None) -> str | None:
-    """Return in a sentence which nodes or devices the cell needs and the job lacks; None where it is known of none.
+    """Return a sentence about nodes or devices that the cell needs and the job lacks.
 
-    `visible`: CUDA devices on this node (None: torch has no CUDA, and none are looked for). Without this, a job whose
-    device does not work would silently run on the CPU.
+    Returns None where none is missing. `visible`: CUDA devices on this node (None: torch has no CUDA, and none are
+    looked for). Without this check, a job whose device does not work would silently run on the CPU.
     """
-    geometry, hosts = cell.execution.geometry, allocation.hosts
+    geometry = cell.execution.geometry
+    hosts = allocation.hosts
     if len(hosts) < geometry.nodes:
         return f"{geometry.nodes} nodes were asked for, job {allocation.job} has {len(hosts)}: {', '.join(hosts)}"
+    if cell.execution.device == "cpu" or visible is None:
+        return None
     required = min(geometry.devices_per_node, allocation.devices_per_node)  # a job may have asked for none
-    if cell.execution.device != "cpu" and visible is not None and visible < required:
+    if visible < required:
         return f"{required} devices were asked for on each node, {os.uname().nodename} shows {visible}"
     return None
 
 
 def find_free_port(job: str) -> int:
-    """Return a free port of this node for the rendezvous, counted from the job's number, so that two jobs differ."""
-    number = sum(map(int, job.split("_")))  # 25, or the second task of array 25
+    """Return a free port of this node for the rendezvous.
+
+    Ports are counted from the job's number, so that two jobs differ.
+    """
+    number = sum(map(int, job.split("_")))  # "25_2" is the second task of array 25
     for offset in range(100):
         port = FIRST_PORT + (number + offset) % PORTS
         with socket.socket() as probe:
@@ -106,24 +115,26 @@ def main(request_path: Path, port: int, program: str) -> None:
     request = Request.read(request_path)
     here = short_host(socket.gethostname())
     write_json(request_path.parent / NODE.format(host=here), describe_hardware())
-    chosen = interface_to(request.hosts)
+    interface = interface_to(request.hosts)
     for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-        if chosen and not os.environ.get(variable):  # what the site has set stands
-            os.environ[variable] = chosen
-    first = request.hosts[0]
+        if interface and not os.environ.get(variable):  # what the site has set stands
+            os.environ[variable] = interface
+
+    first_host = request.hosts[0]
     # The launcher asks a run that hangs for its stacks with this signal; torchrun itself must outlive it.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    line = torchrun_words(request.cell, request_path, first, port, request.run_id, program)
+    words = torchrun_words(request.cell, request_path, first_host, port, request.run_id, program)
     sys.stdout.flush()
-    if here == short_host(first):
-        os.execv(line[0], line)  # becomes torchrun; on other nodes this process asks after the first one
+    if here == short_host(first_host):
+        os.execv(words[0], words)  # becomes torchrun; on other nodes this process asks after the first node
+
     os.environ.pop(VARIABLE, None)  # the launcher, on the first node, looks at its own node's ranks
-    code = subprocess.run(line).returncode
-    if code and not node_answers(first):
+    exit_code = subprocess.run(words).returncode
+    if exit_code and not node_answers(first_host):
         # With --no-kill the job would go on without its batch script until its time limit; Snakemake submits it again.
-        print(f"{first}, where this run's launcher was, does not answer: the job is cancelled", flush=True)
+        print(f"{first_host}, where this run's launcher was, does not answer: the job is cancelled", flush=True)
         cancel_own_job()
-    sys.exit(1 if code else 0)
+    sys.exit(1 if exit_code else 0)
 
 
 def node_answers(host: str) -> bool:

@@ -25,11 +25,11 @@ def begin_attempt(out: Path, name: str, replaced: Iterable[str]) -> Path:
     Folders of earlier attempts, which then cannot publish any more, and the files `replaced` are removed from `out`.
     """
     out.mkdir(parents=True, exist_ok=True)
-    for stale in (*out.glob(".attempt-*"), *(out / file for file in replaced)):
-        if stale.is_dir():
-            shutil.rmtree(stale, ignore_errors=True)
+    for stale_path in (*out.glob(".attempt-*"), *(out / file for file in replaced)):
+        if stale_path.is_dir():
+            shutil.rmtree(stale_path, ignore_errors=True)
         else:
-            stale.unlink(missing_ok=True)
+            stale_path.unlink(missing_ok=True)
     attempt = out / f".attempt-{name}"
     attempt.mkdir()
     return attempt
@@ -70,29 +70,35 @@ def run_ranks(
     variables: Mapping[str, str] | None = None,
     forked: bool = False,
 ) -> CommandOutcome:
-    """Start the module `program` on every rank of the request, watch it until it ends, and return how it ended.
+    """Start the module `program` on every rank, and watch it until it ends.
 
-    `log`: the file that takes all output. `nodes`: the allocation, None on this machine. `steps`: how many it makes,
-    the first `warmup_steps` of them untimed, for a bar of progress. `under`: a command that runs each node's launcher
-    (a profiler). `variables`: further ones of the ranks' environment. `forked`: on one machine, ranks come from the
-    fork server. Raises Interrupted if the launcher was told to stop, UserError if the disk of the results is full.
+    Returns how the program ended. `log`: the file that takes all output. `nodes`: the allocation, None on this machine.
+    `steps`: how many steps the program makes, for a bar of progress; the first `warmup_steps` are untimed. `under`: a
+    command that runs each node's launcher (a profiler). `variables`: further variables of the ranks' environment.
+    `forked`: on one machine, ranks come from the fork server. Raises Interrupted if the launcher was told to stop,
+    UserError if the disk of the results is full.
     """
-    cell, path = request.cell, Path(request.out) / REQUEST
+    cell = request.cell
+    path = Path(request.out) / REQUEST
     heartbeat = Heartbeat(cell.processes_per_node, steps, warmup_steps)
+
+    remote = None
     try:
         if nodes:
-            line = allocated.srun_command(cell, path, nodes, allocated.find_free_port(nodes.job), program)
-            launcher = line.index(sys.executable)  # what srun starts on each node
-            command = [*line[:launcher], *under, *line[launcher:]]
-            env = allocated.rank_environment(cell, heartbeat.path, nodes.cores_per_node, request.gpus)
+            words = allocated.srun_command(cell, path, nodes, allocated.find_free_port(nodes.job), program)
+            launcher_place = words.index(sys.executable)  # srun starts this launcher on each node
+            command = [*words[:launcher_place], *under, *words[launcher_place:]]
+            environment = allocated.rank_environment(cell, heartbeat.path, nodes.cores_per_node, request.gpus)
             remote = partial(signal_steps, nodes.job)
         else:
-            start = local.forked_command if forked else local.torchrun_command
-            command = [*under, *start(cell, path, program)]
-            env, remote = local.rank_environment(cell, heartbeat.path, available_cores(), request.gpus), None
-        outcome = run_supervised(command, env | dict(variables or {}), log, request.time_limit, heartbeat, remote)
+            make_command = local.forked_command if forked else local.torchrun_command
+            command = [*under, *make_command(cell, path, program)]
+            environment = local.rank_environment(cell, heartbeat.path, available_cores(), request.gpus)
+        environment |= dict(variables or {})
+        outcome = run_supervised(command, environment, log, request.time_limit, heartbeat, remote)
     finally:
         heartbeat.close()
-    if outcome.exit_code and disk_filled_up(outcome.tail, log.parent):  # says nothing about the cell
+
+    if outcome.exit_code and disk_filled_up(outcome.tail, log.parent):  # that says nothing about the cell
         raise UserError(full_disk_text(log.parent))
     return outcome

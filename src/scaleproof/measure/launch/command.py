@@ -22,8 +22,9 @@ from scaleproof.ground.records.run import STEPS
 from scaleproof.ground.records.run_sections import Failure, LogReading, PrintedWindow, Program
 from scaleproof.ground.records.steps import write_steps
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, WatchedRank, read_watched
-from scaleproof.measure.command.figures import NoFigures, TimedWork, figures_of_watched_run, read_figures, step_rows
+from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures, step_rows
 from scaleproof.measure.command.program import describe_program
+from scaleproof.measure.command.watched import figures_of_watched_run
 from scaleproof.measure.launch import allocated
 from scaleproof.measure.launch.failure import TAIL, explain_failure, make_failed_metrics
 from scaleproof.measure.launch.other_programs import OtherPrograms
@@ -34,10 +35,17 @@ from scaleproof.measure.trainer.request import Request
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|DefaultCPUAllocator: can't allocate")
 # The last line of a traceback, behind the prefix of torchrun.
 EXCEPTION = re.compile(r"(?:\[\w+\]:\s*)?([\w.]*(?:Error|Exception)\b(?::.*)?)")
-TORCHRUN = "ChildFailedError"  # its own exception: that one of its ranks had one
-OF_THE_LEVEL = ("data", "evidence", "training_config")  # fields that a `Printed` fills by itself
-STEP_COLUMNS = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # as `merge_steps` takes them
-CLOCKS: dict[str, Literal["launcher"]] = {"whole program": "launcher", "progress": "launcher"}  # by reader
+TORCHRUN_ERROR = "ChildFailedError"  # torchrun raises it where one of its ranks has raised an error
+DEFAULTS_OF_PRINTED = ("data", "evidence", "training_config")  # fields that a `Printed` fills by itself
+STEP_COLUMNS = (
+    "step",
+    "step_time_s",
+    "data_wait_s",
+    "loss",
+    "samples",
+    "tokens",
+)  # the columns that `merge_steps` takes
+CLOCKS: dict[str, Literal["launcher"]] = {"whole program": "launcher", "progress": "launcher"}  # reader -> clock
 WHOLE = "whole"  # workload.figures: of programs that are timed from start to end
 
 
@@ -47,33 +55,38 @@ def attempt_command(
     """Run the command of the request's cell, and return its metrics and how it ended.
 
     Writes steps.csv into the folder `attempt` and all output into the file `log`. `nodes`: the allocation, None on this
-    machine; `read`: reads the lines that known programs print. Raises UserError where there is no such program,
+    machine; `read`: the function that reads logs of known programs. Raises UserError where there is no such program,
     Interrupted where the run was stopped.
     """
     cell = request.cell
-    # A program that is timed as a whole may run in two lengths: their difference is without start-up.
-    lengths = [cell.work.steps] if cell.work.fewer_steps is None else [cell.work.fewer_steps, cell.work.steps]
-    durations_s: list[float] = []  # of the whole program, for each length
+    step_counts = [cell.work.steps]
+    if cell.work.fewer_steps is not None:
+        # A program that is timed as a whole may run in two lengths: their difference is without start-up.
+        step_counts = [cell.work.fewer_steps, cell.work.steps]
+    program_s: list[float] = []  # seconds of the whole program, for each number of steps
     deadline = time.monotonic() + request.time_limit
     program = describe_program(_command_words(request, nodes, cell.work.steps))  # its files as they are before it runs
-    for steps in lengths:
+    for steps in step_counts:
         words = _command_words(request, nodes, steps)
         outcome = _run_command(request, nodes, words, log, deadline - time.monotonic(), attempt / FOLDER)
-        durations_s.append(outcome.ranks_s)
-        if outcome.timed_out or (outcome.exit_code and not outcome.ended):
+        program_s.append(outcome.ranks_s)
+        has_crashed = outcome.exit_code and not outcome.ended
+        if outcome.timed_out or has_crashed:
             return make_failed_metrics(request, _explain_failure_of_command(request, attempt, outcome)), outcome
+
     ranks = read_watched(attempt / FOLDER) if (attempt / FOLDER).is_dir() else []
     try:
         if ranks:  # the program has the two lines of scaleproof.watch
             timed = figures_of_watched_run(ranks, cell)
         elif cell.workload.figures == WHOLE:
-            timed = _work_of_whole_runs(request, durations_s)
+            timed = _work_of_whole_runs(request, program_s)
         else:
             timed = read_figures(log, cell, read, outcome.arrivals, outcome.ended)
     except NoFigures as error:
-        ended = f"it was ended after {cell.work.seconds:g} s (work.seconds), and " if outcome.ended else ""
-        failure = Failure(failure_class="no_figures", reason=f"{ended}{error}", log_tail=outcome.tail[-TAIL:])
+        ending = f"it was ended after {cell.work.seconds:g} s (work.seconds), and " if outcome.ended else ""
+        failure = Failure(failure_class="no_figures", reason=f"{ending}{error}", log_tail=outcome.tail[-TAIL:])
         return make_failed_metrics(request, failure), outcome
+
     write_steps(timed.rows, attempt / STEPS)
     return _metrics_of_command(request, program, timed, outcome, ranks), outcome
 
@@ -103,24 +116,28 @@ def _local_rendezvous(command: str) -> dict[str, object]:
 def _run_command(
     request: Request, nodes: Allocation | None, words: Sequence[str], log: Path, limit: float, watch: Path
 ) -> CommandOutcome:
-    """Run a command here, or on each node of a cell with several. Raises UserError where it cannot be started.
+    """Run a command here, or on each node of a cell with several nodes.
 
     `limit`: seconds that it may take; `watch`: the folder that scaleproof.watch writes into, if the program uses it.
+    Raises UserError where it cannot be started.
     """
     # Unbuffered, so that lines arrive when they are printed.
     environment = os.environ | {"PYTHONUNBUFFERED": "1", VARIABLE: str(watch.absolute())}
     remote = None
     if nodes and request.cell.execution.geometry.nodes > 1:
         words = [*allocated.srun_words(request.cell, nodes), *words]
-        environment = without_job(environment)  # from which srun would take options
+        environment = without_job(environment)  # srun would take options from the job's variables
         remote = partial(signal_steps, nodes.job)
+
+    seconds = request.cell.work.seconds
     try:
-        seconds = request.cell.work.seconds
         with OtherPrograms() as others:
             outcome = run_supervised(list(words), environment, log, limit, remote=remote, end_after=seconds)
-        return outcome if remote else replace(outcome, others_cpu=others.share)  # remote: not our descendants
     except (FileNotFoundError, PermissionError) as error:
         raise UserError(f"workload.command: {words[0]} cannot be started: {error.strerror}") from None
+    if remote:  # the ranks are no descendants of this process, so that their CPU time counts as that of others
+        return outcome
+    return replace(outcome, others_cpu=others.share)
 
 
 def _explain_failure_of_command(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
@@ -128,93 +145,110 @@ def _explain_failure_of_command(request: Request, attempt: Path, outcome: Comman
     failure = explain_failure(request, attempt, outcome)
     if failure.failure_class != "crash":
         return failure
-    tail = "\n".join(outcome.tail)
+
     code = outcome.exit_code
-    if code in (-signal.SIGKILL, 128 + signal.SIGKILL) and outcome.memory_kills:
-        kind, text = "host_oom", "the kernel ended a process of the command: the machine's memory ran out"
-    elif match := OUT_OF_MEMORY.search(tail):
-        kind, text = "oom", f"the command ended with exit code {code} after printing {match[0]}"
+    was_killed = code in (-signal.SIGKILL, 128 + signal.SIGKILL)
+    memory_error = OUT_OF_MEMORY.search("\n".join(outcome.tail))
+    if was_killed and outcome.memory_kills:
+        failure_class = "host_oom"
+        reason = "the kernel ended a process of the command: the machine's memory ran out"
+    elif memory_error:
+        failure_class = "oom"
+        reason = f"the command ended with exit code {code} after printing {memory_error[0]}"
     else:
-        kind, text = "crash", failure.reason.replace("the ranks ended", "the command ended")
-        last_lines = [EXCEPTION.fullmatch(line.strip()) for line in outcome.tail if TORCHRUN not in line]
-        raised = [match[1] for match in last_lines if match]
-        text += f": {shortened(raised[-1], 200)}" if raised else ""
-    return failure.model_copy(update={"failure_class": kind, "reason": text})
+        failure_class = "crash"
+        reason = failure.reason.replace("the ranks ended", "the command ended")
+        matches = [EXCEPTION.fullmatch(line.strip()) for line in outcome.tail if TORCHRUN_ERROR not in line]
+        exceptions = [match[1] for match in matches if match]
+        if exceptions:
+            reason += f": {shortened(exceptions[-1], 200)}"
+    return failure.model_copy(update={"failure_class": failure_class, "reason": reason})
 
 
-def _work_of_whole_runs(request: Request, seconds: Sequence[float]) -> TimedWork:
-    """Return the work of a program timed from outside. `seconds`: of one run, or of a shorter and a longer one.
+def _work_of_whole_runs(request: Request, program_s: Sequence[float]) -> TimedWork:
+    """Return the work of a program timed from outside.
 
-    Raises NoFigures where the longer one took no longer.
+    `program_s`: the seconds of one run, or of a shorter and a longer run. Raises NoFigures where the longer run took no
+    longer.
     """
     cell = request.cell
     log = PrintedLog("whole program")
     if cell.work.fewer_steps is None:
-        return TimedWork(log, "runs", step_rows([seconds[0]], [1], [None]), window=[], per_step=None)
-    shorter, longer = seconds
+        rows = step_rows([program_s[0]], [1], [None])
+        return TimedWork(log=log, unit="runs", rows=rows, window=[], per_step=None)
+
+    shorter_s, longer_s = program_s
     steps = cell.work.steps - cell.work.fewer_steps
-    if longer <= shorter:
+    if longer_s <= shorter_s:
         raise NoFigures(
-            f"{cell.work.steps} steps took {longer:.3g} s and {cell.work.fewer_steps} steps {shorter:.3g} s: the "
+            f"{cell.work.steps} steps took {longer_s:.3g} s and {cell.work.fewer_steps} steps {shorter_s:.3g} s: the "
             "difference is noise, or {steps} changes nothing; give lengths that are further apart"
         )
     unit = cell.workload.per_step.unit if cell.workload.per_step else "steps"
-    rows = step_rows([longer - shorter], [steps * (cell.per_step or 1)], [None])
-    return TimedWork(log, unit, rows, window=[], per_step=cell.per_step)
+    rows = step_rows([longer_s - shorter_s], [steps * (cell.per_step or 1)], [None])
+    return TimedWork(log=log, unit=unit, rows=rows, window=[], per_step=cell.per_step)
 
 
 def _metrics_of_command(
     request: Request, program: Program, work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRank]
 ) -> Printed:
-    """Return the metrics of a run with figures. `ranks`: the records of a watched run; else empty."""
-    rows = work.rows[work.rows["phase"] == "window"]
+    """Return the metrics of a run with figures.
+
+    `ranks`: the records of a watched run; else empty.
+    """
     reading = _log_reading(work, outcome, ranks)
-    begun, ended = reading.first_line_s, reading.last_line_s
-    # The window is as long as all steps of its slowest rank together.
-    seconds = max(float(rows[rows["rank"] == rank]["step_time_s"].sum()) for rank in set(rows["rank"].tolist()))
-    steps = merge_steps(zip(*(rows[name].tolist() for name in STEP_COLUMNS), strict=True))
-    figures = vars(window_figures(steps, seconds))
-    absent = {name: None for name, value in figures.items() if "loss" in name and not math.isfinite(value)}
-    del figures["data_wait_mean_s"]  # nothing knows it
-    known = request.known()
-    known["host"] = known["host"] | {"others_cpu": outcome.others_cpu}
+    window_s: float | None = None  # by the arrival of the window's lines
+    if reading.first_line_s is not None and reading.last_line_s is not None:
+        window_s = reading.last_line_s - reading.first_line_s
+    known_fields = request.known()
+    known_fields["host"] = known_fields["host"] | {"others_cpu": outcome.others_cpu}
+
     return Printed(
         evidence="watched" if ranks else "printed",
         watched=ranks,
         unit=work.unit,
-        window=PrintedWindow(
-            **figures | absent,
-            wall_time_s=seconds,
-            tokens_per_s_per_device=figures["tokens_per_s"] / request.cell.execution.geometry.n_devices,
-            clock=ranks[0].clock if ranks else CLOCKS.get(work.log.reader, "printed"),
-        ),
+        window=_printed_window(request, work, ranks),
         reading=reading,
         program=program,
         total_wall_time_s=time.time() - request.started,
-        second_clock=SecondClock(
-            ranks_s=outcome.ranks_s,
-            window_s=ended - begun if begun is not None and ended is not None else None,
-            resolution_s=outcome.resolution_s,
-        ),
-        **{name: value for name, value in known.items() if name not in OF_THE_LEVEL},
+        second_clock=SecondClock(ranks_s=outcome.ranks_s, window_s=window_s, resolution_s=outcome.resolution_s),
+        **{name: value for name, value in known_fields.items() if name not in DEFAULTS_OF_PRINTED},
+    )
+
+
+def _printed_window(request: Request, work: TimedWork, ranks: list[WatchedRank]) -> PrintedWindow:
+    """Return the figures of the window, which is as long as all steps of its slowest rank together."""
+    rows = work.rows[work.rows["phase"] == "window"]
+    seconds = max(float(rows[rows["rank"] == rank]["step_time_s"].sum()) for rank in set(rows["rank"].tolist()))
+    steps = merge_steps(zip(*(rows[name].tolist() for name in STEP_COLUMNS), strict=True))
+    figures = vars(window_figures(steps, seconds))
+    del figures["data_wait_mean_s"]  # nothing knows it
+    unknown_losses = {name: None for name, value in figures.items() if "loss" in name and not math.isfinite(value)}
+    return PrintedWindow(
+        **figures | unknown_losses,
+        wall_time_s=seconds,
+        tokens_per_s_per_device=figures["tokens_per_s"] / request.cell.execution.geometry.n_devices,
+        clock=ranks[0].clock if ranks else CLOCKS.get(work.log.reader, "printed"),
     )
 
 
 def _log_reading(work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRank]) -> LogReading:
     """Return where the figures of a run come from: lines of its log, or the records of `ranks` if it was watched."""
+    # All are unknown where a whole program was timed, or what it counts.
+    first_step: int | None = None
+    last_step: int | None = None
     first_line_s: float | None = None
     last_line_s: float | None = None
     n_steps = len(work.log.steps) or len(work.rows)
     if ranks:
         n_steps = len(ranks[0].step_s)
-        watched = work.rows[work.rows["phase"] == "window"]["step"]
-        first_step, last_step = int(watched.min()), int(watched.max())
+        window_steps = work.rows[work.rows["phase"] == "window"]["step"]
+        first_step, last_step = int(window_steps.min()), int(window_steps.max())
     elif work.window:
         first, last = work.window[0], work.window[-1]
         first_step, last_step = first.step, last.step
         first_line_s, last_line_s = _arrival_s(outcome, first.line), _arrival_s(outcome, last.line)
-    else:  # a whole program was timed, or what it counts
-        first_step, last_step = None, None
+
     return LogReading(
         reader=work.log.reader,
         guessed=work.log.guessed,
@@ -232,5 +266,10 @@ def _log_reading(work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRa
 
 
 def _arrival_s(outcome: CommandOutcome, line: int | None) -> float | None:
-    """Return the seconds from the command's start to line number `line` (from 1) of its log; None if unknown."""
-    return outcome.arrivals[line - 1] if line is not None and line <= len(outcome.arrivals) else None
+    """Return the seconds from the command's start to line number `line` (from 1) of its log.
+
+    Returns None if unknown.
+    """
+    if line is None or line > len(outcome.arrivals):
+        return None
+    return outcome.arrivals[line - 1]

@@ -25,9 +25,10 @@ def devices_of(cell: Cell, gpus: Sequence[Gpu]) -> list[str]:
 
 
 def device_names(gpus: Sequence[Gpu]) -> list[str]:
-    """Return the names to lock devices by: the uuid of each of `gpus`, sorted; without any, "core-3" for each own core.
+    """Return the names to lock devices by: the uuid of each of `gpus`, sorted.
 
-    A run on a CPU locks all of its process' cores, because a program on one of them slows the others.
+    Without GPUs the names are "core-3", one for each own core. A run on a CPU locks all of its process' cores, because
+    a program on one of them slows the others.
     """
     if gpus:
         return sorted({gpu.uuid for gpu in gpus})
@@ -41,10 +42,10 @@ def device_names(gpus: Sequence[Gpu]) -> list[str]:
 def hold_devices(
     devices: Sequence[str], owner: str, folder: Path | None = None, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[None]:
-    """Hold the lock of each of `devices` (sorted names) on behalf of `owner`, a text that a waiting run prints.
+    """Hold the lock of each of `devices` (sorted names) during the block.
 
-    The locks end with the process, however it ends. `folder`: of the lock files, shared by all users of the machine.
-    `pause`: waits for some seconds between two tries.
+    `owner`: a text that a waiting run prints. The locks end with the process, however it ends. `folder`: of the lock
+    files, shared by all users of the machine. `pause`: waits for some seconds between two tries.
     """
     folder = folder or Path(tempfile.gettempdir()) / "scaleproof-locks"
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +63,10 @@ def hold_devices(
 
 
 def _open_lock(path: Path) -> IO[str]:
-    """Open a lock file for reading and writing; a new one is made so that every user can open it."""
+    """Open a lock file for reading and writing.
+
+    A new file is made so that every user can open it.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     with suppress(OSError):
         os.fchmod(descriptor, 0o666)
@@ -70,7 +74,10 @@ def _open_lock(path: Path) -> IO[str]:
 
 
 def _wait_for_lock(file: IO[str], device: str, pause: Callable[[float], None]) -> None:
-    """Wait until the lock of `device` is free, and print once who holds it. `pause` waits for some seconds."""
+    """Wait until the lock of `device` is free, and print once who holds it.
+
+    `pause` waits for some seconds.
+    """
     announced = ""
     while True:
         try:

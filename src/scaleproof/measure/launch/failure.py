@@ -13,25 +13,25 @@ from scaleproof.measure.machine.allocation import find_scheduler_failure
 from scaleproof.measure.trainer.request import Request
 
 TAIL = 40  # lines of the log that a failure keeps
-# torchrun's own summary: a block for each rank that failed by itself. And its prefix of every rank's lines.
-ENDED = re.compile(r"^\s*rank\s*:\s*(\d+)\b.*\n\s*exitcode\s*:\s*(-?\d+)", re.MULTILINE)
-RANK_PREFIX = "[default"
+# torchrun's own summary has a block for each rank that failed by itself.
+FAILED_RANK = re.compile(r"^\s*rank\s*:\s*(\d+)\b.*\n\s*exitcode\s*:\s*(-?\d+)", re.MULTILINE)
+RANK_PREFIX = "[default"  # torchrun's, of every rank's lines
 
 
-def make_failed_metrics(request: Request, why: Failure) -> Failed:
-    """Return the metrics of a run that failed for the reason `why`."""
+def make_failed_metrics(request: Request, failure: Failure) -> Failed:
+    """Return the metrics of a run that failed."""
     return Failed(
-        status="not_applicable" if why.failure_class == "not_applicable" else "failed",
-        failure=why,
+        status="not_applicable" if failure.failure_class == "not_applicable" else "failed",
+        failure=failure,
         total_wall_time_s=time.time() - request.started,
         **request.known(),
     )
 
 
 def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
-    """Return class and cause of a failed attempt, from whatever is known that explains most.
+    """Return class and cause of a failed attempt, from whatever explains most.
 
-    That is the scheduler's word, the ranks' reports in the folder `attempt`, and the exit codes that torchrun lists.
+    Sources are the scheduler's word, the ranks' reports in the folder `attempt`, and exit codes that torchrun lists.
     """
     if outcome.timed_out:
         return _explain_timeout(request, outcome)
@@ -44,36 +44,38 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
     for report in reports:
         if report["class"] != "crash":
             return _make_failure(report["class"], report["reason"], report["rank"], outcome)
-    ended = [(int(rank), int(code)) for rank, code in ENDED.findall("\n".join(outcome.tail))]
-    killed_rank, number = _find_killed_rank(ended)
+
+    failed_ranks = [(int(rank), int(code)) for rank, code in FAILED_RANK.findall("\n".join(outcome.tail))]
+    killed_rank, signal_number = _find_killed_rank(failed_ranks)
+    was_killed = signal_number == signal.SIGKILL
     if job_class:
-        return _make_failure(job_class, job_reason, killed_rank if number == signal.SIGKILL else None, outcome)
-    if killed_rank is not None and number == signal.SIGKILL and outcome.memory_kills:
-        why = f"the kernel killed rank {killed_rank}: the machine's memory ran out"
-        return _make_failure("host_oom", why, killed_rank, outcome)
+        return _make_failure(job_class, job_reason, killed_rank if was_killed else None, outcome)
+    if killed_rank is not None and was_killed and outcome.memory_kills:
+        reason = f"the kernel killed rank {killed_rank}: the machine's memory ran out"
+        return _make_failure("host_oom", reason, killed_rank, outcome)
     if killed_rank is not None:
-        why = f"rank {killed_rank} was ended by {signal.Signals(number).name}"
-        return _make_failure("crash", why, killed_rank, outcome)
+        reason = f"rank {killed_rank} was ended by {signal.Signals(signal_number).name}"
+        return _make_failure("crash", reason, killed_rank, outcome)
     if reports:
-        first = reports[0]
-        return _make_failure(first["class"], first["reason"], first["rank"], outcome)
-    if ended:
-        rank, code = ended[-1]  # torchrun's root cause
+        first_report = reports[0]
+        return _make_failure(first_report["class"], first_report["reason"], first_report["rank"], outcome)
+    if failed_ranks:
+        rank, code = failed_ranks[-1]  # torchrun's root cause
         return _make_failure("crash", f"rank {rank} ended with exit code {code}", rank, outcome)
     return _make_failure("crash", f"the ranks ended with exit code {outcome.exit_code}", None, outcome)
 
 
-def _find_killed_rank(ended: list[tuple[int, int]]) -> tuple[int | None, int]:
-    """Return the rank that a signal ended first, and the signal's number; (None, 0) where no signal ended one.
+def _find_killed_rank(failed_ranks: list[tuple[int, int]]) -> tuple[int | None, int]:
+    """Return the rank that a signal ended first, and the signal's number.
 
-    `ended`: rank and exit code (negative: a signal) as torchrun lists them: its root cause last, and before it the
-    ranks that it has itself ended with SIGTERM.
+    Returns (None, 0) where no signal ended a rank. `failed_ranks`: rank and exit code (negative: a signal) as torchrun
+    lists them. Its root cause is the last; before it are the ranks that torchrun itself has ended with SIGTERM.
     """
-    for rank, code in reversed(ended):
+    for rank, code in reversed(failed_ranks):
         if code < 0 and code != -signal.SIGTERM:
             return rank, -code
-    if ended:
-        rank, code = ended[-1]
+    if failed_ranks:
+        rank, code = failed_ranks[-1]
         if code < 0:
             return rank, -code
     return None, 0
@@ -81,22 +83,20 @@ def _find_killed_rank(ended: list[tuple[int, int]]) -> tuple[int | None, int]:
 
 def _explain_timeout(request: Request, outcome: CommandOutcome) -> Failure:
     """Return the failure of a run at its time limit: too slow, or hung, where steps stopped coming."""
-    minutes = f"{request.time_limit / 60:.3g} minutes"
-    began = "" if outcome.steps else "; no step had begun"
+    limit = f"stopped after the time limit of {request.time_limit / 60:.3g} minutes"
     if not outcome.hung:
-        return _make_failure("timeout", f"stopped after the time limit of {minutes}{began}", None, outcome)
-    who = "" if outcome.behind is None else f"; rank {outcome.behind} was behind the others"
-    return _make_failure(
-        "hang", f"no step ended any more, stopped after the time limit of {minutes}{who}", outcome.behind, outcome
-    )
+        note = "" if outcome.steps else "; no step had begun"
+        return _make_failure("timeout", f"{limit}{note}", None, outcome)
+    note = "" if outcome.behind is None else f"; rank {outcome.behind} was behind the others"
+    return _make_failure("hang", f"no step ended any more, {limit}{note}", outcome.behind, outcome)
 
 
-def _make_failure(kind: str, reason: str, rank: int | None, outcome: CommandOutcome) -> Failure:
-    """Return a failure of class `kind`, with the last lines that `rank`, the one to blame, has printed.
+def _make_failure(failure_class: str, reason: str, rank: int | None, outcome: CommandOutcome) -> Failure:
+    """Return a failure with the last lines that `rank`, which is to blame, has printed.
 
-    If it printed none, or is not known (None), these are lines of all ranks; without any, of the whole log.
+    If it printed no line, or is not known (None), these are lines of all ranks; without any, of the whole log.
     """
-    of_ranks = [line for line in outcome.tail if line.startswith(RANK_PREFIX)]
-    of_rank = [line for line in of_ranks if line.startswith(f"{RANK_PREFIX}{rank}]")]
-    lines = of_rank or of_ranks or outcome.tail
-    return Failure(failure_class=kind, reason=reason, rank=rank, log_tail=lines[-TAIL:])
+    lines_of_ranks = [line for line in outcome.tail if line.startswith(RANK_PREFIX)]
+    lines_of_rank = [line for line in lines_of_ranks if line.startswith(f"{RANK_PREFIX}{rank}]")]
+    lines = lines_of_rank or lines_of_ranks or outcome.tail
+    return Failure(failure_class=failure_class, reason=reason, rank=rank, log_tail=lines[-TAIL:])

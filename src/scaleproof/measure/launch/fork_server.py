@@ -48,6 +48,7 @@ def serve(path: Path, libraries: list[str], on_ready: Callable[[], None] = lambd
     listener.listen()
     listener.settimeout(IDLE_LIMIT_S)
     on_ready()
+
     while True:
         try:
             client, _ = listener.accept()
@@ -61,17 +62,19 @@ def serve(path: Path, libraries: list[str], on_ready: Callable[[], None] = lambd
 
 
 def _supervise_request(client: socket.socket) -> int:
-    """In a child of the server, fork the ranks that the client asks for; send and return their exit code.
+    """In a child of the server, fork the ranks that the client asks for.
 
-    The client gets this process' number first, to send signals to. A request for SERVER becomes a further server.
-    Returns 1 if the client is gone before it has asked.
+    Sends and returns their exit code. The client gets this process' number first, to send signals to. A request for
+    SERVER becomes a further server. Returns 1 if the client is gone before it has asked.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
+
     try:
         request, output = receive(client)
     except EOFError:
         return 1
+
     if request.program == SERVER:
         os.close(output)  # whoever waits for the end of the client's output must not wait for a server
         return _become_server_of_more(request, client)
@@ -88,11 +91,11 @@ def _supervise_request(client: socket.socket) -> int:
 
 
 def _become_server_of_more(request: ForkRequest, client: socket.socket) -> int:
-    """Turn this child into a server that has imported more libraries; return its exit code.
+    """Turn this child into a server that has imported more libraries.
 
-    The client gets READY, or why the server did not come up.
+    Returns its exit code. The client gets READY, or why the server did not come up.
     """
-    path, libraries = json.loads(request.request)  # the new server's socket, and what it imports
+    path, libraries = json.loads(request.request)  # the new server's socket and libraries
 
     def tell_ready() -> None:
         """Tell the client that asked for the new server that it takes requests."""
@@ -108,11 +111,14 @@ def _become_server_of_more(request: ForkRequest, client: socket.socket) -> int:
 
 
 def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
-    """Fork the ranks and wait for them; end all when one fails or the client is gone. Return 0, or then 1."""
+    """Fork the ranks and wait for them.
+
+    All are ended when one fails, or when the client is gone. Returns 0 where all ended well, else 1.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))  # 0: any port that is free now
         _, port = probe.getsockname()
-    ranks: dict[int, int] = {}  # process number -> rank
+    rank_of_process: dict[int, int] = {}
     copiers = []
     for rank in range(request.ranks):
         reader, writer = os.pipe()
@@ -121,13 +127,14 @@ def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
             os.close(reader)
             _become_rank(request, rank, port, writer)  # does not return
         os.close(writer)
-        ranks[pid] = rank
+        rank_of_process[pid] = rank
         copier = threading.Thread(target=_copy_lines, args=(reader, rank, request.prefix), daemon=True)
         copier.start()
         copiers.append(copier)
-    # Asked for stacks, the whole group gets the signal; only ranks answer it.
+
+    # The whole group gets the signal that asks for stacks; only ranks answer it.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    failures = _wait_for_ranks(ranks, client)
+    failures = _wait_for_ranks(rank_of_process, client)
     for copier in copiers:
         copier.join(GRACE_S)
     for rank, code in failures:  # in the form of torchrun's summary, the root cause last
@@ -135,21 +142,22 @@ def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
     return 1 if failures else 0
 
 
-def _wait_for_ranks(ranks: dict[int, int], client: socket.socket) -> list[tuple[int, int]]:
-    """Return rank and exit code (negative: a signal) of the first rank that failed, in a list; [] if all ended well.
+def _wait_for_ranks(rank_of_process: dict[int, int], client: socket.socket) -> list[tuple[int, int]]:
+    """Wait for all ranks.
 
-    `ranks`: process number -> rank. When one fails, or the client is gone, the others are ended.
+    The others are ended when one fails, or when the client is gone. Returns rank and exit code (negative: a signal) of
+    the first rank that failed, in a list; [] if all ended well.
     """
-    running = dict(ranks)
+    running = dict(rank_of_process)
     while running:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid:
-            code = os.waitstatus_to_exitcode(status)
+            exit_code = os.waitstatus_to_exitcode(status)
             rank = running.pop(pid)
-            if code:
+            if exit_code:
                 _end_processes(running)
-                return [(rank, code)]
-        # The client sends nothing more: readable means that it is gone. Looked at ten times a second.
+                return [(rank, exit_code)]
+        # The client sends nothing more: readable means that it is gone. This looks ten times a second.
         elif select.select([client], [], [], 0.1)[0]:
             _end_processes(running)
             return [(min(running.values()), -signal.SIGTERM)]
@@ -157,7 +165,10 @@ def _wait_for_ranks(ranks: dict[int, int], client: socket.socket) -> list[tuple[
 
 
 def _end_processes(running: dict[int, int]) -> None:
-    """End the processes `running` (process number -> rank), first by asking; remove each as it ends."""
+    """End the processes `running` (process number -> rank), first by asking.
+
+    Each is removed as it ends.
+    """
     for signal_number in (signal.SIGTERM, signal.SIGKILL):
         for pid in running:
             with contextlib.suppress(ProcessLookupError):
@@ -187,17 +198,22 @@ def _become_rank(request: ForkRequest, rank: int, port: int, output: int) -> Non
             START_VARIABLE: "forked",
         }
     )
+
     try:
         sys.argv = [request.program, request.request]
         runpy.run_module(request.program, run_name="__main__", alter_sys=True)
     except BaseException:
         sys.excepthook(*sys.exc_info())
         os._exit(1)
+
     os._exit(0)
 
 
 def _copy_lines(reader: int, rank: int, prefix: str) -> None:
-    """Copy a rank's output from the pipe `reader` to standard output; each line gets `prefix` with the rank."""
+    """Copy a rank's output from the pipe `reader` to standard output.
+
+    Each line gets `prefix` with the rank.
+    """
     with os.fdopen(reader, errors="replace") as lines:
         for line in lines:
             text = line if line.endswith("\n") else f"{line}\n"

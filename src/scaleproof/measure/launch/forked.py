@@ -23,7 +23,8 @@ from pathlib import Path
 HEADER = struct.Struct("!q")
 START_LIMIT_S = 120.0  # for the server's imports
 SERVER = "scaleproof.measure.launch.fork_server"
-READY, LONGEST = b"ready", 2000  # answers of a server that became one with more libraries; bytes
+READY = b"ready"  # the answer of a server that has imported more libraries
+LONGEST = 2000  # bytes of such an answer
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class ForkRequest:
     program: str  # a module that `python -m` can run
     request: str  # its only argument
     ranks: int
-    prefix: str  # of each line of output; ${rank} is replaced
+    prefix: str  # stands before each line of output; ${rank} is replaced
     directory: str
     environment: dict[str, str]
 
@@ -50,10 +51,10 @@ def socket_path(libraries: list[list[str]]) -> Path:
 
 
 def connect(libraries: list[list[str]]) -> socket.socket:
-    """Return a connection to a server that has imported `libraries` (groups of modules), started if none runs.
+    """Return a connection to a server that has imported `libraries` (groups of modules).
 
-    The last of several groups is imported by a copy of the server that has imported those before it. Raises
-    TimeoutError or OSError if no server comes up.
+    It is started if none runs. The last of several groups is imported by a copy of the server that has imported the
+    groups before it. Raises TimeoutError or OSError if no server comes up.
     """
     path = socket_path(libraries)
     with path.with_suffix(".lock").open("w") as lock:
@@ -67,15 +68,25 @@ def connect(libraries: list[list[str]]) -> socket.socket:
 
 
 def _start_from_smaller_server(path: Path, libraries: list[list[str]]) -> socket.socket:
-    """Return a connection to a new server with all `libraries`, forked from the one with all but the last group.
+    """Return a connection to a new server with all `libraries`, forked from the server with all but the last group.
 
-    Raises OSError where the new one ends instead.
+    Raises OSError where the new server ends instead.
     """
-    *before, last = libraries
-    with connect(before) as server:
+    *groups_before, last_group = libraries
+    request = ForkRequest(
+        program=SERVER,
+        request=json.dumps([str(path), last_group]),
+        ranks=0,
+        prefix="",
+        directory=os.getcwd(),
+        environment={},
+    )
+
+    with connect(groups_before) as server:
         server.settimeout(START_LIMIT_S)
-        send(server, ForkRequest(SERVER, json.dumps([str(path), last]), 0, "", os.getcwd(), {}))
+        send(server, request)
         answer = server.recv(LONGEST)
+
     connection = _connect_running(path) if answer == READY else None
     if connection is None:
         raise OSError(f"the fork server ended: {answer.decode(errors='replace')}")
@@ -83,7 +94,10 @@ def _start_from_smaller_server(path: Path, libraries: list[list[str]]) -> socket
 
 
 def _start_server(path: Path, libraries: list[str]) -> socket.socket:
-    """Start a server that imports `libraries`, and return a connection to it. Raises OSError where it ends instead."""
+    """Start a server that imports `libraries`, and return a connection to it.
+
+    Raises OSError where it ends instead.
+    """
     server = subprocess.Popen(
         [sys.executable, "-m", SERVER, str(path), json.dumps(libraries)],
         stdin=subprocess.DEVNULL,
@@ -105,7 +119,10 @@ def _start_server(path: Path, libraries: list[str]) -> socket.socket:
 
 
 def _connect_running(path: Path) -> socket.socket | None:
-    """Return a connection to the server at the socket `path`; None where no server listens."""
+    """Return a connection to the server at the socket `path`.
+
+    Returns None where no server listens.
+    """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(str(path))
@@ -123,26 +140,40 @@ def send(connection: socket.socket, request: ForkRequest) -> None:
 
 
 def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
-    """Return a request, and the descriptor that its output goes to. Raises EOFError where the client is gone."""
+    """Return a request, and the descriptor that its output goes to.
+
+    Raises EOFError where the client is gone.
+    """
     header, descriptors, *_ = socket.recv_fds(connection, HEADER.size, 1)
     if len(header) < HEADER.size:
         raise EOFError("the client is gone")
-    size = HEADER.unpack(header)[0]
+    (size,) = HEADER.unpack(header)
     data = b""
     while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
+        received = connection.recv(size - len(data))
+        if not received:
             raise EOFError("the client is gone")
-        data += part
+        data += received
     return ForkRequest(**json.loads(data)), descriptors[0]
 
 
 def main() -> int:
-    """Have the server fork the ranks of the command line; returns their exit code, or 1 if the server sends none."""
+    """Have the server fork the ranks of the command line.
+
+    Returns their exit code, or 1 if the server sends none.
+    """
     request, program, ranks, libraries, prefix = sys.argv[1:]
+    fork_request = ForkRequest(
+        program=program,
+        request=request,
+        ranks=int(ranks),
+        prefix=prefix,
+        directory=os.getcwd(),
+        environment=dict(os.environ),
+    )
     with connect(json.loads(libraries)) as connection:
-        send(connection, ForkRequest(program, request, int(ranks), prefix, os.getcwd(), dict(os.environ)))
-        supervisor = HEADER.unpack(connection.recv(HEADER.size))[0]
+        send(connection, fork_request)
+        (supervisor,) = HEADER.unpack(connection.recv(HEADER.size))
 
         def forward(number: int, frame: object) -> None:
             """Pass a signal on to the processes of the ranks' supervisor."""

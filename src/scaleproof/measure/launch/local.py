@@ -23,8 +23,9 @@ LIBRARIES = (
 )
 # Of ranks of DeepSpeed's own strategies. Each stage of ZeRO imports the optimizer, and with it torch's compiler.
 DEEPSPEED = ("deepspeed", "deepspeed.runtime.zero.muon.muon_optimizer")
-COMPILERS, MOST_COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS", 32  # processes that compile: variable, torch's own limit
-PREFIX = "[default${rank}]:"  # of every line in the log: the rank in the world, not the one on its node
+COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"  # the variable of how many processes compile
+MOST_COMPILERS = 32  # torch's own limit
+PREFIX = "[default${rank}]:"  # before every line in the log: the rank in the world, not on its node
 
 
 def torchrun_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
@@ -47,13 +48,19 @@ def forked_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[st
 
 
 def may_fork(cell: Cell, gpus: int) -> bool:
-    """Return whether ranks on this machine are forked: those of a timed run on its CPU, if the campaign says so."""
+    """Return whether ranks on this machine are forked.
+
+    The ranks of a timed run on its CPU are, if the campaign says so.
+    """
     on_cpu = cell.execution.device == "cpu" or not gpus
     return cell.execution.start == "forked" and on_cpu
 
 
 def torchrun_options(request: Path) -> tuple[str, ...]:
-    """Return options of torchrun, here and on a cluster: no restarts, and every rank's output printed and in a file."""
+    """Return options of torchrun, here and on a cluster.
+
+    Nothing is restarted, and every rank's output is printed and in a file.
+    """
     return ("--max-restarts=0", "--tee=3", f"--log-dir={request.parent / 'ranks'}")
 
 
@@ -86,10 +93,10 @@ def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0)
 
 
 def compiler_variables(cell: Cell, cores: int, gpus: int) -> dict[str, str]:
-    """Return the variable that limits the compiling processes of a rank beside a GPU; {} on a CPU.
+    """Return the variable that limits the compiling processes of a rank beside a GPU.
 
-    By itself each rank would take as many as the node has `cores`; it gets its share of them. On a CPU torch counts the
-    cores that the rank is bound to.
+    Returns {} on a CPU. By itself each rank would take as many as the node has `cores`; it gets its share of them. On a
+    CPU torch counts the cores that the rank is bound to.
     """
     if not gpus or cell.execution.device == "cpu":
         return {}

@@ -14,32 +14,39 @@ PAIRS = "pairs.json"
 
 
 def plan_pairs(comparison: Comparison) -> list[dict]:
-    """Return all pairs in the order in which they run. `null`: A runs twice; `first`: the arm ("a", "b") that begins.
+    """Return all pairs in the order in which they run, as mappings with `pair`, `null` and `first`.
 
-    Null pairs are spread among the others, so that both see the same machine; the order depends on the name alone.
+    In a null pair A runs twice; `first` is the arm ("a", "b") that begins. Null pairs are spread among the others, so
+    that both see the same machine; the order depends on the name alone.
     """
     dice = random.Random(comparison.name)
-    nulls = [False] * comparison.pairs + [True] * comparison.null_pairs
-    dice.shuffle(nulls)
+    are_null = [False] * comparison.pairs + [True] * comparison.null_pairs
+    dice.shuffle(are_null)
     # As many pairs start with A as with B (to within one): a machine that warms up favours neither.
-    firsts: dict[bool, list[str]] = {}  # null pairs or others -> the arm that starts each of them
-    for null, count in ((False, comparison.pairs), (True, comparison.null_pairs)):
-        firsts[null] = ["b" if number % 2 else "a" for number in range(count)]
-        dice.shuffle(firsts[null])
-    return [{"pair": number, "null": null, "first": firsts[null].pop()} for number, null in enumerate(nulls, start=1)]
+    first_arms: dict[bool, list[str]] = {}  # whether pairs are null -> the first arm of each of these pairs
+    for is_null, count in ((False, comparison.pairs), (True, comparison.null_pairs)):
+        first_arms[is_null] = ["b" if number % 2 else "a" for number in range(count)]
+        dice.shuffle(first_arms[is_null])
+    return [
+        {"pair": number, "null": is_null, "first": first_arms[is_null].pop()}
+        for number, is_null in enumerate(are_null, start=1)
+    ]
 
 
 def first_pair(comparison: Comparison) -> int:
-    """Return the number of the first pair of A and B; its runs are the ones that are witnessed."""
+    """Return the number of the first pair of A and B.
+
+    Its runs are the ones that are witnessed.
+    """
     return next(int(entry["pair"]) for entry in plan_pairs(comparison) if not entry["null"])
 
 
 def run_pairs(
     comparison: Comparison, a: Cell, b: Cell, out: Path, run: Callable[[Cell, int, Path], Timed | Failed]
 ) -> list[dict]:
-    """Run all pairs, write `out`/pairs.json, and return its entries: those of `plan_pairs`, with each arm's folder.
+    """Run all pairs, write `out`/pairs.json, and return its entries: the pairs of `plan_pairs` with each arm's folder.
 
-    `a`, `b`: the cells of the arms A and B; `run(cell, repeat, folder)` makes one run. A pair that an earlier,
+    `a`, `b`: the cells of the arms A and B. `run(cell, repeat, folder)` makes one run. A pair that an earlier,
     interrupted attempt has finished is kept as long as cell and code are the same.
     """
     entries = plan_pairs(comparison)
@@ -52,6 +59,7 @@ def run_pairs(
             for arm in order:
                 run(cells[arm], entry["pair"], folders[arm])
         entry |= {arm: str(folder) for arm, folder in folders.items()}
-        print(f"pair {entry['pair']} of {len(entries)}{' (A against A)' if entry['null'] else ''}: done", flush=True)
+        note = " (A against A)" if entry["null"] else ""
+        print(f"pair {entry['pair']} of {len(entries)}{note}: done", flush=True)
     write_json(out / PAIRS, {"comparison": comparison.name, "pairs": entries})
     return entries

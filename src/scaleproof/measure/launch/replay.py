@@ -21,10 +21,11 @@ SPARE_S = 60.0  # a replay that is so much later than it planned hangs
 
 
 def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIMIT_S) -> Reference:
-    """Replay the workload of `cell`, and return its reference; without losses where the replay is killed or hangs.
+    """Replay the workload of `cell`, and return its reference.
 
-    `time_limit`: of a run, seconds. Waits while a run uses the same devices of this machine. Raises UserError where a
-    token file is missing or not the one that its tokens.json describes.
+    It has no losses where the replay is killed or hangs. `time_limit`: of a run, seconds. Waits while a run uses the
+    same devices of this machine. Raises UserError where a token file is missing or not the one that its tokens.json
+    describes.
     """
     with hold_devices(devices_of(cell, cuda_devices()), f"the reference of {campaign} {cell.slug}"):
         began = time.perf_counter()
@@ -35,9 +36,10 @@ def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIM
 
 
 def _replay_in_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
-    """Return the fields of the reference: what a replay of `plan` computed in `limit_s` seconds, or why it ended early.
+    """Return the fields of the reference that a replay of `plan` computed.
 
-    The replay is a child process that ends with this one.
+    After `limit_s` seconds, or where it ended early, they say why. The replay is a child process that ends with this
+    one.
     """
     context = get_context("fork")
     result, results = context.Pipe(duplex=False)
@@ -45,6 +47,7 @@ def _replay_in_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
     process = context.Process(target=_send_replay, args=(plan, limit_s, results, parent, alive))
     process.start()
     results.close()
+
     try:
         if not result.poll(limit_s + SPARE_S):
             return {"shortened": f"it had not ended after {limit_s + SPARE_S:,.0f} s"}
@@ -63,7 +66,10 @@ def _replay_in_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
 def _send_replay(
     plan: PlannedSteps, limit_s: float, results: Connection, parent: Connection, alive: Connection
 ) -> None:
-    """Replay `plan` and send the result, as the child process. It ends with its parent, when `parent` closes."""
+    """Replay `plan` and send the result, as the child process.
+
+    It ends with its parent, when `parent` closes.
+    """
     alive.close()  # this process' copy, which would keep `parent` open
     threading.Thread(target=_end_after_parent, args=(parent,), daemon=True).start()
     # Threads that wait sleep: where other programs run beside them, spinning makes a replay five times as long.

@@ -38,7 +38,7 @@ from scaleproof.measure.machine.network import loopback_problem
 from scaleproof.measure.machine.provenance import provenance_fields, variables_to_record
 from scaleproof.measure.trainer.request import PlannedRun, Request
 
-LOST = ("node_fail", "wrong_world")  # the nodes or devices that were given are not, or not any more, those of the cell
+LOST_CLASSES = ("node_fail", "wrong_world")  # failures of the allocation: the cell's nodes or devices are not there
 
 
 def no_reader(log: Path, name: str) -> PrintedLog | None:
@@ -47,10 +47,11 @@ def no_reader(log: Path, name: str) -> PrintedLog | None:
 
 
 def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM, read: ReadLog = no_reader) -> Timed | Failed:
-    """Make a run, publish it in the folder `out`, and return its metrics; a run that fails is published too.
+    """Make a run, publish it in the folder `out`, and return its metrics.
 
-    `program`: the module that each rank runs; `read`: reads the log of a command. Waits while another run uses the same
-    devices of this machine. Raises UserError where the tokens do not suffice, Interrupted where the run was stopped.
+    A run that fails is published too. `program`: the module that each rank runs. `read`: the function that reads the
+    log of a command. Waits while another run uses the same devices of this machine. Raises UserError where the tokens
+    do not suffice, Interrupted where the run was stopped.
     """
     cell = plan.cell
     if cell.command is None:  # raises UserError where the tokens do not suffice
@@ -63,8 +64,8 @@ def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM, read: Re
 def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog) -> Timed | Failed:
     """Make and publish a run as `run_cell` says, with the devices already locked.
 
-    All is written in a folder of this attempt and moved into `out` at the end: a run is there as a whole or not at all,
-    and an attempt that was abandoned cannot overwrite a later one.
+    The attempt writes in a folder of its own, which is moved into `out` at the end: a run is there as a whole or not at
+    all, and an attempt that was abandoned cannot overwrite a later attempt.
     """
     started = datetime.now(UTC)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
@@ -78,69 +79,84 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog
         nodes=nodes,
         provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"} | origin,
     )
+
     try:
         metrics, outcome = _make_attempt(request, attempt, out / LOG, program, nodes, read)
-        if nodes and outcome and isinstance(metrics, Failed) and metrics.failure.failure_class == "crash":
+        if nodes and outcome:
             metrics = _explain_crash(metrics, nodes, outcome.tail)
         _publish_run(request, metrics, outcome, attempt, out)
-    except Interrupted as stopped:
-        with (out / LOG).open("a") as log:  # after the last words of ranks that were told to end, which explain nothing
-            print(f"scaleproof: {stopped}; nothing of this run was published", file=log)
+    except Interrupted as interruption:
+        # The last words of ranks that were told to end, which stand before this line, explain nothing.
+        with (out / LOG).open("a") as log:
+            print(f"scaleproof: {interruption}; nothing of this run was published", file=log)
         raise
     finally:
         shutil.rmtree(attempt, ignore_errors=True)
+
     return metrics
 
 
 def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -> Timed | Failed:
     """Make and publish a run as `run_cell` does, in a job in which further runs follow on the same nodes.
 
-    Raises Interrupted where a node was lost, after publishing the run. Where the job's own time was over, which is no
-    failure of the run, it is raised too, and nothing is published. Snakemake then sends the job once more.
+    Raises Interrupted where a node was lost, after publishing the run. Raises it too where the job's own time was over,
+    which is no failure of the run: nothing is published then. Snakemake sends the job once more.
     """
     metrics = run_cell(plan, out, read=read)
     if metrics.failure and metrics.failure.reason in (TIME_OVER, JOB_OVER):
         (out / METRICS).unlink(missing_ok=True)
         raise Interrupted(f"{metrics.failure.reason}; this run and those that follow are left to the next job", 1)
-    if metrics.failure and metrics.failure.failure_class in LOST:
+    if metrics.failure and metrics.failure.failure_class in LOST_CLASSES:
         raise Interrupted(f"{metrics.failure.reason}; the runs that follow would not be on the same nodes", 1)
     return metrics
 
 
-def _explain_crash(crash: Failed, nodes: Allocation, log: Sequence[str]) -> Failed:
-    """Return `crash`; as a time-out if `log` says that the steps were ended because the job's own limit is near.
+def _explain_crash(metrics: Timed | Failed, nodes: Allocation, log: Sequence[str]) -> Timed | Failed:
+    """Return `metrics`, in which a crash is a time-out if its `log` says that the job's own limit was near.
 
     Raises Interrupted where the scheduler has ended the job: ranks on other nodes hear of it first.
     """
-    why = ask_why_run_was_ended(nodes.job, log)
-    if why is None:
-        return crash
-    if why != TIME_OVER:
-        raise Interrupted(f"the scheduler has ended the job ({why})", 1)
-    over = {"failure_class": "timeout", "reason": TIME_OVER}
-    return crash.model_copy(update={"failure": crash.failure.model_copy(update=over)})
+    if not isinstance(metrics, Failed) or metrics.failure.failure_class != "crash":
+        return metrics
+    reason = ask_why_run_was_ended(nodes.job, log)
+    if reason is None:
+        return metrics
+    if reason != TIME_OVER:
+        raise Interrupted(f"the scheduler has ended the job ({reason})", 1)
+    timeout = metrics.failure.model_copy(update={"failure_class": "timeout", "reason": TIME_OVER})
+    return metrics.model_copy(update={"failure": timeout})
 
 
 def _make_attempt(
     request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None, read: ReadLog
 ) -> tuple[Timed | Failed, CommandOutcome | None]:
-    """Make the run of a request in `attempt`; returns its metrics, and how it ended (None: never started)."""
+    """Make the run of a request in `attempt`.
+
+    Returns its metrics, and how it ended (None: never started).
+    """
     cell = request.cell
     gpus = cuda_devices()
-    shortage = allocated.describe_shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
-    if shortage:
-        return make_failed_metrics(request, Failure(failure_class="wrong_world", reason=shortage)), None
+    if nodes:
+        shortage = allocated.describe_shortage(cell, nodes, len(gpus) if torch_has_cuda() else None)
+        if shortage:
+            return make_failed_metrics(request, Failure(failure_class="wrong_world", reason=shortage)), None
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         return make_failed_metrics(request, Failure(failure_class="not_applicable", reason=reason)), None
+
     if cell.command is not None:
         return attempt_command(request, attempt, log, nodes, read)
     problem = loopback_problem() if cell.world_size > 1 and not nodes else None
     if problem:
         raise UserError(f"{cell.world_size} ranks cannot meet: {problem}")
-    forked = local.may_fork(cell, len(gpus))
     outcome = run_ranks(
-        request, log, program, nodes, cell.work.warmup_steps + cell.work.steps, cell.work.warmup_steps, forked=forked
+        request,
+        log,
+        program,
+        nodes,
+        steps=cell.work.warmup_steps + cell.work.steps,
+        warmup_steps=cell.work.warmup_steps,
+        forked=local.may_fork(cell, len(gpus)),
     )
     # A rank can only fail after the metrics are written while it shuts down; the measurement is not touched by that.
     if (attempt / METRICS).exists():
@@ -151,11 +167,14 @@ def _make_attempt(
 def _publish_run(
     request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, attempt: Path, out: Path
 ) -> None:
-    """Complete the metrics, and move the content of `attempt` into `out`: the metrics last, so that a run is whole."""
+    """Complete the metrics, and move the content of `attempt` into `out`.
+
+    The metrics come last, so that a run is whole.
+    """
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
     files = {STEPS: sha256_of(attempt / STEPS)}
-    if isinstance(metrics, Printed):  # its figures were read from there
+    if isinstance(metrics, Printed):  # its figures were read from the log
         files[LOG] = sha256_of(out / LOG)
     metrics = metrics.model_copy(update={"files": files} | _fields_after_run(metrics, attempt))
     if isinstance(metrics, Measured) and outcome:
@@ -186,26 +205,31 @@ def _fields_after_run(metrics: Timed | Failed, attempt: Path) -> dict:
     scheduler = metrics.scheduler
     if scheduler and "job_id" in scheduler:
         scheduler = scheduler | ask_how_job_ended(scheduler["job_id"])
-    files = sorted(attempt.glob(NODE.format(host="*")))  # each node's launcher has written one
+
     prefix, suffix = NODE.split("{host}")
-    nodes = {path.name.removeprefix(prefix).removesuffix(suffix): json.loads(path.read_text()) for path in files}
+    nodes = {}
+    for path in sorted(attempt.glob(NODE.format(host="*"))):  # each node's launcher has written a file
+        host = path.name.removeprefix(prefix).removesuffix(suffix)
+        nodes[host] = json.loads(path.read_text())
     hardware = metrics.hardware | {"nodes": nodes} if nodes else metrics.hardware
     return {"scheduler": scheduler, "hardware": hardware}
 
 
 def _launcher_metadata(request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, out: Path) -> dict:
     """Return the content of launcher_metadata.json: who started the ranks, and how they ended."""
-    recorded = variables_to_record()  # of the environment
-    torchrun = "srun torchrun" if "nodes" in metrics.hardware else "torchrun"
+    variables = variables_to_record()
+    launcher = "srun torchrun" if "nodes" in metrics.hardware else "torchrun"
+    if request.cell.command is not None:
+        launcher = "command"
     return {
         "checkpoint_path": scrub(str(out)),
         "rank0_host": metrics.host["hostname"],
         "world_size": request.cell.world_size,
         "git_commit": metrics.git_commit,
         "slurm": metrics.scheduler or {},
-        "env": {name: value for name, value in recorded.items() if "NCCL" not in name},
-        "nccl_env": {name: value for name, value in recorded.items() if "NCCL" in name},
-        "launcher": "command" if request.cell.command is not None else torchrun,
+        "env": {name: value for name, value in variables.items() if "NCCL" not in name},
+        "nccl_env": {name: value for name, value in variables.items() if "NCCL" in name},
+        "launcher": launcher,
         "exit_code": outcome.exit_code if outcome else None,
         "timed_out": outcome.timed_out if outcome else None,
     }

@@ -12,7 +12,7 @@ from scaleproof.ground.files import write_json
 from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.run import LAUNCHER, METRICS, STEPS, read_run
 from scaleproof.measure.command.program import files_of_command
-from scaleproof.measure.launch.run import LOST
+from scaleproof.measure.launch.run import LOST_CLASSES
 
 
 def run_shared_job(
@@ -21,10 +21,10 @@ def run_shared_job(
     make_run: Callable[[Cell, int, Path], Timed | Failed],
     record: Path,
 ) -> int:
-    """Make the runs of `job` that are not there, then write the file `record`; returns how many were made.
+    """Make the runs of `job` that are not there, then write the file `record`.
 
-    `folder_of(cell, repeat)`: where a run is published; `make_run(cell, repeat, folder)` makes it there. With
-    `same_nodes` a round that is not complete is made again as a whole.
+    Returns how many were made. `folder_of(cell, repeat)`: where a run is published; `make_run(cell, repeat, folder)`
+    makes it there. With `same_nodes` a round that is not complete is made again as a whole.
     """
     n_made = 0
     for repeat, cells in job.rounds:
@@ -43,15 +43,21 @@ def run_shared_job(
 
 
 def _is_made(folder: Path, cell: Cell) -> bool:
-    """Return whether an earlier job of this code made the run; a failed one counts unless a node was lost."""
+    """Return whether an earlier job of this code made the run.
+
+    A failed run counts unless a node was lost.
+    """
     if not all((folder / name).is_file() for name in (METRICS, STEPS, LAUNCHER)):
         return False
     metrics = finished_run(folder, cell)
-    return metrics is not None and not (metrics.failure and metrics.failure.failure_class in LOST)
+    return metrics is not None and not (metrics.failure and metrics.failure.failure_class in LOST_CLASSES)
 
 
 def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
-    """Return the metrics of the run in `folder` if it is of this very cell, code and program; else None."""
+    """Return the metrics of the run in `folder` if it is of this very cell, code and program.
+
+    Returns None otherwise.
+    """
     if not (folder / METRICS).exists():
         return None
     try:
@@ -63,9 +69,10 @@ def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
 
 
 def has_same_files(metrics: Timed | Failed, cell: Cell, record: Path) -> bool:
-    """Return whether the files of a cell's command are as they were in its run; if that failed, whether none is newer.
+    """Return whether the files of a cell's command are as they were in its run.
 
-    A cell without a command has none. `record`: the file of the run's metrics.
+    If the run failed, none may be newer than its record. A cell without a command has none. `record`: the file of the
+    run's metrics.
     """
     if isinstance(metrics, Printed):
         files = files_of_command(cell.words)

@@ -21,13 +21,13 @@ from tqdm import tqdm
 from scaleproof.ground.files import scrub
 from scaleproof.measure.trainer.request import PHASES
 
-POLL = 0.5  # seconds; each look costs microseconds of one core
+POLL = 0.5  # seconds between two looks at a run; each look costs microseconds of one core
 GRACE = 5.0  # seconds between asking a process group to end and ending it ...
 STOPPED_GRACE = 0.5  # ... where we are told to stop: somebody waits
 STOP = (signal.SIGTERM, signal.SIGKILL)
 PLANNED_STOP = (signal.SIGINT, *STOP)  # the first as from a keyboard: programs tidy up
 LOG_LINES = 400  # lines of the log that are kept in memory
-STUCK = 0.25  # of the time limit without a step: the run hangs, it is not slow
+STUCK_SHARE = 0.25  # part of the time limit: a run without a step for so long hangs, it is not slow
 
 
 class Interrupted(Exception):
@@ -42,49 +42,59 @@ class Heartbeat:
     """The progress of this node's ranks, in a node-local file: mapped files do not work over network file systems."""
 
     def __init__(self, ranks: int, steps: int, warmup_steps: int = 0) -> None:
-        """Make the file in which `ranks` ranks mark their progress. `steps`: of the run, `warmup_steps` of it untimed.
+        """Make the file in which `ranks` ranks mark their progress.
 
-        A mark counts phases, PHASES in each step, so that it moves within steps too.
+        A mark counts phases, PHASES in each step, so that it moves within steps too. `steps`: the steps of the run; the
+        first `warmup_steps` of them are untimed.
         """
-        self.ends = (warmup_steps, steps)
-        self.seen: dict[int, float] = {}  # step -> when it was first seen that all ranks had ended as many
+        self.window_ends = (warmup_steps, steps)
+        self.reached_s: dict[int, float] = {}  # step -> when a look first saw that all ranks had ended as many
         descriptor, name = tempfile.mkstemp(prefix="scaleproof-heartbeat-")
         os.close(descriptor)
         self.path = Path(name)
         self.marks = np.memmap(self.path, dtype=np.int64, mode="w+", shape=(ranks,))
-        self.last, self.moved = self.marks.copy(), time.monotonic()
-        self.looked, self.longest_s = self.moved, 0.0  # the last look, and the longest time between two of them
+        self.last_marks = self.marks.copy()
+        self.last_move_s = self.last_look_s = time.monotonic()
+        self.longest_s = 0.0  # the longest time between two looks
         self.bar = tqdm(total=steps, unit="step", disable=None)  # on a terminal only
 
     def note_progress(self) -> None:
         """Note whether any rank has moved since the last look."""
         now = time.monotonic()
-        self.longest_s = max(self.longest_s, now - self.looked)
-        self.looked = now
-        if (self.marks != self.last).any():
-            self.last, self.moved = self.marks.copy(), now
-            self.bar.update(self.steps_done - self.bar.n)
-            for end in self.ends:
-                if self.steps_done >= end:
-                    self.seen.setdefault(end, self.moved)
+        self.longest_s = max(self.longest_s, now - self.last_look_s)
+        self.last_look_s = now
+        if (self.marks == self.last_marks).all():
+            return
+        self.last_marks = self.marks.copy()
+        self.last_move_s = now
+        self.bar.update(self.steps_done - self.bar.n)
+        for end in self.window_ends:
+            if self.steps_done >= end:
+                self.reached_s.setdefault(end, now)
 
     @property
     def steps_done(self) -> int:
         """How many steps all ranks have ended."""
-        return int(self.last.min()) // PHASES
+        return int(self.last_marks.min()) // PHASES
 
     @property
     def window_s(self) -> float | None:
-        """Seconds between the looks that first saw the end of the warm-up and of the last step; None without both."""
-        warmup, last = self.ends
-        if warmup not in self.seen or last not in self.seen:
+        """Seconds between the looks that first saw the end of warm-up and last step.
+
+        It is None without both.
+        """
+        start, end = self.window_ends
+        if start not in self.reached_s or end not in self.reached_s:
             return None
-        return self.seen[last] - self.seen[warmup]
+        return self.reached_s[end] - self.reached_s[start]
 
     def rank_behind(self) -> int | None:
-        """Return the local rank behind all others; None where several are behind, or there is only one rank."""
-        lowest = np.flatnonzero(self.last == self.last.min())
-        return int(lowest[0]) if len(lowest) == 1 and len(self.last) > 1 else None
+        """Return the local rank behind all others.
+
+        Returns None where several are behind, or there is only one rank.
+        """
+        lowest_ranks = np.flatnonzero(self.last_marks == self.last_marks.min())
+        return int(lowest_ranks[0]) if len(lowest_ranks) == 1 and len(self.last_marks) > 1 else None
 
     def close(self) -> None:
         """End the progress bar and remove the file."""
@@ -100,15 +110,15 @@ class CommandOutcome:
     timed_out: bool
     tail: list[str]  # the last lines of the log
     hung: bool = False  # at the limit, steps had been made but none for a long time
-    behind: int | None = None  # the rank that was behind the others then
-    steps: int = 1  # that all ranks had ended then
+    behind: int | None = None  # the rank that was behind the others at the end
+    steps: int = 1  # all ranks had ended so many
     memory_kills: int = 0  # processes that the kernel killed meanwhile because memory ran out
-    ranks_s: float = 0.0  # seconds from its start to its end
+    ranks_s: float = 0.0  # seconds from the command's start to its end
     window_s: float | None = None  # seconds of the timed steps, as seen from outside; None where they were not seen
-    resolution_s: float = POLL  # the longest time between two looks at them
-    arrivals: Sequence[float] = ()  # of each line of its output, seconds since its start
+    resolution_s: float = POLL  # the longest time between two looks at the steps
+    arrivals: Sequence[float] = ()  # when each line of its output came: seconds since the command's start
     others_cpu: float | None = None  # part of this machine's CPU time that other programs used meanwhile; None: unknown
-    ended: bool = False  # by us, after the time that it was given: a proper end, whatever its exit code
+    ended: bool = False  # we ended it after the time that it was given: a proper end, whatever its exit code
 
 
 def run_supervised(
@@ -123,14 +133,16 @@ def run_supervised(
     """Run `command` in its own process group for at most `limit` seconds, and return how it ended.
 
     `log`: the file that takes its output, without private paths. `heartbeat`: the marks of its ranks' progress.
-    `remote`: sends a signal (a name without SIG) to processes that are no children of ours, as on other nodes.
-    `end_after`: seconds after which it is asked to end, by SIGINT first, which counts as its own end.
-    Raises Interrupted, with nothing left running, on SIGINT or SIGTERM and when the Snakemake that started us ends.
+    `remote`: a function that sends a signal (a name without SIG) to processes that are no children of ours, as on other
+    nodes. `end_after`: the seconds after which the command is asked to end, by SIGINT first; that counts as its own
+    end. Raises Interrupted, with nothing left running, on SIGINT or SIGTERM and when the Snakemake that started us
+    ends.
     """
-    lines: list[str] = []  # the last ones
-    arrivals, is_stopped = array("d"), threading.Event()
+    last_lines: list[str] = []
+    arrivals = array("d")
+    is_stopped = threading.Event()
     kills_before = _memory_kills()
-    stop, grace = _Stop(), STOPPED_GRACE  # where waiting is interrupted
+    stop, grace = _Stop(), STOPPED_GRACE  # these hold where waiting is interrupted
     with _catch_signals() as received:
         process = subprocess.Popen(
             command,
@@ -143,7 +155,8 @@ def run_supervised(
             start_new_session=True,
         )
         began = time.monotonic()
-        copier = threading.Thread(target=_copy_output, args=(process, log, lines, arrivals, is_stopped), daemon=True)
+        copier_arguments = (process, log, last_lines, arrivals, is_stopped)
+        copier = threading.Thread(target=_copy_output, args=copier_arguments, daemon=True)
         copier.start()
         try:
             stop = _wait_for_end(process, limit, end_after, heartbeat, received)
@@ -160,10 +173,11 @@ def run_supervised(
             if remote:
                 remote("KILL")
             copier.join(GRACE)
+
     return CommandOutcome(
         exit_code=process.returncode,
         timed_out=stop.timed_out,
-        tail=lines,
+        tail=last_lines,
         hung=stop.hung,
         behind=stop.behind,
         steps=heartbeat.steps_done if heartbeat else 1,
@@ -177,7 +191,7 @@ def run_supervised(
 
 
 class _Stop(NamedTuple):
-    """Why a command is ended by us; nothing of it where it has ended by itself."""
+    """Why we end a command; no field is set where it has ended by itself."""
 
     as_planned: bool = False
     timed_out: bool = False
@@ -187,7 +201,10 @@ class _Stop(NamedTuple):
 
 @contextlib.contextmanager
 def _catch_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM, during the block, in the list that is yielded; they do not end this process."""
+    """Collect SIGINT and SIGTERM, during the block, in the list that is yielded.
+
+    They do not end this process.
+    """
     received: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
     previous = {number: signal.signal(number, lambda caught, _: received.append(caught)) for number in numbers}
@@ -205,11 +222,13 @@ def _wait_for_end(
     heartbeat: Heartbeat | None,
     received: list[int],
 ) -> _Stop:
-    """Wait until `process` has ended, or has to be: at its `limit`, or, as planned, after `end_after` (both seconds).
+    """Wait until `process` has ended, or has to be ended.
 
-    Raises Interrupted when a signal is `received`, or the Snakemake that started us is gone.
+    It has to be at its `limit`, or, as planned, after `end_after` (both seconds). Raises Interrupted when a signal is
+    `received`, or the Snakemake that started us is gone.
     """
-    driver, began = _snakemake_process(), time.monotonic()
+    driver = _snakemake_process()
+    began = time.monotonic()
     while process.poll() is None:
         if received:
             raise _error_after_signal(received[0])
@@ -217,12 +236,10 @@ def _wait_for_end(
             raise Interrupted("the Snakemake that started this run is gone", 1)
         if heartbeat:
             heartbeat.note_progress()
-        passed = time.monotonic() - began
-        if passed > limit:
-            if heartbeat and heartbeat.steps_done and time.monotonic() - heartbeat.moved > STUCK * limit:
-                return _Stop(timed_out=True, hung=True, behind=heartbeat.rank_behind())
-            return _Stop(timed_out=True)
-        if end_after is not None and passed > end_after:
+        passed_s = time.monotonic() - began
+        if passed_s > limit:
+            return _stop_at_limit(heartbeat, limit)
+        if end_after is not None and passed_s > end_after:
             return _Stop(as_planned=True)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(POLL)
@@ -232,17 +249,28 @@ def _wait_for_end(
     return _Stop()
 
 
+def _stop_at_limit(heartbeat: Heartbeat | None, limit: float) -> _Stop:
+    """Return why a command is ended at its `limit` (seconds): its steps stopped coming, or were too slow."""
+    if heartbeat and heartbeat.steps_done and time.monotonic() - heartbeat.last_move_s > STUCK_SHARE * limit:
+        return _Stop(timed_out=True, hung=True, behind=heartbeat.rank_behind())
+    return _Stop(timed_out=True)
+
+
 def _error_after_signal(number: int) -> Interrupted:
     """Return the error to raise after the signal `number`, with the exit code that a shell gives such a process."""
     return Interrupted(f"stopped by {signal.Signals(number).name}", 128 + number)
 
 
 def _copy_output(
-    process: subprocess.Popen[str], log: Path, lines: list[str], arrivals: "array[float]", is_stopped: threading.Event
+    process: subprocess.Popen[str],
+    log: Path,
+    last_lines: list[str],
+    arrivals: "array[float]",
+    is_stopped: threading.Event,
 ) -> None:
-    """Copy the output of `process` into the file `log`, and its last lines into `lines`, until it ends.
+    """Copy the output of `process` into the file `log`, and its end into `last_lines`, until it ends.
 
-    `arrivals` takes the moment of each line. What is printed once `is_stopped` is set is read and dropped.
+    `arrivals` takes the moment of each line. Once `is_stopped` is set, further lines are read and dropped.
     """
     assert process.stdout is not None  # run_supervised pipes it
     with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
@@ -251,32 +279,33 @@ def _copy_output(
                 continue
             arrivals.append(time.monotonic())
             clean = scrub(line.rstrip("\n"))
-            lines.append(clean)
-            del lines[:-LOG_LINES]
-            with contextlib.suppress(OSError):  # of a full disk: ranks whose output nobody reads stand still
+            last_lines.append(clean)
+            del last_lines[:-LOG_LINES]
+            with contextlib.suppress(OSError):  # the disk may be full; ranks whose output nobody reads stand still
                 print(clean, file=file, flush=True)
             if sys.stdout.isatty():
                 print(clean, flush=True)
 
 
-def _ask_for_stacks(process: subprocess.Popen, remote: Callable[[str], None] | None) -> None:
+def _ask_for_stacks(process: subprocess.Popen, signal_remote_ranks: Callable[[str], None] | None) -> None:
     """Have every rank print the stacks of its threads, by SIGUSR1."""
-    if remote:
-        remote("USR1")
+    if signal_remote_ranks:
+        signal_remote_ranks("USR1")
     else:
         launcher = psutil.Process(process.pid)
         # A client of the fork server has no children and passes the signal on.
         for receiver in launcher.children() or [launcher]:
             with contextlib.suppress(psutil.Error):
                 receiver.send_signal(signal.SIGUSR1)
-    time.sleep(POLL)
+    time.sleep(POLL)  # let them print
 
 
 def _end_group(process: subprocess.Popen, signals: Sequence[signal.Signals], grace: float) -> None:
-    """End the process group of `process` by `signals`, each given `grace` seconds, then all that it has started."""
-    started: list[psutil.Process] = []
+    """End the process group of `process` by `signals`, waiting `grace` seconds after each, then all its descendants."""
+    descendants: list[psutil.Process] = []
     with contextlib.suppress(psutil.Error):  # torchrun's ranks have groups of their own
-        started = psutil.Process(process.pid).children(recursive=True)
+        descendants = psutil.Process(process.pid).children(recursive=True)
+
     for number in signals:
         try:
             os.killpg(process.pid, number)
@@ -289,9 +318,10 @@ def _end_group(process: subprocess.Popen, signals: Sequence[signal.Signals], gra
         # The process has ended; others of its group may not have.
         if not _group_lives(process.pid):
             break
-    for left in started:
+
+    for descendant in descendants:
         with contextlib.suppress(psutil.Error):
-            left.kill()
+            descendant.kill()
     process.wait()
 
 
@@ -314,7 +344,10 @@ def _memory_kills() -> int:
 
 
 def _snakemake_process() -> psutil.Process | None:
-    """Return the Snakemake that started this process; None without one. If it is killed, its jobs must notice."""
+    """Return the Snakemake that started this process.
+
+    Returns None without a Snakemake. If it is killed, its jobs must notice.
+    """
     for parent in psutil.Process().parents():
         try:
             if any("snakemake" in Path(part).name for part in parent.cmdline()[:3]):

@@ -27,7 +27,7 @@ RECORDED = {
     "qos": "QOS",
     "features": "Features",
 }
-ANSWER_S = 20  # in which a controller tells its configuration
+ANSWER_S = 20  # by then a controller has told its configuration
 SLURMD_PORT = 6818  # Slurm's default
 RUNNING = "RUNNING"  # the state of a job whose batch script is running
 AT_END = ("state", "reason", "elapsed")  # RECORDED when the run ends; everything else is recorded when it begins
@@ -41,7 +41,11 @@ VARIABLES = {
     "localid": "SLURM_LOCALID",
     "partition": "SLURM_JOB_PARTITION",
 }
-OF_QUEUES = {"pbs": "PBS_JOBID", "lsf": "LSB_JOBID", "kubernetes": "KUBERNETES_JOB"}  # -> the variable of its id
+OF_QUEUES = {
+    "pbs": "PBS_JOBID",
+    "lsf": "LSB_JOBID",
+    "kubernetes": "KUBERNETES_JOB",
+}  # queue -> variable of the job's id
 MEMORY = "it took more memory than it had asked for (resources.memory_per_device)"
 TIME_OVER = "Slurm's time limit came before the campaign's"
 JOB_OVER = "the job was over before the run began"
@@ -78,10 +82,10 @@ class Allocation:
 
 
 def current_allocation() -> Allocation | None:
-    """Return the Slurm allocation of this process, None outside of one. Raises UserError where Slurm does not know it.
+    """Return the Slurm allocation of this process; None outside of an allocation.
 
-    Of the environment only the number is believed: a job that was submitted from within a task of an array has that
-    task's SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID.
+    Only the job's number is believed of the environment: a job that was submitted from within a task of an array has
+    that task's SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID. Raises UserError where Slurm does not know it.
     """
     number = os.environ.get("SLURM_JOB_ID")
     if not number or shutil.which("srun") is None:
@@ -91,36 +95,38 @@ def current_allocation() -> Allocation | None:
         raise UserError(
             f"Slurm does not answer about job {number}, which this process is in: try `scontrol show job {number}`"
         )
-    nodes = expand_node_list(facts["NodeList"])
-    devices = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
+    hosts = expand_node_list(facts["NodeList"])
+    gpu_count = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
+
     return Allocation(
         job=job_id(facts),
-        hosts=tuple(nodes),
-        cores_per_node=max(1, int(facts["NumCPUs"]) // len(nodes)),
-        devices_per_node=int(devices[1]) if devices else 0,
+        hosts=tuple(hosts),
+        cores_per_node=max(1, int(facts["NumCPUs"]) // len(hosts)),
+        devices_per_node=int(gpu_count[1]) if gpu_count else 0,
         recorded=_recorded_facts(facts),
     )
 
 
 def shared_nodes_job() -> str | None:
-    """Return the id of this process' job if others may use its nodes too; else, or if Slurm is silent, None."""
-    facts = describe_job(os.environ.get("SLURM_JOB_ID", ""), patience=(0,)) if os.environ.get("SLURM_JOB_ID") else {}
+    """Return the id of this process' job if others may use its nodes too.
+
+    Returns None otherwise, or if Slurm is silent.
+    """
+    number = os.environ.get("SLURM_JOB_ID")
+    facts = describe_job(number, patience=(0,)) if number else {}
     return job_id(facts) if facts.get("OverSubscribe", "NO") != "NO" else None
 
 
 def without_job(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return `environment` without the job's variables (but for KEPT), from which srun would take options."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in KEPT or not name.startswith(("SLURM_", "SRUN_", "SBATCH_"))
-    }
+    """Return `environment` without the job's variables, except KEPT: srun would take options from them."""
+    of_slurm = ("SLURM_", "SRUN_", "SBATCH_")
+    return {name: value for name, value in environment.items() if name in KEPT or not name.startswith(of_slurm)}
 
 
 def scheduler_record(known: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the record `scheduler` of the job around this process; None outside of one.
+    """Return the record `scheduler` of the job around this process.
 
-    `known`: what the scheduler says of the job, where it was asked.
+    Returns None outside of a job. `known`: what the scheduler says of the job, where it was asked.
     """
     record = {name: os.environ[variable] for name, variable in VARIABLES.items() if os.environ.get(variable)}
     if record or known:
@@ -132,7 +138,10 @@ def scheduler_record(known: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def cancel_own_job() -> None:
-    """Cancel the job of this process, and no other task of its array; does nothing where Slurm does not answer."""
+    """Cancel the job of this process, and no other task of its array.
+
+    Does nothing where Slurm does not answer.
+    """
     facts = describe_job(os.environ.get("SLURM_JOB_ID", ""))
     if facts:
         run_command("scontrol", "update", f"JobId={job_id(facts)}", f"Comment={LOST_FIRST_NODE}")
@@ -142,20 +151,24 @@ def cancel_own_job() -> None:
 def job_id(facts: Mapping[str, str]) -> str:
     """Return the id of a job as every Slurm command takes it: "25", or "25_2" for a task of an array.
 
-    `facts`: of `scontrol show job`. The bare JobId will not do: an array's last task has the array's, which means all.
+    `facts`: what `scontrol show job` prints. The bare JobId will not do: the last task of an array has the array's id,
+    which means all tasks.
     """
     array, task = facts.get("ArrayJobId"), facts.get("ArrayTaskId", "")
     return f"{array}_{task}" if array and task.isdigit() else facts.get("JobId", "")
 
 
 def describe_job(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
-    """Return Slurm's description of a job (25, or 25_2), name -> value; {} if it is silent. `patience`: pauses, s."""
+    """Return Slurm's description of a job (25, or 25_2): name -> value.
+
+    Returns {} if Slurm is silent. `patience`: the seconds to wait before each try.
+    """
     for seconds in patience:
         time.sleep(seconds)
         text = run_command("scontrol", "show", "job", "--oneliner", job)
-        # A line for each task, where the number is that of an array; each component, where it is a heterogeneous job.
-        described = [dict(re.findall(r"(\S+?)=(\S*)", line)) for line in text.splitlines()]
-        for facts in described:
+        # There is a line for each task of an array, or for each component of a heterogeneous job.
+        for line in text.splitlines():
+            facts = dict(re.findall(r"(\S+?)=(\S*)", line))
             if job in (facts.get("JobId"), job_id(facts)):
                 return facts
     return {}
@@ -171,33 +184,37 @@ def expand_node_list(nodelist: str) -> list[str]:
 
 
 def ask_for_table(*command: str, columns: Sequence[str]) -> list[list[str]]:
-    """Return the rows that squeue or sinfo prints, without a heading. `columns`: as in their --format."""
+    """Return the rows that squeue or sinfo prints, without a heading.
+
+    `columns`: as in their --format.
+    """
     text = run_command(*command, "--noheader", f"--format={'|'.join(columns)}")
-    separators = len(columns) - 1  # at least: the last cell may be a text with others
-    return [line.split("|", separators) for line in text.splitlines() if line.count("|") >= separators]
+    n_separators = len(columns) - 1  # at least: the last cell may be a text with further separators
+    return [line.split("|", n_separators) for line in text.splitlines() if line.count("|") >= n_separators]
 
 
 def ask_how_job_ended(job: str) -> dict[str, str]:
-    """Return a job's elapsed time, and state and reason if known; {} where Slurm does not answer.
+    """Return a job's elapsed time, and state and reason if known.
 
-    A job that is still RUNNING has neither. All else is recorded at the begin, because Slurm no longer names a node
-    that the job has lost.
+    Returns {} where Slurm does not answer. A job that is still RUNNING has no state and no reason. All else is recorded
+    at the begin, because Slurm no longer names a node that the job has lost.
     """
-    return {name: value for name, value in _recorded_facts(describe_job(job, patience=(0,))).items() if name in AT_END}
+    facts = _recorded_facts(describe_job(job, patience=(0,)))
+    return {name: value for name, value in facts.items() if name in AT_END}
 
 
 def ask_why_run_was_ended(job: str, lines: Sequence[str]) -> str | None:
-    """Return why a job ended a run: TIME_OVER at the job's limit, else the job's final state; None while it goes on.
+    """Return why a job ended a run: TIME_OVER at the job's limit, else the job's final state.
 
-    `lines`: of the run's log, where torchrun or srun says that it was told to end.
+    Returns None while the job goes on. `lines`: the run's log, in which torchrun or srun says that it was told to end.
     """
     facts = describe_job(job, patience=(0,))
     state = facts.get("JobState", RUNNING)
     if state != RUNNING:
         return state
-    minutes_left = limit_minutes(facts.get("TimeLimit", "")) - limit_minutes(facts.get("RunTime", "0"))
+    left_s = 60 * (limit_minutes(facts.get("TimeLimit", "")) - limit_minutes(facts.get("RunTime", "0")))
     were_told_to_end = TERMINATED.search("\n".join(lines))
-    return TIME_OVER if were_told_to_end and 60 * minutes_left <= WARNING_S + 60 else None
+    return TIME_OVER if were_told_to_end and left_s <= WARNING_S + 60 else None
 
 
 def _recorded_facts(facts: Mapping[str, str]) -> dict[str, str]:
@@ -207,57 +224,68 @@ def _recorded_facts(facts: Mapping[str, str]) -> dict[str, str]:
     """
     if not facts:
         return {}
-    unfinished = ("state", "reason") if facts.get("JobState") == RUNNING else ()
-    entries = {
-        name: facts[field]
-        for name, field in RECORDED.items()
-        if name not in unfinished and facts.get(field, "(null)") != "(null)"
-    }
-    return {"job_id": job_id(facts), **entries}
+    left_out = ("state", "reason") if facts.get("JobState") == RUNNING else ()
+    record = {"job_id": job_id(facts)}
+    for name, field_of_slurm in RECORDED.items():
+        value = facts.get(field_of_slurm, "(null)")
+        if name not in left_out and value != "(null)":
+            record[name] = value
+    return record
 
 
 def ask_slurm_config() -> dict[str, str]:
-    """Return `scontrol show config` as name -> value; {} if there is no Slurm or its controller does not answer."""
+    """Return `scontrol show config` as name -> value.
+
+    Returns {} if there is no Slurm or its controller does not answer.
+    """
     lines = run_command("scontrol", "show", "config", timeout_s=ANSWER_S)
     return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", lines, re.MULTILINE))
 
 
 def ask_daemon_port() -> int:
     """Return the port on which each node's Slurm daemon listens."""
-    configured = re.match(r"\d+", ask_slurm_config().get("SlurmdPort", ""))
-    return int(configured[0]) if configured else SLURMD_PORT
+    port = re.match(r"\d+", ask_slurm_config().get("SlurmdPort", ""))
+    return int(port[0]) if port else SLURMD_PORT
 
 
 def limit_minutes(limit: str) -> float:
-    """Return Slurm's time limit (`30:00`, `2:00:00`, `1-12:00:00`) in minutes; infinity where there is none."""
+    """Return Slurm's time limit (`30:00`, `2:00:00`, `1-12:00:00`) in minutes.
+
+    Returns infinity where there is no limit.
+    """
     if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", limit.strip()):
         return float("inf")  # infinite, UNLIMITED, n/a
     days, _, clock = limit.strip().rpartition("-")
-    parts = [int(part) for part in clock.split(":")]
-    if not days and len(parts) < 3:  # minutes[:seconds]; others are [days-]hours[:minutes[:seconds]]
-        parts.insert(0, 0)
-    hours, minutes, seconds = (*parts, 0, 0)[:3]
+    numbers = [int(number) for number in clock.split(":")]
+    if not days and len(numbers) < 3:  # minutes[:seconds]; others are [days-]hours[:minutes[:seconds]]
+        numbers.insert(0, 0)
+    hours, minutes, seconds = (*numbers, 0, 0)[:3]
     return 1440 * int(days or 0) + 60 * hours + minutes + seconds / 60
 
 
 def ask_submit_limit(account: str, qos: str = "", partition: str = "") -> int | None:
-    """Return the most jobs that the user may have queued; None where no limit is set.
+    """Return the most jobs that the user may have queued.
 
-    It is the least of the limits of their association with `account` ("": any account), of `qos` ("": their default
-    QOS), and of the partition's QOS.
+    Returns None where no limit is set. It is the least of three limits: of their association with `account` ("": any
+    account), of `qos` ("": their default QOS), and of the partition's QOS.
     """
-    ask = ("sacctmgr", "--noheader", "--parsable2", "show")
-    associations = [f"users={getpass.getuser()}", *([f"accounts={account}"] if account else [])]
-    limits, qos_names = [], set()
-    for line in run_command(*ask, "associations", *associations, "format=maxsubmitjobs,defaultqos").splitlines():
+    show = ("sacctmgr", "--noheader", "--parsable2", "show")
+    associations = [f"users={getpass.getuser()}"]
+    if account:
+        associations.append(f"accounts={account}")
+    limits: list[str] = []
+    qos_names: set[str] = set()
+    for line in run_command(*show, "associations", *associations, "format=maxsubmitjobs,defaultqos").splitlines():
         limit, _, default_qos = line.partition("|")
         limits.append(limit)
         qos_names.add(qos or default_qos)
-    of_partition = re.search(r"\bQoS=(\S+)", run_command("scontrol", "show", "partition", partition))
-    if of_partition:
-        qos_names.add(of_partition[1])
-    if qos_names := qos_names - {"", "N/A"}:
-        limits += run_command(*ask, "qos", ",".join(sorted(qos_names)), "format=maxsubmitjobsperuser").splitlines()
+
+    partition_qos = re.search(r"\bQoS=(\S+)", run_command("scontrol", "show", "partition", partition))
+    if partition_qos:
+        qos_names.add(partition_qos[1])
+    qos_names -= {"", "N/A"}
+    if qos_names:
+        limits += run_command(*show, "qos", ",".join(sorted(qos_names)), "format=maxsubmitjobsperuser").splitlines()
     numbers = [int(limit) for limit in limits if limit.strip().isdigit()]
     return min(numbers) if numbers else None
 
@@ -270,19 +298,25 @@ def signal_steps(job: str, name: str) -> None:
 
 
 def find_scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
-    """Return class and reason of a run's end, if its output `lines` say that Slurm ended it; else None."""
-    for pattern, kind, reason in VERDICTS:
+    """Return class and reason of a run's end, if Slurm ended it.
+
+    `lines`: the run's output. Returns None where it does not say so.
+    """
+    for pattern, failure_class, reason in VERDICTS:
         for line in lines:
             match = re.search(pattern, line)
             if match:
-                return kind, reason.format(*(group.strip(",:;") for group in match.groups()))
+                return failure_class, reason.format(*(group.strip(",:;") for group in match.groups()))
     return None
 
 
 def run_command(*command: str, timeout_s: int = 60) -> str:
-    """Return what a command prints; "" where it fails, or does not end within `timeout_s`."""
+    """Return what a command prints.
+
+    Returns "" where it fails, or does not end within `timeout_s`.
+    """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s)
+        answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""

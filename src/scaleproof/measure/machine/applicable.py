@@ -23,37 +23,46 @@ LEGACY_INDEX = "https://download.pytorch.org/whl/cu126"  # torch for CUDA 12.6: 
 INSTALL_LEGACY = f"install torch from {LEGACY_INDEX} (PIP_EXTRA_INDEX_URL; docs/gpu.md)"
 INSTALL_AMDSMI = "pip install /opt/rocm/share/amd_smi"
 COMPILERS = ("cc", "gcc", "clang")
-ASKING_S = 120.0  # seconds in which torch must have said whether it can use a device
+TORCH_ANSWER_S = 120.0  # by then torch must have said whether it can use a device
 
 
 def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | None:
-    """Return why `cell` cannot run on `nodes` nodes with `gpus` on each; None where nothing speaks against it."""
+    """Return why `cell` cannot run on `nodes` nodes with `gpus` on each.
+
+    Returns None where nothing speaks against it.
+    """
     execution = cell.execution
-    geometry, strategy = execution.geometry, execution.strategy
+    geometry = execution.geometry
+    strategy = execution.strategy
     if geometry.nodes > nodes:
         return f"{geometry.nodes} nodes need a cluster; there is {nodes} here"
     on_cpu = execution.device == "cpu" or (execution.device == "auto" and not gpus)
     if not on_cpu and geometry.devices_per_node > len(gpus):
-        needed = f"{geometry.devices_per_node} on each node"
-        why = ""
+        hint = ""
         if torch_has_rocm():
-            why = f"; this torch is built for AMD's, which amdsmi lists: {INSTALL_AMDSMI}"
+            hint = f"; this torch is built for AMD's, which amdsmi lists: {INSTALL_AMDSMI}"
         elif vendor := unsupported_vendor():
-            why = f"; this torch is built for GPUs of {vendor}, which are not supported"
-        return f"geometry {geometry} asks for CUDA devices, {needed}; {len(gpus)} are visible{why}"
-    if cell.command is not None:  # what else it needs, its program knows
+            hint = f"; this torch is built for GPUs of {vendor}, which are not supported"
+        return (
+            f"geometry {geometry} asks for CUDA devices, {geometry.devices_per_node} on each node; "
+            f"{len(gpus)} are visible{hint}"
+        )
+
+    if cell.command is not None:  # only its program knows what else it needs
         return None
     if strategy == "single" and geometry.n_devices > 1:
         return f"single is one device without a wrapper; {geometry} has {geometry.n_devices}"
-    if strategy == "dp":
-        reason = _data_parallel_problem(cell, on_cpu)
-        if reason:
-            return reason
+    reason = _data_parallel_problem(cell, on_cpu) if strategy == "dp" else None
+    if reason:
+        return reason
     return _cpu_problem(cell) if on_cpu else _gpu_problem(cell, gpus)
 
 
 def _data_parallel_problem(cell: Cell, on_cpu: bool) -> str | None:
-    """Return why `cell` cannot run with nn.DataParallel, or would gain nothing from it; None where it can."""
+    """Return why `cell` cannot run with nn.DataParallel, or would gain nothing from it.
+
+    Returns None where it can.
+    """
     if cell.execution.geometry.nodes > 1:
         return "nn.DataParallel works inside of one process, on one node"
     if on_cpu:
@@ -66,8 +75,12 @@ def _data_parallel_problem(cell: Cell, on_cpu: bool) -> str | None:
 
 
 def _cpu_problem(cell: Cell) -> str | None:
-    """Return why `cell` cannot run on this machine's CPU; None where it can."""
-    execution, cores = cell.execution, available_cores()
+    """Return why `cell` cannot run on this machine's CPU.
+
+    Returns None where it can.
+    """
+    execution = cell.execution
+    cores = available_cores()
     if execution.threads_per_device > cores:
         return f"{execution.threads_per_device} threads per device are asked for, this machine has {cores} cores"
     if execution.precision in ("fp16", "tf32"):
@@ -82,37 +95,48 @@ def _cpu_problem(cell: Cell) -> str | None:
 
 
 def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
-    """Return why `cell` cannot run on `gpus`, by the oldest that it uses and the installed torch; None: it can."""
+    """Return why `cell` cannot run on `gpus`.
+
+    The oldest GPU that it uses decides, and the installed torch. Returns None where it can.
+    """
     execution = cell.execution
     oldest = min(gpus[: execution.geometry.devices_per_node], key=lambda gpu: gpu.capability)
     reason = build_problem(oldest, torch_cuda_version())
     if reason:
         return reason
-    if (execution.precision == "tf32" or execution.attention == "cudnn") and torch_has_rocm():
+
+    is_before_ampere = oldest.capability < LEAST_FOR_BF16
+    needs_nvidia = execution.precision == "tf32" or execution.attention == "cudnn"
+    if needs_nvidia and torch_has_rocm():
         return f"{oldest.name} is AMD's, for which torch has neither tf32 nor cuDNN"
-    if execution.precision in ("bf16", "tf32") and oldest.capability < LEAST_FOR_BF16:
+    if is_before_ampere and execution.precision in ("bf16", "tf32"):
         return f"{oldest.name} has compute capability {dotted(oldest.capability)}; {execution.precision} needs 8.0"
     if execution.attention in ("flash", "cudnn"):
         if execution.precision in ("fp32", "tf32"):
             return f"{execution.attention} attention is for bf16 and fp16; the precision is {execution.precision}"
-        if oldest.capability < LEAST_FOR_BF16:
+        if is_before_ampere:
             return f"{oldest.name} has compute capability {dotted(oldest.capability)}; {execution.attention} needs 8.0"
     return gpu_compile_problem(oldest) if execution.compile else None
 
 
 def build_problem(gpu: Gpu, cuda: str | None) -> str | None:
-    """Return why a torch built with CUDA version `cuda` ("13.0") cannot use a device or its driver; None: it can."""
+    """Return why a torch built with CUDA version `cuda` ("13.0") cannot use a device or its driver.
+
+    Returns None where it can.
+    """
     support = CUDA_SUPPORT.get(int(cuda.split(".")[0])) if cuda else None
     if not support:
         return None
-    least, least_driver = support
-    if gpu.capability < least:
+    least_capability, least_driver = support
+    if gpu.capability < least_capability:
         return (
             f"{gpu.name} has compute capability {dotted(gpu.capability)}; this torch is built with CUDA {cuda}, "
-            f"which starts at {dotted(least)}: {INSTALL_LEGACY}"
+            f"which starts at {dotted(least_capability)}: {INSTALL_LEGACY}"
         )
-    driver = re.match(r"\d+", gpu.driver)
-    if driver and int(driver[0]) < least_driver and not torch_can_use_devices():
+
+    major_version = re.match(r"\d+", gpu.driver)
+    is_old_driver = major_version is not None and int(major_version[0]) < least_driver
+    if is_old_driver and not torch_can_use_devices():
         return (
             f"the NVIDIA driver is {gpu.driver}; this torch is built with CUDA {cuda}, which needs {least_driver} or "
             f"newer, or NVIDIA's package for forward compatibility: update the driver or {INSTALL_LEGACY}"
@@ -122,42 +146,50 @@ def build_problem(gpu: Gpu, cuda: str | None) -> str | None:
 
 @cache
 def torch_can_use_devices() -> bool:
-    """Return whether torch, tried in another process, finds a device: a driver may be older than its libraries."""
-    question = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+    """Return whether torch, tried in another process, finds a device.
+
+    A driver that is older than torch's libraries may be too old for them, or may not.
+    """
+    program = "import sys, torch; sys.exit(0 if torch.cuda.is_available() else 1)"
     try:
-        return subprocess.run([sys.executable, "-c", question], capture_output=True, timeout=ASKING_S).returncode == 0
+        trial = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=TORCH_ANSWER_S)
     except subprocess.TimeoutExpired:
         return False
+    return trial.returncode == 0
 
 
 def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence[str]) -> str | None:
-    """Return why none of torch's kernels runs on a device; None where one does.
+    """Return why none of torch's kernels runs on the device called `name`.
 
-    `name`, `capability`: of the device; `architectures`: torch.cuda.get_arch_list(). Binaries (sm_80) run on devices of
-    the same major version and the same or a newer minor one; intermediate code (compute_80) runs on any newer device,
-    unless it is for one capability (compute_90a) or its family (compute_100f).
+    Returns None where a kernel does. `architectures`: what torch.cuda.get_arch_list() returns.
     """
-    for entry in architectures:
-        amds = re.fullmatch(r"gfx(\d+)([0-9a-f])[0-9a-f]", entry)
-        if amds and (int(amds[1]), int(amds[2], 16)) == capability:
-            return None
-        match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", entry)
-        if not match:
-            continue
-        kind, suffix = match[1], match[4]
-        built_for = int(match[2]), int(match[3])  # major and minor version
-        if suffix == "a":
-            runs = built_for == capability
-        elif kind == "compute" and not suffix:
-            runs = built_for <= capability
-        else:
-            runs = built_for[0] == capability[0] and built_for <= capability
-        if runs:
-            return None
+    if any(_runs_on(architecture, capability) for architecture in architectures):
+        return None
     return (
         f"{name} has compute capability {dotted(capability)}, for which this torch has no kernels "
         f"(it has {', '.join(architectures)}): {INSTALL_LEGACY}"
     )
+
+
+def _runs_on(architecture: str, capability: tuple[int, int]) -> bool:
+    """Return whether kernels that were built for `architecture` run on a device of this compute capability.
+
+    Binaries (sm_80) run on devices of the same major version and the same or a newer minor version. Intermediate code
+    (compute_80) runs on any newer device, unless it is for one capability (compute_90a) or its family (compute_100f).
+    """
+    amd_match = re.fullmatch(r"gfx(\d+)([0-9a-f])[0-9a-f]", architecture)
+    if amd_match:
+        return (int(amd_match[1]), int(amd_match[2], 16)) == capability
+    match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", architecture)
+    if not match:
+        return False
+    code_kind, suffix = match[1], match[4]
+    built_for = int(match[2]), int(match[3])  # major and minor version
+    if suffix == "a":
+        return built_for == capability
+    if code_kind == "compute" and not suffix:
+        return built_for <= capability
+    return built_for[0] == capability[0] and built_for <= capability
 
 
 def dotted(version: tuple[int, int]) -> str:
@@ -166,9 +198,10 @@ def dotted(version: tuple[int, int]) -> str:
 
 
 def gpu_compile_problem(oldest: Gpu) -> str | None:
-    """Return why torch.compile does not work on `oldest`, the oldest GPU; None where it works.
+    """Return why torch.compile does not work on `oldest`, the oldest GPU.
 
-    For each kernel Triton compiles a small launcher in C, which needs a compiler and Python's headers as well.
+    Returns None where it works. For each kernel Triton compiles a small launcher in C, which needs a compiler and
+    Python's headers as well.
     """
     if oldest.capability < LEAST_FOR_TRITON:
         return f"torch.compile needs Triton, which starts at 7.5; {oldest.name} has {dotted(oldest.capability)}"

@@ -33,7 +33,10 @@ class LostDevice(UserError):
 
 
 def usable_gpus(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
-    """Return (devices, "") as `look` (cuda_devices) finds them; ([], why) where one of them is lost."""
+    """Return the devices that `look` (cuda_devices) finds, and "".
+
+    Returns [] and the reason where a device is lost.
+    """
     try:
         return look(), ""
     except LostDevice as lost:
@@ -41,23 +44,26 @@ def usable_gpus(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
 
 
 def cuda_devices() -> list[Gpu]:
-    """Return the devices that ranks will see; [] without a driver, or with a torch that has no CUDA.
+    """Return the devices that ranks will see.
 
-    Raises LostDevice where one of them does not answer: without it `device: auto` would mean the CPU.
+    Returns [] without a driver, or with a torch that has no CUDA. Raises LostDevice where a device does not answer:
+    without it `device: auto` would mean the CPU.
     """
     if not torch_has_cuda():
         return []
-    # Of different devices CUDA puts the fastest first, NVML that on the first bus: ranks shall count as NVML does.
+    # CUDA puts the fastest device first, NVML the device on the first bus: ranks shall count as NVML does.
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+
     nvml = driver_library()
     try:
         nvml.nvmlInit()
     except nvml.NVMLError:
         return []
+
     try:
         visible = [_gpu_of_index(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
         masks = AMD_MASKS if torch_has_rocm() else (("CUDA_VISIBLE_DEVICES",),)
-        for names in masks:  # of each group the first variable that is set counts
+        for names in masks:  # the first variable of a group that is set counts
             mask = next((os.environ[name] for name in names if name in os.environ), None)
             visible = _visible_gpus(visible, mask, lambda uuid: _mig_instance_by_uuid(nvml, uuid))
         visible = [_first_mig_instance(nvml, gpu) for gpu in visible]
@@ -66,6 +72,7 @@ def cuda_devices() -> list[Gpu]:
     finally:
         with suppress(nvml.NVMLError):
             nvml.nvmlShutdown()
+
     # `_gpu_of_index` gives a device that does not answer a name and no uuid.
     if lost := [gpu.name for gpu in visible if not gpu.uuid]:
         raise LostDevice(f"{', '.join(lost)}; nvidia-smi says more, CUDA_VISIBLE_DEVICES can leave it out")
@@ -73,15 +80,22 @@ def cuda_devices() -> list[Gpu]:
 
 
 def _gpu_of_index(nvml: Any, index: int) -> Gpu:
-    """Return the device number `index`; a lost one has no UUID, and its name says why."""
+    """Return the device number `index`.
+
+    A lost device has no UUID, and its name says why.
+    """
     try:
         return _gpu_of_handle(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
     except nvml.NVMLError as error:
-        return Gpu(f"GPU {index} of this machine does not answer ({error})", "", None, (0, 0))
+        reason = f"GPU {index} of this machine does not answer ({error})"
+        return Gpu(name=reason, uuid="", memory=None, capability=(0, 0))
 
 
 def _gpu_of_handle(nvml: Any, handle: object, parent: object | None = None) -> Gpu:
-    """Return the device that NVML calls `handle`. `parent`: a MIG instance's device, which knows the capability."""
+    """Return the device that NVML calls `handle`.
+
+    `parent`: the whole GPU, if `handle` is a MIG instance; NVML tells the compute capability of whole GPUs only.
+    """
     try:
         memory = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
     except nvml.NVMLError:
@@ -90,13 +104,23 @@ def _gpu_of_handle(nvml: Any, handle: object, parent: object | None = None) -> G
         driver = str(nvml.nvmlSystemGetDriverVersion())
     except nvml.NVMLError:
         driver = ""
-    name, uuid = str(nvml.nvmlDeviceGetName(handle)), str(nvml.nvmlDeviceGetUUID(handle))
-    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle if parent is None else parent)
-    return Gpu(name, uuid, memory, (major, minor), driver)
+    whole_gpu = handle if parent is None else parent
+    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(whole_gpu)
+
+    return Gpu(
+        name=str(nvml.nvmlDeviceGetName(handle)),
+        uuid=str(nvml.nvmlDeviceGetUUID(handle)),
+        memory=memory,
+        capability=(major, minor),
+        driver=driver,
+    )
 
 
 def _mig_instance_by_uuid(nvml: Any, uuid: str) -> Gpu | None:
-    """Return the MIG instance with this UUID; None where NVML does not know it."""
+    """Return the MIG instance with this UUID.
+
+    Returns None where NVML does not know the instance.
+    """
     try:
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
         return _gpu_of_handle(nvml, handle, nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
@@ -105,7 +129,10 @@ def _mig_instance_by_uuid(nvml: Any, uuid: str) -> Gpu | None:
 
 
 def _first_mig_instance(nvml: Any, gpu: Gpu) -> Gpu:
-    """Return the first MIG instance of a device cut into instances, the only one CUDA sees; else the device itself."""
+    """Return the first MIG instance of a device that is cut into instances.
+
+    It is the only instance that CUDA sees. A device that is not cut is returned itself.
+    """
     if gpu.uuid.startswith(MIG):
         return gpu
     with suppress(nvml.NVMLError, AttributeError):  # AMD's devices have no such mode
@@ -117,33 +144,39 @@ def _first_mig_instance(nvml: Any, gpu: Gpu) -> Gpu:
 
 
 def _visible_gpus(
-    devices: list[Gpu], variable: str | None, instance: Callable[[str], Gpu | None] = lambda uuid: None
+    devices: list[Gpu], mask: str | None, find_instance: Callable[[str], Gpu | None] = lambda uuid: None
 ) -> list[Gpu]:
-    """Return the `devices` that programs see with `variable` as CUDA_VISIBLE_DEVICES; all where it is None (not set).
+    """Return the `devices` that programs see with `mask` as CUDA_VISIBLE_DEVICES.
 
-    Its entries are indices, UUIDs or beginnings of one, or MIG instances, which `instance` finds by their UUID. As in
-    CUDA, an unknown entry hides itself and all that follow: "0,9,1" on two devices shows the first.
+    They see all where it is None (not set). Its entries are indices, beginnings of UUIDs, or UUIDs of MIG instances,
+    for `find_instance`. As in CUDA, an unknown entry hides itself and all that follow: "0,9,1" on two devices shows the
+    first.
     """
-    if variable is None:
+    if mask is None:
         return devices
     visible = []
-    entries = [entry.strip() for entry in variable.split(",")]
+    entries = [entry.strip() for entry in mask.split(",")]
+
     for entry in filter(None, entries):
         if entry.isdigit():
             matches = devices[int(entry) : int(entry) + 1]  # none beyond the last
         elif entry.startswith(MIG):
-            mig_instance = instance(entry)
-            matches = [mig_instance] if mig_instance else []
+            instance = find_instance(entry)
+            matches = [instance] if instance else []
         else:
             matches = [gpu for gpu in devices if gpu.uuid.startswith(entry)]
         if len(matches) != 1:
             break
         visible += matches
+
     return visible
 
 
 def cores_near(uuid: str) -> list[int]:
-    """Return the logical CPUs of a device's NUMA node that this process may use; [] where nothing says which."""
+    """Return the logical CPUs of a device's NUMA node that this process may use.
+
+    Returns [] where they are unknown.
+    """
     if not hasattr(os, "sched_getaffinity"):
         return []
     nvml = driver_library()
@@ -160,7 +193,10 @@ def cores_near(uuid: str) -> list[int]:
 
 
 def driver_library() -> Any:
-    """Return pynvml, or for a torch built for AMD's devices the module `amd`, which answers as pynvml does."""
+    """Return pynvml; for a torch built for AMD's devices, the module `amd`.
+
+    It answers as pynvml does.
+    """
     if torch_has_rocm():
         from scaleproof.measure.machine import amd
 
@@ -181,19 +217,25 @@ def torch_has_rocm() -> bool:
 
 
 def torch_cuda_version() -> str | None:
-    """Return the CUDA version that torch was built with ("13.0"); None for a build without."""
+    """Return the CUDA version that torch was built with ("13.0").
+
+    Returns None for a build without.
+    """
     return _torch_built_for("cuda")
 
 
 def unsupported_vendor() -> str | None:
-    """Return the vendor whose GPUs torch was built for, if scaleproof cannot measure them; else None."""
+    """Return the vendor whose GPUs torch was built for, if they cannot be measured.
+
+    Returns None otherwise.
+    """
     return "Intel" if _torch_built_for("xpu") else None
 
 
 def _torch_built_for(name: str) -> str | None:
-    """Return the version of `name` (cuda, hip, xpu) that torch was built with; None where it was built without.
+    """Return the version of `name` (cuda, hip, xpu) that torch was built with.
 
-    torch's version file says it, since importing torch takes seconds.
+    Returns None where it was built without. torch's version file says it, since importing torch takes seconds.
     """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:

@@ -10,9 +10,10 @@ def short_host(host: str) -> str:
 
 
 def interface_to(hosts: list[str]) -> str | None:
-    """Return the network interface by which this node reaches the others of `hosts`; None where none is known.
+    """Return the network interface by which this node reaches the others of `hosts`.
 
-    The one of this node's own name will not do: many systems let that point to themselves (127.0.1.1).
+    Returns None where none is known. The interface of this node's own name will not do: many systems let that name
+    point to themselves (127.0.1.1).
     """
     import psutil
 
@@ -24,9 +25,9 @@ def interface_to(hosts: list[str]) -> str | None:
                 route.connect((host, 9))  # nothing is sent: the system only chooses a way
             except OSError:
                 continue
-            own, _ = route.getsockname()  # address, port
+            own_address, _ = route.getsockname()  # address, port
         for name, addresses in psutil.net_if_addrs().items():
-            if any(address.address == own for address in addresses):
+            if any(address.address == own_address for address in addresses):
                 return name
     return None
 
@@ -40,6 +41,6 @@ def loopback_problem() -> str | None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             socket.create_connection(server.getsockname(), timeout=5).close()
     except OSError as error:
-        why = error.strerror or str(error)
-        return f"127.0.0.1 cannot be reached ({why}): the loopback interface is down (ip link set lo up)"
+        reason = error.strerror or str(error)
+        return f"127.0.0.1 cannot be reached ({reason}): the loopback interface is down (ip link set lo up)"
     return None

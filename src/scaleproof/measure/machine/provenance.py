@@ -21,7 +21,8 @@ from scaleproof.ground.files import scrub
 from scaleproof.measure.machine.allocation import run_command, scheduler_record
 
 PACKAGES = ("scaleproof", "torch", "transformers", "deepspeed", "numpy", "tokenizers", "tiktoken", "snakemake")
-OF_PROGRAMS = ("torch", "transformers", "accelerate", "deepspeed", "lightning", "datasets", "numpy", "jax")  # anybody's
+# Packages that programs of others may use.
+OF_PROGRAMS = ("torch", "transformers", "accelerate", "deepspeed", "lightning", "datasets", "numpy", "jax")
 # The only variables that results may repeat. They steer the measurement; none of them holds a secret.
 VARIABLES = (
     "OMP_NUM_THREADS",
@@ -34,10 +35,10 @@ VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
     "DS_ACCELERATOR",
 )
-# Which instructions products are made of: another set of them is several times slower.
+# These variables choose the instructions that products are made of: another set of them is several times slower.
 OF_ARITHMETIC = ("MKL_", "DNNL_", "ONEDNN_", "ATEN_", "NVIDIA_TF32_OVERRIDE", "LD_PRELOAD")
 VARIABLE_PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_", *OF_ARITHMETIC)
-# Field of the record -> nvidia-smi's.
+# Field of the record -> nvidia-smi's name of it.
 GPU_FIELDS = {
     "index": "index",
     "name": "name",
@@ -76,7 +77,10 @@ def provenance_fields(command_line: str, job: Mapping[str, str] | None = None) -
 
 
 def describe_hardware() -> dict[str, Any]:
-    """Return this machine's CPU, cores, memory, and `inventory`; on a cluster each node writes its own."""
+    """Return this machine's CPU, cores, memory, and what its commands say.
+
+    On a cluster each node writes its own.
+    """
     return {
         "cpu_model": cpu_model(),
         "cpu_count": os.cpu_count(),
@@ -96,7 +100,7 @@ def variables_to_record() -> dict[str, str]:
 
 
 def versions_of(packages: Sequence[str]) -> dict[str, str]:
-    """Return package -> version, for those of `packages` that are installed."""
+    """Return package -> version, for the `packages` that are installed."""
     versions = {}
     for package in packages:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -127,18 +131,24 @@ def cpu_model() -> str:
 
 
 def ask_node_commands() -> dict[str, Any]:
-    """Return what commands of this node say about it; a missing or silent command leaves its part out."""
-    parts = {
+    """Return what commands of this node say about it.
+
+    A missing or silent command leaves its part out.
+    """
+    cuda_version = re.search(r"CUDA Version: ([0-9.]+)", run_command("nvidia-smi"))
+    nccl_versions = list(versions_of(NCCL_PACKAGES).values())  # one such package was installed with torch
+    images = [os.environ[name] for name in CONTAINERS if os.environ.get(name)]
+    facts = {
         "gpus": ask_nvidia_smi(),
         "gpu_topology": parse_topology(run_command("nvidia-smi", "topo", "-m")),
-        "cuda_driver": next(iter(re.findall(r"CUDA Version: ([0-9.]+)", run_command("nvidia-smi"))), None),
-        "nccl": next(iter(versions_of(NCCL_PACKAGES).values()), None),  # that was installed with torch
+        "cuda_driver": cuda_version[1] if cuda_version else None,
+        "nccl": nccl_versions[0] if nccl_versions else None,
         "infiniband": parse_infiniband_ports(run_command("ibstat")),
         "networks": read_network_speeds(),
         "modules": [scrub(module) for module in os.environ.get("LOADEDMODULES", "").split(":") if module],
-        "container": next((Path(os.environ[name]).name for name in CONTAINERS if os.environ.get(name)), None),
+        "container": Path(images[0]).name if images else None,
     }
-    return {name: part for name, part in parts.items() if part}
+    return {name: fact for name, fact in facts.items() if fact}
 
 
 def ask_nvidia_smi() -> list[dict[str, str]]:
@@ -149,19 +159,28 @@ def ask_nvidia_smi() -> list[dict[str, str]]:
     text = _query_gpus(GPU_FIELDS)
     if text:
         return parse_gpu_table(text, tuple(GPU_FIELDS))
-    known = [field for field in GPU_FIELDS if _query_gpus({field: GPU_FIELDS[field]})]
-    return parse_gpu_table(_query_gpus({field: GPU_FIELDS[field] for field in known}), known) if known else []
+    known_fields = {field: name for field, name in GPU_FIELDS.items() if _query_gpus({field: name})}
+    return parse_gpu_table(_query_gpus(known_fields), tuple(known_fields)) if known_fields else []
 
 
 def _query_gpus(fields: Mapping[str, str]) -> str:
-    """Return nvidia-smi's table of `fields` (our name -> its name), one line per device; "" where it fails."""
+    """Return nvidia-smi's table of `fields` (our name -> its name), one line per device.
+
+    Returns "" where the query fails.
+    """
     return run_command("nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader")
 
 
 def parse_gpu_table(text: str, fields: Sequence[str] = tuple(GPU_FIELDS)) -> list[dict[str, str]]:
-    """Return nvidia-smi's table `text` as rows: field -> value with its unit. `fields`: the columns in their order."""
-    rows = csv.reader(text.splitlines(), skipinitialspace=True)
-    return [dict(zip(fields, (value.strip() for value in row), strict=True)) for row in rows if len(row) == len(fields)]
+    """Return nvidia-smi's table `text` as rows: field -> value with its unit.
+
+    `fields`: the columns in their order.
+    """
+    devices = []
+    for row in csv.reader(text.splitlines(), skipinitialspace=True):
+        if len(row) == len(fields):
+            devices.append(dict(zip(fields, (value.strip() for value in row), strict=True)))
+    return devices
 
 
 def parse_topology(text: str) -> list[str]:
@@ -178,18 +197,22 @@ def parse_link_matrix(text: str) -> list[list[str]]:
 
 
 def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
-    """Return the link (NV18, PIX, SYS, ...) between each two devices, by their indices in `uuids`; {} if unknown."""
-    index_of = {row["uuid"]: int(row["index"]) for row in ask_nvidia_smi() if "uuid" in row}  # nvidia-smi's
+    """Return the link between each two devices: their places in `uuids` -> NV18, PIX, SYS, ....
+
+    Returns {} if unknown.
+    """
+    row_of_uuid = {device["uuid"]: int(device["index"]) for device in ask_nvidia_smi() if "uuid" in device}
     matrix = parse_link_matrix(run_command("nvidia-smi", "topo", "-m"))
-    if len(matrix) < len(index_of) or not set(uuids) <= set(index_of):
+    if len(matrix) < len(row_of_uuid) or not set(uuids) <= set(row_of_uuid):
         return {}
-    indices = [index_of[uuid] for uuid in uuids]
-    return {(a, b): matrix[indices[a]][indices[b]] for a, b in combinations(range(len(uuids)), 2)}
+    rows = [row_of_uuid[uuid] for uuid in uuids]
+    return {(a, b): matrix[rows[a]][rows[b]] for a, b in combinations(range(len(uuids)), 2)}
 
 
 def parse_infiniband_ports(text: str) -> list[dict[str, str]]:
     """Return the ports that `ibstat` lists in `text`: adapter, port, state, rate (Gb/s) and link layer of each."""
-    ports, adapter = [], ""
+    ports: list[dict[str, str]] = []
+    adapter = ""
     for line in text.splitlines():
         if heading := re.match(r"CA '(\S+)'", line):
             adapter = heading[1]

@@ -29,10 +29,10 @@ PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in;
 
 
 def make_network(model: ModelShape | TransformersModel, vocab_size: int, classes: int = 0) -> PreTrainedModel:
-    """Return a network of `transformers`, in fp32 and without dropout; a classifier if there are `classes`.
+    """Return a network of `transformers`, in fp32 and without dropout.
 
-    Its weights are random numbers of torch, as the caller has seeded it. Raises UserError with the first fault where
-    the network cannot be measured exactly.
+    It is a classifier if there are `classes`. Its weights are random numbers of torch, as the caller has seeded it.
+    Raises UserError with the first fault where the network cannot be measured exactly.
     """
     name = model.slug() if isinstance(model, TransformersModel) else "gpt2"
     try:
@@ -75,19 +75,34 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
         raise UserError(
             f'workload.model: {model.file}: transformers has no model_type "{shortened(architecture)}".{near}'
         )
+
     try:
         return AutoConfig.for_model(architecture, **{key: value for key, value in keys.items() if key != "model_type"})
     except (ValueError, TypeError, KeyError, StrictDataclassError) as error:
-        first = str(error.__cause__ or error).strip().splitlines()[0]  # the cause says which rule was broken
-        raise UserError(f"workload.model: {model.file}: transformers refuses it: {first}") from None
+        first_line = str(error.__cause__ or error).strip().splitlines()[0]  # the cause says which rule was broken
+        raise UserError(f"workload.model: {model.file}: transformers refuses it: {first_line}") from None
 
 
 def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:
-    """Return a network of this configuration with `vocab_size` tokens: a classifier if there are `classes`.
+    """Return a network of this configuration with `vocab_size` tokens.
 
-    Changes `config`. Raises UserError where transformers has no such network for this task.
+    It is a classifier if there are `classes`. Changes `config`. Raises UserError where transformers has no such network
+    for this task.
     """
+    task, mapping = "language-modelling", MODEL_FOR_CAUSAL_LM_MAPPING
+    if classes:
+        task, mapping = "classification", MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+        config.num_labels = classes
     config.vocab_size = vocab_size
+    _set_for_measurement(config)
+    if type(config) not in mapping:
+        raise UserError(f"workload.model: transformers has no model of type {config.model_type} for {task}")
+    network_class: Any = mapping[type(config)]
+    return cast(PreTrainedModel, network_class(config))
+
+
+def _set_for_measurement(config: PreTrainedConfig) -> None:
+    """Set what every measured network has: fp32, no cache, no special tokens, no dropout."""
     config.use_cache = False
     config.dtype = torch.float32
     for name in SPECIAL_TOKENS:  # samples are full windows of any tokens
@@ -100,24 +115,16 @@ def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> Pre
     for name in ("activation_function", "hidden_act"):
         if getattr(config, name, None) == "gelu_new":
             setattr(config, name, "gelu_pytorch_tanh")
-    mapping = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING if classes else MODEL_FOR_CAUSAL_LM_MAPPING
-    if classes:
-        config.num_labels = classes
-    if type(config) not in mapping:
-        task = "classification" if classes else "language-modelling"
-        raise UserError(f"workload.model: transformers has no model of type {config.model_type} for {task}")
-    network_class: Any = mapping[type(config)]
-    return cast(PreTrainedModel, network_class(config))
 
 
 def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel:
-    """Return the network that the function in the user's file (`model.module`: path:function) makes.
+    """Return the network that the function in the user's file makes (`model.module`: path:function).
 
-    Raises UserError where it is no model of transformers, or cannot be measured exactly; passes on what the function
+    Raises UserError where it is no model of transformers, or cannot be measured exactly, and whatever the function
     raises.
     """
-    path, _, name = str(model.module).partition(":")
-    network = _load_function(Path(path), name)(vocab_size=vocab_size)
+    path, _, function_name = str(model.module).partition(":")
+    network = _load_function(Path(path), function_name)(vocab_size=vocab_size)
     if not isinstance(network, PreTrainedModel):
         raise UserError(f"workload.model: {model.module} returns a {type(network).__name__}, no model of transformers")
     for reason in reasons_not_measurable(network.config.to_dict()):
@@ -127,13 +134,24 @@ def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel
 
 
 def _failure_text(model: TransformersModel, error: BaseException) -> str:
-    """Return which file cannot be made a network, its line where it is Python's, and why."""
+    """Return which file cannot be made a network, its line if `error` comes from its code, and why."""
     path = str(model.file)
+    line = _line_of_error(error, path)
+    place = f"{path}, line {line}" if line else path
+    reason = shortened(f"{type(error).__name__}: {error}", 200)
+    return f"{place}: no network can be built: {reason}"
+
+
+def _line_of_error(error: BaseException, path: str) -> int | None:
+    """Return the line of the file `path` at which `error` was raised.
+
+    Returns None where no line of it is at fault.
+    """
+    if isinstance(error, SyntaxError) and (error.filename or "").endswith(path):
+        return error.lineno
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename.endswith(path)]
-    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
-    what = shortened(f"{type(error).__name__}: {error}", 200)
-    return f"{path}{f', line {line}' if line else ''}: no network can be built: {what}"
+    return lines[-1] if lines else None
 
 
 def _load_function(path: Path, name: str) -> Any:
@@ -152,20 +170,23 @@ def _network_faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]
     """Yield why formulas, strategies or the comparison of losses would be wrong about this network."""
     if len(_lists_of_blocks(network)) != 1:
         yield "it has no single list of as many blocks as layers"
-    causal = {module.is_causal for module in network.modules() if isinstance(getattr(module, "is_causal", None), bool)}
-    if classifies and causal != {False}:
+    marks = [getattr(module, "is_causal", None) for module in network.modules()]
+    are_causal = {mark for mark in marks if isinstance(mark, bool)}
+    if classifies and are_causal != {False}:
         yield "a classifier must not be causal"
-    if not classifies and causal != {True}:
+    if not classifies and are_causal != {True}:
         yield "a language model must be causal"
     if any(isinstance(module, nn.Dropout) and module.p > 0 for module in network.modules()):
         yield "it has dropout, with which no two world sizes make the same step"
     if any(not parameter.requires_grad for parameter in network.parameters()):
         yield "some of its parameters are frozen"
-    known = {id(module.weight) for module in network.modules() if isinstance(module, (*PRODUCTS, nn.Embedding))}
+
+    counted_ids = {id(module.weight) for module in network.modules() if isinstance(module, (*PRODUCTS, nn.Embedding))}
     matrices = {name: parameter for name, parameter in network.named_parameters() if parameter.dim() > 1}
-    unknown = [name for name, matrix in matrices.items() if id(matrix) not in known]
+    unknown = [name for name, matrix in matrices.items() if id(matrix) not in counted_ids]
     if unknown:
         yield f"{unknown[0]} is the weight neither of a linear layer nor of an embedding, so its arithmetic is unknown"
+
     head = network.get_output_embeddings()
     if not classifies and type(head) is not nn.Linear:
         yield f"its head is a {type(head).__name__}, the loss here is that of a linear layer"
@@ -174,9 +195,9 @@ def _network_faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]
 def _lists_of_blocks(network: PreTrainedModel) -> list[nn.ModuleList]:
     """Return the network's module lists with one entry per layer, as a list of blocks has.
 
-    transformers may name the classes of blocks (those that it never splits over devices): then lists of these alone.
+    transformers may name the classes that it never splits over devices, as blocks are: then lists of these alone count.
     """
     layers = network.config.num_hidden_layers
     lists = [module for module in network.modules() if isinstance(module, nn.ModuleList) and len(module) == layers]
-    unsplit = [blocks for blocks in lists if type(blocks[0]).__name__ in (network._no_split_modules or ())]
-    return unsplit or lists
+    unsplit_lists = [blocks for blocks in lists if type(blocks[0]).__name__ in (network._no_split_modules or ())]
+    return unsplit_lists or lists

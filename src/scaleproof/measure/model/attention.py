@@ -24,24 +24,27 @@ WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")  # keys 
 
 
 def attention_name(network: PreTrainedModel, seq_len: int, kind: str) -> str:
-    """Return the name under which a decoder finds its attention: one of ours (NAMES), or that of transformers.
+    """Return the name under which a decoder finds its attention: a name of ours (NAMES), or of transformers.
 
     `kind`: as `execution.attention`. Ours would be wrong for a model with attention in its own code, which looks up no
-    name, and for one whose tokens see fewer than `seq_len` tokens back.
+    name, and for a model whose tokens see fewer than `seq_len` tokens back.
     """
-    kind = "eager" if kind == "eager" else "sdpa"
+    function = "eager" if kind == "eager" else "sdpa"
     windows = [getattr(network.config, name, None) for name in WINDOWS]
     sees_all = all(window is None or window >= seq_len for window in windows)
-    return NAMES[kind] if network._supports_attention_backend and sees_all else kind
+    return NAMES[function] if network._supports_attention_backend and sees_all else function
 
 
 def allow_kernels(kind: str) -> None:
-    """Let torch's fused attention in this process use only the kernel `kind` (flash, cudnn); any for other kinds."""
-    only = kind if kind in ("flash", "cudnn") else None
-    torch.backends.cuda.enable_flash_sdp(only in (None, "flash"))
-    torch.backends.cuda.enable_cudnn_sdp(only in (None, "cudnn"))
-    torch.backends.cuda.enable_mem_efficient_sdp(only is None)
-    torch.backends.cuda.enable_math_sdp(only is None)
+    """Let torch's fused attention in this process use only the kernel `kind`.
+
+    Kernels are flash and cudnn; any other `kind` allows all kernels.
+    """
+    only_kernel = kind if kind in ("flash", "cudnn") else None
+    torch.backends.cuda.enable_flash_sdp(only_kernel in (None, "flash"))
+    torch.backends.cuda.enable_cudnn_sdp(only_kernel in (None, "cudnn"))
+    torch.backends.cuda.enable_mem_efficient_sdp(only_kernel is None)
+    torch.backends.cuda.enable_math_sdp(only_kernel is None)
 
 
 def sdpa(
@@ -78,7 +81,8 @@ def eager(
     It takes the arguments of `sdpa`. The triangle is made on the device, so that the host never waits for it.
     """
     _refuse_mask(attention_mask)
-    tokens, sharing = query.shape[-2], query.shape[1] // key.shape[1]
+    tokens = query.shape[-2]
+    sharing = query.shape[1] // key.shape[1]
     if sharing > 1:
         key, value = key.repeat_interleave(sharing, 1), value.repeat_interleave(sharing, 1)
     scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scaling is None else scaling)

@@ -9,13 +9,14 @@ from scaleproof.ground.campaign.model_shapes import EncoderShape
 
 
 def build_model(cell: Cell, classes: int = 0) -> nn.Module:
-    """Return the model of a cell. Its weights depend on its seed alone, so that all ranks and strategies start alike.
+    """Return the model of a cell.
 
-    `classes`: how many the corpus has, for classification. Networks are imported when asked for: `transformers` takes
-    seconds.
+    Its weights depend on its seed alone, so that all ranks and strategies start alike. `classes`: how many the corpus
+    has, for classification. Networks are imported when asked for: `transformers` takes seconds.
     """
     torch.manual_seed(cell.work.seed)
-    execution, shape = cell.execution, shape_of(cell.workload.model)
+    execution = cell.execution
+    shape = shape_of(cell.workload.model)
     if isinstance(shape, EncoderShape):
         from scaleproof.measure.model.encoder import Classifier
 
@@ -32,8 +33,8 @@ def build_model(cell: Cell, classes: int = 0) -> nn.Module:
     return LanguageModel(
         make_network(shape, cell.vocab_size),
         cell.workload.seq_len,
-        execution.attention,
-        execution.activation_checkpointing,
-        execution.loss,
+        attention=execution.attention,
+        checkpointing=execution.activation_checkpointing,
+        loss=execution.loss,
         compiled_loss=execution.compile == "loss",
     )

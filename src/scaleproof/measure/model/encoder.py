@@ -16,7 +16,10 @@ class Classifier(nn.Module):
     """
 
     def __init__(self, shape: EncoderShape, vocab_size: int, classes: int, checkpointing: bool = False) -> None:
-        """Make an encoder of this shape with random weights. `checkpointing`: the backward pass runs blocks again."""
+        """Make an encoder of this shape with random weights.
+
+        `checkpointing`: the backward pass runs blocks again.
+        """
         super().__init__()
         # The fused layer of evaluation reads weights past the modules that own them, which sharding cannot follow.
         torch.backends.mha.set_fastpath_enabled(False)
@@ -42,25 +45,29 @@ class Classifier(nn.Module):
             nn.init.normal_(table.weight, std=0.02)
 
     def forward(self, samples: Tensor) -> Tensor:
-        """Return the mean loss over the samples; in evaluation mode `scores`, of shape (samples, 3).
+        """Return the mean loss over the samples.
 
-        `samples` is int64 of shape (samples, seq_len + 1): token ids, negative where there is none, then the label.
+        In evaluation mode returns `scores`, of shape (samples, 3). `samples` is int64 of shape (samples, seq_len + 1):
+        token ids, negative where there is none, then the label.
         """
         tokens, labels = samples[:, :-1], samples[:, -1]
-        padding = tokens < 0
+        is_padding = tokens < 0
         places = torch.arange(tokens.shape[1], device=tokens.device)
         hidden = self.tokens(tokens.clamp(min=0)) + self.positions(places)  # (samples, seq_len, width)
         for block in self.blocks:
-            hidden = self._run_block(block, hidden, padding)
-        real = (~padding).unsqueeze(-1)
-        mean = (self.norm(hidden) * real).sum(1) / real.sum(1)
+            hidden = self._run_block(block, hidden, is_padding)
+        is_token = (~is_padding).unsqueeze(-1)
+        mean = (self.norm(hidden) * is_token).sum(1) / is_token.sum(1)
         logits = self.classifier(mean.to(self.classifier.weight.dtype))
         if not self.training:
             return score_samples(logits[:, None], labels[:, None])
         return functional.cross_entropy(logits.float(), labels)
 
     def _run_block(self, block: nn.Module, hidden: Tensor, padding: Tensor) -> Tensor:
-        """Return the output of a block for `hidden`, of the same shape. `padding`: True where there is no token."""
+        """Return the output of a block for `hidden`, of the same shape.
+
+        `padding`: True where there is no token.
+        """
         if self.checkpointing and self.training:
             return checkpoint(block, hidden, src_key_padding_mask=padding, use_reentrant=False)
         return block(hidden, src_key_padding_mask=padding)

@@ -7,7 +7,7 @@ from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.facts.counts import Inventory, inventory_of_shape
 
-SOME_CLASSES = 2  # of a classifier, where the corpus has not been read yet
+SOME_CLASSES = 2  # a classifier is counted with so many, where the corpus has not been read yet
 
 
 def inventory_of(cell: Cell, classes: int = 0) -> Inventory:
@@ -36,19 +36,20 @@ def _count_network(model: TransformersModel, description: str, vocab_size: int, 
     with torch.device("meta"):
         network = make_network(model, vocab_size, classes)
     blocks = blocks_of(network)
-    in_blocks = {id(module) for block in blocks for module in block.modules()}
-    products = [module for module in network.modules() if isinstance(module, PRODUCTS)]
-    block_weights = sum(module.weight.numel() for module in products if id(module) in in_blocks)
-    other_weights = sum(module.weight.numel() for module in products if id(module) not in in_blocks)
     sizes_of_blocks = [sum(parameter.numel() for parameter in block.parameters()) for block in blocks]
+    ids_in_blocks = {id(module) for block in blocks for module in block.modules()}
+    products = [module for module in network.modules() if isinstance(module, PRODUCTS)]
+    block_weights = sum(module.weight.numel() for module in products if id(module) in ids_in_blocks)
+    other_weights = sum(module.weight.numel() for module in products if id(module) not in ids_in_blocks)
+
     config = network.config
     head_width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return Inventory(
         blocks=sizes_of_blocks,
         root=sum(parameter.numel() for parameter in network.parameters()) - sum(sizes_of_blocks),
         block_weights=block_weights,
-        token_weights=0 if classes else other_weights,  # of a head, which each token meets
-        sample_weights=other_weights if classes else 0,  # of a classifier, once a sample
+        token_weights=0 if classes else other_weights,  # each token meets those of a head
+        sample_weights=other_weights if classes else 0,  # each sample meets those of a classifier
         attention_width=config.num_hidden_layers * config.num_attention_heads * head_width,
         largest_tensor=max(parameter.numel() for parameter in network.parameters()),
     )

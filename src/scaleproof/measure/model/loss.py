@@ -32,23 +32,26 @@ class LossHead(nn.Linear):
         head has a bias, whose gradient `fused` does not make.
         """
         super().__init__(head.in_features, head.out_features, bias=False, device="meta")
-        self.weight, self.bias = head.weight, head.bias
-        self.kind, self.chunk = kind, chunk
+        self.weight = head.weight
+        self.bias = head.bias
+        self.kind = kind
+        self.chunk = chunk
         if kind == "fused" and self.bias is not None:
             raise UserError("execution.loss: fused makes no gradient of a bias, and this model's head has one")
 
     def forward(self, hidden: Tensor, targets: Tensor) -> Tensor:  # type: ignore[override]  # a head with its loss
-        """Return the mean loss over all tokens; in evaluation mode `scores`, of shape (samples, 3).
+        """Return the mean loss over all tokens.
 
-        `hidden` is of shape (samples, tokens, width), `targets` int64 of shape (samples, tokens).
+        In evaluation mode returns `scores`, of shape (samples, 3). `hidden` is of shape (samples, tokens, width),
+        `targets` int64 of shape (samples, tokens).
         """
         if not self.training:
             # A sample at a time: the whole batch in fp32 would be several times what training takes.
-            rows = [
-                score_samples(super(LossHead, self).forward(h[None]), t[None])
-                for h, t in zip(hidden, targets, strict=True)
-            ]
-            return torch.cat(rows)
+            scores = []
+            for h, t in zip(hidden, targets, strict=True):
+                logits = super().forward(h[None])
+                scores.append(score_samples(logits, t[None]))
+            return torch.cat(scores)
         return self.mean_loss(hidden.flatten(0, 1), targets.flatten())
 
     def mean_loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
@@ -84,6 +87,7 @@ class FusedCrossEntropy(torch.autograd.Function):
         """
         kind = hidden.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
+
         with torch.autocast(kind, enabled=False):
             low, matrix = hidden.to(dtype), weight.to(dtype)
             total = hidden.new_zeros((), dtype=torch.float32)
@@ -103,6 +107,7 @@ class FusedCrossEntropy(torch.autograd.Function):
                     )
                 hidden_gradients.append(residual @ matrix)
                 weight_gradient += residual.t() @ h
+
         ctx.save_for_backward(torch.cat(hidden_gradients), weight_gradient)
         ctx.dtypes = (hidden.dtype, weight.dtype)
         ctx.count = len(targets)
@@ -111,7 +116,10 @@ class FusedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        """Return the gradients of `hidden` and `weight` that `forward` kept. `gradient`: of the mean loss, a scalar."""
+        """Return the gradients of `hidden` and `weight` that `forward` kept.
+
+        `gradient`: of the mean loss, a scalar.
+        """
         hidden_gradient, weight_gradient = ctx.saved_tensors
         hidden_dtype, weight_dtype = ctx.dtypes
         factor = gradient / ctx.count
@@ -119,9 +127,10 @@ class FusedCrossEntropy(torch.autograd.Function):
 
 
 def score_samples(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return for each sample its summed loss, its targets, and how many of these have the highest logit.
+    """Return summed loss, targets and correct targets of each sample.
 
-    `logits` (samples, targets, classes), `targets` (samples, targets); returns float32 of shape (samples, 3).
+    A target is correct if it has the highest logit. `logits` (samples, targets, classes), `targets` (samples, targets);
+    returns float32 of shape (samples, 3).
     """
     losses = functional.cross_entropy(logits.float().transpose(1, 2), targets, reduction="none")
     correct = logits.argmax(-1) == targets

@@ -54,9 +54,10 @@ class LanguageModel(_Wrapper):
         self.network.set_output_embeddings(head)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return the mean loss over all predicted tokens; in evaluation mode the scores of each sample (samples, 3).
+        """Return the mean loss over all predicted tokens.
 
-        `tokens` is int64 of shape (samples, seq_len + 1).
+        In evaluation mode returns the scores of each sample (samples, 3). `tokens` is int64 of shape (samples, seq_len
+        + 1).
         """
         hidden = self.network.base_model(input_ids=tokens[:, :-1]).last_hidden_state
         loss_head = self.network.get_output_embeddings()  # put there by __init__
@@ -71,9 +72,10 @@ class TransformersClassifier(_Wrapper):
         super().__init__(network, MASKED, checkpointing)
 
     def forward(self, samples: Tensor) -> Tensor:
-        """Return the mean loss over the samples; in evaluation mode `scores`, of shape (samples, 3).
+        """Return the mean loss over the samples.
 
-        `samples` is int64 of shape (samples, seq_len + 1): token ids, negative where there is none, then the label.
+        In evaluation mode returns `scores`, of shape (samples, 3). `samples` is int64 of shape (samples, seq_len + 1):
+        token ids, negative where there is none, then the label.
         """
         tokens, labels = samples[:, :-1], samples[:, -1]
         logits = self.network(input_ids=tokens.clamp(min=0), attention_mask=(tokens >= 0).long()).logits

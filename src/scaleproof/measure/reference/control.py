@@ -29,18 +29,20 @@ LOW = {"fp32": None, "tf32": None, "bf16": torch.bfloat16, "fp16": torch.float16
 def has_control(config: dict[str, Any]) -> bool:
     """Return whether a bare loop can do what one rank does in the cell with the effective configuration `config`."""
     execution = config["execution"]
-    is_plain = not (execution["compile"] or execution["activation_checkpointing"]) and execution["loss"] == "plain"
-    has_own_kernel = execution["attention"] in ("flash", "cudnn")  # which the mask of transformers excludes
-    is_on_one_device = execution["strategy"] != "dp" and not execution["strategy"].endswith("-offload")
-    return is_plain and not has_own_kernel and is_on_one_device
+    if execution["compile"] or execution["activation_checkpointing"] or execution["loss"] != "plain":
+        return False
+    if execution["attention"] in ("flash", "cudnn"):  # the mask of transformers excludes these kernels
+        return False
+    return execution["strategy"] != "dp" and not execution["strategy"].endswith("-offload")
 
 
 def time_bare_loop(
     config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int = 1
 ) -> dict[str, float] | None:
-    """Time `steps` steps of a bare loop on one device, with the corpus in `tokens`; return fields of a BareLoop.
+    """Time `steps` steps of a bare loop on one device, with the corpus in `tokens`.
 
-    `ranks_here`: processes that do so on this machine meanwhile. None where memory does not suffice.
+    Returns fields of a BareLoop. `ranks_here`: the processes that do so on this machine meanwhile. Returns None where
+    memory does not suffice.
     """
     try:
         return _time_loop(config, tokens, device, steps, ranks_here)
@@ -58,16 +60,18 @@ def _time_loop(
     execution = config["execution"]
     train = SplitSamples(tokens, "train", workload["seq_len"], workload["task"] == "classification")
     model = build_network(workload, work["seed"], train.classes, execution["attention"])
-    parameters = sum(p.numel() for p in model.parameters())
-    needed = BYTES_OF_PARAMETER * parameters + work["micro_batch"] * bytes_of_row(workload)
-    sharing = ranks_here if device.type == "cpu" else 1  # a GPU's memory is that of one rank
-    if free_bytes(device) / sharing < needed:
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    bytes_needed = BYTES_OF_PARAMETER * parameters + work["micro_batch"] * bytes_of_row(workload)
+    ranks_sharing = ranks_here if device.type == "cpu" else 1  # a GPU's memory is for one rank
+    if free_bytes(device) / ranks_sharing < bytes_needed:
         return None
+
     model.to(device)
     optimizer = make_adamw(model, work["optimizer"], fused=execution["fused_optimizer"])
     low = LOW[execution["precision"]]
     torch.set_float32_matmul_precision("high" if execution["precision"] == "tf32" else "highest")
-    wall, busy = [], []  # seconds of each step: by the clock, and of the process
+    wall_s: list[float] = []  # the seconds of each step
+    cpu_s: list[float] = []
     for step in range(UNTIMED + steps):
         _wait_for_device(device)
         began, began_cpu = time.perf_counter(), time.process_time()
@@ -82,12 +86,15 @@ def _time_loop(
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         _wait_for_device(device)
-        wall.append(time.perf_counter() - began)
-        busy.append(time.process_time() - began_cpu)
-    return {"steps": steps, "step_s": median(wall[UNTIMED:]), "cpu_s": median(busy[UNTIMED:])}
+        wall_s.append(time.perf_counter() - began)
+        cpu_s.append(time.process_time() - began_cpu)
+    return {"steps": steps, "step_s": median(wall_s[UNTIMED:]), "cpu_s": median(cpu_s[UNTIMED:])}
 
 
 def _wait_for_device(device: torch.device) -> None:
-    """Wait until a GPU has finished its work; on a CPU there is nothing to wait for."""
+    """Wait until a GPU has finished its work.
+
+    On a CPU there is nothing to wait for.
+    """
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -30,7 +30,8 @@ from scaleproof.measure.reference.schema import CorpusReading
 from scaleproof.measure.reference.source_reader import read_source
 
 READ_AGAIN = 32  # documents of each split that are tokenised again
-LONGEST = 200_000  # characters of a document that are
+LONGEST = 200_000  # characters of a document that are tokenised again
+N_SPECIAL_TOKENS = 1  # end-of-text
 UNSURE = 64  # tokens before a cut that the rest of the text could change
 CHUNK = 1 << 24  # tokens in memory at a time
 COUNTED_TOKENS = 1 << 26  # tokens at the start of the training split that are counted by entry
@@ -38,51 +39,54 @@ OPENING = 64  # tokens that, with its length, tell a document from others; short
 Tokens = npt.NDArray[np.unsignedinteger[Any]]
 
 
-def read_corpus(folder: Path, named: Corpus, downloads: Path) -> CorpusReading:
-    """Read the token files in `folder` (results/corpora/<corpus>/<tokenizer>) a second time, by code of its own.
+def read_corpus(folder: Path, corpus: Corpus, downloads: Path) -> CorpusReading:
+    """Read the token files of a corpus a second time, independently of the code that wrote them.
 
-    `named`: the corpus that the campaign names; `downloads`: where its files are. Raises UserError where a file is
-    missing or damaged.
+    `folder`: results/corpora/<corpus>/<tokenizer>. `corpus`: what the campaign says of the corpus. `downloads`: where
+    its downloaded files are. Raises UserError where a file is missing or damaged.
     """
-    described: dict[str, Any] = dict(read_tokens(folder))
-    splits = {name: _Split(folder, described, name) for name in ("train", "val")}
-    corpus: dict[str, Any] = dict(read_corpus_record(folder.parent))
-    source = _Source(folder.parent / "documents.parquet", corpus["validation_fraction"])
+    token_record: dict[str, Any] = dict(read_tokens(folder))
+    splits = {name: _Split(folder, token_record, name) for name in ("train", "val")}
+    corpus_record: dict[str, Any] = dict(read_corpus_record(folder.parent))
+    store = _DocumentStore(folder.parent / "documents.parquet", corpus_record["validation_fraction"])
     table = read_record(folder / "tokenizer.json", json.loads)
-    encoding = _make_encoding(table)
+
     differences = [
-        *_table_differences(described, len(table["tokens"]) + 1, splits),  # 1: end-of-text
-        *_count_differences(source, splits),
+        *_table_differences(token_record, len(table["tokens"]) + N_SPECIAL_TOKENS, splits),
+        *_count_differences(store, splits),
     ]
-    read = 0  # documents
+    encoding = _make_encoding(table)
+    documents_read = 0
     for name, split in splits.items():
-        for document in source.choose_documents(name, READ_AGAIN):
-            read += 1
+        for document in store.choose_documents(name, READ_AGAIN):
+            documents_read += 1
             differences += _document_differences(split, document, encoding)
-    compared, unread, from_source = read_source(corpus, source.store, named, downloads)
+
+    comparison = read_source(corpus_record, store.path, corpus, downloads)
     return CorpusReading(
-        documents=source.documents,
-        read=read,
-        differences=[*from_source, *differences],
-        compared=compared,
-        unread=unread or None,
+        documents=store.documents,
+        read=documents_read,
+        differences=[*comparison.differences, *differences],
+        compared=comparison.documents_compared,
+        unread=comparison.reason_unread or None,
         **_split_statistics(splits),
     )
 
 
 class _Split:
-    """The tokens of a split, and where its documents end. `largest`: the largest token id."""
+    """The tokens of a split, and where its documents end. `largest_id`: the largest token id."""
 
-    def __init__(self, folder: Path, described: dict[str, Any], name: str) -> None:
-        """Read the split `name` (train, val) of the corpus in `folder`. `described`: the content of its tokens.json."""
-        tokens: Tokens = np.memmap(folder / described[name]["file"], dtype=described["dtype"], mode="r")
-        self.name, self.tokens = name, tokens
-        self.end_of_text = int(described["end_of_text"])
-        self.largest = 0
+    def __init__(self, folder: Path, token_record: dict[str, Any], name: str) -> None:
+        """Read the split `name` (train, val) of the corpus in `folder`, which tokens.json describes as it says."""
+        tokens: Tokens = np.memmap(folder / token_record[name]["file"], dtype=token_record["dtype"], mode="r")
+        self.name = name
+        self.tokens = tokens
+        self.end_of_text = int(token_record["end_of_text"])
+        self.largest_id = 0
         ends = []
         for first in range(0, len(tokens), CHUNK):
             chunk = np.asarray(tokens[first : first + CHUNK])
-            self.largest = max(self.largest, int(chunk.max()))
+            self.largest_id = max(self.largest_id, int(chunk.max()))
             ends.append(np.flatnonzero(chunk == self.end_of_text) + first)
         self.ends = np.concatenate(ends) if ends else np.empty(0, dtype=np.int64)
 
@@ -97,21 +101,22 @@ class _Split:
 
     @cached_property
     def openings(self) -> npt.NDArray[np.uint64]:
-        """A hash of each document's length and first OPENING tokens; shorter documents have none.
+        """A hash of each document's length and first OPENING tokens.
 
-        It is a polynomial modulo 2^64 with an odd multiplier: equal openings have equal hashes, others hardly ever.
+        Shorter documents have none. It is a polynomial modulo 2^64 with an odd multiplier: equal openings have equal
+        hashes, others hardly ever.
         """
         lengths = self.ends - self.starts
         long_enough = lengths >= OPENING
         starts, lengths = self.starts[long_enough], lengths[long_enough]
         powers = np.cumprod(np.full(OPENING, 0x9E3779B97F4A7C15, dtype=np.uint64), dtype=np.uint64)
-        at_a_time = CHUNK // OPENING  # documents
+        documents_at_once = CHUNK // OPENING
         hashes = []
-        for first in range(0, len(starts), at_a_time):
-            places = starts[first : first + at_a_time, None] + np.arange(OPENING)  # (documents, OPENING)
+        for first in range(0, len(starts), documents_at_once):
+            places = starts[first : first + documents_at_once, None] + np.arange(OPENING)  # (documents, OPENING)
             hashes.append((self.tokens[places].astype(np.uint64) * powers).sum(axis=1, dtype=np.uint64))
-        of_tokens = np.concatenate(hashes) if hashes else np.empty(0, dtype=np.uint64)
-        return of_tokens * np.uint64(2654435761) + lengths.astype(np.uint64)
+        token_hashes = np.concatenate(hashes) if hashes else np.empty(0, dtype=np.uint64)
+        return token_hashes * np.uint64(2654435761) + lengths.astype(np.uint64)
 
 
 @dataclass(frozen=True)
@@ -124,21 +129,21 @@ class _Document:
 
 
 @dataclass
-class _Source:
-    """The documents of a corpus, found by their numbers."""
+class _DocumentStore:
+    """The documents of a corpus in documents.parquet, found by their numbers."""
 
-    store: Path
+    path: Path
     validation_fraction: float
 
     @cached_property
     def row_groups(self) -> list[int]:
         """How many documents each row group of documents.parquet has. Raises UserError where it is damaged."""
-        if not self.store.is_file():
-            raise missing_file(self.store)
+        if not self.path.is_file():
+            raise missing_file(self.path)
         try:
-            metadata = pq.read_metadata(self.store)
+            metadata = pq.read_metadata(self.path)
         except pa.ArrowException as error:
-            raise damaged_file(self.store, shortened(str(error), 200)) from None
+            raise damaged_file(self.path, shortened(str(error), 200)) from None
         return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
     @property
@@ -159,18 +164,22 @@ class _Source:
         return np.flatnonzero(self.held_out if split == "val" else ~self.held_out)
 
     def choose_documents(self, split: str, count: int) -> Iterator[_Document]:
-        """Yield `count` documents of a split (all where it has fewer), chosen at random."""
+        """Yield `count` documents of a split, chosen at random.
+
+        Yields all where the split has fewer.
+        """
         numbers = self.numbers(split)
         places = np.sort(np.random.default_rng().permutation(len(numbers))[:count])
         for place in places:
-            yield _Document(int(numbers[place]), int(place), self._text(int(numbers[place])))
+            number = int(numbers[place])
+            yield _Document(number=number, place=int(place), text=self._text(number))
 
     def _text(self, number: int) -> str:
         """Return the text of the document with this number."""
-        row = number  # in the row group that the loop is at
+        row = number  # the document's row, counted from the row group that the loop is at
         for group, rows in enumerate(self.row_groups):
             if row < rows:
-                with pq.ParquetFile(self.store) as file:
+                with pq.ParquetFile(self.path) as file:
                     texts = file.read_row_group(group, columns=["text"], use_threads=False)["text"]
                     return str(texts[row].as_py())
             row -= rows
@@ -183,34 +192,35 @@ def _make_encoding(table: dict[str, Any]) -> tiktoken.Encoding:
     return tiktoken.Encoding("second reading", pat_str=table["pattern"], mergeable_ranks=ranks, special_tokens={})
 
 
-def _table_differences(described: dict[str, Any], entries: int, splits: dict[str, _Split]) -> Iterator[str]:
+def _table_differences(token_record: dict[str, Any], vocab_size: int, splits: dict[str, _Split]) -> Iterator[str]:
     """Yield a sentence for each difference between tokens.json, the splits' ids, and the tokenizer's table.
 
-    `described`: tokens.json; `entries`: how many the table has, end-of-text included; `splits`: name -> split.
+    `vocab_size`: the entries of the table, end-of-text included. `splits`: name -> split.
     """
-    if described["vocab_size"] != entries:
-        described_size = integer(described["vocab_size"])
-        yield f"tokens.json describes a table of {described_size} entries, the tokenizer has {integer(entries)}"
+    if token_record["vocab_size"] != vocab_size:
+        recorded_size = integer(token_record["vocab_size"])
+        yield f"tokens.json describes a table of {recorded_size} entries, the tokenizer has {integer(vocab_size)}"
     for name, split in splits.items():
-        if split.largest >= entries:
-            yield f"{name}.bin has the id {integer(split.largest)}, the tokenizer's last is {integer(entries - 1)}"
+        if split.largest_id >= vocab_size:
+            last_id = integer(vocab_size - 1)
+            yield f"{name}.bin has the id {integer(split.largest_id)}, the tokenizer's last is {last_id}"
 
 
-def _count_differences(source: _Source, splits: dict[str, _Split]) -> Iterator[str]:
+def _count_differences(store: _DocumentStore, splits: dict[str, _Split]) -> Iterator[str]:
     """Yield a sentence for each split that does not have one end of text for each of its documents."""
     for name, split in splits.items():
-        expected = len(source.numbers(name))
+        expected = len(store.numbers(name))
         if len(split.ends) != expected:
             ends = integer(len(split.ends))
             yield f"{name}.bin has {ends} ends of text, the corpus has {integer(expected)} documents for it"
 
 
 def _document_differences(split: _Split, document: _Document, encoding: tiktoken.Encoding) -> Iterator[str]:
-    """Yield a sentence where a document's tokens are not those that `encoding` makes of its text.
+    """Yield a sentence where a document's tokens are not the tokens that `encoding` makes of its text.
 
-    Of a long document its first LONGEST characters are compared.
+    The first LONGEST characters of a long document are compared.
     """
-    if document.place >= len(split.ends):  # there is no such place, which is a difference of the counts
+    if document.place >= len(split.ends):  # there is no such place: `_count_differences` says so
         return
     expected = np.array(encoding.encode_ordinary(document.text[:LONGEST]), dtype=np.int64)
     tokens = split.document(document.place).astype(np.int64)
@@ -219,28 +229,32 @@ def _document_differences(split: _Split, document: _Document, encoding: tiktoken
         tokens = tokens[: len(expected)]
     common = min(len(tokens), len(expected))
     differing = np.flatnonzero(tokens[:common] != expected[:common])
-    if len(differing) or len(tokens) != len(expected):
-        first = int(differing[0]) if len(differing) else common
-        yield (
-            f"document {integer(document.number)}, number {integer(document.place)} of {split.name}.bin, has "
-            f"{integer(len(tokens))} tokens there and {integer(len(expected))} by its tokenizer; "
-            f"they differ from token {integer(first)} on"
-        )
+    if not len(differing) and len(tokens) == len(expected):
+        return
+
+    first = int(differing[0]) if len(differing) else common
+    yield (
+        f"document {integer(document.number)}, number {integer(document.place)} of {split.name}.bin, has "
+        f"{integer(len(tokens))} tokens there and {integer(len(expected))} by its tokenizer; "
+        f"they differ from token {integer(first)} on"
+    )
 
 
 def _split_statistics(splits: dict[str, _Split]) -> dict[str, Any]:
     """Return the fields of a CorpusReading about tokens alone: their distribution, and which documents repeat."""
     train, validation = splits["train"], splits["val"]
-    counts = np.bincount(np.asarray(train.tokens[:COUNTED_TOKENS]))  # of each id
-    shares = counts[counts > 0] / max(1, counts.sum())
-    repeated = in_training = None
+    count_of_id = np.bincount(np.asarray(train.tokens[:COUNTED_TOKENS]))
+    shares = count_of_id[count_of_id > 0] / max(1, count_of_id.sum())
+    share_repeated: float | None = None
+    share_in_training: float | None = None
     if len(train.openings):
-        repeated = 1 - len(np.unique(train.openings)) / len(train.openings)
+        share_repeated = 1 - len(np.unique(train.openings)) / len(train.openings)
         if len(validation.openings):
-            in_training = float(np.isin(validation.openings, train.openings).mean())
+            share_in_training = float(np.isin(validation.openings, train.openings).mean())
+
     return {
-        "distinct_tokens": int((counts > 0).sum()),
+        "distinct_tokens": int((count_of_id > 0).sum()),
         "entropy_bits": float(-(shares * np.log2(shares)).sum()),
-        "repeated_documents": repeated,
-        "validation_in_training": in_training,
+        "repeated_documents": share_repeated,
+        "validation_in_training": share_in_training,
     }

@@ -23,7 +23,7 @@ class Decoder(nn.Module):
         self.network = network
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the mean loss of the targets of each row; float32 of shape (rows,)."""
+        """Return the mean loss of the targets of each row, float32 of shape (rows,)."""
         logits = self.network(input_ids=rows[:, :-1]).logits
         losses = functional.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none")
         return losses.mean(dim=1)
@@ -62,15 +62,18 @@ class Encoder(nn.Module):
         nn.init.normal_(self.position_table.weight, std=0.02)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the loss of each row, which is tokens (negative: padding) and a label; float32 of shape (rows,)."""
+        """Return the loss of each row, float32 of shape (rows,).
+
+        A row is token ids, negative where there is padding, and then a label.
+        """
         tokens, labels = rows[:, :-1], rows[:, -1]
-        absent = tokens < 0
+        is_padding = tokens < 0
         places = torch.arange(tokens.shape[1], device=rows.device)
         hidden = self.token_table(tokens.clamp(min=0)) + self.position_table(places)
         for layer in self.layers:
-            hidden = layer(hidden, src_key_padding_mask=absent)
-        present = (~absent).unsqueeze(-1).to(hidden.dtype)
-        mean = (self.final_norm(hidden) * present).sum(dim=1) / present.sum(dim=1)
+            hidden = layer(hidden, src_key_padding_mask=is_padding)
+        is_token = (~is_padding).unsqueeze(-1).to(hidden.dtype)
+        mean = (self.final_norm(hidden) * is_token).sum(dim=1) / is_token.sum(dim=1)
         return functional.cross_entropy(self.head(mean), labels, reduction="none")
 
 
@@ -82,30 +85,36 @@ class ReplayedClassifier(nn.Module):
         self.network = network
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the loss of each row, which is tokens (negative: padding) and a label; float32 of shape (rows,)."""
+        """Return the loss of each row, float32 of shape (rows,).
+
+        A row is token ids, negative where there is padding, and then a label.
+        """
         tokens, labels = rows[:, :-1], rows[:, -1]
-        present = tokens >= 0
-        logits = self.network(input_ids=tokens * present, attention_mask=present.long()).logits
+        is_token = tokens >= 0
+        logits = self.network(input_ids=tokens * is_token, attention_mask=is_token.long()).logits
         return functional.cross_entropy(logits, labels, reduction="none")
 
 
 def build_network(workload: dict[str, Any], seed: int, classes: int, attention: str = "eager") -> nn.Module:
     """Return the network of the effective `workload`, with the initial weights that `seed` gives it.
 
-    `classes`: of the corpus, 0 for a language model; `attention`: as transformers calls it, of an Encoder torch's own.
-    Raises UserError where a model's Python file is not the one that the run had.
+    `classes`: the number of the corpus' classes, 0 for a language model. `attention`: its name in transformers; an
+    Encoder has torch's own. Raises UserError where a model's Python file is not as it was in the run.
     """
-    shape, rows = workload["model_shape"], workload["vocab_size"]  # a row of the token table for each entry
+    shape, vocab_size = workload["model_shape"], workload["vocab_size"]
     torch.manual_seed(seed)
-    if "d_model" in shape:  # of an encoder of ours
-        return Encoder(shape, rows, classes)
-    if "function" in shape:  # of the user, in a Python file
-        return Decoder(_from_function(workload["model"]["module"], shape["sha256"], rows, attention))
-    return _from_configuration(configuration_of(shape), rows, workload["task"], classes, attention)
+    if "d_model" in shape:  # an encoder of ours
+        return Encoder(shape, vocab_size, classes)
+    if "function" in shape:  # the user's, in a Python file
+        return Decoder(_from_function(workload["model"]["module"], shape["sha256"], vocab_size, attention))
+    return _from_configuration(configuration_of(shape), vocab_size, workload["task"], classes, attention)
 
 
 def configuration_of(shape: dict[str, Any]) -> Any:
-    """Return the configuration of transformers for `shape`: the numbers of a GPT-2, or all keys of a config.json."""
+    """Return the configuration of transformers for `shape`.
+
+    It has the numbers of a GPT-2, or all keys of a config.json.
+    """
     from transformers import AutoConfig, GPT2Config
 
     if "transformers" in shape:
@@ -116,11 +125,11 @@ def configuration_of(shape: dict[str, Any]) -> Any:
     )
 
 
-def _from_configuration(config: Any, rows: int, task: str, classes: int, attention: str) -> nn.Module:
-    """Return the network of a configuration, in fp32, without dropout. `rows`: of its token table."""
+def _from_configuration(config: Any, vocab_size: int, task: str, classes: int, attention: str) -> nn.Module:
+    """Return the network of a configuration, in fp32, without dropout."""
     from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
-    config.vocab_size = rows
+    config.vocab_size = vocab_size
     config.use_cache = False
     for name in vars(config).copy():
         if name.endswith("_token_id"):
@@ -134,18 +143,18 @@ def _from_configuration(config: Any, rows: int, task: str, classes: int, attenti
     return Decoder(AutoModelForCausalLM.from_config(config, **choices))
 
 
-def _from_function(module: str, sha256: str, rows: int, attention: str) -> nn.Module:
+def _from_function(module: str, sha256: str, vocab_size: int, attention: str) -> nn.Module:
     """Return the network that a function in a Python file returns, with this `attention`.
 
-    `module`: path:function; `rows`: of its token table. Raises UserError where the file has not this `sha256`.
+    `module`: path:function. Raises UserError where the file's sha256 is not `sha256`, which it had in the run.
     """
-    path, _, name = module.partition(":")
+    path, _, function_name = module.partition(":")
     source = Path(path).read_bytes()
     if hashlib.sha256(source).hexdigest() != sha256:
         raise UserError(f"{path} was changed since the run: its model cannot be replayed")
-    names: dict[str, Any] = {"__name__": Path(path).stem, "__file__": path}
-    exec(compile(source, path, "exec"), names)
-    network: Any = names[name](vocab_size=rows)
+    namespace: dict[str, Any] = {"__name__": Path(path).stem, "__file__": path}
+    exec(compile(source, path, "exec"), namespace)
+    network: Any = namespace[function_name](vocab_size=vocab_size)
     network.config.use_cache = False
     network.set_attn_implementation(attention)
     return cast(nn.Module, network)

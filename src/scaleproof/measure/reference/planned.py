@@ -15,11 +15,11 @@ from scaleproof.measure.reference.samples import SplitSamples, chained_checksum,
 from scaleproof.measure.reference.schema import Reference, read_second_reading, workload_name
 
 MOST_STEPS, LEAST_STEPS = 30, 3
-REPLAYS = 3  # of the steps: once as written, then with the rows of each in two other orders
-BUDGET_FLOPS = 3e11  # of the steps, made once: about ten seconds of a core ...
+REPLAYS = 3  # the steps as written, then twice with the rows of each step in another order
+BUDGET_FLOPS = 3e11  # for the steps of one replay: about ten seconds of a core ...
 BUDGET_S = 10.0  # ... or as many steps as a faster device makes meanwhile
-LIMIT_S = 600.0  # of the whole replay: fewer than LEAST_STEPS are better than a wait
-SERIES_PART = 0.2  # of the limit, for the steps made once; the rest is for start and validation
+LIMIT_S = 600.0  # for all replays: fewer than LEAST_STEPS are better than a wait
+SERIES_PART = 0.2  # part of the limit for the steps of one replay; the rest is for start and validation
 
 
 def steps_to_replay(parameters: int, tokens_per_step: int) -> int:
@@ -29,7 +29,10 @@ def steps_to_replay(parameters: int, tokens_per_step: int) -> int:
 
 
 def expected_s(parameters: int, tokens_per_step: int, total_steps: int, step_s: float) -> float:
-    """Return the seconds that all replays of a run of `total_steps` steps are expected to take. `step_s`: of a step."""
+    """Return the seconds that all replays of a run of `total_steps` steps are expected to take.
+
+    `step_s`: of a step.
+    """
     least = min(total_steps, steps_to_replay(parameters, tokens_per_step))
     most = min(total_steps, MOST_STEPS)
     # The least number of steps, or the most where they are made within the budget.
@@ -56,7 +59,10 @@ class PlannedSteps:
 
     @cached_property
     def train_split(self) -> SplitSamples:
-        """The training split as samples. Raises UserError where a file is not as tokens.json describes it."""
+        """The training split as samples.
+
+        Raises UserError where a file is not as tokens.json describes it.
+        """
         return self._samples("train")
 
     @cached_property
@@ -71,7 +77,10 @@ class PlannedSteps:
 
     @cached_property
     def scored_ids(self) -> np.ndarray:
-        """The ids of the samples that the validation scores; empty without a validation."""
+        """The ids of the samples that the validation scores.
+
+        It is empty without a validation.
+        """
         return validation_ids(self.validation_split.count, self.work["validation_samples"])
 
     @property
@@ -84,7 +93,10 @@ class PlannedSteps:
         return step_ids(self.train_split.count, self.work["global_batch"], self.work["seed"], step)
 
     def reference(self, shortened: str | None = None) -> Reference:
-        """Return the reference without losses: only what tokens alone give. `shortened`: why no steps were replayed."""
+        """Return the reference without losses: only what tokens alone give.
+
+        `shortened`: why no steps were replayed.
+        """
         total = self.total_steps
         # The steps that may be replayed, the last one, and the one that a run probes after its window.
         noted = sorted({*range(min(total, MOST_STEPS)), total - 1, total})

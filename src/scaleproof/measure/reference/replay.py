@@ -40,7 +40,8 @@ from scaleproof.measure.reference.training import (
     rows_that_fit,
 )
 
-FIRST_ROWS, FIRST_S = 4, 5.0  # samples that are scored before step 0; no further one after as long
+FIRST_ROWS = 4  # samples that are scored before step 0
+FIRST_S = 5.0  # after so long no further one is scored
 FORWARD_PASSES = 3  # a step takes as long as so many of its rows
 PATIENCE = 1.5  # a replay that takes so many times its limit ends within a step
 
@@ -51,15 +52,17 @@ def replay(config: dict[str, Any], tokens: Path) -> Reference:
     Where time or memory does not suffice the reference has fewer losses, or none, and says why. Raises UserError where
     a token file is missing or not the one that its tokens.json describes.
     """
-    began, plan = time.perf_counter(), PlannedSteps(config, tokens)
+    began = time.perf_counter()
+    plan = PlannedSteps(config, tokens)
     reference = plan.reference()
     return reference.model_copy(update=replay_fields(plan) | {"seconds": time.perf_counter() - began})
 
 
 def replay_fields(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any]:
-    """Train as planned for about `limit_s` seconds at most; return the fields of a Reference that this gives.
+    """Train as planned for about `limit_s` seconds at most.
 
-    Never raises where the tokens are right: `shortened` says why there are no more steps.
+    Returns the fields of a Reference that this gives. Never raises where the tokens are right: `shortened` says why
+    there are no more steps.
     """
     fields: dict[str, Any] = {}  # also of a replay that ends early
     try:
@@ -74,23 +77,26 @@ def replay_fields(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any
 
 
 def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> None:
-    """Train the first steps with rows as written and in OTHER_ORDERS; add to `fields` the steps that all have made.
+    """Train the first steps in the written order of rows and in OTHER_ORDERS.
 
-    `limit_s`: seconds of each. Raises CutShort, or a library's error, after adding what is known so far.
+    `fields` gets the steps that all orders have made. `limit_s`: seconds for each order. Raises CutShort, or a
+    library's error, after adding what is known so far.
     """
     torch.set_float32_matmul_precision("highest")
     on_cpu = plan.config["execution"]["device"] == "cpu" or not torch.cuda.is_available()
     device = torch.device("cpu" if on_cpu else "cuda")
     fields["device"] = "cpu" if on_cpu else torch.cuda.get_device_name(device)
-    original = build_network(plan.workload, plan.work["seed"], plan.train_split.classes)
-    parameters = sum(parameter.numel() for parameter in original.parameters())
+
+    network = build_network(plan.workload, plan.work["seed"], plan.train_split.classes)
+    parameters = sum(parameter.numel() for parameter in network.parameters())
     fields["parameters"] = parameters
-    fields["decayed"] = sum(parameter.numel() for parameter in original.parameters() if parameter.dim() > 1)
-    rows = rows_that_fit(plan.workload, parameters, device)
-    if on_cpu and not rows:  # the system would end this process, or another
+    fields["decayed"] = sum(parameter.numel() for parameter in network.parameters() if parameter.dim() > 1)
+    rows_at_once = rows_that_fit(plan.workload, parameters, device)
+    if on_cpu and not rows_at_once:  # the system would end this process, or another
         free = f"{free_bytes(device) / 1e9:.1f} GB are free"
         raise CutShort(f"a row may take {bytes_of_row(plan.workload) / 1e9:.1f} GB beside the weights, and {free}")
-    fields["first_losses"], row_s = _score_first_samples(plan, deepcopy(original).to(device))
+
+    fields["first_losses"], row_s = _score_first_samples(plan, deepcopy(network).to(device))
     tokens_per_step = plan.work["global_batch"] * plan.workload["seq_len"]
     pace = ReplayPace(
         fewest_steps=min(plan.total_steps, steps_to_replay(parameters, tokens_per_step)),
@@ -98,27 +104,37 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
         step_s=FORWARD_PASSES * row_s * plan.work["global_batch"],
         limit_s=limit_s,
     )
+    fields |= _train_in_all_orders(plan, network, pace, max(1, rows_at_once), device)
 
-    def train(rows: int, rounding: Rounding, goes_on: GoesOn) -> tuple[TrainedSteps, str | None]:
-        """Train from the initial weights; return the steps, and why they ended early (None: they did not)."""
-        steps, model = TrainedSteps(rows), deepcopy(original).to(device)
-        return steps, _train_and_validate(plan, model, steps, rounding, goes_on, PATIENCE * limit_s)
 
-    first, reason = train(max(1, rows), ROWS_AS_WRITTEN, pace.goes_on)
-    others, reasons = [], [reason, pace.shortened]  # why one has no more steps; None: it has enough
-    for rounding in OTHER_ORDERS:
-        other, reason = train(first.rows, rounding, lambda n_steps: n_steps < len(first.losses))
-        others.append(other)
-        reasons.append(reason)
+def _train_in_all_orders(
+    plan: PlannedSteps, network: nn.Module, pace: "ReplayPace", rows_at_once: int, device: torch.device
+) -> dict[str, Any]:
+    """Train copies of `network` on `device`, one for each order of rows.
+
+    Returns the steps as fields of a Reference.
+    """
+    reasons: list[str | None] = []  # why an order has no more steps; None: it has enough
+
+    def train(rows_at_once: int, rounding: Rounding, goes_on: GoesOn) -> TrainedSteps:
+        """Train from the initial weights, and add to `reasons` why training ended early."""
+        trained = TrainedSteps(rows_at_once)
+        model = deepcopy(network).to(device)
+        reasons.append(_train_and_validate(plan, model, trained, rounding, goes_on, PATIENCE * pace.limit_s))
+        return trained
+
+    first = train(rows_at_once, ROWS_AS_WRITTEN, pace.goes_on)
+    reasons.append(pace.shortened)
+    others = [train(first.rows, rounding, lambda n_steps: n_steps < len(first.losses)) for rounding in OTHER_ORDERS]
+
     n_steps = min(len(trained.losses) for trained in (first, *others))
     for trained in (first, *others):
         del trained.losses[n_steps:], trained.gradient_norms[n_steps:]
         if n_steps < plan.total_steps:
             trained.validation_loss = None
-    fields |= first.fields() | {
-        "repetitions": [Repetition(**other.fields()) for other in others if n_steps],
-        "shortened": next(filter(None, reasons), None),
-    }
+    repetitions = [Repetition(**other.fields()) for other in others] if n_steps else []
+    first_reason = next((reason for reason in reasons if reason), None)
+    return first.fields() | {"repetitions": repetitions, "shortened": first_reason}
 
 
 def _train_and_validate(
@@ -126,8 +142,8 @@ def _train_and_validate(
 ) -> str | None:
     """Train the steps of one replay into `trained`, and validate if all were trained.
 
-    Returns why training ended before `goes_on` said so, else None. `limit_s`: seconds of the steps, and again of the
-    validation.
+    Returns why training ended before `goes_on` said so, else None. `limit_s`: seconds for the steps, and as many for
+    the validation.
     """
     try:
         make_steps(model, plan.train_split, plan.work, trained, rounding, goes_on, time.monotonic() + limit_s)
@@ -141,31 +157,37 @@ def _train_and_validate(
 
 @dataclass
 class ReplayPace:
-    """How many steps are trained: `fewest_steps`, and up to `most_steps` as time allows; `step_s`: expected for one."""
+    """How many steps are trained: `fewest_steps`, and up to `most_steps` as time allows."""
 
     fewest_steps: int
     most_steps: int
-    step_s: float
-    limit_s: float
+    step_s: float  # expected for a step
+    limit_s: float  # for the fewest steps together
     began: float = field(default_factory=time.monotonic)
     shortened: str | None = None  # why there are fewer than `fewest_steps`
 
     def goes_on(self, n_steps: int) -> bool:
-        """Return whether to begin a step after `n_steps` steps; if these are too few, note in `shortened` why.
+        """Return whether to begin a step after `n_steps` steps.
 
-        The fewest steps may take `limit_s` seconds; further ones are made as long as all take BUDGET_S.
+        If these are too few, `shortened` says why. The fewest steps may take `limit_s` seconds. Further steps are made
+        as long as all together take BUDGET_S.
         """
-        took = time.monotonic() - self.began
-        step_s = took / n_steps if n_steps else self.step_s
-        if n_steps < self.fewest_steps and took + step_s > self.limit_s:
+        passed_s = time.monotonic() - self.began
+        step_s = passed_s / n_steps if n_steps else self.step_s
+        has_too_few = n_steps < self.fewest_steps
+        if has_too_few and passed_s + step_s > self.limit_s:
             self.shortened = f"a step takes about {step_s:,.0f} s here, all steps may take {self.limit_s:,.0f} s"
-        limit_s = self.limit_s if n_steps < self.fewest_steps else BUDGET_S
-        return n_steps < self.most_steps and took + step_s <= limit_s
+        limit_s = self.limit_s if has_too_few else BUDGET_S
+        return n_steps < self.most_steps and passed_s + step_s <= limit_s
 
 
 def _score_first_samples(plan: PlannedSteps, model: nn.Module) -> tuple[list[float], float]:
-    """Return the losses of the samples of step 0 with the smallest ids, one by one, and the seconds of the last."""
-    device, began = next(model.parameters()).device, time.monotonic()
+    """Score the samples of step 0 with the smallest ids, one by one.
+
+    Returns their losses, and the seconds that the last sample took.
+    """
+    device = next(model.parameters()).device
+    began = time.monotonic()
     losses: list[float] = []
     with torch.no_grad():
         for row in plan.train_split.rows(np.sort(plan.ids_of_step(0))[:FIRST_ROWS]):

@@ -41,16 +41,19 @@ class SplitSamples:
     """One split of a tokenised corpus as samples: rows of int64, by the rule above."""
 
     def __init__(self, folder: Path, split: str, seq_len: int, labelled: bool) -> None:
-        """Read `split` of the corpus in `folder`. Raises UserError where a file is missing or not the one described."""
+        """Read `split` of the corpus in `folder`.
+
+        Raises UserError where a file is missing or not the one described.
+        """
         description: dict[str, Any] = dict(read_tokens(folder))
-        part = description[split]
-        self.sha256 = part["sha256"]
+        entry = description[split]
+        self.sha256 = entry["sha256"]
         self.classes = len(description.get("classes", []))
         self.seq_len = seq_len
-        self.tokens = np.memmap(_checked_path(folder / part["file"], part), dtype=description["dtype"], mode="r")
+        self.tokens = np.memmap(_checked_path(folder / entry["file"], entry), dtype=description["dtype"], mode="r")
         self.labels: np.ndarray | None = None
         if labelled:
-            labels = part["labels"]
+            labels = entry["labels"]
             self.labels = np.fromfile(_checked_path(folder / labels["file"], labels), dtype="<u2")
             self.ends = np.flatnonzero(self.tokens == description["end_of_text"])
         self.count = len(self.ends) if labelled else (len(self.tokens) - 1) // seq_len
@@ -72,7 +75,10 @@ class SplitSamples:
 
 
 def step_ids(samples: int, global_batch: int, seed: int, step: int) -> np.ndarray:
-    """Return the sample ids of one optimizer step, int64 of shape (global_batch,). `samples`: how many there are."""
+    """Return the sample ids of one optimizer step, int64 of shape (global_batch,).
+
+    `samples`: how many there are.
+    """
     ids = []
     for position in range(step * global_batch, (step + 1) * global_batch):
         epoch, place = divmod(position, samples)
@@ -81,13 +87,19 @@ def step_ids(samples: int, global_batch: int, seed: int, step: int) -> np.ndarra
 
 
 def validation_ids(samples: int, count: int) -> np.ndarray:
-    """Return the sample ids of the validation, int64: `count` of the split's `samples`, or all if there are fewer."""
+    """Return the sample ids of the validation, int64.
+
+    They are `count` of the split's `samples`, or all if there are fewer.
+    """
     scored = min(samples, count)
     return np.array([number * samples // scored for number in range(scored)], dtype=np.int64)
 
 
 def checksum(rows: np.ndarray) -> str:
-    """Return the checksum, by the rule above, of the tokens in `rows`; their order does not count."""
+    """Return the checksum, by the rule above, of the tokens in `rows`.
+
+    The order of rows does not count.
+    """
     total = 0
     for row in rows:
         total += int.from_bytes(hashlib.sha256(row.astype("<i8").tobytes()).digest()[:8], "little")
@@ -95,7 +107,10 @@ def checksum(rows: np.ndarray) -> str:
 
 
 def chained_checksum(samples: SplitSamples, global_batch: int, seed: int, steps: range) -> str:
-    """Return the checksum, by the rule above, of the tokens of some steps; the order of steps counts."""
+    """Return the chain, by the rule above, of the tokens of some steps.
+
+    The order of steps counts.
+    """
     powers = np.cumprod(np.full(samples.seq_len + 1, MULTIPLIER, dtype=np.uint64), dtype=np.uint64)
     total = 0
     for step in steps:
@@ -117,11 +132,16 @@ def _epoch_order(samples: int, seed: int, epoch: int) -> np.ndarray:
     return _orders[key]
 
 
-def _checked_path(path: Path, part: dict[str, Any]) -> Path:
-    """Return `path` itself. Raises UserError where the file is not the one that tokens.json describes as `part`."""
-    size, expected = path.stat().st_size if path.exists() else 0, part["bytes"]
-    if size != expected:
-        raise UserError(f"{path} has {size:,} bytes, tokens.json describes {expected:,}: tokenise the corpus again")
-    if sha256_of(path) != part["sha256"]:
+def _checked_path(path: Path, entry: dict[str, Any]) -> Path:
+    """Return `path` itself.
+
+    Raises UserError where the file is not as its `entry` in tokens.json describes it.
+    """
+    size = path.stat().st_size if path.exists() else 0
+    if size != entry["bytes"]:
+        raise UserError(
+            f"{path} has {size:,} bytes, tokens.json describes {entry['bytes']:,}: tokenise the corpus again"
+        )
+    if sha256_of(path) != entry["sha256"]:
         raise UserError(f"{path} is not the file that tokens.json describes (its sha256 differs): tokenise it again")
     return path

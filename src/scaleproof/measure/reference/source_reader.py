@@ -15,7 +15,7 @@ import re
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of, sha256_of_library
 from scaleproof.ground.number_format import integer
 
-MOST_BYTES = 1 << 26  # of text that is read again
+MOST_BYTES = 1 << 26  # so much text is read again
 NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "__pycache__"}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -41,35 +41,48 @@ class OtherSource(Exception):
     """Raised where the documents were made from other files than the table of corpora names; the message says which."""
 
 
-def read_source(described: dict[str, Any], store: Path, corpus: Corpus, downloads: Path) -> tuple[int, str, list[str]]:
+class SourceComparison(NamedTuple):
+    """What a comparison of documents with their source has found."""
+
+    documents_compared: int
+    reason_unread: str  # why not all documents were compared; "": all were
+    differences: list[str]  # a sentence each
+
+
+def read_source(corpus_record: dict[str, Any], store: Path, corpus: Corpus, downloads: Path) -> SourceComparison:
     """Compare the documents of a corpus with its source, as far as that can be read here.
 
-    `described`: corpus.json; `store`: documents.parquet beside it; `corpus`: what the campaign names; `downloads`:
-    where downloaded files are. Returns how many documents were compared, why not all ("": all were), and what differs,
-    a sentence each.
+    `corpus_record`: the content of corpus.json. `store`: documents.parquet beside it. `corpus`: what the campaign says
+    of the corpus. `downloads`: where downloaded files are.
     """
     budget_bytes, budget_documents = corpus.limits
-    gathered = _read_gathered(store)
-    n = n_bytes = 0  # of the documents that were compared
+    gathered_documents = _read_gathered(store)
+    n = n_bytes = 0  # documents that were compared, and their bytes
     try:
-        for document in _read_source_documents(described, store, corpus, downloads):
-            n_bytes += len(document[0].encode())
-            if n == budget_documents or (budget_bytes and n_bytes > budget_bytes):
+        for document in _read_source_documents(corpus_record, corpus, downloads):
+            text, _ = document
+            n_bytes += len(text.encode())
+            is_over_budget = budget_bytes and n_bytes > budget_bytes
+            if n == budget_documents or is_over_budget:
                 break
             if n_bytes > MOST_BYTES:
-                return n, f"of so much text its first {integer(MOST_BYTES)} bytes are read", []
-            gathered_one = next(gathered, None)
-            if gathered_one is None:
-                return n, "", [f"{integer(n)} documents were gathered, and their source has more"]
-            if gathered_one != document:
-                return n, "", [f"document {integer(n)} is not the one in its source, which begins {document[0][:60]!r}"]
+                return SourceComparison(n, f"of so much text its first {integer(MOST_BYTES)} bytes are read", [])
+            gathered = next(gathered_documents, None)
+            if gathered is None:
+                difference = f"{integer(n)} documents were gathered, and their source has more"
+                return SourceComparison(n, "", [difference])
+            if gathered != document:
+                difference = f"document {integer(n)} is not the one in its source, which begins {text[:60]!r}"
+                return SourceComparison(n, "", [difference])
             n += 1
     except OtherSource as reason:
-        return n, "", [str(reason)]
+        return SourceComparison(n, "", [str(reason)])
     except (Unread, UserError, pa.ArrowException, ValueError, TypeError, LookupError, csv.Error, OSError) as reason:
-        return n, " ".join(str(reason).split()), []
-    more = next(gathered, None)
-    return n, "", [f"the source gives {integer(n)} documents, and more were gathered"] if more else []
+        return SourceComparison(n, " ".join(str(reason).split()), [])
+
+    if next(gathered_documents, None) is None:
+        return SourceComparison(n, "", [])
+    return SourceComparison(n, "", [f"the source gives {integer(n)} documents, and more were gathered"])
 
 
 def _read_gathered(store: Path) -> Iterator[Document]:
@@ -80,44 +93,49 @@ def _read_gathered(store: Path) -> Iterator[Document]:
             yield from zip(columns["text"], columns.get("label", itertools.repeat(None)), strict=False)
 
 
-def _read_source_documents(
-    described: dict[str, Any], store: Path, corpus: Corpus, downloads: Path
-) -> Iterator[Document]:
-    """Yield text and label of each document of the source, without blank ones. Raises Unread."""
+def _read_source_documents(corpus_record: dict[str, Any], corpus: Corpus, downloads: Path) -> Iterator[Document]:
+    """Yield text and label of each document of the source that is not blank.
+
+    Raises Unread.
+    """
     if corpus.source == "dataset":
         raise Unread("it is streamed from the hub, which is not asked twice")
     if corpus.source == "python-docs":
-        if described.get("library") != sha256_of_library():
-            raise Unread(f"it was gathered from another library, of {described['revision']}")
+        if corpus_record.get("library") != sha256_of_library():
+            raise Unread(f"it was gathered from another library, of {corpus_record['revision']}")
         documents: Iterator[Document] = ((text, None) for text in _read_library_texts())
     else:
-        paths = _find_files(described, corpus, downloads)
+        paths = _find_files(corpus_record, corpus, downloads)
         documents = itertools.chain.from_iterable(_read_file(path, corpus) for path in paths)
     for text, label in documents:
         if text.strip():
             yield re.sub("[\ud800-\udfff]", "\ufffd", text), label
 
 
-def _find_files(described: dict[str, Any], corpus: Corpus, downloads: Path) -> Iterator[Path]:
+def _find_files(corpus_record: dict[str, Any], corpus: Corpus, downloads: Path) -> Iterator[Path]:
     """Yield the files of the source, each when its turn comes.
 
-    Raises Unread for one that is gone or changed, OtherSource for one whose recorded sha256 is not that of the table.
+    Raises Unread for a file that is gone or changed, and OtherSource for a file whose recorded sha256 is not the
+    table's.
     """
-    recorded = {record.get("file"): record for record in described["files"]}
-    if not recorded:
+    record_of_file = {record.get("file"): record for record in corpus_record["files"]}
+    if not record_of_file:
         raise Unread("its files were not recorded when it was gathered")
-    for name in corpus.remote_files if corpus.remote else local_files(described["corpus"], corpus):
+    for name in corpus.remote_files if corpus.remote else local_files(corpus_record["corpus"], corpus):
         path = _download_folder(corpus, downloads) / name if corpus.remote else Path(name)
-        is_named = corpus.remote or name in corpus.files  # else it matches a pattern, which may be since later
-        if name not in recorded and not is_named:
+        is_named = corpus.remote or name in corpus.files  # else a pattern matches it, and it may have come later
+        if name not in record_of_file and not is_named:
             raise Unread(f"{name} was not there when it was gathered")
         if not path.is_file():
             raise Unread(f"{name} is not here any more")
-        in_table = corpus.known.get(name, Known()).sha256
-        gathered = recorded.get(name, {}).get("sha256")
-        if in_table and gathered and in_table != gathered:
-            raise OtherSource(f"{name} had sha256 {gathered[:12]}..., not {in_table[:12]}..., when it was gathered")
-        if name in recorded and sha256_of(path) != gathered:
+
+        table_sha256 = corpus.known.get(name, Known()).sha256
+        recorded_sha256 = record_of_file.get(name, {}).get("sha256")
+        if table_sha256 and recorded_sha256 and table_sha256 != recorded_sha256:
+            raise OtherSource(
+                f"{name} had sha256 {recorded_sha256[:12]}..., not {table_sha256[:12]}..., when it was gathered"
+            )
+        if name in record_of_file and sha256_of(path) != recorded_sha256:
             raise Unread(f"{name} has changed since")
         yield path
 
@@ -132,31 +150,41 @@ def _download_folder(corpus: Corpus, downloads: Path) -> Path:
 
 
 def _read_file(path: Path, corpus: Corpus) -> Iterator[Document]:
-    """Yield (text, label) of each document of a file, blank ones too; without labels the label is None."""
+    """Yield text and label of each document of a file, also of blank ones.
+
+    Without labels the label is None.
+    """
     if corpus.form == "text":
         yield from ((text, None) for text in _read_texts(path, corpus.document))
         return
     for row in _read_rows(path, corpus):
-        values = [row[name] for name in corpus.fields]  # of the text, then of the label
+        values = [row[name] for name in corpus.fields]  # values of the text, then of the label
         label = str(values.pop()).strip() if corpus.label else None
         yield " ".join(text for text in values if text), label
 
 
 def _read_texts(path: Path, document: str) -> Iterator[str]:
-    """Yield the documents of a text: all of it, its lines or its paragraphs. Raises Unread after MOST_BYTES."""
+    """Yield the documents of a text: all of it, its lines or its paragraphs.
+
+    Raises Unread after MOST_BYTES.
+    """
     with pa.input_stream(path, compression="detect") as stream:
         data = stream.read(MOST_BYTES + 1)
     text = re.sub("\r\n?", "\n", data.decode(errors="replace"))
-    *lines, last = text.split("\n")
-    documents = {"file": [text], "line": [*lines, last]}.get(document)
-    if documents is None:
-        whole_lines = [*(f"{line}\n" for line in lines), last]
+    if document == "file":
+        documents = [text]
+    elif document == "line":
+        documents = text.split("\n")
+    else:
+        *lines, last_line = text.split("\n")
+        whole_lines = [*(f"{line}\n" for line in lines), last_line]
         groups = itertools.groupby(whole_lines, key=lambda line: bool(line.strip()))
         documents = ["".join(group) for has_text, group in groups if has_text]
     if len(data) <= MOST_BYTES:
         yield from documents
         return
-    yield from documents[:-1]  # the last one is cut off
+
+    yield from documents[:-1]  # the last document is cut off
     raise Unread(f"of {path} the first {integer(MOST_BYTES)} bytes are read")
 
 

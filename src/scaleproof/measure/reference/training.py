@@ -36,9 +36,9 @@ class CutShort(Exception):
 class Rounding:
     """What may differ between replays because it changes rounding alone.
 
-    `order`: 0, the rows of each step as the rule has them; else the seed of another order. `factor` multiplies the loss
-    and is taken out of the gradients again: where it is no power of two, each product of the backward pass is rounded
-    otherwise, so that steps of one row differ too.
+    `order`: 0 for the rows of each step in the order of the rule; else the seed of another order. `factor` multiplies
+    the loss and is taken out of the gradients again: where it is no power of two, each product of the backward pass is
+    rounded otherwise, so that steps of one row differ too.
     """
 
     order: int = 0
@@ -72,10 +72,10 @@ def make_steps(
     goes_on: GoesOn,
     deadline: float,
 ) -> None:
-    """Train `model` from step 0 while `goes_on(number of steps made)`; append each step to `made`.
+    """Train `model` from step 0 while `goes_on(number of steps made)`.
 
-    `work`: of the effective configuration. Raises CutShort at `deadline` (of `time.monotonic`), where not even one row
-    fits into memory, and where a loss or a norm is no number.
+    Each step is appended to `made`. `work`: the section of the effective configuration. Raises CutShort at `deadline`
+    (of `time.monotonic`), where not even one row fits into memory, and where a loss or a norm is no number.
     """
     optimizer = make_adamw(model, work["optimizer"])
     while goes_on(step := len(made.losses)):
@@ -96,9 +96,10 @@ def make_steps(
 
 
 def _gradients_in_memory(model: nn.Module, rows: Tensor, made: TrainedSteps, factor: float, deadline: float) -> float:
-    """Add gradients as `add_gradients` does; where memory runs out, again with half as many rows at once (`made.rows`).
+    """Add gradients as `add_gradients` does, in as much memory as there is.
 
-    Raises CutShort where one row does not fit, or at `deadline`.
+    Where memory runs out, tries again with half as many rows at once (`made.rows`). Raises CutShort where one row does
+    not fit, or at `deadline`.
     """
     while True:
         try:
@@ -117,86 +118,107 @@ def _gradients_in_memory(model: nn.Module, rows: Tensor, made: TrainedSteps, fac
 def add_gradients(
     model: nn.Module, rows: Tensor, at_once: int, factor: float = 1.0, deadline: float = math.inf
 ) -> float:
-    """Add the gradients of the rows' mean loss to the parameters; returns that loss.
+    """Add the gradients of the rows' mean loss to the parameters.
 
-    `at_once`: rows that go through the model together; `factor`: of a Rounding. Raises CutShort at `deadline`.
+    Returns that loss. `at_once`: rows that go through the model together. `factor`: as in a Rounding. Raises CutShort
+    at `deadline`.
     """
-    total = 0.0
+    total_loss = 0.0
     for some_rows in rows.split(at_once):
         if time.monotonic() > deadline:
             raise CutShort("its time was over within a step")
         losses = model(some_rows)
         (losses.sum() * (factor / len(rows))).backward()
-        total += float(losses.detach().double().sum())
+        total_loss += float(losses.detach().double().sum())
     if factor != 1:  # it has changed the rounding, and is taken out again
         for parameter in model.parameters():
             if parameter.grad is not None:
                 parameter.grad.div_(factor)
-    return total / len(rows)
+    return total_loss / len(rows)
 
 
 def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once: int, deadline: float) -> float:
-    """Return the mean loss over the samples with these ids, `at_once` at a time. Raises CutShort at `deadline`."""
+    """Return the mean loss over the samples with these ids, `at_once` at a time.
+
+    Raises CutShort at `deadline`.
+    """
     model.eval()
-    device, total = next(model.parameters()).device, 0.0
+    device = next(model.parameters()).device
+    total_loss = 0.0
     with torch.no_grad():
         for first in range(0, len(ids), at_once):
             if time.monotonic() > deadline:
                 raise CutShort(f"its time was over after {first:,} of the {len(ids):,} validation samples")
             rows = torch.from_numpy(samples.rows(ids[first : first + at_once])).to(device)
-            total += float(model(rows).double().sum())
-    return total / len(ids)
+            total_loss += float(model(rows).double().sum())
+    return total_loss / len(ids)
 
 
 def make_adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -> torch.optim.AdamW:
-    """Return AdamW with weight decay on tensors of two or more dimensions; each step sets the learning rate."""
+    """Return AdamW with weight decay on tensors of two or more dimensions.
+
+    Its learning rate is only the first: the training loop sets the rate of each step.
+    """
     matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
     others = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
-    groups = [{"params": matrices, "weight_decay": options["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
     return torch.optim.AdamW(
-        groups, lr=options["learning_rate"], betas=tuple(options["betas"]), eps=options["eps"], fused=fused or None
+        [{"params": matrices, "weight_decay": options["weight_decay"]}, {"params": others, "weight_decay": 0.0}],
+        lr=options["learning_rate"],
+        betas=tuple(options["betas"]),
+        eps=options["eps"],
+        fused=fused or None,  # None: torch chooses
     )
 
 
 def clip_gradients(parameters: Iterable[Tensor], limit: float) -> float:
-    """Scale all gradients so that their total 2-norm is at most `limit` (0: no limit). Returns the norm before."""
-    present = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    norm = math.sqrt(sum(float(gradient.pow(2).sum()) for gradient in present))
+    """Scale all gradients so that their total 2-norm is at most `limit` (0: no limit).
+
+    Returns the norm before.
+    """
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    norm = math.sqrt(sum(float(gradient.pow(2).sum()) for gradient in gradients))
     if limit:
-        for gradient in present:
+        for gradient in gradients:
             gradient.mul_(min(1.0, limit / (norm + 1e-6)))
     return norm
 
 
 def rate_of_step(work: dict[str, Any], step: int) -> float:
-    """Return the learning rate of a step; steps are counted from 0 over warm-up and window.
+    """Return the learning rate of a step.
 
-    It rises linearly over `ramp_steps` (step k has (k + 1) / ramp_steps of the peak). Then it is constant, or falls as
-    a line or half a cosine to `final_fraction` of the peak at the end of the run.
+    Steps are counted from 0 over warm-up and window. It rises linearly over `ramp_steps` (step k has (k + 1) /
+    ramp_steps of the peak). Then it is constant, or falls as a line or half a cosine to `final_fraction` of the peak at
+    the end of the run.
     """
-    peak, schedule = work["optimizer"]["learning_rate"], work["schedule"]
-    ramp = schedule["ramp_steps"]
-    if step < ramp:
-        return peak * (step + 1) / ramp
+    peak = work["optimizer"]["learning_rate"]
+    schedule = work["schedule"]
+    ramp_steps = schedule["ramp_steps"]
+    if step < ramp_steps:
+        return peak * (step + 1) / ramp_steps
     if schedule["name"] == "constant":
         return peak
-    progress = min(1.0, (step - ramp) / max(1, work["warmup_steps"] + work["steps"] - ramp))
+    total_steps = work["warmup_steps"] + work["steps"]
+    progress = min(1.0, (step - ramp_steps) / max(1, total_steps - ramp_steps))
     remaining = {"linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2}[schedule["name"]]
-    final = schedule["final_fraction"]
-    return peak * (final + (1 - final) * remaining)
+    final_fraction = schedule["final_fraction"]
+    return peak * (final_fraction + (1 - final_fraction) * remaining)
 
 
 def rows_that_fit(workload: dict[str, Any], parameters: int, device: torch.device) -> int:
-    """Return how many rows, at most ROWS_AT_ONCE, fit into free memory for both passes; 0 where not one fits."""
-    left = free_bytes(device) - BYTES_OF_PARAMETER * parameters
-    return int(max(0, min(ROWS_AT_ONCE, left / bytes_of_row(workload))))
+    """Return how many rows, at most ROWS_AT_ONCE, fit into free memory for both passes.
+
+    Returns 0 where not even one row fits.
+    """
+    bytes_left = free_bytes(device) - BYTES_OF_PARAMETER * parameters
+    return int(max(0, min(ROWS_AT_ONCE, bytes_left / bytes_of_row(workload))))
 
 
 def bytes_of_row(workload: dict[str, Any]) -> int:
-    """Return the bytes that a row keeps for its backward pass (fp32, plain attention); runs took 0.55 to 1.0 of that.
+    """Return the bytes that a row keeps for its backward pass.
 
-    For each of its places: in every layer 50 vectors of the model's width, and 3 rows of each head's attention matrix;
-    of a language model also 5 copies of the logits.
+    They are for fp32 and plain attention; runs took 0.55 to 1.0 of that. Each place of a row keeps 50 vectors of the
+    model's width and 3 rows of each head's attention matrix in every layer; in a language model also 5 copies of the
+    logits.
     """
     places = workload["seq_len"]
     layers, width, heads = _layers_width_heads(workload["model_shape"])
@@ -206,7 +228,10 @@ def bytes_of_row(workload: dict[str, Any]) -> int:
 
 
 def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
-    """Return layers, width and heads of a model; zeros, for unknown, of one that a Python function makes."""
+    """Return layers, width and heads of a model.
+
+    Returns zeros, for unknown, where a Python function makes the model.
+    """
     if "function" in shape:
         return 0, 0, 0
     if "d_model" in shape:
@@ -218,7 +243,10 @@ def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Return bytes that this process may still take on `device`; on a CPU within the limits of its control groups."""
+    """Return the bytes that this process may still take on `device`.
+
+    On a CPU they lie within the limits of its control groups.
+    """
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return int(min([psutil.virtual_memory().available, *_left_by_control_groups()]))
@@ -226,17 +254,17 @@ def free_bytes(device: torch.device) -> int:
 
 def _left_by_control_groups() -> list[int]:
     """Return the bytes left by the memory limit of each control group (version 2) of this process, innermost first."""
-    left = []
+    bytes_left = []
     with suppress(OSError, ValueError, StopIteration):
-        line = next(line for line in CGROUP.read_text().splitlines() if line.startswith("0::"))  # that of version 2
-        own = CGROUPS / line.removeprefix("0::").strip().lstrip("/")
-        for group in (own, *own.parents):
+        line = next(line for line in CGROUP.read_text().splitlines() if line.startswith("0::"))  # the line of version 2
+        own_group = CGROUPS / line.removeprefix("0::").strip().lstrip("/")
+        for group in (own_group, *own_group.parents):
             with suppress(OSError, ValueError, KeyError):  # no limit is the word max; the root has no such file
                 limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
                 statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
                 cached = int(statistics["active_file"]) + int(statistics["inactive_file"])  # given back on demand
-                left.append(limit - used + cached)
-    return left
+                bytes_left.append(limit - used + cached)
+    return bytes_left
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -31,7 +31,8 @@ class Strategy(ABC):
     optimizer: Optimizer
 
     def __init__(self, cell: Cell, model: nn.Module, device: torch.device) -> None:
-        self.cell, self.device = cell, device
+        self.cell = cell
+        self.device = device
         self.accumulation = cell.batch.accumulation
         self.prepare(model)
 
@@ -41,7 +42,10 @@ class Strategy(ABC):
 
     @abstractmethod
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Make forward and backward pass of one micro-batch; return this rank's mean loss, without waiting for it."""
+        """Make forward and backward pass of one micro-batch.
+
+        Returns this rank's mean loss, without waiting for it.
+        """
 
     @abstractmethod
     def update(self, step: int) -> None:
@@ -57,17 +61,26 @@ class Strategy(ABC):
             return self.module(tokens)
 
     def executed_updates(self) -> int:
-        """Return how many updates AdamW counted: all but those that overflowed in fp16. Waits for the device."""
+        """Return how many updates AdamW counted: all but those that overflowed in fp16.
+
+        Waits for the device.
+        """
         return max((int(state["step"]) for state in self.optimizer.state.values()), default=0)
 
     def engine_config(self) -> dict | None:
-        """Return the effective configuration of the engine behind the strategy; None without an engine."""
+        """Return the effective configuration of the engine behind the strategy.
+
+        Returns None without an engine.
+        """
         return None
 
     def dtypes(self) -> dict[str, str]:
-        """Return the dtypes that parameters and optimizer state really have; several are joined by "+"."""
-        values = [value for state in self.optimizer.state.values() for value in state.values()]
-        moments = [value for value in values if isinstance(value, Tensor) and value.dim()]  # not the counts of steps
+        """Return the dtypes that parameters and optimizer state really have.
+
+        Several are joined by "+".
+        """
+        state_values = [value for state in self.optimizer.state.values() for value in state.values()]
+        moments = [value for value in state_values if isinstance(value, Tensor) and value.dim()]  # no counts of steps
         return {
             "parameters": dtype_names(parameter.dtype for parameter in self.module.parameters()),
             "optimizer_state": dtype_names(moment.dtype for moment in moments),
@@ -77,8 +90,8 @@ class Strategy(ABC):
 class Native(Strategy):
     """Strategies that torch itself has: they differ in how the model is wrapped and when ranks synchronise."""
 
-    # Whether the optimizer can take the clipping factor instead of a pass over all gradients: not with DTensors, whose
-    # norm is itself distributed.
+    # Whether the optimizer can take the clipping factor instead of a pass over all gradients. It cannot with DTensors:
+    # their norm is itself distributed.
     folds_clipping = True
 
     def prepare(self, model: nn.Module) -> None:
@@ -86,7 +99,7 @@ class Native(Strategy):
         self.precision = Precision(self.cell.execution.precision, self.device)
         self.module = self.wrap(model)
         self.optimizer = make_optimizer(self.module, self.cell)
-        # A CUDA graph overwrites its own gradients when it runs again: it is given others to add them to, to be kept.
+        # A CUDA graph overwrites its own gradients when it runs again. It adds them to other tensors, which are kept.
         self.keeps_gradients = self.cell.execution.compile == "reduce-overhead"
         if self.keeps_gradients:
             for parameter in self.module.parameters():
@@ -94,17 +107,24 @@ class Native(Strategy):
 
     @abstractmethod
     def wrap(self, model: nn.Module) -> nn.Module:
-        """Return the module that the trainer calls, on the device; the optimizer gets its parameters."""
+        """Return the module that the trainer calls, on the device.
+
+        The optimizer gets its parameters.
+        """
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """Return the context of a micro-batch's passes; gradients are exchanged if it is the step's last (`boundary`).
+        """Return the context of a micro-batch's passes.
 
-        This one does nothing, as for one device: there is nobody to exchange them with.
+        Gradients are exchanged if it is the step's last (`boundary`). This context does nothing, as for one device:
+        there is nobody to exchange gradients with.
         """
         return nullcontext()
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Make forward and backward pass of one micro-batch in the cell's precision; fp16 scales the loss."""
+        """Make forward and backward pass of one micro-batch in the cell's precision.
+
+        In fp16 the loss is scaled.
+        """
         with self.synchronising(boundary):
             with self.precision.autocast():
                 loss = self.module(tokens).mean()  # nn.DataParallel returns one loss a device
@@ -118,7 +138,8 @@ class Native(Strategy):
 
     def update(self, step: int) -> None:
         """Set the learning rate, clip, update the weights (not after an overflow), and clear the gradients."""
-        work, scaler = self.cell.work, self.precision.scaler
+        work = self.cell.work
+        scaler = self.precision.scaler
         set_learning_rate(self.optimizer, learning_rate(work, step))
         if work.optimizer.max_grad_norm:
             self._clip(work.optimizer.max_grad_norm)
@@ -127,10 +148,11 @@ class Native(Strategy):
         self.optimizer.zero_grad(set_to_none=not self.keeps_gradients)
 
     def _clip(self, max_norm: float) -> None:
-        """Clip the global norm of the gradients to `max_norm`; the fused AdamW can do so within its update.
+        """Clip the global norm of the gradients to `max_norm`.
 
-        It divides gradients by its `grad_scale` as it reads them, which saves a pass over all of them. The result is
-        that of torch's own clipping but for the last bit (a division instead of a product).
+        The fused AdamW can do so within its update. It divides gradients by its `grad_scale` as it reads them, which
+        saves a pass over all of them. The result equals torch's own clipping but for the last bit (a division instead
+        of a product).
         """
         within_update = self.folds_clipping and self.cell.execution.fused_optimizer
         if self.precision.scaler.is_enabled() or not within_update:
@@ -148,7 +170,10 @@ def dtype_names(dtypes: Iterable[torch.dtype]) -> str:
 
 
 def local_shard(tensor: Tensor) -> Tensor:
-    """Return this rank's shard of a tensor, detached; the whole tensor where it is not sharded."""
+    """Return this rank's shard of a tensor, detached.
+
+    Returns the whole tensor where it is not sharded.
+    """
     return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach()
 
 
@@ -159,7 +184,10 @@ def compile_if_asked(module: nn.Module, cell: Cell) -> nn.Module:
 
 
 def compile_options(cell: Cell) -> dict[str, Any] | None:
-    """Return the arguments of torch.compile for the model or its blocks; None where a cell does not compile these."""
+    """Return the arguments of torch.compile for the model or its blocks.
+
+    Returns None where a cell does not compile these.
+    """
     if cell.execution.compile is True:
         return {}
     # CUDA graphs belong to reduce-overhead alone.
@@ -173,29 +201,38 @@ def make_optimizer(model: nn.Module, cell: Cell) -> Optimizer:
     work = cell.work
     settings = work.optimizer
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [tensor for tensor in trained if tensor.dim() >= 2], "weight_decay": settings.weight_decay},
-        {"params": [tensor for tensor in trained if tensor.dim() < 2], "weight_decay": 0.0},
-    ]
-    rate = learning_rate(work, 0)
-    fused = cell.execution.fused_optimizer
-    return AdamW(groups, lr=rate, betas=settings.betas, eps=settings.eps, fused=fused)
+    matrices = [parameter for parameter in trained if parameter.dim() >= 2]
+    biases_and_norms = [parameter for parameter in trained if parameter.dim() < 2]
+
+    return AdamW(
+        [
+            {"params": matrices, "weight_decay": settings.weight_decay},
+            {"params": biases_and_norms, "weight_decay": 0.0},
+        ],
+        lr=learning_rate(work, 0),
+        betas=settings.betas,
+        eps=settings.eps,
+        fused=cell.execution.fused_optimizer,
+    )
 
 
 def learning_rate(work: Work, step: int) -> float:
     """Return the learning rate of step `step`, counted from 0 over warm-up and window.
 
-    It rises linearly to its peak; then it stays, or falls, as a line or a cosine, to a fraction of it at the last step.
+    It rises linearly to its peak. Then it stays, or falls, as a line or a cosine, to a fraction of the peak at the last
+    step.
     """
-    peak, schedule = work.optimizer.learning_rate, work.schedule
+    peak = work.optimizer.learning_rate
+    schedule = work.schedule
     if step < schedule.ramp_steps:
         return peak * (step + 1) / schedule.ramp_steps
     if schedule.name == "constant":
         return peak
-    total = work.warmup_steps + work.steps
-    done = min(1.0, (step - schedule.ramp_steps) / max(1, total - schedule.ramp_steps))
-    left = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[schedule.name]  # from 1 down to 0
-    return peak * (schedule.final_fraction + (1 - schedule.final_fraction) * left)
+    total_steps = work.warmup_steps + work.steps
+    progress = min(1.0, (step - schedule.ramp_steps) / max(1, total_steps - schedule.ramp_steps))
+    # What remains goes from 1 down to 0.
+    remaining = {"linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2}[schedule.name]
+    return peak * (schedule.final_fraction + (1 - schedule.final_fraction) * remaining)
 
 
 def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
@@ -209,7 +246,8 @@ class Precision:
 
     def __init__(self, name: str, device: torch.device, autocast: bool = True) -> None:
         """Set torch's precision to `name`: fp32, tf32, bf16, fp16. `autocast`: False where something else casts."""
-        self.low, self.device = DTYPES.get(name) if autocast else None, device
+        self.low = DTYPES.get(name) if autocast else None
+        self.device = device
         set_matmul_precision(name)
         self.scaler = torch.amp.GradScaler(device.type, init_scale=2.0**INITIAL_SCALE_POWER, enabled=name == "fp16")
 
@@ -219,6 +257,9 @@ class Precision:
 
 
 def set_matmul_precision(name: str) -> None:
-    """Allow TF32 in matrix products for the precision tf32 alone; else they are strict fp32."""
+    """Allow TF32 in matrix products for the precision tf32 alone.
+
+    Otherwise they are strict fp32.
+    """
     torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = name == "tf32"

@@ -56,7 +56,7 @@ class DDP(Native):
 class DP(Native):
     """One process: in every pass replicas are made anew, and gradients gathered on the first device.
 
-    The micro-batch that arrives is that of all devices together; DataParallel cuts it along its first dimension.
+    The micro-batch that arrives is for all devices together; DataParallel cuts it along its first dimension.
     """
 
     def wrap(self, model: nn.Module) -> nn.Module:
@@ -75,7 +75,10 @@ class Replicas(nn.DataParallel):
     def __init__(
         self, model: nn.Module, devices: list[torch.device], autocast: Callable[[], AbstractContextManager]
     ) -> None:
-        """Replicate `model` on `devices` in each forward pass. `autocast`: opens the block that replicas compute in."""
+        """Replicate `model` on `devices` in each forward pass.
+
+        `autocast`: opens the block that replicas compute in.
+        """
         super().__init__(model, devices)
         self.autocast = autocast
 
@@ -97,8 +100,8 @@ class Replicas(nn.DataParallel):
 class FSDP(Native):
     """Each device keeps 1/N of each tensor. Blocks are gathered for forward, freed, and gathered again for backward.
 
-    With `fsdp_reshard: false` they are not freed in between. `fsdp` shards over all devices; `hsdp` over those of a
-    node, and keeps a replica of the whole on each node.
+    With `fsdp_reshard: false` they are not freed in between. `fsdp` shards over all devices; `hsdp` shards over the
+    devices of a node, and keeps a replica of the whole model on each node.
     """
 
     folds_clipping = False
@@ -117,11 +120,13 @@ class FSDP(Native):
         mesh = self._mesh()
         reshards = self.cell.execution.fsdp_reshard
         blocks = cast(nn.ModuleList, model.blocks)
+
         for index, block in enumerate(blocks):
             sharded = fully_shard(
                 compile_if_asked(block, self.cell), mesh=mesh, mp_policy=policy, reshard_after_forward=reshards
             )
             blocks[index] = cast(nn.Module, sharded)
+
         self.sharded = [cast(FSDPModule, block) for block in blocks]
         self._set_prefetch(self.cell.execution.fsdp_prefetch)
         self.root = fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=None if reshards else False)
@@ -130,7 +135,7 @@ class FSDP(Native):
     def _mesh(self) -> DeviceMesh:
         """Return the mesh of the devices that share: one row for each replica.
 
-        It is stated, because torch would take that of the machine's accelerator, for a cell on the CPU as well.
+        Without it torch would take the mesh of the machine's accelerator, for a cell on the CPU as well.
         """
         ranks = dist.get_world_size()
         sharing = self.cell.sharing_devices
@@ -140,7 +145,7 @@ class FSDP(Native):
 
     def _set_prefetch(self, depth: int) -> None:
         """Have `depth` blocks gathered ahead of the one that computes, in both passes."""
-        if depth <= 1:  # what torch does by itself, in the order in which blocks were used
+        if depth <= 1:  # torch does so by itself, in the order in which blocks were used
             return
         for index, block in enumerate(self.sharded):
             block.set_modules_to_forward_prefetch(self.sharded[index + 1 : index + 1 + depth])
@@ -154,10 +159,10 @@ class FSDP(Native):
         return {"fsdp": {"forward_prefetch": len(state._states_to_forward_prefetch), "replicas": replicas}}
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """Tell torch whether to exchange gradients in this micro-batch; return an empty context.
+        """Tell torch whether to exchange gradients in this micro-batch.
 
-        They stay whole on each device up to the last micro-batch of a step (the `boundary`), and are then reduced and
-        sharded.
+        Returns an empty context. Gradients stay whole on each device up to the last micro-batch of a step (the
+        `boundary`), and are then reduced and sharded.
         """
         self.root.set_requires_gradient_sync(boundary)
         return nullcontext()

@@ -41,17 +41,18 @@ class Zero(Strategy):
         options = compile_options(self.cell)
         if options is not None:
             self.engine.compile(compile_kwargs=options)
-        self.module, self.optimizer = self.engine, optimizer
+        self.module = self.engine
+        self.optimizer = optimizer
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Make forward and backward pass of one micro-batch, the step's last if `boundary`; return its loss.
+        """Make forward and backward pass of one micro-batch, the step's last if `boundary`.
 
-        DeepSpeed's `step` is due after each micro-batch. After the last one of a step it updates the weights, and is
-        left to `update`; after the others it only counts.
+        Returns its loss. DeepSpeed's `step` is due after each micro-batch. After the last micro-batch of a step it
+        updates the weights, and is left to `update`; after the others it only counts.
         """
         loss = self.engine(tokens)
         # The engine divides by the accumulation and knows from its own count of micro-batches when to reduce: in
-        # stages 0 and 1 at the boundary, in 2 and 3 after each, since no device keeps whole gradients.
+        # stages 0 and 1 at the boundary, in stages 2 and 3 after each, since no device keeps whole gradients.
         self.engine.backward(loss)
         if not boundary:
             self.engine.step()  # counts the micro-batch; no weight changes
@@ -64,13 +65,13 @@ class Zero(Strategy):
 
     def engine_config(self) -> dict[str, Any]:
         """Return the configuration given to the engine, with the ZeRO settings that it made of it."""
-        # `engine.config` is what it was given; what it has made of that has no public name.
-        effective = self.engine._config.zero_config.model_dump(mode="json")
-        overlap = getattr(self.engine.optimizer, "overlap_comm", None)  # of the optimizer that runs, where it has one
+        # `engine.config` is what it was given; the settings that it has made of that have no public name.
+        zero_settings = self.engine._config.zero_config.model_dump(mode="json")
+        overlap = getattr(self.engine.optimizer, "overlap_comm", None)  # the optimizer that runs may have this setting
         if overlap is not None:
-            effective["overlap_comm"] = bool(overlap)
-        timers = {"wall_clock_breakdown": self.engine.wall_clock_breakdown()}  # as a variable may have put them on
-        return self.config | timers | {"zero_optimization": effective}
+            zero_settings["overlap_comm"] = bool(overlap)
+        timers = {"wall_clock_breakdown": self.engine.wall_clock_breakdown()}  # a variable may have put them on
+        return self.config | timers | {"zero_optimization": zero_settings}
 
 
 def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
@@ -80,17 +81,18 @@ def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
     """
     execution, batch = cell.execution, cell.batch
     stage = STAGES[without_offload(execution.strategy)]
-    offload = is_offloaded(execution.strategy)
-    # Buffers are of a bucket's size: one of the model's size holds all of it, and need not be larger.
-    bucket = min(BUCKET if execution.bucket_elements == "auto" else execution.bucket_elements, parameters)
+    # Buffers have a bucket's size: a bucket of the model's size holds all of it, and need not be larger.
+    bucket_elements = BUCKET if execution.bucket_elements == "auto" else execution.bucket_elements
+    bucket_elements = min(bucket_elements, parameters)
     if stage in (1, 2):
-        bucket += bucket % 2  # they refuse odd sizes
+        bucket_elements += bucket_elements % 2  # these stages refuse odd sizes
+
     zero: dict = {"stage": stage}
     if stage:
-        zero |= {"reduce_bucket_size": bucket, "allgather_bucket_size": bucket}
+        zero |= {"reduce_bucket_size": bucket_elements, "allgather_bucket_size": bucket_elements}
     if stage and execution.overlap_comm != "auto":
         zero["overlap_comm"] = execution.overlap_comm
-    if offload:
+    if is_offloaded(execution.strategy):
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
     return {
         "train_batch_size": batch.global_,

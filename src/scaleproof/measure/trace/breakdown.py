@@ -1,6 +1,5 @@
 """From a trace to where the time of a step went. Everything is measured in unions of intervals, never in sums."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,37 +10,12 @@ from scaleproof.ground.facts.kernel_classes import COMMUNICATION, LEAST_CLASSIFI
 from scaleproof.ground.records.profile_schema import Collective, Kernel, TraceCoverage, TracedStep
 from scaleproof.measure.trace.events import Trace
 from scaleproof.measure.trace.ranges import largest_ranges_and_calls, range_tree
+from scaleproof.measure.trace.rank_activity import DeviceWork, Windows, count_gaps, step_ms
 from scaleproof.measure.trace.time_spans import Spans, merge_spans, ns_in_windows, subtract
 from scaleproof.measure.trace.waiting import Waiting, find_waiting
 
-GAP_NS = 10_000  # of a device without work, to be counted
 PHASES = ("data", "forward", "backward", "reduce", "optimizer")
 TOP = 10  # kernels of a profile
-
-
-@dataclass(frozen=True)
-class Windows:
-    """When the traced steps of one rank began and ended; on a GPU a step lasts until the next one's first kernel."""
-
-    starts: np.ndarray
-    ends: np.ndarray
-    host_starts: np.ndarray
-    host_ends: np.ndarray
-
-
-@dataclass(frozen=True)
-class DeviceWork:
-    """What one rank's device did, as parallel arrays: times in ns, and indices of a breakdown's lists of names."""
-
-    launched: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-    kind: np.ndarray  # in `kinds`
-    collective: np.ndarray  # in `collective_names`; -1: none
-
-    def spans(self, chosen: np.ndarray, pause: int = 0) -> Spans:
-        """Return when any of the work in the boolean mask `chosen` ran; pauses of at most `pause` ns count as work."""
-        return merge_spans(self.start[chosen], self.end[chosen], pause)
 
 
 class StepBreakdown:
@@ -51,21 +25,29 @@ class StepBreakdown:
     """
 
     def __init__(self, trace: Trace, world: int | None = None, n_devices: int | None = None) -> None:
-        """Classify the trace's kernels and find its steps; figures are computed when asked for."""
-        self.trace, self.ranks = trace, trace.ranks
+        """Classify the trace's kernels and find its steps.
+
+        Figures are computed when asked for.
+        """
+        self.trace = trace
+        self.ranks = trace.ranks
         self.world = world or len(self.ranks)
         # Whether a rank drives several GPUs, as under nn.DataParallel.
         self.shares_process = bool(n_devices and n_devices > self.world and trace.source.device == "gpu")
+
         # Names become small numbers at once: comparing text a million times takes longer than everything else.
         classes, collectives = classify(trace.work["name"].cat.categories)
         codes = trace.work["name"].cat.codes.to_numpy()
         self.kinds = sorted({*classes, COMMUNICATION, UNCLASSIFIED})
         self.collective_names = sorted({name for name in collectives if name})
-        # Of each row of the trace's work an index of these lists; -1: it is no collective.
+        # For each row of the trace's work, its place in these lists; -1 for a row that is no collective.
         self.kind = np.array([self.kinds.index(name) for name in classes], np.int8)[codes]
-        collective = np.array([self.collective_names.index(c) if c else -1 for c in collectives], np.int8)[codes]
+        place_of_collective = {name: place for place, name in enumerate(self.collective_names)}
+        collective = np.array([place_of_collective.get(name or "", -1) for name in collectives], np.int8)[codes]
         self.work = {rank: self._work_of_rank(rank, collective) for rank in self.ranks}
-        self.steps = min((len(window.starts) for window in self.windows.values()), default=0) or None  # that all have
+
+        step_counts = [len(window.starts) for window in self.windows.values()]
+        self.steps = min(step_counts, default=0) or None  # that all ranks have
         self.unknown: dict[str, str] = {}
         reason = self._why_no_communication()
         if reason:
@@ -74,10 +56,13 @@ class StepBreakdown:
             self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
 
     def _work_of_rank(self, rank: int, collective: np.ndarray) -> DeviceWork:
-        """Return the work of one rank. `collective`: of each row of the whole trace's work."""
-        own = (self.trace.work["rank"] == rank).to_numpy()
-        launched, start, end = (self.trace.work[name].to_numpy()[own] for name in ("launched", "start", "end"))
-        return DeviceWork(launched, start, end, self.kind[own], collective[own])
+        """Return the work of one rank.
+
+        `collective`: for each row of the whole trace's work, the place of its name.
+        """
+        is_own = (self.trace.work["rank"] == rank).to_numpy()
+        times = {name: self.trace.work[name].to_numpy()[is_own] for name in ("launched", "start", "end")}
+        return DeviceWork(**times, kind=self.kind[is_own], collective=collective[is_own])
 
     def is_kind(self, kind: np.ndarray, name: str) -> np.ndarray:
         """Return a boolean mask of the entries of `kind` (indices of `kinds`) that are the class called `name`."""
@@ -90,49 +75,57 @@ class StepBreakdown:
         windows = {}
         for rank in self.ranks:
             own = step_ranges[step_ranges["rank"] == rank].sort_values("start")
-            host = own["start"].to_numpy(), own["end"].to_numpy()
-            on_gpu = self.trace.source.device == "gpu"
-            windows[rank] = self._device_windows(rank, *host) if on_gpu else Windows(*host, *host)
+            starts, ends = own["start"].to_numpy(), own["end"].to_numpy()
+            if self.trace.source.device == "gpu":
+                windows[rank] = self._device_windows(rank, starts, ends)
+            else:
+                windows[rank] = Windows(starts=starts, ends=ends, host_starts=starts, host_ends=ends)
         return windows
 
-    def _device_windows(self, rank: int, starts: np.ndarray, ends: np.ndarray) -> Windows:
-        """Return the steps of a rank as its GPU worked on them: each lasts until the next one's first kernel.
+    def _device_windows(self, rank: int, host_starts: np.ndarray, host_ends: np.ndarray) -> Windows:
+        """Return the steps of a rank as its GPU worked on them: each lasts until the next step's first kernel.
 
-        `starts` and `ends`: of the steps on the host, which runs ahead. Steps that launched nothing are left out.
+        The host runs ahead of the GPU. Steps that launched nothing are left out.
         """
         work = self.work[rank]
         order = np.argsort(work.launched, kind="stable")
         launched = work.launched[order]
-        started = work.start[order]
-        ended = work.end[order]
-        # Of the work in order of launch, each step has launched that from `first` on, up to before `behind`.
-        first, behind = np.searchsorted(launched, starts), np.searchsorted(launched, ends)
-        busy = behind > first
-        of_steps = [slice(begin, end) for begin, end in zip(first[busy], behind[busy], strict=True)]
-        first_starts = [started[of_step].min() for of_step in of_steps]
-        if not first_starts:
+        kernel_starts = work.start[order]
+        kernel_ends = work.end[order]
+        # In order of launch, the kernels of a step are those from place `first` to before place `behind`.
+        first = np.searchsorted(launched, host_starts)
+        behind = np.searchsorted(launched, host_ends)
+        is_busy = behind > first
+        kernels_of_steps = [slice(begin, end) for begin, end in zip(first[is_busy], behind[is_busy], strict=True)]
+        step_starts = [kernel_starts[kernels].min() for kernels in kernels_of_steps]
+        if not step_starts:
             none = np.empty(0, np.int64)
-            return Windows(none, none, none, none)
+            return Windows(starts=none, ends=none, host_starts=none, host_ends=none)
+
         # No step follows the last one: it is over when its kernels are, but not sooner than on the host.
-        host_length = (ends - starts)[busy][-1]
-        last_end = max(ended[of_steps[-1]].max(), first_starts[-1] + host_length)
-        step_ends = [*first_starts[1:], last_end]
-        return Windows(np.array(first_starts, np.int64), np.array(step_ends, np.int64), starts[busy], ends[busy])
+        last_host_length = (host_ends - host_starts)[is_busy][-1]
+        last_end = max(kernel_ends[kernels_of_steps[-1]].max(), step_starts[-1] + last_host_length)
+        return Windows(
+            starts=np.array(step_starts, np.int64),
+            ends=np.array([*step_starts[1:], last_end], np.int64),
+            host_starts=host_starts[is_busy],
+            host_ends=host_ends[is_busy],
+        )
 
     @cached_property
     def coverage(self) -> TraceCoverage:
         """The share of device time in known classes of kernels, and what is missing from the trace."""
-        lengths = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
-        total, source = int(lengths.sum()), self.trace.source
+        lengths_ns = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
+        total_ns = int(lengths_ns.sum())
         is_unclassified = self.is_kind(self.kind, UNCLASSIFIED)
-        unclassified = self.trace.work.loc[is_unclassified, ["name"]].assign(ns=lengths[is_unclassified])
-        top = unclassified.groupby("name", observed=True)["ns"].sum().nlargest(3)
+        unclassified = self.trace.work.loc[is_unclassified, ["name"]].assign(ns=lengths_ns[is_unclassified])
+        largest = unclassified.groupby("name", observed=True)["ns"].sum().nlargest(3)
         return TraceCoverage(
-            classified_share=1 - int(unclassified["ns"].sum()) / total if total else None,
+            classified_share=1 - int(unclassified["ns"].sum()) / total_ns if total_ns else None,
             mark=LEAST_CLASSIFIED,
-            unclassified_top=[str(name) for name in top.index],
-            dropped_events=source.dropped,
-            diagnostics=source.diagnostics,
+            unclassified_top=[str(name) for name in largest.index],
+            dropped_events=self.trace.source.dropped,
+            diagnostics=self.trace.source.diagnostics,
             missing_ranks=sorted(set(range(self.world)) - set(self.ranks)),
         )
 
@@ -169,7 +162,10 @@ class StepBreakdown:
 
     @cached_property
     def waits(self) -> Waiting | str:
-        """When ranks waited for others within collectives; a text where that is not known: why."""
+        """When ranks waited for others within collectives.
+
+        It is a text where that is not known: why.
+        """
         if not self.knows_communication:
             return self.unknown["communication"]
         if self.coverage.missing_ranks:
@@ -186,67 +182,79 @@ class StepBreakdown:
         return find_waiting(pd.concat(calls, ignore_index=True), windows, self.steps or 0)
 
     def per_step(self) -> list[TracedStep]:
-        """Return one row per rank and step, in milliseconds, None for what the trace lacks; [] without steps."""
-        if not self.steps:
-            return []
-        rows = []
-        waited = self.waits.by_rank if isinstance(self.waits, Waiting) else None
+        """Return one row per rank and step, in milliseconds, None for what the trace lacks.
+
+        Returns [] without steps.
+        """
+        return [row for rank in self.ranks for row in self._steps_of_rank(rank)] if self.steps else []
+
+    def _steps_of_rank(self, rank: int) -> list[TracedStep]:
+        """Return one row for each step of a rank: see `per_step`."""
+        window = self.windows[rank]
+        compute, communication = self._activity[rank]
+        exposed = subtract(communication, compute)
+        parts = {"compute": compute, "communication": communication, "exposed": exposed}
+        ns = {name: ns_in_windows(spans, window.starts, window.ends) for name, spans in parts.items()}
+        ns["overlapped"] = ns["communication"] - ns["exposed"]
+        ns["idle"] = window.ends - window.starts - ns["compute"] - ns["exposed"]
+        ms = {name: values / 1e6 for name, values in ns.items()}
+        idle_ms = ms.pop("idle")
+        phases = self._phase_times(rank, window)
+
         knows_idle = self.trace.source.device != "none" and not self.shares_process  # else all, or some, is unseen
-        for rank in self.ranks:
-            window = self.windows[rank]
-            compute, communication = self._activity[rank]
-            starts, ends = (np.concatenate(edges) for edges in zip(compute, communication, strict=True))
-            busy = merge_spans(starts, ends)
-            exposed = subtract(communication, compute)
-            parts = {"compute": compute, "communication": communication, "exposed": exposed}
-            ns = {name: ns_in_windows(spans, window.starts, window.ends) for name, spans in parts.items()}
-            ns["overlapped"] = ns["communication"] - ns["exposed"]
-            ns["idle"] = window.ends - window.starts - ns["compute"] - ns["exposed"]
-            ms = {name: values / 1e6 for name, values in ns.items()}
-            waits = None if waited is None else _step_ms(waited[rank], window)
-            exposed_waits = None if waited is None else _step_ms(subtract(waited[rank], compute), window)
-            phases = self._phase_times(rank, window)
-            gaps = _count_gaps(busy, window)
-            for step in range(self.steps):
-                known_ms = {name: round(float(ms[name][step]), 6) if self.knows_communication else None for name in ms}
-                rows.append(
-                    TracedStep(
-                        step=step,
-                        rank=rank,
-                        wall_ms=(window.ends[step] - window.starts[step]) / 1e6,
-                        compute_ms=known_ms["compute"],
-                        communication_ms=known_ms["communication"],
-                        exposed_ms=known_ms["exposed"],
-                        overlapped_ms=known_ms["overlapped"],
-                        wait_ms=None if waits is None else round(float(waits[step]), 6),
-                        exposed_wait_ms=None if exposed_waits is None else round(float(exposed_waits[step]), 6),
-                        idle_ms=float(ms["idle"][step]) if knows_idle else None,
-                        gaps=int(gaps[step]) if knows_idle else None,
-                        ranges_ms={name: float(of_steps[step]) for name, of_steps in phases.items()},
-                    )
+        starts, ends = (np.concatenate(edges) for edges in zip(compute, communication, strict=True))
+        gaps = count_gaps(merge_spans(starts, ends), window)
+        if isinstance(self.waits, Waiting):
+            waits = self.waits.by_rank[rank]
+            ms |= {"wait": step_ms(waits, window), "exposed_wait": step_ms(subtract(waits, compute), window)}
+
+        rows = []
+        for step in range(self.steps or 0):
+            known_ms: dict[str, float] = {}  # empty where communication is not known
+            if self.knows_communication:
+                known_ms = {name: round(float(of_steps[step]), 6) for name, of_steps in ms.items()}
+            rows.append(
+                TracedStep(
+                    step=step,
+                    rank=rank,
+                    wall_ms=(window.ends[step] - window.starts[step]) / 1e6,
+                    compute_ms=known_ms.get("compute"),
+                    communication_ms=known_ms.get("communication"),
+                    exposed_ms=known_ms.get("exposed"),
+                    overlapped_ms=known_ms.get("overlapped"),
+                    wait_ms=known_ms.get("wait"),
+                    exposed_wait_ms=known_ms.get("exposed_wait"),
+                    idle_ms=float(idle_ms[step]) if knows_idle else None,
+                    gaps=int(gaps[step]) if knows_idle else None,
+                    ranges_ms={name: float(of_steps[step]) for name, of_steps in phases.items()},
                 )
+            )
         return rows
 
     def _phase_times(self, rank: int, window: Windows) -> dict[str, np.ndarray]:
         """Return phase of the program (forward, ...) -> milliseconds that it took on the host, for each step."""
-        own = self.trace.ranges[self.trace.ranges["rank"] == rank]
+        own_ranges = self.trace.ranges[self.trace.ranges["rank"] == rank]
         phases = {}
         for name in PHASES:
-            chosen = own[own["name"] == name]
-            if len(chosen):
-                spans = merge_spans(chosen["start"].to_numpy(), chosen["end"].to_numpy())
+            ranges = own_ranges[own_ranges["name"] == name]
+            if len(ranges):
+                spans = merge_spans(ranges["start"].to_numpy(), ranges["end"].to_numpy())
                 phases[name] = ns_in_windows(spans, window.host_starts, window.host_ends) / 1e6
         return phases
 
     def _mean_ms(self, spans: dict[int, Spans]) -> float:
-        """Return the milliseconds that `spans` (by rank) take within the steps: mean per step and rank."""
+        """Return the milliseconds that `spans` (rank -> spans) take within the steps: mean per step and rank."""
         total_ns = 0
-        for rank, of_rank in spans.items():
-            total_ns += int(ns_in_windows(of_rank, self.windows[rank].starts, self.windows[rank].ends).sum())
+        for rank, spans_of_rank in spans.items():
+            window = self.windows[rank]
+            total_ns += int(ns_in_windows(spans_of_rank, window.starts, window.ends).sum())
         return total_ns / 1e6 / ((self.steps or 1) * len(self.ranks))
 
     def class_times(self) -> dict[str, float] | None:
-        """Return class of kernels -> milliseconds per step and rank; None where communication is not known."""
+        """Return class of kernels -> milliseconds per step and rank.
+
+        Returns None where communication is not known.
+        """
         if not self.steps or not self.knows_communication:
             return None
         classes = {}
@@ -257,70 +265,84 @@ class StepBreakdown:
         return classes
 
     def collectives(self) -> dict[str, Collective]:
-        """Return calls and milliseconds of each collective per step and rank; {} where communication is not known."""
+        """Return calls and milliseconds of each collective per step and rank.
+
+        Returns {} where communication is not known.
+        """
         if not self.steps or not self.knows_communication:
             return {}
         collectives = {}
         waits = self.waits.by_collective if isinstance(self.waits, Waiting) else {}
+
         for place, name in enumerate(self.collective_names):
             spans = {rank: work.spans(work.collective == place) for rank, work in self.work.items()}
             computing = {rank: self._activity[rank][0] for rank in self.ranks}
             exposed = {rank: subtract(spans[rank], computing[rank]) for rank in self.ranks}
-            total = self._mean_ms(spans)
-            wait = self._mean_ms(waits[name]) if name in waits else None
+            total_ms = self._mean_ms(spans)
+            wait_ms = self._mean_ms(waits[name]) if name in waits else None
             calls = sum(self._calls_started(rank, place) for rank in self.ranks)
             collectives[name] = Collective(
                 calls=calls / (self.steps * len(self.ranks)),
-                total_ms=total,
+                total_ms=total_ms,
                 exposed_ms=self._mean_ms(exposed),
-                transfer_ms=None if wait is None else total - wait,
-                wait_ms=wait,
+                transfer_ms=None if wait_ms is None else total_ms - wait_ms,
+                wait_ms=wait_ms,
             )
+
         return collectives
 
     def _calls_started(self, rank: int, place: int) -> int:
-        """Return how many calls of a collective a rank asked for in its steps. `place`: in `collective_names`."""
+        """Return how many calls of the collective at `place` of `collective_names` a rank launched in its steps."""
         window, work = self.windows[rank], self.work[rank]
         launched = work.launched[work.collective == place]
-        step = np.searchsorted(window.host_starts, launched, side="right") - 1  # -1: before the first
-        inside = (step >= 0) & (launched < window.host_ends[np.maximum(step, 0)])
-        return int(inside.sum())
+        step = np.searchsorted(window.host_starts, launched, side="right") - 1  # -1: before the first step
+        is_inside = (step >= 0) & (launched < window.host_ends[np.maximum(step, 0)])
+        return int(is_inside.sum())
 
     def kernels(self) -> list[Kernel]:
-        """Return the TOP kernels by device time; figures are per step and rank, or totals of a trace without steps."""
+        """Return the TOP kernels by device time.
+
+        Figures are per step and rank, or totals of a trace without steps.
+        """
         work = self.trace.work.assign(ns=self.trace.work["end"] - self.trace.work["start"])
-        totals = work.groupby("name", observed=True)["ns"].agg(["count", "sum"]).nlargest(TOP, "sum")
-        total = int(work["ns"].sum())
-        names = [str(name) for name in totals.index]
+        sums = work.groupby("name", observed=True)["ns"].agg(["count", "sum"]).nlargest(TOP, "sum")
+        total_ns = int(work["ns"].sum())
+        names = [str(name) for name in sums.index]
         kinds, _ = classify(names)
         divisor = self.steps * len(self.ranks) if self.steps else 1
+
         return [
             Kernel(
                 name=name,
                 kind=kind,
                 calls=int(calls) / divisor,
                 total_ms=int(ns) / 1e6 / divisor,
-                share=int(ns) / total,
+                share=int(ns) / total_ns,
             )
-            for name, kind, calls, ns in zip(names, kinds, totals["count"], totals["sum"], strict=True)
+            for name, kind, calls, ns in zip(names, kinds, sums["count"], sums["sum"], strict=True)
         ]
 
     def kernel_time(self) -> tuple[float | None, float | None]:
-        """Return the milliseconds of all kernels, and which share of them communicates; None for what is not known."""
-        lengths = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
-        total = int(lengths.sum())
-        if not total:
+        """Return the milliseconds of all kernels, and the share of communication in them.
+
+        Returns None where not known.
+        """
+        lengths_ns = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
+        total_ns = int(lengths_ns.sum())
+        if not total_ns:
             return None, None
-        communication = int(lengths[self.is_kind(self.kind, COMMUNICATION)].sum())
-        return total / 1e6, communication / total if self.knows_communication else None
+        communication_ns = int(lengths_ns[self.is_kind(self.kind, COMMUNICATION)].sum())
+        return total_ns / 1e6, communication_ns / total_ns if self.knows_communication else None
 
     def profile_fields(self) -> dict[str, Any]:
         """Return the fields of a Profile that come from the trace alone: name -> value."""
-        total, share = self.kernel_time()
+        kernel_ms, communication_share = self.kernel_time()
         calls = self.trace.work.loc[self.is_kind(self.kind, COMMUNICATION), "name"].value_counts()
         rows = self.per_step()
-        if isinstance(self.waits, str) and self.knows_communication:  # else that is the reason, and is there
+        # Without known communication `waits` is the reason that `unknown` has already.
+        if isinstance(self.waits, str) and self.knows_communication:
             self.unknown["waiting"] = self.waits
+
         return {
             "tool": self.trace.source.tool,
             "device": self.trace.source.device,
@@ -332,8 +354,8 @@ class StepBreakdown:
             "unknown": self.unknown,
             "per_step": rows,
             "classes_ms": self.class_times(),
-            "kernel_time_ms": total,
-            "communication_share": share,
+            "kernel_time_ms": kernel_ms,
+            "communication_share": communication_share,
             "collectives": self.collectives(),
             "calls_by_kernel": {str(name): int(count) for name, count in calls.items() if count},
             "slowest": self.waits.slowest if isinstance(self.waits, Waiting) else None,
@@ -341,19 +363,3 @@ class StepBreakdown:
             "kernels_top": self.kernels(),
             **largest_ranges_and_calls(self.trace),
         }
-
-
-def _step_ms(spans: Spans, window: Windows) -> np.ndarray:
-    """Return the milliseconds that `spans` take in each step of `window`."""
-    return ns_in_windows(spans, window.starts, window.ends) / 1e6
-
-
-def _count_gaps(busy: Spans, window: Windows) -> np.ndarray:
-    """Return how many pauses of more than GAP_NS begin in each step. `busy`: when the device worked."""
-    starts, ends = busy
-    if not len(starts):
-        return np.zeros(len(window.starts), np.int64)
-    # A pause is from the end of a stretch of work to the start of the next; after the last one, to the last step's end.
-    pause_starts, pause_ends = ends, np.append(starts[1:], window.ends[-1:])
-    gaps = pause_starts[(pause_ends - pause_starts) > GAP_NS]
-    return np.searchsorted(gaps, window.ends) - np.searchsorted(gaps, window.starts)

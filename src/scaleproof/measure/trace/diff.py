@@ -13,8 +13,8 @@ PARTS = {
     "waiting for ranks": "wait_ms",
     "idle": "idle_ms",
 }
-NOTABLE = 0.01  # of A's step: smaller moves are in the table and not in the sentence
-EXPLAINING = ("exposed communication", "idle")  # of PARTS, those that stand in the sentence, beside classes
+NOTABLE_SHARE = 0.01  # part of A's step: smaller moves are in the table and not in the sentence
+EXPLAINING = ("exposed communication", "idle")  # the PARTS that stand in the sentence, beside classes
 MOST_MOVED = 5  # parts in the sentence
 
 
@@ -28,31 +28,47 @@ def diff_rows(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> li
         if profile.status != "ok":
             raise UserError(f"{name} is no trace ({profile.reason}); there is nothing to compare")
         if not profile.steps:
-            why = "has no steps, and totals of runs of different lengths cannot be compared"
-            from_text = profile.tool == "nsys stats"
-            cure = "say how many with --steps and --ranks" if from_text else "mark them with NVTX ranges called `step`"
-            raise UserError(f"{name} {why}; {cure}")
+            advice = "mark them with NVTX ranges called `step`"
+            if profile.tool == "nsys stats":
+                advice = "say how many with --steps and --ranks"
+            raise UserError(
+                f"{name} has no steps, and totals of runs of different lengths cannot be compared; {advice}"
+            )
+
     parts = PARTS if a.per_step and b.per_step else {}
     rows = [_diff_row(label, mean_of_field(a, key), mean_of_field(b, key)) for label, key in parts.items()]
-    classes = [profile.classes_ms for profile in (a, b)]
-    for name in sorted({name for times in classes for name in times or {}}):
-        in_a, in_b = (None if times is None else times.get(name, 0.0) for times in classes)
-        rows.append(_diff_row(f"class {name}", in_a, in_b))
-    calls = [_calls_per_step(profile) if "communication" not in profile.unknown else None for profile in (a, b)]
-    for name in sorted({*_calls_per_step(a), *_calls_per_step(b)}):
-        in_a, in_b = (None if counts is None else counts.get(name, 0.0) for counts in calls)
-        rows.append(_diff_row(f"calls of {name}", in_a, in_b))
+    for name in sorted({*(a.classes_ms or {}), *(b.classes_ms or {})}):
+        rows.append(_diff_row(f"class {name}", _figure(a.classes_ms, name), _figure(b.classes_ms, name)))
+    calls_a, calls_b = _calls_per_step(a), _calls_per_step(b)
+    knows_a, knows_b = ("communication" not in profile.unknown for profile in (a, b))
+    for name in sorted({*calls_a, *calls_b}):
+        count_a = _figure(calls_a if knows_a else None, name)
+        count_b = _figure(calls_b if knows_b else None, name)
+        rows.append(_diff_row(f"calls of {name}", count_a, count_b))
     rows.append(_diff_row("share of communication in kernel time", a.communication_share, b.communication_share))
     return rows
 
 
+def _figure(figures: dict[str, float] | None, name: str) -> float | None:
+    """Return a figure by its name, 0 where it is missing.
+
+    Returns None where the figures are unknown.
+    """
+    return None if figures is None else figures.get(name, 0.0)
+
+
 def summarise_diff(rows: list[dict[str, Any]]) -> str:
-    """Return a sentence on the parts that differ most, the largest difference first. `rows`: of `diff_rows`."""
+    """Return a sentence on the parts that differ most, the largest difference first.
+
+    `rows`: of `diff_rows`.
+    """
     step = next((row for row in rows if row["name"] == "step"), None)
     if not step or step["difference"] is None:
         return "How the steps differ is unknown: see the table."
     parts = [row for row in rows if row["name"].startswith("class ") or row["name"] in EXPLAINING]
-    moved = [row for row in parts if row["difference"] is not None and abs(row["difference"]) >= NOTABLE * step["a"]]
+    moved = [
+        row for row in parts if row["difference"] is not None and abs(row["difference"]) >= NOTABLE_SHARE * step["a"]
+    ]
     moved.sort(key=lambda row: -abs(row["difference"]))
     texts = [f"{row['name'].removeprefix('class ')} {row['difference']:+.3g} ms" for row in moved[:MOST_MOVED]]
     return (
@@ -64,12 +80,11 @@ def summarise_diff(rows: list[dict[str, Any]]) -> str:
 def diff_table(rows: list[dict[str, Any]]) -> str:
     """Return the rows of `diff_rows` as a text table with a heading."""
     width = max(len(row["name"]) for row in rows)
-    lines = [f"{'per step and rank':{width}}  {'A':>12}  {'B':>12}  {'B - A':>12}"]
+    table = [["per step and rank", "A", "B", "B - A"]]
     for row in rows:
         figures = [row[column] for column in ("a", "b", "difference")]
-        cells = ["unknown" if figure is None else format(figure, ".4g") for figure in figures]
-        lines.append("  ".join([f"{row['name']:{width}}", *(f"{cell:>12}" for cell in cells)]))
-    return "\n".join(lines)
+        table.append([row["name"], *("unknown" if figure is None else format(figure, ".4g") for figure in figures)])
+    return "\n".join("  ".join([name.ljust(width), *(cell.rjust(12) for cell in cells)]) for name, *cells in table)
 
 
 def _diff_row(name: str, a: float | None, b: float | None) -> dict[str, Any]:

@@ -44,7 +44,10 @@ class Trace:
 
 
 def make_table(columns: dict[str, str], data: dict[str, Any] | pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return `data` as a table with these columns (name -> dtype), in their order; without `data` an empty one."""
+    """Return `data` as a table with these columns (name -> dtype), in their order.
+
+    Without `data` the table is empty.
+    """
     if data is None:
         data = {name: np.empty(0, object if kind in ("str", "category") else kind) for name, kind in columns.items()}
     return pd.DataFrame(data)[list(columns)].astype(columns)
@@ -63,16 +66,20 @@ def join_traces(traces: list[Trace]) -> Trace:
         diagnostics=list(dict.fromkeys(text for source in sources for text in source.diagnostics)),
         ranks_from=sources[0].ranks_from,
     )
+    host = pd.concat([trace.host for trace in traces]).groupby(["kind", "name"], as_index=False).sum()
     return Trace(
-        _stack_tables([trace.work for trace in traces], WORK),
-        _stack_tables([trace.ranges for trace in traces], RANGES),
-        pd.concat([trace.host for trace in traces]).groupby(["kind", "name"], as_index=False).sum().astype(HOST),
-        source,
+        work=_stack_tables([trace.work for trace in traces], WORK),
+        ranges=_stack_tables([trace.ranges for trace in traces], RANGES),
+        host=host.astype(HOST),
+        source=source,
     )
 
 
 def _stack_tables(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
-    """Stack tables into one. Their categories are united first, or pandas would turn them into strings."""
+    """Stack tables into one.
+
+    Their categories are united first, or pandas would turn them into strings.
+    """
     from pandas.api.types import union_categoricals
 
     names = union_categoricals([table["name"] for table in frames])

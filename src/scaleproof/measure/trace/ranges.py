@@ -10,7 +10,7 @@ from scaleproof.ground.records.profile_schema import Range
 from scaleproof.measure.trace.events import Trace
 
 MOST_PATHS = 60
-LARGE_PERCENT = 20  # of all range time: gradients that take more are named as the likely bottleneck
+LARGE_PERCENT = 20  # part of all range time: gradients that take more are named as the likely bottleneck
 Entry = dict[str, Any]
 
 
@@ -40,18 +40,22 @@ def range_tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
     current_lane = -1
     for name, start, end, lane in zip(*columns, strict=True):
         if lane != current_lane:
-            stack, current_lane = [], lane
-        while stack and stack[-1][0] <= start:  # over before this one begins
+            stack = []
+            current_lane = lane
+        while stack and stack[-1][0] <= start:  # that range is over before this one begins
             stack.pop()
         names = (*stack[-1][1].names, name) if stack else (name,)
-        path = paths.get(names) or paths.setdefault(names, _Path(names))
+        path = paths.get(names)
+        if path is None:
+            path = paths[names] = _Path(names)
         path.calls += 1
         path.total_ns += end - start
         path.own_ns += end - start
-        if stack:  # the part of it that lies within its parent
+        if stack:  # its parent loses the part that lies within the parent
             parent_end, parent = stack[-1]
             parent.own_ns -= min(end, parent_end) - start
         stack.append((end, path))
+
     divisor = steps * ranks
     return [
         Range(
@@ -65,15 +69,18 @@ def range_tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
 
 
 def summary_entry(kind: str, name: str, percent: float | None, total_ns: int, raw: str = "") -> Entry:
-    """Return one line of a summary. `percent`: its share of the total; `raw`: the text report's line it comes from."""
+    """Return one line of a summary.
+
+    `percent`: its share of the total; `raw`: the text report's line it comes from.
+    """
     return {"kind": kind, "name": name, "time_percent": percent, "total_time": f"{total_ns} ns", "raw": raw}
 
 
 def find_bottleneck(nvtx: Iterable[Entry]) -> dict[str, Any]:
-    """Judge a summary's lines: does a range around the all-reduce of gradients take over LARGE_PERCENT of the time?
+    """Say whether a range around the all-reduce of gradients takes over LARGE_PERCENT of the time.
 
-    Returns {"allreduce_gradients_over_20pct": True, "matched": {"name": ..., "time_percent": ..., "total_time": ...}};
-    without `matched` where none does.
+    `nvtx`: the lines of a summary. Returns {"allreduce_gradients_over_20pct": True, "matched": {"name": ...,
+    "time_percent": ..., "total_time": ...}}; without `matched` where no such range takes so much.
     """
     reductions = [line for line in nvtx if "allreduce_gradients" in line["name"]]
     large = [line for line in reductions if (line["time_percent"] or 0) > LARGE_PERCENT]
@@ -84,7 +91,10 @@ def find_bottleneck(nvtx: Iterable[Entry]) -> dict[str, Any]:
 
 
 def largest_ranges_and_calls(trace: Trace) -> dict[str, Any]:
-    """Return the five largest ranges and system calls, as `nsys stats` has them (nested ranges in each); a verdict."""
+    """Return the five largest ranges and system calls, as `nsys stats` counts them, and the likely bottleneck.
+
+    The time of a range holds the time of those inside.
+    """
     ranges = trace.ranges.assign(total_ns=trace.ranges["end"] - trace.ranges["start"])
     summed = ranges.groupby("name", observed=True)["total_ns"].sum()
     host = trace.host[trace.host["kind"] == "osrt"].set_index("name")["total_ns"]
@@ -93,7 +103,10 @@ def largest_ranges_and_calls(trace: Trace) -> dict[str, Any]:
 
 
 def _top_five(kind: str, totals: pd.Series) -> list[Entry]:
-    """Return the five largest of `totals` (name -> nanoseconds) as entries of `kind`; [] where nothing took time."""
+    """Return the five largest of `totals` (name -> nanoseconds) as entries of `kind`.
+
+    Returns [] where nothing took time.
+    """
     total = int(totals.sum())
     if not total:
         return []

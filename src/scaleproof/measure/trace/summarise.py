@@ -22,48 +22,63 @@ INTERCONNECT_FILES = (".log", ".xml", ".txt")
 
 
 def summarise_capture(folder: Path) -> Profile:
-    """Summarise the capture in `folder`, and write its profile and timeline there. Raises UserError if damaged."""
+    """Summarise the capture in `folder`, and write its profile and timeline there.
+
+    Raises UserError if damaged.
+    """
     captured = read_capture(folder)
-    known = _capture_fields(captured, folder)
     if captured.status == "ok":
-        paths = sorted(folder / RAW / name for name in captured.files if name.endswith(PER_RANK))
-        breakdown = StepBreakdown(read_trace(paths), captured.world_size, known["n_devices"])
-        reports = [name for name in captured.files if name.endswith(".nsys-rep")]
-        several = paths if len(paths) > 1 else []
-        profile = Profile(
-            **known | breakdown.profile_fields(),
-            interconnect=_read_interconnects(folder, captured),
-            inputs=[path.name for path in paths],
-            nsys_report=reports[0] if len(reports) == 1 else reports or None,
-            per_file={path.name: largest_ranges_and_calls(read_trace([path])) for path in several},
-        )
-        _add_bandwidth(profile, captured)
-        spans = timeline_of_median_step(breakdown)
+        profile, spans = _summarise_trace(folder, captured)
     else:
-        profile = Profile(**known, status=captured.status, reason=captured.reason, tool=captured.tool)
+        profile = Profile(
+            **_capture_fields(captured, folder), status=captured.status, reason=captured.reason, tool=captured.tool
+        )
         spans = pd.DataFrame(columns=COLUMNS)
     write_atomic(folder / TIMELINE, spans.to_csv(index=False, float_format="%.6f"))
     write_json(folder / PROFILE, profile.model_dump(mode="json"))
     return profile
 
 
-def _add_bandwidth(profile: Profile, captured: Captured) -> None:
-    """Give each collective of `profile` its bus bandwidth: its bytes in the probed step x factor / its transfer time.
+def _summarise_trace(folder: Path, captured: Captured) -> tuple[Profile, pd.DataFrame]:
+    """Return the profile of a capture that went well, and the timeline of its median step."""
+    capture_fields = _capture_fields(captured, folder)
+    paths = sorted(folder / RAW / name for name in captured.files if name.endswith(PER_RANK))
+    breakdown = StepBreakdown(read_trace(paths), captured.world_size, capture_fields["n_devices"])
+    per_file = {}
+    if len(paths) > 1:
+        per_file = {path.name: largest_ranges_and_calls(read_trace([path])) for path in paths}
+    reports = [name for name in captured.files if name.endswith(".nsys-rep")]
+    nsys_report: str | list[str] | None = reports or None
+    if len(reports) == 1:
+        nsys_report = reports[0]
+    profile = Profile(
+        **capture_fields | breakdown.profile_fields(),
+        interconnect=_read_interconnects(folder, captured),
+        inputs=[path.name for path in paths],
+        nsys_report=nsys_report,
+        per_file=per_file,
+    )
+    _add_bandwidth(profile, captured)
+    return profile, timeline_of_median_step(breakdown)
 
-    For n ranks the factor is 2 (n - 1) / n for an all-reduce, else (n - 1) / n, which makes it the speed of the slowest
-    link whatever n is (nccl-tests, doc/PERFORMANCE.md). It stays None where the bytes or the time of transfer are
-    unknown.
+
+def _add_bandwidth(profile: Profile, captured: Captured) -> None:
+    """Give each collective of `profile` its bus bandwidth.
+
+    It is its bytes in the probed step x factor / its transfer time. For n ranks the factor is 2 (n - 1) / n for an
+    all-reduce, else (n - 1) / n. The bandwidth is then the speed of the slowest link whatever n is (nccl-tests,
+    doc/PERFORMANCE.md). It stays None where the bytes or the time of transfer are unknown.
     """
     ranks = captured.world_size
-    sizes: dict[str, int] = {}  # bytes by collective, names without underscores
+    bytes_of_collective: dict[str, int] = {}  # name without underscores -> bytes
     for name, probed in (captured.collectives or {}).items():
-        kind = name.removesuffix("_base").replace("_", "")
-        sizes[kind] = sizes.get(kind, 0) + probed["bytes"]
+        short_name = name.removesuffix("_base").replace("_", "")
+        bytes_of_collective[short_name] = bytes_of_collective.get(short_name, 0) + probed["bytes"]
     for name, collective in profile.collectives.items():
-        size = sizes.get(name.replace("_", ""))
-        if size and collective.transfer_ms and ranks > 1:
+        nbytes = bytes_of_collective.get(name.replace("_", ""))
+        if nbytes and collective.transfer_ms and ranks > 1:
             factor = (2 if name == "all_reduce" else 1) * (ranks - 1) / ranks
-            collective.bus_gb_per_s = factor * size / (collective.transfer_ms * 1e6)
+            collective.bus_gb_per_s = factor * nbytes / (collective.transfer_ms * 1e6)
 
 
 def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | None = None) -> Profile:
@@ -74,16 +89,18 @@ def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | No
     kinds = {trace_kind(path) for path in paths}
     if "text" in kinds and len(kinds) > 1:
         raise UserError("text reports and single events cannot be summarised together; give one kind of file")
-    fields = (
-        summarise_text(paths, ranks, steps)
-        if kinds == {"text"}
-        else StepBreakdown(read_trace(paths), ranks).profile_fields()
-    )
+    if kinds == {"text"}:
+        fields = summarise_text(paths, ranks, steps)
+    else:
+        fields = StepBreakdown(read_trace(paths), ranks).profile_fields()
     return Profile(**_origin_fields(paths[0].parent) | {"inputs": [path.name for path in paths]} | fields)
 
 
 def _read_interconnects(folder: Path, captured: Captured) -> dict[str, Any]:
-    """Return for each report about links its kind and content, by file name; for an unreadable one, why."""
+    """Return kind and content of each report about links, by file name.
+
+    For an unreadable report the content says why.
+    """
     evidence: dict[str, Any] = {}
     for name in captured.files:
         if name.endswith(INTERCONNECT_FILES):

@@ -10,17 +10,22 @@ Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def merge_spans(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
-    """Return the time that any interval covers, as sorted spans; gaps of at most `pause` ns are closed."""
-    starts, ends = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
-    nonempty = ends > starts
-    order = np.argsort(starts[nonempty], kind="stable")
-    starts, ends = starts[nonempty][order], ends[nonempty][order]
+    """Return the time that any interval covers, as sorted spans.
+
+    Gaps of at most `pause` ns are closed.
+    """
+    starts = np.asarray(starts, np.int64)
+    ends = np.asarray(ends, np.int64)
+    is_nonempty = ends > starts
+    order = np.argsort(starts[is_nonempty], kind="stable")
+    starts = starts[is_nonempty][order]
+    ends = ends[is_nonempty][order]
     if not len(starts):
         return starts, ends
-    reached = np.maximum.accumulate(ends)  # the latest end so far
-    first = np.concatenate([[True], starts[1:] > reached[:-1] + pause])
-    last = np.concatenate([first[1:], [True]])
-    return starts[first], reached[last]
+    latest_end = np.maximum.accumulate(ends)  # so far
+    is_first = np.concatenate([[True], starts[1:] > latest_end[:-1] + pause])  # whether an interval begins a span
+    is_last = np.concatenate([is_first[1:], [True]])
+    return starts[is_first], latest_end[is_last]
 
 
 def intersect(a: Spans, b: Spans) -> Spans:
@@ -48,17 +53,18 @@ def _covered_before(spans: Spans, times: NDArray) -> NDArray[np.int64]:
     starts, ends = spans
     if not len(starts):
         return np.zeros(len(times), np.int64)
-    before = np.concatenate([[0], np.cumsum(ends - starts)])  # nanoseconds in the first 0, 1, 2, ... intervals
-    begun = np.searchsorted(starts, times, side="right")
-    last = np.maximum(begun - 1, 0)
-    unfinished = np.where(begun > 0, np.maximum(ends[last] - times, 0), 0)
-    return before[begun] - unfinished
+    ns_of_first = np.concatenate([[0], np.cumsum(ends - starts)])  # nanoseconds in the first 0, 1, 2, ... intervals
+    n_started = np.searchsorted(starts, times, side="right")
+    last_started = np.maximum(n_started - 1, 0)
+    # The part of the last started interval that lies after the time.
+    rest_of_last = np.where(n_started > 0, np.maximum(ends[last_started] - times, 0), 0)
+    return ns_of_first[n_started] - rest_of_last
 
 
 def _select_spans(a: Spans, b: Spans, chosen_by: Callable[[NDArray, NDArray], NDArray]) -> Spans:
-    """Return the spans of time that `chosen_by` selects; of each moment it is told whether it is in `a`, and in `b`.
+    """Return the time that `chosen_by` selects by whether it is in `a`, and whether it is in `b`.
 
-    It gets two boolean arrays, one entry for each stretch in which neither changes.
+    `chosen_by` gets two boolean arrays, with an entry for each stretch of time in which neither changes.
     """
     times = np.concatenate([*a, *b])
     order = np.argsort(times, kind="stable")  # four sorted runs: merging them is fast
@@ -66,6 +72,6 @@ def _select_spans(a: Spans, b: Spans, chosen_by: Callable[[NDArray, NDArray], ND
     run_lengths = [len(times_of_run) for times_of_run in (*a, *b)]
     steps_a = np.repeat(np.array([1, -1, 0, 0], np.int8), run_lengths)  # +1 at a start in `a`, -1 at an end
     steps_b = np.repeat(np.array([0, 0, 1, -1], np.int8), run_lengths)
-    # Between two times one is inside of as many intervals as were entered and not left before.
+    # A stretch lies inside of as many intervals as were entered and not left before it.
     chosen = chosen_by(np.cumsum(steps_a[order]) > 0, np.cumsum(steps_b[order]) > 0)[:-1]
     return merge_spans(times[:-1][chosen], times[1:][chosen])

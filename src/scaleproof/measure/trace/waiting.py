@@ -26,40 +26,57 @@ class Waiting:
 
 
 def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiting | str:
-    """Return when ranks waited for others in collectives, which is before the transfer; a text: why it is unknown.
+    """Return when ranks waited for others in collectives, before the transfer.
 
-    `calls`: one row a call, columns rank, collective, start and end (ns). `windows`: rank -> when its steps began and
-    ended, of which all ranks have the first `steps`. All ranks must make the same calls in each step.
+    Where that is unknown, returns a text that says why. `calls`: one row a call, columns rank, collective, start and
+    end (ns). `windows`: rank -> when its steps began and ended; all ranks have the first `steps`. All ranks must make
+    the same calls in each step.
     """
     if not steps:
         return "the trace has no `step` ranges to match collectives in"
     ranks = sorted(windows)
     numbered = _number_calls(calls, windows)
+    difference = _difference_of_calls(numbered, ranks)
+    if difference:
+        return difference
+
+    numbered["ns"] = numbered["end"] - numbered["start"]
+    transfer = numbered.groupby(["step", "collective", "call"])["ns"].transform("min")
+    numbered["last_arrival"] = numbered["end"] - transfer  # until then a rank waited for the last one
+    by_rank = _waiting_spans(numbered, ranks)
+    waits_ms = np.stack([ns_in_windows(by_rank[rank], *windows[rank])[:steps] / 1e6 for rank in ranks], axis=1)
+    return Waiting(
+        by_rank=by_rank,
+        by_collective={name: _waiting_spans(own_calls, ranks) for name, own_calls in numbered.groupby("collective")},
+        slowest=_slowest_rank(waits_ms, ranks),
+    )
+
+
+def _difference_of_calls(numbered: pd.DataFrame, ranks: list[int]) -> str | None:
+    """Return how the ranks' numbered calls differ, or that there are none.
+
+    Returns None where all ranks made the same calls.
+    """
     counts = numbered.groupby(["step", "collective", "rank"]).size().unstack("rank", fill_value=0)
     if counts.empty:
         return "no collective begins inside of a traced step"
     counts = counts.reindex(columns=ranks, fill_value=0)
     differing = counts[counts.nunique(axis=1) > 1]
-    if len(differing):
-        (step, name), row = differing.index[0], differing.iloc[0]
-        calls_by_rank = ", ".join(f"rank {rank}: {row[rank]}" for rank in ranks)
-        return f"the ranks differ in their calls of {name} in step {step} ({calls_by_rank})"
-    numbered["ns"] = numbered["end"] - numbered["start"]
-    transfer = numbered.groupby(["step", "collective", "call"])["ns"].transform("min")
-    numbered["last_arrival"] = numbered["end"] - transfer  # until then a rank waited for the last one
+    if not len(differing):
+        return None
+    step, name = differing.index[0]
+    count_of_rank = differing.iloc[0]
+    calls_by_rank = ", ".join(f"rank {rank}: {count_of_rank[rank]}" for rank in ranks)
+    return f"the ranks differ in their calls of {name} in step {step} ({calls_by_rank})"
 
-    def waiting_spans(chosen: pd.DataFrame) -> dict[int, Spans]:
-        """Return when each rank waited in some of the numbered calls: from its own arrival to the last rank's."""
-        spans = {}
-        for rank in ranks:
-            own = chosen[chosen["rank"] == rank]
-            spans[rank] = merge_spans(own["start"].to_numpy(), own["last_arrival"].to_numpy())
-        return spans
 
-    by_rank = waiting_spans(numbered)
-    waits = np.stack([ns_in_windows(by_rank[rank], *windows[rank])[:steps] / 1e6 for rank in ranks], axis=1)
-    by_collective = {name: waiting_spans(chosen) for name, chosen in numbered.groupby("collective")}
-    return Waiting(by_rank, by_collective, _slowest_rank(waits, ranks))
+def _waiting_spans(numbered: pd.DataFrame, ranks: list[int]) -> dict[int, Spans]:
+    """Return when each rank waited in its numbered calls: from its own arrival to the last rank's."""
+    spans = {}
+    for rank in ranks:
+        own = numbered[numbered["rank"] == rank]
+        spans[rank] = merge_spans(own["start"].to_numpy(), own["last_arrival"].to_numpy())
+    return spans
 
 
 def _number_calls(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFrame:
@@ -68,29 +85,34 @@ def _number_calls(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFram
     `step`: place in the rank's `windows`. `call`: place among its calls of that collective in the step; equal places
     are one call over ranks. Times in ns.
     """
-    parts = []
-    for rank, (starts, ends) in windows.items():
+    tables = []
+    for rank, (step_starts, step_ends) in windows.items():
         own = calls[calls["rank"] == rank].sort_values("start")
-        begun = own["start"].to_numpy()
-        step = np.searchsorted(starts, begun, side="right") - 1  # -1: before the first
-        inside = np.zeros(len(begun), bool)
-        if len(starts):
-            inside = (step >= 0) & (begun < ends[np.maximum(step, 0)])
-        parts.append(own.assign(step=step, collective=own["collective"].astype(str))[inside])
-    numbered = pd.concat(parts, ignore_index=True)
+        call_starts = own["start"].to_numpy()
+        step = np.searchsorted(step_starts, call_starts, side="right") - 1  # -1: before the first step
+        is_inside = np.zeros(len(call_starts), bool)
+        if len(step_starts):
+            is_inside = (step >= 0) & (call_starts < step_ends[np.maximum(step, 0)])
+        tables.append(own.assign(step=step, collective=own["collective"].astype(str))[is_inside])
+    numbered = pd.concat(tables, ignore_index=True)
     numbered["call"] = numbered.groupby(["rank", "step", "collective"]).cumcount()
     return numbered
 
 
-def _slowest_rank(waits: np.ndarray, ranks: list[int]) -> Slowest | None:
-    """Return the rank that waits least in most steps, as the others wait for it; None where nobody waits.
+def _slowest_rank(waits_ms: np.ndarray, ranks: list[int]) -> Slowest | None:
+    """Return the rank that waits least in most steps, as the others wait for it.
 
-    `waits`: milliseconds of shape (steps, ranks), the ranks in the order of `ranks`.
+    Returns None where nobody waits. `waits_ms`: of shape (steps, ranks), the ranks in the order of `ranks`.
     """
-    if not waits.max() > 0:
+    if not waits_ms.max() > 0:
         return None
-    last_of_step = waits.argmin(axis=1)
-    place = int(np.bincount(last_of_step, minlength=len(ranks)).argmax())  # of the slowest rank
-    waits_for_it = waits[last_of_step == place]  # the steps in which it was the last
-    caused = np.delete(waits_for_it, place, axis=1) - waits_for_it[:, [place]]  # by how much longer the others wait
-    return Slowest(rank=ranks[place], steps_last=len(waits_for_it), of_steps=len(waits), caused_ms=float(caused.mean()))
+    last_of_step = waits_ms.argmin(axis=1)
+    slowest = int(np.bincount(last_of_step, minlength=len(ranks)).argmax())  # its place in `ranks`
+    waits_for_it = waits_ms[last_of_step == slowest]  # in the steps in which it was the last
+    caused_ms = np.delete(waits_for_it, slowest, axis=1) - waits_for_it[:, [slowest]]  # how much longer others wait
+    return Slowest(
+        rank=ranks[slowest],
+        steps_last=len(waits_for_it),
+        of_steps=len(waits_ms),
+        caused_ms=float(caused_ms.mean()),
+    )

@@ -15,7 +15,10 @@ class Batches:
     """Hands out this rank's micro-batches of each step, and notes the sample ids of each."""
 
     def __init__(self, file: TokenFile, plan: SamplePlan, batch: Batch, shares: range, device: torch.device) -> None:
-        """Take nothing yet. `shares`: the numbers of the devices that this rank feeds: under DataParallel all."""
+        """Take nothing yet.
+
+        `shares`: the numbers of the devices that this rank feeds: under DataParallel all.
+        """
         self.file = file
         self.plan = plan
         self.batch = batch
@@ -35,9 +38,10 @@ class Batches:
         self._reader = ThreadPoolExecutor(1, "reader", accelerator.use_device, (self.device,))
 
     def take(self, step: int, micro: int) -> Tensor:
-        """Return the samples of micro-batch `micro` of step `step`, on the device; note their ids. Both count from 0.
+        """Return the samples of micro-batch `micro` of step `step`, on the device.
 
-        The samples are int64 of shape (micro x devices of this rank, seq_len + 1).
+        Their ids are noted. Both count from 0. The samples are int64 of shape (micro x devices of this rank, seq_len +
+        1).
         """
         ahead = self._ahead.pop((step, micro), None)
         ids, tokens = ahead.result() if ahead else self._read_micro_batch(step, micro)
@@ -53,7 +57,10 @@ class Batches:
         return self._read_micro_batch(step, micro)[1].to(self.device)
 
     def _read_micro_batch(self, step: int, micro: int) -> tuple[np.ndarray, Tensor]:
-        """Return sample ids and tokens of a micro-batch; for a GPU pinned, so that copying waits for nothing."""
+        """Return sample ids and tokens of a micro-batch.
+
+        For a GPU they are pinned, so that copying waits for nothing.
+        """
         ids = np.concatenate([self.plan.ids_of_rank(step, self.batch, device)[micro] for device in self.shares])
         tokens = torch.from_numpy(self.file.read(ids))
         return ids, tokens.pin_memory() if accelerator.is_accelerator(self.device) else tokens

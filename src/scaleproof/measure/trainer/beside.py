@@ -16,53 +16,69 @@ from torch import nn
 
 _PATHS = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
 LIBRARIES = (*_PATHS, str(Path(torch.__file__).parents[1]), "<")  # "<": generated, frozen
-OURS = str(Path(__file__).parents[2])  # of the package; a model's own files are not looked at
+OURS = str(Path(__file__).parents[2])  # the folder of the package; a model's own files are not looked at
 # Attributes, private to torch, that hold hooks: of modules and of parameters.
 HOOKS_OF_MODULE = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 HOOKS_OF_PARAMETER = ("_backward_hooks", "_post_accumulate_grad_hooks")
 WATCHING = ("scaleproof.measure.trainer.fed_tokens", "scaleproof.measure.trainer.census")  # our own hooks
-OF_TRAINING = ("torch", "numpy", "type object", "PyCapsule")  # in names of functions in C that are torch's or NumPy's
-LEAST_S = 1e-4  # of a function that is named
+OF_TRAINING = (
+    "torch",
+    "numpy",
+    "type object",
+    "PyCapsule",
+)  # words in names of functions in C that are torch's or NumPy's
+LEAST_S = 1e-4  # a function that takes less is not named
 
 
 def model_packages(model: nn.Module) -> set[str]:
-    """Return the packages that a model's classes come from, but this one: what their functions do is training."""
+    """Return the packages that a model's classes come from, but this one.
+
+    What their functions do is training.
+    """
     return {type(module).__module__.partition(".")[0] for module in model.modules()} - {"scaleproof"}
 
 
 def foreign_hooks(model: nn.Module) -> list[str]:
     """Return the names of hooks on modules and parameters whose functions belong to no library that trains."""
-    known = model_packages(model) | {"torch", "deepspeed"}
+    training_packages = model_packages(model) | {"torch", "deepspeed"}
     owners: list[tuple[Any, tuple[str, ...]]] = [(module, HOOKS_OF_MODULE) for module in model.modules()]
     owners += [(parameter, HOOKS_OF_PARAMETER) for parameter in model.parameters()]
     names = set()
     for owner, attributes in owners:
-        hooks = [hook for attribute in attributes for hook in (getattr(owner, attribute, None) or {}).values()]
-        for function in hooks:
-            while isinstance(function, functools.partial):
-                function = function.func
+        for function in _hooks_of(owner, attributes):
             module = getattr(function, "__module__", None) or type(function).__module__
-            if module.partition(".")[0] not in known and module not in WATCHING:
+            if module.partition(".")[0] not in training_packages and module not in WATCHING:
                 names.add(f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}")
     return sorted(names)
 
 
+def _hooks_of(owner: Any, attributes: tuple[str, ...]) -> Iterator[Any]:
+    """Yield the functions that the `attributes` of a module or parameter hold as hooks, without their `partial`s."""
+    for attribute in attributes:
+        for function in (getattr(owner, attribute, None) or {}).values():
+            while isinstance(function, functools.partial):
+                function = function.func
+            yield function
+
+
 def time_other_functions(model: nn.Module, step: Callable[[], object]) -> dict[str, float]:
-    """Return what one call of `step` spends in functions that do not train: function -> CPU seconds of this thread.
+    """Return what one call of `step` spends in functions that do not train.
 
-    These are functions of this package and of no package. Each is charged with its own time and that of what it calls,
-    except training. `step` is called twice, and the smaller time counts; below LEAST_S a function is not named.
+    It is function -> CPU seconds of this thread. These are functions of this package and of no package. Each is charged
+    with its own time and that of what it calls, except training. `step` is called twice, and the smaller time counts;
+    below LEAST_S a function is not named.
     """
-    files = set(_files_of_model(model))
-    first, second = _seconds_beside(step, files), _seconds_beside(step, files)
-    least = {name: min(seconds, second.get(name, 0.0)) for name, seconds in first.items()}
-    return {name: seconds for name, seconds in sorted(least.items()) if seconds >= LEAST_S}
+    model_files = set(_files_of_model(model))
+    first_call_s = _seconds_beside(step, model_files)
+    second_call_s = _seconds_beside(step, model_files)
+    least_s = {name: min(seconds, second_call_s.get(name, 0.0)) for name, seconds in first_call_s.items()}
+    return {name: seconds for name, seconds in sorted(least_s.items()) if seconds >= LEAST_S}
 
 
-def _seconds_beside(step: Callable[[], object], of_model: set[str]) -> dict[str, float]:
-    """Return function -> CPU seconds that it is charged with in one call of `step`: of those `_is_beside` names.
+def _seconds_beside(step: Callable[[], object], model_files: set[str]) -> dict[str, float]:
+    """Return the CPU seconds of each function that `_is_beside` training in one call of `step`: function -> seconds.
 
-    `of_model`: files whose functions train.
+    `model_files`: files whose functions train.
     """
     profile = cProfile.Profile(time.thread_time)
     with profile:
@@ -70,30 +86,34 @@ def _seconds_beside(step: Callable[[], object], of_model: set[str]) -> dict[str,
     seconds: dict[str, float] = {}
     for entry in profile.getstats():
         code = entry.code
-        if isinstance(code, str) or not _is_beside(code.co_filename, of_model):
+        if isinstance(code, str) or not _is_beside(code.co_filename, model_files):
             continue
         is_ours = code.co_filename.startswith(OURS)
-        called = [call for call in entry.calls or () if _is_charged_to_caller(call.code, is_ours, of_model)]
+        charged_calls = [call for call in entry.calls or () if _is_charged_to_caller(call.code, is_ours, model_files)]
         name = f"{Path(code.co_filename).name}:{code.co_qualname}"
-        seconds[name] = seconds.get(name, 0.0) + entry.inlinetime + sum(call.totaltime for call in called)
+        seconds[name] = seconds.get(name, 0.0) + entry.inlinetime + sum(call.totaltime for call in charged_calls)
     return seconds
 
 
-def _is_beside(file: str, of_model: set[str]) -> bool:
-    """Return whether functions in `file` do not train: of this package, or of no library, and never the model's."""
-    return file not in of_model and (file.startswith(OURS) or not file.startswith(LIBRARIES))
+def _is_beside(file: str, model_files: set[str]) -> bool:
+    """Return whether functions in `file` do not train: they are of this package, or of no library and no model."""
+    if file in model_files:
+        return False
+    return file.startswith(OURS) or not file.startswith(LIBRARIES)
 
 
-def _is_charged_to_caller(called: CodeType | str, caller_is_ours: bool, of_model: set[str]) -> bool:
-    """Return whether the time in `called` counts as its caller's.
+def _is_charged_to_caller(code: CodeType | str, caller_is_ours: bool, model_files: set[str]) -> bool:
+    """Return whether the time in a called function counts as its caller's.
 
-    A function of this package is charged with functions in C that do not train, any other with all that it calls but
-    functions of this package and those that are charged themselves.
+    `code`: the function's; in C, its name. A function of this package is charged with functions in C that do not train.
+    Any other function is charged with all that it calls, except functions of this package and functions that are
+    charged themselves.
     """
-    if isinstance(called, str):  # the name of a function in C
-        return not caller_is_ours or not any(word in called for word in OF_TRAINING)
-    is_ours, is_charged = called.co_filename.startswith(OURS), _is_beside(called.co_filename, of_model)
-    return not (caller_is_ours or is_ours or is_charged)
+    if isinstance(code, str):
+        return not caller_is_ours or not any(word in code for word in OF_TRAINING)
+    is_ours = code.co_filename.startswith(OURS)
+    is_charged_itself = _is_beside(code.co_filename, model_files)
+    return not caller_is_ours and not is_ours and not is_charged_itself
 
 
 def _files_of_model(model: nn.Module) -> Iterator[str]:
@@ -101,7 +121,7 @@ def _files_of_model(model: nn.Module) -> Iterator[str]:
     for module in model.modules():
         try:
             yield inspect.getfile(type(module))
-        except (OSError, TypeError):  # of a class that has no file
+        except (OSError, TypeError):  # the class has no file
             continue
     roots = model_packages(model)
     for name, loaded in list(sys.modules.items()):

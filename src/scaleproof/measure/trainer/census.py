@@ -23,7 +23,7 @@ VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")  # nu
 VARIANTS = {"amsgrad": False, "maximize": False, "decoupled_weight_decay": True}
 MODULUS = 2**64
 SAMPLED = 2**16
-INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # of as many bytes
+INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # bytes -> dtype of as many bytes
 
 
 class TokenChecksum:
@@ -34,7 +34,10 @@ class TokenChecksum:
         self.counted: Tensor | None = None  # rows of a forward pass that count; all where it is not set
 
     def add(self, rows: Tensor) -> None:
-        """Add the rows of one forward pass that count (`counted`, if it is set); int64 of shape (rows, tokens)."""
+        """Add the rows of one forward pass that count (`counted`, if it is set).
+
+        They are int64 of shape (rows, tokens).
+        """
         if self.counted is not None and len(self.counted) == len(rows):
             rows = rows[self.counted]
         for row in rows.detach().cpu().numpy().astype("<i8"):
@@ -60,7 +63,10 @@ def add_checksums(checksums: list[str]) -> str:
 
 
 def autograd_nodes_made() -> int:
-    """Return a running number of autograd nodes: the difference of two calls is how many this thread made between."""
+    """Return a running number of autograd nodes.
+
+    The difference of two calls is how many this thread made between.
+    """
     node = (torch.zeros((), requires_grad=True) + 0).grad_fn
     assert node is not None  # a sum of what requires a gradient has one
     return int(node._sequence_nr())  # torch has no public word for it
@@ -133,10 +139,10 @@ def census_of_rank(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Cen
 
 
 def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
-    """Return a checksum of the bits of all parameters, 16 hexadecimal digits; None where this rank holds only a part.
+    """Return a checksum of the bits of all parameters, 16 hexadecimal digits.
 
-    It is the sum over parameters of their place, from 1, x the sum of their elements' bits, modulo 2^64. Two ranks with
-    equal checksums have, but for rare chance, equal weights.
+    Returns None where this rank holds only a part. It is the sum over parameters of their place, from 1, x the sum of
+    their elements' bits, modulo 2^64. Two ranks with equal checksums have, but for rare chance, equal weights.
     """
     total = 0
     for place, parameter in enumerate(parameters, start=1):
@@ -148,24 +154,27 @@ def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
 
 
 def share_exact_in_bf16(strategy: Strategy) -> float | None:
-    """Return which share of the updated fp32 weights bf16 holds exactly; None where all are zero or there are none.
+    """Return the share of the updated fp32 weights that bf16 holds exactly.
 
-    By chance it is one in 65,536: more tells of weights that were rounded. Some SAMPLED elements of each tensor are
-    looked at; zeros do not count.
+    Returns None where no weight differs from zero. By chance it is one in 65,536: a larger share tells of weights that
+    were rounded. Some SAMPLED elements of each tensor are looked at; zeros do not count.
     """
-    looked_at = exact = 0
+    n_nonzero = n_exact = 0
     for tensor in strategy.optimizer.state:
         if tensor.dtype != torch.float32:
             continue
-        whole = local_shard(tensor).flatten()
-        bits = whole[:: max(1, len(whole) // SAMPLED)].contiguous().view(torch.int32)
-        looked_at += int((bits != 0).sum())
-        exact += int(((bits != 0) & (bits & 0xFFFF == 0)).sum())
-    return exact / looked_at if looked_at else None
+        elements = local_shard(tensor).flatten()
+        bits = elements[:: max(1, len(elements) // SAMPLED)].contiguous().view(torch.int32)
+        n_nonzero += int((bits != 0).sum())
+        n_exact += int(((bits != 0) & (bits & 0xFFFF == 0)).sum())
+    return n_exact / n_nonzero if n_nonzero else None
 
 
 def collectives_made() -> int:
-    """Return how many collectives this rank has begun in process groups that number them: those of NCCL and gloo."""
+    """Return how many collectives this rank has begun.
+
+    Process groups of NCCL and gloo number them; others are not counted.
+    """
     # Both names are private. In public a collective is seen by a dispatch mode alone, which would slow the window, and
     # there is no list of all groups: FSDP2 and DeepSpeed make their own.
     groups: list[Any] = list(_world.pg_map)
@@ -177,9 +186,10 @@ def collectives_made() -> int:
 
 
 def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
-    """Return the parameter groups of the optimizer that updates the weights; of an engine, those of the one inside."""
-    owner = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer)
-    groups, elements = owner.param_groups, _elements_of_groups(owner)
+    """Return the parameter groups of the optimizer that updates the weights: of an engine, the optimizer inside."""
+    optimizer = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer)
+    groups = optimizer.param_groups
+    elements = _elements_of_groups(optimizer)
     return [
         OptimizerGroup(
             kind=type(strategy.optimizer).__name__,
@@ -195,13 +205,13 @@ def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
 
 
 def _elements_of_groups(optimizer: Any) -> list[int]:
-    """Return for each parameter group of an optimizer, or ZeRO's, how many elements of whole tensors it updates.
+    """Return how many elements of whole tensors each parameter group of an optimizer, or ZeRO's, updates.
 
     ZeRO's optimizer has partitions of tensors in its own groups, and lists of the whole tensors besides.
     """
-    if hasattr(optimizer, "bit16_groups"):  # of stages 1 and 2, in any precision
+    if hasattr(optimizer, "bit16_groups"):  # ZeRO of stages 1 and 2, in any precision
         groups = optimizer.bit16_groups
-    elif hasattr(optimizer, "trainable_param_groups"):  # of stage 3
+    elif hasattr(optimizer, "trainable_param_groups"):  # ZeRO of stage 3
         groups = [group["params"] for group in optimizer.trainable_param_groups]
     else:
         groups = [group["params"] for group in optimizer.param_groups]
@@ -209,7 +219,10 @@ def _elements_of_groups(optimizer: Any) -> list[int]:
 
 
 def engine_settings(strategy: Strategy) -> dict[str, Any] | None:
-    """Return what DeepSpeed's engine says of its own settings; None without an engine."""
+    """Return what DeepSpeed's engine says of its own settings.
+
+    Returns None without an engine.
+    """
     engine = getattr(strategy, "engine", None)
     if engine is None:
         return None
@@ -233,18 +246,23 @@ def compiled_parts(model: nn.Module) -> str:
 
     Two options are named where they were on: "Block with max_autotune", "Block with triton.cudagraphs".
     """
-    parts = set()
+    names = set()
     for module in model.modules():
-        for part in (module, *vars(module).values()):
-            read_options = getattr(part, "get_compiler_config", None)
+        for candidate in (module, *vars(module).values()):
+            read_options = getattr(candidate, "get_compiler_config", None)
             if read_options:
                 options = read_options() or {}
-                given = [name for name in ("max_autotune", "triton.cudagraphs") if options.get(name)]
-                parts.add(" with ".join([type(module).__name__, *given]))
-    return ", ".join(sorted(parts))
+                options_on = [name for name in ("max_autotune", "triton.cudagraphs") if options.get(name)]
+                names.add(" with ".join([type(module).__name__, *options_on]))
+    return ", ".join(sorted(names))
 
 
 def elements_of(parameter: Tensor) -> int:
-    """Return the number of elements of a parameter over all ranks, even where this rank has only a part, or nothing."""
-    whole = getattr(parameter, "_unpadded_unsharded_size", None)  # of FSDP of torch 1
-    return int(whole.numel() if whole else getattr(parameter, "ds_numel", parameter.numel()))  # ds: of ZeRO-3
+    """Return the number of elements of a parameter over all ranks.
+
+    This rank may have only a part, or nothing.
+    """
+    whole_size = getattr(parameter, "_unpadded_unsharded_size", None)  # FSDP of torch 1 has it
+    if whole_size:
+        return int(whole_size.numel())
+    return int(getattr(parameter, "ds_numel", parameter.numel()))  # ZeRO-3 has ds_numel

@@ -18,7 +18,10 @@ class HostLoad:
     """What this process and the machine did between both ends of the `with` block; `result` has it."""
 
     def __init__(self, cores: Sequence[int]) -> None:
-        """Note `cores`, to which this process is bound; empty where it is bound to none."""
+        """Note `cores`, to which this process is bound.
+
+        It is empty where it is bound to none.
+        """
         self.cores = list(cores)
 
     def __enter__(self) -> "HostLoad":
@@ -45,7 +48,7 @@ class HostLoad:
             "window_end_epoch_s": self.end_epoch_s,
             "window_start_monotonic_s": self.start_monotonic_s,
             "window_end_monotonic_s": self.end_monotonic_s,
-            "cpu_load": (growth["cpu_s"] or 0.0) / (self.end_monotonic_s - self.start_monotonic_s),  # in cores
+            "cpu_load": (growth["cpu_s"] or 0.0) / (self.end_monotonic_s - self.start_monotonic_s),  # the load in cores
             "machine_cpus": psutil.cpu_count(),
             "machine_memory_bytes": psutil.virtual_memory().total,
             **growth,
@@ -53,7 +56,10 @@ class HostLoad:
 
 
 def _read_counters(cores: list[int]) -> dict[str, float | None]:
-    """Return the counters of this process, of the machine and of its `cores`, as they are now; times in seconds."""
+    """Return the counters of this process, of the machine and of its `cores` now.
+
+    Times are in seconds.
+    """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     machine = psutil.cpu_times()
     per_core = psutil.cpu_times(percpu=True) if cores else []
@@ -65,7 +71,7 @@ def _read_counters(cores: list[int]) -> dict[str, float | None]:
         "machine_busy_s": busy_s(machine),
         "cores_busy_s": sum(busy_s(times) for core, times in enumerate(per_core) if core in cores),
         "machine_steal_s": getattr(machine, "steal", 0.0),
-        "full_collections": gc.get_stats()[-1]["collections"],  # of the oldest generation, and so of all
+        "full_collections": gc.get_stats()[-1]["collections"],  # collections of the oldest generation, and so of all
         "bytes_written": _bytes_written(),
     }
 
@@ -80,15 +86,21 @@ def busy_s(times: Any) -> float:
 
 
 def _bytes_written() -> int | None:
-    """Return the bytes that this process has written to files on disks; None where the kernel does not count them."""
+    """Return the bytes that this process has written to files on disks.
+
+    Returns None where the kernel does not count the bytes.
+    """
     try:
         return int(psutil.Process().io_counters().write_bytes)
-    except (AttributeError, OSError, RuntimeError, ValueError, psutil.Error):  # of systems without such counters
+    except (AttributeError, OSError, RuntimeError, ValueError, psutil.Error):  # some systems have no such counters
         return None
 
 
 def _run_delay_s() -> float | None:
-    """Return the seconds that this process' threads have waited for a core; None where nothing counts them."""
+    """Return the seconds that this process' threads have waited for a core.
+
+    Returns None where the kernel does not count such seconds.
+    """
     try:
         nanoseconds = 0
         for task in SCHEDSTAT.iterdir():
@@ -145,7 +157,10 @@ class IdleClock:
             self.start()
 
     def _read_clocks(self) -> ClockReading:
-        """Return the thread's clocks now; waiting is 0 where the kernel does not count it."""
+        """Return the thread's clocks now.
+
+        Waiting is 0 where the kernel does not count it.
+        """
         waiting_s = 0.0
         if self.busy_s is not None:
             _, waiting_ns, *_ = self._schedstat.read_text().split()  # ns on a core, ns of waiting for one, turns

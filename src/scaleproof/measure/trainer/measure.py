@@ -36,6 +36,7 @@ from scaleproof.measure.trainer.census import (
     share_exact_in_bf16,
 )
 from scaleproof.measure.trainer.fed_tokens import FedTokens, TokensInside
+from scaleproof.measure.trainer.first_losses import score_unwrapped_model
 from scaleproof.measure.trainer.host_load import HostLoad
 from scaleproof.measure.trainer.metrics import RankRecord, TimedWindow, summarise_run
 from scaleproof.measure.trainer.monitor import Monitor
@@ -46,10 +47,8 @@ from scaleproof.measure.trainer.timed_loop import Series, StepTimer, run_steps
 from scaleproof.measure.trainer.updates import UpdateLog, active_modes
 from scaleproof.measure.trainer.validation import Scored, score_held_out, score_mean_loss
 
-TIGHT = 0.4  # of a device: a compiled program that takes more may not fit as it is written
-AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
-MOST_ROWS = 4
-BUDGET_FLOPS = 2e10  # about a second of a core; one sample is scored whatever it takes
+TIGHT = 0.4  # part of a device's memory: a compiled program that takes more may not fit as it is written
+STEPS_AFTER_PROBE = 1  # unprobed warm-up steps between the probed step and the window
 
 
 @dataclass(frozen=True)
@@ -58,13 +57,13 @@ class Ready:
 
     tokens: TokenFile
     plan: SamplePlan
-    model: nn.Module  # as it was built, inside of what the strategy wraps around it
+    model: nn.Module  # the model as it was built, inside of what the strategy wraps around it
     compiled: bool
     strategy: Strategy
     batches: Batches
-    parameters: int
+    parameters: int  # their number
     steps: Callable[[int, int], Series]
-    first_losses: list[float]  # of the model as it was built; empty where nobody looked
+    first_losses: list[float]  # losses of the model as it was built; empty where no sample was scored
 
     @property
     def entrance(self) -> nn.Module:
@@ -73,32 +72,45 @@ class Ready:
 
     @property
     def inside(self) -> nn.Module | None:
-        """The model, for hooks on its parts; None where they would be compiled, or run in replicas' threads."""
+        """The model, for hooks on its parts.
+
+        It is None where they would be compiled, or run in replicas' threads.
+        """
         return None if self.compiled or self.strategy.cell.execution.strategy == "dp" else self.model
 
 
-def set_up(session: Session, request: Request, look: bool = False, watched: bool = True) -> Ready:
-    """Make the cell's model, strategy and data as they are timed; make no step.
+def set_up(session: Session, request: Request, score_first: bool = False, with_heartbeat: bool = True) -> Ready:
+    """Make the cell's model, strategy and data as they are timed, and no step.
 
-    `look`: score some samples by the model before it is wrapped. `watched`: the launcher counts the steps, by a mark
-    in its file. Garbage is collected from here on; it was not while libraries were imported.
+    `score_first`: score some samples by the model before it is wrapped. `with_heartbeat`: after each step, write a mark
+    to the file that the launcher reads. Garbage is collected from here on; it was not while libraries were imported.
     """
     cell, work = request.cell, request.cell.work
     tokens = open_split(Path(request.tokens), "train", cell.workload)
     plan = SamplePlan(tokens.n_samples, cell.batch.global_, work.seed)
     model = build_model(cell, len(request.description.get("classes", [])))
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    first_losses = score_unwrapped_model(model, plan, tokens, session.device) if look else []
+    first_losses = score_unwrapped_model(model, plan, tokens, session.device) if score_first else []
     strategy = strategy_class(cell.execution.strategy)(cell, model, session.device)
     batches = Batches(tokens, plan, cell.batch, session.shares, session.device)
-    mark = open_heartbeat(session.local_rank) if watched else None
+    mark = open_heartbeat(session.local_rank) if with_heartbeat else None
     gc.enable()
 
     def steps(first: int, count: int) -> Series:
         """Make `count` steps from step `first` on, and time them."""
         return run_steps(strategy, batches, first, count, StepTimer(session.device), mark)
 
-    return Ready(tokens, plan, model, bool(cell.execution.compile), strategy, batches, parameters, steps, first_losses)
+    return Ready(
+        tokens=tokens,
+        plan=plan,
+        model=model,
+        compiled=bool(cell.execution.compile),
+        strategy=strategy,
+        batches=batches,
+        parameters=parameters,
+        steps=steps,
+        first_losses=first_losses,
+    )
 
 
 class ProbedRun(NamedTuple):
@@ -110,44 +122,60 @@ class ProbedRun(NamedTuple):
 
 
 class WarmUp(NamedTuple):
-    """The warm-up: times of the first step, of those up to the probed one, of that, and of those after it."""
+    """The warm-up. `series`: times of the first step, the steps up to the probed step, that step, the steps after."""
 
     series: list[Series]
     probe: Probe
     probed: ProbedStep
-    collectives: int  # of the last step
+    collectives: int  # how many the last step has begun
 
 
 def warm_up(ready: Ready, count: int) -> WarmUp:
-    """Make `count` (3 or more) warm-up steps, the last but one under a probe: the window follows an unprobed one."""
-    probed = count - AFTER_PROBE - 1  # number of the probed step
+    """Make `count` (3 or more) warm-up steps, the last but one under a probe.
+
+    The window follows an unprobed step.
+    """
+    probed_step = count - STEPS_AFTER_PROBE - 1
     series = [ready.steps(0, 1)]
-    if probed > 1:
-        series.append(ready.steps(1, probed - 1))
-    probed_series, probe, counted = make_probed_step(ready, probed)
-    # Of a compiled cell the probed step ran uncompiled: torch gives back the memory that this alone has needed.
+    if probed_step > 1:
+        series.append(ready.steps(1, probed_step - 1))
+    probed_series, probe, record = make_probed_step(ready, probed_step)
+    # The probed step of a compiled cell ran uncompiled: torch gives back the memory that this step alone has needed.
     accelerator.release_memory(ready.strategy.device)
-    exchanges = collectives_made()
-    series += [probed_series, ready.steps(probed + 1, AFTER_PROBE)]
-    return WarmUp(series, probe, counted, (collectives_made() - exchanges) // AFTER_PROBE)
+    collectives_before = collectives_made()
+    series += [probed_series, ready.steps(probed_step + 1, STEPS_AFTER_PROBE)]
+    collectives = (collectives_made() - collectives_before) // STEPS_AFTER_PROBE
+    return WarmUp(series=series, probe=probe, probed=record, collectives=collectives)
 
 
 def make_probed_step(ready: Ready, step: int, measure_state: bool = True) -> ProbedRun:
     """Make step `step` under a probe. `measure_state`: also measure the state in memory."""
     checksum = None if ready.compiled else TokenChecksum()  # its hook would have a compiled model compiled again
-    on_host = must_keep_on_host(ready)
-    keeping = torch.autograd.graph.save_on_cpu() if on_host else nullcontext()
+    saves_on_host = must_keep_on_host(ready)
+    saving = torch.autograd.graph.save_on_cpu() if saves_on_host else nullcontext()
     first_node = autograd_nodes_made()
-    fed = checksum.record(ready.entrance) if checksum else nullcontext()
-    with Probe(ready.strategy, measure_state) as probe, fed, TokensInside(ready.inside) as inside, keeping:
+    feeding = checksum.record(ready.entrance) if checksum else nullcontext()
+    with Probe(ready.strategy, measure_state) as probe, feeding, TokensInside(ready.inside) as inside, saving:
         series = _make_step_as_written(ready, step)
     nodes = autograd_nodes_made() - first_node - 1  # less the node that counting makes
-    record = record_of_probed_step(step, probe, ready.strategy, checksum, nodes, inside.tokens, on_host)
+
+    record = record_of_probed_step(
+        step,
+        probe,
+        ready.strategy,
+        checksum=checksum,
+        nodes=nodes,
+        tokens_inside=inside.tokens,
+        saved_on_host=saves_on_host,
+    )
     return ProbedRun(series, probe, record)
 
 
 def is_tight(device: torch.device) -> bool:
-    """Return whether what ran compiled may not fit on `device` uncompiled, at twice the memory; never on a CPU."""
+    """Return whether what ran compiled may not fit on `device` uncompiled.
+
+    Uncompiled it may take twice the memory. It always fits on a CPU.
+    """
     if not accelerator.is_accelerator(device):
         return False
     device_bytes = torch.cuda.get_device_properties(device).total_memory  # torch.accelerator has no name for it yet
@@ -173,24 +201,24 @@ def _make_step_as_written(ready: Ready, step: int) -> Series:
 
     Where memory runs out, the error says of a compiled cell that this step takes more than the timed ones.
     """
+    hint = ""
+    if ready.compiled:
+        hint = "; it runs as written, and takes more memory than compiled: `loss: fused` or a smaller micro_batch helps"
     try:
         return ready.steps(step, 1)
     except torch.OutOfMemoryError as error:
-        hint = ""
-        if ready.compiled:
-            hint = (
-                "; it runs as written, and takes more memory than compiled: "
-                "`loss: fused` or a smaller micro_batch helps"
-            )
         raise torch.OutOfMemoryError(f"in the probed step of the warm-up{hint}. {error}") from error
 
 
 def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow:
-    """Make the steps of the window, with nothing beside them that costs time; return what was seen of them."""
+    """Make the steps of the window, with nothing beside them that costs time.
+
+    Returns what was seen of these steps.
+    """
     cell = request.cell
     work = cell.work
     device = session.device
-    executed = ready.strategy.executed_updates()
+    updates_before = ready.strategy.executed_updates()
     # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
     monitor = Monitor(device, session.uuids)
     accelerator.reset_peaks(device)
@@ -203,12 +231,14 @@ def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow
     warmed_up_at = time.time()
     with monitor:
         dist.barrier()  # all monitors have started
-        watched = update_log.record(ready.strategy.optimizer)
-        with HostLoad(session.cores) as host_load, fed.record(ready.entrance), inside, watched:
+        logging = update_log.record(ready.strategy.optimizer)
+        with HostLoad(session.cores) as host_load, fed.record(ready.entrance), inside, logging:
             collectives_before = collectives_made()
             series = ready.steps(work.warmup_steps, work.steps)
             collectives = collectives_made() - collectives_before
-    modes, nodes = active_modes(), autograd_nodes_made() - first_node - 1  # less the node that counting makes
+
+    modes = active_modes()
+    nodes = autograd_nodes_made() - first_node - 1  # less the node that counting makes
     print_on_rank_0(session, f"window: {series.wall:.2f} s")
     hooks = foreign_hooks(ready.strategy.module)
     bytes_per_unit = 1 if sys.platform == "darwin" else 1024
@@ -217,7 +247,7 @@ def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow
         warmed_up_at=warmed_up_at,
         max_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_per_unit,
         cuda_memory=accelerator.memory_peaks(device),
-        updates=ready.strategy.executed_updates() - executed,
+        updates=ready.strategy.executed_updates() - updates_before,
         machine_readings=monitor.result() | host_load.result(),
         census={
             "modes_in_window": modes,
@@ -239,33 +269,40 @@ class Closing:
     scored: list[Scored]
     epoch_s: float  # when all ranks had validated
     monotonic_s: float  # the same by the clock that nobody sets
-    probed: ProbedStep | None
-    both_losses: list[float] | None  # of the probed step, as it is scored and as it is trained on; None: not finite
+    probed: ProbedStep | None = None
+    both_losses: list[float] | None = None  # losses of the probed step: as scored, as trained on; None: not finite
 
 
 def look_after_window(session: Session, request: Request, run: Ready) -> Closing:
-    """Score held-out samples; then score one more step, and make it under a probe: both losses should be equal.
+    """Score held-out samples, and make one more step.
 
-    No step is made where memory ran out, nor of a compiled cell: uncompiled it would take more than what was timed.
+    The step is scored, and made under a probe: both losses should be equal. No step is made where memory ran out, nor
+    of a compiled cell: uncompiled it would take more than what was timed.
     """
     cell, work = request.cell, request.cell.work
     held_out = open_split(Path(request.tokens), "val", cell.workload)
-    samples = work.validation_samples
-    own = score_held_out(run.strategy, held_out, samples, cell.batch, session.shares, session.device, run.entrance)
-    scored = session.gather(own)
-    epoch, monotonic = time.time(), time.monotonic()
-    probed: ProbedStep | None = None
-    both_losses: list[float] | None = None
-    if not run.compiled and not any(rank.out_of_memory for rank in scored):
-        step = work.warmup_steps + work.steps
-        as_scored = score_mean_loss(
-            run.strategy, (run.batches.read_unnoted(step, micro) for micro in range(cell.batch.accumulation))
-        )
-        run.strategy.module.train()
-        series, _, probed = make_probed_step(run, step, measure_state=False)
-        losses = [as_scored, float(series.loss[0])]
-        both_losses = losses if np.isfinite(losses).all() else None
-    return Closing(scored, epoch, monotonic, probed, both_losses)
+    own_scores = score_held_out(
+        run.strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device, run.entrance
+    )
+    scored = session.gather(own_scores)
+    epoch_s = time.time()
+    monotonic_s = time.monotonic()
+    if run.compiled or any(rank.out_of_memory for rank in scored):
+        return Closing(scored=scored, epoch_s=epoch_s, monotonic_s=monotonic_s)
+
+    step = work.warmup_steps + work.steps
+    batches = (run.batches.read_unnoted(step, micro) for micro in range(cell.batch.accumulation))
+    scored_loss = score_mean_loss(run.strategy, batches)
+    run.strategy.module.train()
+    series, _, probed = make_probed_step(run, step, measure_state=False)
+    losses = [scored_loss, float(series.loss[0])]
+    return Closing(
+        scored=scored,
+        epoch_s=epoch_s,
+        monotonic_s=monotonic_s,
+        probed=probed,
+        both_losses=losses if np.isfinite(losses).all() else None,
+    )
 
 
 class MadeRun(NamedTuple):
@@ -277,16 +314,20 @@ class MadeRun(NamedTuple):
 
 
 def measure_in(session: Session, request: Request, began: float) -> MadeRun:
-    """Make a run in a `session` that has come up; rank 0 writes its metrics. `began`: the program's start (epoch s)."""
+    """Make a run in a `session` that has come up.
+
+    Rank 0 writes its metrics. `began`: the program's start (epoch s).
+    """
     cell, work = request.cell, request.cell.work
-    run = set_up(session, request, look=True)
+    run = set_up(session, request, score_first=True)
     ready = time.time()
     print_on_rank_0(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
     warmup = warm_up(run, work.warmup_steps)
     probe = warmup.probe
     window = time_window(session, request, run)
     closing = look_after_window(session, request, run)
-    own = RankRecord(
+
+    own_record = RankRecord(
         warmup=warmup.series,
         window=window,
         taken=run.batches.taken,
@@ -311,16 +352,19 @@ def measure_in(session: Session, request: Request, began: float) -> MadeRun:
         closing=closing.epoch_s,
         closing_monotonic=closing.monotonic_s,
     )
-    ranks = session.gather(own)
+    ranks = session.gather(own_record)
     metrics = _write_metrics(session, request, run, ranks, closing.scored, began) if session.rank == 0 else None
-    *_, of_probed_step, _ = warmup.series
-    return MadeRun(metrics, of_probed_step.wall, window.series.wall / work.steps)
+    *_, probed_series, _ = warmup.series
+    return MadeRun(metrics=metrics, probed_s=probed_series.wall, step_s=window.series.wall / work.steps)
 
 
 def _write_metrics(
     session: Session, request: Request, run: Ready, ranks: list[RankRecord], scored: list[Scored], began: float
 ) -> Measured:
-    """Write the run's metrics and steps.csv from the records of all ranks; return the metrics."""
+    """Write the run's metrics and steps.csv from the records of all ranks.
+
+    Returns the metrics.
+    """
     if any(rank.out_of_memory for rank in scored):
         print_on_rank_0(
             session, "validation: a device ran out of memory, so there is none; the window is not touched by that"
@@ -335,25 +379,3 @@ def print_on_rank_0(session: Session, text: str) -> None:
     """Print a line from rank 0; never called inside the window."""
     if session.rank == 0:
         print(text, flush=True)
-
-
-def score_unwrapped_model(model: nn.Module, plan: SamplePlan, file: TokenFile, device: torch.device) -> list[float]:
-    """Return the losses of the 1 to MOST_ROWS samples of step 0 with the smallest ids, one by one, in strict fp32.
-
-    They must be those of the reference. The model is on `device` meanwhile; [] where that runs out of memory.
-    """
-    origin = next(model.parameters()).device
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    affordable = int(BUDGET_FLOPS / (2 * parameters * file.seq_len))  # 2 FLOPs for each parameter and token
-    ids = np.sort(plan.step(0))[: max(1, min(MOST_ROWS, affordable))]
-    torch.set_float32_matmul_precision("highest")
-    rows = torch.from_numpy(file.read(ids))
-    try:
-        model.to(device)
-        with torch.no_grad():
-            losses = [float(model(row[None].to(device))) for row in rows]
-    except torch.OutOfMemoryError:
-        losses = []
-    model.to(origin)  # a strategy that shards a model need not have all of it on a device
-    accelerator.release_memory(device)
-    return losses

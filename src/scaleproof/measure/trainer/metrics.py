@@ -33,7 +33,7 @@ class TimedWindow:
 
     series: Series
     warmed_up_at: float  # epoch seconds: before the window
-    updates: int  # that AdamW has counted in it
+    updates: int  # AdamW has counted so many in the window
     machine_readings: dict[str, Any]  # what the host and its devices did meanwhile
     max_rss: int  # bytes
     cuda_memory: dict[str, int] | None
@@ -44,7 +44,7 @@ class TimedWindow:
 class RankRecord:
     """What one rank saw of a whole run."""
 
-    warmup: list[Series]  # in parts
+    warmup: list[Series]  # the warm-up, in pieces
     window: TimedWindow
     taken: dict[int, list]  # step -> sample ids of each micro-batch
     tokens: dict[int, int]  # step -> tokens that are work
@@ -76,12 +76,19 @@ def summarise_run(
     for bad in rows[~np.isfinite(rows["loss"])]:
         raise NotFinite(f"the loss of step {bad['step']} on rank {bad['rank']} is {bad['loss']}")
     validation = summarise_validation(scored, cell.workload.task)
-    taken, tokens = [rank.taken for rank in ranks], [rank.tokens for rank in ranks]
-    ledger = make_ledger(plan, work.warmup_steps, work.steps, file, taken, tokens)
+    ledger = make_ledger(
+        plan,
+        work.warmup_steps,
+        work.steps,
+        file,
+        taken=[rank.taken for rank in ranks],
+        tokens=[rank.tokens for rank in ranks],
+    )
     inventory = inventory_of(cell, len(request.description.get("classes", [])))
     counts = count_parameters_and_flops(inventory, ledger.tokens_consumed / ledger.samples_consumed)
     window = _window_figures(request, ranks, rows, ledger)
     ended = time.time()
+
     return Measured(
         **request.known(),
         model=Model(
@@ -110,7 +117,7 @@ def summarise_run(
 
 
 def _startup(started: float, began: float, ranks: list[RankRecord], first_step_s: float) -> Startup:
-    """Return the seconds before the window. `started`, `began`: when launcher and program did (epoch seconds)."""
+    """Return the seconds before the window. `started`, `began`: when launcher and program started (epoch seconds)."""
     ready = max(rank.ready for rank in ranks)  # when the last rank was set up
     return Startup(
         launch_s=began - started,
@@ -136,14 +143,18 @@ def _rank_entry(rank: RankRecord) -> dict[str, Any]:
 
 
 def _step_rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
-    """Return the rows of steps.csv, as an array of ROW, by step and rank. `warmup_steps`: how many come first."""
+    """Return the rows of steps.csv, as an array of ROW, by step and rank.
+
+    The first `warmup_steps` are warm-up.
+    """
     tables = []
     for number, rank in enumerate(ranks):
         for series in (*rank.warmup, rank.window.series):
             steps = range(series.first, series.first + len(series.step_time))
             rows = np.empty(len(steps), ROW)
             rows["phase"] = ["warmup" if step < warmup_steps else "window" for step in steps]
-            rows["step"], rows["rank"] = steps, number
+            rows["step"] = steps
+            rows["rank"] = number
             rows["step_time_s"] = series.step_time
             rows["data_wait_s"] = series.data_wait
             rows["loss"] = series.loss
@@ -159,16 +170,17 @@ def _window_figures(request: Request, ranks: list[RankRecord], rows: np.ndarray,
     by_step = window_steps(rows)
     times, losses = by_step["step_time_s"], by_step["loss"]
     steps = len(times)
-    wall = max(rank.window.series.wall for rank in ranks)
+    wall_s = max(rank.window.series.wall for rank in ranks)
     tokens = ledger.tokens_consumed
+
     return Window(
-        wall_time_s=wall,
+        wall_time_s=wall_s,
         optimizer_steps=ranks[0].window.updates,
         skipped_optimizer_steps=steps - ranks[0].window.updates,
         micro_steps=steps * batch.accumulation,
         tokens=tokens,
-        tokens_per_s=tokens / wall,
-        tokens_per_s_per_device=tokens / wall / batch.n_devices,
+        tokens_per_s=tokens / wall_s,
+        tokens_per_s_per_device=tokens / wall_s / batch.n_devices,
         step_time_n=steps,
         step_time_mean_s=float(times.mean()),
         step_time_p50_s=float(np.median(times)),
@@ -186,15 +198,23 @@ def _window_figures(request: Request, ranks: list[RankRecord], rows: np.ndarray,
 
 
 def utilization_of_device(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
-    """Return how much of a device's peak is used at `tokens_per_sec`; shares are None where that peak is not known."""
+    """Return how much of a device's peak is used at `tokens_per_sec`.
+
+    Shares are None where that peak is not known.
+    """
     device_peak = peak(device_name, cell.execution.precision)
 
     def share(flops_per_token: float | None) -> float | None:
-        """Return which share of the peak so many FLOPs per token make; None where either is unknown."""
-        return flops_per_token * tokens_per_sec / device_peak.flops if flops_per_token and device_peak else None
+        """Return the share of the peak that so many FLOPs per token make.
+
+        Returns None where either is unknown.
+        """
+        if not flops_per_token or not device_peak:
+            return None
+        return flops_per_token * tokens_per_sec / device_peak.flops
 
     # With full activation checkpointing the forward pass, a third of the arithmetic, is done once more.
-    recomputed = counts.flops_per_token * 4 / 3 if cell.execution.activation_checkpointing else None
+    recomputed_flops = counts.flops_per_token * 4 / 3 if cell.execution.activation_checkpointing else None
     return Utilization(
         convention=counts.source,
         flops_per_s_per_device=counts.flops_per_token * tokens_per_sec,
@@ -202,35 +222,48 @@ def utilization_of_device(cell: Cell, counts: Counts, tokens_per_sec: float, dev
         peak_source=device_peak.source if device_peak else None,
         mfu=share(counts.flops_per_token),
         mfu_causal=share(counts.flops_per_token_causal),
-        hfu=share(recomputed),
+        hfu=share(recomputed_flops),
     )
 
 
 def _total_energy(ranks: list[RankRecord], tokens: int) -> Energy:
-    """Return the energy of all devices, in all and per token; no figures, but a reason, where a device's is unknown."""
+    """Return the energy of all devices, in all and per token.
+
+    It is only a reason where the energy of a device is unknown.
+    """
     gpus = [gpu for rank in ranks for gpu in rank.place.get("gpus") or []]
+    reason = None
     if not gpus:
-        return Energy(joules=None, joules_per_token=None, withheld="no device with an energy counter")
-    if any(gpu["energy_counter_j"] is None for gpu in gpus):
-        return Energy(joules=None, joules_per_token=None, withheld="a device has no energy counter")
-    if any(gpu["energy_j"] is None for gpu in gpus):
-        return Energy(joules=None, joules_per_token=None, withheld="counter and integral of power disagree")
+        reason = "no device with an energy counter"
+    elif any(gpu["energy_counter_j"] is None for gpu in gpus):
+        reason = "a device has no energy counter"
+    elif any(gpu["energy_j"] is None for gpu in gpus):
+        reason = "counter and integral of power disagree"
+    if reason:
+        return Energy(joules=None, joules_per_token=None, withheld=reason)
     joules = sum(gpu["energy_j"] for gpu in gpus)
     return Energy(joules=joules, joules_per_token=joules / tokens, withheld=None)
 
 
 def _largest_memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
-    """Return the largest memory of any rank, for each kind; CUDA's kinds are None on a CPU."""
-    cuda = [rank.window.cuda_memory for rank in ranks if rank.window.cuda_memory]
-    names = ("allocated", "reserved", "retries")
-    peaks: dict[str, int | None] = dict.fromkeys(names)
-    if cuda:
-        peaks = {name: max(memory[name] for memory in cuda) for name in names}
+    """Return the largest memory of any rank, for each kind.
+
+    CUDA's kinds are None on a CPU.
+    """
+    cuda_memories = [rank.window.cuda_memory for rank in ranks if rank.window.cuda_memory]
+
+    def largest(name: str) -> int | None:
+        """Return the largest figure `name` of CUDA's allocator on any rank.
+
+        Returns None on a CPU.
+        """
+        return max((memory[name] for memory in cuda_memories), default=None)
+
     execution = cell.execution
     return Memory(
-        max_cuda_allocated_bytes=peaks["allocated"],
-        max_cuda_reserved_bytes=peaks["reserved"],
-        cuda_alloc_retries=peaks["retries"],
+        max_cuda_allocated_bytes=largest("allocated"),
+        max_cuda_reserved_bytes=largest("reserved"),
+        cuda_alloc_retries=largest("retries"),
         state_bytes=max(rank.state_bytes for rank in ranks),
         state_bytes_predicted=state_bytes(
             execution.strategy, execution.precision, ranks[0].parameters, cell.sharing_devices
@@ -253,26 +286,29 @@ def make_ledger(
     sample that two micro-batches of one step consumed is `shared`.
     """
     steps = range(first, first + count)
-    consumed = [np.concatenate([ids for rank in taken for ids in rank[step]]) for step in steps]
-    planned = [plan.step(step) for step in steps]
-    shared = sum(_consumed_too_often(ids, plan_ids) for ids, plan_ids in zip(consumed, planned, strict=True))
+    planned_ids = [plan.step(step) for step in steps]
+    # For each rank, the ids of each step.
+    ids_of_ranks = [[np.concatenate(rank[step]) for step in steps] for rank in taken]
+    consumed_ids = [np.concatenate(ids_of_step) for ids_of_step in zip(*ids_of_ranks, strict=True)]
+    pairs = zip(consumed_ids, planned_ids, strict=True)
+
     return TokenLedger(
-        samples_consumed=sum(len(ids) for ids in consumed),
-        samples_planned=sum(len(ids) for ids in planned),
+        samples_consumed=sum(map(len, consumed_ids)),
+        samples_planned=sum(map(len, planned_ids)),
         tokens_consumed=sum(rank[step] for rank in tokens for step in steps),
-        tokens_planned=sum(file.count(ids) for ids in planned),
-        consumed_sha256=digest_of_ids(consumed),
-        planned_sha256=digest_of_ids(planned),
-        samples_shared=shared,
-        samples_by_rank=[sum(len(ids) for step in steps for ids in rank[step]) for rank in taken],
+        tokens_planned=sum(file.count(ids) for ids in planned_ids),
+        consumed_sha256=digest_of_ids(consumed_ids),
+        planned_sha256=digest_of_ids(planned_ids),
+        samples_shared=sum(_consumed_too_often(consumed, planned) for consumed, planned in pairs),
+        samples_by_rank=[sum(map(len, ids_of_rank)) for ids_of_rank in ids_of_ranks],
     )
 
 
 def _consumed_too_often(consumed: np.ndarray, planned: np.ndarray) -> int:
-    """Return how many samples of a step were consumed more often than planned; both arrays are of sample ids.
+    """Return how many samples of a step were consumed more often than planned.
 
-    A plan may have a sample several times: a tiny corpus repeats within a step. One that is in no plan may come once:
-    the digests tell it.
+    Both arrays are of sample ids. A plan may have a sample several times: a tiny corpus repeats within a step. A sample
+    that is in no plan may come once: the digests tell it.
     """
     times_planned = Counter(planned.tolist())
     times_consumed = Counter(consumed.tolist())

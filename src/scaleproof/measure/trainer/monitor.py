@@ -27,7 +27,7 @@ class GpuSamples:
     power: list[float] = field(default_factory=list)
     clock: list[float] = field(default_factory=list)
     load: list[float] = field(default_factory=list)
-    reasons: list[float] = field(default_factory=list)  # bits; NaN where it does not say
+    reasons: list[float] = field(default_factory=list)  # bits; NaN where the GPU does not say
 
 
 class GpuMonitor:
@@ -35,7 +35,8 @@ class GpuMonitor:
 
     def __init__(self, nvml: Any, uuids: list[str], period: float = PERIOD) -> None:
         """`nvml`: the module pynvml, initialised, or a stand-in for it."""
-        self.nvml, self.period = nvml, period
+        self.nvml = nvml
+        self.period = period
         self.handles = [nvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
         self.samples = [GpuSamples() for _ in uuids]
         self.done = threading.Event()
@@ -56,7 +57,10 @@ class GpuMonitor:
         self.after = [self._energy_j(handle) for handle in self.handles]
 
     def _sample_until_closed(self) -> None:
-        """Take a sample every `period` seconds until the window is over; runs in the thread."""
+        """Take a sample every `period` seconds until the window is over.
+
+        It runs in the thread.
+        """
         while not self.done.wait(self.period):
             self._add_sample()
 
@@ -70,7 +74,10 @@ class GpuMonitor:
             samples.reasons.append(self._nvml_answer("nvmlDeviceGetCurrentClocksThrottleReasons", handle))
 
     def _nvml_answer(self, name: str, *arguments: Any) -> float:
-        """Return the answer of the NVML function `name`; NaN where the device lacks it, or refuses."""
+        """Return the answer of the NVML function `name`.
+
+        Returns NaN where the device lacks it, or refuses.
+        """
         try:
             return getattr(self.nvml, name)(*arguments)
         except self.nvml.NVMLError:
@@ -90,42 +97,52 @@ class GpuMonitor:
         return self._nvml_answer("nvmlDeviceGetPowerUsage", handle) / 1e3
 
     def _utilization(self, handle: Any) -> float:
-        """Return the share of the last moments in which a kernel ran, 0 to 1; NaN where unknown."""
+        """Return the share of the last moments in which a kernel ran, 0 to 1.
+
+        Returns NaN where the share is unknown.
+        """
         try:
             return self.nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
         except self.nvml.NVMLError:
             return float("nan")
 
     def _energy_j(self, handle: Any) -> float | None:
-        """Return the device's energy counter in joules; None where it has none (before Volta)."""
+        """Return the device's energy counter in joules.
+
+        Returns None where it has none (before Volta).
+        """
         return _none_for_nan(self._nvml_answer("nvmlDeviceGetTotalEnergyConsumption", handle) / 1e3)
 
     def result(self) -> list[dict[str, Any]]:
-        """Return one entry per GPU; `energy_j` is None where its counter is missing or contradicts its power."""
-        return [self._gpu_entry(*row) for row in zip(self.samples, self.before, self.after, strict=True)]
+        """Return one entry per GPU.
 
-    def _gpu_entry(self, samples: GpuSamples, before: float | None, after: float | None) -> dict[str, Any]:
-        """Return the entry of one GPU. `before`, `after`: its energy counter in joules, None where it has none."""
-        counter = None if before is None or after is None else after - before
+        `energy_j` is None where its counter is missing or contradicts its power.
+        """
+        readings = zip(self.samples, self.before, self.after, strict=True)
+        return [self._gpu_entry(samples, before_j, after_j) for samples, before_j, after_j in readings]
+
+    def _gpu_entry(self, samples: GpuSamples, before_j: float | None, after_j: float | None) -> dict[str, Any]:
+        """Return the entry of one GPU.
+
+        `before_j`, `after_j`: its energy counter in joules, None where it has none.
+        """
+        counter_j = None if before_j is None or after_j is None else after_j - before_j
         # By the trapezoidal rule: the mean power of two samples times the seconds between them.
-        integral = sum(
+        integral_j = sum(
             (samples.times[place] - samples.times[place - 1]) * (samples.power[place] + samples.power[place - 1]) / 2
             for place in range(1, len(samples.times))
         )
-        agree = counter is not None and abs(counter - integral) <= AGREEMENT * max(counter, integral)
-        count = len(samples.times)
-        reasons = [int(bits) for bits in samples.reasons if bits == bits]
-        throttled = {name: sum(1 for bits in reasons if bits & bit) / count for bit, name in REASONS.items()}
+        agree = counter_j is not None and abs(counter_j - integral_j) <= AGREEMENT * max(counter_j, integral_j)
         return {
-            "samples": count,
+            "samples": len(samples.times),
             "utilization_mean": _mean_or_none(samples.load),
             "sm_clock_mhz_mean": _mean_or_none(samples.clock),
             "sm_clock_mhz_min": _none_for_nan(min(samples.clock)),
             "power_w_mean": _mean_or_none(samples.power),
-            "throttled": {name: share for name, share in throttled.items() if share} if reasons else None,
-            "energy_j": counter if agree else None,
-            "energy_counter_j": counter,
-            "energy_integral_j": _none_for_nan(integral),
+            "throttled": _throttled_shares(samples),
+            "energy_j": counter_j if agree else None,
+            "energy_counter_j": counter_j,
+            "energy_integral_j": _none_for_nan(integral_j),
         }
 
 
@@ -133,7 +150,7 @@ class Monitor(ExitStack):
     """Watches this rank's GPUs and memory during the `with` block."""
 
     def __init__(self, device: torch.device, uuids: list[str]) -> None:
-        """Begin with no sample. `nvml`: the module pynvml, initialised, or a stand-in for it."""
+        """Begin with no sample. `uuids`: the UUIDs of this rank's GPUs."""
         super().__init__()
         self.gpus = _gpu_monitor(device, uuids)
 
@@ -144,12 +161,18 @@ class Monitor(ExitStack):
         return self
 
     def result(self) -> dict[str, Any]:
-        """Return the resident memory, and `gpus` with one entry per GPU; `gpus` is None where there are none."""
+        """Return the resident memory, and `gpus` with one entry per GPU.
+
+        `gpus` is None where there are none.
+        """
         return {"rss_bytes": psutil.Process().memory_info().rss, "gpus": self.gpus.result() if self.gpus else None}
 
 
 def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
-    """Return a monitor of this rank's GPUs; None on a CPU, and where NVML does not answer."""
+    """Return a monitor of this rank's GPUs.
+
+    Returns None on a CPU, and where NVML does not answer.
+    """
     if not is_accelerator(device):
         return None
     nvml = driver_library()
@@ -158,6 +181,18 @@ def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
         return GpuMonitor(nvml, uuids)
     except nvml.NVMLError:
         return None
+
+
+def _throttled_shares(samples: GpuSamples) -> dict[str, float] | None:
+    """Return the share of the samples that each reason slowed down: reason -> share.
+
+    Returns None where no sample names reasons.
+    """
+    reasons = [int(bits) for bits in samples.reasons if bits == bits]  # NaN is not equal to itself
+    if not reasons:
+        return None
+    shares = {name: sum(1 for bits in reasons if bits & bit) / len(samples.times) for bit, name in REASONS.items()}
+    return {name: share for name, share in shares.items() if share}
 
 
 def _none_for_nan(value: float) -> float | None:

@@ -24,7 +24,7 @@ from scaleproof.measure.trainer.updates import UpdateWitness
 PRODUCTS = {"mm": "linear", "addmm": "linear", "linear": "linear", "bmm": "batched", "baddbmm": "batched"}
 ATTENTION = "_scaled_dot_product_"  # fused kernels of attention
 UPDATES = "_fused_adam"  # fused kernels of the optimizer
-MAIN_SHARE = 0.01  # of the reduced bytes: the dtypes that gradients travel in have more
+MAIN_SHARE = 0.01  # the dtypes that gradients travel in have a larger share of the reduced bytes
 
 
 class OperationCounter(TorchDispatchMode):
@@ -36,12 +36,12 @@ class OperationCounter(TorchDispatchMode):
     def __init__(self) -> None:
         """Begin with nothing counted."""
         super().__init__()
-        self.calls: dict[str, int] = defaultdict(int)  # by collective
-        self.bytes: dict[str, int] = defaultdict(int)  # by collective: the full size of what is exchanged
+        self.calls: dict[str, int] = defaultdict(int)  # collective -> its calls
+        self.bytes: dict[str, int] = defaultdict(int)  # collective -> the full size of what is exchanged
         self.moved: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))  # bytes by collective and dtype
         self.products: set[str] = set()  # dtypes of their operands
         self.gradients: set[str] = set()  # dtypes; noted by a Probe alone
-        self.flops: Counter[str] = Counter()  # of linear and batched products
+        self.flops: Counter[str] = Counter()  # FLOPs of linear and batched products
         self.attention: Counter[str] = Counter()  # calls by kernel
         self.updates: Counter[str] = Counter()  # calls by kernel
         self.clock: IdleClock | None = None  # paused in collectives
@@ -58,7 +58,10 @@ class OperationCounter(TorchDispatchMode):
         return result
 
     def _run_collective(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Run the collective `func` and return its result; with a clock, wait for it with the clock paused."""
+        """Run the collective `func` and return its result.
+
+        With a clock, waits for it with the clock paused.
+        """
         if self.clock is None:
             return func(*args, **kwargs)
         with self.clock.leave_out():
@@ -82,12 +85,15 @@ class OperationCounter(TorchDispatchMode):
             self.updates[name] += 1
 
     def _note_collective(self, called: str, args: tuple) -> None:
-        """Count a call of a collective, `called` as in torch (allreduce_), and its bytes; barriers have none."""
+        """Count a call of a collective, `called` as in torch (allreduce_), and its bytes.
+
+        Barriers have none.
+        """
         tensors = _tensors_in(args)
         if not tensors:
             return
         name = called.strip("_")
-        # An all-reduce lists all that it reduces; of a gather or scatter one argument, the largest, has the full size.
+        # An all-reduce lists all that it reduces; the largest argument of a gather or scatter has the full size.
         sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
         self.calls[name] += 1
         self.bytes[name] += sum(sizes) if name.startswith("allreduce") else _largest_argument_bytes(args)
@@ -102,37 +108,49 @@ class OperationCounter(TorchDispatchMode):
         }
 
     def record(self, step: int) -> ProbedOperations:
-        """Return what was counted in step `step`, with the dtypes of reduced tensors as those of gradients."""
+        """Return what was counted in step `step`.
+
+        Gradients are taken to have the dtypes of the tensors that were reduced.
+        """
         dtypes = self.dtypes()
+        bytes_of_collective = {name: self.bytes[name] for name in sorted(self.calls)}
         return ProbedOperations(
             step=step,
             products=dtypes["products"],
             gradients=dtypes["reduced"],
             attention=dict(self.attention),
             linear_flops=self.flops["linear"],
-            collectives={name: self.bytes[name] for name in sorted(self.calls)},
+            collectives=bytes_of_collective,
         )
 
     def dtypes(self) -> dict[str, str]:
-        """Return the dtypes of matrix products, gradients and reduced tensors; "none" where there were none."""
-        reduced: dict[str, int] = defaultdict(int)
-        for name, moved in self.moved.items():
+        """Return the dtypes of matrix products, gradients and reduced tensors.
+
+        It is "none" where there were none.
+        """
+        reduced_bytes: dict[str, int] = defaultdict(int)  # by dtype
+        for name, bytes_of_dtype in self.moved.items():
             if "reduce" in name:
-                for dtype, size in moved.items():
-                    reduced[dtype] += size
+                for dtype, nbytes in bytes_of_dtype.items():
+                    reduced_bytes[dtype] += nbytes
         # Flags and norms are reduced too, in dtypes of their own: few bytes.
-        of_gradients = {dtype for dtype, size in reduced.items() if size > MAIN_SHARE * sum(reduced.values())}
-        dtypes = {"products": self.products, "gradients": self.gradients, "reduced": of_gradients}
-        return {what: "+".join(sorted(names)) or "none" for what, names in dtypes.items()}
+        least_bytes = MAIN_SHARE * sum(reduced_bytes.values())
+        main_dtypes = {dtype for dtype, nbytes in reduced_bytes.items() if nbytes > least_bytes}
+        dtypes = {"products": self.products, "gradients": self.gradients, "reduced": main_dtypes}
+        return {name: "+".join(sorted(names)) or "none" for name, names in dtypes.items()}
 
 
 class Probe(OperationCounter):
     """Looks into one step: counts its operations, and notes gradients' dtypes and the state before the update."""
 
     def __init__(self, strategy: Strategy, measure_state: bool = True) -> None:
-        """Begin with nothing counted. `measure_state`: also measure the state in memory, about a second on a CPU."""
+        """Begin with nothing counted.
+
+        `measure_state`: also measure the state in memory, about a second on a CPU.
+        """
         super().__init__()
-        self.strategy, self.measure_state = strategy, measure_state
+        self.strategy = strategy
+        self.measure_state = measure_state
         self.state_bytes = 0
         self.witness = UpdateWitness(strategy)
         # On a GPU the host's thread says nothing of the step: it runs ahead, or waits in the driver.
@@ -210,5 +228,8 @@ def _tensors_in(value: object) -> list[Tensor]:
 
 
 def _largest_argument_bytes(args: tuple) -> int:
-    """Return the bytes of the largest argument of a collective; a list of tensors counts as a whole."""
+    """Return the bytes of the largest argument of a collective.
+
+    A list of tensors counts as a whole.
+    """
     return max(sum(tensor.numel() * tensor.element_size() for tensor in _tensors_in(argument)) for argument in args)

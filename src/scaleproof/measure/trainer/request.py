@@ -33,7 +33,7 @@ class PlannedRun:
     tokens: Path  # folder of tokens.json; without meaning for a command
     time_limit: float  # seconds
     repeat: int = 1
-    witness_steps: int = 0  # to make once more after the run, each looked at
+    witness_steps: int = 0  # steps to make once more after the run, each looked at
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Request:
     campaign: str
     slug: str
     repeat: int
-    sections: dict[str, Any]  # of the cell's configuration
+    sections: dict[str, Any]  # the sections of the cell's configuration
     tokens: str  # folder of tokens.json
     out: str  # folder that the results are written into
     run_id: str
@@ -53,11 +53,14 @@ class Request:
     hosts: list[str] = field(default_factory=list)  # the nodes of the run, in an allocation
     gpus: int = 0  # CUDA devices that the launcher saw on its node
     witness_steps: int = 0
-    settings: dict[str, Any] = field(default_factory=dict)  # of a command: name -> label and text
+    settings: dict[str, Any] = field(default_factory=dict)  # a command's settings: name -> label and text
 
     @classmethod
     def for_cell(cls, cell: Cell, tokens: Path, out: Path, *, provenance: dict[str, Any], **names: Any) -> "Request":
-        """Return the request for a run of `cell` that starts now. `names`: the other fields; repeat is 1 by default."""
+        """Return the request for a run of `cell` that starts now.
+
+        `names`: the other fields; repeat is 1 by default.
+        """
         sections = {name: getattr(cell, name).model_dump(mode="json") for name in SECTIONS}  # read back by `cell`
         sections["execution"]["geometry"] = str(cell.execution.geometry)
         return cls(
@@ -84,7 +87,10 @@ class Request:
         return dict(read_tokens(Path(self.tokens)))
 
     def known(self) -> dict[str, Any]:
-        """Return the fields of the metrics that are known before the run; those of a failed run have them too."""
+        """Return the fields of the metrics that are known before the run.
+
+        The metrics of a failed run have them too.
+        """
         names: dict[str, Any] = {
             "run_id": self.run_id,
             "campaign": self.campaign,
@@ -96,12 +102,12 @@ class Request:
         }
         if self.cell.command is not None:
             return names | {"evidence": "printed", "data": None, "training_config": None}
-        splits = {split: self.description[split] for split in ("train", "val")}
-        data = {name: value for name, value in self.description.items() if name not in splits}
-        # Of each split the checksum of its tokens, and of its labels where it has any.
-        data |= {f"{split}_sha256": described["sha256"] for split, described in splits.items()}
-        labels = {split: described[LABELS] for split, described in splits.items() if LABELS in described}
-        data |= {f"{split}_labels_sha256": described["sha256"] for split, described in labels.items()}
+
+        entries = {split: self.description[split] for split in ("train", "val")}
+        labels = {split: entry[LABELS] for split, entry in entries.items() if LABELS in entry}
+        data = {name: value for name, value in self.description.items() if name not in entries}
+        data |= {f"{split}_sha256": entry["sha256"] for split, entry in entries.items()}
+        data |= {f"{split}_labels_sha256": entry["sha256"] for split, entry in labels.items()}
         return names | {"data": data, "training_config": self._training_section()}
 
     def _training_section(self) -> TrainingConfig:
@@ -115,9 +121,11 @@ class Request:
                 f"dim_feedforward={shape.feed_forward}"
             )
         elif isinstance(shape, TransformersModel):
-            family, size = shape.slug(), str(shape.file)
+            family = shape.slug()
+            size = str(shape.file)
         else:
-            family, size = "gpt2", f"n_layer={shape.layers}, n_head={shape.heads}, n_embd={shape.width}"
+            family = "gpt2"
+            size = f"n_layer={shape.layers}, n_head={shape.heads}, n_embd={shape.width}"
         return TrainingConfig.for_cell(
             cell,
             model_name=cell.workload.model if isinstance(cell.workload.model, str) else family,
@@ -139,7 +147,10 @@ class Request:
 
 
 def open_heartbeat(local_rank: int) -> np.ndarray:
-    """Return this rank's mark in the launcher's file: one int64, for the number of phases done, PHASES in each step."""
+    """Return this rank's mark in the launcher's file: one int64.
+
+    It is the number of phases done, PHASES in each step.
+    """
     path = os.environ.get(VARIABLE)
     if not path:  # started by hand: nobody looks
         return np.zeros(1, dtype=np.int64)

@@ -25,18 +25,19 @@ from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.updates import UpdateLog
 
-CONTROL_S = 1.0  # of the control, by the time of a timed step
-FEWEST_OF_CONTROL, MOST_OF_CONTROL = 3, 10  # its steps
-PLAIN_STEPS = 5  # after those of the witness, with nobody looking
-TIME_SHARE = 0.5  # of what is left of a run's time limit
-# Of a probed step: what ran. Not gradients' dtypes: FSDP2 may or may not have cast a shard when the hook looks at it.
+CONTROL_S = 1.0  # the control should take so long, by the time of a timed step
+FEWEST_CONTROL_STEPS, MOST_CONTROL_STEPS = 3, 10
+PLAIN_STEPS = 5  # steps after those of the witness, with nobody looking
+WITNESS_SHARE = 0.5  # the witness may take this part of the time until a run's limit
+# Fields of a probed step that say what ran. Gradients' dtypes are no such field: FSDP2 may or may not have cast a shard
+# when the hook looks at it.
 FIELDS = ("linear_flops", "batched_flops", "attention", "updates", "collectives", "products", "nodes", "tokens_inside")
 
 
 def make_run(request: Request, began: float) -> Session:
-    """Make the run that `request` asks for; rank 0 writes its metrics. Return the session, for the caller to leave.
+    """Make the run that `request` asks for; rank 0 writes its metrics.
 
-    `began`: when this program started (epoch seconds).
+    Returns the session, for the caller to leave. `began`: when this program started (epoch seconds).
     """
     session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
     # The metrics are there before the second look begins: where it fails, the run is kept without it.
@@ -54,10 +55,10 @@ def make_run(request: Request, began: float) -> Session:
 
 
 def measure_witness_and_control(session: Session, request: Request, probed_s: float, step_s: float) -> dict[str, Any]:
-    """Make the witnessed steps and the bare loop; return the fields `witness` and `control` of this rank's census.
+    """Make the witnessed steps and the bare loop.
 
-    Every rank must take part, and hold no other model any more: there would be two in memory. `probed_s`, `step_s`:
-    seconds of a probed step, and of a step of the window.
+    Returns the fields `witness` and `control` of this rank's census. Every rank must take part, and hold no other model
+    any more: there would be two in memory. `probed_s`, `step_s`: seconds of a probed step, and of a step of the window.
     """
     gc.collect()
     accelerator.release_memory(session.device)
@@ -70,31 +71,32 @@ def measure_witness_and_control(session: Session, request: Request, probed_s: fl
         accelerator.release_memory(session.device)
     if has_control(request.cell.config):
         dist.barrier()
-        n_steps = max(FEWEST_OF_CONTROL, min(MOST_OF_CONTROL, int(CONTROL_S / step_s)))
+        n_steps = max(FEWEST_CONTROL_STEPS, min(MOST_CONTROL_STEPS, int(CONTROL_S / step_s)))
         timed = time_bare_loop(request.cell.config, Path(request.tokens), session.device, n_steps, session.local_world)
         fields["control"] = BareLoop.model_validate(timed) if timed else None  # None: memory did not suffice
     return fields
 
 
 def count_steps_to_witness(session: Session, request: Request, probed_s: float) -> int:
-    """Return how many steps to witness, the same on every rank: as many as asked for, or as the time limit allows.
+    """Return how many steps to witness, the same on every rank.
 
-    `probed_s`: seconds of a probed step. 0 where a compiled cell, which a probe runs uncompiled, may not fit.
+    They are as many as requested, or as the time limit allows. `probed_s`: seconds of a probed step. Returns 0 where a
+    compiled cell, which a probe runs uncompiled, may not fit.
     """
     left_s = request.time_limit - (time.time() - request.started)
-    affordable = int(TIME_SHARE * left_s / probed_s)
+    affordable_steps = int(WITNESS_SHARE * left_s / probed_s)
     if request.cell.execution.compile and is_tight(session.device):
-        affordable = 0
-    return max(0, min(request.witness_steps, *session.gather(affordable)))
+        affordable_steps = 0
+    return max(0, min(request.witness_steps, *session.gather(affordable_steps)))
 
 
 def make_witnessed_steps(session: Session, request: Request, steps: int) -> WitnessedSteps:
-    """Set the cell up anew, make its first `steps` steps, each under a probe, and return their record.
+    """Set the cell up anew, and make its first `steps` steps, each under a probe.
 
-    Further steps, with nobody looking, say what the probe costs and what runs beside training.
+    Returns their record. Further steps, with nobody looking, say what the probe costs and what runs beside training.
     """
     began = time.monotonic()
-    run = set_up(session, request, watched=False)
+    run = set_up(session, request, with_heartbeat=False)
     losses: list[float] = []
     probed_steps: list[ProbedStep] = []
     update_log = UpdateLog()
@@ -103,22 +105,30 @@ def make_witnessed_steps(session: Session, request: Request, steps: int) -> Witn
             series, _, probed = make_probed_step(run, number, measure_state=False)
             losses.append(float(series.loss[0]))  # the only step of the series
             probed_steps.append(probed)
+
     plain_s: list[float] = []
     if not accelerator.is_accelerator(session.device):  # beside a GPU the host's thread may only wait for it
         plain_s = [_time_step_s(run, steps) for _ in range(PLAIN_STEPS)]
     beside = {} if run.compiled else time_other_functions(run.model, lambda: run.steps(steps, 1))
-    ran = [[getattr(step, name) for name in FIELDS] for step in probed_steps]
-    changed = [step for (before, now), step in zip(pairwise(ran), probed_steps[1:], strict=True) if before != now]
     return WitnessedSteps(
         seconds=time.monotonic() - began,
         losses=losses,
         gradient_norms=[step.gradient_norm for step in probed_steps],
         scaled_by=[step.scaled_by for step in probed_steps],
         moments=update_log.moments,
-        kinds=[*probed_steps[:1], *changed],  # the first step, and each that ran other things than the one before
+        kinds=_differing_steps(probed_steps),
         beside=beside,
         plain_s=median(plain_s) if plain_s else None,
     )
+
+
+def _differing_steps(probed_steps: list[ProbedStep]) -> list[ProbedStep]:
+    """Return the first step, and each step that ran other things than the step before it."""
+    differing = probed_steps[:1]
+    for before, step in pairwise(probed_steps):
+        if any(getattr(before, name) != getattr(step, name) for name in FIELDS):
+            differing.append(step)
+    return differing
 
 
 def _time_step_s(run: Ready, step: int) -> float:

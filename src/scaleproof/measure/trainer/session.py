@@ -30,18 +30,22 @@ class Session:
     """Rank, world and device of this process, as torchrun set them up."""
 
     def __init__(self, cell: Cell, timeout_s: float, hosts: Sequence[str] = (), gpus: int = 0) -> None:
-        """Join the world. `timeout_s`: how long a collective waits for a missing rank before it is an error.
+        """Join the world.
 
-        `hosts`: the nodes that it must be on, where they are known; `gpus`: CUDA devices that the launcher saw. Raises
-        WrongWorld where the world is not that of `cell`, NotApplicable where torch has no kernels for a device.
+        `timeout_s`: how long a collective waits for a missing rank before it is an error. `hosts`: the nodes that the
+        world must be on, where they are known. `gpus`: CUDA devices that the launcher saw. Raises WrongWorld where the
+        world is not that of `cell`, NotApplicable where torch has no kernels for a device.
         """
-        self.rank, self.world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        self.local_rank, self.local_world = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+        self.rank = int(os.environ["RANK"])
+        self.world_size = int(os.environ["WORLD_SIZE"])
+        self.local_rank = int(os.environ["LOCAL_RANK"])
+        self.local_world = int(os.environ["LOCAL_WORLD_SIZE"])
         if self.world_size != cell.world_size:
             raise WrongWorld(f"{cell.world_size} ranks were asked for, but {self.world_size} came up")
+
         self.host = socket.gethostname()
         self.cores: list[int] = []
-        self.near_cores: list[int] = []  # beside a GPU: those of its NUMA node, shared with other ranks
+        self.near_cores: list[int] = []  # beside a GPU: the cores of its NUMA node, shared with other ranks
         self.device = self._bind_device(cell, gpus)
         self.store = next(dist.rendezvous("env://"))[0]
         dist.init_process_group(
@@ -56,9 +60,10 @@ class Session:
         check_world(cell, self.gather(self.place), hosts)
 
     def _bind_device(self, cell: Cell, gpus: int) -> torch.device:
-        """Bind this process to its rank's (first) device, and return that. `gpus`: CUDA devices that the launcher saw.
+        """Bind this process to its rank's (first) device, and return the device.
 
-        Raises WrongWorld where it is not there, NotApplicable where torch has no kernels for it.
+        `gpus`: CUDA devices that the launcher saw. Raises WrongWorld where the device is not there, NotApplicable where
+        torch has no kernels for it.
         """
         device = cell.execution.device
         # AMD's devices call themselves cuda, too; without amdsmi the launcher does not know of them, and locks none.
@@ -74,6 +79,7 @@ class Session:
             self.cores = bind_to_cores(self.local_rank, threads)
             torch.set_num_threads(threads)
             return torch.device("cpu")
+
         if self.local_rank + self.devices_here > torch.cuda.device_count():
             raise WrongWorld(f"rank {self.rank} is to drive device {self.local_rank}, which torch does not see")
         torch.cuda.set_device(self.local_rank)
@@ -121,17 +127,20 @@ class Session:
         }
 
     def gather(self, value: object) -> list:
-        """Return the `value` of every rank, in order of rank; every rank gets all."""
+        """Return the `value` of every rank, in order of rank.
+
+        Every rank gets all.
+        """
         values: list = [None] * self.world_size
         dist.all_gather_object(values, value)
         return values
 
     def leave(self) -> None:
-        """End this process without waiting for long: not even a rank that is gone can make the others hang.
+        """End this process without waiting for long.
 
-        Rank 0 says through the store that the results are written; there is no barrier. gloo's threads may crash the
-        interpreter as it shuts down: therefore the objects of the last collective are collected first, and the process
-        ends by os._exit.
+        Not even a rank that is gone can make the others hang. Rank 0 says through the store that the results are
+        written; there is no barrier. gloo's threads may crash the interpreter as it shuts down: therefore the objects
+        of the last collective are collected first, and the process ends by os._exit.
         """
 
         def leave_group() -> None:
@@ -154,7 +163,10 @@ class Session:
 
 
 def nvml_uuid(properties: Any) -> str:
-    """Return the UUID of a device, or of a MIG instance, as NVML writes it. `properties`: torch's."""
+    """Return the UUID of a device, or of a MIG instance, as NVML writes it.
+
+    `properties`: torch's.
+    """
     uuid = amd.serial_of_uuid(str(properties.uuid)) if torch.version.hip else properties.uuid
     return f"{'MIG' if ' MIG ' in properties.name else 'GPU'}-{uuid}"
 
@@ -177,18 +189,18 @@ def bind_to_cores(local_rank: int, threads: int) -> list[int]:
 def _one_thread_per_core_first(allowed: list[int]) -> list[int]:
     """Return the logical CPUs, the first thread of each core before any second thread."""
 
-    def threads_of_core(cpu: int) -> str:
-        """Return the threads of the core of `cpu`, as Linux lists them."""
+    def core_of(cpu: int) -> str:
+        """Return the core of a logical CPU, named by the list of its threads as Linux writes it."""
         path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
         return path.read_text() if path.exists() else str(cpu)
 
-    threads: dict[str, int] = {}  # core, named by the list of its threads -> how many of them have had their turn
-    turn: dict[int, int] = {}  # logical CPU -> its place among the threads of its core
+    threads_counted: Counter[str] = Counter()  # core -> how many of its threads the loop has met
+    place_in_core: dict[int, int] = {}  # logical CPU -> its place among the threads of its core
     for cpu in allowed:
-        core = threads_of_core(cpu)
-        turn[cpu] = threads.get(core, 0)
-        threads[core] = turn[cpu] + 1
-    return sorted(allowed, key=lambda cpu: (turn[cpu], cpu))
+        core = core_of(cpu)
+        place_in_core[cpu] = threads_counted[core]
+        threads_counted[core] += 1
+    return sorted(allowed, key=lambda cpu: (place_in_core[cpu], cpu))
 
 
 class WrongWorld(Exception):
@@ -212,24 +224,26 @@ def check_world(cell: Cell, places: Sequence[Mapping[str, Any]], hosts: Sequence
 def describe_mismatch(
     nodes: int, per_node: int, places: Sequence[Mapping[str, Any]], hosts: Sequence[str] = ()
 ) -> str | None:
-    """Return how the ranks differ from `nodes` nodes with `per_node` ranks each, each on its own device, else None.
+    """Return how the ranks differ from `nodes` nodes with `per_node` ranks each.
 
-    `places`: of each rank its `host` and `devices`; `hosts`: the nodes of the allocation, empty where none is known.
+    Each rank has its own device. Returns None where nothing differs. `places`: `host` and `devices` of each rank.
+    `hosts`: the nodes of the allocation, empty where they are unknown.
     """
     if len(places) != nodes * per_node:
         return f"{nodes * per_node} ranks were asked for, {len(places)} came up"
     ranks_on = Counter(short_host(place["host"]) for place in places)
     if len(ranks_on) != nodes:
         return f"{nodes} nodes were asked for, the ranks are on {len(ranks_on)}: {', '.join(sorted(ranks_on))}"
-    uneven = {host: count for host, count in ranks_on.items() if count != per_node}
-    if uneven:
-        numbers = ", ".join(f"{count} on {host}" for host, count in sorted(uneven.items()))
+    wrong_counts = {host: count for host, count in ranks_on.items() if count != per_node}
+    if wrong_counts:
+        numbers = ", ".join(f"{count} on {host}" for host, count in sorted(wrong_counts.items()))
         return f"{per_node} ranks per node were asked for; there are {numbers}"
-    foreign = set(ranks_on) - {short_host(host) for host in hosts} if hosts else set()
-    if foreign:
-        return f"ranks are on {', '.join(sorted(foreign))}, the allocation is {', '.join(hosts)}"
-    users_of = Counter(device for place in places for device in place["devices"] if device != "cpu")
-    for device, count in users_of.items():
+
+    foreign_hosts = set(ranks_on) - {short_host(host) for host in hosts} if hosts else set()
+    if foreign_hosts:
+        return f"ranks are on {', '.join(sorted(foreign_hosts))}, the allocation is {', '.join(hosts)}"
+    ranks_of_device = Counter(device for place in places for device in place["devices"] if device != "cpu")
+    for device, count in ranks_of_device.items():
         if count > 1:
             return f"{device} is used by {count} ranks"
     return None

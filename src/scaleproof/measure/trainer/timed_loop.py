@@ -19,9 +19,9 @@ class Series:
 
     first: int  # number of the first step
     step_time: np.ndarray
-    data_wait: np.ndarray  # of the step's time, waiting for its tokens
+    data_wait: np.ndarray  # the part of the step's time in which it waited for its tokens
     loss: np.ndarray  # mean over the micro-batches of the step
-    wall: float  # of all steps together, by the host's clock
+    wall: float  # time of all steps together, by the host's clock
 
 
 class StepTimer:
@@ -43,7 +43,10 @@ class StepTimer:
         self.marks.append(accelerator.mark_event(self.device) if self._by_events else perf_counter())
 
     def stop(self) -> tuple[np.ndarray, float]:
-        """Return the seconds of each step, and of all steps together by the host's clock. Waits for the device."""
+        """Return the seconds of each step, and of all steps together by the host's clock.
+
+        Waits for the device.
+        """
         accelerator.synchronize(self.device)
         wall = perf_counter() - self.began
         ends = zip(self.marks, self.marks[1:], strict=False)
@@ -69,6 +72,7 @@ def run_steps(
     losses: list[Tensor] = []
     no_loss = torch.zeros((), device=batches.device)
     clock.start()
+
     for step in range(first, first + count):
         total = no_loss
         for micro in range(accumulation):
@@ -82,6 +86,7 @@ def run_steps(
         losses.append(total)
         clock.mark()
         heartbeat[0] = PHASES * (step + 1)
+
     step_time, wall = clock.stop()
     mean_losses = torch.stack(losses).double().div(accumulation).cpu().numpy()
-    return Series(first, step_time, waits, mean_losses, wall)
+    return Series(first=first, step_time=step_time, data_wait=waits, loss=mean_losses, wall=wall)

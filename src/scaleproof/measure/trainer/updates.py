@@ -33,15 +33,18 @@ class UpdateLog:
     """
 
     def __init__(self, first_step: int = 0) -> None:
-        """Begin with no call. `first_step`: the number of the step whose update is the first call."""
+        """Begin with no call.
+
+        `first_step`: the number of the step whose update is the first call.
+        """
         self._first_step = first_step
         self._turns: dict[int, int] = defaultdict(int)  # calls so far of each part of ZeRO, by its first moment's id
-        self._moments: list[Tensor] = []  # of each call, the norm of a part
+        self._moments: list[Tensor] = []  # the norm of a part of a first moment, after each call
         self._conditions: dict[str, set[str]] = defaultdict(set)  # threads, dtypes, ... -> all that occurred
-        self._rates: list[float] = []  # of each call, the mean over its groups
-        self._decays: list[float] = []  # of each call, the sum over its groups
+        self._rates: list[float] = []  # the mean learning rate over the groups of each call
+        self._decays: list[float] = []  # the sum of weight decays over the groups of each call
         self._settings: set[Settings] = set()
-        self._calls_after_a_child = 0  # before which a process had ended that this one had started
+        self._calls_after_a_child = 0  # calls before which a process had ended that this process had started
         self._used_by_children: tuple[float, int] | None = None  # CPU seconds and page faults, at the last call
         self.slowed_by: set[str] = set()
 
@@ -93,7 +96,10 @@ class UpdateLog:
 
     @property
     def moments(self) -> list[float]:
-        """The norm of the noted part of the first moment after each call. Waits for the device."""
+        """The norm of the noted part of the first moment after each call.
+
+        Waits for the device.
+        """
         return [float(moment) for moment in self._moments]
 
     def summary(self, first_step: int, steps: int) -> UpdatesInWindow | None:
@@ -155,24 +161,25 @@ class UpdateWitness:
         self.scaled_by: float | None = None
         self._watched: Tensor | None = None
 
-    @torch.no_grad()  # else a look at a shard would be a node of the graph
+    @torch.no_grad()  # without it autograd would record the view of a shard
     def note_gradients(self) -> None:
         """Before an update, note the gradients' norm, and copy gradient and first moment of one tensor.
 
-        That is the smallest tensor with LEAST_WATCHED elements or more: copies of it cost little.
+        It is the smallest tensor with LEAST_WATCHED elements or more: copies of it cost little.
         """
         if not self._holds_gradients():
             return
         parameters = self.strategy.module.parameters()
-        gradients = [(parameter, local_shard(parameter.grad)) for parameter in parameters if parameter.grad is not None]
-        if not gradients:
+        gradient_of = {parameter: local_shard(parameter.grad) for parameter in parameters if parameter.grad is not None}
+        if not gradient_of:
             return
-        norms = [torch.linalg.vector_norm(gradient) for _, gradient in gradients]
+        norms = [torch.linalg.vector_norm(gradient) for gradient in gradient_of.values()]
         self.gradient_norm = float(torch.stack(norms).double().square().sum().sqrt())
-        large_enough = [entry for entry in gradients if entry[1].numel() >= LEAST_WATCHED]
+
+        large_enough = [parameter for parameter, shard in gradient_of.items() if shard.numel() >= LEAST_WATCHED]
         if large_enough:
-            self._watched, gradient = min(large_enough, key=lambda entry: entry[1].numel())
-            self._gradient = gradient.clone()
+            self._watched = min(large_enough, key=lambda parameter: gradient_of[parameter].numel())
+            self._gradient = gradient_of[self._watched].clone()
             self._moment = self._first_moment()
 
     @torch.no_grad()
@@ -186,15 +193,19 @@ class UpdateWitness:
         if engine is not None and engine.zero_optimization_stage() and not has_loss_scale:
             norm = engine.get_global_grad_norm()
             self.gradient_norm = None if norm is None else float(norm)
+
         if self._watched is None or not float(self._gradient.norm()):  # `note_gradients` saw none, or zeros
             return
-        beta = next(
-            group["betas"][0]
-            for group in self.strategy.optimizer.param_groups
-            if any(parameter is self._watched for parameter in group["params"])
-        )
-        entered = (self._first_moment().double() - beta * self._moment.double()) / (1 - beta)
-        self.scaled_by = float(entered.norm() / self._gradient.double().norm())
+        beta = self._beta_of_watched()
+        entered_gradient = (self._first_moment().double() - beta * self._moment.double()) / (1 - beta)
+        self.scaled_by = float(entered_gradient.norm() / self._gradient.double().norm())
+
+    def _beta_of_watched(self) -> float:
+        """Return AdamW's beta of the first moment in the watched tensor's group."""
+        for group in self.strategy.optimizer.param_groups:
+            if any(parameter is self._watched for parameter in group["params"]):
+                return float(group["betas"][0])
+        raise LookupError("the optimizer has no group with the watched tensor")
 
     def _holds_gradients(self) -> bool:
         """Return whether `parameter.grad` is the reduced, unscaled gradient just before the update.

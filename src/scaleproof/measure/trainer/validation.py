@@ -29,7 +29,7 @@ class Scored:
 
     ids: np.ndarray
     totals: np.ndarray
-    checksum: str  # of the tokens of the scored samples
+    checksum: str  # checksum of the scored samples' tokens
     seconds: float
     out_of_memory: bool = False
 
@@ -43,37 +43,50 @@ def score_held_out(
     device: torch.device,
     entrance: nn.Module,
 ) -> Scored:
-    """Score this rank's part of `count` held-out samples of `file`; nothing is scored if memory runs out.
+    """Score this rank's part of `count` held-out samples of `file`.
 
-    `shares`: the numbers of the devices that this rank feeds; `entrance`: the module where tokens are noted.
+    Nothing is scored if memory runs out. `shares`: the numbers of the devices that this rank feeds; `entrance`: the
+    module where tokens are noted.
     """
     began = time.perf_counter()
     ids = held_out_ids(file.n_samples, count)
     totals = np.zeros(3)  # summed loss, targets, correct ones
     checksum = TokenChecksum()
     if not len(ids):
-        return Scored(ids, totals, str(checksum), time.perf_counter() - began)
+        return Scored(ids=ids, totals=totals, checksum=str(checksum), seconds=time.perf_counter() - began)
     # Every rank makes as many forward passes, since sharded weights are gathered in them.
     passes = math.ceil(len(ids) / (batch.micro * batch.n_devices))
-    # Places in `ids`, dealt out to passes, devices and their samples. Those beyond its end begin `ids` again, to fill
+    # Places in `ids`, dealt out to passes, devices and their samples. Places beyond the end begin `ids` again, to fill
     # up the last pass; their scores do not count.
     places = np.arange(passes * batch.micro * batch.n_devices).reshape(passes, batch.n_devices, batch.micro)
-    own = places[:, shares].reshape(passes, -1)
+    own_places = places[:, shares].reshape(passes, -1)
+
     try:
         # As written: a second graph of a compiled cell, of the evaluation mode, would take minutes.
         with torch.compiler.set_stance("force_eager"), checksum.record(entrance):
-            for of_pass in own:
-                tokens = torch.from_numpy(file.read(ids[of_pass % len(ids)])).to(device)
-                counted = torch.from_numpy(of_pass < len(ids)).to(device)
-                checksum.counted = counted
-                totals += strategy.evaluate(tokens)[counted].double().sum(0).cpu().numpy()
+            for places_of_pass in own_places:
+                tokens = torch.from_numpy(file.read(ids[places_of_pass % len(ids)])).to(device)
+                is_counted = torch.from_numpy(places_of_pass < len(ids)).to(device)
+                checksum.counted = is_counted
+                totals += strategy.evaluate(tokens)[is_counted].double().sum(0).cpu().numpy()
     except torch.OutOfMemoryError:
-        return Scored(ids[:0], np.zeros(3), str(checksum), time.perf_counter() - began, out_of_memory=True)
-    return Scored(ids[own[own < len(ids)]], totals, str(checksum), time.perf_counter() - began)
+        return Scored(
+            ids=ids[:0],
+            totals=np.zeros(3),
+            checksum=str(checksum),
+            seconds=time.perf_counter() - began,
+            out_of_memory=True,
+        )
+
+    own_ids = ids[own_places[own_places < len(ids)]]
+    return Scored(ids=own_ids, totals=totals, checksum=str(checksum), seconds=time.perf_counter() - began)
 
 
 def score_mean_loss(strategy: Strategy, micro_batches: Iterable[torch.Tensor]) -> float:
-    """Return the mean loss of this rank's samples, computed as in the validation. Every rank must take part."""
+    """Return the mean loss of this rank's samples, computed as in the validation.
+
+    Every rank must take part.
+    """
     totals = torch.stack([strategy.evaluate(tokens).double().sum(0) for tokens in micro_batches]).sum(0)
     return float(totals[0] / totals[1])
 
@@ -83,9 +96,9 @@ class NotFinite(Exception):
 
 
 def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
-    """Return the validation over all ranks; None where nothing was scored, or a rank ran out of memory.
+    """Return the validation over all ranks.
 
-    Raises NotFinite where its loss is not finite.
+    Returns None where nothing was scored, or a rank ran out of memory. Raises NotFinite where its loss is not finite.
     """
     if any(rank.out_of_memory for rank in ranks):
         return None
@@ -94,15 +107,17 @@ def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
         return None
     if not np.isfinite(loss):
         raise NotFinite(f"the validation loss after the last step is {loss / targets}")
+    mean_loss = loss / targets
     predicts_tokens = task == "language-modelling"
     ids = np.concatenate([rank.ids for rank in ranks])
+
     return Validation(
         samples=len(ids),
         samples_sha256=digest_of_ids([ids]),
         tokens_checksum=add_checksums([rank.checksum for rank in ranks]),
         targets=int(targets),
-        loss=loss / targets,
-        perplexity=float(np.exp(loss / targets)) if predicts_tokens and loss / targets < LARGEST else None,
+        loss=mean_loss,
+        perplexity=float(np.exp(mean_loss)) if predicts_tokens and mean_loss < LARGEST else None,
         accuracy=None if predicts_tokens else correct / targets,
         wall_time_s=max(rank.seconds for rank in ranks),
         rank_losses=[float(rank.totals[0]) for rank in ranks],

@@ -7,19 +7,22 @@ from torch import Tensor, nn
 
 from scaleproof.measure.strategy.base import local_shard
 
-COPIED_ELEMENTS = 1 << 16  # of the followed gradient
+COPIED_ELEMENTS = 1 << 16  # of the followed gradient so many are copied
 
 
 class UnclearedGradient:
-    """Follows the gradient of one parameter: do backward passes add to what the update before them has used?"""
+    """Follows the gradient of one parameter: do backward passes add to the gradient that the last update has used?"""
 
     def __init__(self, parameters: list[Tensor]) -> None:
-        """Follow the largest of `parameters` that is copied whole; if there is none, the smallest."""
+        """Follow the largest of `parameters` that is copied whole.
+
+        Without such a parameter the smallest is followed.
+        """
         small = [parameter for parameter in parameters if parameter.numel() <= COPIED_ELEMENTS]
         self._followed = max(small, key=Tensor.numel) if small else min(parameters, key=Tensor.numel)
         self._used: Tensor | None = None  # a copy of the gradient, made after the last update
         self._finds_used: bool | Tensor = False  # whether the pass that is about to add finds that gradient
-        self._passes: list[bool | Tensor] = []  # the same, of each backward pass since the last update
+        self._passes: list[bool | Tensor] = []  # whether each backward pass since the last update has found it
         self._passes_between_updates: list[bool | Tensor] = []
         self._hooks = [
             self._followed.register_hook(self._before_adding),
@@ -42,17 +45,27 @@ class UnclearedGradient:
             hook.remove()
 
     def was_never_cleared(self) -> bool:
-        """Return whether every backward pass between the updates has found the used gradient. Waits for the device."""
+        """Return whether every backward pass between the updates has found the used gradient.
+
+        Waits for the device.
+        """
         return bool(self._passes_between_updates) and all(map(bool, self._passes_between_updates))
 
     def _gradient(self) -> Tensor | None:
-        """Return the first elements of the followed gradient; None where there is none."""
+        """Return the first elements of the followed gradient.
+
+        Returns None where there is no gradient.
+        """
         gradient = self._followed.grad
         return None if gradient is None else local_shard(gradient).detach().flatten()[:COPIED_ELEMENTS]
 
     def _before_adding(self, _: Tensor) -> None:
-        """Look at the gradient that a pass adds to: after an update it is unchanged, later more than zero."""
-        gradient, used = self._gradient(), self._used
+        """Look at the gradient that a pass adds to.
+
+        After an update it is unchanged, later more than zero.
+        """
+        gradient = self._gradient()
+        used = self._used
         self._finds_used = False
         if gradient is not None and used is not None:
             self._finds_used = gradient.any() if self._passes else gradient.any() & (gradient == used).all()
@@ -62,26 +75,37 @@ class LeftOut(NamedTuple):
     """A parameter with a gradient that the optimizer lacks, by its element with the largest gradient."""
 
     parameter: Tensor
-    place: Tensor  # of the element, in this rank's part of the parameter
-    gradient: Tensor
+    place: Tensor  # the element's place in this rank's part of the parameter
+    gradient: Tensor  # the size of the element's gradient
     weight: Tensor
 
     def never_changed(self) -> bool:
-        """Return whether the element still has its first weight, in spite of a gradient: no optimizer updates it."""
-        part = local_shard(self.parameter).detach().flatten()
-        return bool(self.gradient) and len(part) > int(self.place) and bool(part[self.place] == self.weight)
+        """Return whether the element still has its first weight, in spite of a gradient.
+
+        Then no optimizer updates it.
+        """
+        weights = local_shard(self.parameter).detach().flatten()
+        if not bool(self.gradient) or len(weights) <= int(self.place):
+            return False
+        return bool(weights[self.place] == self.weight)
 
 
 def left_out_parameters(model: nn.Module, updated: list[Tensor]) -> list[LeftOut]:
-    """Return the parameters of `model` that have a gradient and are not `updated`; sparse gradients do not count."""
-    known = set(map(id, updated))
+    """Return the parameters of `model` that have a gradient and are not `updated`.
+
+    Sparse gradients do not count.
+    """
+    updated_ids = set(map(id, updated))
     left_out = []
     for parameter in model.parameters():
-        if parameter.grad is None or id(parameter) in known or parameter.grad.layout != torch.strided:
+        if id(parameter) in updated_ids:
+            continue
+        if parameter.grad is None or parameter.grad.layout != torch.strided:
             continue
         sizes = local_shard(parameter.grad).flatten().abs()
         if len(sizes):
             place = sizes.argmax()
             weights = local_shard(parameter).detach().flatten()
-            left_out.append(LeftOut(parameter, place, sizes[place], weights[place].clone()))
+            entry = LeftOut(parameter=parameter, place=place, gradient=sizes[place], weight=weights[place].clone())
+            left_out.append(entry)
     return left_out

@@ -1,4 +1,4 @@
-"""What is made of the tensors that a watched loop has: norms, means, and what of them stays until the end."""
+"""What is made of the tensors of a watched loop: norms, means, and the figures that stay until the end."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -11,9 +11,9 @@ Kept = Tensor | float  # a number, where it may be had without waiting for a dev
 
 
 def to_keep(values: Sequence[Kept]) -> list[Kept]:
-    """Return single figures in the form in which they stay until the end: of a CPU as numbers, else as tensors.
+    """Return single figures in the form in which they stay until the end: on a CPU numbers, else tensors.
 
-    On a CPU the small tensors that each step leaves would cut up the memory in which large ones come and go: the
+    On a CPU the small tensors that each step leaves would cut up the memory in which large tensors come and go: the
     allocator then takes 3 to 9 % of a step.
     """
     return [value.item() if isinstance(value, Tensor) and value.device.type == "cpu" else value for value in values]
@@ -21,15 +21,19 @@ def to_keep(values: Sequence[Kept]) -> list[Kept]:
 
 @torch.no_grad()
 def copied(tensors: list[Tensor], before: Sequence[Tensor] = ()) -> list[Tensor]:
-    """Return copies of `tensors`, in the memory of those made `before` where these are like them."""
-    kinds, kinds_before = ([(t.shape, t.dtype, t.device) for t in each] for each in (tensors, before))
-    if kinds != kinds_before:
+    """Return copies of `tensors`, in the memory of the copies made `before` where these have the same form."""
+    forms = [(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors]
+    forms_before = [(copy.shape, copy.dtype, copy.device) for copy in before]
+    if forms != forms_before:
         return [tensor.detach().clone() for tensor in tensors]
     return [copy.copy_(tensor) for copy, tensor in zip(before, tensors, strict=True)]
 
 
 def mean_losses(losses: Sequence[Sequence[Kept]]) -> list[float] | None:
-    """Return the mean loss of each step; None where a step has no loss, or there is no step."""
+    """Return the mean loss of each step.
+
+    Returns None where a step has no loss, or there is no step.
+    """
     if not losses or not all(losses):
         return None
     return [statistics.fmean(map(float, step)) for step in losses]

@@ -20,15 +20,18 @@ class Watched(Generic[Batch]):
     def __init__(
         self, batches: Iterable[Batch], model: nn.Module, optimizer: Optimizer, folder: str | Path | None
     ) -> None:
-        """Begin to watch `model` and `optimizer`. `folder`: where the records go. Raises UserError for other things."""
+        """Begin to watch `model` and `optimizer`.
+
+        `folder`: where the records go. Raises UserError for other things.
+        """
         is_iterable = any(hasattr(batches, name) for name in ("__iter__", "__next__", "__getitem__"))
         if not is_iterable or not isinstance(model, nn.Module) or not hasattr(optimizer, "step"):
-            given = ", ".join(type(argument).__name__ for argument in (batches, model, optimizer))
-            raise UserError(f"watch takes batches, a model (a module of torch) and its optimizer, not {given}")
+            types = ", ".join(type(argument).__name__ for argument in (batches, model, optimizer))
+            raise UserError(f"watch takes batches, a model (a module of torch) and its optimizer, not {types}")
         self._batches = batches
         self._new_watcher = partial(Watcher, model, optimizer, folder, batches)
         self._watcher = self._new_watcher()
-        self._taken: Iterator[Batch] | None = None  # by next(), where the loop takes them itself
+        self._iterator: Iterator[Batch] | None = None  # of a loop that takes the batches by next()
 
     def __getattr__(self, name: str) -> Any:
         """Return whatever else the loader has, such as `dataset` and `sampler`, so that it can stand for the loader."""
@@ -41,7 +44,10 @@ class Watched(Generic[Batch]):
         return len(self._batches)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield each batch as it is; write the record, in place of the last epoch's, when the loop ends or is left."""
+        """Yield each batch as it is.
+
+        The record is written, in place of the last epoch's, when the loop ends or is left.
+        """
         self._watcher = self._new_watcher()
         self._watcher.start()
         try:
@@ -51,8 +57,8 @@ class Watched(Generic[Batch]):
 
     def __next__(self) -> Batch:
         """Return the next batch, for a loop around an iterator or a generator."""
-        self._taken = self._taken or iter(self)
-        return next(self._taken)
+        self._iterator = self._iterator or iter(self)
+        return next(self._iterator)
 
     def see_loss(self, loss: Tensor) -> None:
         """Note the loss of a forward pass, where the model does not return it."""

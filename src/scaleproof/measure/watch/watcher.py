@@ -37,10 +37,11 @@ from scaleproof.measure.watch.gradients import LeftOut, UnclearedGradient, left_
 from scaleproof.measure.watch.kept_values import Kept, copied, mean_losses, nested_values, norm_of_all, to_keep
 
 PROBED_STEP = 1  # counted from 0: the first has what is only done once
-LOOKS_UP_TO, LOOK_EVERY = 3, 100  # steps whose norms are taken: the first ones, then one of so many
-WATCHED_ELEMENTS = 1_000_000  # of parameters whose change is measured
-CHECKED_ELEMENTS = 1 << 16  # of an input that its checksum is made of
-TRACED_ELEMENTS = 1 << 12  # of a parameter that is looked at in each step
+LOOKS_UP_TO = 3  # the norms of the first steps are taken ...
+LOOK_EVERY = 100  # ... and then of one step of so many
+WATCHED_ELEMENTS = 1_000_000  # the change of so many parameters is measured
+CHECKED_ELEMENTS = 1 << 16  # the checksum of an input is made of its first ones
+TRACED_ELEMENTS = 1 << 12  # the first ones of a parameter are looked at in each step
 
 LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
 
@@ -62,9 +63,10 @@ class Watcher:
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, folder: str | Path | None = None, loader: object = None
     ) -> None:
-        """Begin to watch, with no step made. `loader`: what the batches come from, or their number.
+        """Begin to watch, with no step made.
 
-        `folder`: where the file of this rank is written; None: that of SCALEPROOF_WATCH, else scaleproof-watch.
+        `loader`: what the batches come from, or their number. `folder`: where the file of this rank is written; None:
+        that of SCALEPROOF_WATCH, else scaleproof-watch.
         """
         self.model = model
         self.loader_batches = _batches_of_loader(loader)
@@ -75,9 +77,9 @@ class Watcher:
         self.made: list[Step] = []
         self.now = Step()  # the one that is being made
         self.norms: list[tuple[int, Tensor, Tensor, Tensor]] = []  # step; norms of gradients, of update, of weights
-        self.forwards = 0  # in training
+        self.forwards = 0  # forward passes in training
         self.evaluated: set[int] = set()  # steps in which a gradient came back from a model in evaluation mode
-        self.layer_dtypes: Counter[torch.dtype] = Counter()  # of what the largest layer returns
+        self.layer_dtypes: Counter[torch.dtype] = Counter()  # dtypes of what the largest layer returns
         self.float32_products: set[str] = set()
         self._traced: list[Tensor] = []  # the trained parameters whose bits can be summed up
         self.traces: list[Kept] = []  # their checksums: of all at the start, and of one, in turn, after each step
@@ -122,7 +124,7 @@ class Watcher:
         self._note_checksum(self._traced)
         if self._traced and not _is_compiled(self.model):
             self.uncleared = UnclearedGradient(self._traced)
-        atexit.register(self.finish)  # of a program that is ended, whose framework calls nothing then
+        atexit.register(self.finish)  # a program that is ended has a framework that calls nothing then
         self.timer.start()
 
     @property
@@ -157,16 +159,19 @@ class Watcher:
             self.now.batches += to_keep([reduce(torch.add, checksums)])
 
     def _checksum(self, values: Tensor) -> Tensor:
-        """Return the sum of place x element of `values`, made on their device: another order gives another sum."""
+        """Return the sum of place x element of `values`, made on their device.
+
+        Another order gives another sum.
+        """
         flat = values.flatten()[:CHECKED_ELEMENTS]
         key = (len(flat), flat.device)
         if key not in self._weighted:  # kept, so that no step makes them again
             places = torch.arange(1, len(flat) + 1, device=flat.device)
             self._weighted[key] = places, torch.empty_like(places)
         places, products = self._weighted[key]
-        if flat.device.type != "cpu":  # there, another stream may still be at the last products
+        if flat.device.type != "cpu":  # on a device another stream may still use the products of the last call
             products = torch.empty_like(places)
-        # Of floating-point numbers the bits, as integers.
+        # A floating-point tensor is summed by its bits, read as integers.
         integers = flat.float().view(torch.int32) if flat.is_floating_point() else flat
         return products.copy_(integers).mul_(places).sum()
 
@@ -207,7 +212,7 @@ class Watcher:
     def _look_at_gradients(self) -> None:
         """Take the norm of the gradients, and copy the watched parameters."""
         gradients = [local_shard(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
-        # Without a forward pass in this step the gradients are still to be made, in a closure that the optimizer calls.
+        # Without a forward pass in this step the optimizer calls a closure that makes the gradients later.
         are_made = gradients and self.now.batches
         self._gradient_norm = norm_of_all(gradients, self.device) if are_made else torch.tensor(torch.nan)
         if not self.steps:
@@ -266,22 +271,24 @@ class Watcher:
         return record
 
     def _describe_rank(self, step_s: np.ndarray, wall_s: float) -> WatchedRank:
-        """Return the record of this rank. `step_s`: seconds of each step; `wall_s`: of all, by the host's clock."""
-        # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own, under private names.
-        flat = [m._flat_param for m in self.model.modules() if isinstance(m, FullyShardedDataParallel)]
-        parameters: list[nn.Parameter] = [p for p in flat if p is not None] or list(self.model.parameters())
-        cuda = self.device.type == "cuda"
+        """Return the record of this rank.
+
+        `step_s`: seconds of each step; `wall_s`: of all, by the host's clock.
+        """
+        rank, world_size = _rank_and_world_size()
+        is_cuda = self.device.type == "cuda"
         memory = accelerator.memory_peaks(self.device)
         looks = [
             UpdateNorms(step=step, gradient_norm=float(gradient), update_norm=float(update), weight_norm=float(weight))
             for step, gradient, update, weight in self.norms
         ]
+
         return WatchedRank(
-            rank=dist.get_rank() if dist.is_initialized() else int(os.environ.get("RANK", 0)),
-            world_size=dist.get_world_size() if dist.is_initialized() else int(os.environ.get("WORLD_SIZE", 1)),
+            rank=rank,
+            world_size=world_size,
             host=socket.gethostname(),
-            device_name=torch.cuda.get_device_name(self.device) if cuda else self.device.type,
-            clock="cuda_events" if cuda else "monotonic",
+            device_name=torch.cuda.get_device_name(self.device) if is_cuda else self.device.type,
+            clock="cuda_events" if is_cuda else "monotonic",
             step_s=[float(seconds) for seconds in step_s],
             samples=[step.samples for step in self.made],
             tokens=[step.tokens for step in self.made],
@@ -290,18 +297,14 @@ class Watcher:
             losses=mean_losses([step.losses for step in self.made]),
             looks=looks,
             probed=self.counter.record(PROBED_STEP) if self.counter and self.steps > PROBED_STEP else None,
-            parameters=sum(map(elements_of, parameters)),
-            trainable=sum(elements_of(parameter) for parameter in parameters if parameter.requires_grad),
-            weights=None if flat else weights_checksum(parameters),
-            parameter_dtypes=dtype_names(parameter.dtype for parameter in parameters),
+            **self._parameter_fields(),
             memory_bytes=memory["allocated"] if memory else None,
             threads=torch.get_num_threads(),
             cores=cores_of_this_process(),
             wall_s=wall_s,
             versions={"python": platform.python_version()} | versions_of(("scaleproof", *OF_PROGRAMS)),
             float32_products="+".join(sorted(self.float32_products)) or None,
-            # In a loop whose loss is not made of what the model returns, no gradient is seen in any step.
-            backward=[len(step.backward) for step in self.made] if any(step.backward for step in self.made) else None,
+            backward=self._backward_counts(),
             layer_dtypes={dtype_names([dtype]): count for dtype, count in self.layer_dtypes.items()},
             forwards=self.forwards,
             evaluated=len(self.evaluated),
@@ -310,11 +313,40 @@ class Watcher:
             left_out=sum(elements_of(left.parameter) for left in self.left_out if left.never_changed()),
         )
 
+    def _parameter_fields(self) -> dict[str, Any]:
+        """Return the fields of a WatchedRank about the model's parameters."""
+        # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own, under private names.
+        flat = [m._flat_param for m in self.model.modules() if isinstance(m, FullyShardedDataParallel)]
+        parameters: list[nn.Parameter] = [p for p in flat if p is not None] or list(self.model.parameters())
+        return {
+            "parameters": sum(map(elements_of, parameters)),
+            "trainable": sum(elements_of(parameter) for parameter in parameters if parameter.requires_grad),
+            "weights": None if flat else weights_checksum(parameters),
+            "parameter_dtypes": dtype_names(parameter.dtype for parameter in parameters),
+        }
+
+    def _backward_counts(self) -> list[int] | None:
+        """Return in how many forward passes of each step a gradient came back.
+
+        Returns None where none was seen in any step. None is seen in a loop whose loss is not made of what the model
+        returns.
+        """
+        counts = [len(step.backward) for step in self.made]
+        return counts if any(counts) else None
+
+
+def _rank_and_world_size() -> tuple[int, int]:
+    """Return rank and world size by torch.distributed, else by the variables that torchrun sets."""
+    if dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+
 
 def _loss_in(output: Any) -> Tensor | None:
-    """Return the loss in a model's output: its `loss`, else its first tensor without dimensions; None without any.
+    """Return the loss in a model's output: its `loss`, else its first tensor without dimensions.
 
-    A tensor of shape (1,) is no loss unless it is called so: it may be what the model returns for a single sample.
+    Returns None without any. A tensor of shape (1,) is no loss unless it is called so: it may be what the model returns
+    for a single sample.
     """
     named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
     if isinstance(named, Tensor) and named.numel() == 1:
@@ -324,7 +356,10 @@ def _loss_in(output: Any) -> Tensor | None:
 
 
 def _batches_of_loader(loader: object) -> int | None:
-    """Return how many batches a loader says it has, or `loader` if that is the number; None for a stream."""
+    """Return how many batches a loader says it has, or `loader` if that is the number.
+
+    Returns None for a stream.
+    """
     try:
         length = loader if isinstance(loader, int | float) else len(loader)  # type: ignore[arg-type]
         return int(length)
@@ -333,6 +368,9 @@ def _batches_of_loader(loader: object) -> int | None:
 
 
 def _is_compiled(model: nn.Module) -> bool:
-    """Return whether some module was compiled: a dispatch mode, as the probe is one, would have it compiled again."""
+    """Return whether some module was compiled.
+
+    A dispatch mode, as the probe is one, would have it compiled again.
+    """
     # Private names: torch.compile marks modules by these alone.
     return any(hasattr(module, "_orig_mod") or module._compiled_call_impl for module in model.modules())

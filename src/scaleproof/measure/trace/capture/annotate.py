@@ -34,7 +34,10 @@ def profiler_ranges() -> tuple[Push, Pop]:
 
 
 def nvtx_ranges() -> tuple[Push, Pop]:
-    """Return functions (push, pop) that open and close a range of Nsight Systems: torch's; without CUDA, nvtx's."""
+    """Return functions (push, pop) that open and close a range of Nsight Systems.
+
+    They are torch's; without CUDA, nvtx's.
+    """
     import torch
 
     if torch.cuda.is_available():
@@ -92,7 +95,10 @@ def mark_ranges(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> I
 
 
 def _call_in_range(push: Push, pop: Pop, name: str, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call `call` with the arguments behind it, within the range `name`; return what it returns."""
+    """Call `call` with the arguments behind it, within the range `name`.
+
+    Returns what it returns.
+    """
     push(name)
     try:
         return call(*args, **kwargs)

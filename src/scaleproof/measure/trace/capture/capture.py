@@ -37,12 +37,17 @@ INTERCONNECT_COMMANDS = {"nvidia_topo.txt": ["nvidia-smi", "topo", "-m"], "ibsta
 
 
 def choose_tool(requested: str, gpu: bool) -> tuple[str, str | None]:
-    """Return the tool to trace with, and a reason where the choice may surprise. `requested`: "auto" or a tool."""
+    """Return the tool to trace with, and a reason where the choice may surprise.
+
+    `requested`: "auto" or a tool.
+    """
     if requested == "auto" and not gpu:
         return PROFILER, "on a CPU nsys sees neither operators nor gloo's collectives; torch's profiler sees both"
-    if requested in ("auto", NSYS) and not shutil.which("nsys"):
+    if requested not in ("auto", NSYS):
+        return PROFILER, None
+    if not shutil.which("nsys"):
         return PROFILER, "nsys is not installed here (not found on PATH), so torch's profiler was used instead"
-    return (NSYS, None) if requested in ("auto", NSYS) else (PROFILER, None)
+    return NSYS, None
 
 
 def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracing, limit: float) -> Captured:
@@ -51,28 +56,30 @@ def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: 
     `limit`: seconds. A capture that fails is published as well, with its reason. Raises UserError where the tokens do
     not suffice, Interrupted where it was stopped.
     """
-    # Made for its check alone: it raises where the tokens do not suffice.
+    # This plan is made for its check alone: it raises where the tokens do not suffice.
     SamplePlan(open_split(tokens, "train", cell.workload).n_samples, cell.batch.global_, cell.work.seed)
-    gpus, nodes = cuda_devices(), current_allocation()
-    gpu = cell.execution.device != "cpu" and bool(gpus)
-    tool, tool_reason = choose_tool(settings.tool, gpu)
+    gpus = cuda_devices()
+    nodes = current_allocation()
+    on_gpu = cell.execution.device != "cpu" and bool(gpus)
+    tool, tool_reason = choose_tool(settings.tool, on_gpu)
     run_id = uuid.uuid4().hex[:8]
     attempt = begin_attempt(out, run_id, (RAW, CAPTURE, LOG))
     raw = attempt / RAW
     raw.mkdir()
     request = write_request(
-        PlannedRun(cell, campaign, tokens, limit),
+        PlannedRun(cell=cell, campaign=campaign, tokens=tokens, time_limit=limit),
         attempt=attempt,
         run_id=run_id,
         nodes=nodes,
         provenance=provenance_fields(" ".join(["scaleproof", *sys.argv[1:]]), nodes.known_at_start if nodes else None),
     )
-    write_json(attempt / SETTINGS, {"tool": tool, "steps": settings.steps, "nodes": settings.nodes, "gpu": gpu})
+    write_json(attempt / SETTINGS, {"tool": tool, "steps": settings.steps, "nodes": settings.nodes, "gpu": on_gpu})
+
     try:
         status: Literal["ok", "failed", "not_applicable"] = "not_applicable"
         reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
         if not reason:
-            variables = record_interconnect(raw) if settings.interconnect and gpu else {}
+            variables = record_interconnect(raw) if settings.interconnect and on_gpu else {}
             with hold_devices(devices_of(cell, gpus), f"the trace of {campaign} {cell.slug}"):
                 reason = _run_traced(request, out / LOG, tool, nodes, variables)
             status = "failed" if reason else "ok"
@@ -81,6 +88,7 @@ def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: 
         write_json(out / CAPTURE, captured.model_dump(mode="json"))
     finally:
         shutil.rmtree(attempt, ignore_errors=True)
+
     return captured
 
 
@@ -92,9 +100,13 @@ def _describe_capture(
     tool: str,
     tool_reason: str | None,
 ) -> Captured:
-    """Return the record of a trace from its request and the files in its attempt's folder. Arguments: as the fields."""
+    """Return the record of a trace from its request and the files in its attempt's folder.
+
+    Arguments: as the fields.
+    """
     attempt = Path(request.out)
-    cell, provenance = request.cell, request.provenance
+    cell = request.cell
+    provenance = request.provenance
     result = json.loads((attempt / RANK_RESULT).read_text()) if status == "ok" else {}
     return Captured(
         status=status,
@@ -123,7 +135,10 @@ def _describe_capture(
 
 
 def record_interconnect(folder: Path) -> dict[str, str]:
-    """Write what this node says of its links to `folder`; return the variables that make NCCL log there."""
+    """Write what this node says of its links to `folder`.
+
+    Returns the variables that make NCCL log there.
+    """
     for name, command in INTERCONNECT_COMMANDS.items():
         if shutil.which(command[0]):
             with (folder / name).open("w") as file, contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -137,26 +152,32 @@ def record_interconnect(folder: Path) -> dict[str, str]:
 def _run_traced(
     request: Request, log: Path, tool: str, nodes: Allocation | None, variables: dict[str, str]
 ) -> str | None:
-    """Run the ranks under `tool` with further `variables`; return why there is no trace (None: there is one)."""
+    """Run the ranks under `tool` with further `variables`.
+
+    Returns why there is no trace (None: there is one).
+    """
     attempt = Path(request.out)
     profiler = [sys.executable, "-m", "scaleproof.measure.trace.capture.nsys_node", str(attempt / REQUEST)]
     under = profiler if tool == NSYS else []
-    # As the timed runs of the cell: the ranks of what is traced must not differ from theirs.
+    # The traced ranks are forked where the ranks of the cell's timed runs are: they must not differ.
     forked = tool == PROFILER and not nodes and may_fork(request.cell, request.gpus)
     warmup_steps = request.cell.work.warmup_steps
     outcome = run_ranks(request, log, PROGRAM, nodes, warmup_steps, under=under, variables=variables, forked=forked)
-    finished = (attempt / RANK_RESULT).exists()
-    has_trace = any(path.suffix in TRACES for path in (attempt / RAW).iterdir())
-    if finished and has_trace:
+
+    if not (attempt / RANK_RESULT).exists():
+        failure = explain_failure(request, attempt, outcome)
+        return f"{failure.failure_class}: {failure.reason}"
+    if any(path.suffix in TRACES for path in (attempt / RAW).iterdir()):
         return None
-    if finished:
-        return next((scrub(line) for line in reversed(outcome.tail) if "nsys" in line), "the profiler left no trace")
-    cause = explain_failure(request, attempt, outcome)
-    return f"{cause.failure_class}: {cause.reason}"
+    lines_of_nsys = [line for line in outcome.tail if "nsys" in line]
+    return scrub(lines_of_nsys[-1]) if lines_of_nsys else "the profiler left no trace"
 
 
 def _nsys_version() -> str | None:
-    """Return the version of nsys on this machine; None where nsys does not say."""
+    """Return the version of nsys on this machine.
+
+    Returns None where nsys does not say.
+    """
     try:
         text = subprocess.run(["nsys", "--version"], capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):

@@ -32,26 +32,30 @@ def main(request_path: Path, command: list[str]) -> int:
 
     On a node that is not to be traced the command replaces this process.
     """
-    request, here = Request.read(request_path), short_host(socket.gethostname())
+    request = Request.read(request_path)
+    here = short_host(socket.gethostname())
     settings = json.loads((request_path.parent / SETTINGS).read_text())
-    if request.hosts and here != short_host(request.hosts[0]) and settings["nodes"] == "first":
+    is_first_node = not request.hosts or here == short_host(request.hosts[0])
+    if settings["nodes"] == "first" and not is_first_node:
         os.execvp(command[0], command)
-    with tempfile.TemporaryDirectory(prefix="sb-", dir="/tmp") as folder:
-        work = Path(folder)
+
+    with tempfile.TemporaryDirectory(prefix="sb-", dir="/tmp") as name_of_folder:
+        folder = Path(name_of_folder)
         options = ON_GPU if settings["gpu"] else ("--trace=nvtx,osrt",)
-        environment = os.environ | {"TMPDIR": folder, "LC_ALL": "C"}
-        line = ["nsys", "profile", *options, *QUIET, f"--output={work / here}", *command]
-        code = subprocess.run(line, env=environment).returncode
-        report = work / f"{here}.nsys-rep"
+        environment = os.environ | {"TMPDIR": name_of_folder, "LC_ALL": "C"}
+        profile = ["nsys", "profile", *options, *QUIET, f"--output={folder / here}", *command]
+        exit_code = subprocess.run(profile, env=environment).returncode
+        report = folder / f"{here}.nsys-rep"
         if not report.exists():
-            unfinished = sorted(work.glob("*.qdstrm"))
-            print(NO_IMPORTER.format(name=unfinished[0].name) if unfinished else "nsys wrote no report", flush=True)
-            return code or 1
-        export = ["nsys", "export", "--type=sqlite", "--force-overwrite=true", f"--output={work / here}.sqlite"]
+            streams = sorted(folder.glob("*.qdstrm"))
+            print(NO_IMPORTER.format(name=streams[0].name) if streams else "nsys wrote no report", flush=True)
+            return exit_code or 1
+
+        export = ["nsys", "export", "--type=sqlite", "--force-overwrite=true", f"--output={folder / here}.sqlite"]
         subprocess.run([*export, str(report)], check=True, stdout=subprocess.DEVNULL, env=environment)
         for name in (f"{here}.sqlite", f"{here}.nsys-rep"):
-            shutil.copyfile(work / name, request_path.parent / RAW / name)
-    return code
+            shutil.copyfile(folder / name, request_path.parent / RAW / name)
+    return exit_code
 
 
 if __name__ == "__main__":

@@ -11,13 +11,14 @@ from scaleproof.measure.trace.capture.capture_schema import NSYS, RANK_RESULT, R
 from scaleproof.measure.trainer.__main__ import main
 from scaleproof.measure.trainer.request import Request
 
-LEAST_WARMUP = 4  # DDP rebuilds its buckets in the second step, with broadcasts of its own; the third is looked at
+LEAST_WARMUP = 4  # DDP rebuilds its buckets in the second step, with broadcasts of its own; the third step is probed
 
 
 def trace_steps(request: Request) -> Any:
-    """Warm up, and make the requested steps under the profiler; return the session, for the caller to leave.
+    """Warm up, and make the requested steps under the profiler.
 
-    Rank 0 writes RANK_RESULT: the slowest rank's step times, the collectives of a step, and where each rank ran.
+    Returns the session, for the caller to leave. Rank 0 writes RANK_RESULT: the slowest rank's step times, the
+    collectives of a step, and where each rank ran.
     """
     import torch.distributed as dist
 
@@ -40,11 +41,11 @@ def trace_steps(request: Request) -> Any:
     dist.barrier()
     with recording, mark_ranges(run.strategy, run.batches, push, pop):
         series = run.steps(warmup, settings["steps"])
-    times = session.gather(series.step_time.tolist())
+    times_of_ranks = session.gather(series.step_time.tolist())
     places = session.gather(session.place)
     if session.rank == 0:
         result = {
-            "step_time_s": [max(step) for step in zip(*times, strict=True)],
+            "step_time_s": [max(times_of_step) for times_of_step in zip(*times_of_ranks, strict=True)],
             "collectives": probe.collectives(),
             "ranks": places,
             "parameters": run.parameters,
@@ -60,7 +61,9 @@ def _record_by_profiler(session: Any, folder: Path) -> Iterator[None]:
 
     from scaleproof.measure.machine.accelerator import is_accelerator
 
-    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if is_accelerator(session.device) else [])
+    activities = [ProfilerActivity.CPU]
+    if is_accelerator(session.device):
+        activities.append(ProfilerActivity.CUDA)
     with profile(activities=activities) as profiler:
         yield
     profiler.export_chrome_trace(str(folder / f"rank{session.rank}.json.gz"))
@@ -68,24 +71,24 @@ def _record_by_profiler(session: Any, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _record_by_nsys(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]) -> Iterator[None]:
-    """Have nsys record the block on a GPU, where it was started with --capture-range=cudaProfilerApi.
+    """Have nsys record the block; on a GPU it was started with --capture-range=cudaProfilerApi.
 
     An empty range tells the report, which knows processes alone, which rank this is. One session of nsys records all
-    ranks of a node: it must run before any of them goes on, and until all of them are done.
+    ranks of a node: it must run before any rank goes on, and until all ranks are done.
     """
     import torch
     import torch.distributed as dist
 
     from scaleproof.measure.machine.accelerator import is_accelerator, synchronize
 
-    gpu = is_accelerator(session.device)
-    if gpu:
+    on_gpu = is_accelerator(session.device)
+    if on_gpu:
         torch.cuda.cudart().cudaProfilerStart()
         dist.barrier()
     push(f"rank {session.rank}")
     pop()
     yield
-    if gpu:
+    if on_gpu:
         synchronize(session.device)
         dist.barrier()
         torch.cuda.cudart().cudaProfilerStop()

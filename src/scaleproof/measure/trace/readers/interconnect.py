@@ -31,66 +31,75 @@ LINKS = {
 
 
 def read_nccl_log(path: Path) -> dict[str, Any]:
-    """Return NCCL's version, network, and the transports its channels use. Raises UserError if it is no log of NCCL."""
+    """Return NCCL's version, network, and the transports its channels use.
+
+    Raises UserError if it is no log of NCCL.
+    """
     text = _text_of(path)
     if "NCCL INFO" not in text and "NCCL version" not in text:
         raise UserError(f"{path}: no log of NCCL (it has no line with NCCL INFO); take one with NCCL_DEBUG=INFO")
-    connections = CHANNEL.findall(text)  # of each its channel, two ranks, and what it goes by
+
+    connections = CHANNEL.findall(text)  # (number of a channel, rank, another rank, transport)
     transports = Counter(_short_transport(via) for *_, via in connections)
-    facts: dict[str, Any] = {"transports": dict(sorted(transports.items()))} if transports else {}
-    for key, pattern in (("version", VERSION), ("network", NETWORK)):
-        if seen := pattern.search(text):
-            facts[key] = seen[1]
-    if connections:
-        facts["channels"] = len({int(number) for number, *_ in connections})
-    if algorithms := [name for name, pattern in (("trees", TREES), ("rings", RINGS)) if pattern.search(text)]:
-        facts["graphs"] = algorithms
-    if nics := sorted({*IB.findall(text), *(name for name, _ in IB_SPEED.findall(text))}):
-        facts["nics"] = nics
-    return facts
+    version, network = VERSION.search(text), NETWORK.search(text)
+    facts: dict[str, Any] = {
+        "transports": dict(sorted(transports.items())),
+        "version": version[1] if version else None,
+        "network": network[1] if network else None,
+        "channels": len({int(number) for number, *_ in connections}),
+        "graphs": [name for name, pattern in (("trees", TREES), ("rings", RINGS)) if pattern.search(text)],
+        "nics": sorted({*IB.findall(text), *(name for name, _ in IB_SPEED.findall(text))}),
+    }
+    return {name: fact for name, fact in facts.items() if fact}
 
 
 def read_topology(path: Path) -> dict[str, Any]:
-    """Return the GPUs, the NVLinks of each, and the network cards (Gb/s) in an `nccl_topo.xml`. Raises UserError."""
+    """Return what an `nccl_topo.xml` says: GPUs, NVLinks per GPU (mean), and network cards (Gb/s).
+
+    Raises UserError.
+    """
     try:
         root = ElementTree.fromstring(_text_of(path))
     except ElementTree.ParseError as error:
         raise UserError(f"{path}: not a topology file of NCCL ({error}); take one with NCCL_TOPO_DUMP_FILE") from None
     if root.tag != "system":
         raise UserError(f"{path}: not a topology file of NCCL: its first element is {root.tag}, not system")
-    cards = [card for card in root.iter("net") if card.get("speed")]  # in Mb/s
+    cards = [card for card in root.iter("net") if card.get("speed")]  # `speed` is in Mb/s
     gpus = list(root.iter("gpu"))
-    links = [int(link.get("count", 1)) for gpu in gpus for link in gpu.iter("nvlink")]
+    link_counts = [int(link.get("count", 1)) for gpu in gpus for link in gpu.iter("nvlink")]
     return {
         "gpus": len(gpus),
-        "nvlinks_per_gpu": sum(links) / max(1, len(gpus)),
+        "nvlinks_per_gpu": sum(link_counts) / max(1, len(gpus)),
         "nics": [{"name": card.get("name"), "gbit_s": int(card.attrib["speed"]) / 1000} for card in cards],
     }
 
 
 def read_matrix(path: Path) -> dict[str, int]:
-    """Return what `nvidia-smi topo -m` printed: kind of link -> how many pairs of GPUs it joins. Raises UserError."""
+    """Return what `nvidia-smi topo -m` printed: kind of link -> how many pairs of GPUs it joins.
+
+    Raises UserError.
+    """
     rows = parse_link_matrix(_text_of(path))
     if not rows:
         raise UserError(f"{path}: not an answer of nvidia-smi topo -m: no line begins with GPU0")
-    pairs: Counter[str] = Counter()
+    pair_counts: Counter[str] = Counter()
     for number, cells in enumerate(rows):
         later_gpus = cells[number + 1 : len(rows)]  # so that each pair counts once
-        pairs.update(_link_in_words(cell) for cell in later_gpus)
-    return dict(pairs)
+        pair_counts.update(_link_in_words(cell) for cell in later_gpus)
+    return dict(pair_counts)
 
 
 def read_ibstat(path: Path) -> list[dict[str, Any]]:
-    """Return what `ibstat` printed: of each port its adapter, rate (Gb/s) and state. Raises UserError."""
-    # What stands before the first adapter, then in turn an adapter's name and the text about it.
-    parts = re.split(r"^CA '([^']+)'", _text_of(path), flags=re.MULTILINE)
-    if len(parts) < 3:
+    """Return adapter, state and rate (Gb/s) of each port that `ibstat` printed. Raises UserError."""
+    # The text before the first adapter, then in turn an adapter's name and the text about it.
+    texts = re.split(r"^CA '([^']+)'", _text_of(path), flags=re.MULTILINE)
+    if len(texts) < 3:
         raise UserError(f"{path}: not an answer of ibstat: it names no adapter (CA)")
-    adapters = []
-    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+    ports = []
+    for name, text in zip(texts[1::2], texts[2::2], strict=True):
         for state, rate in re.findall(r"State: (\S+).*?Rate: (\d+)", text, re.DOTALL):
-            adapters.append({"name": name, "state": state, "gbit_s": int(rate)})
-    return adapters
+            ports.append({"name": name, "state": state, "gbit_s": int(rate)})
+    return ports
 
 
 READERS = {
@@ -105,7 +114,10 @@ ALLOWED = "a log of NCCL (NCCL_DEBUG=INFO), nccl_topo.xml, the text of nvidia-sm
 
 
 def read_interconnect(path: Path) -> tuple[str, Any]:
-    """Return the kind of a file about links, and what it says. Raises UserError where it is none of the four kinds."""
+    """Return the kind of a file about links, and what it says.
+
+    Raises UserError where it is none of the four kinds.
+    """
     text = _text_of(path)
     if text.lstrip().startswith("<"):
         kind = "nccl topology"
@@ -122,13 +134,13 @@ def read_interconnect(path: Path) -> tuple[str, Any]:
 
 def _short_transport(via: str) -> str:
     """Return a channel's transport in short: P2P/CUMEM/read -> P2P; NET/IB/0/GDRDMA -> NET/IB (GPU direct)."""
-    parts = via.split("/")
-    name = "/".join(parts[:2]) if parts[0] == "NET" else parts[0]
-    return f"{name} (GPU direct)" if "GDRDMA" in parts else name
+    words = via.split("/")
+    name = "/".join(words[:2]) if words[0] == "NET" else words[0]
+    return f"{name} (GPU direct)" if "GDRDMA" in words else name
 
 
 def _link_in_words(cell: str) -> str:
-    """Return a cell of the matrix in words: NV12 -> NVLink x12; an unknown one as it is."""
+    """Return a cell of the matrix in words: NV12 -> NVLink x12; an unknown cell as it is."""
     for key, meaning in LINKS.items():
         if cell.startswith(key):
             return f"{meaning} x{cell.removeprefix(key)}" if key == "NV" else meaning

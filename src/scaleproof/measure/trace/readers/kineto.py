@@ -21,7 +21,10 @@ PAUSE_NS = 100_000  # between two operators of a CPU rank: the interpreter at wo
 
 
 def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
-    """Return the trace in one rank's file. `fallback_rank`: where the file names none. Raises UserError for others."""
+    """Return the trace in one rank's file.
+
+    `fallback_rank`: the rank where the file names none. Raises UserError.
+    """
     data = _load_events(path)
     events = pd.DataFrame.from_records(
         # X: what has a duration; "Trace" is the range of the whole recording.
@@ -32,24 +35,22 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
         raise UserError(f"{path}: the trace holds no events; was the profiler running while the steps were made?")
     info = data.get("distributedInfo") or {}
     rank = int(info.get("rank", fallback_rank))
-    start = int(data.get("baseTimeNanoseconds", 0)) + _whole_ns(events["ts"])
-    events["start"], events["end"] = start, start + _whole_ns(events["dur"].fillna(0))
+    events["start"] = int(data.get("baseTimeNanoseconds", 0)) + _whole_ns(events["ts"])
+    events["end"] = events["start"] + _whole_ns(events["dur"].fillna(0))
+
     on_device = events["cat"].isin(DEVICE_EVENTS)
     if on_device.any():
-        device, work = "gpu", _device_work(events, on_device)
+        device = "gpu"
+        work = _device_work(events, on_device)
     else:
         work = _cpu_work(events)
         device = "cpu" if len(work["start"]) else "none"
-    named = events[(events["cat"] == "user_annotation") & ~_are_collectives(events)]
-    names = named["name"]
-    if not names.eq("step").any():  # the program marks no steps: those of the profiler count
-        names = names.str.replace(OF_PROFILER, "step", regex=True)
-    ranges = {"thread": _thread_numbers(named["tid"]), "name": names, "start": named["start"], "end": named["end"]}
+    ranges = _named_ranges(events)
     return Trace(
-        make_table(WORK, {"rank": rank} | work) if len(work["start"]) else make_table(WORK),
-        make_table(RANGES, {"rank": rank} | ranges) if len(named) else make_table(RANGES),
-        make_table(HOST),  # the profiler records no calls of the operating system
-        TraceSource(
+        work=make_table(WORK, {"rank": rank} | work) if len(work["start"]) else make_table(WORK),
+        ranges=make_table(RANGES, {"rank": rank} | ranges) if len(ranges["name"]) else make_table(RANGES),
+        host=make_table(HOST),  # the profiler records no calls of the operating system
+        source=TraceSource(
             tool="torch.profiler",
             files=[path.name],
             device=device,
@@ -59,15 +60,27 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
     )
 
 
+def _named_ranges(events: pd.DataFrame) -> dict[str, Any]:
+    """Return the ranges that the program has named: the columns of RANGES but `rank`."""
+    named = events[(events["cat"] == "user_annotation") & ~_are_collectives(events)]
+    names = named["name"]
+    if not names.eq("step").any():  # the program marks no steps: those of the profiler count
+        names = names.str.replace(OF_PROFILER, "step", regex=True)
+    return {"thread": _thread_numbers(named["tid"]), "name": names, "start": named["start"], "end": named["end"]}
+
+
 def _whole_ns(microseconds: pd.Series) -> np.ndarray:
     """Return microseconds, floats with three decimals, as whole nanoseconds (int64)."""
     times = microseconds.to_numpy(float)
-    whole = np.floor(times)  # apart: the float of a whole time in nanoseconds would lose its last digits
+    whole = np.floor(times)  # converted apart: the float of a time in nanoseconds would lose its last digits
     return whole.astype(np.int64) * 1000 + np.rint((times - whole) * 1000).astype(np.int64)
 
 
 def _load_events(path: Path) -> dict[str, Any]:
-    """Return the JSON of a trace, with its list `traceEvents`. Raises UserError for any other file."""
+    """Return the JSON of a trace, with its list `traceEvents`.
+
+    Raises UserError for any other file.
+    """
     try:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
@@ -81,17 +94,22 @@ def _load_events(path: Path) -> dict[str, Any]:
 
 
 def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
-    """Return a GPU's kernels and copies: the columns of WORK but `rank`. `on_device`: a mask of the events on it.
+    """Return a GPU's kernels and copies: the columns of WORK but `rank`.
 
-    `launched` is when the call with the same correlation number began; without one, when the kernel started.
+    `on_device`: a mask of the events on it. `launched` is when the call with the same correlation number began; without
+    one, when the kernel started.
     """
     kernels, calls = events[on_device], events[events["cat"].isin(CALL_EVENTS)]
-    of_kernels, of_calls = ([args or {} for args in some["args"]] for some in (kernels, calls))
-    called_at = {args.get("correlation"): start for args, start in zip(of_calls, calls["start"], strict=True)}
-    starts = zip(of_kernels, kernels["start"], strict=True)
-    launched = [called_at.get(args.get("correlation"), start) for args, start in starts]
+    kernel_arguments = [arguments or {} for arguments in kernels["args"]]
+    call_arguments = [arguments or {} for arguments in calls["args"]]
+    called_at = {}  # correlation number -> when the call began
+    for arguments, start in zip(call_arguments, calls["start"], strict=True):
+        called_at[arguments.get("correlation")] = start
+    kernel_starts = zip(kernel_arguments, kernels["start"], strict=True)
+    launched = [called_at.get(arguments.get("correlation"), start) for arguments, start in kernel_starts]
+
     return {
-        "stream": [int(args.get("stream", 0)) for args in of_kernels],
+        "stream": [int(arguments.get("stream", 0)) for arguments in kernel_arguments],
         "name": kernels["name"],
         "launched": launched,
         "start": kernels["start"],
@@ -106,13 +124,14 @@ def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
     """
     is_operator = events["name"].str.match(r"(?!c10d|_c10d|autograd::|torch::)\w+::")
     operators = events[(events["cat"] == "cpu_op") & is_operator]
-    # Thread by thread in order of start; of those that start together the longest, which contains the others, first.
+    # In order of thread and start; where several start together, the longest, which contains the others, comes first.
     operators = operators.assign(longest=-operators["end"]).sort_values(["tid", "start", "longest"])
-    # The latest end of all operators before each on its thread: one that starts sooner is inside of another.
-    reached = operators.groupby("tid")["end"].cummax().groupby(operators["tid"]).shift(1, fill_value=0)
-    outermost = operators[operators["start"] >= reached]
+    # An operator that starts before the latest end of those before it on its thread is inside of another.
+    latest_end = operators.groupby("tid")["end"].cummax().groupby(operators["tid"]).shift(1, fill_value=0)
+    outermost = operators[operators["start"] >= latest_end]
     collectives = events[(events["cat"] == "user_annotation") & _are_collectives(events)]
     work = pd.concat([outermost, collectives])
+
     return {
         "stream": _thread_numbers(work["tid"]),
         "name": work["name"],
@@ -128,6 +147,9 @@ def _are_collectives(events: pd.DataFrame) -> pd.Series:
 
 
 def _thread_numbers(ids: pd.Series) -> list[int]:
-    """Return thread ids as numbers, 0 for a missing one; the profiler writes some as text."""
+    """Return thread ids as numbers, 0 for a missing one.
+
+    The profiler writes some as text.
+    """
     numbers = [re.search(r"-?\d+", str(thread)) for thread in ids]
     return [int(number[0]) if number else 0 for number in numbers]

@@ -8,6 +8,7 @@ import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 import adbc_driver_sqlite.dbapi as arrow
@@ -18,15 +19,16 @@ import pyarrow as pa
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSource, make_table
 
-PIECE = 65_536  # rows of a batch
+BATCH_ROWS = 65_536
 KERNEL, MEMCPY, MEMSET, GRAPH = (f"CUPTI_ACTIVITY_KIND_{n}" for n in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE"))
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
-MOST_COUNTED = 10**7  # from the lowest to the highest of ids that are counted
+WORK_COLUMNS = ("globalPid", "deviceId", "streamId", "correlationId", "start", "end")
+WIDEST_COUNTED = 10**7  # from the lowest id to the highest: ids further apart are sorted, not counted
 COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # ENUM_CUDA_MEMCPY_OPER
 PUSH_POP, START_END = 59, 60  # ENUM_NSYS_EVENT_TYPE
 OWN_RANK = re.compile(r"rank (\d+)")  # name of the range that our own program opens once, to say which rank it is
 LOST = re.compile(r"\b(?:drop|lost|lose|overflow|incomplete|not all|not collected|missing)", re.IGNORECASE)
-PROCESS_BITS = ~np.int64(0xFFFFFF)  # of a globalTid: the part that names the process
+PROCESS_BITS = ~np.int64(0xFFFFFF)  # the bits of a globalTid that name the process
 
 
 class Export:
@@ -60,12 +62,15 @@ class Export:
         return table in self.columns and all(name in self.columns[table] for name in columns)
 
     def read_integers(self, table: str, *columns: str, where: str = "") -> list[np.ndarray]:
-        """Return columns of a table as int64 arrays, -1 for NULL or no such column. `where`: an SQL clause, or ""."""
+        """Return columns of a table as int64 arrays, -1 for NULL or no such column.
+
+        `where`: an SQL clause, or "".
+        """
         terms = [f"IFNULL({name}, -1)" if name in self.columns[table] else "-1" for name in columns]
         query = f'SELECT {", ".join(terms)} FROM "{table}" {where}'
         # Columns are gathered by Arrow's driver: Python's own makes an object of each of thirty million numbers.
         with closing(arrow.connect(self.address)) as connection, closing(connection.cursor()) as rows:
-            rows.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(PIECE)})
+            rows.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
             try:
                 rows.execute(query)
                 fetched = rows.fetch_arrow_table()
@@ -88,9 +93,10 @@ class Export:
 
 
 def read_sqlite(path: Path, first_rank: int = 0) -> Trace:
-    """Return the trace in one node's export. Raises UserError where the file is no export, or is broken.
+    """Return the trace in one node's export.
 
     `first_rank`: the lowest rank of this file, where processes do not say theirs; they are then numbered by device.
+    Raises UserError where the file is no export, or is broken.
     """
     export = Export(path)
     try:
@@ -110,11 +116,12 @@ def _read_export(export: Export, first_rank: int) -> Trace:
     states_rank = ranges["name"].astype(str).str.fullmatch(OWN_RANK.pattern).to_numpy(bool)  # no part of the program
     ranges = ranges[(ranges["rank"] >= 0) & ~states_rank]
     diagnostics = _read_diagnostics(export)
+
     return Trace(
-        make_table(WORK, work[work["rank"] >= 0]),
-        make_table(RANGES, ranges),
-        _sum_system_calls(export, ranks if are_stated else None, ranges),
-        TraceSource(
+        work=make_table(WORK, work[work["rank"] >= 0]),
+        ranges=make_table(RANGES, ranges),
+        host=_sum_system_calls(export, ranks if are_stated else None, ranges),
+        source=TraceSource(
             tool=export.version,
             files=[export.path.name],
             device="gpu" if len(work) else "none",
@@ -125,31 +132,65 @@ def _read_export(export: Export, first_rank: int) -> Trace:
     )
 
 
+class _WorkOfTable(NamedTuple):
+    """The work in one table: `columns` in the order of WORK_COLUMNS, and for each row the place of its name."""
+
+    columns: list[np.ndarray]
+    names: list[str]  # some may be equal
+    name_places: np.ndarray  # for each row, the place of its name in `names`
+
+
 def _read_work(export: Export) -> pd.DataFrame:
     """Return kernels, copies and graphs, one row each: process, device, stream, name, launched, start, end."""
-    parts: list[list[np.ndarray]] = []  # columns of each table
-    texts: list[str] = []  # names, of which some may be equal
-    codes: list[np.ndarray] = []  # of each table: for every row the place of its name in `texts`
-    for table in (KERNEL, MEMCPY, MEMSET, GRAPH):
-        if not export.has(table, "start", "end"):
-            continue
-        names_in = {KERNEL: "demangledName", MEMCPY: "copyKind"}.get(table, "no such column")
-        if table == KERNEL and not export.has(KERNEL, names_in):
-            names_in = "shortName"
-        integers = ("globalPid", "deviceId", "streamId", "correlationId", "start", "end")
-        *part, name_ids = export.read_integers(table, *integers, names_in)
-        if not len(name_ids):
-            continue
-        ids, inverse = _distinct_ids(name_ids)
-        codes.append(inverse + len(texts))
-        texts += _names_of_work(export, table, ids)
-        parts.append(part)
-    if not parts:
+    tables = [_read_table_of_work(export, table) for table in (KERNEL, MEMCPY, MEMSET, GRAPH)]
+    tables_with_rows = [table for table in tables if table is not None]
+    if not tables_with_rows:
         return _empty_table("process", "device", "stream", "launched", "start", "end")
-    process, device, stream, correlation, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
-    columns = {"process": process, "device": device, "stream": stream, "start": start, "end": end}
-    launched = _launch_times(export, process, correlation, start)
-    return pd.DataFrame(columns | {"name": _categories(texts, np.concatenate(codes)), "launched": launched})
+
+    names: list[str] = []  # of all tables
+    name_places: list[np.ndarray] = []
+    for table in tables_with_rows:
+        name_places.append(table.name_places + len(names))
+        names += table.names
+    columns_of_tables = zip(*(table.columns for table in tables_with_rows), strict=True)
+    process, device, stream, correlation, start, end = (np.concatenate(columns) for columns in columns_of_tables)
+    return pd.DataFrame(
+        {
+            "process": process,
+            "device": device,
+            "stream": stream,
+            "start": start,
+            "end": end,
+            "name": _categories(names, np.concatenate(name_places)),
+            "launched": _launch_times(export, process, correlation, start),
+        }
+    )
+
+
+def _read_table_of_work(export: Export, table: str) -> _WorkOfTable | None:
+    """Return the work in a table.
+
+    Returns None where the export has no such table, or no row in it.
+    """
+    if not export.has(table, "start", "end"):
+        return None
+    *columns, name_ids = export.read_integers(table, *WORK_COLUMNS, _name_column(export, table))
+    if not len(name_ids):
+        return None
+    ids, name_places = _distinct_ids(name_ids)
+    return _WorkOfTable(columns, _names_of_work(export, table, ids), name_places)
+
+
+def _name_column(export: Export, table: str) -> str:
+    """Return the column that tells the names of a table's rows.
+
+    Returns "" where they all have one name.
+    """
+    if table == MEMCPY:
+        return "copyKind"
+    if table != KERNEL:
+        return ""
+    return "demangledName" if export.has(KERNEL, "demangledName") else "shortName"
 
 
 def _names_of_work(export: Export, table: str, ids: np.ndarray) -> list[str]:
@@ -162,14 +203,18 @@ def _names_of_work(export: Export, table: str, ids: np.ndarray) -> list[str]:
     return ["[CUDA memset]" if table == MEMSET else "[CUDA graph]"] * len(ids)
 
 
-def _categories(texts: list[str], codes: np.ndarray) -> pd.Categorical:
-    """Return the text of each of `codes`, which are places in `texts`; equal texts are one category."""
-    distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    return pd.Categorical.from_codes(np.array([distinct[text] for text in texts])[codes], list(distinct))
+def _categories(texts: list[str], places: np.ndarray) -> pd.Categorical:
+    """Return the text at each of `places` in `texts`.
+
+    Equal texts are one category.
+    """
+    code_of_text = {text: code for code, text in enumerate(dict.fromkeys(texts))}
+    codes = np.array([code_of_text[text] for text in texts])
+    return pd.Categorical.from_codes(codes[places], list(code_of_text))
 
 
 def _empty_table(*columns: str) -> pd.DataFrame:
-    """Return a table without rows: integer `columns`, and names."""
+    """Return a table without rows: integer `columns`, and a column `name`."""
     return pd.DataFrame({column: [] for column in columns}, dtype=np.int64).assign(name=pd.Categorical([]))
 
 
@@ -179,29 +224,32 @@ def _distinct_ids(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     String ids lie close together: to count them is faster than to sort them.
     """
     lowest = int(ids.min())
-    if int(ids.max()) - lowest > MOST_COUNTED:
+    if int(ids.max()) - lowest > WIDEST_COUNTED:
         return np.unique(ids, return_inverse=True)
     occurs = np.bincount(ids - lowest) > 0
-    index = np.cumsum(occurs) - 1  # of each id that occurs
+    index = np.cumsum(occurs) - 1  # place of each id among those that occur
     return np.flatnonzero(occurs) + lowest, index[ids - lowest]
 
 
 def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Return when the host launched each kernel; where that is unknown, when the kernel started."""
+    """Return when the host launched each kernel.
+
+    Where that is unknown, it is when the kernel started.
+    """
     if not export.has(RUNTIME, "start", "globalTid", "correlationId"):
         return start
-    requested, thread, ids = export.read_integers(RUNTIME, "start", "globalTid", "correlationId")
-    if not len(requested):
+    called_at, thread, call_correlation = export.read_integers(RUNTIME, "start", "globalTid", "correlationId")
+    if not len(called_at):
         return start
-    # A call and its kernel have the same correlation number, which is unique in their process. The key of each is both
-    # in one integer: the process, numbered anew from 0, above the 32 bits of the correlation.
-    _, number = np.unique(np.concatenate([process, thread & PROCESS_BITS]), return_inverse=True)
-    kernel_keys = (number[: len(process)] << 40) | correlation
-    call_keys = (number[len(process) :] << 40) | ids
+    # A call and its kernel have the same correlation number, which is unique in their process. The key of each is one
+    # integer of both: the process, numbered anew from 0, above the 32 bits of the correlation.
+    _, process_numbers = np.unique(np.concatenate([process, thread & PROCESS_BITS]), return_inverse=True)
+    kernel_keys = (process_numbers[: len(process)] << 40) | correlation
+    call_keys = (process_numbers[len(process) :] << 40) | call_correlation
     order = np.argsort(call_keys, kind="stable")
     call_keys = call_keys[order]
     place = np.minimum(np.searchsorted(call_keys, kernel_keys), len(call_keys) - 1)
-    return np.where(call_keys[place] == kernel_keys, requested[order][place], start)
+    return np.where(call_keys[place] == kernel_keys, called_at[order][place], start)
 
 
 def _read_ranges(export: Export) -> pd.DataFrame:
@@ -231,22 +279,24 @@ def _names_of_ranges(export: Export, where: str, row: np.ndarray, text_id: np.nd
             for place, number in zip(row, text_id, strict=True)
         ]
         return pd.Categorical([name.removeprefix(":") for name in names])
-    # Without own texts no text is made for each of a million rows.
-    ids, inverse = np.unique(text_id, return_inverse=True)
-    return _categories([texts.get(int(number), "unnamed").removeprefix(":") for number in ids], inverse)
+    # Without own texts there may be a million rows, and a text is made for each different id alone.
+    ids, places = np.unique(text_id, return_inverse=True)
+    return _categories([texts.get(int(number), "unnamed").removeprefix(":") for number in ids], places)
 
 
 def _ranks_of_processes(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[int, int], bool]:
-    """Return process -> rank, and whether our own program has stated it, in a range's name: "rank 3".
+    """Return process -> rank, and whether our own program has said the ranks.
 
-    If not, processes are numbered from `first` on, in the order of their devices.
+    It says them in a range's name: "rank 3". If it has not, processes are numbered from `first` on, in the order of
+    their devices.
     """
-    stated = {}
+    own_ranks = {}
     for process, name in ranges[["process", "name"]].drop_duplicates().itertuples(index=False):
         if match := OWN_RANK.fullmatch(str(name)):
-            stated[int(process)] = int(match[1])
-    if stated:
-        return stated, True
+            own_ranks[int(process)] = int(match[1])
+    if own_ranks:
+        return own_ranks, True
+
     processes = sorted(ranges["process"].unique().tolist())
     if len(work):
         processes = work.groupby("process")["device"].min().sort_values().index.tolist()
@@ -254,7 +304,10 @@ def _ranks_of_processes(work: pd.DataFrame, ranges: pd.DataFrame, first: int) ->
 
 
 def _rank_column(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
-    """Return the rank of each of `processes`; -1 for one without a rank (a launcher). `ranks`: process -> rank."""
+    """Return the rank of each of `processes`.
+
+    Returns -1 without a rank, as of a launcher. `ranks`: process -> rank.
+    """
     distinct, inverse = np.unique(processes, return_inverse=True)
     if not len(distinct):
         return processes
@@ -272,13 +325,16 @@ def _sum_system_calls(export: Export, ranks: dict[int, int] | None, ranges: pd.D
     steps = ranges[ranges["name"] == "step"]
     if ranks is not None and len(steps):
         processes = ", ".join(str(process) for process in ranks)
-        first, last = steps["start"].min(), steps["end"].max()
-        where = f"WHERE start >= {first} AND end <= {last} AND globalTid & {PROCESS_BITS} IN ({processes})"
-    summed = f"SELECT nameId, COUNT(*), SUM(end - start) FROM OSRT_API {where} GROUP BY nameId"
-    totals = export.database.execute(summed).fetchall()
-    texts = export.texts_of_ids(np.array([name for name, *_ in totals], np.int64))
-    rows = [("osrt", texts[name], calls, total) for name, calls, total in totals]
-    return make_table(HOST, pd.DataFrame(rows, columns=list(HOST))) if rows else make_table(HOST)
+        first_start, last_end = steps["start"].min(), steps["end"].max()
+        where = f"WHERE start >= {first_start} AND end <= {last_end} AND globalTid & {PROCESS_BITS} IN ({processes})"
+    query = f"SELECT nameId, COUNT(*), SUM(end - start) FROM OSRT_API {where} GROUP BY nameId"
+    totals = export.database.execute(query).fetchall()
+    if not totals:
+        return make_table(HOST)
+
+    texts = export.texts_of_ids(np.array([name_id for name_id, _, _ in totals], np.int64))
+    rows = [("osrt", texts[name_id], calls, total_ns) for name_id, calls, total_ns in totals]
+    return make_table(HOST, pd.DataFrame(rows, columns=list(HOST)))
 
 
 def _read_diagnostics(export: Export) -> list[str]:
@@ -290,7 +346,10 @@ def _read_diagnostics(export: Export) -> list[str]:
 
 
 def _count_lost_events(text: str) -> int:
-    """Return how many events a message says are lost; 1 where it gives no number, 0 where it says nothing of it."""
+    """Return how many events a message says are lost.
+
+    Returns 1 where it gives no number, 0 where it speaks of no loss.
+    """
     if not LOST.search(text):
         return 0
     number = re.search(r"\d[\d,]*", text)

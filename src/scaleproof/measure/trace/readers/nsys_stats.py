@@ -19,11 +19,12 @@ from scaleproof.measure.trace.ranges import Entry, find_bottleneck, summary_entr
 
 
 def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> dict[str, Any]:
-    """Return the fields of a Profile that text reports give. `ranks`: how many processes; `steps`: of each."""
+    """Return the fields of a Profile that text reports give.
+
+    `ranks`: how many processes; `steps`: of each.
+    """
     reports = {path: read_stats_output(path) for path in dict.fromkeys(paths)}
-    ranges, osrt, kernels = (  # the lines of all files together
-        [line for report in reports.values() for line in report.get(kind, ())] for kind in (RANGES, OSRT, KERNELS)
-    )
+    ranges, osrt, kernels = (_lines_of_kind(list(reports.values()), kind) for kind in (RANGES, OSRT, KERNELS))
     nvtx = _largest_lines("nvtx", ranges)
     fields: dict[str, Any] = {
         "tool": "nsys stats",
@@ -47,15 +48,24 @@ def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> d
     return fields | _kernel_fields(kernels, ranks, steps, fields["unknown"])
 
 
+def _lines_of_kind(reports: list[dict[str, list[ReportLine]]], kind: str) -> list[ReportLine]:
+    """Return the lines of one kind of report, of all files together."""
+    return [line for report in reports for line in report.get(kind, [])]
+
+
 def _kernel_fields(
     lines: list[ReportLine], ranks: int | None, steps: int | None, unknown: dict[str, str]
 ) -> dict[str, Any]:
-    """Return the fields of a Profile that kernel reports give; add to `unknown` why communication is not known."""
+    """Return the fields of a Profile that kernel reports give.
+
+    `unknown` gets the reason why communication is not known.
+    """
     sums = sum_kernels(lines, ranks)
     if sums.unknown:
         unknown["communication"] = sums.unknown
     divisor = ranks * steps if ranks and steps else None
     gathers = sums.calls.get("all_gather", 0)
+
     return {
         "device": "gpu",
         "steps": steps,

@@ -19,7 +19,10 @@ class NoTrace(UserError):
 
 
 def read_trace(paths: list[Path]) -> Trace:
-    """Return one trace of a capture's files: one file per node (nsys) or rank (torch's profiler). Raises UserError."""
+    """Return one trace of a capture's files: one file per node (nsys) or rank (torch's profiler).
+
+    Raises UserError.
+    """
     traces: list[Trace] = []
     for path in paths:
         kind = trace_kind(path)
@@ -38,10 +41,13 @@ def read_trace(paths: list[Path]) -> Trace:
 def traces_in(folder: Path) -> list[Path]:
     """Return the traces in a folder, among other files. Raises UserError where it has none."""
     traces: list[Path] = []
-    for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or not path.is_file():
+            continue
         with contextlib.suppress(NoTrace):
             # Any JSON file begins as one of torch's profiler: where it is not packed, its events are looked for.
-            if trace_kind(path) != "kineto" or path.suffix == ".gz" or _has_events(path):
+            is_unpacked_json = trace_kind(path) == "kineto" and path.suffix != ".gz"
+            if not is_unpacked_json or _has_events(path):
                 traces.append(path)
     if not traces:
         raise UserError(
@@ -57,7 +63,10 @@ def _has_events(path: Path) -> bool:
 
 
 def _capture_below(folder: Path) -> str:
-    """Return a hint that names the first capture below `folder`; "" where there is none."""
+    """Return a hint that names the first capture below `folder`.
+
+    Returns "" where there is none.
+    """
     for pattern in ("", "traces/", "*/traces/"):
         for capture in folder.glob(f"{pattern}*/{CAPTURE}"):
             return f' Did you mean "{capture.parent}"?'
@@ -65,10 +74,14 @@ def _capture_below(folder: Path) -> str:
 
 
 def trace_kind(path: Path) -> str:
-    """Return the kind of a trace: sqlite, kineto or text. Raises NoTrace for no trace, UserError for a faulty one."""
+    """Return the kind of a trace: sqlite, kineto or text.
+
+    Raises NoTrace for no trace, UserError for a faulty one.
+    """
     if not path.exists() and not path.is_symlink():
         raise UserError(f"{path}: no such file; {ALLOWED}.{nearest_path(path)}")
-    if fault := path_fault(path):
+    fault = path_fault(path)
+    if fault:
         raise UserError(f"{path}{fault}; {ALLOWED}")
     if (path / CAPTURE).is_file():
         raise UserError(f"{path} is a whole capture, which is summarised alone; give no other file")
@@ -90,10 +103,12 @@ def trace_kind(path: Path) -> str:
         return "sqlite"
     if head.startswith(b"\x1f\x8b") or head.lstrip().startswith(b"{"):
         return "kineto"
+
     try:
         text = head.decode("utf-8", errors="strict" if len(head) < 4096 else "ignore")
     except UnicodeDecodeError:
         raise NoTrace(f"{path}: this is no trace; {ALLOWED}") from None
+
     if " ** " in text or "Time (%)" in text or text.startswith(("Processing [", "Generating SQLite", "NOTICE:")):
         return "text"
     raise NoTrace(f"{path}: this is no trace; {ALLOWED}")

@@ -185,3 +185,23 @@ def test_files_of_one_row_are_joined(tmp_path):
     (tmp_path / "a.csv").write_text("gpus,img/s\n1,100\n")
     evidence = read(tmp_path, "gpus,img/s", "2,190")
     assert [len(table.rows) for table in evidence.tables] == [2]
+
+
+@pytest.mark.parametrize(
+    ("heading", "shares"),
+    [
+        ("mfu", ["1.2", "45.2", "47"]),  # the first step compiles
+        ("mfu", ["0.012", "0.452", "0.47"]),
+        ("mfu (%)", ["1.2", "45.2", "47"]),
+    ],
+)
+def test_an_mfu_is_a_share_whatever_its_unit(tmp_path, heading, shares):
+    rows = [f"{step},0.4,{share}" for step, share in enumerate(shares, start=1)]
+    (run,) = read(tmp_path, f"step,step_time_s,{heading}", *rows, name="step_log.csv").runs
+    assert list(run.logged_steps.values("mfu")) == pytest.approx([0.012, 0.452, 0.47])
+    assert "mfu-impossible" not in codes(tmp_path)
+
+
+def test_an_mfu_above_one_is_impossible(tmp_path):
+    read(tmp_path, "step,step_time_s,mfu", "1,0.4,1.3", "2,0.4,1.31", "3,0.4,1.3", name="step_log.csv")
+    assert "mfu-impossible" in codes(tmp_path)

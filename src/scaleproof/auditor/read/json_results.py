@@ -116,12 +116,7 @@ def _records_of_mapping(
     """
     children = {str(key): value for key, value in data.items() if isinstance(value, dict | list) and value}
     own_scalars = _scalars(data)
-    shared = {**inherited, **own_scalars}
-    for key, child in children.items():
-        if isinstance(child, dict) and _is_leaf(child) and not _is_record(child):
-            for part, value in _scalars(child).items():  # "throughput": {"mean": 390} is called "throughput mean"
-                shared[part if column_of(part).kind is not None else f"{key} {part}"] = value
-
+    shared = {**inherited, **own_scalars, **_scalars_of_parts(children)}
     is_record = _is_record(own_scalars)
     records_below: list[JsonRecord] = []
     for key, child in children.items():
@@ -136,6 +131,16 @@ def _records_of_mapping(
     # A part without a figure of its own is not a result, although the figures around it hold for it, too.
     own_values = {key: value for key, value in shared.items() if key not in inherited or key in own_scalars}
     return [JsonRecord(name, shared, path)] if _has_result(own_values) else []
+
+
+def _scalars_of_parts(children: dict[str, Any]) -> dict[str, Any]:
+    """Return the scalars of parts that are no results: 390 as "throughput mean" of {"throughput": {"mean": 390}}."""
+    scalars: dict[str, Any] = {}
+    for key, part in children.items():
+        if isinstance(part, dict) and _is_leaf(part) and not _is_record(part):
+            for name, value in _scalars(part).items():
+                scalars[name if column_of(name).kind is not None else f"{key} {name}"] = value
+    return scalars
 
 
 def _is_number(value: Any) -> bool:

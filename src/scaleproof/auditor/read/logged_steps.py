@@ -28,6 +28,7 @@ class LoggedStep:
     line: int | None = None
 
 
+LARGEST_MFU = 1.5  # a larger figure is no share, not even a wrong one
 FIGURES = ("seconds", "loss", "tokens_per_s", "mfu", "flops_per_s", "samples_per_s")
 _figures_of = attrgetter(*FIGURES)
 
@@ -84,6 +85,12 @@ class StepSeries(Sequence[LoggedStep]):
             if not math.isnan(value):
                 setattr(step, name, value)
         return step
+
+    def read_mfu_as_share(self) -> None:
+        """Divide the MFU of all steps by 100 where one is above LARGEST_MFU: a log without a unit had it in percent."""
+        column = self.figures("mfu")
+        if column.size and np.nanmax(column, initial=0.0) > LARGEST_MFU:
+            self._figures["mfu"] = array("d", (column / 100).tobytes())
 
     def figures(self, name: str) -> Figures:
         """Return a copy of a column, with NaN where a line does not have the figure."""

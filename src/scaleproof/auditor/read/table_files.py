@@ -28,16 +28,20 @@ def read_plain_text(evidence: Evidence, file: TextFile) -> bool:
     if file.path.stat().st_size > text_files.LARGEST_TEXT:
         return False
     text = text_files.full_text(file.path, file.encoding)
-    lines = of_first_rank(list(enumerate(text.splitlines(), start=1)))
-    if len(lines) > 2 * REPORT_LINES:  # a log: a report is at one of its ends, which an empty line parts
-        cut_at, _ = lines[REPORT_LINES]
-        lines = [*lines[:REPORT_LINES], (cut_at, ""), *lines[-REPORT_LINES:]]
-
+    lines = _both_ends(of_first_rank(list(enumerate(text.splitlines(), start=1))))
     grids = [*read_document(lines, "text").grids, *report_blocks(lines)]
     tables = [read_table(grid, file.name) for grid in grids]
     results = [table for table in tables if table is not None and not _is_log(table)]
     evidence.tables += results
     return bool(results)
+
+
+def _both_ends(lines: list[Line]) -> list[Line]:
+    """Return the first and the last REPORT_LINES, with an empty line between: a log has its report at either end."""
+    if len(lines) <= 2 * REPORT_LINES:
+        return lines
+    cut_at, _ = lines[REPORT_LINES]
+    return [*lines[:REPORT_LINES], (cut_at, ""), *lines[-REPORT_LINES:]]
 
 
 def of_first_rank(lines: list[Line]) -> list[Line]:

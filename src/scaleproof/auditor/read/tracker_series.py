@@ -31,7 +31,6 @@ OF_ONE_DEVICE = re.compile(r"(?i)(?:^|/)(?:device|gpu|rank)(?:/|$)")
 KINDS_OF_SCALARS = {"step_time_s", "gradient_norm", "loss", "val_loss", "tokens_per_s", "samples_per_s", "mfu"}
 TAG = re.compile(r"(?i)[-_.]tag[-_](?P<tag>.+?)(?: \(\d+\))?\.(?:csv|json)$")
 COLUMNS_OF_TENSORBOARD = ("wall time", "step", "value")  # in the CSV file of a scalar
-LARGEST_MFU = 1.5  # a larger figure is no share: it is in percent
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class SeriesReader:
         elif scalar.kind == "step_time_s":
             logged.seconds = logged.seconds or number
         elif scalar.kind == "mfu":
-            logged.mfu = number / 100 if number > LARGEST_MFU else number
+            logged.mfu = number
         elif scalar.kind == "samples_per_s" and not scalar.per_device:
             logged.samples_per_s = logged.samples_per_s or number
         elif scalar.kind == "tokens_per_s":
@@ -123,6 +122,7 @@ class SeriesReader:
         if len(self._steps) < LEAST_STEPS:
             return None
         self.run.logged_steps = StepSeries(self._steps[step] for step in sorted(self._steps))
+        self.run.logged_steps.read_mfu_as_share()
         self.run.nan_steps = sorted(self._not_finite)
         if self.run.nan_steps:
             self.run.details["nan_steps"] = len(self.run.nan_steps)

@@ -1,6 +1,7 @@
 """From a grid of strings to a typed table: which column is what, whether rows or columns are the configurations."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 from scaleproof.auditor.read import row_figures
@@ -282,38 +283,42 @@ def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
     """Add a row to the table for each line of the grid: a configuration with its figures and words."""
     have_decimal_commas = _have_decimal_commas(grid, len(table.columns))
     notes = _distinguishing_notes(table.columns)
-    text_above: dict[int, str] = {}  # column -> its last text, which may be one cell for several rows
-    for line, cells in grid.rows:
-        if sum(map(bool, cells)) < 2 and len(table.columns) > 2:
-            continue  # a line between groups
+    is_of_program = grid.form in row_figures.FOR_PROGRAMS  # its columns that are not understood are no label
+    for line, cells, words in _rows_with_words(grid, table.columns):
         row = ReportedRow(file, line, "")
-        parts_of_label: list[str] = []
+        names: list[str] = []
         for k, (column, cell) in enumerate(zip(table.columns, cells, strict=False)):
             row.texts[column.heading or f"column {k + 1}"] = cell
             if column.kind is not None and column.kind not in NOT_FIGURES:
                 row_figures.take_figures(row, column, cell, european=have_decimal_commas[k])
                 continue
-            if cell:
-                text_above[k] = cell
-            if grid.form in row_figures.FOR_PROGRAMS and column.kind in (None, "text"):
-                continue  # a column that is not understood; in a table for people it may be the label
-
-            is_of_several_rows = not cell and column.kind in WORDS and grid.form != "CSV"
-            words = text_above.get(k, "") if is_of_several_rows else cell
+            if is_of_program and column.kind in (None, "text"):
+                continue
             if column.kind != "text" or k == 0:
-                parts_of_label.append(words)
-            row_figures.take_words(row, column, words)
+                names.append(words[k])
+            row_figures.take_words(row, column, words[k])
             for kind, count in _nodes_and_devices(column.heading, cell).items():
                 row.figures.append(Quantity(kind, float(count), cell, column.heading))
-
-        row.label = _label(parts_of_label)
+        row.label = _label_of(names)
         row_figures.add_facts_of_label(row)
         table.rows += _split_by_notes(row, table.columns, notes)
 
 
-def _label(texts: list[str]) -> str:
-    """Return the label of a row by its texts, except hashes and figures: "12.5" is no name, "gpt2 124M" is one."""
-    names = [text for text in texts if text and not HASH.fullmatch(text)]
+def _rows_with_words(grid: Grid, columns: list[TableColumn]) -> Iterator[tuple[int, list[str], list[str]]]:
+    """Yield line, cells and words of each row. An empty cell has the words above it, as one of several rows."""
+    may_be_merged = [column.kind in WORDS and grid.form != "CSV" for column in columns]
+    text_above: dict[int, str] = {}  # column -> its last text
+    for line, cells in grid.rows:
+        if sum(map(bool, cells)) < 2 and len(columns) > 2:
+            continue  # a line between groups
+        text_above |= {k: cell for k, cell in enumerate(cells) if cell}
+        pairs = enumerate(zip(cells, may_be_merged, strict=False))
+        yield line, cells, [text_above.get(k, "") if is_merged else cell for k, (cell, is_merged) in pairs]
+
+
+def _label_of(names: list[str]) -> str:
+    """Return the label of a row by its names, except hashes and figures: "12.5" is no name, "gpt2 124M" is one."""
+    names = [name for name in names if name and not HASH.fullmatch(name)]
     names = [name for name in names if not figures_of(name) or re.search(r"[A-Za-z]{2,}", name)]
     return ", ".join(dict.fromkeys(names))[:200]
 

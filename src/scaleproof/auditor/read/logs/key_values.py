@@ -266,6 +266,9 @@ class KeyValues(LogReader):
 
     def finish(self) -> list[ReportedRun]:
         """Return the runs of the lines whose keys are repeated. Epochs count only where there are no steps."""
+        meanings = [number.meaning for form in self._forms.values() for number in form.numbers]
+        if Meaning("mfu", 1.0) in meanings:  # without "%"
+            self._steps.read_mfu_as_share()
         common_kinds = {kinds for kinds, count in self._lines_by_kinds.items() if count >= LEAST_LINES}
         do_steps_rise = bool((np.diff(np.array(self._steps.step_numbers)) > 0).all())
         if do_steps_rise and not self._texts_of_losses and common_kinds.issuperset(self._kinds_of_steps):

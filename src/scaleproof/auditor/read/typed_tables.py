@@ -362,7 +362,10 @@ def _split_by_notes(row: ReportedRow, columns: list[TableColumn], notes: list[st
         if column.devices is not None and part.figure("devices") is None:
             part.figures.append(Quantity("devices", float(column.devices), note, column.heading))
         parts.append(part)
-    return parts or [row]
+    if not parts:
+        return [row]
+    parts[0].not_understood = row.not_understood  # once, not in each part
+    return parts
 
 
 def _have_decimal_commas(grid: Grid, width: int) -> list[bool]:

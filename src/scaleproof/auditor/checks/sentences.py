@@ -231,7 +231,8 @@ def _has_unit_of(stated: StatedFigure, column: FigureColumn) -> bool:
 def _units(column: FigureColumn) -> tuple[set[str | None], set[str]]:
     """Return the dimensions of the figures of a column, by their cells or else the heading, and what they count."""
     units = [figures[0].unit for text in column.texts if (figures := figures_of(text))]
-    of_heading = unit_of(column.heading.rpartition(" ")[2])  # "c=64 tok/s"
+    last_word = column.heading.rpartition(" ")[2]
+    of_heading = unit_of(last_word) if "/" in last_word else None  # "c=64 tok/s"; not "64 MiB"
     dimension = column.meaning.unit or (of_heading.dimension if of_heading else None)
     items = {column.meaning.item, *(unit.item for unit in (of_heading, *units) if unit)}
     return {unit.dimension if unit else dimension for unit in units}, {item for item in items if item}

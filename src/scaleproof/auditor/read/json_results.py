@@ -108,12 +108,7 @@ def _records_of_mapping(
     """
     children = {str(key): value for key, value in data.items() if isinstance(value, dict | list) and value}
     scalars = _scalars(data)
-    shared = {**inherited, **scalars}
-    for key, child in children.items():
-        if isinstance(child, dict) and _is_leaf(child) and not _is_record(child):
-            for part, value in _scalars(child).items():  # "throughput": {"mean": 390} is called "throughput mean"
-                shared[part if column_of(part).kind is not None else f"{key} {part}"] = value
-
+    shared = {**inherited, **scalars, **_scalars_of_parts(children)}
     below: list[JsonRecord] = []
     for key, child in children.items():
         if _is_record(scalars) and OF_RANKS.search(key):
@@ -126,6 +121,14 @@ def _records_of_mapping(
     # A part without a figure of its own is not a result, although the figures around it hold for it, too.
     stated = {key: value for key, value in shared.items() if key not in inherited or key in scalars}
     return [JsonRecord(name, shared, path)] if _has_result(stated) else []
+
+
+def _scalars_of_parts(children: dict[str, Any]) -> dict[str, Any]:
+    """Return the scalars of parts that are no results: 390 as "throughput mean" of {"throughput": {"mean": 390}}."""
+    parts = {key: part for key, part in children.items() if isinstance(part, dict)}
+    no_results = {key: _scalars(part) for key, part in parts.items() if _is_leaf(part) and not _is_record(part)}
+    named = ((key, name, value) for key, scalars in no_results.items() for name, value in scalars.items())
+    return {name if column_of(name).kind is not None else f"{key} {name}": value for key, name, value in named}
 
 
 def _is_number(value: Any) -> bool:

@@ -26,15 +26,20 @@ def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) ->
     """Read a report in plain text: tables, and blocks of `name: figure`. Return whether it is one; logs are none."""
     if path.stat().st_size > text_files.LARGEST_TEXT:
         return False
-    lines: list[Line] = list(enumerate(text_files.full_text(path, encoding).splitlines(), start=1))
-    lines = of_first_rank(lines)
-    if len(lines) > 2 * REPORT_LINES:  # a log: a report is at one of its ends, which an empty line parts
-        cut_at, _ = lines[REPORT_LINES]
-        lines = [*lines[:REPORT_LINES], (cut_at, ""), *lines[-REPORT_LINES:]]
+    numbered = enumerate(text_files.full_text(path, encoding).splitlines(), start=1)
+    lines = _both_ends(of_first_rank(list(numbered)))
     grids = [*read_document(lines, "text").grids, *report_blocks(lines)]
     tables = [table for grid in grids if (table := read_table(grid, name)) and not _is_log(table)]
     evidence.tables += tables
     return bool(tables)
+
+
+def _both_ends(lines: list[Line]) -> list[Line]:
+    """Return the first and the last REPORT_LINES, an empty line between them: of a log a report is at either end."""
+    if len(lines) <= 2 * REPORT_LINES:
+        return lines
+    cut_at, _ = lines[REPORT_LINES]
+    return [*lines[:REPORT_LINES], (cut_at, ""), *lines[-REPORT_LINES:]]
 
 
 def of_first_rank(lines: list[Line]) -> list[Line]:

@@ -78,12 +78,14 @@ def contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
     contradicted = list(_contradicted_ratios(context))
     yield from contradicted
     named = {flag.about[0] for flag in contradicted}
-    tables: dict[str, list[FigureTable]] = {}
+    of_sentences = [*context.evidence.stated_figures[:MOST_SENTENCES], *context.evidence.other_figures[:MOST_SENTENCES]]
+    figures = list(filter(_may_be_in_table, of_sentences))
+    tables = {stated.file: list[FigureTable]() for stated in figures}
     for table in context.all_tables:
-        tables.setdefault(table.file, []).extend(figure_tables(table))
-    figures = [*context.evidence.stated_figures[:MOST_SENTENCES], *context.evidence.other_figures[:MOST_SENTENCES]]
-    for stated in filter(_may_be_in_table, figures):
-        cell = _mistyped_cell(stated, tables.get(stated.file, []))
+        if table.file in tables:
+            tables[table.file] += figure_tables(table)
+    for stated in figures:
+        cell = _mistyped_cell(stated, tables[stated.file])
         if cell is not None and stated.source not in named:
             evidence = f"“{stated.printed}”, but {cell.name} has {cell.column.heading} {cell.text}"
             yield Flag(f"{evidence}: the same figure but for a slip", [stated.source, cell.place])

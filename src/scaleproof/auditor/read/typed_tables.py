@@ -1,6 +1,7 @@
 """From a grid of strings to a typed table: which column is what, whether rows or columns are the configurations."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 from scaleproof.auditor.read import row_figures
@@ -254,34 +255,40 @@ def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
     """Add a row to the table for each line of the grid: a configuration with its figures and words."""
     europeans = _have_decimal_commas(grid, len(table.columns))
     notes = _distinguishing_notes(table.columns)
-    carried: dict[int, str] = {}  # the last text in each column, which may be one cell for several rows
-    for line, cells in grid.rows:
-        if sum(map(bool, cells)) < 2 and len(table.columns) > 2:
-            continue  # a line between groups
+    is_of_program = grid.form in row_figures.FOR_PROGRAMS  # its columns that are not understood are no label
+    for line, cells, words in _rows_with_words(grid, table.columns):
         row = ReportedRow(file, line, "")
-        parts_of_label = []
+        names = []
         for k, (column, cell) in enumerate(zip(table.columns, cells, strict=False)):
             row.texts[column.heading or f"column {k + 1}"] = cell
             if column.kind is not None and column.kind not in NOT_FIGURES:
                 row_figures.take_figures(row, column, cell, european=europeans[k])
-                continue
-            if cell:
-                carried[k] = cell
-            is_carried = not cell and column.kind in WORDS and grid.form != "CSV"
-            words = carried.get(k, "") if is_carried else cell
-            if grid.form in row_figures.FOR_PROGRAMS and column.kind in (None, "text"):
-                continue  # a column that is not understood; in a table for people it may be the label
-            if words and (column.kind != "text" or k == 0) and not HASH.fullmatch(words):
-                parts_of_label.append(words)
-            row_figures.take_words(row, column, words)
-            for kind, count in _nodes_and_devices(column.heading, cell).items():
-                row.figures.append(Quantity(kind, float(count), cell, column.heading))
-
-        # "12.5" is no name, "gpt2 124M" is one.
-        names = [part for part in parts_of_label if not figures_of(part) or re.search(r"[A-Za-z]{2,}", part)]
-        row.label = ", ".join(dict.fromkeys(names))[:200]
+            elif not (is_of_program and column.kind in (None, "text")):
+                names += [words[k]] if column.kind != "text" or k == 0 else []
+                row_figures.take_words(row, column, words[k])
+                counts = _nodes_and_devices(column.heading, cell)
+                row.figures += [Quantity(kind, float(count), cell, column.heading) for kind, count in counts.items()]
+        row.label = _label_of(names)
         row_figures.add_facts_of_label(row)
         table.rows += _split_by_notes(row, table.columns, notes)
+
+
+def _rows_with_words(grid: Grid, columns: list[TableColumn]) -> Iterator[tuple[int, list[str], list[str]]]:
+    """Yield line, cells and words of each row; the words of an empty cell are those above: it is one for several."""
+    above: dict[int, str] = {}  # the last text in each column
+    for line, cells in grid.rows:
+        if sum(map(bool, cells)) < 2 and len(columns) > 2:
+            continue  # a line between groups
+        above |= {k: cell for k, cell in enumerate(cells) if cell}
+        may_be_merged = [column.kind in WORDS and grid.form != "CSV" for column in columns]
+        pairs = enumerate(zip(cells, may_be_merged, strict=False))
+        yield line, cells, [above.get(k, "") if is_merged else cell for k, (cell, is_merged) in pairs]
+
+
+def _label_of(names: list[str]) -> str:
+    """Return the label of a row with these names: "12.5" is none, nor is a hash; "gpt2 124M" is one."""
+    names = [name for name in names if name and not HASH.fullmatch(name)]
+    return ", ".join(dict.fromkeys(n for n in names if not figures_of(n) or re.search(r"[A-Za-z]{2,}", n)))[:200]
 
 
 def _distinguishing_notes(columns: list[TableColumn]) -> list[str]:

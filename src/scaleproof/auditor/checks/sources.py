@@ -1,4 +1,4 @@
-"""One figure in several places: sentences beside tables, tables beside tables and runs of the same configurations.
+"""One figure in several places: tables beside tables and runs of the same configurations.
 
 Two places are held against each other only where figures that both print show that they are about the same measurement.
 """

@@ -64,7 +64,7 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
     ),
     ("rate", rf"{RANGE} ?(?P<k>[kKM]?) ?{UNIT}\b(?! ?[:=] ?\d)"),  # not "loss: 2.5 tokens/s: 900"
     # Of what is not said.
-    ("other", rf"(?<![+−-]){N} ?(?P<u>%|(?:s|[A-Za-zµ]{{2,}})(?:/[A-Za-z]+)*)(?![A-Za-z])(?! (?:{WAYS})\b)"),
+    ("other", rf"(?<![+−-]){N} ?(?P<u>%|(?:s|[A-Za-zµ]{{2,}})(?:/[A-Za-z]+)*)(?![A-Za-z])(?! (?:{WAYS})\b| ?[:=] ?\d)"),
 )
 _COMPILED = [(kind, re.compile(pattern, re.I)) for kind, pattern in PATTERNS]
 # Without one of these a sentence has no figure of the kind; looking for them is fast.
@@ -125,7 +125,10 @@ class Paragraph:
 
 
 def stated_figures(prose: Prose, file: str) -> list[StatedFigure]:
-    """Return the figures that sentences of a document state, in their order: "3.4x on 4 GPUs" is one."""
+    """Return the figures that sentences of a document state, in their order: "3.4x on 4 GPUs" is one.
+
+    Those that have a unit and do not say what they are of are "other".
+    """
     figures: list[StatedFigure] = []
     for paragraph in _paragraphs(prose):
         if not _may_state_figure(paragraph.text):

@@ -164,6 +164,10 @@ SOUND = {
     ),
     "a rate that is not known": rows("GPUs | Images/s", "1 | 97.5", "2 | 184.2", "4 | -1"),
     "differences of times": rows("Nodes | Step time change (ms)", "1 | 9.5", "2 | 4.2", "4 | -7.1"),
+    "differences in one column": rows(
+        "Metric | eager | compiled | Δ", "Step time (ms) | 9.5 | 4.2 | -5.3", "Images/s | 105.1 | 237.7 | 132.6"
+    ),
+    "changes in a last row": rows("Run | Images/s", "a | 97.5", "b | 184.2", "c | 171.3", "b vs a | -12.9"),
     "no GPU at all": rows("GPUs | Images/s", "0 | 9.5", "1 | 84.2", "2 | 161.0"),
     "few rows": rows(PRICES, *SEVERAL[:4], "run 6 | 55.93 | 171.01 | 500"),
     "a speed in seconds of another model": rows(

@@ -205,22 +205,23 @@ def _cells(table: FigureTable, column: FigureColumn) -> Iterator[Cell]:
 
 
 def _possible_cells(stated: StatedFigure, table: FigureTable) -> Iterator[Cell]:
-    """Yield the cells of a table that a figure may be: in its unit, in the rows or the columns that are named."""
+    """Yield the cells of a table that a figure may be: in its unit, in the rows (of four digits, the columns) named."""
     clauses = _clauses(stated)
     columns = [column for column in table.columns if _has_unit_of(stated, column)]
     rows, named_columns = _named_rows(clauses, table), _named_columns(clauses, columns)
-    if len(rows) < len(table.places) or len(named_columns) < len(columns):
+    names_row, names_column = len(rows) < len(table.places), len(named_columns) < len(columns)
+    if names_row or (names_column and len(_significant(stated.printed)) > 3):
         for column in named_columns:
             yield from (cell for cell in _cells(table, column) if cell.row in rows)
 
 
 def _clauses(stated: StatedFigure) -> list[str]:
-    """Return the parts of a sentence that may name what a figure is of, the most telling first; the last is all."""
+    """Return the parts of a sentence that may name what a figure is of, the most telling first: none begins behind it."""
     sentence, start, end = stated.sentence, stated.position, stated.position + len(stated.printed)
     marks = list(END_OF_CLAUSE.finditer(sentence))
     first = max((m.end() for m in marks if m.end() <= start), default=0)
     last = min((m.start() for m in marks if m.start() >= end), default=len(sentence))
-    return [sentence[first:last], sentence[first:start], sentence[:last], sentence[:start], sentence]
+    return [sentence[first:last], sentence[first:start], sentence[:last], sentence[:start]]
 
 
 def _has_unit_of(stated: StatedFigure, column: FigureColumn) -> bool:

@@ -28,7 +28,7 @@ OF_OTHERS = (
     "FSDP reaches 28.76 samples/s on 16 GPUs.",
     "FSDP on 4 GPUs takes 31.27 ms for a batch.",
     "FSDP on 4 GPUs is 35.76% faster.",
-    "It reaches 28.76 samples/s on 4 GPUs; what FSDP needs is memory.",
+    "It reaches 28.76 samples/s; what FSDP on 4 GPUs needs is memory.",
     "The peak memory drops to 61.8 GB.",  # names a column alone
     "FSDP on 4 GPUs has 32.6% MFU.",  # within 5 %
 )

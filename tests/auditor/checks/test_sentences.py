@@ -29,6 +29,8 @@ OF_OTHERS = (
     "FSDP on 4 GPUs takes 31.27 ms for a batch.",
     "FSDP on 4 GPUs is 35.76% faster.",
     "It reaches 28.76 samples/s; what FSDP on 4 GPUs needs is memory.",
+    "FSDP takes 0.221 ms a step on 4 GPUs.",  # another unit
+    "DDP has a peak memory of 67.8 GB.",  # in one of two rows
     "The peak memory drops to 61.8 GB.",  # names a column alone
     "FSDP on 4 GPUs has 32.6% MFU.",  # within 5 %
 )

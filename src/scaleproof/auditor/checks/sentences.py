@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from scaleproof.auditor.checks.columns import ITEM_NAMES, FigureColumn, FigureTable, figure_tables
@@ -50,6 +51,7 @@ OF_OTHERS = re.compile(
 WITHOUT_CONTENT = re.compile(
     r"avg|average|mean|median|total|overall|the|of|per|and|in|with|for|at|on|to|an?|is|gpus?|rank|device|max|min|time|\d+"
 )
+_NUMBER = re.compile(NUMBER)
 _DEVICES = rf"(?:{DEVICE}|{DEVICES})"
 _COUNTED = re.compile(rf"(?<![\w.])(\d+)[ -]?(?:[x×] ?)?{_DEVICES}\b", re.I)
 _JOINED = re.compile(r"(?<=[a-z])(?:[-_]|=(?!\d+[.,]\d))(?=\d)|(?<=\d)[-_](?=[a-z\d])")
@@ -173,7 +175,7 @@ def _mistyped_cell(stated: StatedFigure, tables: Sequence[FigureTable]) -> Cell 
     if any(figure.meets(cell.interval, ALIKE) for table, column in columns for cell in _cells(table, column)):
         return None
     possible = [cell for table in tables for cell in _possible_cells(stated, table)]
-    slips = {cell.place: cell for cell in possible if _is_slip(stated.printed, cell.text)}
+    slips = {cell.place: cell for cell in possible if _is_slip(figure, stated.printed, cell)}
     chance = len({cell.text for cell in possible}) * SLIPS / 10 ** len(_significant(stated.printed))
     if len({cell.text for cell in slips.values()}) != 1 or chance > MOST_CHANCE:
         return None
@@ -183,18 +185,19 @@ def _mistyped_cell(stated: StatedFigure, tables: Sequence[FigureTable]) -> Cell 
 
 def _significant(text: str) -> str:
     """Return the digits of the first number of a text, without zeros at its ends: "1234" of "1,234.0 ms"."""
-    number = re.search(NUMBER, text)
+    number = _NUMBER.search(text)
     return re.sub(r"\D", "", number[0]).strip("0") if number else ""
 
 
-def _is_slip(text: str, other: str) -> bool:
-    """Whether the first numbers of two texts have one other digit, or two exchanged: "0.896 s" and "0.869"."""
-    numbers = [re.sub(r"[^\d.]", "", m[0]) for m in (re.search(NUMBER, text), re.search(NUMBER, other)) if m]
-    if len(numbers) < 2 or len(numbers[0]) != len(numbers[1]):
-        return False
-    different = [(a, b) for a, b in zip(*numbers, strict=True) if a != b]
+def _is_slip(figure: PrintedInterval, printed: str, cell: Cell) -> bool:
+    """Whether a figure and a cell, in one unit, have one other digit, or two exchanged: "0.896 s" and "0.869"."""
+    digits, others = (re.sub(r"[^\d.]", "", m[0]) for m in map(_NUMBER.search, (printed, cell.text)) if m)
+    different = [(a, b) for a, b in zip(digits, others, strict=False) if a != b]
     is_exchange = len(different) == 2 and different[0] == different[1][::-1]
-    return (len(different) == 1 or is_exchange) and "." not in {digit for pair in different for digit in pair}
+    if len(digits) != len(others) or "." in chain(*different) or not (len(different) == 1 or is_exchange):
+        return False
+    times_cell = figure / cell.interval
+    return times_cell.contains(float(digits) / float(others))
 
 
 def _cells(table: FigureTable, column: FigureColumn) -> Iterator[Cell]:
@@ -205,12 +208,15 @@ def _cells(table: FigureTable, column: FigureColumn) -> Iterator[Cell]:
 
 
 def _possible_cells(stated: StatedFigure, table: FigureTable) -> Iterator[Cell]:
-    """Yield the cells of a table that a figure may be: in its unit, in the rows (of four digits, the columns) named."""
+    """Yield the cells of a table that a figure may be: in its unit, and of the one row that is named.
+
+    Of four digits and more: of the rows, or of the columns, that are named.
+    """
     clauses = _clauses(stated)
     columns = [column for column in table.columns if _has_unit_of(stated, column)]
     rows, named_columns = _named_rows(clauses, table), _named_columns(clauses, columns)
-    names_row, names_column = len(rows) < len(table.places), len(named_columns) < len(columns)
-    if names_row or (names_column and len(_significant(stated.printed)) > 3):
+    is_narrowed = len(rows) < len(table.places) or len(named_columns) < len(columns)
+    if is_narrowed and (len(rows) == 1 or len(_significant(stated.printed)) > 3):
         for column in named_columns:
             yield from (cell for cell in _cells(table, column) if cell.row in rows)
 

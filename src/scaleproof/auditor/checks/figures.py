@@ -25,6 +25,7 @@ FEWEST_SHARED_FIGURES = 3  # different figures that two series do not share by c
 # The largest device of a name, by the data sheets of NVIDIA.
 DEVICE_MEMORY_GB = {"V100": 32, "T4": 16, "P100": 16, "A100": 80, "H100": 96, "H200": 141, "L4": 24, "A40": 48}
 DEVICE_MEMORY_GB |= {"L40S": 48, "A6000": 48, "A10": 24, "A10G": 24, "3090": 24, "4090": 24, "5090": 32, "4080": 16}
+IN_BRACKETS = re.compile(r"[(\[]([^()\[\]]*)[)\]]")
 SIZES = ("devices", "nodes", "processes", "devices_per_node")
 MAY_BE_NONE = re.compile(r"(?i)gpu|accelerator|card|tpu|worker")  # of a CPU, of a loader of data
 OF_DIFFERENCES = re.compile(
@@ -83,12 +84,13 @@ def _statistics_out_of_order(row: ReportedRow) -> Iterator[Flag]:
 
 def _statistics_by_figure(row: ReportedRow) -> Iterator[tuple[str, dict[Statistic, Quantity]]]:
     """Yield (kind, its statistics) for each figure of a row: ("step_time_s", {"p50": 12.0 ms, "p99": 13.0 ms})."""
-    by_figure: dict[tuple[str, bool | None, str | None], dict[Statistic, Quantity]] = defaultdict(dict)
+    by_figure: dict[tuple[str, bool | None, str | None, str], dict[Statistic, Quantity]] = defaultdict(dict)
     for quantity in row.figures:
         if quantity.statistic is not None and quantity.unit_stated and not quantity.bound:
-            statistics = by_figure[(quantity.kind, quantity.per_device, quantity.item)]
+            of_what = "".join(IN_BRACKETS.findall(quantity.heading))  # "Max scaling (stalest gradients)"
+            statistics = by_figure[(quantity.kind, quantity.per_device, quantity.item, of_what)]
             statistics.setdefault(quantity.statistic, quantity)
-    for (kind, _, _), statistics in by_figure.items():
+    for (kind, *_), statistics in by_figure.items():
         yield kind, statistics
 
 

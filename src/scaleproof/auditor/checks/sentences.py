@@ -223,7 +223,8 @@ def _possible_cells(stated: StatedFigure, table: FigureTable) -> Iterator[Cell]:
 
 def _clauses(stated: StatedFigure) -> list[str]:
     """Return the parts of a sentence that may name what a figure is of, the most telling first; none begins behind."""
-    sentence, start, end = stated.sentence, stated.position, stated.position + len(stated.printed)
+    sentence, start = stated.sentence, stated.position
+    end = start + len(stated.printed)
     marks = list(END_OF_CLAUSE.finditer(sentence))
     first = max((m.end() for m in marks if m.end() <= start), default=0)
     last = min((m.start() for m in marks if m.start() >= end), default=len(sentence))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from scaleproof.auditor.read.printed_figures import DEVICE, NUMBER, number, plain_text, unit_of
+from scaleproof.auditor.read.printed_figures import DEVICE, NUMBER, Unit, number, plain_text, unit_of
 from scaleproof.auditor.read.reported import StatedFigure, StatedKind
 from scaleproof.auditor.read.reported_tables import resolution_of
 from scaleproof.auditor.read.words import DEVICES, SPELT_OUT, describe
@@ -216,13 +216,14 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
     value = number(m["n"])
     if value is None or (kind == "speedup" and not 0 < value < 10_000):
         return None
-    scale, dimension, item = (1.0, "times", None) if kind == "speedup" else (0.01, "percent", None)
+    unit = Unit("times", 1.0) if kind == "speedup" else Unit("percent", 0.01)
     if kind in _WITH_UNIT:
-        unit = unit_of((groups.get("k") or "") + re.sub(r" ?per ?", "/", groups["u"]))
-        is_of_kind = unit is not None and (kind == "other" or unit.dimension == kind)
-        if unit is None or not is_of_kind or value <= 0:  # a hyphen before it: "GPT-2 350 tokens/s"
+        printed_unit = unit_of((groups.get("k") or "") + re.sub(r" ?per ?", "/", groups["u"]))
+        is_of_kind = printed_unit is not None and kind in (printed_unit.dimension, "other")
+        if printed_unit is None or not is_of_kind or value <= 0:  # a hyphen before it: "GPT-2 350 tokens/s"
             return None
-        scale, dimension, item = unit.scale, unit.dimension, unit.item
+        unit = printed_unit
+    scale = unit.scale
     resolution = resolution_of(m["n"])
     if groups.get("low"):
         low = number(groups["low"])
@@ -234,7 +235,7 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
     printed = m[0].strip()[:80]
 
     figure = StatedFigure(kind, sign * value * scale, printed, resolution * scale, sentence.strip()[:400], "", 0)
-    figure.dimension, figure.item = dimension, item
+    figure.dimension, figure.item = unit.dimension, unit.item
     figure.position = m.start("n") - (len(sentence) - len(sentence.lstrip()))
     before = sentence[max(0, m.start("n") - 20) : m.start("n")]
     figure.bound = next((bound for pattern, bound in BOUNDS if pattern.search(before)), None)

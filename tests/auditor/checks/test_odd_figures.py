@@ -78,6 +78,18 @@ FAULTS = {
     ),
 }
 
+FAULTS |= {
+    f"{wrong} of {heading}": (
+        rows(f"Nodes | {heading} | MFU (%)", f"{nodes} | 97.5 | 45.1", "2 | 184.2 | 44.0", f"4 | {rate} | 43.7"),
+        "figure-impossible",
+        f"{heading.partition(' | ')[0]} is {rate}" if wrong == "negative" else "Nodes is 0",
+    )
+    for wrong, heading, nodes, rate in [
+        ("negative", "Images/s", 1, "-371.4 img/s"),
+        ("none", "Images/s | Loss", 0, "371.4 | 2.1"),
+    ]
+}
+
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_odd_figure_is_named_and_no_other_row(tmp_path, name):
@@ -150,6 +162,22 @@ SOUND = {
         *(line.replace(" | ", " | basic | ", 1) for line in SEVERAL),
         "run 6 | large | 55.93 | 171.01 | 500",
     ),
+    "a rate that is not known": rows("GPUs | Images/s", "1 | 97.5", "2 | 184.2", "4 | -1"),
+    "differences of times": rows("Nodes | Step time change (ms)", "1 | 9.5", "2 | 4.2", "4 | -7.1"),
+    "differences in one column": rows(
+        "Metric | eager | compiled | Δ", "Step time (ms) | 9.5 | 4.2 | -5.3", "Images/s | 105.1 | 237.7 | 132.6"
+    ),
+    "changes in a last row": rows("Run | Images/s", "a | 97.5", "b | 184.2", "c | 171.3", "b vs a | -12.9"),
+    "cold runs": rows(
+        "Run | Sampling (s) | Total (s)",
+        *("a cold | 255.77 | 294.37", "a warm 1 | 226.80 | 227.26", "a warm 2 | 225.80 | 226.26"),
+        *("b cold | 108.15 | 139.69", "b warm 1 | 96.38 | 96.86", "b warm 2 | 95.93 | 96.40"),
+    ),
+    "ends of other things": rows(
+        "Aspect | Value",
+        *("Minimum scaling (fresh) | 100%", "Maximum scaling (stalest) | 22.3%", "Average scaling | 52.5%"),
+    ),
+    "no GPU at all": rows("GPUs | Images/s", "0 | 9.5", "1 | 84.2", "2 | 161.0"),
     "few rows": rows(PRICES, *SEVERAL[:4], "run 6 | 55.93 | 171.01 | 500"),
     "a speed in seconds of another model": rows(
         "Size | " + SPEEDS,

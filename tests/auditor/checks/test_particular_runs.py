@@ -1,7 +1,9 @@
 """Checks on runs of particular kinds: what proves a fault in them, and what does not."""
 
 import json
+import random
 
+import pytest
 from external_faults import claimed, file, findings, log, pair, put, run, same_steps
 from external_files import write_megatron
 
@@ -130,3 +132,14 @@ def test_folders_beside_each_other_publish_no_speedup(tmp_path):
         data["training_config"]["precision"] = precision
         put(tmp_path / f"v100/{devices}gpu", data)
     assert findings(tmp_path)["baseline-other-program"].severity == "note"
+
+
+@pytest.mark.parametrize(("edited", "is_copy"), [(3, True), (12, False)])
+def test_a_log_of_an_unknown_program_that_was_copied_to_another_size(tmp_path, edited, is_copy):
+    generator = random.Random(3)
+    times = [round(0.41 + 0.02 * generator.random(), 4) for _ in range(24)]
+    others = [time + 0.0137 if k < edited else time for k, time in enumerate(times)]
+    for devices, of_steps in ((4, times), (8, others)):
+        lines = (f"step: {k} loss: {3 - k / 50:.4f} step_time: {time:.4f}\n" for k, time in enumerate(of_steps, 1))
+        (tmp_path / f"ddp_{devices}gpus.log").write_text("".join(lines))
+    assert ("run-copied" in findings(tmp_path)) is is_copy

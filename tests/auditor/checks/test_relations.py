@@ -138,6 +138,10 @@ def test_the_right_figure_is_not_accused(tmp_path, name):
 
 
 SOUND = {
+    "changes of what is added up": rows(
+        "Part | Formula | Measured | Error",
+        *("Verify (ms) | 43.3 | 68.9 | +59%", "Draft (ms) | 67.3 | 128.1 | +90%", "Total (ms) | 110.6 | 197.0 | +78%"),
+    ),
     "another batch": rows(
         "Batch | Latency (ms) | FPS", "1 | 3.1 | 322.6", "1 | 4.8 | 208.3", "4 | 9.6 | 416.7", "8 | 17.9 | 446.9"
     ),

@@ -19,7 +19,7 @@ from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read import logs
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.documents import read_document
-from scaleproof.auditor.read.reported import Evidence
+from scaleproof.auditor.read.reported import Evidence, StatedFigure
 from scaleproof.auditor.read.sentences import stated_figures
 from scaleproof.ground.campaign.command import Reader
 from scaleproof.ground.errors import UserError
@@ -157,6 +157,12 @@ def test_a_large_log_that_begins_with_a_bracket_is_a_log(tmp_path, monkeypatch):
     assert len(run.logged_steps) == 5000
 
 
+def figures_of(sentence: str, line: int) -> list[StatedFigure]:
+    """Return the figures of a sentence that says what they are of."""
+    figures = stated_figures(read_document([(line, sentence)]).prose, "README.md")
+    return [figure for figure in figures if figure.kind != "other"]
+
+
 @pytest.mark.parametrize(
     ("sentence", "kind", "value", "devices", "over"),
     [
@@ -176,7 +182,7 @@ def test_a_large_log_that_begins_with_a_bracket_is_a_log(tmp_path, monkeypatch):
     ],
 )
 def test_sentences_that_state_a_figure(sentence, kind, value, devices, over):
-    (figure,) = stated_figures(read_document([(7, sentence)]).prose, "README.md")
+    (figure,) = figures_of(sentence, 7)
     assert (figure.kind, figure.value, figure.source) == (kind, pytest.approx(value), "README.md:7")
     assert (figure.devices, figure.over_devices, figure.hypothetical) == (devices, over, False)
 
@@ -195,7 +201,7 @@ def test_sentences_that_state_a_figure(sentence, kind, value, devices, over):
     ],
 )
 def test_sentences_that_state_none(sentence):
-    assert stated_figures(read_document([(1, sentence)]).prose, "README.md") == []
+    assert figures_of(sentence, 1) == []
 
 
 def test_what_is_expected_is_no_result():
@@ -236,6 +242,7 @@ def test_a_full_disk_is_no_fault_of_the_archive(tmp_path, monkeypatch):
 
 # What is no result by itself, but beside results, or said of the files.
 BESIDE = {
+    "other_figures",
     "published_claims",
     "copies",
     "configurations",

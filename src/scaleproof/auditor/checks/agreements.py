@@ -1,6 +1,7 @@
 """Products of columns in groups of rows: which rows agree on a number, and whether chance explains that."""
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -198,10 +199,13 @@ class Agreement:
         return self.evidence >= enough and agreeing >= max(fewest_rows, ROWS_PER_ODD_ROW * len(self.lone_rows))
 
 
+OF_FIRST_RUN = re.compile(r"(?i)\b(?:cold|warm-?up|first run)\b")  # with start-up
+
+
 def is_same_configuration(figures: FigureTable, agreement: Agreement, row: int) -> bool:
     """Whether a row is of the configuration of the rows that fit, so that its product must be theirs.
 
-    It is not where it says "bf16" and they all say "fp32", or where its model has another size.
+    It is not where it says "bf16" and they all say "fp32", where its model has another size, or it alone started cold.
     """
     fitting = [agreement.rows[i] for i in np.flatnonzero(agreement.fits)]
     if agreement.stated is not None or all(factor.is_exact for factor in agreement.factors):
@@ -212,7 +216,9 @@ def is_same_configuration(figures: FigureTable, agreement: Agreement, row: int) 
         settings = [column.texts for column in figures.columns if column.kind not in kinds]
     else:
         settings = figures.model_sizes
-    if any(texts[row] not in [texts[i] for i in fitting] for texts in settings):
+    first_runs = {i for i, name in enumerate(figures.names) if OF_FIRST_RUN.search(name)}
+    is_first_run = row in first_runs and first_runs.isdisjoint(fitting)
+    if is_first_run or any(texts[row] not in [texts[i] for i in fitting] for texts in settings):
         return False
     for texts in figures.words.values():
         others = [texts[i] for i in fitting]

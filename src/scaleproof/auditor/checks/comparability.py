@@ -1,8 +1,9 @@
 """Are the runs that stand side by side the same but for what is compared, and were there enough of them?"""
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator
-from itertools import combinations
+from collections.abc import Iterable, Iterator
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scaleproof.auditor.checks.baselines import CONDITIONS, MOST_CONFIGURATIONS,
 from scaleproof.auditor.checks.context import AuditContext, differences, digits_of, grouped_by, listed, of_evidence
 from scaleproof.auditor.read.logged_steps import Figures
 from scaleproof.auditor.read.reported import PART_OF_REPEAT, ReportedRun
+from scaleproof.auditor.read.words import describe
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Severity
 from scaleproof.ground.findings.registry import Code, Flag
@@ -224,6 +226,8 @@ def report_is_its_runs(context: AuditContext) -> Iterator[Flag]:
 FEWEST_TIME_DIGITS = 8  # significant ones of one time, from which two measurements never agree by chance
 FEWEST_STEPS = 10  # of a series of step times that is as telling
 FEWEST_DISTINCT_TIMES = 5  # of that series
+MOST_STEPS = 0.8  # share of the steps that a copy has in common with its original
+TRIED_STEPS = 5  # of which one must be equal in two runs before all are compared
 
 
 @of_evidence.check(RUN_COPIED)
@@ -239,6 +243,31 @@ def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
             what_agrees = same_measurement(first, second)
             if what_agrees and first.name != second.name:
                 yield Flag(f"{first.name} and {second.name} have the same {what_agrees}", [first, second])
+    yield from _copies_at_other_sizes(context.runs)
+
+
+def _copies_at_other_sizes(runs: Iterable[ReportedRun]) -> Iterator[Flag]:
+    """Flag runs on different numbers of devices that took the same time, to all digits, in nearly all steps."""
+    alike: dict[tuple[int, int, float], list[ReportedRun]] = defaultdict(list)  # steps, step, its time -> runs
+    for run in runs:
+        times = _step_times(run)
+        for step in np.linspace(0, len(times) - 1, TRIED_STEPS, dtype=int) if len(times) else ():
+            alike[len(times), int(step), float(times[step])].append(run)
+    pairs = chain.from_iterable(combinations(group, 2) for group in alike.values())
+    for first, second in {(first.name, second.name): (first, second) for first, second in pairs}.values():
+        times, others = _step_times(first), _step_times(second)
+        sizes = _devices_by_name(first), _devices_by_name(second)
+        if None in sizes or sizes[0] == sizes[1]:
+            continue
+        equal = int((times == others).sum())
+        if equal >= MOST_STEPS * len(times):
+            names = f"{first.name} on {sizes[0]} and {second.name} on {sizes[1]} devices"
+            yield Flag(f"{names} have the same times in {equal} of {len(times)} steps", [first, second])
+
+
+def _devices_by_name(run: ReportedRun) -> int | None:
+    """Return the devices that a run states, or else its name: 4 of "ddp_4gpus/train.log"."""
+    return run.world_size or describe(re.sub("[/_.-]", " ", run.name)).numbers.get("devices")
 
 
 def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:

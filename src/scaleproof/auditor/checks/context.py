@@ -19,6 +19,7 @@ from scaleproof.ground.findings.registry import Flag, Register
 SAME_TOLERANCE = 0.01  # relative difference of figures that are one figure, rounded
 ROWS_PER_ODD_ROW = 2  # that show what the figures of a table mean, for each one that contradicts
 MOST_LISTED = 12  # names in one finding's evidence
+RATIOS = ("speedup", "efficiency", "change")  # kinds of figures that follow from others
 MARK_OF_RATIO = re.compile("(?i)[%x×]|times|percent|pct")
 
 
@@ -47,7 +48,7 @@ class AuditContext:
         beside_runs = (evidence.traced_folders, evidence.published_claims, evidence.unread)
         sources = {
             "runs": any(of_runs) or any(beside_runs),
-            "sentences": bool(evidence.stated_figures or evidence.stated_results),
+            "sentences": bool(evidence.stated_figures or evidence.other_figures or evidence.stated_results),
             "several tables": len(tables) > 1,
             "marks of ratios": any(map(_may_have_ratios, self.all_tables)),
             "related figures": any(map(_has_related_figures, self.all_tables)),
@@ -164,10 +165,11 @@ def _may_have_ratios(table: ReportedTable) -> bool:
 
 
 def _has_related_figures(table: ReportedTable) -> bool:
-    """Whether a table has three rows or columns, figures around it, or two in a row beside its devices."""
+    """Whether a table has three rows or columns, figures around it, or two in a row, beside devices and ratios."""
     rows = table.grid.rows if table.grid else table.rows
-    in_rows = ([figure for figure in row.figures if figure.kind != "devices"] for row in table.rows)
-    is_large = max(len(rows), len(table.columns)) > 2
+    columns = [column for column in table.columns if column.kind not in RATIOS]
+    in_rows = ([figure for figure in row.figures if figure.kind not in ("devices", *RATIOS)] for row in table.rows)
+    is_large = max(len(rows), len(columns)) > 2
     return is_large or bool(table.figures or table.above) or any(len(figures) > 1 for figures in in_rows)
 
 

@@ -83,6 +83,10 @@ class _Efficiency:
         return any(ratio.gives(self.as_speedup, tolerance) for ratio, tolerance in pairs)
 
     @property
+    def is_near_measured(self) -> bool:
+        return any(ratio.gives(self.as_speedup, SAME_FIGURES_TOLERANCE) for ratio in self.measured)
+
+    @property
     def is_over_all_devices(self) -> bool:
         """Whether the speed-up was divided by all devices, though the baseline has several."""
         speedup = self.speedup.interval if self.speedup else ONE
@@ -113,19 +117,23 @@ def _printed_efficiencies(series: RowSeries) -> list[_Efficiency]:
     is_unmarked = not any(base.usable(kind) for base in series.bases for kind in ("speedup", "efficiency"))
     if not (has_speedups or is_unmarked or is_over_fewest(series, "efficiency")):  # the smallest row is no baseline
         return _efficiencies_without_baseline_row(series)
-    efficiencies = []
-    for row, devices in [*((base, 1.0) for base in series.bases), *series.larger()]:
-        stated = row.usable("efficiency")
-        measured = [] if series.did_unequal_work else series.ratios(row)
-        speedup = row.usable("speedup") if has_speedups else None
-        if speedup and measured and not any(ratio.gives(speedup.interval, RATIO_TOLERANCE) for ratio in measured):
-            speedup = None  # it is wrong itself, and says nothing of the efficiency
-        if stated is not None and (speedup is not None or measured):
-            efficiency = _Efficiency(row, series, stated, devices, speedup, measured)
-            is_near = any(ratio.gives(efficiency.as_speedup, SAME_FIGURES_TOLERANCE) for ratio in measured)
-            if is_near or not is_unmarked:  # where no baseline says 1 or 100 %, it may be of something else
-                efficiencies.append(efficiency)
-    return efficiencies
+    rows = [*((base, 1.0) for base in series.bases), *series.larger()]
+    beside_speedups = (_efficiency_of(row, times_devices, series, has_speedups) for row, times_devices in rows)
+    efficiencies = [efficiency for efficiency in beside_speedups if efficiency is not None]
+    # Where no baseline says 1 or 100 %, one that is far from all measured ratios may be of something else.
+    return [efficiency for efficiency in efficiencies if not is_unmarked or efficiency.is_near_measured]
+
+
+def _efficiency_of(row: ReportedRow, times_devices: float, series: RowSeries, has_speedups: bool) -> _Efficiency | None:
+    """Return the printed efficiency of a row beside its speed-ups; None where it lacks the one or the others."""
+    stated = row.usable("efficiency")
+    speedup = row.usable("speedup") if has_speedups else None
+    measured = [] if series.did_unequal_work else series.ratios(row)
+    if speedup and measured and not any(ratio.gives(speedup.interval, RATIO_TOLERANCE) for ratio in measured):
+        speedup = None  # it is wrong itself, and says nothing of the efficiency
+    if stated is None or (speedup is None and not measured):
+        return None
+    return _Efficiency(row, series, stated, times_devices, speedup, measured)
 
 
 def _efficiencies_without_baseline_row(series: RowSeries) -> list[_Efficiency]:

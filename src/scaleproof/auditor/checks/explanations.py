@@ -304,21 +304,19 @@ def _ratios_of_nothing(table: FigureTable) -> Iterator[Flag]:
     headings = " ".join(column.heading.lower() for column in sources)
     of_figures = {column.heading: column.texts for column in table.columns if is_ratio(column)}
     for heading, texts in (of_figures | table.words).items():
-        if "efficien" in heading.lower():
-            continue  # over the devices, too
         is_of_ratios = heading in of_figures or RATIO_HEADING.search(heading) is not None
         stated = _stated_ratios(texts, is_of_ratios, table.on_side)
         base = _baseline_of(texts, stated.keys())
         wrong = _rows_of_no_ratio(table, sources, heading, stated, base)
-        if len(wrong) != 1:
-            continue  # several may be of something that the table leaves out
-        (i,) = wrong
-        quantities = QUANTITY.findall(f"{heading} {texts[i]}".lower())
-        if all(quantity in headings for quantity in quantities) and not _has_other_baseline(table, i, base):
-            at_base = ["" if base is None else f" and {column.texts[base]}" for column in sources]
-            pairs = [f"{column.heading} {column.texts[i]}{text}" for column, text in zip(sources, at_base, strict=True)]
-            evidence = f"{table.names[i]}: {heading} {texts[i]}, but no two figures of the table give it: "
-            yield Flag(evidence + listed(pairs), [table.places[i]])
+        if len(wrong) != 1 or "efficien" in heading.lower():
+            continue  # several may be of something that the table leaves out; efficiencies are over the devices, too
+        row = wrong[0]
+        quantities = QUANTITY.findall(f"{heading} {texts[row]}".lower())
+        if all(quantity in headings for quantity in quantities) and not _has_other_baseline(table, row, base):
+            rows = [row] if base is None else [row, base]
+            pairs = [f"{column.heading} {' and '.join(column.texts[i] for i in rows)}" for column in sources]
+            evidence = f"{table.names[row]}: {heading} {texts[row]}, but no two figures of the table give it"
+            yield Flag(f"{evidence}: {listed(pairs)}", [table.places[row]])
 
 
 def _rows_of_no_ratio(

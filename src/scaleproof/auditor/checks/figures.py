@@ -9,7 +9,8 @@ from operator import attrgetter
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.feasibility import LARGEST_SHARE
 from scaleproof.auditor.checks.rows import MEASURED, MOST_ROWS, RATES, places
-from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, Statistic
+from scaleproof.auditor.read.printed_figures import figures_of
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, Statistic, TableColumn
 from scaleproof.ground.campaign.strategies import SHARDING
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag
@@ -24,6 +25,12 @@ FEWEST_SHARED_FIGURES = 3  # different figures that two series do not share by c
 # The largest device of a name, by the data sheets of NVIDIA.
 DEVICE_MEMORY_GB = {"V100": 32, "T4": 16, "P100": 16, "A100": 80, "H100": 96, "H200": 141, "L4": 24, "A40": 48}
 DEVICE_MEMORY_GB |= {"L40S": 48, "A6000": 48, "A10": 24, "A10G": 24, "3090": 24, "4090": 24, "5090": 32, "4080": 16}
+IN_BRACKETS = re.compile(r"[(\[]([^()\[\]]*)[)\]]")
+SIZES = ("devices", "nodes", "processes", "devices_per_node")
+MAY_BE_NONE = re.compile(r"(?i)gpu|accelerator|card|tpu|worker")  # of a CPU, of a loader of data
+OF_DIFFERENCES = re.compile(
+    r"(?i)Δ|delta|diff|change|vs\b|versus|gain|saving|overhead|gap|relative|improve|drift|slack"
+)
 GB_BYTES = 2.0**30 * 1.08  # bytes; some programs divide by 1e9
 DEVICE_MEMORY_HEADING = re.compile(r"(?i)gpu|vram|device|cuda|peak|alloc")
 
@@ -38,10 +45,11 @@ IN_16_BITS = re.compile("fp16|bf16|float16")
 @of_evidence.finds("figure-impossible", "invalid")
 def figures_are_possible(context: AuditContext) -> Iterator[Flag]:
     """A share above 100 %, or statistics that are out of order: a median above the maximum, a mean below the minimum;
-    more memory than the device has.
+    more memory than the device has; a negative time, rate or number of devices, no nodes or ranks.
 
     Detected: Utilization, share of communication or of memory above 1, whatever the rounding; min, median, percentiles
-    and max of one figure that fall; memory of one device above that of the largest of its name.
+    and max of one figure that fall; memory of one device above that of the largest of its name; one cell below 0 in a
+    column of times, rates or devices; 0 nodes or ranks beside other numbers of them.
     Repair: Look at what the figure is a share or a statistic of.
     """
     for table in context.tables:
@@ -50,6 +58,8 @@ def figures_are_possible(context: AuditContext) -> Iterator[Flag]:
                 yield from _shares_above_one(row)
                 yield from _statistics_out_of_order(row)
                 yield from _more_memory_than_device(row, table)
+        for column in table.columns:
+            yield from _not_above_zero(table, column)
 
 
 def _shares_above_one(row: ReportedRow) -> Iterator[Flag]:
@@ -74,12 +84,13 @@ def _statistics_out_of_order(row: ReportedRow) -> Iterator[Flag]:
 
 def _statistics_by_figure(row: ReportedRow) -> Iterator[tuple[str, dict[Statistic, Quantity]]]:
     """Yield (kind, its statistics) for each figure of a row: ("step_time_s", {"p50": 12.0 ms, "p99": 13.0 ms})."""
-    by_figure: dict[tuple[str, bool | None, str | None], dict[Statistic, Quantity]] = defaultdict(dict)
+    by_figure: dict[tuple[str, bool | None, str | None, str], dict[Statistic, Quantity]] = defaultdict(dict)
     for quantity in row.figures:
         if quantity.statistic is not None and quantity.unit_stated and not quantity.bound:
-            statistics = by_figure[(quantity.kind, quantity.per_device, quantity.item)]
+            of_what = "".join(IN_BRACKETS.findall(quantity.heading))  # "Max scaling (stalest gradients)"
+            statistics = by_figure[(quantity.kind, quantity.per_device, quantity.item, of_what)]
             statistics.setdefault(quantity.statistic, quantity)
-    for (kind, _, _), statistics in by_figure.items():
+    for (kind, *_), statistics in by_figure.items():
         yield kind, statistics
 
 
@@ -92,6 +103,20 @@ def _more_memory_than_device(row: ReportedRow, table: ReportedTable) -> Iterator
         if size and of_one and DEVICE_MEMORY_HEADING.search(used.heading) and used.interval.low > size * GB_BYTES:
             evidence = f"{used.heading} {used.printed}; {device} has at most {size} GB"
             yield Flag(f"{row.description}: {evidence}", [row.place])
+
+
+def _not_above_zero(table: ReportedTable, column: TableColumn) -> Iterator[Flag]:
+    """Flag the one cell of a column that no measurement gives: -12.4 samples/s, 0 nodes; -1 means "not known"."""
+    if column.kind not in (*MEASURED, *SIZES) or OF_DIFFERENCES.search(column.heading):
+        return
+    rows = [row for row in table.rows if row.measured and not OF_DIFFERENCES.search(row.label)]
+    cells = [(row, row.texts.get(column.heading, "")) for row in rows]
+    figures = [(row, cell, read[0].value) for row, cell in cells if (read := figures_of(cell)) and "%" not in cell]
+    allows_zero = column.kind not in SIZES or MAY_BE_NONE.search(column.heading)
+    odd = [(row, cell) for row, cell, value in figures if value < 0 or (value == 0 and not allows_zero)]
+    if len(odd) == 1 and len(figures) > 2 and not re.fullmatch(r"[-−](?:1|100)(?:\.0+)?\D*", odd[0][1]):
+        row, cell = odd[0]
+        yield Flag(f"{row.description}: {column.heading} is {cell}", [row.place])
 
 
 @of_evidence.finds("figures-copied", "suspect")

@@ -1,7 +1,7 @@
 """Published claims, checked against the files beside them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 from statistics import fmean
 from typing import Any
@@ -20,33 +20,51 @@ CLAIM_UNITS = {"speedup": "x", "change": "", "throughput": "tokens/s"}
 
 
 def recomputed(context: AuditContext, claim: PublishedClaim) -> float | None:
-    """Compute the figure of a claim from the files; None where they do not have what it takes.
+    """Compute the figure of a claim from the files; None where they do not have what it takes."""
+    compute = _COMPUTED.get(claim.kind)
+    return compute(context, claim.values) if compute else None
 
-    By the kind of the claim: a ratio ("speedup"; less 1 for "change"), tokens/s ("throughput"), seconds ("total_time";
-    of a step for "step_parts"), or Amdahl's parallel fraction.
-    """
-    values = claim.values
-    if claim.kind in ("speedup", "change"):
-        fast, slow = context.total_rate_of(values["of"]), context.total_rate_of(values["over"])
-        if fast is None or slow is None or fast.unit != slow.unit:
-            return None
-        speedup = fast.value / slow.value
-        return speedup - 1 if claim.kind == "change" else speedup
-    if claim.kind == "throughput":
-        rate = context.total_rate_of(values["of"])
-        return rate.value if rate and rate.unit == "tokens/s" else None
-    if claim.kind == "total_time":
-        own_times = [table.self_s for table in context.evidence.operator_tables if values["of"] in table.name]
-        return own_times[0] if len(own_times) == 1 else None
-    if claim.kind == "step_parts":
-        epoch_times = [seconds for run in context.runs_named(values["of"]) if (seconds := epoch_seconds(run))]
-        if not epoch_times or values["steps_per_epoch"] <= 0:
-            return None
-        return fmean(epoch_times) / values["steps_per_epoch"]
-    if claim.kind == "amdahl":
-        speedup, devices = values["speedup"], values["devices"]
-        return (1 - 1 / speedup) / (1 - 1 / devices) if speedup > 0 and devices > 1 else None
-    return None
+
+def _speedup(context: AuditContext, values: dict[str, Any]) -> float | None:
+    fast, slow = context.total_rate_of(values["of"]), context.total_rate_of(values["over"])
+    return fast.value / slow.value if fast and slow and fast.unit == slow.unit else None
+
+
+def _change(context: AuditContext, values: dict[str, Any]) -> float | None:
+    speedup = _speedup(context, values)
+    return None if speedup is None else speedup - 1
+
+
+def _tokens_per_s(context: AuditContext, values: dict[str, Any]) -> float | None:
+    rate = context.total_rate_of(values["of"])
+    return rate.value if rate and rate.unit == "tokens/s" else None
+
+
+def _own_time(context: AuditContext, values: dict[str, Any]) -> float | None:
+    own_times = [table.self_s for table in context.evidence.operator_tables if values["of"] in table.name]
+    return own_times[0] if len(own_times) == 1 else None
+
+
+def _step_time(context: AuditContext, values: dict[str, Any]) -> float | None:
+    epoch_times = [seconds for run in context.runs_named(values["of"]) if (seconds := epoch_seconds(run))]
+    steps = values["steps_per_epoch"]
+    return fmean(epoch_times) / steps if epoch_times and steps > 0 else None
+
+
+def _parallel_fraction(context: AuditContext, values: dict[str, Any]) -> float | None:
+    """Return P of Amdahl's law, S = 1 / (1 - P + P / N)."""
+    speedup, devices = values["speedup"], values["devices"]
+    return (1 - 1 / speedup) / (1 - 1 / devices) if speedup > 0 and devices > 1 else None
+
+
+_COMPUTED: dict[str, Callable[[AuditContext, dict[str, Any]], float | None]] = {
+    "speedup": _speedup,
+    "change": _change,
+    "throughput": _tokens_per_s,
+    "total_time": _own_time,
+    "step_parts": _step_time,
+    "amdahl": _parallel_fraction,
+}
 
 
 def claims_follow(context: AuditContext) -> Iterator[Flag]:

@@ -180,10 +180,12 @@ class RelationSearch:
         return have_one_dimension and len({column.is_in_percent for column in columns}) == 1
 
     def _has_one_unit(self, columns: Sequence[int], row: int) -> bool:
-        """Whether the cells of a row may be added up: not 57,826 tok/s and +63.9%."""
+        """Whether the cells of a row may be added up: not 57,826 tok/s and +63.9%, nor changes of what is added up."""
         figures = (figures_of(self.columns[k].texts[self.rows[row]]) for k in columns)
         dimensions = {figure[0].unit.dimension for figure in figures if figure and figure[0].unit}
-        return len(dimensions) < 2 or dimensions == {"percent", "points"}
+        if dimensions and dimensions <= {"percent", "points"}:
+            return all(re.search("%|pp$", text) for k in columns for text in self.columns[k].texts if figures_of(text))
+        return len(dimensions) < 2
 
     def _sum_in_words(self, total: int, parts: Sequence[int], row: int) -> str:
         """Return a sentence: "12.50 + 25.00 = 37.5, Total 47.50; in all other rows they are equal"."""

@@ -1,9 +1,8 @@
-"""One figure in several places: sentences beside tables, tables beside tables and runs of the same configurations.
+"""One figure in several places: tables beside tables and runs of the same configurations.
 
 Two places are held against each other only where figures that both print show that they are about the same measurement.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,16 +10,14 @@ from itertools import combinations, product
 from statistics import fmean
 
 from scaleproof.auditor.checks.context import AuditContext, near, of_evidence
-from scaleproof.auditor.checks.matching import SETTING_KINDS, evidence_index, match, stated_interval
+from scaleproof.auditor.checks.matching import SETTING_KINDS
 from scaleproof.auditor.checks.published_claims import claims_follow
-from scaleproof.auditor.checks.rows import MEASURED, RATES, TIMES, RowSeries, hull_of, series_of
-from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
+from scaleproof.auditor.checks.rows import MEASURED, RATES, TIMES
+from scaleproof.auditor.checks.sentences import contradicted_sentences
+from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
-from scaleproof.auditor.read.words import is_inference, names_in
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
-from scaleproof.ground.number_format import times
 
 SOURCES_TOLERANCE = 0.05  # relative difference of two figures of one measurement
 EQUAL_TOLERANCE = 0.002  # relative difference of one figure that is printed twice, beside its rounding
@@ -29,17 +26,6 @@ EQUAL_PER_DIFFERENT = 2  # figures that are equal, for each one that differs
 COMPARED_KINDS = (*MEASURED, "speedup", "efficiency", "mfu", "memory_bytes")
 GENERAL_KINDS = {"rate": RATES, "time_s": TIMES}  # kinds of which a heading says no more, and what they may be
 MOST_TABLES, MOST_ROWS = 60, 100  # that are held against each other
-MOST_SERIES = 200
-MOST_SENTENCES = 300  # of one audit
-# A sentence with one of these may be about another baseline than the row with the fewest devices.
-OTHER_BASELINE = re.compile(
-    r"(?i)\b(?:vs\.?|versus|over|than|compared|relative|against|cpus?|baseline|naive|eager|theoretical|their|previous)\b"
-)
-# What is N times as fast is then a part of the step, or a link.
-OF_A_PART = re.compile(
-    r"(?i)\b(?:all-?reduce|all-?gather|reduce-?scatter|communication|interconnect|bandwidth|nvlink|infiniband|kernels?|"
-    r"attention|data ?load\w*|sync\w*|transfers?|compil\w+) (?:is|are|was|were|runs?|becomes?|gets?) [^.;,]{0,20}$"
-)
 ATTRIBUTES = ("strategy", "precision", "model", "dataset", "device", "backend", "run")
 
 
@@ -49,84 +35,16 @@ def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
 
     Detected: More than 0.5 % (and 0.006) between the claim and the figure recomputed from the files; a change that
     stands beside both its ends ("2x faster (9 s → 3 s)") and is neither their ratio nor their difference, within 5 %; a
-    product, quotient or sum that is written out ("4 nodes x 8 GPUs = 64") and is another number in any unit.
+    product, quotient or sum that is written out ("4 nodes x 8 GPUs = 64") and is another number in any unit; a figure
+    of a sentence whose words name a cell of a table that differs by one digit, or by two that are exchanged.
     Seen: GPT-2 on L4: 4.789 comes out of no log.
     Repair: Generate tables from files; retype nothing.
     """
     yield from claims_follow(context)
-    yield from _contradicted_sentences(context)
+    yield from contradicted_sentences(context)
     for result in context.evidence.stated_results:
         if not any(result.stated.meets(reading, SOURCES_TOLERANCE) for reading in result.readings):
             yield Flag(f"“{result.printed}”: {result.right}", [result.source])
-
-
-def _contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
-    """Flag a speed-up or efficiency in a sentence, if each series of its document with so many devices contradicts it.
-
-    Not where any two rows or runs of the whole audit give the figure: it may be about these.
-    """
-    index = None
-    for stated in filter(_is_of_devices, context.evidence.stated_figures[:MOST_SENTENCES]):
-        tables = (table for table in context.tables if table.file == stated.file)
-        all_series = [series for table in tables for series in series_of(table)][:MOST_SERIES]
-        contradictions = [flag for series in all_series for flag in _contradictions(stated, series)]
-        series_with_size = sum(any(row.devices == stated.devices for row in series.rows) for series in all_series)
-        if contradictions and len(contradictions) == series_with_size:
-            index = index or evidence_index(context.evidence)  # made once, and only where it is needed
-            if match(stated, index) is None:
-                yield contradictions[0]
-
-
-def _is_of_devices(stated: StatedFigure) -> bool:
-    """Whether a sentence states a measured speed-up or efficiency on N devices, over no baseline of another kind."""
-    if stated.kind not in ("speedup", "efficiency") or stated.hypothetical or stated.bound not in (None, "~"):
-        return False
-    if OF_A_PART.search(stated.sentence.partition(stated.printed)[0]):
-        return False
-    baseline_is_clear = stated.over_devices is not None or not OTHER_BASELINE.search(stated.sentence)
-    return bool(stated.devices) and baseline_is_clear
-
-
-def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
-    """Flag a sentence for each row that it is about and that contradicts it: "3.9x on 4 GPUs", the row gives 3.2x."""
-    if stated.over_devices not in (None, series.bases[0].devices):
-        return
-    base = series.bases[0].description
-    is_efficiency = stated.kind == "efficiency"
-    for row, devices in series.larger():
-        ratios = series.ratios(row) if _is_about(stated, row, series.table) else []
-        if not ratios:
-            continue
-        speedup = hull_of(ratios)
-        right = speedup / devices if is_efficiency else speedup
-        if stated_interval(stated).meets(right, SOURCES_TOLERANCE):
-            continue
-        corrected = None
-        if right.precision < SOURCES_TOLERANCE:  # all figures of the row agree on one
-            value, unit = (100 * right.middle, "%") if is_efficiency else (right.middle, "x")
-            corrected = Correction(value=round(value, 3), unit=unit, derivation=f"{row.place} over {base}")
-        given = " and ".join(f"{times(ratio.readings[0].middle)} by {ratio.heading}" for ratio in ratios)
-        evidence = f"“{stated.printed}” on {stated.devices} devices; {row.place} gives {given} over {base}"
-        yield Flag(evidence, [stated.source, row.place], corrected=corrected)
-
-
-def _is_about(stated: StatedFigure, row: ReportedRow, table: ReportedTable) -> bool:
-    """Whether a row has the devices and the words of a sentence: "DDP on 4 GPUs" and a row of 4, DDP."""
-    words = row.words | table.words
-    if row.devices != stated.devices or ("phase" in words) != is_inference([stated.sentence]):
-        return False  # "phase" is there for inference alone
-    if "strategy" in stated.words and _introduces(stated, table):
-        words.setdefault("strategy", stated.words["strategy"])
-    return all(words.get(name) == word for name, word in stated.words.items())
-
-
-def _introduces(stated: StatedFigure, table: ReportedTable) -> bool:
-    """Whether a sentence is the only paragraph above a table and names one strategy, which then holds for all rows."""
-    paragraphs = table.grid.before if table.grid else []
-    if len(paragraphs) != 1 or stated.sentence not in paragraphs[0]:
-        return False
-    named = names_in(" . ".join((*paragraphs, *table.section)))["strategy"]
-    return named == {stated.words.get("strategy")}
 
 
 @dataclass(frozen=True)

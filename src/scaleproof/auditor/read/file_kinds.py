@@ -2,6 +2,7 @@
 
 import csv
 import re
+from itertools import accumulate
 
 from scaleproof.auditor.read import logs
 from scaleproof.auditor.read.csv_logs import DELIMITERS, layout_of
@@ -39,18 +40,14 @@ def suffix_by_contents(opening: str) -> str:
 def _is_markdown(lines: list[str]) -> bool:
     """Whether headings, fences or tables of Markdown stand in a text that is not mostly a log."""
     plain = [unquoted(line) for line in lines]
-    are_marks = (HEADING.match(line) or FENCE.match(line) or _is_separator(plain, k) for k, line in enumerate(plain))
+    fences = [FENCE.match(line) is not None for line in plain]
+    are_marks = (fences[k] or HEADING.match(line) or _is_separator(plain, k) for k, line in enumerate(plain))
     marks = sum(map(bool, are_marks))
-    if not marks:
-        return False
-    outside: list[str] = []  # of fences
-    in_fence = False
-    for line in plain:
-        in_fence ^= FENCE.match(line) is not None
-        if not in_fence:
-            outside.append(line)
-    text = "\n".join(outside)
-    return 5 * marks > len(plain) or not (logs.reader_of(text) or logs.guessing_reader_of(text))
+    if not marks or 5 * marks > len(plain):
+        return marks > 0
+    fences_so_far = accumulate(fences)  # an odd number within a block
+    text = "\n".join(line for line, count in zip(plain, fences_so_far, strict=True) if count % 2 == 0)
+    return not (logs.reader_of(text) or logs.guessing_reader_of(text))
 
 
 def _is_separator(lines: list[str], k: int) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from scaleproof.auditor.read.printed_figures import DEVICE, NUMBER, number, plain_text, unit_of
+from scaleproof.auditor.read.printed_figures import DEVICE, NUMBER, Unit, number, plain_text, unit_of
 from scaleproof.auditor.read.reported import StatedFigure, StatedKind
 from scaleproof.auditor.read.reported_tables import resolution_of
 from scaleproof.auditor.read.words import DEVICES, SPELT_OUT, describe
@@ -63,6 +63,8 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
         rf"(?:only |about |around |roughly |approximately |~ ?|≈ ?)?{N} ?{TIME_UNIT}",
     ),
     ("rate", rf"{RANGE} ?(?P<k>[kKM]?) ?{UNIT}\b(?! ?[:=] ?\d)"),  # not "loss: 2.5 tokens/s: 900"
+    # Of what is not said.
+    ("other", rf"(?<![+−-]){N} ?(?P<u>%|(?:s|[A-Za-zµ]{{2,}})(?:/[A-Za-z]+)*)(?![A-Za-z])(?! (?:{WAYS})\b| ?[:=] ?\d)"),
 )
 _COMPILED = [(kind, re.compile(pattern, re.I)) for kind, pattern in PATTERNS]
 # Without one of these a sentence has no figure of the kind; looking for them is fast.
@@ -73,6 +75,8 @@ _NEEDED_BY_KIND: dict[StatedKind, tuple[str, ...]] = {
     "rate": ("/", "per"),
     "memory": ("memory", "vram"),
 }
+_WITH_UNIT = ("rate", "time", "memory", "other")
+_REMARK_ON_TARGET = re.compile(r"\([^()]*\btarget[^()]*\)")  # beside what was measured
 HYPOTHETICAL = re.compile(
     r"(?i)\b(?:expect\w*|ideal\w*|should|could|can|may|might|would|target\w*|goal|theoretical\w*|aim\w*|"
     r"projected?|estimat\w*|typical\w*|hope|potential\w*|usually|often|generally|if|recommend\w*|predict\w*|assum\w*|"
@@ -101,8 +105,9 @@ DIGIT = re.compile(r"\d")
 # A paragraph without any of these states no figure that is understood.
 WORD_OF_RESULT = re.compile(
     r"(?i)speed|fast|slow|effic|throughput|[x×%]|time|memory|vram|/s|per sec|mfu|flops|higher|lower|reduc|improv|"
-    r"increas|epoch|step|took|takes|trained in|hours|minutes"
+    r"increas|epoch|step|[gm]i?b\b|\bms\b|took|takes|trained in|hours|minutes"
 )
+ITEM = re.compile(r"[-*#>+•✅]|\d{1,2}\. |\\item")  # how one of a list begins
 LONGEST_PARAGRAPH = 1200  # characters
 
 
@@ -120,7 +125,10 @@ class Paragraph:
 
 
 def stated_figures(prose: Prose, file: str) -> list[StatedFigure]:
-    """Return the figures that sentences of a document state, in their order: "3.4x on 4 GPUs" is one."""
+    """Return the figures that sentences of a document state, in their order: "3.4x on 4 GPUs" is one.
+
+    Those that have a unit and do not say what they are of are "other".
+    """
     figures: list[StatedFigure] = []
     for paragraph in _paragraphs(prose):
         if not _may_state_figure(paragraph.text):
@@ -143,8 +151,7 @@ def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
     for line, raw, sections in prose:
         text = plain_text(raw.strip())
         is_announced = current is not None and current.text.endswith(":") and line <= last_line + 2
-        is_item = raw.lstrip().startswith(("-", "*", "#", ">", "+", "1.", "2.", "3.", "\\item", "•", "✅"))
-        begins = not is_announced and (is_item or line != last_line + 1)
+        begins = not is_announced and (ITEM.match(raw.lstrip()) is not None or line != last_line + 1)
         if current is None or begins or len(current.text) > LONGEST_PARAGRAPH:
             if current is not None:
                 yield current
@@ -188,8 +195,12 @@ def _figures_of_sentence(
                 continue
             taken.append((first, end))
             figure.file, figure.line = file, paragraph.line_at(start + first)
-            figure.hypothetical = is_hypothetical or bool(HYPOTHETICAL.search(sentence))
+            figure.hypothetical = is_hypothetical or _is_hypothetical(sentence)
             yield figure
+
+
+def _is_hypothetical(sentence: str) -> bool:
+    return HYPOTHETICAL.search(_REMARK_ON_TARGET.sub("", sentence)) is not None
 
 
 def _is_end_of_range(sentence: str, m: re.Match[str]) -> bool:
@@ -205,12 +216,14 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
     value = number(m["n"])
     if value is None or (kind == "speedup" and not 0 < value < 10_000):
         return None
-    scale = 0.01 if kind in ("efficiency", "change", "mfu", "share") else 1.0
-    if kind in ("rate", "time", "memory"):
-        unit = unit_of((groups.get("k") or "") + re.sub(r" ?per ?", "/", groups["u"]))
-        if unit is None or unit.dimension != kind or value <= 0:  # a hyphen before it: "GPT-2 350 tokens/s"
+    unit = Unit("times", 1.0) if kind == "speedup" else Unit("percent", 0.01)
+    if kind in _WITH_UNIT:
+        printed_unit = unit_of((groups.get("k") or "") + re.sub(r" ?per ?", "/", groups["u"]))
+        is_of_kind = printed_unit is not None and kind in (printed_unit.dimension, "other")
+        if printed_unit is None or not is_of_kind or value <= 0:  # a hyphen before it: "GPT-2 350 tokens/s"
             return None
-        scale = unit.scale
+        unit = printed_unit
+    scale = unit.scale
     resolution = resolution_of(m["n"])
     if groups.get("low"):
         low = number(groups["low"])
@@ -222,6 +235,8 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
     printed = m[0].strip()[:80]
 
     figure = StatedFigure(kind, sign * value * scale, printed, resolution * scale, sentence.strip()[:400], "", 0)
+    figure.dimension, figure.item = unit.dimension, unit.item
+    figure.position = m.start("n") - (len(sentence) - len(sentence.lstrip()))
     before = sentence[max(0, m.start("n") - 20) : m.start("n")]
     figure.bound = next((bound for pattern, bound in BOUNDS if pattern.search(before)), None)
     _set_devices(figure, sentence, m.start("n"), m.end("n"))

@@ -43,7 +43,8 @@ def stated_results(lines: Iterable[tuple[int, str]], file: str) -> Iterator[Stat
             yield from _changes(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
         yield from _same_figures(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
         if "=" in raw or "≈" in raw:
-            yield from _equations(f"{file}:{line}", _MARKS.sub("", raw[:LONGEST_LINE]).replace("\\times", "×"))
+            text = _MARKS.sub("", raw[:LONGEST_LINE]).replace("\\times", "×").replace("\\%", "%")
+            yield from _equations(f"{file}:{line}", text)
 
 
 def _same_figures(source: str, text: str) -> Iterator[StatedResult]:

@@ -1,0 +1,316 @@
+"""Figures of sentences beside tables: "FSDP takes 0.896 s on 4 GPUs", where its cell has 0.869 s.
+
+Texts speak of much that stands in no table. So a figure is held against a cell only where its digits are those of the
+cell but for one, or for two exchanged, and the words beside it leave so few cells that this is no chance.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
+
+from scaleproof.auditor.checks.columns import ITEM_NAMES, FigureColumn, FigureTable, figure_tables
+from scaleproof.auditor.checks.context import AuditContext
+from scaleproof.auditor.checks.matching import evidence_index, match, stated_interval
+from scaleproof.auditor.checks.rows import RowSeries, hull_of, series_of
+from scaleproof.auditor.read.printed_figures import DEVICE, NUMBER, figures_of, unit_of
+from scaleproof.auditor.read.reported import StatedFigure
+from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow, ReportedTable
+from scaleproof.auditor.read.words import DEVICES, in_english, is_inference, names_in
+from scaleproof.ground.findings.finding import Correction
+from scaleproof.ground.findings.registry import Flag
+from scaleproof.ground.number_format import times
+
+MOST_SERIES = 200
+MOST_SENTENCES = 300  # of one audit
+# A sentence with one of these may be about another baseline than the row with the fewest devices.
+OTHER_BASELINE = re.compile(
+    r"(?i)\b(?:vs\.?|versus|over|than|compared|relative|against|cpus?|baseline|naive|eager|theoretical|their|previous)\b"
+)
+# What is N times as fast is then a part of the step, or a link.
+OF_A_PART = re.compile(
+    r"(?i)\b(?:all-?reduce|all-?gather|reduce-?scatter|communication|interconnect|bandwidth|nvlink|infiniband|kernels?|"
+    r"attention|data ?load\w*|sync\w*|transfers?|compil\w+) (?:is|are|was|were|runs?|becomes?|gets?) [^.;,]{0,20}$"
+)
+ALIKE = 0.002  # relative difference of figures that are one, beside their rounding
+DIFFERENT = 0.05  # of figures that are not one
+MOST_CHANCE = 0.4  # that one of the possible cells has such digits by chance
+SLIPS = 30  # numbers that one wrong digit of the first three, or two that are exchanged, makes of one
+MOST_WORDS = 6  # of a cell that names its row
+SETTINGS = ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch", "seq_len", "accumulation")
+# What ends a part of a sentence that is about one row.
+END_OF_CLAUSE = re.compile(
+    r"(?i)→|->|=>|[;,:]\s|[；，。（]| [-–—] |"
+    r"\b(?:vs\.?|versus|than|to|from|and|while|whereas|but|over|against|compared)\b"
+)
+OF_OTHERS = re.compile(
+    r"(?i)\b(?:previous\w*|before|earlier|older?|originally|formerly|instead of|budget|limit|capacity|goal|threshold)\b"
+)
+WITHOUT_CONTENT = re.compile(
+    r"avg|average|mean|median|total|overall|the|of|per|and|in|with|for|at|on|to|an?|is|gpus?|rank|device|max|min|time|\d+"
+)
+_NUMBER = re.compile(NUMBER)
+_DEVICES = rf"(?:{DEVICE}|{DEVICES})"
+_COUNTED = re.compile(rf"(?<![\w.])(\d+)[ -]?(?:[x×] ?)?{_DEVICES}\b", re.I)
+_JOINED = re.compile(r"(?<=[a-z])(?:[-_]|=(?!\d+[.,]\d))(?=\d)|(?<=\d)[-_](?=[a-z\d])")
+_WORD = re.compile(r"\d+(?:\.\d+)*(?![a-z\d.])|[^\W\d_][^\W_]*|\d[^\W_]*")
+
+
+class Cell(NamedTuple):
+    """A cell of a table with a figure."""
+
+    column: FigureColumn
+    row: int
+    place: str
+    name: str  # of its row
+
+    @property
+    def text(self) -> str:
+        return self.column.texts[self.row]
+
+    @property
+    def interval(self) -> PrintedInterval:
+        return PrintedInterval(self.column.figures.low[self.row], self.column.figures.high[self.row])
+
+
+def contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
+    """Flag figures of sentences that tables of their file contradict: ratios of devices, cells but for a slip."""
+    contradicted = list(_contradicted_ratios(context))
+    yield from contradicted
+    named = {flag.about[0] for flag in contradicted}
+    of_sentences = [*context.evidence.stated_figures[:MOST_SENTENCES], *context.evidence.other_figures[:MOST_SENTENCES]]
+    figures = list(filter(_may_be_in_table, of_sentences))
+    tables = {stated.file: list[FigureTable]() for stated in figures}
+    for table in context.all_tables:
+        if table.file in tables:
+            tables[table.file] += figure_tables(table)
+    for stated in figures:
+        cell = _mistyped_cell(stated, tables[stated.file])
+        if cell is not None and stated.source not in named:
+            evidence = f"“{stated.printed}”, but {cell.name} has {cell.column.heading} {cell.text}"
+            yield Flag(f"{evidence}: the same figure but for a slip", [stated.source, cell.place])
+
+
+def _contradicted_ratios(context: AuditContext) -> Iterator[Flag]:
+    """Flag a speed-up or efficiency in a sentence, if each series of its document with so many devices contradicts it.
+
+    Not where any two rows or runs of the whole audit give the figure: it may be about these.
+    """
+    index = None
+    for stated in filter(_is_of_devices, context.evidence.stated_figures[:MOST_SENTENCES]):
+        tables = (table for table in context.tables if table.file == stated.file)
+        all_series = [series for table in tables for series in series_of(table)][:MOST_SERIES]
+        contradictions = [flag for series in all_series for flag in _contradictions(stated, series)]
+        series_with_size = sum(any(row.devices == stated.devices for row in series.rows) for series in all_series)
+        if contradictions and len(contradictions) == series_with_size:
+            index = index or evidence_index(context.evidence)  # made once, and only where it is needed
+            if match(stated, index) is None:
+                yield contradictions[0]
+
+
+def _is_of_devices(stated: StatedFigure) -> bool:
+    """Whether a sentence states a measured speed-up or efficiency on N devices, over no baseline of another kind."""
+    if stated.kind not in ("speedup", "efficiency") or stated.hypothetical or stated.bound not in (None, "~"):
+        return False
+    if OF_A_PART.search(stated.sentence.partition(stated.printed)[0]):
+        return False
+    baseline_is_clear = stated.over_devices is not None or not OTHER_BASELINE.search(stated.sentence)
+    return bool(stated.devices) and baseline_is_clear
+
+
+def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
+    """Flag a sentence for each row that it is about and that contradicts it: "3.9x on 4 GPUs", the row gives 3.2x."""
+    if stated.over_devices not in (None, series.bases[0].devices):
+        return
+    base = series.bases[0].description
+    is_efficiency = stated.kind == "efficiency"
+    for row, devices in series.larger():
+        ratios = series.ratios(row) if _is_about(stated, row, series.table) else []
+        if not ratios:
+            continue
+        speedup = hull_of(ratios)
+        right = speedup / devices if is_efficiency else speedup
+        if stated_interval(stated).meets(right, DIFFERENT):
+            continue
+        corrected = None
+        if right.precision < DIFFERENT:  # all figures of the row agree on one
+            value, unit = (100 * right.middle, "%") if is_efficiency else (right.middle, "x")
+            corrected = Correction(value=round(value, 3), unit=unit, derivation=f"{row.place} over {base}")
+        given = " and ".join(f"{times(ratio.readings[0].middle)} by {ratio.heading}" for ratio in ratios)
+        evidence = f"“{stated.printed}” on {stated.devices} devices; {row.place} gives {given} over {base}"
+        yield Flag(evidence, [stated.source, row.place], corrected=corrected)
+
+
+def _is_about(stated: StatedFigure, row: ReportedRow, table: ReportedTable) -> bool:
+    """Whether a row has the devices and the words of a sentence: "DDP on 4 GPUs" and a row of 4, DDP."""
+    words = row.words | table.words
+    if row.devices != stated.devices or ("phase" in words) != is_inference([stated.sentence]):
+        return False  # "phase" is there for inference alone
+    if "strategy" in stated.words and _introduces(stated, table):
+        words.setdefault("strategy", stated.words["strategy"])
+    return all(words.get(name) == word for name, word in stated.words.items())
+
+
+def _introduces(stated: StatedFigure, table: ReportedTable) -> bool:
+    """Whether a sentence is the only paragraph above a table and names one strategy, which then holds for all rows."""
+    paragraphs = table.grid.before if table.grid else []
+    if len(paragraphs) != 1 or stated.sentence not in paragraphs[0]:
+        return False
+    named = names_in(" . ".join((*paragraphs, *table.section)))["strategy"]
+    return named == {stated.words.get("strategy")}
+
+
+def _may_be_in_table(stated: StatedFigure) -> bool:
+    """Whether a sentence states a measured figure of three digits or more: no bound, no ratio, nothing of others."""
+    is_measured = not stated.hypothetical and stated.bound not in ("<", ">") and stated.dimension != "times"
+    return is_measured and len(_significant(stated.printed)) > 2 and not OF_OTHERS.search(stated.sentence)
+
+
+def _mistyped_cell(stated: StatedFigure, tables: Sequence[FigureTable]) -> Cell | None:
+    """Return the one cell that a sentence may be about and that has its digits but for a slip; None without one."""
+    columns = ((table, column) for table in tables for column in table.columns if _has_unit_of(stated, column))
+    figure = stated_interval(stated)
+    if any(figure.meets(cell.interval, ALIKE) for table, column in columns for cell in _cells(table, column)):
+        return None
+    possible = [cell for table in tables for cell in _possible_cells(stated, table)]
+    slips = {cell.place: cell for cell in possible if _is_slip(figure, stated.printed, cell)}
+    chance = len({cell.text for cell in possible}) * SLIPS / 10 ** len(_significant(stated.printed))
+    if len({cell.text for cell in slips.values()}) != 1 or chance > MOST_CHANCE:
+        return None
+    cell = next(iter(slips.values()))
+    return None if figure.meets(cell.interval, DIFFERENT) else cell
+
+
+def _significant(text: str) -> str:
+    """Return the digits of the first number of a text, without zeros at its ends: "1234" of "1,234.0 ms"."""
+    number = _NUMBER.search(text)
+    return re.sub(r"\D", "", number[0]).strip("0") if number else ""
+
+
+def _is_slip(figure: PrintedInterval, printed: str, cell: Cell) -> bool:
+    """Whether a figure and a cell, in one unit, have one other digit, or two exchanged: "0.896 s" and "0.869"."""
+    digits, others = (re.sub(r"[^\d.]", "", m[0]) for m in map(_NUMBER.search, (printed, cell.text)) if m)
+    different = [(a, b) for a, b in zip(digits, others, strict=False) if a != b]
+    is_exchange = len(different) == 2 and different[0] == different[1][::-1]
+    if len(digits) != len(others) or "." in chain(*different) or not (len(different) == 1 or is_exchange):
+        return False
+    times_cell = figure / cell.interval
+    return times_cell.contains(float(digits) / float(others))
+
+
+def _cells(table: FigureTable, column: FigureColumn) -> Iterator[Cell]:
+    """Yield the cells of a column that have a figure above 0."""
+    for row, (place, name) in enumerate(zip(table.places, table.names, strict=True)):
+        if column.figures.low[row] > 0:
+            yield Cell(column, row, column.place if table.on_side else place, name)
+
+
+def _possible_cells(stated: StatedFigure, table: FigureTable) -> Iterator[Cell]:
+    """Yield the cells of a table that a figure may be: in its unit, and of the one row that is named.
+
+    Of four digits and more: of the rows, or of the columns, that are named.
+    """
+    clauses = _clauses(stated)
+    columns = [column for column in table.columns if _has_unit_of(stated, column)]
+    rows, named_columns = _named_rows(clauses, table), _named_columns(clauses, columns)
+    is_narrowed = len(rows) < len(table.places) or len(named_columns) < len(columns)
+    if is_narrowed and (len(rows) == 1 or len(_significant(stated.printed)) > 3):
+        for column in named_columns:
+            yield from (cell for cell in _cells(table, column) if cell.row in rows)
+
+
+def _clauses(stated: StatedFigure) -> list[str]:
+    """Return the parts of a sentence that may name what a figure is of, the most telling first; none begins behind."""
+    sentence, start = stated.sentence, stated.position
+    end = start + len(stated.printed)
+    marks = list(END_OF_CLAUSE.finditer(sentence))
+    first = max((m.end() for m in marks if m.end() <= start), default=0)
+    last = min((m.start() for m in marks if m.start() >= end), default=len(sentence))
+    return [sentence[first:last], sentence[first:start], sentence[:last], sentence[:start]]
+
+
+def _has_unit_of(stated: StatedFigure, column: FigureColumn) -> bool:
+    """Whether all figures of a column have the dimension of a stated figure, and count the same."""
+    dimensions, items = _units(column)
+    return dimensions == {stated.dimension} and (stated.item is None or not items or stated.item in items)
+
+
+@lru_cache(maxsize=2_000)
+def _units(column: FigureColumn) -> tuple[set[str | None], set[str]]:
+    """Return the dimensions of the figures of a column, by their cells or else the heading, and what they count."""
+    units = [figures[0].unit for text in column.texts if (figures := figures_of(text))]
+    last_word = column.heading.rpartition(" ")[2]
+    of_heading = unit_of(last_word) if "/" in last_word else None  # "c=64 tok/s"; not "64 MiB"
+    dimension = column.meaning.unit or (of_heading.dimension if of_heading else None)
+    items = {column.meaning.item, *(unit.item for unit in (of_heading, *units) if unit)}
+    return {unit.dimension if unit else dimension for unit in units}, {item for item in items if item}
+
+
+def _named_columns(clauses: list[str], columns: list[FigureColumn]) -> list[FigureColumn]:
+    """Return the columns whose heading a clause names best, by the first clause that names any; else all of them."""
+    for words in map(words_of, clauses):
+        named = [sum(_occurs(word, words) for word in _content(column.heading)) for column in columns]
+        if any(named):
+            return [column for column, count in zip(columns, named, strict=True) if count == max(named)]
+    return columns
+
+
+def _content(heading: str) -> set[str]:
+    """Return the words of a heading that tell it from others, no units: "Comm overhead (%)" -> {"comm", "overhead"}."""
+    words = words_of(heading) - ITEM_NAMES
+    return {word for word in words if not WITHOUT_CONTENT.fullmatch(word) and unit_of(word) is None}
+
+
+def _occurs(word: str, words: set[str]) -> bool:
+    """Whether a word of three letters or more, or what it is short for, is among others: "mem", "memory"."""
+    longer = (other for other in words if min(len(other), len(word)) > 2 and other.isalpha())
+    return word in words or any(other.startswith(word) or word.startswith(other) for other in longer)
+
+
+def _named_rows(clauses: list[str], table: FigureTable) -> set[int]:
+    """Return the rows that the words and numbers of a sentence leave: of each column those with what it names."""
+    rows = set(range(len(table.places)))
+    for texts in table.words.values():
+        if len(set(texts)) > 1 and all(len(words_of(text)) <= MOST_WORDS for text in texts):
+            named = next(filter(None, (_named_texts(texts, clause) for clause in clauses)), set(texts))
+            rows &= {row for row, text in enumerate(texts) if text in named}
+    for column in table.columns:
+        if column.kind in SETTINGS:
+            numbers = next(filter(None, (_numbers_of(column, clause) for clause in clauses)), None)
+            values = column.figures.middle
+            rows = {row for row in rows if numbers is None or values[row] in numbers}
+    return rows
+
+
+def _named_texts(texts: Sequence[str], clause: str) -> set[str]:
+    """Return the cells of a column that a clause names, by all words that not all of them have, or by one of its own.
+
+    Of "AWQ" and "AWQ Marlin" the second counts alone, where both are there.
+    """
+    words_by_text = {text: words_of(text) for text in set(texts) if text}
+    common = set.intersection(*words_by_text.values())
+    counts = Counter(word for words in words_by_text.values() for word in words)
+    named = {}
+    for text, words in words_by_text.items():
+        there = (words - common) & words_of(clause)
+        has_its_own = any(counts[word] == 1 and len(word) > 2 and not word.isdigit() for word in there)
+        if there and (there == words - common or has_its_own):
+            named[text] = there
+    return {text for text, there in named.items() if not any(there < other for other in named.values())}
+
+
+def _numbers_of(column: FigureColumn, clause: str) -> set[float]:
+    """Return the numbers that a clause states of a setting: 4 of "4 GPUs", 16 of "batch=16"."""
+    own_words = re.findall("[a-z]{3,}", column.heading.lower()) or ["#"]
+    noun = _DEVICES if column.kind in ("devices", "processes") else "|".join(own_words)
+    behind = rf"(?<![\w.,])(\d+)[ -]?(?:[x×] ?)?(?:\w+ )?(?:{noun})s?\b"
+    before = rf"\b(?:{noun})s?(?: size| of|[ =:])*(\d+)(?![\w.]*\d)"
+    return {float(m[1] or m[2]) for m in re.finditer(rf"(?i){behind}|{before}", clause)}
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words of a text in lower case, names with digits as one: "ZeRO-2, c=4" -> {"zero2", "c4"}."""
+    text = _COUNTED.sub(r"\1gpu", in_english(text)).lower()
+    return set(_WORD.findall(_JOINED.sub("", text)))

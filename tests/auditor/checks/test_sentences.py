@@ -1,0 +1,59 @@
+"""Figures of sentences are held against cells that their words name and whose digits they have but for a slip."""
+
+import pytest
+from markdown_tables import audited, rows
+
+TABLE = rows(
+    "Strategy | GPUs | samples/s | Step time (s) | Peak memory (GB) | MFU (%)",
+    *("DDP | 1 | 9.16 | 0.437 | 64.8 | 41.3", "DDP | 4 | 31.27 | 0.512 | 77.1 | 37.9"),
+    *("FSDP | 4 | 25.76 | 0.621 | 15.8 | 32.4", "FSDP | 8 | 48.35 | 0.662 | 11.2 | 30.6"),
+)
+ENGINES = rows("Engine | c=1 tok/s | c=64 tok/s", "vLLM | 1,043 | 4,762", "SGLang | 1,195 | 2,231")
+METRICS = rows("Metric | Value", "Decode latency | 34.812 ms", "Prefill latency | 215.907 ms")
+SLIPS = {
+    "FSDP reaches {} samples/s on 4 GPUs.": ("25.76", "28.76"),
+    "FSDP (8 GPUs) takes only {} s a step.": ("0.662", "0.262"),
+    "- Peak memory falls from 77.1 GB (DDP, 4 GPUs) to {} GB (FSDP, 4 GPUs).": ("15.8", "18.5"),
+    "MFU with DDP on 4 GPUs is {}% (target: 40%).": ("37.9", "73.9"),
+    "SGLang collapses to {} tok/s at c=64, vLLM has 4,762 tok/s.": ("2,231", "3,221"),
+    "| Decode latency of {} ms is what a user sees.": ("34.812", "84.312"),
+}
+OF_OTHERS = (
+    "FSDP reaches 28.41 samples/s on 4 GPUs.",  # two other digits
+    "FSDP reached 28.76 samples/s on 4 GPUs before the change.",
+    "FSDP should reach 28.76 samples/s on 4 GPUs.",
+    "It reaches up to 28.76 samples/s on 4 GPUs.",
+    "We saw 28.76 samples/s.",  # names nothing
+    "FSDP reaches 28.76 tokens/s on 4 GPUs.",
+    "FSDP reaches 28.76 samples/s on 16 GPUs.",
+    "FSDP on 4 GPUs takes 31.27 ms for a batch.",
+    "FSDP on 4 GPUs is 35.76% faster.",
+    "It reaches 28.76 samples/s; what FSDP on 4 GPUs needs is memory.",
+    "FSDP takes 0.221 ms a step on 4 GPUs.",  # another unit
+    "DDP has a peak memory of 67.8 GB.",  # in one of two rows
+    "The peak memory drops to 61.8 GB.",  # names a column alone
+    "FSDP on 4 GPUs has 32.6% MFU.",  # within 5 %
+)
+
+
+def accused(folder, sentence: str) -> bool:
+    document = f"# Results\n\n{TABLE}\n\n{ENGINES}\n\n{METRICS}\n\n{sentence.lstrip('| ')}\n"
+    return "claim-not-in-data" in audited(folder, document)
+
+
+@pytest.mark.parametrize("sentence", SLIPS)
+def test_a_slip_of_a_named_cell_is_accused_and_the_cell_is_not(tmp_path, sentence):
+    right, wrong = SLIPS[sentence]
+    assert accused(tmp_path, sentence.format(wrong))
+    assert not accused(tmp_path, sentence.format(right))
+
+
+@pytest.mark.parametrize("sentence", OF_OTHERS)
+def test_a_figure_that_may_be_of_something_else_is_not_accused(tmp_path, sentence):
+    assert not accused(tmp_path, sentence)
+
+
+def test_a_slip_in_the_table_is_accused_too(tmp_path):
+    found = audited(tmp_path, f"{TABLE.replace('25.76', '75.26')}\n\nFSDP reaches 25.76 samples/s on 4 GPUs.\n")
+    assert "FSDP" in found["claim-not-in-data"].evidence
+    assert "75.26" in found["claim-not-in-data"].evidence

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,8 @@ from scaleproof.cli.ab import split
 from scaleproof.conclude.analysis.measured_cells import unintended_differences
 from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
 from scaleproof.driver import ab
-from scaleproof.driver.ab import AbRequest, Pace, _describe_rounds, make_campaign, run_comparison, write_campaign
+from scaleproof.driver.ab import Pace, _describe_rounds, run_comparison
+from scaleproof.driver.ab_campaign import AbRequest, make_campaign, read_campaign, write_campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError
@@ -40,7 +42,7 @@ def test_commands_are_split_at_their_separators():
 
 
 def written(request: AbRequest, rounds: int = 1, chance: float | None = None) -> LoadedCampaign:
-    write_campaign(CAMPAIGNS / "mine.yaml", make_campaign(request, rounds, chance), request)
+    write_campaign(CAMPAIGNS / "mine.yaml", make_campaign(request, rounds, chance))
     return LoadedCampaign(CAMPAIGNS / "mine.yaml")
 
 
@@ -72,19 +74,62 @@ def test_programs_of_two_files_are_comparable(b, differing):
 
 
 def test_another_comparison_needs_another_name():
-    request = AbRequest(["a"], ["b"])
-    written(request)
-    written(request, rounds=9)
-    with pytest.raises(UserError, match="with another comparison"):
-        written(AbRequest(["a"], ["c"]))
-
-
-def test_what_was_compared_stays_as_it_is():
+    written(AbRequest(["a"], ["b"]), rounds=9)
     path = CAMPAIGNS / "mine.yaml"
-    request = AbRequest(["a"], ["b"])
-    written(request, rounds=9)
-    assert not write_campaign(path, make_campaign(request, 20), request)
-    assert LoadedCampaign(path).campaign.most_repeats == 9
+    assert read_campaign(path, AbRequest(["a"], ["b"], minutes=99, difference=0.5))["repeats"]["at_most"] == 9
+    for other in (AbRequest(["a"], ["c"]), AbRequest(["a"], ["b"], geometry="1x2")):
+        with pytest.raises(UserError, match="with another comparison"):
+            read_campaign(path, other)
+
+
+def test_with_more_minutes_it_is_the_same_comparison():
+    asked = AbRequest(["a"], ["b"], minutes=1)
+    assert replace(asked, minutes=3).name == asked.name
+    assert replace(asked, seconds=9.0).name != asked.name
+
+
+@pytest.mark.parametrize(
+    ("minutes", "request_", "word", "made", "repeats"),
+    [
+        (3, {}, "undecided", [(4, None), (12, 0.025)], "judged at half of 5 %: a look at three rounds was taken"),
+        (1, {}, "undecided", [(3, None)], "no more minutes: the same answer"),
+        (3, {}, "faster", [(3, None)], "it is decided"),
+        (3, {"series": "tuning"}, "undecided", [(3, None)], "its part of the budget is spent"),
+    ],
+)
+def test_more_minutes_go_on_with_the_rounds_that_are_there(monkeypatch, minutes, request_, word, made, repeats):
+    asked, seen = AbRequest(["a"], ["b"], minutes=1, **request_), []
+    write_campaign(CAMPAIGNS / "mine.yaml", make_campaign(asked, 3, seconds=11.0))
+
+    def run(campaign, targets, limit_s):
+        loaded = LoadedCampaign(campaign)
+        rule = loaded.campaign.repeat_until
+        seen.append((loaded.campaign.most_repeats, rule.chance if rule else None))
+        assert loaded.campaign.work.seconds == 11, "its runs keep their length"
+
+    monkeypatch.setattr(ab, "_whole_rounds", lambda *_: 3)
+    sound = SimpleNamespace(metrics=SimpleNamespace(failure=None, total_wall_time_s=5.0))
+    monkeypatch.setattr(ab, "read_run", lambda place: sound)
+    monkeypatch.setattr(ab.Pace, "rounds_in", lambda *_: 9)
+    monkeypatch.setattr(ab, "run_snakemake", run)
+    monkeypatch.setattr(ab, "read_verdict", lambda *_: AbVerdict(word, ""))
+    (page := Path("results/mine/report.html")).parent.mkdir(parents=True)
+    page.touch()
+    run_comparison(replace(asked, minutes=minutes), "mine")
+    assert seen == made, repeats
+
+
+def test_rounds_that_do_not_get_further_leave_the_answer_as_it_was(monkeypatch):
+    asked = AbRequest(["a"], ["b"], minutes=1)
+    write_campaign(CAMPAIGNS / "mine.yaml", before := make_campaign(asked, 3, seconds=11.0))
+
+    def stop(*_, **__):
+        raise ab.OutOfTime
+
+    monkeypatch.setattr(ab, "_whole_rounds", lambda *_: 3)
+    monkeypatch.setattr(ab, "run_snakemake", stop)
+    assert run_comparison(replace(asked, minutes=3), "mine")[1].word == "undecided"
+    assert read_campaign(CAMPAIGNS / "mine.yaml", asked) == before
 
 
 @pytest.mark.parametrize(
@@ -102,7 +147,7 @@ def test_what_is_refused_leaves_nothing_behind(tmp_path, monkeypatch, asked, wor
     monkeypatch.setattr(ab, "cuda_devices", list)
     monkeypatch.setattr(ab, "run_snakemake", lambda *_: pytest.fail("it was started"))
     with pytest.raises(UserError) as refused:
-        run_comparison(AbRequest(["a"], ["b"], **asked), "mine", "tuning")
+        run_comparison(AbRequest(["a"], ["b"], series="tuning", **asked), "mine")
     assert words in str(refused.value)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -120,7 +165,7 @@ def test_a_damaged_file_is_named_and_kept(tmp_path, monkeypatch, name, content, 
     path.write_text(content)
     monkeypatch.setattr(ab, "run_snakemake", lambda *_: pytest.fail("it was started"))
     with pytest.raises(UserError) as refused:
-        run_comparison(AbRequest(["a"], ["b"]), "mine", "tuning")
+        run_comparison(AbRequest(["a"], ["b"], series="tuning"), "mine")
     assert words in str(refused.value)
     assert [(file, file.read_text()) for file in tmp_path.rglob("*") if file.is_file()] == [(path, content)]
 
@@ -157,6 +202,8 @@ def test_the_looks_share_the_rounds_that_there_is_time_for():
     assert make_campaign(request, 500)["repeats"]["at_most"] == 30
     # Without looks nothing says a level, and 5 % is more than the series has left.
     assert make_campaign(request, 3, chance=0.01)["repeats"] == 1
+    # What was looked at is not looked at again.
+    assert [make_campaign(request, rounds, looked=6)["repeats"]["at_least"] for rounds in (7, 9, 99)] == [6, 7, 7]
 
 
 def played(monkeypatch, failure=None, first_tries=(), **request):
@@ -376,8 +423,13 @@ def test_rounds_that_would_decide(ratio, rounds):
 @pytest.mark.parametrize(
     ("ratio", "rounds", "trained_s", "words"),
     [
-        ((1.1, 0.9, 1.35), 6, 9.0, ["about 47 minutes would tell (--minutes 47)"]),
-        ((1.1, None, None), 1, 9.0, ["about 50 minutes would tell (--minutes 50)"]),  # for a look at all
+        ((1.1, 0.9, 1.35), 6, 9.0, ["about 47 minutes would tell (--minutes 47 go on with these rounds)"]),
+        (
+            (1.1, None, None),
+            1,
+            9.0,
+            ["about 50 minutes would tell (--minutes 50 go on with these rounds)"],
+        ),  # for a look at all
         (
             (1.001, 0.95, 1.055),
             6,

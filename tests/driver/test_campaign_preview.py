@@ -118,6 +118,14 @@ def test_corpora_with_what_they_need(shown, corpus, parts):
     assert "tokenizer gpt2" not in text
 
 
+def test_what_is_downloaded_before_the_first_run_is_a_line(shown):
+    lines = []
+    for corpus in ("wikitext-103", "python-docs"):
+        shown(f"workload: {{corpus: {corpus}}}\n")
+        lines += lines_of_downloads(LoadedCampaign(Path("mine.yaml")))
+    assert lines == ["corpus wikitext-103 downloads 2 files, 314 MB"]
+
+
 def test_a_corpus_that_is_there_needs_no_download(shown):
     Path("results/corpora/ag_news@eb185aade064").mkdir(parents=True)
     Path("results/corpora/ag_news@eb185aade064/corpus.json").touch()

@@ -40,6 +40,7 @@ MODELS = {
 
 def campaign_validate(args: argparse.Namespace) -> None:
     """Check a campaign, and print what will run and how long it takes. Raises UserError where it is not valid."""
+    from scaleproof.conclude.forecast.requirements import lines_of_downloads
     from scaleproof.driver.campaign_preview import unsupported_cells_text
     from scaleproof.driver.planned_work import planned_work
     from scaleproof.ground.campaign.repeats import repeats_text
@@ -50,6 +51,8 @@ def campaign_validate(args: argparse.Namespace) -> None:
     fewest = f"{integer(cells * campaign.fewest_repeats)} to " if campaign.repeat_until else ""
     runs = fewest + plural(cells * campaign.most_repeats, "run")
     print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
+    for line in lines_of_downloads(loaded):
+        print(line)
     work = planned_work(loaded, args.results, count_tables_and_charts(loaded), probes=False)  # a check is to be quick
     print(f"{work.text}{unsupported_cells_text(loaded, usable_gpus(cuda_devices)[0])}")
 
@@ -200,7 +203,7 @@ def corpus_check(args: argparse.Namespace) -> None:
 
     corpus = corpus_called(args.corpus)
     check_corpus(args.corpus, corpus)
-    answer = ask_hub(args.corpus, corpus, Remote.from_environment(os.environ, Path()))
+    answer = ask_hub(args.corpus, corpus, Remote.from_environment(os.environ, RESULTS / "downloads"))
     text = small_text(args.corpus, corpus)
     most = most_trainable_entries(text) if text else None
     size = f"a small text, on which tokenizers up to bpe-{most} can be trained" if most else ""

@@ -87,17 +87,19 @@ def check_enough_samples(tokens: Path, text: list[str] | None, workload: Workloa
 def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
     """Ask the hub about a corpus with `source: dataset` or `hub`; return a line to print, "" for other sources.
 
-    It is asked for the address, size and checksum of files, not their content. Raises UserError where the hub does not
-    have what the table says.
+    It is asked for the address, size and checksum of files that are not here, not for their content. Raises UserError
+    where the hub does not have what the table says.
     """
     if corpus.source == "dataset":
         return remote.dataset(name, corpus).check()
     if corpus.source != "hub":
         return ""
-    files = [remote.hub_file(corpus, file) for file in corpus.remote_files]
-    for file in files:
-        file.check()
-    return f"the hub has {plural(len(files), 'file')} of {corpus.repository} at {corpus.revision}"
+    missing = remote.missing_files(corpus)
+    for name in missing:
+        remote.hub_file(corpus, name).check()
+    counts = {"the hub has": len(missing), f"{remote.folder} has": len(corpus.remote_files) - len(missing)}
+    of = f"of {corpus.repository} at {corpus.revision}"
+    return "; ".join(f"{who} {plural(number, 'file')} {of}" for who, number in counts.items() if number)
 
 
 def _rows_may_hold_text(path: Path, corpus: Corpus) -> bool:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from scaleproof.conclude.forecast import requirements
+from scaleproof.conclude.forecast.requirements import lines_of_downloads
 from scaleproof.driver import campaign_preview
 from scaleproof.driver.campaign_preview import preview_campaign
 from scaleproof.ground.campaign.config import Campaign

@@ -66,7 +66,9 @@ def test_words_of_the_published_page_are_known(repository):
     for word in ("undecided", "too close to call", "Whole job", "Recommended"):
         assert word in text
         assert meaning_of_word(word), word
-    headings = {re.sub(r"<[^>]+>", "", html.unescape(cell)).strip() for cell in re.findall(r"<th\b.*?</th>", page, re.S)}
+    headings = {
+        re.sub(r"<[^>]+>", "", html.unescape(cell)).strip() for cell in re.findall(r"<th\b.*?</th>", page, re.S)
+    }
     known = {heading for heading in headings if meaning_of_word(heading) or _definition(heading)}
     assert len(headings) > 60
     assert headings - known == set(PLAIN.split(", "))

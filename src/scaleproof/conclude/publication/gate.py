@@ -129,8 +129,8 @@ class RateChange:
     def _least_fall(self, sessions: int, power: float = 0.5) -> float:
         """Return which fall of the logarithm is an alarm with the probability `power`.
 
-        A new session scatters around the mean of n by s * sqrt(1 + 1 / n) (Hahn and Meeker: Statistical Intervals, 1991).
-        The alarm is at t(1 - alpha) of that; beyond it by t(power), the probability is `power` exactly.
+        A new session scatters around the mean of n by s * sqrt(1 + 1 / n) (Hahn and Meeker: Statistical Intervals,
+        1991). The alarm is at t(1 - alpha) of that; beyond it by t(power), the probability is `power` exactly.
         """
         quantiles = student.ppf(1 - self.alpha, sessions - 1) + student.ppf(power, sessions - 1)
         return float(quantiles) * self.deviation * math.sqrt(1 + 1 / sessions)

@@ -130,7 +130,14 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
     from scaleproof.ground.campaign.cells import tokens_of
     from scaleproof.ground.campaign.config import tokenizer_entries
     from scaleproof.ground.campaign.loaded import tokens_dir
-    from scaleproof.measure.corpus.check import check_corpus, check_enough_samples, most_trainable_entries, small_text
+    from scaleproof.measure.corpus.check import (
+        check_corpus,
+        most_trainable_entries,
+        size_of_text,
+        size_of_tokens,
+        small_text,
+    )
+    from scaleproof.measure.corpus.reader import check_samples, samples_in
     from scaleproof.measure.corpus.tokenizer import FEWEST, error_for_small_text
 
     for name, corpus in loaded.corpora.items():
@@ -143,9 +150,14 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
         for tokenizer, size in sizes.items():
             if most is not None and size > most:
                 raise UserError(f"{loaded.path}: {error_for_small_text(tokenizer, most)}")
+        made = {folder: size_of_tokens(folder) for folder in {tokens_dir(results, cell) for cell in cells}}
+        most_size = size_of_text(text) if text is not None else None
         for cell in cells:
+            of_tokens = made[tokens_dir(results, cell)]
+            known, at_most = (of_tokens, "") if of_tokens else (most_size, "at most ")
             try:
-                check_enough_samples(tokens_dir(results, cell), text, cell.workload, cell.batch.global_)
+                if known:
+                    check_samples(samples_in(known, cell.workload), cell.batch.global_, at_most)
             except UserError as error:
                 raise UserError(f"{loaded.path}: cell {cell.slug}: {error}") from None
 

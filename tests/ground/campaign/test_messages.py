@@ -29,6 +29,10 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         "title: x\nexecution:\n  steps: 8\n",
         ["line 3", "unknown key execution.steps. It belongs under work"],
     ),
+    "cells of a forecast": (
+        "title: x\nforecast: {enabled: true, cells: [1x2]}\n",
+        ['unknown key forecast.cells. Did you mean "hold_out"?'],
+    ),
     "key of a section at the top": ("title: x\nprecision: fp32\n", ["line 2", "It belongs under execution"]),
     "another word of another section": (
         "title: x\nwork:\n  lr: 1e-3\n",

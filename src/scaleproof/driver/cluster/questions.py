@@ -80,7 +80,7 @@ class QueueRequest:
 def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[QueueRequest]:
     """Return each different request among the jobs of a campaign, with the number of its jobs."""
     requests: dict[tuple[object, ...], QueueRequest] = {}  # by rule and resources
-    for rule, request, name, jobs in (*tokenising_jobs(loaded), *measuring_jobs(loaded)):
+    for rule, request, name, jobs in (*measuring_jobs(loaded), *tokenising_jobs(loaded)):
         sent = with_profile_values(profile.site.resources(request), profile.replaced(rule))
         too_short = complaint_on_job_time(rule, int(sent["runtime"]), loaded.campaign.resources)
         same = requests.get((rule, *sent.items()), QueueRequest(rule, sent, (), 0, too_short))

@@ -113,10 +113,13 @@ def test_more_minutes_go_on_with_the_rounds_that_are_there(monkeypatch, minutes,
     monkeypatch.setattr(ab.Pace, "rounds_in", lambda *_: 9)
     monkeypatch.setattr(ab, "run_snakemake", run)
     monkeypatch.setattr(ab, "read_verdict", lambda *_: AbVerdict(word, ""))
-    (page := Path("results/mine/report.html")).parent.mkdir(parents=True)
+    page, table = Path("results/mine/report.html"), Path("results/mine/runs.csv")
+    page.parent.mkdir(parents=True)
     page.touch()
+    table.touch()
     run_comparison(replace(asked, minutes=minutes), "mine")
     assert seen == made, repeats
+    assert table.exists() == (len(made) == 1), "with it, Snakemake does not miss a look"
 
 
 def test_rounds_that_do_not_get_further_leave_the_answer_as_it_was(monkeypatch):

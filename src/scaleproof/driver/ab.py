@@ -102,6 +102,15 @@ class _Call:
         """Return the content of the campaign's file with `rounds` more, each of whose runs is ended after `seconds`."""
         return make_campaign(self.request, self.earlier + rounds, self.chance, seconds, self.earlier)
 
+    def write_rounds(self, campaign: Mapping[str, Any]) -> None:
+        """Write the campaign's file with another number of rounds.
+
+        What an earlier page was made from is removed: Snakemake does not miss a look whose table of runs is there.
+        """
+        write_campaign(self.path, campaign)
+        for name in ("runs.csv", "findings.json"):
+            (self.results / self.path.stem / name).unlink(missing_ok=True)
+
 
 def run_comparison(request: AbRequest, name: str | None = None, results: Path = RESULTS) -> tuple[Path, AbVerdict]:
     """Compare the two commands within the minutes of `request`; return the campaign's file and the verdict.
@@ -226,7 +235,7 @@ def _make_page(call: _Call, page_s: float) -> None:
         if not (rounds := _whole_rounds(call.path, call.results)):  # those of an earlier call were removed
             raise
         repeats = repeats_of(call.request, rounds, call.chance, call.earlier)
-        write_campaign(call.path, read_yaml(call.path)[0] | {"repeats": repeats})
+        call.write_rounds(read_yaml(call.path)[0] | {"repeats": repeats})
         run_snakemake(call.path, [page], limit_s=call.end - time.monotonic())
 
 
@@ -266,7 +275,7 @@ def _make_first_round(call: _Call, there: dict[str, Any]) -> float:
     pace = Pace(elapsed_s=now - round_began, runs_s=runs_s, spent_s=round_began - began)
     has_failed = any(run.failure for run in runs)  # such a program is not started again
     campaign = call.campaign(1 if has_failed else pace.rounds_in(request.minutes), seconds)
-    write_campaign(call.path, campaign)
+    call.write_rounds(campaign)
     if not has_failed:
         print(f"scaleproof: {_describe_rounds(campaign['repeats'])}", file=sys.stderr)
     return pace.page_s

@@ -14,6 +14,7 @@ from scaleproof.auditor.read.reported import Evidence, ReportedRun, TimedSpan
 from scaleproof.ground.comparison import Compared, field_error, why_incomparable
 from scaleproof.ground.confidence import mean_rate, ratio_of_independent
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import content_fault
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
 from scaleproof.ground.records.run import MeasuredRun, read_run
@@ -163,6 +164,8 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
     if path.suffix == ".yaml":
         results = RESULTS / path.stem
         reasons = f" (a campaign file; give its results{f', {results}' * results.is_dir()})"
+    if fault := content_fault(path):
+        return UserError(f"{path}{fault}")
     if folder := watched_folder(path):
         reasons = f" (recorded by scaleproof.watch, which is compared by: scaleproof watched {folder} OTHER)"
     return UserError(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
 from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.files import content_fault
 
 Rates = dict[int, list[float]]  # devices -> rates of one device; several where the size was measured several times
 KINDS_OF_RATES = ("tokens_per_s", "samples_per_s", "rate", "steps_per_s")
@@ -44,6 +45,8 @@ def rates_by_size(path: Path, devices_per_node: int) -> dict[str, Rates]:
             rates = series.setdefault(name, {})
             for devices, rate in rows:
                 rates.setdefault(devices, []).append(rate)
+    if not series and (fault := content_fault(path)):
+        raise UserError(f"{path}{fault}")
     if not series:
         headings = "; ".join(", ".join(column.heading for column in table.columns) for table in evidence.tables)
         why = f": {headings}" if headings else "".join(f": {unread.reason}" for unread in evidence.unread[:1])

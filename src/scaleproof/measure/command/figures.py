@@ -229,8 +229,16 @@ def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell
     last = steps[-1]
     seen = {"s a step": last.seconds, "tokens/s": last.tokens_per_s, "samples/s": last.samples_per_s, "loss": last.loss}
     has = ", ".join(f"{value:.4g} {name}" for name, value in seen.items() if value is not None)
+    what = f"its log has figures of {plural(len(steps), 'step')} (the last: {has}), but not how much work a step is"
+    rate = "tokens" if last.tokens_per_s else "samples" if last.samples_per_s else ""
+    if rate and not last.seconds:  # a rate alone: its steps have no time that could be counted
+        metric = " --metric samples/s" if rate == "samples" else ""
+        raise NoFigures(
+            f"{what}, which gives its time: give workload.per_step, e.g. {{{rate}: 8192}} (of ab:{metric} --per-step "
+            f"with A's {rate} of a step and B's)"
+        )
     raise NoFigures(
-        f"its log has figures of {plural(len(steps), 'step')} (the last: {has}), but not how much work a step is: give "
+        f"{what}: give "
         'workload.per_step, e.g. {tokens: 8192}, {samples: "{micro_batch} * {devices}"}, or {steps: 1} to compare '
         "steps/s (of ab: --metric steps/s if a step of A is as much work as one of B, else --per-step with A's tokens "
         "and B's)"

@@ -14,9 +14,11 @@ from scaleproof.ground.errors import (
     nearest_name,
     nearest_path,
     path_fault,
+    plural,
+    shortened,
 )
 from scaleproof.ground.number_format import significant
-from scaleproof.ground.snakemake_command import RESULTS
+from scaleproof.ground.snakemake_command import RESULTS, snakemake_command
 from scaleproof.verify import charts, claims, derived, fields, losses, page, pairs, recompute, reports, stated, tables
 from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_file, check_demands
@@ -128,8 +130,16 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
     runs, differences = read_runs(folder)
     if not runs and not differences:
         raise UserError(f"{folder}/runs has no run")
+    if not any((folder / name).exists() for name in (MANIFEST, REPORT, "report.html", "runs.csv")):
+        problem = f"there is no report yet; it is made by: {snakemake_command(folder / 'report.html')}"
+        return [*differences, Difference("report.html", "", problem)], len(runs), 0
+    left_over = _runs_left_over(folder, runs)
     if with_manifest:
         differences = _with_differences_of_manifest(folder, differences)
+    if left_over:
+        runs = [run for run in runs if run.name not in left_over]
+        folders = tuple(f"runs/{name}/" for name in left_over)
+        differences = [difference for difference in differences if not difference.file.startswith(folders)]
 
     at_fault = cells_at_fault(differences)
     sound_runs = [run for run in runs if run.cell not in at_fault]
@@ -140,7 +150,22 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
 
     for file, check in _checks(folder, sound_runs, quantities, at_fault).items():
         differences += _run_check(file, check)
+    if left_over:
+        what = f"{plural(len(left_over), 'run')} ({shortened(', '.join(left_over), 100)}) that the report does not have"
+        cure = "were they taken out of the campaign? move them away, or take them in again and make the report"
+        differences.append(Difference("runs", "", f"{what}: {cure}"))
     return list(dict.fromkeys(differences)), len(runs), len(quantities)
+
+
+def _runs_left_over(folder: Path, runs: list[RawRun]) -> list[str]:
+    """Return the names of runs beyond the repeats and cells of runs.csv, as after fewer `repeats`; [] without it."""
+    try:
+        rows = csv_of(folder / "runs.csv")
+        cells = {row["cell"] for row in rows}
+        last_repeat = max(int(row["repeat"]) for row in rows)
+    except (OSError, *DAMAGES):  # the check of this table says so
+        return []
+    return [run.name for run in runs if run.cell not in cells or int(run.metrics["repeat"]) > last_repeat]
 
 
 def _with_differences_of_manifest(folder: Path, of_runs: list[Difference]) -> list[Difference]:

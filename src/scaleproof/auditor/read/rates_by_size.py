@@ -10,6 +10,7 @@ from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
 from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.files import content_fault
 
 Rates = dict[int, list[float]]  # devices -> rates of one device, one for each time that the size was measured
 KINDS_OF_RATES = ("tokens_per_s", "samples_per_s", "rate", "steps_per_s")
@@ -45,6 +46,8 @@ def rates_by_size(path: Path, devices_per_node: int) -> dict[str, Rates]:
             rates = series.setdefault(name, {})
             for devices, rate in rows:
                 rates.setdefault(devices, []).append(rate)
+    if not series and (fault := content_fault(path)):
+        raise UserError(f"{path}{fault}")
     if not series:
         raise _no_series(path, evidence)
     return series

@@ -77,8 +77,8 @@ def waterfall_report(
     for series in report.series:
         for point in series.points:
             # Without a kind of scaling, or a baseline to compare with, there is no ideal.
-            has_ideal = series.kind and point.cell != series.baseline and not point.incomparable
-            if has_ideal and {point.cell, series.baseline} <= rows.keys():
+            is_compared = point.cell != series.baseline and not point.incomparable
+            if series.kind and is_compared and {point.cell, series.baseline} <= rows.keys():
                 entry = _cell_waterfall(rows[point.cell], rows[series.baseline], series.kind, rows, traced)
                 entries.append(entry)
     return WaterfallReport(campaign=campaign, cells=entries)

@@ -20,6 +20,7 @@ WORKFLOW_RUN = (
     ("https://w3id.org/workflowhub/workflow-ro-crate/1.0", "Workflow RO-Crate", "1.0"),
 )
 DONE = "http://schema.org/CompletedActionStatus"
+FIRST_AUTHOR = "#author1"
 MEDIA = {
     ".json": "application/json",
     ".csv": "text/csv",
@@ -43,7 +44,7 @@ def crate_metadata(
 ) -> dict[str, Any]:
     """Return the content of ro-crate-metadata.json for the files that are in `folder`.
 
-    `runs`: the runs with numbers; `licence`: a key of LICENCES; `version`: of scaleproof.
+    `runs`: the runs with numbers. `licence`: a key of LICENCES. `version`: the version of scaleproof.
     """
     crate = ROCrate(version="1.1")
     root = crate.root_dataset
@@ -55,6 +56,7 @@ def crate_metadata(
         _add_entity(crate, f"#author{number}", {"@type": "Organization", "name": name})
         for number, name in enumerate(authors, 1)
     ]
+
     software = {
         "@type": "SoftwareApplication",
         "name": "scaleproof",
@@ -69,9 +71,10 @@ def crate_metadata(
             files[name] = _add_file(crate, path, name)
     profiles = WORKFLOW_RUN if WORKFLOW in files else (PROCESS_RUN,)
     root["conformsTo"] = [
-        _add_entity(crate, address, {"@type": ["CreativeWork", "Profile"], "name": name, "version": number})
-        for address, name, number in profiles
+        _add_entity(crate, address, {"@type": ["CreativeWork", "Profile"], "name": name, "version": profile_version})
+        for address, name, profile_version in profiles
     ]
+
     actions = [_add_entity(crate, f"#{run.name}", _run_action(run, instrument, files)) for run in runs]
     if WORKFLOW in files:
         actions.append(_add_entity(crate, "#campaign", _workflow_action(title, runs, files)))
@@ -102,8 +105,8 @@ def _file_properties(path: Path) -> dict[str, str]:
 
 
 def _run_action(run: RawRun, instrument: Any, files: dict[str, Any]) -> dict[str, Any]:
-    """Return the action that made a run's files. `instrument`: the software; `files`: name -> entity of the crate."""
-    run_folder = run.path.rsplit("/", 1)[0]
+    """Return the action that made a run's files. `instrument`: the software. `files`: name -> entity of the crate."""
+    run_folder, _, _ = run.path.rpartition("/")
     return {
         "@type": "CreateAction",
         "name": f"Run {run.name}",
@@ -112,13 +115,13 @@ def _run_action(run: RawRun, instrument: Any, files: dict[str, Any]) -> dict[str
         "startTime": _run_start(run),
         "endTime": _run_end(run),
         "actionStatus": DONE,
-        "agent": {"@id": "#author1"},
+        "agent": {"@id": FIRST_AUTHOR},
         "result": [entity for name, entity in files.items() if name.startswith(f"{run_folder}/")],
     }
 
 
 def _workflow_action(title: str, runs: list[RawRun], files: dict[str, Any]) -> dict[str, Any]:
-    """Return the action of the whole workflow, from the first start to the last end. `files`: as of `_run_action`."""
+    """Return the action of the whole workflow, from the first start to the last end. `files`: as in `_run_action`."""
     return {
         "@type": "CreateAction",
         "name": "The campaign",
@@ -128,7 +131,7 @@ def _workflow_action(title: str, runs: list[RawRun], files: dict[str, Any]) -> d
         "startTime": min(map(_run_start, runs)),
         "endTime": max(map(_run_end, runs)),
         "actionStatus": DONE,
-        "agent": {"@id": "#author1"},
+        "agent": {"@id": FIRST_AUTHOR},
         "result": [entity for name, entity in files.items() if "/" not in name and name != CAMPAIGN],
     }
 

@@ -1,8 +1,8 @@
 """`scaleproof gate --history`: when did throughput change over a series of results of the same cells?
 
-Each result is one session, in the order of its date; a series, the mean rates of a cell (a configuration), or of all,
-over sessions. A shift is the split of a series that Student's t finds the clearest; Bonferroni's bound over all splits
-of all series keeps false alarms below 5 % for the whole history. The parts on both sides are searched again.
+Each result is a session, in the order of its date. A series holds the mean rates of a cell (a configuration), or of all
+cells, over sessions. A shift is the split of a series that Student's t finds the clearest; Bonferroni's bound over all
+splits of all series keeps false alarms below 5 % for the whole history. The parts on both sides are searched again.
 """
 
 import math
@@ -22,7 +22,7 @@ from scaleproof.verify.recompute import log_interval
 LEAST_SESSIONS = 5  # with fewer, a shift of 5 % is rarely clearer than chance
 SHORTEST = 4  # sessions in a part that is searched again
 
-Rate = tuple[float, float | None, float | None]  # tokens/s of a session with its interval over runs
+Rate = tuple[float, float | None, float | None]  # tokens/s of a session, and bounds over its runs
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class DatedResult:
 class RateShift:
     """A change of a rate from one session on. `series`: the cell, or all cells together.
 
-    `session`: index of the first one after the shift. `change`: the mean after over the mean before, less 1; `low` and
-    `high`: its 95 % interval.
+    `session`: index of the first session after the shift. `change`: the mean after over the mean before, less 1. `low`
+    and `high`: the bounds of its 95 % interval.
     """
 
     series: str
@@ -54,8 +54,8 @@ class RateShift:
 class History:
     """The sessions in the order of their dates, the cells that were searched, and the shifts of their rates.
 
-    `left_out`: which cell of which session was not used, and why; `gone`: cells of the last but one session without
-    numbers in the newest; `changed`: cells whose configuration differs since then, with its keys.
+    `left_out`: which cell of which session was not used, and why. `gone`: cells of the last but one session without
+    numbers in the newest. `changed`: cell -> the keys in which its configuration differs between these two.
     """
 
     sessions: list[DatedResult]
@@ -67,7 +67,7 @@ class History:
 
     @property
     def alarms(self) -> list[RateShift]:
-        """The latest shift of each series in which it is a loss."""
+        """The latest shift of each series, where it is a loss."""
         latest = {shift.series: shift for shift in sorted(self.shifts, key=lambda shift: shift.session)}
         return [shift for shift in latest.values() if shift.change < 0]
 
@@ -80,31 +80,47 @@ def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> His
     if len(folders) < LEAST_SESSIONS:
         raise UserError(f"a history needs at least {LEAST_SESSIONS} results, not {len(folders)}")
     gate.check_given_once(folders)
-    in_order = sorted((_read_session(path) for path in folders), key=lambda session_and_runs: session_and_runs[0].date)
-    sessions = [session for session, _ in in_order]
-    *_, (_, before), (_, newest) = in_order  # of the last two sessions: cell -> its first run
-    if cell and cell not in newest:
-        raise UserError(f'the newest result, {sessions[-1].folder}, has no cell "{cell}"; it has {", ".join(newest)}')
-    chosen = [cell] if cell else list(newest)
-    left_out = _leave_out(in_order, {name: newest[name] for name in chosen})
-    cells = [name for name in chosen if sum(name in session.rates for session in sessions) >= LEAST_SESSIONS]
+    results = sorted((_read_session(path) for path in folders), key=lambda session_and_runs: session_and_runs[0].date)
+    sessions = [session for session, _ in results]
+    *_, (_, previous_runs), (_, newest_runs) = results  # cell -> its first run
+    if cell and cell not in newest_runs:
+        cells_text = ", ".join(newest_runs)
+        raise UserError(f'the newest result, {sessions[-1].folder}, has no cell "{cell}"; it has {cells_text}')
+
+    candidates = [cell] if cell else list(newest_runs)
+    left_out = _leave_out(results, {name: newest_runs[name] for name in candidates})
+    cells = [name for name in candidates if sum(name in session.rates for session in sessions) >= LEAST_SESSIONS]
     if not cells:
         raise UserError(f"no cell has {LEAST_SESSIONS} comparable results; {'; '.join(left_out[:3])}")
     rates = [{name: session.rates[name][0] for name in cells if name in session.rates} for session in sessions]
-    gone = [] if cell else [name for name in before if name not in newest]
-    in_both = filter(before.__contains__, chosen)
-    changed = {name: keys for name in in_both if (keys := gate.changed_keys(before[name], newest[name]))}
-    return History(sessions, cells, shifts_of(rates), left_out, gone, changed)
+
+    changed = {}
+    for name in candidates:
+        keys = gate.changed_keys(previous_runs[name], newest_runs[name]) if name in previous_runs else ""
+        if keys:
+            changed[name] = keys
+    return History(
+        sessions=sessions,
+        cells=cells,
+        shifts=shifts_of(rates),
+        left_out=left_out,
+        gone=[] if cell else [name for name in previous_runs if name not in newest_runs],
+        changed=changed,
+    )
 
 
-def _leave_out(results: Sequence[tuple[DatedResult, Mapping[str, RawRun]]], newest: Mapping[str, RawRun]) -> list[str]:
-    """Remove rates of cells that cannot be compared with their `newest` runs, and return which, and why."""
+def _leave_out(
+    results: Sequence[tuple[DatedResult, Mapping[str, RawRun]]], newest_runs: Mapping[str, RawRun]
+) -> list[str]:
+    """Remove rates of cells that cannot be compared with their newest runs, and return which, and why."""
     left_out = []
     for result, runs in results:
-        for name, run in newest.items():
+        for name, newest_run in newest_runs.items():
             if name not in runs:
                 left_out.append(f"{result.folder}: no cell {name}")
-            elif keys := gate.differing_settings(runs[name], run):
+                continue
+            keys = gate.differing_settings(runs[name], newest_run)
+            if keys:
                 left_out.append(f"{result.folder}: {name} is incomparable with the newest: {', '.join(keys)}")
                 del result.rates[name]
     return left_out
@@ -113,86 +129,101 @@ def _leave_out(results: Sequence[tuple[DatedResult, Mapping[str, RawRun]]], newe
 def shifts_of(sessions: Sequence[Mapping[str, float]]) -> list[RateShift]:
     """Return the shifts in the rates of sessions, which are in the order of their dates.
 
-    `sessions`: cell -> rate, of each; a cell need not be in all of them. Half of the false alarms is for all cells
-    together, half for single ones; a single cell has them all.
+    Half of the false alarms is for all cells together, and half for single cells; a single cell has all of them.
+    `sessions`: cell -> rate, for each session; a cell need not be in each.
     """
     cells = list(dict.fromkeys(cell for session in sessions for cell in session))
     shifts = []
     for cell in cells:
-        places = [place for place, session in enumerate(sessions) if cell in session]
+        indices = [index for index, session in enumerate(sessions) if cell in session]
         alpha = gate.ALPHA / 2 / len(cells) if len(cells) > 1 else gate.ALPHA
-        shifts += _find_shifts(cell, np.log([sessions[place][cell] for place in places]), places, alpha)
-    everywhere = [cell for cell in cells if all(cell in session for session in sessions)]
-    if len(everywhere) > 1:
-        means = np.array([np.mean([math.log(session[cell]) for cell in everywhere]) for session in sessions])
-        shifts += _find_shifts(f"{len(everywhere)} cells together", means, list(range(len(sessions))), gate.ALPHA / 2)
+        shifts += _find_shifts(cell, np.log([sessions[index][cell] for index in indices]), indices, alpha)
+    common_cells = [cell for cell in cells if all(cell in session for session in sessions)]
+    if len(common_cells) > 1:
+        means = np.array([np.mean([math.log(session[cell]) for cell in common_cells]) for session in sessions])
+        name = f"{len(common_cells)} cells together"
+        shifts += _find_shifts(name, means, list(range(len(sessions))), gate.ALPHA / 2)
     return sorted(shifts, key=lambda shift: (shift.session, shift.series))
 
 
-def _find_shifts(series: str, logs: np.ndarray, places: list[int], alpha: float) -> list[RateShift]:
+def _find_shifts(series: str, logs: np.ndarray, sessions: list[int], alpha: float) -> list[RateShift]:
     """Return the clearest shift of a series, or both around a time that differs; then the shifts of its parts.
 
-    Circular binary segmentation (Olshen et al. 2004) with Student's t; half of `alpha`, the probability of a false
-    alarm, is for either kind of split: a shift that stays, or a time between two shifts. `logs`: logarithms of the
-    rates; `places`: the session of each.
+    It is circular binary segmentation (Olshen et al. 2004) with Student's t. Half of `alpha`, the probability of
+    a false alarm, is for either kind of split: a shift that stays, or a time between two shifts. `logs`: logarithms of
+    the rates. `sessions`: the index of the session of each rate.
     """
     n = len(logs)
     if n < SHORTEST:
         return []
-    begins, ends = _part_bounds(n)  # of each split, as all arrays from here on: a part (inside), and the rest
+
+    # Each array has an element for each split: into a part (inside), and the rest (outside).
+    begins, ends = _part_bounds(n)
     centred = logs - logs.mean()
     sums = np.concatenate([[0.0], np.cumsum(centred)])
     n_inside, n_outside = ends - begins, n - (ends - begins)
-    sum_inside = sums[ends] - sums[begins]
-    difference = sum_inside / n_inside + sum_inside / n_outside  # of the means: the sum outside is the same, negative
+    sum_inside = sums[ends] - sums[begins]  # the sum outside is the same, negative
+    differences = sum_inside / n_inside + sum_inside / n_outside  # of the means
     squares_within = (centred**2).sum() - sum_inside**2 / n_inside - sum_inside**2 / n_outside
-    error = np.sqrt(np.maximum(squares_within, 1e-18) / (n - 2) * (1 / n_inside + 1 / n_outside))
+    errors = np.sqrt(np.maximum(squares_within, 1e-18) / (n - 2) * (1 / n_inside + 1 / n_outside))
     splits_of_kind = np.where(ends == n, n - 1, (n - 1) * (n - 2) / 2)  # a part that goes on to the end stays
     # Two-sided, by Bonferroni for all splits of a kind and for two kinds.
-    p_values = 2 * student.sf(np.abs(difference) / error, n - 2) * splits_of_kind * 2
-    best = int(np.argmin(p_values))
-    if p_values[best] >= alpha:
+    p_values = 2 * student.sf(np.abs(differences) / errors, n - 2) * splits_of_kind * 2
+
+    clearest = int(np.argmin(p_values))
+    if p_values[clearest] >= alpha:
         return []
-    change, half = float(difference[best]), float(student.ppf(0.975, n - 2) * error[best])
-    begin, end = int(begins[best]), int(ends[best])
-    shifts = [_shift_as_ratios(series, places[begin], change, half)]
+    change = float(differences[clearest])
+    half = float(student.ppf(0.975, n - 2) * errors[clearest])
+    begin, end = int(begins[clearest]), int(ends[clearest])
+    shifts = [_shift_as_ratios(series, sessions[begin], change, half)]
     if end < n:  # the rate comes back
-        shifts.append(_shift_as_ratios(series, places[end], -change, half))
+        shifts.append(_shift_as_ratios(series, sessions[end], -change, half))
     for part in (slice(0, begin), slice(begin, end), slice(end, n)):
-        shifts += _find_shifts(series, logs[part], places[part], alpha)
+        shifts += _find_shifts(series, logs[part], sessions[part], alpha)
     return shifts
 
 
 def _part_bounds(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return begin and end (the place after the last) of each part of `n` values that does not begin at place 0.
+    """Return begin and end (the index after the last) of each part of `n` values that does not begin at index 0.
 
-    These are all splits in two: a part and the rest are one split, and one of the two does not begin there.
+    These are all splits in two: a part and the rest make one split, and only one of them begins at 0.
     """
     begins, ends = np.meshgrid(np.arange(1, n), np.arange(2, n + 1), indexing="ij")
-    ordered = begins < ends
-    return begins[ordered], ends[ordered]
+    are_parts = begins < ends
+    return begins[are_parts], ends[are_parts]
 
 
 def _shift_as_ratios(series: str, session: int, change: float, half: float) -> RateShift:
-    """Return a shift as ratios; `change` and `half`, half the width of its interval, are logarithms."""
-    return RateShift(series, session, math.expm1(change), math.expm1(change - half), math.expm1(change + half))
+    """Return a shift as ratios. `change` and `half`, the half-width of its interval, are logarithms."""
+    return RateShift(
+        series=series,
+        session=session,
+        change=math.expm1(change),
+        low=math.expm1(change - half),
+        high=math.expm1(change + half),
+    )
 
 
 def _read_session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:
     """Return the result in the folder `path`, and the first run of each of its cells. Raises UserError without runs."""
     folder = folder_of(path)
-    measured = gate.measured_cells(folder)
-    if not measured:
+    runs_of_cell = gate.measured_cells(folder)
+    if not runs_of_cell:
         raise UserError(f"{folder} has no run with numbers")
-    all_runs = [run for runs in measured.values() for run in runs]
-    earliest = min(all_runs, key=lambda run: str(run.metrics["timestamp_utc"])).metrics
-    rates = {cell: _session_rate(runs) for cell, runs in measured.items()}
-    session = DatedResult(folder, str(earliest["timestamp_utc"]), str(earliest["git_commit"]), rates)
-    return session, {cell: runs[0] for cell, runs in measured.items()}  # the first repeats, as all have one setting
+    all_runs = [run for runs in runs_of_cell.values() for run in runs]
+    first_run = min(all_runs, key=lambda run: str(run.metrics["timestamp_utc"]))
+    session = DatedResult(
+        folder=folder,
+        date=str(first_run.metrics["timestamp_utc"]),
+        commit=str(first_run.metrics["git_commit"]),
+        rates={cell: _session_rate(runs) for cell, runs in runs_of_cell.items()},
+    )
+    return session, {cell: runs[0] for cell, runs in runs_of_cell.items()}  # all repeats have the same settings
 
 
 def _session_rate(runs: list[RawRun]) -> Rate:
-    """Return the tokens/s of a cell in a session, with its interval over runs; the bounds of a single run are None."""
-    value = rate_of(*runs)
+    """Return the tokens/s of a cell in a session, and its bounds over runs, which are None for a single run."""
+    rate = rate_of(*runs)
     below, above = log_interval([rate_of(run) for run in runs])  # factors
-    return value, below and value * below, above and value * above
+    return rate, below and rate * below, above and rate * above

@@ -1,8 +1,8 @@
 """The page, its sentences and the tables of a campaign, written again from the files that they are made from.
 
-`verify` recomputes what these files state by code of its own. What a page makes of them, the code that writes pages
-knows best: it is asked again, and whatever it would not have written is a difference. Where other code of the same
-version wrote the page, words may be others; figures, names, and words that decide something may not.
+`verify` recomputes what these files state by code of its own. The code that writes pages knows best what a page makes
+of them: it writes the page again, and whatever it does not write is a difference. Where other code of the same version
+wrote the page, words may differ; figures, names, and words that decide something may not.
 """
 
 import json
@@ -57,7 +57,7 @@ REPORTS = ("scaling_report.json", CLAIMS, "findings.json", "comparison.json", "w
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What differs, and why nothing or only figures were compared ("": everything was)."""
+    """The differences. `reservation`: why nothing or only figures were compared; "" where everything was."""
 
     differences: list[Difference]
     reservation: str = ""
@@ -87,18 +87,19 @@ def is_written_again(file: str) -> bool:
 
 
 def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
-    """Return where stored files and those made anew differ: in anything, where this code wrote the page.
+    """Return where the stored files differ from files made anew: in anything, where this code wrote the page.
 
     Where other code wrote it, only figures, names and deciding words are compared.
     """
     stated = read_record(folder / CLAIMS, ClaimsReport.model_validate_json)
     pairs = {file: list(statements.differing(*sides)) for file, *sides in _both_versions(folder, records)}
     is_of_today = stated.schema_version == SCHEMA_VERSION
-    if not is_of_today:  # such a file has fewer sentences, and names no code; the page has them all
+    if not is_of_today:  # such a file has fewer sentences, and names no code; the page has all sentences
         del pairs[CLAIMS]
     elif stated.code_sha256 is None:
         problem = "is missing: nobody knows which code wrote the sentences"
         return Rewritten([Difference(CLAIMS, "code_sha256", problem)])
+
     reservation = ""
     if any(pairs.values()) and stated.code_sha256 != code_sha256(*CODE):
         reports = [json.loads(text_of(folder / file)) for file in REPORTS if (folder / file).exists()]
@@ -107,21 +108,22 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
         pairs = {file: statements.differing_contents(own, names, not is_of_today) for file, own in pairs.items()}
         n_in_words_alone = n_differing - sum(map(len, pairs.values()))
         if is_of_today:
-            how_many = plural(n_in_words_alone, "statement")
-            reservation = f"{how_many} with other words and the same figures: other code wrote the page"
+            statements_text = plural(n_in_words_alone, "statement")
+            reservation = f"{statements_text} with other words and the same figures: other code wrote the page"
     differences = [Difference(file, *statements.in_words(pair)) for file in pairs for pair in pairs[file]]
     return Rewritten(differences, reservation)
 
 
 def _both_versions(folder: Path, records: Sequence[Run]) -> Iterator[tuple[str, list[Statement], list[Statement]]]:
-    """Yield the name of each file that is made anew, with the statements that it has, and those that it should have."""
+    """Yield (name, stated statements, expected statements) of each file that is made anew."""
     stated_page = text_of(folder / PAGE)
     page = tree_of(stated_page)
     _leave_out_machine_check(page)
     inputs = _page_inputs(folder, page, records)
-    if Pseudonyms(inputs.facts.hosts).in_text(stated_page) == stated_page:  # it names none of the hosts
+    names_no_host = Pseudonyms(inputs.facts.hosts).in_text(stated_page) == stated_page
+    if names_no_host:
         inputs = replace(inputs, anonymous=True)
-    unit = inputs.report.unit
+
     # Its links are relative to the folder that the table of runs states: X of X/runs/<cell>/rep1/training_metrics.json.
     page_again = page_text(inputs, Path(inputs.runs_table["metrics"].iloc[0]).parents[3])
     signer, _ = signer_of(folder)
@@ -131,7 +133,9 @@ def _both_versions(folder: Path, records: Sequence[Run]) -> Iterator[tuple[str, 
         yield PAGE, [], []
     else:
         yield PAGE, statements.blocks_of(page), statements.blocks_of(tree_of(page_again))
+
     yield CLAIMS, statements.entries_of(text_of(folder / CLAIMS)), statements.entries_of(claims_text(inputs))
+    unit = inputs.report.unit
     for file, text in _tables(folder, inputs):
         path = folder / file
         if path.exists() or path.with_suffix(".csv").exists():
@@ -171,13 +175,18 @@ def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:
 def _title(folder: Path, page: Element, report: ScalingReport, demands: Demands | None) -> str:
     """Return the title that a page should have: that of its campaign, which may have changed after the report.
 
-    Where only the campaign's file says it, it may have changed after the page; without one any title may be right.
+    Where only the campaign's file has the title, it may have changed after the page. Without that file any title may be
+    right.
     """
     if demands:
         return in_unit(demands.title, report.unit)
-    campaign, stated = campaign_beside(folder), next(page.all("title"), Element("title")).text
-    allowed = [report.title, in_unit(campaign.title, report.unit)] if campaign else [stated]
-    return next((title for title in allowed if " ".join(title.split()) == stated), report.title)
+    stated_title = next(page.all("title"), Element("title")).text
+    campaign = campaign_beside(folder)
+    allowed_titles = [report.title, in_unit(campaign.title, report.unit)] if campaign else [stated_title]
+    for title in allowed_titles:
+        if " ".join(title.split()) == stated_title:
+            return title
+    return report.title
 
 
 def _charts_due(folder: Path, page: Element, report: ScalingReport) -> list[str]:
@@ -194,32 +203,39 @@ def _charts_due(folder: Path, page: Element, report: ScalingReport) -> list[str]
 
 def _not_asked_for(cells: pd.DataFrame) -> set[str]:
     """Return the charts of a setting that has one value in all cells of cells.csv: nobody has asked for them."""
-    sizes = cells["devices"].nunique()
+    size_count = cells["devices"].nunique()
     batches = ("global_batch", "micro_batch", "accumulation")
-    # Cells whose batch was searched for are told apart by their names: what was found may be the batch of another one.
+    # Cells whose batch was searched for are told apart by their names: a search may find the batch of another cell.
     is_searched = cells["cell"].str.contains("largest|fastest").any()
-    has_batches = is_searched or any(len(cells[[batch, "devices"]].drop_duplicates()) > sizes for batch in batches)
-    has_lengths = cells["seq_len"].nunique() > 1
-    return (set() if has_batches else {"batch_size"}) | (set() if has_lengths else {"seq_len"})
+    has_batches = any(len(cells[[batch, "devices"]].drop_duplicates()) > size_count for batch in batches)
+    charts = set()
+    if not is_searched and not has_batches:
+        charts.add("batch_size")
+    if cells["seq_len"].nunique() <= 1:
+        charts.add("seq_len")
+    return charts
 
 
 def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInputs:
     """Return what the page of a campaign is made from.
 
-    What no file of results says is taken from the page itself: the name of its campaign file, a title where that file
-    is missing, and which charts its settings asked for.
+    The page itself gives what no file of results has: the name of its campaign file, a title where that file is
+    missing, and the charts for which its settings asked.
     """
     runs_table, cells, report = read_inputs(folder)
     repeats = zip(runs_table["cell"], runs_table["repeat"], strict=True)  # in the order of the campaign
-    comparison, waterfall, forecast = (folder / f"{name}.json" for name in ("comparison", "waterfall", "forecast"))
-    by_name = {run.name: run for run in records}
-    facts = collect_run_facts([by_name[f"{cell}/rep{repeat}"] for cell, repeat in repeats])
-    traces = read_traces(folder)[0] if (folder / "traces.json").exists() else None
+    records_by_name = {run.name: run for run in records}
+    facts = collect_run_facts([records_by_name[f"{cell}/rep{repeat}"] for cell, repeat in repeats])
+
     demands = demands_in(folder)
-    listed = demands.charts if demands else _charts_due(folder, page, report)
-    drawn = [name for name in listed if name not in _not_asked_for(cells)]
+    listed_charts = demands.charts if demands else _charts_due(folder, page, report)
+    drawn = [name for name in listed_charts if name not in _not_asked_for(cells)]
+    rebuilt_facts = [fact.text for fact in page.all("dd") if REBUILT in fact.text]
+    campaign_file = rebuilt_facts[0].partition(REBUILT)[0] if rebuilt_facts else ""
+
+    comparison, waterfall, forecast = (folder / f"{name}.json" for name in ("comparison", "waterfall", "forecast"))
+    traces = read_traces(folder)[0] if (folder / "traces.json").exists() else None
     has_forecast = any(True for _ in page.all("section", id="forecast")) and forecast.exists()
-    rebuilt = (fact.text for fact in page.all("dd") if REBUILT in fact.text)
     return PageInputs(
         facts=facts,
         runs_table=runs_table,
@@ -228,7 +244,7 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
         findings=read_findings(folder / "findings.json"),
         charts=folder / "charts",
         drawn=drawn,
-        campaign_file=next(rebuilt, "").partition(REBUILT)[0],
+        campaign_file=campaign_file,
         comparisons=read_comparison(comparison).comparisons if comparison.exists() else [],
         traces=traces,
         profiles=[read_profile(folder / "traces" / trace.cell / PROFILE) for trace in traces.traces] if traces else [],

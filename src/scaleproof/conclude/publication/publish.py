@@ -1,6 +1,6 @@
 """`scaleproof publish`: a verified campaign as a folder that can be cited and checked by anybody.
 
-It is made under another name beside its place (`part`), and renamed only when it is whole and verifies.
+It is made under another name beside its place (`part`), and renamed only when it is complete and verifies.
 """
 
 import hashlib
@@ -40,10 +40,10 @@ CRATE = "ro-crate-metadata.json"
 
 @dataclass(frozen=True)
 class Publication:
-    """What a publication is made with.
+    """The request for a publication.
 
-    `authors`: at least one name; `licence`: a key of LICENCES; `notes`: what a reader must know, e.g. the interconnect;
-    `anonymous`: whether names of hosts are replaced; `key`: the SSH key that signs the manifest, if any.
+    `authors`: at least one name. `licence`: a key of LICENCES. `notes`: what a reader must know, such as the
+    interconnect. `anonymous`: whether names of hosts are replaced. `key`: the SSH key that signs the manifest, if any.
     """
 
     authors: tuple[str, ...]
@@ -69,8 +69,8 @@ def _check_results(folder: Path, root: Path) -> None:
 def publish(results: Path, root: Path, request: Publication, version: str) -> Path:
     """Write the folder `root`/<campaign>_<device>_<date> and return it.
 
-    `results`: the campaign's; `version`: of scaleproof. Raises UserError where the campaign does not verify, has no
-    numbers, or is published there already.
+    `results`: of the campaign. `version`: the version of scaleproof. Raises UserError where the campaign does not
+    verify, has no numbers, or is published there already.
     """
     folder = folder_of(results)
     _check_results(folder, root)
@@ -82,6 +82,7 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     if out.exists():
         raise UserError(f"{out} exists; remove it to publish again")
     _check_campaign(folder, all_runs)
+
     part = root / f".{out.name}.part"
     try:
         shutil.rmtree(part, ignore_errors=True)
@@ -92,14 +93,7 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
         if request.key:
             page = part / "report.html"
             write_atomic(page, with_signature(page.read_text("utf-8"), fingerprint_of(request.key), SIGNATURE))
-        copied = [run for run in read_runs(part)[0] if run.ok]
-        # The title of the report may be of before a change of the campaign.
-        title = (campaign_beside(part) or read_scaling_report(part / "scaling_report.json")).title
-        _write_descriptions(part, folder.name, title, copied, request, version)
-        write_manifest(part, version, demands_in(folder))
-        if request.key:
-            sign(part, request.key)
-        write_json(part / CRATE, crate_metadata(part, title, copied, request.authors, request.licence, version))
+        _describe_and_seal(part, folder, request, version)
         _check_copy(part)
         part.rename(out)
     finally:
@@ -107,13 +101,27 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     return out
 
 
+def _describe_and_seal(part: Path, folder: Path, request: Publication, version: str) -> None:
+    """Write descriptions, manifest, signature and crate of a publication to its folder `part`."""
+    all_runs, _ = read_runs(part)
+    runs = [run for run in all_runs if run.ok]
+    # The title of the report may be older than a change of the campaign.
+    title = (campaign_beside(part) or read_scaling_report(part / "scaling_report.json")).title
+    _write_descriptions(part, folder.name, title, runs, request, version)
+    write_manifest(part, version, demands_in(folder))
+    if request.key:
+        sign(part, request.key)
+    write_json(part / CRATE, crate_metadata(part, title, runs, request.authors, request.licence, version))
+
+
 def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
-    """Raise UserError where the campaign file, which would be packed, is not what the runs were made with."""
+    """Raise UserError where the campaign file, which would be packed, is not the one of the runs."""
     path = _campaign_of(folder.resolve())
     if not path.is_file():
         return
-    if differing := list(check_campaign_file(path, folder, runs)):
-        edits = "; ".join(f"{d.where} {d.problem}" if d.where else d.problem for d in differing[:3])
+    differences = list(check_campaign_file(path, folder, runs))
+    if differences:
+        edits = "; ".join(f"{one.where} {one.problem}" if one.where else one.problem for one in differences[:3])
         raise UserError(
             f"{path} is not the campaign of these runs any more: {edits}. Put the file back as it was, or run it again"
         )
@@ -135,7 +143,7 @@ def _check_copy(part: Path) -> None:
 def _copy_files(folder: Path, out: Path, runs: list[RawRun]) -> None:
     """Copy the files of the manifest in `folder` that are published (SUFFIXES), and report.pdf, to `out`.
 
-    So are those that the figures of `runs` come from: the logs of commands.
+    The logs of commands, which give the figures of `runs`, are copied, too.
     """
     listed = json.loads((folder / MANIFEST).read_bytes())["files"]
     names = {name for name in (*listed, "report.pdf") if name.endswith(SUFFIXES)}
@@ -144,7 +152,7 @@ def _copy_files(folder: Path, out: Path, runs: list[RawRun]) -> None:
 
 
 def _copy(origins: Mapping[str, Path], out: Path) -> None:
-    """Copy files to their names below `out`, name -> file; those that are not there are left out."""
+    """Copy files to their names below `out`. `origins`: name -> file; a missing file is left out."""
     for name, origin in origins.items():
         if origin.is_file():
             (out / name).parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +160,7 @@ def _copy(origins: Mapping[str, Path], out: Path) -> None:
 
 
 def _campaign_of(folder: Path) -> Path:
-    """Return where the campaign file of the results in `folder` is, if they lie in their project; it need not exist."""
+    """Return the path of the campaign file of results in `folder`, if they lie in their project; it need not exist."""
     return folder.parents[1] / "config/campaigns" / f"{folder.name}.yaml"
 
 
@@ -169,7 +177,7 @@ def _copy_workflow(folder: Path, out: Path) -> None:
 def _device_name(runs: list[RawRun]) -> str:
     """Return the device of the runs for a folder's name, as "nvidia-h200": the GPU's model, else the processor's.
 
-    Of a command that was not watched nobody knows it: "command".
+    Nobody knows the device of a command that was not watched: "command".
     """
     name = _device_of(runs[0])
     if name == "cpu":
@@ -179,9 +187,9 @@ def _device_name(runs: list[RawRun]) -> str:
 
 
 def _device_of(run: RawRun) -> str:
-    """Return the name of a run's first device; "command" where a command was started and nothing looked into it."""
-    seen = run.metrics["ranks"] or run.metrics.get("watched")
-    return str(seen[0]["device_name"]) if seen else "command"
+    """Return the name of a run's first device; "command" where a command was started and not watched."""
+    ranks = run.metrics["ranks"] or run.metrics.get("watched")
+    return str(ranks[0]["device_name"]) if ranks else "command"
 
 
 def _anonymise(out: Path, runs: list[RawRun]) -> None:
@@ -194,10 +202,9 @@ def _anonymise(out: Path, runs: list[RawRun]) -> None:
         hosts |= read_findings(out / "findings.json").hosts_left_out
     if (out / "forecast.json").is_file():
         hosts |= read_forecast(out / "forecast.json").hosts
-    pseudonyms = Pseudonyms(hosts)
-    edited = _edit_texts(out, pseudonyms.in_text)
+    edits = _edit_texts(out, Pseudonyms(hosts).in_text)
     (out / "report.pdf").unlink(missing_ok=True)
-    _replace_hashes(out, {_sha256(before): _sha256(after) for before, after in edited})
+    _replace_hashes(out, {_sha256(before): _sha256(after) for before, after in edits})
     _replace_hashes(out, dict(_seal_again(out)))
 
 
@@ -205,9 +212,9 @@ def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:
     """Replace `hashes`, old -> new, in all texts in `out`, in full and by their first twelve digits."""
     if not hashes:
         return
-    both = hashes | {old[:12]: new[:12] for old, new in hashes.items()}
-    known = re.compile("|".join(both))  # whole ones first: they begin with their own twelve digits
-    _edit_texts(out, lambda text: known.sub(lambda match: both[match[0]], text))
+    replacements = hashes | {old[:12]: new[:12] for old, new in hashes.items()}
+    pattern = re.compile("|".join(replacements))  # full hashes come first, as they begin with their twelve digits
+    _edit_texts(out, lambda text: pattern.sub(lambda match: replacements[match[0]], text))
 
 
 def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
@@ -220,15 +227,15 @@ def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
 
 
 def _edit_texts(out: Path, edit: Callable[[str], str]) -> list[tuple[str, str]]:
-    """Apply `edit` to the text files in `out`, and return (text before, text after) of those that it changes."""
-    changed = []
+    """Apply `edit` to the text files in `out`, and return (text before, text after) of each that it changes."""
+    edits = []
     for path in sorted(out.rglob("*")):
         before = path.read_text(encoding="utf-8") if path.suffix in TEXT else ""
         after = edit(before)
         if after != before:
             path.write_text(after, encoding="utf-8")
-            changed.append((before, after))
-    return changed
+            edits.append((before, after))
+    return edits
 
 
 def _sha256(text: str) -> str:
@@ -250,7 +257,6 @@ def _readme(campaign: str, title: str, runs: list[RawRun], request: Publication,
     """Return README.md of a publication: the facts that a reader asks for first, and how to check them."""
     metrics = runs[0].metrics
     training, hardware = metrics["training_config"], metrics["hardware"]
-    device = _device_of(runs[0])
     if training:
         torch_version = metrics["env"]["torch_version"]
         work = {
@@ -261,6 +267,7 @@ def _readme(campaign: str, title: str, runs: list[RawRun], request: Publication,
     else:
         torch_version = metrics["program"]["versions"].get("torch", "none")
         work = {"Cells": ", ".join(sorted({run.cell for run in runs})), "First command": metrics["program"]["command"]}
+    device = _device_of(runs[0])
     devices = "devices not recorded" if device == "command" else device
     facts = {
         "Entity": ", ".join(request.authors),

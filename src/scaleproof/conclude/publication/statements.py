@@ -1,7 +1,7 @@
 """What a file of results says, statement by statement, and how two versions of it differ.
 
-A statement is a block of a page, a line of a table, a claim or a sentence. Its contents are its figures, and its
-words that are names or are known to decide something: other words may be chosen otherwise and mean the same.
+A statement is a block of a page, a line of a table, a claim or a sentence. Its contents are its figures, its names, and
+the words that decide something: other words may differ and mean the same.
 """
 
 import json
@@ -19,7 +19,7 @@ BLOCKS = (
     *("title", "style", "script", "pre", "svg"),
 )
 NOT_STATED = ("style", "id", "role", "viewbox", "tabindex", "href")  # attributes that state nothing to readers
-MARKS = {"~", "\\textasciitilde", "†"}  # of figures, which a note explains
+MARKS = {"~", "\\textasciitilde", "†"}  # beside figures; a note explains them
 TOKEN = re.compile(r"(?<![\w.])-?[^\W_]+(?:[./'_-]+[^\W_]+)*|~(?= )|\\textasciitilde|†")
 # Words that decide what a sentence says.
 DECIDING = {
@@ -30,38 +30,44 @@ DECIDING = {
     *("decided", "long", "short", "too", "enough", "higher", "lower", "larger", "smaller", "best", "worst"),
     *("first", "last", "yet", "but", "however", "and", "or"),
 }
-MANY = 2_000  # statements, from which on a frequent one is no place to begin a comparison: its time is their square
+# From so many statements on, no comparison begins at a frequent one: its time would grow with their square.
+MANY = 2_000
 FIGURE = re.compile(r"-?\d")
-AROUND = 40  # letters of a text that are shown before the first different one
+AROUND = 40  # letters of a text that are shown before the first letter that differs
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A block of a page, a line, a claim or a sentence: as a reader has it, and with its markup."""
+    """A block of a page, a line, a claim or a sentence: the `text` that a reader sees, and the `whole` with markup."""
 
     text: str
     whole: str
 
     def contents(self, names: Collection[str]) -> str:
-        """Return the figures and, each once, the deciding words. `names`: words that are names, in lower case."""
-        stated = re.sub(rf'\b(?:{"|".join(NOT_STATED)})="[^"]*"|</?\w+', " ", self.whole)
-        tokens = TOKEN.findall(stated.lower())
-        known = [token for token in tokens if re.search(r"\d", token) or token in DECIDING or token in names]
-        return " ".join(token for k, token in enumerate(known) if FIGURE.match(token) or token not in known[:k])
+        """Return all figures and, each once, the deciding words. `names`: words that are names, in lower case."""
+        without_markup = re.sub(rf'\b(?:{"|".join(NOT_STATED)})="[^"]*"|</?\w+', " ", self.whole)
+        telling: list[str] = []
+        for token in TOKEN.findall(without_markup.lower()):
+            is_figure = FIGURE.match(token) is not None
+            is_telling = re.search(r"\d", token) or token in DECIDING or token in names
+            if is_telling and (is_figure or token not in telling):
+                telling.append(token)
+        return " ".join(telling)
 
 
 def entries_of(text: str) -> list[Statement]:
-    """Return the statements of claims.json: whatever it says but for `code_sha256`, then claims, then sentences."""
+    """Return the statements of claims.json: all fields but `code_sha256`, then claims, then sentences."""
     content = json.loads(text)
-    sentences = [(f"{one['topic']}: {one['text']}", one) for one in content.pop("sentences")]
-    claims = [(str(one["id"]), one) for one in content.pop("claims")]
+    sentences = [(f"{entry['topic']}: {entry['text']}", entry) for entry in content.pop("sentences")]
+    claims = [(str(entry["id"]), entry) for entry in content.pop("claims")]
     others = [(name, value) for name, value in content.items() if name != "code_sha256"]
-    return [Statement(name, json.dumps(one)) for name, one in [*others, *claims, *sentences]]
+    return [Statement(name, json.dumps(entry)) for name, entry in [*others, *claims, *sentences]]
 
 
 def lines_of(text: str) -> list[Statement]:
     """Return the lines of a table, and the sentences around it."""
-    return [Statement(part, part) for line in text.splitlines() for part in re.split(r"(?<=\.) ", line) if part.strip()]
+    parts = [part for line in text.splitlines() for part in re.split(r"(?<=\.) ", line)]
+    return [Statement(part, part) for part in parts if part.strip()]
 
 
 def blocks_of(element: Element) -> list[Statement]:
@@ -70,7 +76,8 @@ def blocks_of(element: Element) -> list[Statement]:
     for child in element.children:
         if isinstance(child, str):
             text = " ".join(child.split())
-            blocks += [Statement(text, text)] if text else []
+            if text:
+                blocks.append(Statement(text, text))
         elif child.tag == "svg":
             blocks.append(Statement(f"chart {child.attributes.get('aria-label', '')}", child.markup))
         elif child.tag in BLOCKS and not any(list(child.all(tag)) for tag in BLOCKS):
@@ -80,23 +87,25 @@ def blocks_of(element: Element) -> list[Statement]:
     return blocks
 
 
-Pair = tuple[Statement | None, Statement | None]  # what stands there, and what should
+Pair = tuple[Statement | None, Statement | None]  # the stated one, and the one that should stand there
 
 
 def differing(stated: Sequence[Statement], again: Sequence[Statement]) -> Iterator[Pair]:
-    """Yield the statements that are others, too many, or left out, in their order."""
+    """Yield the statements that differ, are too many, or are left out, in their order."""
     n_before = _count_common(stated, again)  # it costs much less than SequenceMatcher
     n_after = _count_common(stated[n_before:][::-1], again[n_before:][::-1])
     stated, again = (side[n_before : len(side) - n_after] for side in (stated, again))
     matcher = SequenceMatcher(None, stated, again, autojunk=len(stated) > MANY)
     for kind, start, end, start_again, end_again in matcher.get_opcodes():
-        if kind != "equal":
-            pairs = zip_longest(stated[start:end], again[start_again:end_again])
-            yield from (pair for pair in pairs if pair[0] != pair[1] and not _differ_in_pseudonyms(*pair))
+        if kind == "equal":
+            continue
+        for one, other in zip_longest(stated[start:end], again[start_again:end_again]):
+            if one != other and not _differ_in_pseudonyms(one, other):
+                yield one, other
 
 
 def _count_common(stated: Sequence[object], again: Sequence[object]) -> int:
-    """Return with how many equal statements, or letters, both begin."""
+    """Return the number of equal statements, or letters, with which both begin."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(stated, again, strict=False)))
 
 
@@ -111,31 +120,34 @@ def _differ_in_pseudonyms(stated: Statement | None, again: Statement | None) -> 
 def differing_contents(pairs: Sequence[Pair], names: Set[str], is_of_before: bool = False) -> list[Pair]:
     """Return the pairs whose figures or deciding words differ, wherever they stand. `names`: in lower case.
 
-    `is_of_before`: of an earlier form, which had fewer explanations: what it leaves out counts only if it names
-    something or has a decimal figure, as explanations have whole numbers alone.
+    `is_of_before`: the file has an earlier form, with fewer explanations. What it leaves out then counts only if it
+    names something or has a decimal figure, as explanations have whole numbers alone.
     """
     names = names if is_of_before else names | MARKS
-    contents = [tuple(one.contents(names) if one else "" for one in pair) for pair in pairs]
-    stated, again = Counter(here for here, _ in contents), Counter(there for _, there in contents)
-    too_many = set(stated - again) - {""}
-    left_out = set(again - stated) - {""}
+    stated_contents = [stated.contents(names) if stated else "" for stated, _ in pairs]
+    expected_contents = [again.contents(names) if again else "" for _, again in pairs]
+    too_many = set(Counter(stated_contents) - Counter(expected_contents)) - {""}
+    left_out = set(Counter(expected_contents) - Counter(stated_contents)) - {""}
     if is_of_before:
-        telling = {name for name in names - DECIDING if len(name) > 3}  # a shorter one may be any word
+        telling = {name for name in names - DECIDING if len(name) > 3}  # a shorter name may be any word
         left_out = {text for text in left_out if re.search(r"\d\.\d", text) or not telling.isdisjoint(text.split())}
-    return [pair for pair, (a, b) in zip(pairs, contents, strict=True) if a in too_many or b in left_out]
+    contents = zip(pairs, stated_contents, expected_contents, strict=True)
+    return [pair for pair, stated, expected in contents if stated in too_many or expected in left_out]
 
 
 def in_words(pair: Pair) -> tuple[str, str]:
     """Return the statement that differs, in quotes, and how it differs, as the end of a sentence."""
     stated, again = pair
     if stated is None or again is None:
-        one = stated or again
-        assert one
-        return f'"{(one.text or one.whole)[:80]}"', "is left out" if stated is None else "is not what its files give"
+        statement = stated or again
+        assert statement
+        problem = "is left out" if stated is None else "is not what its files give"
+        return f'"{(statement.text or statement.whole)[:80]}"', problem
     texts = (stated.text, again.text) if stated.text != again.text else (stated.whole, again.whole)
     begin = max(0, _count_common(*texts) - AROUND)  # a little before the first letter that differs
-    here, there = (text[begin:][:80] for text in texts)
-    return f'"{(stated.text or stated.whole)[:60]}"', f'says "{here}", and its files give "{there}"'
+    stated_part, expected_part = (text[begin:][:80] for text in texts)
+    problem = f'says "{stated_part}", and its files give "{expected_part}"'
+    return f'"{(stated.text or stated.whole)[:60]}"', problem
 
 
 def names_in(content: object) -> Iterator[str]:

@@ -288,7 +288,7 @@ class _LoggedRun:
 
     def _add_step(self, record: list[str], values: dict[str, float | None], line: int) -> None:
         """Append the step of a row, or count the row as broken. `values`: quantity -> figure in base units."""
-        seconds, step, epoch = values.get("seconds"), values.get("step"), values.get("epoch")
+        seconds, step = values.get("seconds"), values.get("step")
         self._step_times_below_0 += seconds is not None and seconds <= 0
         if values.get("loss") is None:
             self._note_loss_without_value(record, step)
@@ -299,6 +299,7 @@ class _LoggedRun:
             is_validation = step is not None and values.get("val_loss") is not None
             self._lines_without_numbers += bool(record) and not is_validation
             return
+        epoch = values.get("epoch")
         logged = step_of(int(step), seconds, values, line, None if epoch is None else int(epoch))
         self.run.logged_steps.append(logged)
 

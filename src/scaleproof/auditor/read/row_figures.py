@@ -177,7 +177,8 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quanti
 
 def _column_in_cell(column: TableColumn, figure: PrintedFigure) -> TableColumn | None:
     """Return the column as the unit or the word in one cell changes it. None where they contradict the column."""
-    kind, scale, unit = column.kind, column.scale, figure.unit
+    kind, scale = column.kind, column.scale
+    unit = figure.unit
     assert kind is not None
     if unit is not None:  # the unit of the cell counts more than that of the heading
         changed = _kind_and_scale_in_cell(kind, unit)

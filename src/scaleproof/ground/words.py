@@ -35,15 +35,16 @@ ANSWERS: Words = {
     "CI, confidence, confidence interval, interval, 95 %, 95 % confidence, corrected, simultaneous": (
         f"{MEASURED['95 % CI']} What no run has met, a rare slow run or another state of the machine, is in none."
     ),
-    "p-value, significant": "Not printed: an interval says more. Where the 95 % CI of a ratio leaves out 1, a test has "
-    "p < 0.05, and the interval also says how large the difference may be.",
+    "p-value, significant": "No p-value is printed: an interval says more. Where the 95 % CI of a ratio leaves out 1, a "
+    "test has p < 0.05, and the interval also says how large the difference may be.",
     "repeat": "A run of the same cell and seed once more, in fresh processes. Intervals are over repeats.",
     "session": "The runs of a campaign, made one after the other: what an interval is over. Another day may differ.",
     "p50, p95": "The step time that 50 %, or 95 %, of the steps stay below.",
     "strong scaling, strong": "The global batch stays the same over more devices: the ideal step takes its Nth part.",
     "weak scaling, weak": "The global batch grows with the devices: the ideal step takes as long as on one.",
     "noise, noise floor": "What two equal arms differ by: measured by A/A pairs, or by the spread over repeats.",
-    "detectable": "The smallest true difference that so many repeats, or pairs, show in 7 to 9 of 10 campaigns.",
+    "detectable, reliably": "The smallest true difference that so many repeats, or pairs, show in 7 to 9 of 10 "
+    "campaigns.",
     "claim": "A statement of the answer with its value, bounds and method: claims.json, from which sentences are made.",
     "evidence, evidence level, printed, watched, built": "What stands behind a figure. printed: the program says so. "
     "watched: scaleproof's clock and counts in its process. built: scaleproof's trainer, whose work is counted and "
@@ -79,11 +80,12 @@ ANSWERS: Words = {
     "computing": "Of a step: the time in which a device computes, whether or not it exchanges meanwhile.",
     "waiting": "Of a collective: from the arrival of a rank until the last one has come; the rest is transfer.",
     "overlap": "Communication while the same rank computes: it costs no time of the step by itself.",
-    "exposed communication, exposed waiting": TRACED["exposed"],
+    "exposed communication, exposed transfer, exposed waiting": TRACED["exposed"],
     "all communication, all waiting": "Of a step: what a rank exchanges, or waits for others in, whether or not it "
     "computes meanwhile.",
     "traced with": "The profiler of a trace: torch.profiler (torch) or Nsight Systems (nsys).",
     "nodes x devices": "The geometry of a cell: nodes, and devices of each.",
+    "loss": "Cross-entropy in nats: of the training, or of held-out documents. What scaling loses: see waterfall.",
     "last step": "Of a loss: that of the last step of the window, mean over runs.",
     "traced / untraced": "The step time under the profiler over that of the timed runs: what tracing costs.",
     "serial fraction": "What the Karp-Flatt metric estimates: the part of the work that does not get faster on more "
@@ -96,8 +98,16 @@ ANSWERS: Words = {
     "comparison": "Pairs of runs, A and B: the key compare of a campaign; or two results: scaleproof compare A B.",
     "not read": "Of an audit: files and headings that nobody understood. They are in no check.",
     "coverage": "How often intervals hold the truth, by simulation or over published series.",
+    "timed window": MEASURED["step, window"],
+    "warm-up": "The steps before the window, in no figure: work.warmup_steps.",
+    "validation": "The loss on held-out documents after the window, in no rate: work.validation_samples.",
+    "rate": "tokens/s in the window, or another unit of work per second: all work over all time.",
+    "check": "A rule that a sound figure keeps, tried on every run; scaleproof explain lists what they find.",
     "start-up": "From the launcher's start of a run to its first step: imports, process groups, weights.",
     "unexplained": "Of a waterfall: what is left of the measured step when its parts have been taken off.",
+    "host gaps": "Of a waterfall: a device idles, and not for data: the host is late with its next work.",
+    "smaller local batch": "Of a waterfall: a device with an Nth of the batch is less than N times as fast.",
+    "waiting for data": "Of a step: the trainer waits for its next tokens.",
     "pays off": "Shown to be faster than one device that does the same work.",
     "bus bandwidth": "Bytes that a collective moves through each link, over its time: comparable with the link's own "
     "figure, whatever the number of ranks (nccl-tests).",
@@ -138,12 +148,13 @@ ANSWERS: Words = {
     "unreadable": "A run whose record is damaged: it is a row without numbers, and nothing is concluded from it.",
     "not fully": "Raw files are gone, so that figures can no longer be recomputed.",
     "with reservations": "The answer rests on runs with findings that are suspect, which are named.",
-    "recommended, recommendation, for now": "The simplest cell of those that are as fast as the fastest, as far as "
-    "the margin of the campaign allows. For now: its intervals do not confirm that yet.",
+    "recommended, recommendation, for now, simplest": "The simplest cell of those that are as fast as the "
+    "fastest, as far as the margin of the campaign allows. For now: its intervals do not confirm that yet.",
     "fastest": "The cell with the highest rate of its size. Where it is not shown to be faster than the next ones, the "
     "line says that it is too close to call.",
     "faster, slower": "Shown: the whole interval of the ratio is on one side of 1.",
-    "against one device": "Rates of several devices over that of one device that does the same work: above 1 pays off.",
+    "against one device, one device": "Rates of several devices over that of one device that does the same work: "
+    "above 1 pays off.",
     "no clear winner yet, no clear answer yet": "The runs so far do not decide the question; Next says what would.",
     "next": "What to do now: the command, or the number of repeats, that would decide what is open.",
     "can I trust it, trust": "By the findings on the runs that the answer uses: yes, with reservations, or no; and by "

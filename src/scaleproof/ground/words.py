@@ -35,8 +35,8 @@ ANSWERS: Words = {
     "CI, confidence, confidence interval, interval, 95 %, 95 % confidence, corrected, simultaneous": (
         f"{MEASURED['95 % CI']} What no run has met, a rare slow run or another state of the machine, is in none."
     ),
-    "p-value, significant": "No p-value is printed: an interval says more. Where the 95 % CI of a ratio leaves out 1, a "
-    "test has p < 0.05, and the interval also says how large the difference may be.",
+    "p-value, significant": "No p-value is printed: an interval says more. Where the 95 % CI of a ratio leaves out 1, "
+    "a test has p < 0.05, and the interval also says how large the difference may be.",
     "repeat": "A run of the same cell and seed once more, in fresh processes. Intervals are over repeats.",
     "session": "The runs of a campaign, made one after the other: what an interval is over. Another day may differ.",
     "p50, p95": "The step time that 50 %, or 95 %, of the steps stay below.",

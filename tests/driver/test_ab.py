@@ -241,6 +241,27 @@ def test_what_runs_when_the_minutes_are_over_is_ended(monkeypatch, in_time, deci
     assert in_time != 1 or calls[-1][1] == ["rep1", "rep2"], "what a third has left is removed before the page"
 
 
+def test_a_page_that_is_made_when_the_minutes_end_is_read(monkeypatch):
+    """Snakemake is ended, and the page is there: of all runs, or of those of an earlier call."""
+    page = Path("results/mine/report.html")
+
+    def run(campaign, targets, limit_s):
+        for name in ("a-n1x1", "b-n1x1"):
+            (place := page.parent / "runs" / name / "rep1").mkdir(parents=True)
+            (place / ab.METRICS).touch()
+        page.touch()
+        raise ab.OutOfTime
+
+    monkeypatch.setattr(ab, "run_snakemake", run)
+    monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
+    monkeypatch.setattr(ab, "_ratio_so_far", lambda runs: "")
+    request = AbRequest(["a"], ["b"], minutes=2)
+    assert run_comparison(request, "mine")[1].word == "same"
+    os.utime(page, (0, 0))
+    assert "after 2 runs, without a page of them" in ab._verdict_without(page, request).sentence
+    assert not ab._is_of_all_runs(page)
+
+
 STUBBORN = """
 import signal, subprocess, sys, time
 code = "import signal; [signal.signal(number, signal.SIG_IGN) for number in (2, 15)]; signal.pause()  # ab-stubborn"

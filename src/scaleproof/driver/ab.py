@@ -143,16 +143,29 @@ def run_comparison(request: AbRequest, name: str | None = None, results: Path = 
         _make_page(call, _make_first_round(call, there))
         verdict = read_verdict(path, request, results)
     except OutOfTime:
-        runs = sum(1 for _ in (results / path.stem).glob(f"runs/*/*/{METRICS}"))
-        then = "the same command goes on from there" if runs else "give more of them, or shorter runs (--seconds)"
-        ratio = _ratio_so_far(results / path.stem / "runs")
-        why = f"{request.minutes:g} min were over after {plural(runs, 'run')}, without a page; {ratio}{then}"
-        verdict = AbVerdict("undecided", f"cannot tell yet: {why}")
+        page = results / path.stem / "report.html"
+        verdict = read_verdict(path, request, results) if _is_of_all_runs(page) else _verdict_without(page, request)
     if budget:
         entries = read_series(budget)  # with the level of this comparison
         entries[path.stem]["decided"] = verdict.word in ("faster", "slower")
         write_json(budget, entries)
     return path, verdict
+
+
+def _is_of_all_runs(page: Path) -> bool:
+    """Return whether a page was made after every run: Snakemake may be ended when it has made all."""
+    records = page.parent.glob(f"runs/*/*/{METRICS}")
+    return page.is_file() and all(record.stat().st_mtime <= page.stat().st_mtime for record in records)
+
+
+def _verdict_without(page: Path, request: AbRequest) -> AbVerdict:
+    """Return the verdict where the minutes were over before the `page` of all runs was made."""
+    runs = sum(1 for _ in page.parent.glob(f"runs/*/*/{METRICS}"))
+    then = "the same command goes on from there" if runs else "give more of them, or shorter runs (--seconds)"
+    ratio = _ratio_so_far(page.parent / "runs")
+    missing = "a page of them" if page.is_file() else "a page"  # an earlier call's is of fewer
+    why = f"{request.minutes:g} min were over after {plural(runs, 'run')}, without {missing}; {ratio}{then}"
+    return AbVerdict("undecided", f"cannot tell yet: {why}")
 
 
 def _ratio_so_far(runs: Path) -> str:

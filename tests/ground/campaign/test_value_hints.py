@@ -68,7 +68,11 @@ MEANT = [
     ("workload: {model: {module: model.py}}", 'workload.model.module cannot be "model.py"; allowed: file.py:function.'),
     ("workload: {model: {hub: a/b, revision: main}}", "allowed: a commit, 40 hexadecimal digits."),
     ("vary: {execution.precision: [fp32]}", 'unknown key vary.execution.precision. Did you mean "precision"?'),
-    ("cells: [{learning_rate: 1}]", "unknown key cells[0].learning_rate. It belongs under work.optimizer."),
+    (
+        "cells: [{learning_rate: 1}]",
+        "unknown key cells[0].learning_rate. It belongs under work.optimizer. It is the same for all cells: "
+        "another value needs a campaign of its own.",
+    ),
     ("cells: [{name: mine}]", "unknown key cells[0].name. Allowed here: strategy"),
     (
         "workload: {command: python t.py}\nvary: {strategy: [ddp, fsdp]}",

@@ -252,7 +252,10 @@ def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
         return ""
     if not of_cell and not places and name in properties_at(schema, ("compare", 0)):
         return " It belongs under an entry of compare."
-    return f" It belongs under {' or '.join(places)}." if places else ""
+    if not places:
+        return ""
+    alike = " It is the same for all cells: another value needs a campaign of its own." if of_cell else ""
+    return f" It belongs under {' or '.join(places)}.{alike}"
 
 
 def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:

@@ -6,7 +6,7 @@ import re
 from typed_commands import ANY, fault
 
 # After "scaleproof" in a sentence that is about the program.
-PROSE = {
+PROSE = {"import", 
     "measure",
     "only",
     "works",

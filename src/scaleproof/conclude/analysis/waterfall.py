@@ -71,14 +71,12 @@ def waterfall_report(
     `cells`: cells.csv; `traced`: cell -> the steps of its profile. Shares of the traced step are applied to the timed
     step, because a profiler makes steps longer.
     """
-    counted = cells[(cells["n"] > 0) & cells["samples_per_s"].notna()]  # commands do not count their samples
-    rows = {row["cell"]: row for row in counted.to_dict("records")}
+    rows = {row["cell"]: row for row in cells[cells["n"] > 0].to_dict("records")}
     entries = []
     for series in report.series:
         for point in series.points:
             # Without a kind of scaling, or a baseline to compare with, there is no ideal.
-            is_compared = point.cell != series.baseline and not point.incomparable
-            if series.kind and is_compared and {point.cell, series.baseline} <= rows.keys():
+            if series.kind and point.cell != series.baseline and not point.incomparable:
                 entry = _cell_waterfall(rows[point.cell], rows[series.baseline], series.kind, rows, traced)
                 entries.append(entry)
     return WaterfallReport(campaign=campaign, cells=entries)
@@ -166,6 +164,7 @@ def _communication_parts(cell_shares: Shares | None, measured_ms: float) -> list
     if cell_shares is None:
         why_absent = "needs a trace of this cell"
         return [WaterfallPart(name=name, ms=None, source=why_absent) for name in (transfer, waiting)]
+
     exposed_ms = cell_shares.exposed * measured_ms
     if cell_shares.exposed_wait is None:
         why_absent = "is in exposed communication: an older version summarised the trace"

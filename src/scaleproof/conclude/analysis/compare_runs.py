@@ -3,6 +3,7 @@
 A result is a run, a cell (a configuration with its runs), or a campaign of cells. Provenance is what ran and where.
 """
 
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -96,7 +97,8 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
         raise UserError(f"{a} and {b} have no cell in common: {', '.join(runs_a)} | {', '.join(runs_b)}")
 
     _check_fields(vary, [*chain.from_iterable(runs_a.values()), *chain.from_iterable(runs_b.values())])
-    comparisons = [_compare(str(a), str(b), cell_a, cell_b, set(vary)) for cell_a, cell_b in pairs]
+    campaign = _cells_of_campaign(a, b)
+    comparisons = [_compare(str(a), str(b), cell_a, cell_b, set(vary), campaign) for cell_a, cell_b in pairs]
     return with_simultaneous_intervals(comparisons), cells_on_one_side
 
 

@@ -208,10 +208,10 @@ def _set_intervals_of_largest_sizes(series: Sequence[ScalingSeries], cells: Mapp
 def _series_members(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
     """Return the cells of each series, smallest size first.
 
-    The name of a series is the slug of its cells without the geometry: ddp-n2x4 is in ddp. Whatever else a campaign
-    varies is in the slug, and so makes another series.
+    The name of a series is the slug of its cells without the geometry: ddp-n2x4 is in ddp, and n1x2, a command on two
+    devices, in "command". Whatever else a campaign varies is in the slug, and so makes another series.
     """
-    members_by_series = group_by(cells.values(), lambda cell: GEOMETRY_IN_SLUG.sub("", cell.cell).strip("-"))
+    members_by_series = group_by(cells.values(), lambda cell: GEOMETRY_IN_SLUG.sub("", cell.cell).strip("-") or COMMAND)
     for members in members_by_series.values():
         members.sort(key=lambda cell: (cell.values["devices"], cell.values["nodes"]))
     return members_by_series

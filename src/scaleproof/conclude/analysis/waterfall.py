@@ -71,12 +71,14 @@ def waterfall_report(
     `cells`: cells.csv; `traced`: cell -> the steps of its profile. Shares of the traced step are applied to the timed
     step, because a profiler makes steps longer.
     """
-    rows = {row["cell"]: row for row in cells[cells["n"] > 0].to_dict("records")}
+    counted = cells[(cells["n"] > 0) & cells["samples_per_s"].notna()]  # commands do not count their samples
+    rows = {row["cell"]: row for row in counted.to_dict("records")}
     entries = []
     for series in report.series:
         for point in series.points:
             # Without a kind of scaling, or a baseline to compare with, there is no ideal.
-            if series.kind and point.cell != series.baseline and not point.incomparable:
+            is_compared = point.cell != series.baseline and not point.incomparable
+            if series.kind and is_compared and {point.cell, series.baseline} <= rows.keys():
                 entry = _cell_waterfall(rows[point.cell], rows[series.baseline], series.kind, rows, traced)
                 entries.append(entry)
     return WaterfallReport(campaign=campaign, cells=entries)

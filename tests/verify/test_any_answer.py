@@ -33,6 +33,8 @@ MANY: Times = {("single", "1x1"): 0.1} | {
     for k, strategy in enumerate(("ddp", "fsdp", "zero0", "zero1", "zero2", "zero3", "zero2-offload", "zero3-offload"))
 }
 ONE: Times = {("ddp", "1x1"): 0.1}
+# Two geometries have two devices: the law is fitted through the later one.
+GEOMETRIES: Times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("ddp", "2x1"): 0.062, ("ddp", "1x4"): 0.04}
 
 
 def finished(
@@ -82,6 +84,8 @@ CAMPAIGNS: dict[str, dict[str, Any]] = {
     "better than": {"times": NEAR, "question": {"is": "zero1-n1x2", "better_than": "ddp-n1x2", "by": 0.02}},
     "not slower": {"times": NEAR, "question": {"is": "ddp-n1x2", "not_slower_than": "zero1-n1x2", "by": 0.2}},
     "decided": {"times": STRATEGIES, "repeats": 4, "repeat_until": RepeatUntil(resolve=0.05, at_most=7)},
+    "sizes, decided": {"times": SIZES, "repeats": 4, "repeat_until": RepeatUntil(resolve=0.05, at_most=7)},
+    "two geometries of a size": {"times": GEOMETRIES, "repeats": 4, "missing": [0, 1]},
 }
 
 

@@ -188,7 +188,7 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
         return None
 
     repeats_match = len({frozenset(cell) for cell in logs.values()}) == 1
-    if repeats_match:  # what all cells of a round share is no noise of their ratios
+    if repeats_match:  # the share of a round that is in all cells is no noise of their ratios
         squares = residual_sums_of_squares(list(logs.values()))
         freedom = (k - 1) * (n - 1)
         pooled = math.sqrt(2 * sum(squares) / freedom / n)
@@ -198,7 +198,8 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
         pooled = math.sqrt(sum(squares) / freedom)
     are_unequal = _are_unequal(squares, [count - 1 for count in runs.values()], NOISY_CELLS)
 
-    own_level = 1 - (1 - confidence) / (k * (k - 1) // 2 if are_unequal else 1)  # of all pairs, by Bonferroni
+    pair_count = k * (k - 1) // 2
+    own_level = 1 - (1 - confidence) / (pair_count if are_unequal else 1)  # by Bonferroni
     quantile = studentized_range_quantile(confidence, k, freedom) / math.sqrt(2)
     log_ratio, half, own = {}, {}, {}
     for a, b in combinations(runs, 2):

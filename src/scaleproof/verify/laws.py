@@ -36,6 +36,8 @@ class DueSentence(NamedTuple):
 def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield where the law of a series in scaling_report.json is not the one that its runs give."""
     cells = measured_by_cell(runs)
+    look = report.get("repeats")  # where looks at the results end the repeats, intervals have a higher level
+    confidence = float(look["confidence"]) if look else CONFIDENCE
     for series in report["series"]:
         law = series["law"]
         if (law is None) != (series["kind"] is None):
@@ -44,7 +46,7 @@ def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Di
             continue
         points = [point for point in series["runs"].values() if not point["incomparable"]]
         rates = _rates_of_sizes(points, cells)
-        expected = refit_law(series["kind"], rates)
+        expected = refit_law(series["kind"], rates, confidence)
         figures_in_reason = [float(number) for number in numbers(law["undefined"] or "")]
         if not expected and figures_in_reason != _figures_of_reason(rates):
             yield Difference(REPORT, f"{series['name']}, law", f'"{law["undefined"]}" is no reason that its runs give')
@@ -58,20 +60,19 @@ def _rates_of_sizes(
     """Return devices -> tokens/s of each repeat that all `points` of a series have."""
     if not points:
         return {}
-    groups = [cells.get(point["cell"], []) for point in points]
-    rates = [
-        {run.metrics["repeat"]: rate_of(run) for run in group} for group in groups
-    ]  # repeat -> rate, of each point
-    common_repeats = sorted(set.intersection(*map(set, rates)))
-    devices = [point["devices"] for point in points]
-    return {count: [by_repeat[k] for k in common_repeats] for count, by_repeat in zip(devices, rates, strict=True)}
+    rates: dict[int, dict[int, float]] = {}  # devices -> repeat -> tokens/s
+    for point in points:  # of two geometries with as many devices the later one stays
+        rates[point["devices"]] = {run.metrics["repeat"]: rate_of(run) for run in cells.get(point["cell"], [])}
+    common_repeats = sorted(set.intersection(*map(set, rates.values())))
+    return {devices: [of_size[repeat] for repeat in common_repeats] for devices, of_size in rates.items()}
 
 
-def refit_law(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
+def refit_law(kind: str, rates: Mapping[int, Sequence[float]], confidence: float = CONFIDENCE) -> Fitted:
     """Fit Amdahl's law ("strong") or Gustafson's ("weak"); return its fraction, bounds, limit and worst miss.
 
     Returns {} with fewer than FEWEST_SIZES sizes, without one device, or where a size is no faster than one device.
-    `rates`: devices -> tokens/s of each repeat, as many for each size. Each repeat is fitted by itself.
+    Each repeat is fitted by itself. `rates`: devices -> tokens/s of each repeat, as many for each size. `confidence`:
+    the level of the bounds.
     """
     sizes = np.array(sorted(set(rates) - {1}), dtype=float)
     if len(rates) < FEWEST_SIZES or not rates.get(1):
@@ -89,7 +90,7 @@ def refit_law(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
     fraction = float(fractions.mean())
     law: Fitted = {"fraction": fraction, "n": n}
     if n > 1:
-        half = half_width(float(fractions.var(ddof=1)) / n, n - 1, CONFIDENCE)
+        half = half_width(float(fractions.var(ddof=1)) / n, n - 1, confidence)
         law |= {"low": fraction - half, "high": fraction + half}
 
     fitted_speedups = losses_to_speedups(kind, sizes, np.outer(largest_losses, fractions))
@@ -112,6 +113,8 @@ def _figures_of_reason(rates: Mapping[int, Sequence[float]]) -> list[float]:
         return [len(rates), FEWEST_SIZES]
     if 1 not in rates:
         return [min(rates)]
+    if not rates[1]:  # no repeat has runs of all sizes, which is a reason without figures
+        return []
     return [size for size in sorted(rates) if size > 1 and np.mean(np.divide(rates[size], rates[1])) <= 1]
 
 

@@ -80,6 +80,8 @@ def _planned_effect(report: Mapping[str, Any]) -> float | None:
 def _repeats_after_looks(n: int) -> list[int]:
     """Return after how many repeats results are looked at, from `n` on: each time a quarter more, to MOST_REPEATS."""
     looks: list[int] = []
-    while (n := math.ceil(1.25 * n)) <= MOST_REPEATS:
-        looks.append(n)
+    repeats = math.ceil(1.25 * n)
+    while repeats <= MOST_REPEATS:
+        looks.append(repeats)
+        repeats = math.ceil(1.25 * repeats)
     return looks

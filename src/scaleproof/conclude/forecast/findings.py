@@ -82,14 +82,16 @@ def nodes_reach_each_other_equally(sweep: Sweep) -> Iterator[Flag]:
     626.
     Repair: Leave the node out: the sweep's exclude.txt has the line for --scaleproof-exclude-nodes. Tell the site.
     """
-    if rows := pair_rows(sweep):
-        verdict = judge_node_pairs(rows)
-        for node in verdict.slow_nodes:
-            speeds = [row.bus_bytes_per_s / 1e9 for row in rows if node in (row.first, row.second)]
-            yield Flag(
-                f"{node} reaches {significant(min(speeds))} to {significant(max(speeds))} GB/s with the {len(speeds)} "
-                f"other nodes; the median node has {significant(verdict.median / 1e9)} GB/s"
-            )
+    rows = pair_rows(sweep)
+    if not rows:
+        return
+    verdict = judge_node_pairs(rows)
+    for node in verdict.slow_nodes:
+        speeds = [row.bus_bytes_per_s / 1e9 for row in rows if node in (row.first, row.second)]
+        yield Flag(
+            f"{node} reaches {significant(min(speeds))} to {significant(max(speeds))} GB/s with the {len(speeds)} "
+            f"other nodes; the median node has {significant(verdict.median / 1e9)} GB/s"
+        )
 
 
 @of_sweeps.finds("link-slow", "suspect")
@@ -101,13 +103,15 @@ def links_between_nodes_are_equal(sweep: Sweep) -> Iterator[Flag]:
     Seen: open_clip issues 325 and 465: two nodes slower than one.
     Repair: Tell the site. Leave out one of the two nodes, or compare only runs that had both or neither.
     """
-    if rows := pair_rows(sweep):
-        verdict = judge_node_pairs(rows)
-        for row in verdict.slow_links:
-            yield Flag(
-                f"{row.first} and {row.second} reach {significant(row.bus_bytes_per_s / 1e9)} GB/s with each other; "
-                f"the median node has {significant(verdict.median / 1e9)} GB/s"
-            )
+    rows = pair_rows(sweep)
+    if not rows:
+        return
+    verdict = judge_node_pairs(rows)
+    for row in verdict.slow_links:
+        yield Flag(
+            f"{row.first} and {row.second} reach {significant(row.bus_bytes_per_s / 1e9)} GB/s with each other; "
+            f"the median node has {significant(verdict.median / 1e9)} GB/s"
+        )
 
 
 @of_calibration.finds("calibration-stale", "suspect")
@@ -127,9 +131,10 @@ def calibration_is_of_one_version(evidence: "ForecastEvidence") -> Iterator[Flag
         versions.setdefault(sweep.versions.get("torch_version") or "unknown", []).append(f"sweep {sweep.group}")
     versions.pop("unknown", None)
     if len(versions) > 1:
-        texts = [
-            f"{version}: {names[0]}" + (" and others" if len(names) > 1 else "") for version, names in versions.items()
-        ]
+        texts = []
+        for version, names in versions.items():
+            others = " and others" if len(names) > 1 else ""
+            texts.append(f"{version}: {names[0]}{others}")
         yield Flag(f"torch differs: {'; '.join(sorted(texts))}")
 
 
@@ -138,5 +143,6 @@ CHECKS = (*of_forecasts, *of_sweeps, *of_calibration)
 
 def forecast_findings(evidence: "ForecastEvidence", scores: list[Score]) -> list[Finding]:
     """Return all findings about the forecasts and sweeps of a campaign, the most severe first."""
-    of_links, of_runs = of_sweeps.findings(evidence.sweeps), of_calibration.findings([evidence])
-    return by_severity([*of_forecasts.findings(scores), *of_links, *of_runs])
+    on_sweeps = of_sweeps.findings(evidence.sweeps)
+    on_calibration = of_calibration.findings([evidence])
+    return by_severity([*of_forecasts.findings(scores), *on_sweeps, *on_calibration])

@@ -20,7 +20,8 @@ from scaleproof.measure.trainer.request import Request
 
 SETTINGS, RESULT = "frontier-settings.json", "frontier-result.json"
 LOOK_S = 0.002  # between two looks at this process' memory: a peak of a step is longer
-STATM_DATA = 5  # column of /proc/self/statm: pages of data and stack, which RLIMIT_DATA limits
+STATM = Path("/proc/self/statm")
+STATM_DATA = 5  # its column of pages of data and stack, which RLIMIT_DATA limits
 
 
 def try_cell(request: Request) -> Any:
@@ -58,13 +59,14 @@ def _try_steps(request: Request, steps: int) -> Any:
         if accelerator.is_accelerator(session.device):
             torch.accelerator.reset_accumulated_memory_stats(session.device)  # retries of the allocator
         series = ready.steps(3, steps)
-    peaks = accelerator.memory_peaks(session.device)  # none on a CPU, where this process' data was watched
-    figures = {
-        "base": torch.accelerator.memory_allocated(session.device) if peaks else settle_and_measure_data(),
-        "nbytes": peaks["reserved"] if peaks else peak[0],
-        "retries": peaks["retries"] if peaks else 0,
-        "seconds": float(series.wall) / steps,
-    }
+    seconds = float(series.wall) / steps
+    peaks = accelerator.memory_peaks(session.device)
+    if peaks:
+        base = torch.accelerator.memory_allocated(session.device)
+        figures = {"base": base, "nbytes": peaks["reserved"], "retries": peaks["retries"], "seconds": seconds}
+    else:  # on a CPU, where this process' data was watched
+        base = settle_and_measure_data()
+        figures = {"base": base, "nbytes": peak[0], "retries": 0, "seconds": seconds}
     ranks = session.gather(figures)
     if session.rank == 0:
         write_json(Path(request.out) / RESULT, {name: max(rank[name] for rank in ranks) for name in figures})
@@ -76,33 +78,33 @@ def settle_and_measure_data() -> int:
     gc.collect()
     with suppress(OSError, AttributeError):  # freed memory that was not given back is not state; only glibc can
         ctypes.CDLL(None).malloc_trim(0)
-    statm = Path("/proc/self/statm")
-    return int(statm.read_text().split()[STATM_DATA]) * resource.getpagesize() if statm.exists() else 0
+    return int(STATM.read_text().split()[STATM_DATA]) * resource.getpagesize() if STATM.exists() else 0
 
 
 @contextmanager
 def peak_data_segment() -> Iterator[list[int]]:
     """Yield a list of one number, which a thread keeps at the largest size in bytes of this process' data segment.
 
-    That is what RLIMIT_DATA limits; 0 where the system does not say.
+    RLIMIT_DATA limits that size. The number is 0 where the system does not say.
     """
-    peak, ended = [0], threading.Event()
-    page = resource.getpagesize()
+    peak = [0]
+    has_ended = threading.Event()
+    page_bytes = resource.getpagesize()
 
-    def look() -> None:
-        with Path("/proc/self/statm").open() as file:
-            while not ended.is_set():
+    def watch() -> None:
+        with STATM.open() as file:
+            while not has_ended.is_set():
                 file.seek(0)
-                peak[0] = max(peak[0], int(file.read().split()[STATM_DATA]) * page)
+                peak[0] = max(peak[0], int(file.read().split()[STATM_DATA]) * page_bytes)
                 time.sleep(LOOK_S)
 
-    watcher = threading.Thread(target=look, daemon=True) if Path("/proc/self/statm").exists() else None
+    watcher = threading.Thread(target=watch, daemon=True) if STATM.exists() else None
     if watcher:
         watcher.start()
     try:
         yield peak
     finally:
-        ended.set()
+        has_ended.set()
         if watcher:
             watcher.join()
 

@@ -15,7 +15,7 @@ from scaleproof.measure.trainer.request import PlannedRun
 
 
 class Program(NamedTuple):
-    """A `module` that every rank runs. It reads the file `settings` of its launch's folder; rank 0 writes `result`."""
+    """A `module` that each rank runs. It reads the file `settings` in the launch's folder; rank 0 writes `result`."""
 
     module: str
     settings: str
@@ -33,7 +33,7 @@ def launch(
 ) -> dict[str, Any] | Failure:
     """Run `program` on the ranks of a cell, and return what rank 0 wrote, or why it wrote nothing.
 
-    `log`: takes all output; the launch's folder is beside it, and is removed. `nodes`, `steps`, `forked`: as of
+    `log`: takes all output; the launch's folder is beside it, and is removed. `nodes`, `steps`, `forked`: as in
     `run_ranks`.
     """
     run_id = uuid.uuid4().hex[:8]

@@ -33,15 +33,21 @@ class Entry(CellForecast):
 
     @property
     def interval(self) -> Interval | None:
-        """The interval as it was forecast, with the `likely` one of 80 % in it; None where it was refused."""
+        """The interval as it was forecast, with its bounds at 80 % (`likely`); None where it was refused."""
         if self.value is None or self.low is None or self.high is None:
             return None
         likely = None
         if self.likely_low is not None and self.likely_high is not None:
             likely = (self.likely_low, self.likely_high)
-        # Older entries have neither level nor construction.
-        level = self.level or 0.95
-        return Interval(self.value, self.low, self.high, level, self.construction or "", self.n or 0, likely)
+        return Interval(
+            value=self.value,
+            low=self.low,
+            high=self.high,
+            level=self.level or 0.95,  # older entries have neither level nor construction
+            construction=self.construction or "",
+            n=self.n or 0,
+            likely=likely,
+        )
 
 
 class Forecasts(Record):
@@ -57,7 +63,7 @@ class Forecasts(Record):
     sha256: str = ""
 
     def content(self) -> dict[str, Any]:
-        """Return the content of the file without its seal; bounds of 80 %, which older files lack, never as null."""
+        """Return the content of the file without its seal; unknown bounds at 80 % are left out, as in older files."""
         content = self.model_dump(mode="json", exclude={"sha256"})
         for entry in content["entries"]:
             if entry["likely_low"] is None:
@@ -120,8 +126,8 @@ def read_forecasts(folder: Path) -> list[Forecasts]:
 def score_forecasts(forecasts: Forecasts, measured: dict[str, tuple[float, str]], nodes: dict[str, int]) -> list[Score]:
     """Return the scores of the entries whose cells were measured after the forecast was made.
 
-    `measured`: cell -> (seconds of a step, time of its first run, ISO 8601 UTC); `nodes`: of each cell. A cell that was
-    measured before, or that the forecast was calibrated on, tests nothing and is left out.
+    A cell that was measured before, or on which the forecast was calibrated, tests nothing and is left out. `measured`:
+    cell -> (seconds of a step, time of its first run, ISO 8601 UTC). `nodes`: cell -> number of its nodes.
     """
     scores = []
     for entry in forecasts.entries:
@@ -158,7 +164,7 @@ def score_forecasts(forecasts: Forecasts, measured: dict[str, tuple[float, str]]
 
 
 def read_ledger(path: Path) -> list[Score]:
-    """Return the rows of the ledger's file; empty without a file. Raises UserError where it is damaged."""
+    """Return the rows of the ledger's file; [] without a file. Raises UserError where it is damaged."""
     if not path.is_file():
         return []
     return read_record(path, lambda data: [Score.model_validate(row) for row in json.loads(data)["scores"]])
@@ -177,19 +183,19 @@ def add_to_ledger(path: Path, scores: Iterable[Score]) -> list[Score]:
 def past_residuals(scores: Iterable[Score], machine: str, level: Literal["node", "network"]) -> list[float]:
     """Return the residuals of past forecasts on one class of machines, at one `level` of links, by today's law.
 
-    Of each campaign the largest residual alone counts, because cells of a campaign share their errors.
+    Only the largest residual of each campaign counts, because cells of a campaign share their errors.
     """
-    largest: dict[str, float] = {}
+    largest_residuals: dict[str, float] = {}  # campaign -> residual
     for score in scores:
         if (score.machine, score.level_law, score.model_version) == (machine, level, MODEL_VERSION):
-            largest[score.campaign] = max(score.residual, largest.get(score.campaign, 0.0))
-    return list(largest.values())
+            largest_residuals[score.campaign] = max(score.residual, largest_residuals.get(score.campaign, 0.0))
+    return list(largest_residuals.values())
 
 
 def coverage_of(scores: Iterable[Score]) -> Coverage:
     """Return how many forecasts held, with Clopper-Pearson bounds, and the mean level that they claimed, if any."""
     rows = list(scores)
-    inside = sum(row.inside for row in rows)
-    low, high = clopper_pearson(inside, len(rows))
+    inside_count = sum(row.inside for row in rows)
+    low, high = clopper_pearson(inside_count, len(rows))
     nominal = sum(row.level for row in rows) / len(rows) if rows else None
-    return Coverage(n=len(rows), inside=inside, low=low, high=high, nominal=nominal)
+    return Coverage(n=len(rows), inside=inside_count, low=low, high=high, nominal=nominal)

@@ -347,9 +347,9 @@ def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | Non
 
 def _smallest_gpu_bytes(evidence: ForecastEvidence) -> float | None:
     """Return the bytes of the smallest GPU that ran; None where no GPU ran, or none states its memory."""
-    known_bytes = []
+    known_bytes: list[float] = []
     for runs in evidence.runs.values():
         for run in runs:
             gpus = run.metrics.hardware.get("gpus") or []
-            known_bytes += [nbytes for gpu in gpus if (nbytes := device_bytes(gpu.get("memory", "")))]
+            known_bytes += filter(None, [device_bytes(gpu.get("memory", "")) for gpu in gpus])
     return min(known_bytes, default=None)

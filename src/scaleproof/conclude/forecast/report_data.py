@@ -13,15 +13,16 @@ from scaleproof.ground.findings.forecast_report import ForecastReport, ForecastR
 
 def make_forecast_report(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
     """Return the newest forecast of each cell in `folder` beside what was measured, scores, sweeps, and coverage."""
-    measured, _ = measured_outcomes(evidence)
-    step_seconds = {cell: seconds for cell, (seconds, _) in measured.items()}
-    newest = _newest_forecasts(read_forecasts(folder), {cell: first_run for cell, (_, first_run) in measured.items()})
+    outcomes, _ = measured_outcomes(evidence)
+    step_seconds = {cell: seconds for cell, (seconds, _) in outcomes.items()}
+    first_runs_utc = {cell: first_run_utc for cell, (_, first_run_utc) in outcomes.items()}
+    newest = _newest_forecasts(read_forecasts(folder), first_runs_utc)
     scores = [score for score in evidence.ledger if score.campaign == evidence.loaded.name]
-    by_cell = {score.cell: score for score in scores}
+    scores_by_cell = {score.cell: score for score in scores}
 
     def row(cell: Cell) -> ForecastRow:
         entry, made_utc = newest[cell.slug]
-        score = by_cell.get(cell.slug)
+        score = scores_by_cell.get(cell.slug)
         is_padded = cell.workload.task != "language-modelling"  # a rate counts no padding, so tokens cannot follow
         return ForecastRow(
             **entry.model_dump(),
@@ -61,9 +62,9 @@ def _sweep_report(sweep: Sweep) -> SweepReport:
 
 
 def _newest_forecasts(all_forecasts: list[Forecasts], first_runs: dict[str, str]) -> dict[str, tuple[Entry, str]]:
-    """Return cell -> its newest forecast from before its first run, or else its newest of all, and when it was made.
+    """Return cell -> (its newest forecast from before its first run, else its newest of all; when it was made).
 
-    `all_forecasts`: the oldest first; `first_runs`: cell -> time of its first run.
+    `all_forecasts`: the oldest first. `first_runs`: cell -> time of its first run.
     """
     newest: dict[str, tuple[Entry, str]] = {}
     newest_before_run: dict[str, tuple[Entry, str]] = {}

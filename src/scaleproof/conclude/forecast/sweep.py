@@ -7,7 +7,7 @@ from pathlib import Path
 from scaleproof.conclude.forecast.collective import COLLECTIVES, Group
 from scaleproof.conclude.forecast.launch import Program, launch
 from scaleproof.conclude.forecast.law import group_of
-from scaleproof.conclude.forecast.memory import memory_inputs
+from scaleproof.conclude.forecast.memory import FP32_BYTES, memory_inputs
 from scaleproof.conclude.forecast.sweep_file import Launch, Sweep
 from scaleproof.conclude.forecast.sweep_program import RESULT, SETTINGS
 from scaleproof.ground.campaign.cells import Cell
@@ -44,13 +44,13 @@ def sizes_up_to(nbytes: float) -> list[int]:
 
 
 def groups_of(loaded: LoadedCampaign) -> dict[Group, Cell]:
-    """Return the groups in which cells of the campaign communicate, small ones first, each with one of its cells."""
+    """Return group -> one of its cells, small groups first, for all groups in which cells communicate."""
     cells = [loaded.cell(slug) for slug in loaded.communicating_groups.values()]
     return {group_of(cell): cell for cell in sorted(cells, key=group_of)}
 
 
 def group_called(loaded: LoadedCampaign, name: str) -> tuple[Group, Cell]:
-    """Return the group that is written `name` (2x4), with one of its cells. Raises UserError for an unknown name."""
+    """Return the group called `name`, such as 2x4, with one of its cells. Raises UserError for an unknown name."""
     groups = {str(group): (group, cell) for group, cell in groups_of(loaded).items()}
     if name not in groups:
         raise UserError(
@@ -65,14 +65,16 @@ def measure_sweep(
 ) -> Sweep:
     """Measure a group in as many `launches`, and return the sweep; the log and temporary files are in `out`.
 
-    `cell`: one that runs in the group, whose ranks are started; `link`: what the group's link is said to carry. Waits
-    while a run uses the same devices. Raises UserError where the group cannot run here or a launch fails, Interrupted
-    where it was stopped.
+    Waits while a run uses the same devices. Raises UserError where the group cannot run here or a launch fails,
+    Interrupted where it was stopped. `cell`: a cell that runs in the group; its ranks are started. `link`: the stated
+    bandwidth of the group's link.
     """
     gpus, nodes = cuda_devices(), current_allocation()
-    if reason := unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1):
+    reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
+    if reason:
         raise UserError(f"{group} cannot be swept here: {reason}")
-    sizes = sizes_up_to(max(4.0 * memory_inputs(cell).parameters for cell in loaded.cells))  # the largest model in fp32
+    largest_model = max(FP32_BYTES * memory_inputs(cell).parameters for cell in loaded.cells)
+    sizes = sizes_up_to(float(largest_model))
     settings = {
         "collectives": COLLECTIVES,
         "sizes": sizes,
@@ -99,7 +101,7 @@ def measure_sweep(
 def run_launch(
     campaign: str, cell: Cell, out: Path, settings: dict[str, object], limit: float, nodes: Allocation | None
 ) -> Launch:
-    """Launch the ranks of `cell` once. `settings`: those of sweep_program; `limit`: in seconds. Raises UserError."""
+    """Launch the ranks of `cell` once. `settings`: for `sweep_program`. `limit`: in seconds. Raises UserError."""
     made = datetime.now(UTC)
     plan = PlannedRun(cell, campaign, tokens=out, time_limit=limit)  # no rank of a sweep reads tokens
     result = launch(PROGRAM, plan, out / LOG, settings, nodes)

@@ -1,6 +1,6 @@
 """`sweep/<group>/sweep.json`: measured times of collectives, every call kept; from our own loop or from nccl-tests.
 
-A launch is one start of the ranks of a group, in fresh processes; the link's figure, what it is said to carry.
+A launch is one start of the ranks of a group, in fresh processes. The figure of a link is its stated bandwidth.
 """
 
 import csv
@@ -82,68 +82,69 @@ class Sweep(SweepSection):
 
 
 def sweep_rows(sweep: Sweep) -> list[SweepRow]:
-    """Return the rows of a sweep, one a collective and size, in that order.
+    """Return the rows of a sweep, one for each collective and size, in that order.
 
-    Bandwidths are never averaged over sizes: latency rules the small.
+    Bandwidths are never averaged over sizes: latency rules small messages.
     """
     medians: dict[tuple[Collective, int], list[float]] = {}  # (collective, bytes) -> median seconds of each launch
     for launch in sweep.launches:
         for calls in launch.calls:
             medians.setdefault((calls.collective, calls.nbytes), []).append(statistics.median(calls.seconds))
 
-    def place(size: tuple[Collective, int]) -> tuple[int, int]:
+    def rank(size: tuple[Collective, int]) -> tuple[int, int]:
         collective, nbytes = size
         return COLLECTIVES.index(collective), nbytes
 
     rows = []
-    for collective, nbytes in sorted(medians, key=place):
-        values = medians[collective, nbytes]
-        seconds = statistics.median(values)
-        carried = bus_bandwidth(collective, sweep.group.size, nbytes, seconds)
+    for collective, nbytes in sorted(medians, key=rank):
+        launch_seconds = medians[collective, nbytes]
+        seconds = statistics.median(launch_seconds)
+        bandwidth = bus_bandwidth(collective, sweep.group.size, nbytes, seconds)
         rows.append(
             SweepRow(
                 group=str(sweep.group),
                 collective=collective,
                 nbytes=nbytes,
                 seconds=seconds,
-                low=min(values),
-                high=max(values),
-                n_launches=len(values),
-                bus_bytes_per_s=carried,
-                of_link=carried / sweep.link.bytes_per_s if sweep.link else None,
+                low=min(launch_seconds),
+                high=max(launch_seconds),
+                n_launches=len(launch_seconds),
+                bus_bytes_per_s=bandwidth,
+                of_link=bandwidth / sweep.link.bytes_per_s if sweep.link else None,
             )
         )
     return rows
 
 
 def pair_rows(sweep: Sweep) -> list[NodePair]:
-    """Return a row for each pair of nodes that every launch has timed: by its median launch, and by its fastest."""
-    ranks = 2 * sweep.devices_per_node  # of a pair of nodes
+    """Return a row for each pair of nodes that each launch has timed: by its median launch, and by its fastest."""
+    rank_count = 2 * sweep.devices_per_node  # of a pair of nodes
     medians: dict[tuple[str, str, int], list[float]] = {}  # (node, node, bytes) -> median seconds of each launch
     for launch in sweep.launches:
         for pair in launch.pairs:
             first, second = sorted(pair.nodes)
             medians.setdefault((first, second, pair.nbytes), []).append(statistics.median(pair.seconds))
+
     rows = []
-    for (first, second, nbytes), values in sorted(medians.items()):
-        if len(values) < len(sweep.launches):  # a launch lacks this pair
+    for (first, second, nbytes), launch_seconds in sorted(medians.items()):
+        if len(launch_seconds) < len(sweep.launches):  # a launch lacks this pair
             continue
-        seconds = statistics.median(values)
+        seconds = statistics.median(launch_seconds)
         rows.append(
             NodePair(
                 first=first,
                 second=second,
                 nbytes=nbytes,
                 seconds=seconds,
-                bus_bytes_per_s=bus_bandwidth("all_reduce", ranks, nbytes, seconds),
-                best_bus_bytes_per_s=bus_bandwidth("all_reduce", ranks, nbytes, min(values)),
+                bus_bytes_per_s=bus_bandwidth("all_reduce", rank_count, nbytes, seconds),
+                best_bus_bytes_per_s=bus_bandwidth("all_reduce", rank_count, nbytes, min(launch_seconds)),
             )
         )
     return rows
 
 
 def write_node_pairs(sweep: Sweep, folder: Path) -> None:
-    """Write `folder`/node_pairs.csv and the list of slow nodes, exclude.txt; removes older ones without pairs."""
+    """Write `folder`/node_pairs.csv and the list of slow nodes, exclude.txt; without pairs, remove older files."""
     rows = [row.model_dump() for row in pair_rows(sweep)]
     if not rows:
         for name in (NODE_PAIRS, EXCLUDE):
@@ -164,28 +165,29 @@ def read_sweeps(folder: Path) -> list[Sweep]:
 
 def unstable_rows(sweep: Sweep) -> list[SweepRow]:
     """Return the sizes from STEADY_BYTES on at which launches differ, as by a busy neighbour or another route."""
-    judged = [row for row in sweep_rows(sweep) if row.n_launches > 1 and row.nbytes >= STEADY_BYTES]
-    return [row for row in judged if row.spread > UNSTABLE]
+    repeated = [row for row in sweep_rows(sweep) if row.n_launches > 1 and row.nbytes >= STEADY_BYTES]
+    return [row for row in repeated if row.spread > UNSTABLE]
 
 
 def weak_rows(sweep: Sweep) -> list[SweepRow]:
     """Return the largest size of each collective, where it reaches less than 70 % of the link's figure."""
-    largest = {row.collective: row for row in sweep_rows(sweep)}  # of each collective the last row stays
+    largest = {row.collective: row for row in sweep_rows(sweep)}  # the last row of each collective stays
     return [row for row in largest.values() if row.of_link is not None and row.of_link < WEAK_LINK]
 
 
 def read_nccl_tests(path: Path, group: Group) -> Sweep:
     """Return the sweep of `group` in a file that `all_reduce_perf -J path` (or a sister) wrote, file version 3.
 
-    Out-of-place times only; the environment that nccl-tests records is dropped. Raises UserError for any other file.
+    Only out-of-place times are taken, and the environment that nccl-tests records is dropped. Raises UserError for any
+    other file.
     """
     try:
         data = json.loads(read_regular(path))
         version, program = data["version"], Path(data["args"][0]).name
         results = [{key: row[key] for key in row} for row in data["results"]]  # fails where a row is not an object
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        written = "all_reduce_perf -J FILE writes one"
-        raise UserError(f"{path} is not a JSON file of nccl-tests ({describe_first_fault(error)}); {written}") from None
+        advice = "all_reduce_perf -J FILE writes one"
+        raise UserError(f"{path} is not a JSON file of nccl-tests ({describe_first_fault(error)}); {advice}") from None
     name = next((collective for collective in COLLECTIVES if program.startswith(collective)), None)
     if version != NCCL_TESTS_VERSION or name is None:
         raise UserError(
@@ -194,12 +196,13 @@ def read_nccl_tests(path: Path, group: Group) -> Sweep:
         )
     calls = []
     for row in results:
-        of_calls = row.get("out_of_place_per_iter") or {}
+        by_call = row.get("out_of_place_per_iter") or {}
         mean = row.get("out_of_place") or {}
-        # If not each call, then one mean of all, by the clock of the device or else of the host: a row may have both.
-        microseconds = of_calls.get("times_us") or [mean[key] for key in ("time", "cpu_time") if key in mean][:1]
-        if microseconds and row["size"]:
-            seconds = [microsecond / 1e6 for microsecond in microseconds]
+        times_us = by_call.get("times_us")
+        if not times_us:  # the mean of all calls alone, by the clock of the device or else of the host
+            times_us = [mean[key] for key in ("time", "cpu_time") if key in mean][:1]
+        if times_us and row["size"]:
+            seconds = [time_us / 1e6 for time_us in times_us]
             calls.append(Calls(collective=name, nbytes=row["size"], seconds=seconds))
     if not calls:
         raise UserError(f"{path} has no result with a time")

@@ -36,11 +36,12 @@ def time_collectives(request: Request) -> Any:
             times = seconds_of_calls(operation, session.device, settings)
             calls.append({"collective": name, "nbytes": message_bytes, "seconds": times})
             accelerator.release_memory(session.device)
+
     places = session.gather(session.place)  # of each rank
-    names = {short_host(host): host for host in request.hosts}  # as the scheduler calls them
-    hosts = [names.get(short_host(place["host"]), place["host"]) for place in places]
-    rank_pairs = time_node_pairs(session.rank, hosts, session.device, settings)
-    pairs = [pair for pairs_of_rank in session.gather(rank_pairs) for pair in pairs_of_rank]
+    scheduler_names = {short_host(host): host for host in request.hosts}
+    hosts = [scheduler_names.get(short_host(place["host"]), place["host"]) for place in places]
+    own_pairs = time_node_pairs(session.rank, hosts, session.device, settings)
+    pairs = [pair for pairs_of_rank in session.gather(own_pairs) for pair in pairs_of_rank]
     if session.rank == 0:
         write_json(Path(request.out) / RESULT, {"ranks": places, "calls": calls, "pairs": pairs})
     return session
@@ -49,30 +50,30 @@ def time_collectives(request: Request) -> Any:
 def time_node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """Time all-reduce between the ranks of every two nodes; pairs that share no node run at the same time.
 
-    `rank`: this process's; `hosts`: the node of each rank. Returns the pairs of which this is the first rank, so that
-    each is returned by one rank; none on one node.
+    `rank`: of this process. `hosts`: the node of each rank. Returns the pairs whose first rank this is, so that each
+    pair is returned by one rank; [] on one node.
     """
     import torch.distributed as dist
 
-    ranks: dict[str, list[int]] = {}  # of each node
+    ranks_of_node: dict[str, list[int]] = {}
     for rank_of_host, host in enumerate(hosts):
-        ranks.setdefault(host, []).append(rank_of_host)
-    nodes = list(ranks)
-    measured = []
+        ranks_of_node.setdefault(host, []).append(rank_of_host)
+    nodes = list(ranks_of_node)
+    timed_pairs = []
     for simultaneous in tournament_rounds(len(nodes)):
-        ranks_of_pairs = [sorted([*ranks[nodes[a]], *ranks[nodes[b]]]) for a, b in simultaneous]
-        groups = [dist.new_group(members) for members in ranks_of_pairs]  # every rank makes all, in the same order
+        ranks_of_pairs = [sorted([*ranks_of_node[nodes[a]], *ranks_of_node[nodes[b]]]) for a, b in simultaneous]
+        groups = [dist.new_group(members) for members in ranks_of_pairs]  # each rank makes all, in the same order
         for (a, b), members, group in zip(simultaneous, ranks_of_pairs, groups, strict=True):
             if rank not in members:
                 continue
             operation, message_bytes = prepare_call("all_reduce", settings["pair_nbytes"], len(members), device, group)
             times = seconds_of_calls(operation, device, settings, group)
             if rank == members[0]:
-                measured.append({"nodes": [nodes[a], nodes[b]], "nbytes": message_bytes, "seconds": times})
+                timed_pairs.append({"nodes": [nodes[a], nodes[b]], "nbytes": message_bytes, "seconds": times})
         dist.barrier()  # the next round begins when all nodes are free
         for group in groups:
             dist.destroy_process_group(group)
-    return measured
+    return timed_pairs
 
 
 def prepare_call(
@@ -80,8 +81,8 @@ def prepare_call(
 ) -> tuple[Callable[[], None], int]:
     """Return a function that calls the collective `name` once, and the bytes of its whole message.
 
-    These are `nbytes`, rounded so that each rank has an equal share. `group`: of `world_size` ranks; all ranks where
-    none is given.
+    These are `nbytes`, rounded so that each rank has an equal share. `group`: of `world_size` ranks; None for all
+    ranks.
     """
     import torch
     import torch.distributed as dist
@@ -101,20 +102,20 @@ def prepare_call(
 def seconds_of_calls(
     operation: Callable[[], None], device: Any, settings: dict[str, Any], group: Any = None
 ) -> list[float]:
-    """Return the seconds of each counted call of `operation`, by the slowest rank (of `group`, else of all).
+    """Return the seconds of each counted call of `operation`, by the slowest rank (of `group`, else of all ranks).
 
-    `settings`: the first `warmup` calls do not count, nor does one more, which says how many fit into `limit_s`
-    seconds. So many count, but at least 3, and at most `calls`.
+    The first `warmup` calls of `settings` do not count, nor does one more, which tells how many fit into `limit_s`
+    seconds. As many count, but at least 3, and at most `calls`.
     """
     import torch
     import torch.distributed as dist
 
     for _ in range(settings["warmup"]):
         operation()
-    fitting = int(settings["limit_s"] / max(_call_seconds(operation, device, group), 1e-9))
-    number = torch.tensor([max(3, min(settings["calls"], fitting))], device=device)
-    dist.broadcast(number, group=group, group_src=0)  # all ranks must make as many calls: the first rank's number
-    own_seconds = [_call_seconds(operation, device, group) for _ in range(int(number.item()))]
+    fitting_calls = int(settings["limit_s"] / max(_call_seconds(operation, device, group), 1e-9))
+    call_count = torch.tensor([max(3, min(settings["calls"], fitting_calls))], device=device)
+    dist.broadcast(call_count, group=group, group_src=0)  # all ranks must make as many calls as the first rank
+    own_seconds = [_call_seconds(operation, device, group) for _ in range(int(call_count.item()))]
     slowest = torch.tensor(own_seconds, device=device, dtype=torch.float64)
     dist.all_reduce(slowest, op=dist.ReduceOp.MAX, group=group)
     return [float(seconds) for seconds in slowest.tolist()]

@@ -43,9 +43,10 @@ def reason_against(request: Request) -> str | None:
 
 
 def track_memory(request: Request) -> dict[str, Any]:
-    """Return the bytes of a rank in its second step, by what they hold: at the `peak` of both passes, and as `state`.
+    """Return the bytes of a rank in its second step, by what they hold.
 
-    The state is of the moment before the update. `small`: bytes of parameters that ZeRO stage 3 keeps gathered.
+    `peak`: at the peak of both passes. `state`: just before the update. `small`: the bytes of parameters that ZeRO
+    stage 3 keeps gathered.
     """
     import torch.distributed as dist
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -78,8 +79,8 @@ def _track_second_step(cell: Cell) -> dict[str, Any]:
     name = COUNTED_AS.get(cell.execution.strategy, cell.execution.strategy)
     device = torch.device("cpu")
     model = build_model(cell)
+    # ZeRO stage 3 keeps small parameters gathered, which nobody sees on the single device that is counted.
     small = [parameter for parameter in model.parameters() if parameter.numel() <= PERSISTENT]
-    # What ZeRO stage 3 keeps gathered; what it shards is not to be seen on the one device that is counted.
     small_bytes = sum(parameter.numel() * parameter.element_size() for parameter in small)
     patch.object(model, "to", return_value=model).start()  # it is there; fake tensors cannot be moved in place
     strategy = strategy_class(name)(cell, model, device)
@@ -101,14 +102,15 @@ def _track_second_step(cell: Cell) -> dict[str, Any]:
 
 def _micro_steps(strategy: Any, inputs: list[Any], tracker: Any = None) -> None:
     """Make one step, micro-batch after micro-batch. `inputs`: the tokens of each; `tracker`: watches all, if given."""
-    for place, tokens in enumerate(inputs, start=1):
-        if tracker and place > 1:
+    for number, tokens in enumerate(inputs, start=1):
+        if tracker and number > 1:
             tracker.reset_mod_stats()  # it knows a module's hooks once
-        strategy.micro_step(tokens, place == len(inputs))
+        is_last = number == len(inputs)
+        strategy.micro_step(tokens, is_last)
 
 
 def _bytes_by_content(tracker: Any, kind: str, device: Any) -> dict[str, int]:
-    """Return what bytes hold (parameters, gradients, ...) -> how many. `kind`: "peak", or "current" for now."""
+    """Return content (parameters, gradients, ...) -> its bytes. `kind`: "peak", or "current" for now."""
     snapshot = tracker.get_tracker_snapshot(kind)[device]
     return {str(getattr(name, "value", name)): int(count) for name, count in snapshot.items()}
 

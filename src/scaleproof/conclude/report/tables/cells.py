@@ -9,7 +9,7 @@ from scaleproof.conclude.report.read_results import row_dicts
 from scaleproof.conclude.report.tables.table import UNDECIDED, Table, mark_undecided
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, columns_in_group
 from scaleproof.ground.records.result_file import Estimated
-from scaleproof.ground.records.scaling_report import ScalingReport
+from scaleproof.ground.records.scaling_report import RankedCell, ScalingPoint, ScalingReport, ScalingSeries
 
 RATIOS = columns_in_group("ratio")
 UNKNOWN = "–"
@@ -28,25 +28,31 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
     rows = []
     for row in row_dicts(cells):
         cell = row["cell"]
-        # All three are None for a cell without numbers.
-        series = series_of.get(cell)
-        point = points.get(cell)
-        entry = entries.get(cell)
-        row["series"] = series.name if series else None
-        row["kind"] = series.kind if series else None
-        row["overhead_only"] = point.overhead_only if point else None
-        row["baseline"] = series.baseline if series and series.kind else None
-        row["best_single"] = point.best_single if point else None
-        for column in RATIOS:
-            holder = entry if column.name == "fastest_over" else point
-            row |= _ratio_columns(column.name, holder.figure(column.name) if holder else None)
-        row["letters"] = entry.letters if entry else None
-        row["is_fastest"] = cell in fastest_cells
-        row["incomparable"] = ", ".join(point.incomparable if point else ())
-        row["best_single_incomparable"] = ", ".join(point.best_single_incomparable if point else ())
+        row |= _report_columns(series_of.get(cell), points.get(cell), entries.get(cell), cell in fastest_cells)
         rows.append(row)
     rows.sort(key=lambda row: (row.get("devices") or 0, -(row.get("tokens_per_s") or 0.0)))  # the fastest first
     return pd.DataFrame(rows)
+
+
+def _report_columns(
+    series: ScalingSeries | None, point: ScalingPoint | None, entry: RankedCell | None, is_fastest: bool
+) -> dict[str, Any]:
+    """Return the columns that the report gives of a cell; `series`, `point` and `entry` are None without numbers."""
+    columns: dict[str, Any] = {
+        "series": series.name if series else None,
+        "kind": series.kind if series else None,
+        "overhead_only": point.overhead_only if point else None,
+        "baseline": series.baseline if series and series.kind else None,
+        "best_single": point.best_single if point else None,
+    }
+    for column in RATIOS:
+        holder = entry if column.name == "fastest_over" else point
+        columns |= _ratio_columns(column.name, holder.figure(column.name) if holder else None)
+    columns["letters"] = entry.letters if entry else None
+    columns["is_fastest"] = is_fastest
+    columns["incomparable"] = ", ".join(point.incomparable if point else ())
+    columns["best_single_incomparable"] = ", ".join(point.best_single_incomparable if point else ())
+    return columns
 
 
 def _ratio_columns(name: str, ratio: Estimated | None) -> dict[str, float | None]:

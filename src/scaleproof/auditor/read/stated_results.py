@@ -136,12 +136,13 @@ def _has_unit_of_terms(unit: str, terms: list[str], result: str) -> bool:
     Of three digits and more it may count something: "28 x 7 = 196 layers". Nor is "8 x 7B" a product: so mixtures of
     experts are called.
     """
-    are_counts = all(map(str.isdecimal, terms)) and len(re.sub(r"\D", "", result)) > 2
+    are_counts = all(term.replace(",", "").isdecimal() for term in terms) and len(re.sub(r"\D", "", result)) > 2
     if re.fullmatch("[kKMBTG]?", unit) or (are_counts and unit_of(unit) is None):
         return len(terms) != 2 or not any(re.fullmatch(rf"{_POSITIVE}B", term) for term in terms)
     dimensions = {figure.unit.dimension for term in terms for figure in figures_of(term) if figure.unit}
     in_result = {figure.unit.dimension for figure in figures_of(f"1 {unit}") if figure.unit}
-    return bool(dimensions & in_result) or any(unit.lower() in term.lower() for term in terms)
+    counted = unit.lower() if unit_of(unit) else unit.lower().partition("/")[0]  # "120 examples/method"
+    return bool(dimensions & in_result) or any(counted in term.lower() for term in terms)
 
 
 def _term(text: str) -> PrintedInterval:

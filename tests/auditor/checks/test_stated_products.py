@@ -121,6 +121,7 @@ CASES = {
     ): (*("210", "120", "are equal"),),
 }
 SOUND = (
+    "~23 layers per card × ~4.3 GiB × 2 ≈ ~200 GiB per card",
     "**Fraction**: $0.30 / 0.60 = 50\\%$",
     "8 GPUs / 1 GPU = 6.1x",
     "27 ms × 100 = 2.68 s, and 512 MB + 512 MB = 1 GB, and 312 TFLOPS x 50% = 156",

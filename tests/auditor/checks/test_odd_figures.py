@@ -168,6 +168,21 @@ SOUND = {
         "Metric | eager | compiled | Δ", "Step time (ms) | 9.5 | 4.2 | -5.3", "Images/s | 105.1 | 237.7 | 132.6"
     ),
     "changes in a last row": rows("Run | Images/s", "a | 97.5", "b | 184.2", "c | 171.3", "b vs a | -12.9"),
+    "a first token that came late": rows(
+        "Run | TTFT (ms) | Decode tokens/s | Total time (s)",
+        *("a | 191.3 | 54.3 | 9.56", "b | 161.7 | 54.5 | 9.51", "c | 162.4 | 54.3 | 9.53", "d | 5115.5 | 43.5 | 16.70"),
+        *("e | 158.6 | 45.5 | 11.41", "f | 162.5 | 44.7 | 11.60"),
+    ),
+    "answers of stated lengths": rows(
+        "Prompt | Latency (ms) | tokens/s | Generated",
+        *("512 | 541.1 | 118.28 | 64", "1024 | 550.5 | 116.27 | 64", "2048 | 362.6 | 79.97 | 29"),
+        *("4096 | 571.2 | 112.04 | 64", "8192 | 640.9 | 99.86 | 64"),
+    ),
+    "overhead of a thing that is not there": rows(
+        "Checkpoint Interval | Checkpoints | Memory | Recompute Overhead",
+        *("k = 1 | 48 | 2M | 100% (full recompute)", "k = 7 | 7 | 14M | 33%", "k = 12 | 4 | 16M | 25%"),
+        "none | 0 | 48M | 0%",
+    ),
     "cold runs": rows(
         "Run | Sampling (s) | Total (s)",
         *("a cold | 255.77 | 294.37", "a warm 1 | 226.80 | 227.26", "a warm 2 | 225.80 | 226.26"),

@@ -87,6 +87,8 @@ CASES = {
         "e | 386 | 413 | +7.0%",
     ): (*("265", "562", "265 / 586 = 2.211"),),
     "28 × 7 = {} layers here": ("169", "196", "it is 196"),
+    "`max_steps` = 19,073 × 5 = {} steps": ("35,965", "95,365", "it is 9.536e+04"),
+    "6 tasks × 20 examples = {} examples/method": ("150", "120", "it is 120"),
     "All: 10.9 MB × 28 = {} MB": ("350", "305", "it is 305.2"),  # no MiB
     rows("Field | Value", "Tokens per step | 528,384", "Max steps | {}", "Planned tokens | 10,001,252,352"): (
         *("19,828", "18,928", "528,384 x 19,828 = 10,476,797,952"),
@@ -119,6 +121,7 @@ CASES = {
     ): (*("210", "120", "are equal"),),
 }
 SOUND = (
+    "~23 layers per card × ~4.3 GiB × 2 ≈ ~200 GiB per card",
     "**Fraction**: $0.30 / 0.60 = 50\\%$",
     "8 GPUs / 1 GPU = 6.1x",
     "27 ms × 100 = 2.68 s, and 512 MB + 512 MB = 1 GB, and 312 TFLOPS x 50% = 156",

@@ -199,6 +199,7 @@ class Agreement:
         return self.evidence >= enough and agreeing >= max(fewest_rows, ROWS_PER_ODD_ROW * len(self.lone_rows))
 
 
+OF_DECODING, OF_FIRST_TOKEN = re.compile(r"(?i)decod|generat"), re.compile(r"(?i)ttft|first.?token|prefill")
 OF_FIRST_RUN = re.compile(r"(?i)\b(?:cold|warm-?up|first run)\b")  # with start-up
 
 
@@ -216,6 +217,10 @@ def is_same_configuration(figures: FigureTable, agreement: Agreement, row: int) 
         settings = [column.texts for column in figures.columns if column.kind not in kinds]
     else:
         settings = figures.model_sizes
+    headings = [*figures.words, *(column.heading for column in figures.columns)]
+    is_of_decoding = any(OF_DECODING.search(factor.column.heading) for factor in agreement.factors)
+    if is_of_decoding and any(map(OF_FIRST_TOKEN.search, headings)):
+        return False  # the rate is of what follows the first token, a time perhaps of both
     first_runs = {i for i, name in enumerate(figures.names) if OF_FIRST_RUN.search(name)}
     is_first_run = row in first_runs and first_runs.isdisjoint(fitting)
     if is_first_run or any(texts[row] not in [texts[i] for i in fitting] for texts in settings):

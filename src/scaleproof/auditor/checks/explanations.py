@@ -62,7 +62,7 @@ BASELINE = re.compile(
 # What a ratio may be of that the columns must name.
 QUANTITY = re.compile(
     r"(?i)memory|vram|accura|loss|quality|util|param|flop|power|energy|cost|size|storage|bandwidth|hit|success|accept|"
-    r"score|ppl|perplex|retain|token|mfu|hfu"
+    r"score|ppl|perplex|retain|token|mfu|hfu|comput"
 )
 WAY = re.compile(rf"(?i)\b(?:{WAYS}|{VERBS}|overhead|over)\b")
 STATED = re.compile(rf"(?P<about>[~≈]?) ?(?P<sign>[+−-]?)(?P<n>{NUMBER}) ?(?P<unit>x\b|×|%)")

@@ -83,7 +83,7 @@ _EQUATION = re.compile(
     rf"(?P<around>[~≈]|about )? ?\$?(?P<n>{_POSITIVE})(?P<unit> ?%| ?[A-Za-zµ×][A-Za-zµ/×]*)?"
 )
 # An operator at either side: the terms are a part of a longer product or sum.
-_OPERATOR_BEFORE = re.compile(r"(?:[\d)[\]}^²³*×·÷/+−–<>-]|\b[xX])\s*$")
+_OPERATOR_BEFORE = re.compile(r"(?:[\d)[\]}^²³*×·÷/+−–<>-]|\b[xX])\s*[~≈]?$")
 _OPERATOR_BEHIND = re.compile(r"[(\[]|\s*(?:[\d*×·⋅/÷+−–^=-]|x\b)")
 LEAST_TERM = 10.0  # of a sum: smaller numbers may be names
 # Words of an equation -> factors between the units that its result may have, beside powers of 1,000.
@@ -147,12 +147,13 @@ def _has_unit_of_terms(unit: str, terms: list[str], result: str) -> bool:
     A result of three digits and more may count something: "28 x 7 = 196 layers". "8 x 7B" is no product: mixtures of
     experts are called so.
     """
-    are_counts = all(map(str.isdecimal, terms)) and len(re.sub(r"\D", "", result)) > 2
+    are_counts = all(term.replace(",", "").isdecimal() for term in terms) and len(re.sub(r"\D", "", result)) > 2
     if re.fullmatch("[kKMBTG]?", unit) or (are_counts and unit_of(unit) is None):
         return len(terms) != 2 or not any(re.fullmatch(rf"{_POSITIVE}B", term) for term in terms)
     dimensions = {figure.unit.dimension for term in terms for figure in figures_of(term) if figure.unit}
     dimensions_of_result = {figure.unit.dimension for figure in figures_of(f"1 {unit}") if figure.unit}
-    return bool(dimensions & dimensions_of_result) or any(unit.lower() in term.lower() for term in terms)
+    counted_item = unit.lower() if unit_of(unit) else unit.lower().partition("/")[0]  # "120 examples/method"
+    return bool(dimensions & dimensions_of_result) or any(counted_item in term.lower() for term in terms)
 
 
 def _term(text: str) -> PrintedInterval:

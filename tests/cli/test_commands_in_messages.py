@@ -6,7 +6,8 @@ import re
 from typed_commands import ANY, fault
 
 # After "scaleproof" in a sentence that is about the program.
-PROSE = {"import", 
+PROSE = {
+    "import",
     "measure",
     "only",
     "works",

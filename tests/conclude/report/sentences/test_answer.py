@@ -357,17 +357,6 @@ def test_nothing_measured_and_nothing_to_compare(campaign):
     assert topics(answer) == ["comparison"]
 
 
-def test_cells_that_nothing_ranks_are_asked_for(campaign):
-    report = campaign({("ddp", "1x1"): 0.1, ("fsdp", "1x2"): 0.06})
-    answer = answer_campaign(report)
-    assert answer.verdict == "No answer yet: no two of the 2 cells differ in strategy or devices alone"
-    question = 'set "question: {is: fsdp-n1x2, better_than: ddp-n1x1}" in config/campaigns/demo.yaml'
-    assert question in text_of(answer, "next")
-    answer = answer_campaign(report, [ab("faster")])
-    assert answer.verdict == "y is faster than x: 1.05x its tokens/s"
-    assert topics(answer) == ["comparison"]
-
-
 def ab(claim=None, status="ok", why=None, **changes):
     known = {"n": 8, "detectable_high": 0.06, "pairs_low": 10, "pairs_high": 44, "null_ratios": [1.0] * 4}
     return comparison(paired(**known | {"claim": claim} | changes), status=status, why=why)

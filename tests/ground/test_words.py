@@ -42,6 +42,8 @@ PLAIN += "scaleproof, torch, transformers"
         "95%",
         "intervals",
         "Can I trust it?",
+        "what is the baseline?",
+        "95 % confidence",
         "ddp-n1x2",
         "step, window",
     ],

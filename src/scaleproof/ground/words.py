@@ -32,8 +32,9 @@ TRACED: Words = {
 LEARNT: Words = {"nats": "Unit of a loss: cross-entropy with the natural logarithm; e to its power is the perplexity."}
 # What the page explains where it stands, or says as part of a sentence.
 ANSWERS: Words = {
-    "CI, confidence interval, interval, 95 %, corrected, simultaneous": f"{MEASURED['95 % CI']} What no run has met, a "
-    "rare slow run or another state of the machine, is in none.",
+    "CI, confidence, confidence interval, interval, 95 %, 95 % confidence, corrected, simultaneous": (
+        f"{MEASURED['95 % CI']} What no run has met, a rare slow run or another state of the machine, is in none."
+    ),
     "p-value, significant": "Not printed: an interval says more. Where the 95 % CI of a ratio leaves out 1, a test has "
     "p < 0.05, and the interval also says how large the difference may be.",
     "repeat": "A run of the same cell and seed once more, in fresh processes. Intervals are over repeats.",
@@ -163,6 +164,7 @@ ANSWERS: Words = {
 GLOSSARY: Words = MEASURED | PAIRS | TRACED | LEARNT | ANSWERS
 
 
+PRINTED_BEHIND = r"(\s*(\[[^\]]*\]|\([^)]*\)|[:?.,]))+$"  # a unit, an interval
 OF_CELL = re.compile(r"\w-n\d+x\d+")  # its name, as of ddp-n1x2
 
 
@@ -185,7 +187,7 @@ def meaning_of_word(text: str) -> str | None:
 
 def bare_word(text: str) -> str:
     """Return a word or heading without what is printed around it: "step p50" of "Step p50 (ms):", "CI" of "the CI"."""
-    return re.sub(r"^(an?|the) (?=.)|(\s*(\[[^\]]*\]|\([^)]*\)|[:?.,]))+$", "", text.strip().lower())
+    return re.sub(rf"^(what (is|are) )?((an?|the) )?(?=.)|{PRINTED_BEHIND}", "", text.strip().lower())
 
 
 def _normalise(word: str) -> str:

@@ -99,3 +99,24 @@ def test_the_looks_share_the_rounds_that_there_is_time_for():
     assert make_campaign(request, 3, chance=0.01)["repeats"] == 1
     # What was looked at is not looked at again.
     assert [make_campaign(request, rounds, looked=6)["repeats"]["at_least"] for rounds in (7, 9, 99)] == [6, 7, 7]
+
+
+@pytest.mark.parametrize(("minutes", "failure", "left"), [(3, "timeout", 0), (1, "timeout", 2), (3, "crash", 2)])
+def test_what_was_stopped_at_the_limit_of_fewer_minutes_is_made_again(monkeypatch, minutes, failure, left):
+    asked = AbRequest(["a"], ["b"], minutes=1)
+    write_campaign(CAMPAIGNS / "mine.yaml", make_campaign(asked, 1, seconds=11.0))
+    places = LoadedCampaign(CAMPAIGNS / "mine.yaml").runs(Path("results"))
+    for place in places:
+        place.mkdir(parents=True)
+        (place / ab.METRICS).touch()
+    why = SimpleNamespace(failure_class=failure, reason="")
+    monkeypatch.setattr(ab, "read_run", lambda _: SimpleNamespace(metrics=SimpleNamespace(failure=why)))
+    seen = []
+
+    def run(*_, **__):
+        seen.append(sum(map(Path.exists, places)))
+        raise ab.OutOfTime
+
+    monkeypatch.setattr(ab, "run_snakemake", run)
+    run_comparison(replace(asked, minutes=minutes), "mine")
+    assert seen == [left]

@@ -39,6 +39,7 @@ from scaleproof.ground.files import write_json
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.number_format import integer, percent
 from scaleproof.ground.records.metrics import Failed, Printed, Timed
+from scaleproof.ground.records.retry import remove_failed
 from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.snakemake_command import RESULTS
@@ -107,6 +108,8 @@ class _Call:
 
         What an earlier page was made from is removed: Snakemake does not miss a look whose table of runs is there.
         """
+        if read_yaml(self.path)[0] == campaign:
+            return
         write_campaign(self.path, campaign)
         for name in ("runs.csv", "findings.json"):
             (self.results / self.path.stem / name).unlink(missing_ok=True)
@@ -126,9 +129,11 @@ def run_comparison(request: AbRequest, name: str | None = None, results: Path = 
     budget = results / SERIES / f"{request.series}.json" if request.series else None
     if budget:
         read_series(budget)  # raises where it is damaged, before anything is written
-    _write_first_campaign(path, request)
-    there = read_campaign(path, request) or {}
-    earlier = 0 if budget else _rounds_left_open(path, there, request, results)
+    there = _write_first_campaign(path, request)
+    has_more_time = make_campaign(request)["resources"]["time_limit"] > there["resources"]["time_limit"]
+    earlier = _rounds_left_open(path, there, request, results) if has_more_time and not budget else 0
+    if has_more_time and not earlier:
+        _remove_timeouts(path, results)
     chance = level_in_series(budget, path.stem) if budget else None
     if earlier >= FEWEST_REPEATS:  # fewer claim nothing
         was = LoadedCampaign(path).campaign.repeats
@@ -162,14 +167,15 @@ def _ratio_so_far(runs: Path) -> str:
     return f"by the medians of {plural(len(rates), 'round')} B is {b / a:.3g} times as fast, unchecked: no verdict; "
 
 
-def _write_first_campaign(path: Path, request: AbRequest) -> None:
-    """Write the campaign of `request` to `path`, unless it is there, and check it as every campaign is.
+def _write_first_campaign(path: Path, request: AbRequest) -> dict[str, Any]:
+    """Write the campaign of `request` to `path`, unless it is there, and check it as every campaign is; return it.
 
     Raises UserError where it is wrong or not for this machine, and removes the file if this call wrote it.
     """
     was_there = read_campaign(path, request)
+    campaign = was_there or make_campaign(request, seconds=request.seconds)
     if not was_there:
-        write_campaign(path, make_campaign(request, seconds=request.seconds))
+        write_campaign(path, campaign)
     try:
         geometry = LoadedCampaign(path).cells[0].execution.geometry
         job = current_allocation() if geometry.nodes > 1 else None
@@ -183,6 +189,7 @@ def _write_first_campaign(path: Path, request: AbRequest) -> None:
         if not was_there:
             path.unlink()
         raise UserError(_name_options(str(error), path)) from None
+    return campaign
 
 
 def _name_options(message: str, path: Path) -> str:
@@ -196,18 +203,25 @@ def _name_options(message: str, path: Path) -> str:
 
 
 def _rounds_left_open(path: Path, there: Mapping[str, Any], request: AbRequest, results: Path) -> int:
-    """Return how many rounds of earlier calls with fewer minutes have told nobody yet who is faster; 0 if some have.
+    """Return how many rounds of earlier calls have told nobody yet who is faster; 0 if some have, or there was one.
 
     `there`: the content of the campaign's file. Raises UserError where the results of these calls are damaged.
     """
-    has_more_time = make_campaign(request)["resources"]["time_limit"] > there["resources"]["time_limit"]
     folder = results / path.stem
-    if there["repeats"] == 1 or not has_more_time:
+    if there["repeats"] == 1:
         return 0
     if (folder / "report.html").is_file() and read_verdict(path, request, results).word != "undecided":
         return 0
     rounds = _whole_rounds(path, results)
     return rounds if rounds < MOST else 0
+
+
+def _remove_timeouts(path: Path, results: Path) -> None:
+    """Remove the failed runs where one was stopped at a limit that the minutes of an earlier call had set."""
+    runs = [place for place in LoadedCampaign(path, results).runs(results) if (place / METRICS).is_file()]
+    failures = [run.failure for run in (read_run(place).metrics for place in runs) if run.failure]
+    if any(failure.failure_class == "timeout" for failure in failures):
+        remove_failed(results / path.stem, runs)
 
 
 def _whole_rounds(path: Path, results: Path) -> int:

@@ -47,8 +47,8 @@ class AbRequest:
     @property
     def name(self) -> str:
         """ab- and a hash of what is compared, and how; with more minutes it is the same comparison."""
-        asked = _asked(make_campaign(self, seconds=self.seconds), self)
-        return f"ab-{hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]}"
+        content = json.dumps(_asked(make_campaign(self, seconds=self.seconds), self), sort_keys=True)
+        return f"ab-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
 def make_campaign(

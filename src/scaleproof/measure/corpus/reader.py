@@ -1,6 +1,7 @@
 """Samples of flat token files, windows of a text or documents with their labels; and which of them make which step."""
 
 import hashlib
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def open_split(directory: Path, split: str, workload: Workload) -> TokenFile:
     return kind(directory, split, workload.seq_len)
 
 
-def samples_in(part: dict[str, Any], workload: Workload) -> int:
+def samples_in(part: Mapping[str, int], workload: Workload) -> int:
     """Return how many samples of the workload's task a split has. `part`: the split's entry in tokens.json."""
     if workload.task == "classification":
         return part["documents"]

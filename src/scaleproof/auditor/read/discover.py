@@ -165,16 +165,27 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
         return read_spreadsheet(evidence, path, name)
 
     encoding = text_files.encoding(start)
+    if encoding is None and is_named:
+        raise UnreadableFile("it is binary", "binary")
     if encoding is None:
-        if is_named:
-            raise UnreadableFile("it is binary", "binary")
         return False
-    text_files.check_own_report(path)
-    opening = text_files.decoded(start, encoding)
-    is_whole = len(start) < text_files.HEAD
-    file = TextFile(path, name, encoding, opening, is_whole, was_given=path in evidence.named_files, is_named=is_named)
+    file = TextFile(
+        path=path,
+        name=name,
+        encoding=encoding,
+        opening=text_files.decoded(start, encoding),
+        is_whole=len(start) < text_files.HEAD,
+        was_given=path in evidence.named_files,
+        is_named=is_named,
+    )
+    return _read_text_or_refuse(reading, file)
+
+
+def _read_text_or_refuse(reading: Reading, file: TextFile) -> bool:
+    """Read a text, if it is no damaged or misplaced file of our own. Raises UnreadableFile. Return as `_read`."""
+    text_files.check_own_report(file.path)
     was_read = not text_files.is_own_series(file) and _read_text(reading, file)
-    if not was_read and path.name == METRICS:
+    if not was_read and file.path.name == METRICS:
         raise UnreadableFile("it is not a metrics file of any known schema")
     return was_read
 

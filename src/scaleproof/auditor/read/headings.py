@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from scaleproof.auditor.read.heading_words import PHRASES
-from scaleproof.auditor.read.printed_figures import DEVICE, KINDS, KINDS_OF_UNITS, Unit, plain_text, remarks_of, unit_of
-from scaleproof.auditor.read.reported_tables import Remark, Statistic, TableColumn
+from scaleproof.auditor.read.printed_figures import DEVICE, KINDS, KINDS_OF_UNITS, Unit, plain_text, unit_of
+from scaleproof.auditor.read.reported_tables import Statistic, TableColumn
 from scaleproof.auditor.read.words import describe, in_english
 
 STATISTICS: tuple[tuple[str, Statistic], ...] = (
@@ -110,17 +110,13 @@ def column_of(heading: str) -> TableColumn:
     column.per_device, phrase = _without_scope(scoped_phrase)
     kind = _kind_of_phrase(scoped_phrase, phrase, unit)
 
-    # Headings that are no phrase: forms of their own, then a known heading with a remark or a note around it.
+    # Headings that are no phrase: a statistic, forms of their own, a known heading with a remark or a note around it.
     kind_of_statistic = KINDS_OF_STATISTICS.get(unit.dimension) if unit is not None else None
     if kind is None and kind_of_statistic and (statistic := _statistic_alone(phrase)):
         column.statistic, kind = statistic, kind_of_statistic
-    if kind is None and OF_STATED_WORK.fullmatch(original):
-        kind = "total_time_s"
-    if kind is None and original.lower() in ("mins", "minutes", "hrs", "hours", "days"):
-        kind, unit = "time_s", unit_of(original)
-    if kind is None and (rate := rate_of(original)):
-        kind, unit = "rate", rate
-        column.per_device = rate.per_device
+    if kind is None:
+        kind, unit = _kind_of_form(original, unit)
+        column.per_device = unit.per_device if kind == "rate" and unit is not None else column.per_device
     if kind is None:
         kind = _kind_without_remark(phrase)
     if kind is None and (column_with_note := _column_with_note(original)) is not None:
@@ -130,6 +126,16 @@ def column_of(heading: str) -> TableColumn:
     if kind in ("steps", "epochs"):
         column.statistic = None  # "Max steps" are all of a run
     return column
+
+
+def _kind_of_form(heading: str, unit: Unit | None) -> tuple[str | None, Unit | None]:
+    """Return kind and unit of a heading with a form of its own: "Time for 90 epochs (h)", "minutes", "tok_s"."""
+    if OF_STATED_WORK.fullmatch(heading):
+        return "total_time_s", unit
+    if heading.lower() in ("mins", "minutes", "hrs", "hours", "days"):
+        return "time_s", unit_of(heading)
+    rate = rate_of(heading)
+    return ("rate", rate) if rate is not None else (None, unit)
 
 
 def _without_spread(text: str) -> str:
@@ -222,11 +228,6 @@ def _column_of_part(printed: str, part: str, note: str) -> TableColumn:
     description = describe(note)
     devices = description.numbers.get("devices")
     return replace(column, heading=printed, note=note, devices=devices, words=description.words)
-
-
-def heading_remarks(heading: str) -> set[Remark]:
-    """Return what a heading says of its figures: "Expected speedup", "Throughput (projected)"."""
-    return remarks_of(heading) - {"failed", "not run", "out of memory"}
 
 
 def _kind_without_remark(phrase: str) -> str | None:

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from scaleproof.auditor.read.grids import Grid
-from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, heading_remarks, kind_with_unit
+from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, kind_with_unit
 from scaleproof.auditor.read.printed_figures import (
     KINDS_OF_UNITS,
     RESULTS,
@@ -14,7 +14,7 @@ from scaleproof.auditor.read.printed_figures import (
     remarks_of,
 )
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
-from scaleproof.auditor.read.row_figures import add_facts_of_label, take_figures, take_words
+from scaleproof.auditor.read.row_figures import add_facts_of_label, heading_remarks, take_figures, take_words
 from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
 from scaleproof.auditor.read.words import Description, describe, devices_in
 

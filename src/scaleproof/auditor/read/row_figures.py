@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import permutations
 
 from scaleproof.auditor.read.grids import Grid
-from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
+from scaleproof.auditor.read.headings import kind_with_unit
 from scaleproof.auditor.read.printed_figures import (
     ITEMS,
     KINDS,
@@ -128,10 +128,21 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, *, european: 
         return
     if not figures and remarks:  # "120 (projected)"
         figures = figures_of(re.sub(r"\(.*?\)", "", cell).strip(), european)
-    if figures:
-        row.remarks |= remarks
+    if not figures:
+        row.not_understood[column.heading] = cell
+        return
+    row.remarks |= remarks
+    _add_figures(row, column, cell, figures)
 
-    quantity = quantity_of(figures[0], column, cell) if figures else None
+
+def heading_remarks(heading: str) -> set[Remark]:
+    """Return what a heading says of its figures: "Expected speedup", "Throughput (projected)"."""
+    return remarks_of(heading) - {"failed", "not run", "out of memory"}
+
+
+def _add_figures(row: ReportedRow, column: TableColumn, cell: str, figures: list[PrintedFigure]) -> None:
+    """Add the first figure of a cell to its row, in the unit of the column, and a speed-up beside it: "390 (3.9x)"."""
+    quantity = quantity_of(figures[0], column, cell)
     if quantity is None:
         row.not_understood[column.heading] = cell
         return
@@ -139,7 +150,7 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, *, european: 
     row.figures.append(quantity)
     if "speedup" in (column.kind, quantity.kind):
         return
-    for extra in figures[1:]:  # "390 (3.9x)"
+    for extra in figures[1:]:
         if extra.unit is not None and extra.unit.dimension == "times":
             row.figures.append(Quantity("speedup", extra.value, cell, column.heading, extra.resolution))
 

@@ -199,10 +199,12 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
         return
 
     def note(path: Path, reason: str, kind: UnreadKind = "special") -> None:
+        """Note why a file or folder is not read."""
         name = str(root) if path == root else os.path.relpath(path, root)
         unread.append(Unread(printable(name), reason, kind))
 
     def note_closed_folder(error: OSError) -> None:
+        """Note a folder that this user may not open."""
         note(Path(error.filename), error.strerror or str(error), "permission")
 
     for folder, folders_below, names in os.walk(root, onerror=note_closed_folder):
@@ -213,6 +215,7 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
         for name in folders_below:
             if (here / name).is_symlink():
                 note(here / name, "a link to a folder; it is not followed")
+
         if not _is_of_tests(here.relative_to(root)) and own_run(here, names):
             continue
         for name in sorted(names):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from scaleproof.auditor.read import row_figures
 from scaleproof.auditor.read.grids import Grid
-from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, columns_of, heading_remarks
+from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, columns_of
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_configuration_columns
 from scaleproof.auditor.read.printed_figures import (
     CLEARLY_ENGLISH,
@@ -136,7 +136,7 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
         table.above.append(Quantity("epochs", float(*epochs), f"{min(epochs)} epochs", grid.above))
 
     texts_around = [grid.caption, grid.above, *reversed(grid.section), re.sub(r"[_./-]", " ", table.file)]
-    remarks = heading_remarks(text) - {"reference"}
+    remarks = row_figures.heading_remarks(text) - {"reference"}
     for row in table.rows:
         headings = " ".join(dict.fromkeys(quantity.heading for quantity in row.figures))
         if is_inference([row.label, headings, *texts_around]):

@@ -321,3 +321,10 @@ def test_a_table_of_two_columns_that_pandas_printed_is_read(tmp_path):
     text = "  world_size  Global throughput (tok/s)\n           1                     132746\n"
     table = read(tmp_path, "README.md", f"# Results\n\n```\n{text}           8                     799594\n```\n")
     assert [(row.devices, row.value("tokens_per_s")) for row in table.rows] == [(1, 132746), (8, 799594)]
+
+
+@pytest.mark.parametrize("span", ["²", "0", "-1", "two", ""])
+def test_a_span_that_is_no_number_counts_as_one(tmp_path, span):
+    head = f'<table><tr><th colspan="{span}">GPUs</th><th>tokens/s</th></tr>'
+    table = read(tmp_path, "page.html", f"{head}<tr><td>1</td><td>100</td></tr><tr><td>2</td><td>190</td></tr></table>")
+    assert [(row.devices, row.value("tokens_per_s")) for row in table.rows] == [(1, 100), (2, 190)]

@@ -44,3 +44,13 @@ def test_what_no_rule_makes_again_is_kept(tmp_path):
         (tmp_path / name).write_text("{}")
     remove_failed(tmp_path, [failed.folder])
     assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()} == {*kept}
+
+
+@pytest.mark.parametrize(
+    ("record", "is_removed"), [("[]", True), ("{}", True), ('{"status": "failed"}', True), ('{"status": "ok"}', False)]
+)
+def test_a_trace_is_removed_unless_its_record_says_that_it_is_sound(tmp_path, record, is_removed):
+    trace = tmp_path / "traces/ddp-n1x2"
+    trace.mkdir(parents=True)
+    (trace / "capture.json").write_text(record)
+    assert remove_failed(tmp_path, [], traces=[trace]) == ([trace] if is_removed else [])

@@ -86,7 +86,7 @@ def precision(report, comparisons=()):
 def test_sound_runs_may_be_too_few():
     assert precision(RANKED) == (
         "3 repeats reliably show differences of 45 % (7 to 9 times in 10); smaller ones are often missed. "
-        "A difference that is called faster or slower stands all the same: its interval excludes 1x."
+        "A difference that is called faster or slower is significant even so: its interval excludes 1x."
     )
 
 

@@ -126,7 +126,10 @@ def all_words() -> list[str]:
 
 
 def meaning_of_word(text: str) -> str | None:
-    """Return the explanation of a word, in any case, with hyphens or blanks; None where it is not among the words."""
+    """Return the explanation of a word, in any case, with hyphens or blanks.
+
+    Returns None where it is not among the words.
+    """
     for key, explanation in GLOSSARY.items():
         if _normalise(text) in map(_normalise, key.split(", ")):
             return explanation

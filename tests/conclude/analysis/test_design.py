@@ -33,8 +33,8 @@ def measured(tmp_path):
 def test_what_whole_runs_scatter_by_asks_for_more_and_shorter_ones(measured):
     runs = measured(run_sd=0.08, step_sd=0.02)
     parts = variance_parts(runs)
-    assert 0.02 < parts.run**0.5 < 0.16
-    assert parts.steps < parts.run / 10
+    assert 0.02 < parts.of_runs**0.5 < 0.16
+    assert parts.of_steps < parts.of_runs / 10
     now, better = best_split(runs)
     assert (now.repeats, now.steps) == (3, 30)
     assert better.repeats > 3
@@ -44,8 +44,8 @@ def test_what_whole_runs_scatter_by_asks_for_more_and_shorter_ones(measured):
 
 def test_where_steps_scatter_the_parts_say_so(measured):
     parts = variance_parts(measured(run_sd=0.0, step_sd=0.3))
-    assert parts.steps == pytest.approx(0.3**2 / 30, rel=0.7)
-    assert parts.run < 2 * 0.3**2 / 30
+    assert parts.of_steps == pytest.approx(0.3**2 / 30, rel=0.7)
+    assert parts.of_runs < 2 * 0.3**2 / 30
 
 
 def test_of_one_cell_or_of_two_repeats_nothing_is_known(measured):

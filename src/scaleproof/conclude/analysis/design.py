@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -12,27 +13,27 @@ from scaleproof.conclude.analysis.power import detectable_by_pairs, detectable_r
 from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, remove_means
 from scaleproof.ground.records.run import MeasuredRun
 
-FEWEST_STEPS = 4  # of a window
+FEWEST_STEPS = 4  # a window has no fewer
 SHORTEST_S = 0.5  # a window takes twice the time below which it is a finding (window-short)
 MOST_REPEATS = 12
-PAIRS = range(4, 25, 2)  # A goes first in half of them
-WORTH = 0.9  # of the difference that is shown now: a split that shows more than that is not proposed
+PAIR_COUNTS = range(4, 25, 2)  # even, because A goes first in half of the pairs
+PROPOSED_SHARE = 0.9  # a split is proposed if it shows a difference below this share of what is shown now
 
 
 @dataclass(frozen=True)
 class VarianceParts:
     """The two parts of the variance of the logarithm of a run's rate, or of the ratio of the two runs of a pair.
 
-    What the runs of a round share is not in it: ratios cancel that.
+    What the runs of a round share is in neither part: ratios cancel that.
     """
 
-    run: float  # of whole runs
-    steps: float  # of a window of as many steps as were timed
+    of_runs: float  # between whole runs
+    of_steps: float  # between windows of as many steps as were timed
 
     @classmethod
-    def of(cls, total: float, steps: float) -> "VarianceParts":
-        """Return the parts of a variance `total`. `steps`: an estimate of one part, which may come out larger."""
-        return cls(run=max(total - steps, 0.0), steps=min(steps, total))
+    def of(cls, total: float, of_steps: float) -> "VarianceParts":
+        """Return the parts of a variance `total`. `of_steps`: an estimate of a part, which may exceed the total."""
+        return cls(of_runs=max(total - of_steps, 0.0), of_steps=min(of_steps, total))
 
 
 @dataclass(frozen=True)
@@ -45,16 +46,19 @@ class Split:
 
 
 def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts | None:
-    """Return the parts of the variance of a run's log rate; None without two cells whose repeats match and suffice."""
-    repeats = [sorted(runs, key=lambda run: run.metrics.repeat) for runs in cells.values()]
-    numbers = {tuple(run.metrics.repeat for run in runs) for runs in repeats}
-    if len(repeats) < 2 or len(numbers) > 1 or len(repeats[0]) < FEWEST_REPEATS:
+    """Return the parts of the variance of a run's log rate.
+
+    None without two cells that have the same repeats, FEWEST_REPEATS or more.
+    """
+    runs_of_cells = [sorted(runs, key=lambda run: run.metrics.repeat) for runs in cells.values()]
+    different_repeats = {tuple(run.metrics.repeat for run in runs) for runs in runs_of_cells}
+    if len(runs_of_cells) < 2 or len(different_repeats) > 1 or len(runs_of_cells[0]) < FEWEST_REPEATS:
         return None
-    logs = np.log([[run.metrics.window.tokens_per_s for run in runs] for runs in repeats])  # cells x repeats
-    n_cells, n_repeats = logs.shape
-    # Without the means of cells and of repeats.
-    total = float((remove_means(logs) ** 2).sum()) / ((n_cells - 1) * (n_repeats - 1))
-    return VarianceParts.of(total, _window_variance(run for runs in repeats for run in runs))
+    logs = np.log([[run.metrics.window.tokens_per_s for run in runs] for runs in runs_of_cells])
+    cell_count, repeat_count = logs.shape
+    residuals = remove_means(logs)  # without the means of cells and of repeats
+    total = float((residuals**2).sum()) / ((cell_count - 1) * (repeat_count - 1))
+    return VarianceParts.of(total, _window_variance(chain.from_iterable(runs_of_cells)))
 
 
 def _window_variance(runs: Iterable[MeasuredRun]) -> float:
@@ -67,82 +71,89 @@ def _window_variance(runs: Iterable[MeasuredRun]) -> float:
     for run in runs:
         half = len(run.step_times) // 2
         if half:
-            first, second = run.step_times[:half], run.step_times[half : 2 * half]
-            differences.append(math.log(float(first.mean()) / float(second.mean())))
+            first_mean_s = float(run.step_times[:half].mean())
+            second_mean_s = float(run.step_times[half : 2 * half].mean())
+            differences.append(math.log(first_mean_s / second_mean_s))
     return float(np.mean(np.square(differences))) / 4 if differences else 0.0
 
 
 def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split] | None:
-    """Return the split into repeats and steps that a campaign has, and the one of the same time that shows most.
+    """Return the split into repeats and steps that a campaign has, and the best split that takes the same time.
 
-    None where no other split shows a difference that is smaller by a tenth (WORTH), or where `variance_parts` gives
-    none. `cells`: cell -> its runs.
+    The best split shows the smallest difference. None where that is not smaller by a tenth (PROPOSED_SHARE) than now,
+    or where `variance_parts` gives none. `cells`: cell -> its runs.
     """
     parts = variance_parts(cells)
     if parts is None:
         return None
-    runs = [run for own_runs in cells.values() for run in own_runs]
-    repeats = len(runs) // len(cells)  # of each cell, because repeats match
-    freedom = (len(cells) - 1) * (repeats - 1)  # of the variance as it is estimated now, whatever the split
+    runs = list(chain.from_iterable(cells.values()))
+    cell_count = len(cells)
+    current_repeats = len(runs) // cell_count  # all cells have the same repeats
+    # The variance is estimated from the runs that there are, whatever the split.
+    degrees_of_freedom = (cell_count - 1) * (current_repeats - 1)
 
-    def shown_in_deviations(number: int) -> float:  # of a run; the report's formula has those of a pair
-        return math.sqrt(2) * detectable_ratio_of_cells(number, len(cells), CONFIDENCE, freedom)
+    def detectable_in_run_sds(repeats: int) -> float:
+        # The formula counts standard deviations of a pair; sqrt(2) turns them into those of one run.
+        return math.sqrt(2) * detectable_ratio_of_cells(repeats, cell_count, CONFIDENCE, degrees_of_freedom)
 
-    return _current_and_best_split(runs, parts, repeats, range(FEWEST_REPEATS, MOST_REPEATS + 1), shown_in_deviations)
+    repeats_to_try = range(FEWEST_REPEATS, MOST_REPEATS + 1)
+    return _current_and_best_split(runs, parts, current_repeats, repeats_to_try, detectable_in_run_sds)
 
 
 def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
     """Return the splits of `best_split` for the pairs of an A/B comparison; the number of A/A pairs stays as it is."""
-    ratios: dict[bool, list[float]] = {False: [], True: []}  # by whether the pair is of A twice
+    ratios: list[float] = []
+    null_ratios: list[float] = []
     runs: list[MeasuredRun] = []
     for pair in pairs:
         if pair.ratio is not None:
-            ratios[pair.null].append(pair.ratio)
+            (null_ratios if pair.null else ratios).append(pair.ratio)
             runs += [run for run in (pair.a, pair.b) if isinstance(run, MeasuredRun)]  # both, where there is a ratio
-    n_pairs, n_nulls = len(ratios[False]), len(ratios[True])
-    if n_pairs < FEWEST_REPEATS or n_nulls < 2:
+    pair_count, null_count = len(ratios), len(null_ratios)
+    if pair_count < FEWEST_REPEATS or null_count < 2:
         return None
-    logs, null_logs = np.log(ratios[False]), np.log(ratios[True])
-    squares = ((logs - logs.mean()) ** 2).sum() + (null_logs**2).sum()  # the mean of A/A pairs is known: 0
-    total = float(squares) / (n_pairs - 1 + n_nulls)
-    parts = VarianceParts.of(total, 2 * _window_variance(runs))  # a ratio has the steps of two runs
 
-    shown_in_deviations = partial(detectable_by_pairs, nulls=n_nulls)
-    return _current_and_best_split(runs, parts, n_pairs, PAIRS, shown_in_deviations, beside=n_nulls)
+    logs = np.log(ratios)
+    # The mean of A/A pairs is known: 0.
+    sum_of_squares = ((logs - logs.mean()) ** 2).sum() + (np.log(null_ratios) ** 2).sum()
+    total = float(sum_of_squares) / (pair_count - 1 + null_count)
+    parts = VarianceParts.of(total, 2 * _window_variance(runs))  # a ratio has the steps of two runs
+    detectable_in_sds = partial(detectable_by_pairs, nulls=null_count)
+    return _current_and_best_split(runs, parts, pair_count, PAIR_COUNTS, detectable_in_sds, other_repeats=null_count)
 
 
 def _current_and_best_split(
     runs: Sequence[MeasuredRun],
     parts: VarianceParts,
-    repeats: int,
-    numbers: Iterable[int],
-    shown_in_deviations: Callable[[int], float],
-    beside: int = 0,
+    current_repeats: int,
+    repeats_to_try: Iterable[int],
+    detectable_in_sds: Callable[[int], float],
+    other_repeats: int = 0,
 ) -> tuple[Split, Split] | None:
-    """Return the split as it is, and the best in the time of the `runs`; None if none is better.
+    """Return the current split and the best one that takes the time of the `runs`; None if no other is better.
 
-    `parts`: of the variance of the log rate (or ratio); `repeats`: of the split as it is; `numbers`: of repeats to try;
-    `shown_in_deviations(number)`: the log ratio that so many repeats show, in standard deviations of that variance;
-    `beside`: repeats of another kind, which take time but stay as many: A/A pairs.
+    `parts`: the variance of the log rate (or ratio); `detectable_in_sds`: repeats -> the log ratio that they show, in
+    standard deviations of that variance; `other_repeats`: A/A pairs, which take time but whose number does not change.
     """
     work = runs[0].metrics.config["work"]
-    steps, warmup = int(work["steps"]), int(work["warmup_steps"])
-    step_s = float(np.mean([run.metrics.window.wall_time_s for run in runs])) / steps
+    current_steps, warmup_steps = int(work["steps"]), int(work["warmup_steps"])
+    step_s = float(np.mean([run.metrics.window.wall_time_s for run in runs])) / current_steps
     run_s = float(np.mean([run.metrics.total_wall_time_s for run in runs]))
-    start_s = max(run_s - (steps + warmup) * step_s, 0.0)  # outside of its steps
+    beside_steps_s = max(run_s - (current_steps + warmup_steps) * step_s, 0.0)
 
-    def split(number: int, steps_of_run: int) -> Split:
-        # The part of the steps is that of a mean: it shrinks with their number.
-        deviation = math.sqrt(parts.run + parts.steps * steps / steps_of_run)
-        return Split(number, steps_of_run, math.expm1(shown_in_deviations(number) * deviation))
+    def split(repeats: int, steps: int) -> Split:
+        # A window's rate is a mean over its steps: their part of the variance shrinks with their number.
+        sd = math.sqrt(parts.of_runs + parts.of_steps * current_steps / steps)
+        return Split(repeats, steps, math.expm1(detectable_in_sds(repeats) * sd))
 
-    now = split(repeats, steps)
-    possible = [now]
-    for number in numbers:
-        # So many runs may take this long each to take together the time of those that were made.
-        allowed_s = run_s * (repeats + beside) / (number + beside)
-        fitting_steps = math.floor((allowed_s - start_s) / step_s) - warmup
-        if fitting_steps >= FEWEST_STEPS and fitting_steps * step_s >= SHORTEST_S:
-            possible.append(split(number, fitting_steps))
-    best = min(possible, key=lambda candidate: candidate.difference)
-    return (now, best) if best.difference < WORTH * now.difference else None
+    current = split(current_repeats, current_steps)
+    candidates = [current]
+    for repeats in repeats_to_try:
+        # A run may take so long that all together take the time of those that were made.
+        allowed_s = run_s * (current_repeats + other_repeats) / (repeats + other_repeats)
+        steps = math.floor((allowed_s - beside_steps_s) / step_s) - warmup_steps
+        if steps >= FEWEST_STEPS and steps * step_s >= SHORTEST_S:
+            candidates.append(split(repeats, steps))
+
+    best = min(candidates, key=lambda candidate: candidate.difference)
+    return (current, best) if best.difference < PROPOSED_SHARE * current.difference else None

@@ -1,6 +1,7 @@
 """Does a step take longer than training explains? Its control: a bare loop on the same devices, right after the run."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from scaleproof.conclude.checks.cpu_time import machine_was_free
 from scaleproof.conclude.checks.execution import moved_bytes
@@ -8,23 +9,25 @@ from scaleproof.ground.campaign.strategies import zero_stage
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes
-from scaleproof.ground.records.census import BareLoop
+from scaleproof.ground.records.census import BareLoop, WitnessedSteps
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
 
-# Of the bare loop's step, and seconds, that nobody has to explain. Seven sound runs on a machine with four times the
-# load of its cores took 18 % less to 6 % more on the rank with the least.
+# A step may be longer than the bare loop's by this share of it, and by these seconds. Seven sound runs on a machine
+# with four times the load of its cores took 18 % less to 6 % more on the rank with the least.
 SHARE, LEAST_S = 0.5, 0.001
-BYTE_S = 4e-9  # of processor time, for each byte exchanged with another process of the machine
-COLLECTIVE_S = 3e-3  # of sharding, for each collective of a step; ten sound runs took 0.8 ms at most
-WHOLE, SHARDED = ("single", "ddp"), ("fsdp", "zero1", "zero2")
-COLLECTED = 0.5  # full collections of garbage a step; sound windows have one in dozens of steps
-PAGE = 4096  # bytes a step
-STEPS = 4  # as many steps make a habit
-OF_STEP = 0.05  # of a step, for functions beside training
-MORE, MORE_S = 0.5, 0.002  # in the window than after it; 16 sound runs took 20 % less to 30 % more
-# Of a bare loop on a CPU, whose core computes half as fast while its sibling works for another guest of the host:
-# loops of one cell took 2.6 to 5.4 ms within a minute.
+BYTE_S = 4e-9  # seconds of processor time for each byte that is exchanged with another process of the machine
+COLLECTIVE_S = 3e-3  # seconds for each collective of a step under sharding; ten sound runs took 0.8 ms at most
+WHOLE, SHARDED = ("single", "ddp"), ("fsdp", "zero1", "zero2")  # strategies whose ranks hold the whole model, a shard
+COLLECTED = 0.5  # full collections of garbage in a step; sound windows have one in dozens of steps
+PAGE = 4096  # bytes written in a step
+STEPS = 4  # a window of fewer steps shows no habit
+OF_STEP = 0.05  # the share of a step that functions beside training may take
+# A step of the window may be longer than one after it by this share, and by these seconds; 16 sound runs took 20 % less
+# to 30 % more.
+MORE, MORE_S = 0.5, 0.002
+# A core computes half as fast while its sibling works for another guest of the host: bare loops of one cell took 2.6 to
+# 5.4 ms within a minute. On a CPU a step may be longer than the bare loop's by this share of it.
 SLOWER_CORE = 1.0
 
 
@@ -51,78 +54,102 @@ def steps_are_explained(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _habit_beside_training(run: MeasuredRun) -> str | None:
-    """Return in words what a rank does in many of its steps beside training; None where no rank does.
+    """Say what a rank does beside training in many of its steps; None where no rank does anything.
 
-    It starts processes or collects garbage in half of them, writes a page to files in each, or keeps other threads
-    busy. A window of fewer than STEPS steps shows no habit.
+    A rank starts processes or collects garbage in half of its steps, writes a page to files in each step, or keeps
+    other threads busy. A window of fewer than STEPS steps shows no habit.
     """
-    steps = run.metrics.window.step_time_n
-    if steps < STEPS:
+    step_count = run.metrics.window.step_time_n
+    if step_count < STEPS:
         return None
-    in_window = f"in the {steps} steps of the window"
+    in_window = f"in the {step_count} steps of the window"
+
     # On a CPU, stage 3 of DeepSpeed 0.19 itself starts numactl in each step, to count NUMA nodes.
-    engine_starts_processes = zero_stage(run.metrics.training_config.strategy) == 3
-    for number, census in enumerate(run.metrics.census or []):
-        updates = census.updates_in_window
-        if updates and updates.children >= COLLECTED * steps and not engine_starts_processes:
-            return f"processes that rank {number} had started ended {plural(updates.children, 'time')} {in_window}"
+    if zero_stage(run.metrics.training_config.strategy) != 3:
+        for index, census in enumerate(run.metrics.census or []):
+            updates = census.updates_in_window
+            if updates and updates.children >= COLLECTED * step_count:
+                return f"processes that rank {index} had started ended {plural(updates.children, 'time')} {in_window}"
+
     for rank in run.metrics.ranks:
-        collections, written = rank.get("full_collections") or 0, rank.get("bytes_written") or 0
-        if collections >= COLLECTED * steps:
-            return f"rank {rank['rank']} collected all garbage {plural(collections, 'time')} {in_window}"
-        if written >= PAGE * steps:
-            return f"rank {rank['rank']} wrote {megabytes(written)} to files {in_window}"
-        beside_s = _other_threads_s(run, rank)
-        if beside_s:
-            return f"other threads of rank {rank['rank']} computed for {fixed(beside_s * 1e3, 1)} ms of each step"
+        collection_count = rank.get("full_collections") or 0
+        if collection_count >= COLLECTED * step_count:
+            return f"rank {rank['rank']} collected all garbage {plural(collection_count, 'time')} {in_window}"
+        written_bytes = rank.get("bytes_written") or 0
+        if written_bytes >= PAGE * step_count:
+            return f"rank {rank['rank']} wrote {megabytes(written_bytes)} to files {in_window}"
+        other_threads_s = _other_threads_s(run, rank)
+        if other_threads_s:
+            return f"other threads of rank {rank['rank']} computed for {_one_digit_ms(other_threads_s)} of each step"
     return None
 
 
-def _other_threads_s(run: MeasuredRun, rank: Rank) -> float | None:
-    """Return the seconds of a step for which other threads than a rank's main one compute; None if sound runs do too.
+def _one_digit_ms(seconds: float) -> str:
+    """Return seconds as milliseconds with one digit: 0.0123 is "12.3 ms"."""
+    return f"{fixed(seconds * 1e3, 1)} ms"
 
-    None, too, unless ranks hold the whole model on CPU devices with one thread: elsewhere other threads have work.
+
+def _other_threads_s(run: MeasuredRun, rank: Rank) -> float | None:
+    """Return the seconds that a rank's other threads than the main one compute in a step.
+
+    None where the exchange explains them, and unless ranks hold the whole model on CPU devices with one thread:
+    elsewhere other threads have work.
     """
     has_one_thread = run.metrics.config["execution"]["threads_per_device"] == 1 and rank["device_name"] == "cpu"
-    main_s, steps = rank.get("main_thread_s"), run.metrics.window.step_time_n
-    if not main_s or not has_one_thread or run.metrics.training_config.strategy not in WHOLE:
+    main_thread_s = rank.get("main_thread_s")
+    if not main_thread_s or not has_one_thread or run.metrics.training_config.strategy not in WHOLE:
         return None
-    beside_s = (rank["cpu_s"] - main_s) / steps
-    explained_s = SHARE * main_s / steps + LEAST_S + BYTE_S * _exchanged_bytes(run)  # the exchange has own threads
-    return beside_s if beside_s > explained_s else None
+    step_count = run.metrics.window.step_time_n
+    other_threads_s = (rank["cpu_s"] - main_thread_s) / step_count
+    # The exchange has threads of its own.
+    explained_s = SHARE * main_thread_s / step_count + LEAST_S + BYTE_S * _exchanged_bytes(run)
+    return other_threads_s if other_threads_s > explained_s else None
 
 
 def _functions_beside_training(run: MeasuredRun) -> str | None:
-    """Return in words which functions beside training a rank of a CPU ran in its steps; None where that is little."""
+    """Say which functions beside training a rank of a CPU ran in its steps; None where they took little time."""
     if not run.is_on_cpus:  # the host's thread runs ahead of a GPU
         return None
-    for rank, census in enumerate(run.metrics.census or []):
-        times = census.witness.beside if census.witness else {}  # function -> seconds of a step
-        if sum(times.values()) > max(LEAST_S, OF_STEP * run.metrics.window.step_time_mean_s):
-            longest = sorted(times, key=times.__getitem__, reverse=True)[:3]
-            listed = ", ".join(f"{fixed(times[name] * 1e3, 1)} ms in {name}" for name in longest)
-            return f"of each step rank {rank} computed beside training: {listed}"
+    tolerated_s = max(LEAST_S, OF_STEP * run.metrics.window.step_time_mean_s)
+    for rank_index, census in enumerate(run.metrics.census or []):
+        step_s_of_function = census.witness.beside if census.witness else {}  # function -> seconds of a step
+        if sum(step_s_of_function.values()) > tolerated_s:
+            longest = sorted(step_s_of_function, key=step_s_of_function.__getitem__, reverse=True)[:3]
+            functions_text = ", ".join(f"{_one_digit_ms(step_s_of_function[name])} in {name}" for name in longest)
+            return f"of each step rank {rank_index} computed beside training: {functions_text}"
     return None
 
 
 def _busier_main_thread(run: MeasuredRun) -> str | None:
-    """Return in words which main thread computed longer in a step of the window than in steps after it; None if none.
+    """Say which main thread computed longer in a step of the window than in a step after it; None if none did.
 
     None, too, where other programs used the machine in the window, since they slow a processor's caches.
     """
     if not run.is_on_cpus or any(machine_was_free(run)):
         return None
     for rank, census in zip(run.metrics.ranks, run.metrics.census or [], strict=False):
-        plain_s = census.witness.plain_s if census.witness else None  # of a step after the witness's
-        if plain_s is None or rank.get("main_thread_s") is None:
+        later_step_s = census.witness.plain_s if census.witness else None  # in the steps after the witnessed ones
+        if later_step_s is None or rank.get("main_thread_s") is None:
             continue
         step_s = rank["main_thread_s"] / run.metrics.window.step_time_n
-        if step_s > (1 + MORE) * plain_s + MORE_S:
+        if step_s > (1 + MORE) * later_step_s + MORE_S:
             return (
-                f"rank {rank['rank']} computed for {fixed(step_s * 1e3, 1)} ms of each step of the window, and for "
-                f"{fixed(plain_s * 1e3, 1)} ms when it made the cell's steps again"
+                f"rank {rank['rank']} computed for {_one_digit_ms(step_s)} of each step of the window, and for "
+                f"{_one_digit_ms(later_step_s)} when it made the cell's steps again"
             )
     return None
+
+
+class _StepTime(NamedTuple):
+    """How long a step of a rank takes, and how much of that a bare loop and the exchange explain."""
+
+    measured_s: float
+    explained_s: float
+
+    @property
+    def unexplained_s(self) -> float:
+        """Seconds of the step that nothing explains; negative where more than the step is explained."""
+        return self.measured_s - self.explained_s
 
 
 def _flag_longer_than_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
@@ -131,50 +158,54 @@ def _flag_longer_than_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
     controls = _bare_loops(run)
     if exchange_s is None or not controls:
         return
-    on_gpu = not run.is_on_cpus
-    times = []  # (seconds of a step, seconds of it that are explained) of each rank
-    for number, (rank, control) in enumerate(zip(run.metrics.ranks, controls, strict=True)):
-        if on_gpu:
-            times.append((run.median_step_s, (1 + SHARE) * control.step_s + MORE_S + exchange_s))
-        else:  # processor time, which other programs do not lengthen much
-            step_s = _least_processor_time_s(run, number, rank)
-            times.append((step_s, (1 + SLOWER_CORE) * control.cpu_s + MORE_S + exchange_s))
-    step_s, explained_s = min(times, key=lambda of_rank: of_rank[0] - of_rank[1])  # with the least unexplained
-    if step_s > explained_s:
-        kind = "" if on_gpu else " of processor time"
+
+    step_times = []
+    for rank, census, control in zip(run.metrics.ranks, run.metrics.census or [], controls, strict=True):
+        if run.is_on_cpus:  # by processor time, which other programs do not lengthen much
+            step_s = _least_processor_time_s(run, rank, census.witness)
+            step_times.append(_StepTime(step_s, (1 + SLOWER_CORE) * control.cpu_s + MORE_S + exchange_s))
+        else:
+            explained_s = (1 + SHARE) * control.step_s + MORE_S + exchange_s
+            step_times.append(_StepTime(run.median_step_s, explained_s))
+
+    least = min(step_times, key=lambda step_time: step_time.unexplained_s)
+    if least.measured_s > least.explained_s:
+        kind = " of processor time" if run.is_on_cpus else ""
         yield Flag(
-            f"a step takes {fixed(step_s * 1e3, 1)} ms{kind}; a bare loop and the exchange of "
-            f"{integer(_exchanged_bytes(run))} bytes explain {fixed(explained_s * 1e3, 1)} ms, so that "
-            f"{fixed((step_s - explained_s) * 1e3, 1)} ms or more of each step are something else",
-            severity="note" if on_gpu else None,
+            f"a step takes {_one_digit_ms(least.measured_s)}{kind}; a bare loop and the exchange of "
+            f"{integer(_exchanged_bytes(run))} bytes explain {_one_digit_ms(least.explained_s)}, so that "
+            f"{_one_digit_ms(least.unexplained_s)} or more of each step are something else",
+            severity=None if run.is_on_cpus else "note",
         )
 
 
-def _least_processor_time_s(run: MeasuredRun, number: int, rank: Rank) -> float:
-    """Return the processor time of rank `number` in a step: in the window, or in those after it, nearer to the control.
+def _least_processor_time_s(run: MeasuredRun, rank: Rank, witness: WitnessedSteps | None) -> float:
+    """Return the processor time of a rank in a step: in the window or in the steps after it, whichever is less.
 
-    `_busier_main_thread` names what is in the window alone.
+    `_busier_main_thread` names what takes time in the window alone.
     """
-    steps, witness = run.metrics.window.step_time_n, (run.metrics.census or [])[number].witness
-    step_s = rank["cpu_s"] / steps
+    step_count = run.metrics.window.step_time_n
+    step_s = rank["cpu_s"] / step_count
     if witness is None or witness.plain_s is None or rank.get("main_thread_s") is None:
         return step_s
-    return min(step_s, witness.plain_s + (rank["cpu_s"] - rank["main_thread_s"]) / steps)
+    other_threads_s = (rank["cpu_s"] - rank["main_thread_s"]) / step_count
+    return min(step_s, witness.plain_s + other_threads_s)
 
 
 def _explained_exchange_s(run: MeasuredRun) -> float | None:
     """Return the seconds of a step that the exchange between ranks may take; None where nobody can say.
 
-    On CPUs its bytes take time, and under sharding each collective too (COLLECTIVE_S), which costs more than its bytes.
-    On several GPUs the exchange overlaps with the step, which only a trace shows.
+    On CPUs its bytes take time, and under sharding each collective does too (COLLECTIVE_S), more than its bytes. On
+    several GPUs the exchange overlaps with the step, and only a trace shows how much of it.
     """
-    strategy, exchange_s = run.metrics.training_config.strategy, BYTE_S * _exchanged_bytes(run)
+    strategy = run.metrics.training_config.strategy
+    exchange_s = BYTE_S * _exchanged_bytes(run)
     if strategy in WHOLE:
         return exchange_s if run.is_on_cpus or run.n_devices == 1 else None
-    collectives = run.metrics.census[0].collectives_of_step if run.metrics.census else None
-    if strategy not in SHARDED or not run.is_on_cpus or collectives is None:
+    collective_count = run.metrics.census[0].collectives_of_step if run.metrics.census else None
+    if strategy not in SHARDED or not run.is_on_cpus or collective_count is None:
         return None
-    return exchange_s + COLLECTIVE_S * collectives
+    return exchange_s + COLLECTIVE_S * collective_count
 
 
 def _bare_loops(run: MeasuredRun) -> list[BareLoop]:
@@ -186,10 +217,10 @@ def _bare_loops(run: MeasuredRun) -> list[BareLoop]:
 
 def _bare_loop_evidence(run: MeasuredRun) -> str:
     """Return the end of the evidence: a step's time beside that in the bare loop; "" unless all ranks ran one."""
-    times = [control.step_s for control in _bare_loops(run)]
-    if not times:
+    loop_steps_s = [control.step_s for control in _bare_loops(run)]
+    if not loop_steps_s:
         return ""
-    return f": a step took {fixed(run.median_step_s * 1e3, 1)} ms, in a bare loop {fixed(max(times) * 1e3, 1)} ms"
+    return f": a step took {_one_digit_ms(run.median_step_s)}, in a bare loop {_one_digit_ms(max(loop_steps_s))}"
 
 
 def _exchanged_bytes(run: MeasuredRun) -> int:

@@ -7,9 +7,9 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice, product
+from itertools import chain, islice, product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,13 +31,13 @@ from scaleproof.ground.records.run import (
     measured_runs,
 )
 
-SLACK_S = 2.0  # start and total are rounded to seconds
+SLACK_S = 2.0  # older records have start and total in whole seconds
 HOURS_APART = 2.0
-DISTINCT = 10  # values that tell a series from another
-OWN_NOISE, ONE_RATIO = 1e-4, 1e-6  # standard deviations of logarithms of step times: of a run, of two runs' ratio
+DISTINCT = 10  # different values that tell a series from all others
+# Standard deviations of logarithms: of step times, below which they are equal; of the ratios of two runs' step times,
+# below which there is one ratio.
+OWN_NOISE, ONE_RATIO = 1e-4, 1e-6
 REPEAT_FOLDER = re.compile(r"rep(\d+)")
-
-Timed = tuple[MeasuredRun, np.ndarray]  # a run, and the logarithms of its step times
 
 # Checks that look at failed runs as well.
 of_all_runs: Register[Sequence[Run]] = Register(lambda runs: list(runs))
@@ -47,7 +47,7 @@ of_all_runs: Register[Sequence[Run]] = Register(lambda runs: list(runs))
 def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """Flag each group of runs that have one id, one series of steps, one time of the window or one series of waits.
 
-    A group is flagged once, though it may have several of these in common. Then come pairs with scaled step times.
+    A group is flagged once, though its runs may share several of these. Then come pairs with scaled step times.
     """
     identities: dict[str, Callable[[MeasuredRun], Any]] = {
         "run id": lambda run: run.metrics.run_id,
@@ -55,17 +55,25 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
         "time of the window": lambda run: run.metrics.window.wall_time_s,
         "waits for data": _waits_digest,
     }
-    reported: set[frozenset[str]] = set()
-    for what, identity in identities.items():
+    flagged_groups: set[frozenset[str]] = set()  # a group is the folders of its runs
+    for identity_text, identity in identities.items():
         for value, group in group_by(runs, identity).items():
             folders = frozenset(str(run.folder) for run in group)
-            if value is not None and len(group) > 1 and folders not in reported:
-                reported.add(folders)
-                names = [run.name for run in group]
-                if len(set(names)) < len(names):  # a copied folder has another name
-                    names = ["/".join(run.folder.parts[-2:]) for run in group]
-                yield Flag(f"{' and '.join(names)} have the same {what}: {value}", about=group)
-    yield from _flag_scaled_copies(runs, reported)
+            if value is not None and len(group) > 1 and folders not in flagged_groups:
+                flagged_groups.add(folders)
+                yield Flag(
+                    f"{' and '.join(_different_names(group))} have the same {identity_text}: {value}", about=group
+                )
+
+    yield from _flag_scaled_copies(runs, flagged_groups)
+
+
+def _different_names(runs: list[MeasuredRun]) -> list[str]:
+    """Return the names of runs; the ends of their folders' paths where copies have one name."""
+    names = [run.name for run in runs]
+    if len(set(names)) == len(names):
+        return names
+    return ["/".join(run.folder.parts[-2:]) for run in runs]
 
 
 def _waits_digest(run: MeasuredRun) -> str | None:
@@ -78,41 +86,49 @@ def _waits_digest(run: MeasuredRun) -> str | None:
     return hashlib.sha256(run.waits.tobytes()).hexdigest()
 
 
-def _flag_scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> Iterator[Flag]:
+class _LogTimes(NamedTuple):
+    """A run, and the logarithms of its step times."""
+
+    run: MeasuredRun
+    logs: np.ndarray
+
+
+def _flag_scaled_copies(runs: list[MeasuredRun], flagged_groups: set[frozenset[str]]) -> Iterator[Flag]:
     """Flag pairs of repeats of a cell whose step times have one ratio throughout, because one run is a scaled copy.
 
     Sound runs never come near this: each step of each run has a noise of its own. Runs with few or equal step times are
-    left out. `reported`: the folders of each group of runs that has a flag already.
+    left out. `flagged_groups`: the folders of each group of runs that has a flag already.
     """
-    cells: dict[str, list[Timed]] = defaultdict(list)
+    repeats_by_cell: dict[str, list[_LogTimes]] = defaultdict(list)
     for run in runs:
         times = run.step_times
         if len(times) < DISTINCT or not (times > 0).all():
             continue
         logs = np.log(times)
         if logs.std() > OWN_NOISE:
-            cells[run.metrics.cell].append((run, logs))
-    for repeats in cells.values():
-        for (first, first_logs), (second, second_logs) in _pairs_of_one_ratio(repeats):
-            if frozenset((str(first.folder), str(second.folder))) not in reported:
-                ratio = float(np.exp((second_logs - first_logs).mean()))
-                yield Flag(
-                    f"all {len(first_logs)} steps of {second.name} took {fixed(ratio, 6)} times as long as those of "
-                    f"{first.name}",
-                    about=[first, second],
-                )
+            repeats_by_cell[run.metrics.cell].append(_LogTimes(run, logs))
+
+    for repeats in repeats_by_cell.values():
+        for first, second in _pairs_of_one_ratio(repeats):
+            if frozenset((str(first.run.folder), str(second.run.folder))) in flagged_groups:
+                continue
+            ratio = float(np.exp((second.logs - first.logs).mean()))
+            yield Flag(
+                f"all {len(first.logs)} steps of {second.run.name} took {fixed(ratio, 6)} times as long as those of "
+                f"{first.run.name}",
+                about=[first.run, second.run],
+            )
 
 
-def _pairs_of_one_ratio(repeats: list[Timed]) -> Iterator[tuple[Timed, Timed]]:
+def _pairs_of_one_ratio(repeats: list[_LogTimes]) -> Iterator[tuple[_LogTimes, _LogTimes]]:
     """Yield pairs of repeats with equally many steps whose step times have one ratio in all steps."""
-    for length in dict.fromkeys(len(logs) for _, logs in repeats):
-        of_length = [(run, logs) for run, logs in repeats if len(logs) == length]
-        table = np.array([logs for _, logs in of_length])  # (runs, steps)
-        for place, first in enumerate(of_length):
-            # Of the logarithms' difference of each later run and this one: none where the ratio never changes.
-            spread = (table[place + 1 :] - table[place]).std(axis=1)
-            for index in np.flatnonzero(spread < ONE_RATIO):
-                yield first, of_length[place + 1 + index]
+    for equally_long in group_by(repeats, lambda repeat: len(repeat.logs)).values():
+        logs = np.array([repeat.logs for repeat in equally_long])  # runs x steps
+        for index, first in enumerate(equally_long):
+            # The logarithm of the ratio of each later run to this run scatters by nothing where the ratio is constant.
+            deviations = (logs[index + 1 :] - logs[index]).std(axis=1)
+            for distance in np.flatnonzero(deviations < ONE_RATIO):
+                yield first, equally_long[index + 1 + distance]
 
 
 @of_runs.finds("runs-overlap", "invalid")
@@ -124,38 +140,49 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Two Snakemakes, two folders, one machine.
     Repair: Run them again, one after the other; a lock now keeps runs of one machine apart.
     """
-    spans = sorted(((*_span_on_devices(run), run) for run in runs), key=lambda span: span[:2])  # (start, end, run)
-    for place, (start, end, first) in enumerate(spans):
-        for later_start, _, second in islice(spans, place + 1, None):
-            if later_start >= end:  # as do all that follow
+    spans = sorted(map(_span_on_devices, runs), key=lambda span: (span.start_epoch_s, span.end_epoch_s))
+    for index, first in enumerate(spans):
+        for second in islice(spans, index + 1, None):
+            if second.start_epoch_s >= first.end_epoch_s:  # all that follow began later still
                 break
-            # Copies of one record are `runs_are_no_copies`' matter.
-            if first.metrics.run_id == second.metrics.run_id or not _devices(first) & _devices(second):
-                continue
-            if _ran_apart(first, second):
-                continue
-            yield Flag(
-                f"{second.name} began {seconds(later_start - start, 1)} after {first.name}, "
-                f"which took {seconds(end - start, 1)}, on the same devices",
-                about=[first, second],
-            )
+            if _were_on_devices_together(first.run, second.run):
+                began_later_s = second.start_epoch_s - first.start_epoch_s
+                took_s = first.end_epoch_s - first.start_epoch_s
+                yield Flag(
+                    f"{second.run.name} began {seconds(began_later_s, 1)} after {first.run.name}, "
+                    f"which took {seconds(took_s, 1)}, on the same devices",
+                    about=[first.run, second.run],
+                )
 
 
-def _span_on_devices(run: MeasuredRun) -> tuple[float, float]:
-    """Return begin and end, in epoch seconds, of a time that a run surely spent on its devices: its window.
+class _Span(NamedTuple):
+    """A time that a run surely spent on its devices."""
 
-    Older files have the whole run alone, rounded to seconds; it is shortened, so that neighbours seem not to overlap.
+    start_epoch_s: float
+    end_epoch_s: float
+    run: MeasuredRun
+
+
+def _span_on_devices(run: MeasuredRun) -> _Span:
+    """Return the window of a run, from its first rank's start to its last rank's end.
+
+    Older records have no times of the window. Their span is the whole run, which is rounded to seconds; it is
+    shortened, so that neighbours seem not to overlap.
     """
     ranks = run.metrics.ranks
     if all("window_start_epoch_s" in rank for rank in ranks):
-        return min(rank["window_start_epoch_s"] for rank in ranks), max(rank["window_end_epoch_s"] for rank in ranks)
-    began = start_epoch_s(run)
-    return began, began + run.metrics.total_wall_time_s - SLACK_S
+        first_start = min(rank["window_start_epoch_s"] for rank in ranks)
+        last_end = max(rank["window_end_epoch_s"] for rank in ranks)
+        return _Span(first_start, last_end, run)
+    start = start_epoch_s(run)
+    return _Span(start, start + run.metrics.total_wall_time_s - SLACK_S, run)
 
 
-def _monotonic_window(rank: Rank) -> tuple[float, float]:
-    """Return begin and end of a rank's window, in seconds since its machine's start."""
-    return rank["window_start_monotonic_s"], rank["window_end_monotonic_s"]
+def _were_on_devices_together(first: MeasuredRun, second: MeasuredRun) -> bool:
+    """Return whether two runs that overlap by the time of day shared devices, and no other clock says the contrary."""
+    if first.metrics.run_id == second.metrics.run_id:  # copies of one record: see `runs_are_no_copies`
+        return False
+    return bool(_devices(first) & _devices(second)) and not _ran_apart(first, second)
 
 
 def _ran_apart(first: MeasuredRun, second: MeasuredRun) -> bool:
@@ -163,14 +190,18 @@ def _ran_apart(first: MeasuredRun, second: MeasuredRun) -> bool:
 
     Nobody can set that clock, as one can the time of day. False where the runs share no host or have no such clock.
     """
-    pairs = [
-        (_monotonic_window(rank), _monotonic_window(other))
+    rank_pairs = [
+        (rank, other)
         for rank, other in product(first.metrics.ranks, second.metrics.ranks)
         if rank["host"] == other["host"] and "window_start_monotonic_s" in rank.keys() & other.keys()
     ]
-    return bool(pairs) and all(
-        end <= other_start or other_end <= start for (start, end), (other_start, other_end) in pairs
-    )
+    return bool(rank_pairs) and all(_are_apart(rank, other) for rank, other in rank_pairs)
+
+
+def _are_apart(rank: Rank, other: Rank) -> bool:
+    """Return whether the window of one rank had ended before that of the other began; both ranks ran on one host."""
+    ended_first = rank["window_end_monotonic_s"] <= other["window_start_monotonic_s"]
+    return ended_first or other["window_end_monotonic_s"] <= rank["window_start_monotonic_s"]
 
 
 def start_epoch_s(run: MeasuredRun) -> float:
@@ -193,9 +224,9 @@ def cells_differ_in_more_than_name(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Repair: Find out where the key is lost; run the cells again.
     """
     # A search may well find the micro-batch that another cell has.
-    planned = [run for run in runs if not any(word in run.metrics.cell for word in SEARCHED)]
-    for alike in group_by(planned, lambda run: run.metrics.fingerprint).values():
-        cells = runs_by_cell(alike)
+    planned_runs = [run for run in runs if not any(word in run.metrics.cell for word in SEARCHED)]
+    for runs_alike in group_by(planned_runs, lambda run: run.metrics.fingerprint).values():
+        cells = runs_by_cell(runs_alike)
         if len(cells) > 1:
             first_runs = [repeats[0] for repeats in cells.values()]
             yield Flag(f"{' and '.join(sorted(cells))} have one configuration", about=first_runs)
@@ -209,17 +240,23 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Baselines of another day.
     Repair: Run all cells again in one session, repeat by repeat.
     """
-    times = {cell: [start_epoch_s(run) for run in of_cell] for cell, of_cell in runs_by_cell(runs).items()}
-    cells = sorted(times, key=lambda cell: min(times[cell]))
-    starts = [min(times[cell]) for cell in cells]  # ascending
+    first_starts, last_starts = {}, {}  # cell -> epoch seconds
+    for cell, repeats in runs_by_cell(runs).items():
+        starts = [start_epoch_s(run) for run in repeats]
+        first_starts[cell] = min(starts)
+        last_starts[cell] = max(starts)
+
+    cells = sorted(first_starts, key=first_starts.__getitem__)
+    ascending_starts = [first_starts[cell] for cell in cells]
     for cell in cells:
-        ended = max(times[cell])
-        place = bisect_right(starts, ended + 3600 * HOURS_APART)  # of the first cell that began so much later
-        if place < len(cells):
-            hours = (starts[place] - ended) / 3600
-            both = [cell, cells[place]]
-            evidence = f"{cells[place]} was measured {fixed(hours, 1)} h after {cell}"
-            yield Flag(evidence, cells=both, about=both)
+        index = bisect_right(
+            ascending_starts, last_starts[cell] + 3600 * HOURS_APART
+        )  # of the next cell beyond the gap
+        if index < len(cells):
+            later_cell = cells[index]
+            hours = (first_starts[later_cell] - last_starts[cell]) / 3600
+            evidence = f"{later_cell} was measured {fixed(hours, 1)} h after {cell}"
+            yield Flag(evidence, cells=[cell, later_cell], about=[cell, later_cell])
 
 
 @of_run.finds("record-edited", "invalid")
@@ -231,35 +268,39 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
     Seen: Figures corrected by hand.
     Repair: Restore the file, or run the cell again.
     """
-    if problems := [*_traces_of_edits(run), *_seal_problems(run)]:
+    problems = [*_traces_of_edits(run), *_completion_problems(run)]
+    if problems:
         yield Flag("; ".join(problems))
 
 
 def _traces_of_edits(run: MeasuredRun) -> Iterator[str]:
     """Yield in words what in a run's metrics does not fit their sha256, the configuration or the folder."""
-    metrics, launcher = run.metrics, run.folder / LAUNCHER
-    # The sha256 of the metrics as the launcher wrote them; older launchers left none.
-    seal = read_record(launcher, lambda data: json.loads(data).get(METRICS_SEAL)) if launcher.is_file() else None
+    seal = None  # the sha256 of the metrics as the launcher wrote them; older launchers left none
+    launcher = run.folder / LAUNCHER
+    if launcher.is_file():
+        seal = read_record(launcher, lambda data: json.loads(data).get(METRICS_SEAL))
     if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:
         yield f"{METRICS} is not the file whose sha256 {LAUNCHER} has"
-    config = json.dumps(metrics.config, sort_keys=True, separators=(",", ":"))
-    if hashlib.sha256(config.encode()).hexdigest()[:16] != metrics.fingerprint:
+
+    config = json.dumps(run.metrics.config, sort_keys=True, separators=(",", ":"))
+    if hashlib.sha256(config.encode()).hexdigest()[:16] != run.metrics.fingerprint:
         yield "`fingerprint` is not that of `config`"
+
     repeat_folder = REPEAT_FOLDER.fullmatch(run.folder.name)
-    if repeat_folder and int(repeat_folder[1]) != metrics.repeat:
-        yield f"`repeat` is {metrics.repeat}, but the folder is {run.folder.name}"
+    if repeat_folder and int(repeat_folder[1]) != run.metrics.repeat:
+        yield f"`repeat` is {run.metrics.repeat}, but the folder is {run.folder.name}"
 
 
-def _seal_problems(run: MeasuredRun) -> Iterator[str]:
+def _completion_problems(run: MeasuredRun) -> Iterator[str]:
     """Yield in words which figures in RUN_COMPLETE.txt, written as name=value, are not those of the metrics."""
     complete = run.folder / COMPLETE
     if not complete.is_file():
         return
-    repeated = dict(word.split("=", 1) for word in complete.read_text().split() if "=" in word)
+    complete_texts = dict(word.split("=", 1) for word in complete.read_text().split() if "=" in word)
     recorded = {"tokens_per_sec": run.metrics.window.tokens_per_s, "total_wall_time_sec": run.metrics.total_wall_time_s}
-    for name, value in recorded.items():
-        if name in repeated and repeated[name] != fixed(value, 2):
-            yield f"{name} is {repeated[name]} in {COMPLETE} and {fixed(value, 2)} in {METRICS}"
+    for name, figure in recorded.items():
+        if name in complete_texts and complete_texts[name] != fixed(figure, 2):
+            yield f"{name} is {complete_texts[name]} in {COMPLETE} and {fixed(figure, 2)} in {METRICS}"
 
 
 @of_all_runs.check(
@@ -302,35 +343,40 @@ def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
 
     Cells without a measured run have no figures, and no flag of their repeats.
     """
-    measured_cells = {run.metrics.cell for run in measured_runs(runs)}
+    all_measured = measured_runs(runs)
+    measured_cells = {run.metrics.cell for run in all_measured}
     failures = runs_by_cell(run for run in runs if not run.ok)
     for cell in sorted(measured_cells & failures.keys()):
-        failed = failures[cell]
-        reasons = ", ".join(f"{run.name}: {run.metrics.failure.failure_class}" for run in failed if run.metrics.failure)
-        yield Flag(f"{len(failed)} of its runs failed ({reasons})", about=failed, code="repeat-failed")
+        reasons = [f"{run.name}: {run.metrics.failure.failure_class}" for run in failures[cell] if run.metrics.failure]
+        evidence = f"{len(failures[cell])} of its runs failed ({', '.join(reasons)})"
+        yield Flag(evidence, about=failures[cell], code="repeat-failed")
+
     yield from _flag_missing_repeats(runs, measured_cells)
-    dirty = [run for run in measured_runs(runs) if run.metrics.git_dirty]
-    if dirty:
-        yield Flag("the working tree had changes that are in no commit", about=dirty, code="code-uncommitted")
-    hosts = sorted({run.metrics.host["hostname"] for run in measured_runs(runs)})
+
+    uncommitted = [run for run in all_measured if run.metrics.git_dirty]
+    if uncommitted:
+        yield Flag("the working tree had changes that are in no commit", about=uncommitted, code="code-uncommitted")
+
+    hosts = sorted({run.metrics.host["hostname"] for run in all_measured})
     if len(hosts) > 1 and not any(run.metrics.scheduler for run in runs):
-        yield Flag(f"launched on {', '.join(hosts)}", code="hosts-differ", about=measured_runs(runs))
+        yield Flag(f"launched on {', '.join(hosts)}", code="hosts-differ", about=all_measured)
 
 
 def _flag_missing_repeats(runs: Sequence[Run], measured_cells: set[str]) -> Iterator[Flag]:
-    """Flag each of `measured_cells` without a folder of some repeat, up to the last one that any cell has."""
+    """Flag each of `measured_cells` without a folder of some repeat, up to the last repeat that any cell has."""
     folders: dict[str, dict[int, Path]] = defaultdict(dict)  # cell -> number of the repeat -> its folder
     for run in runs:
         if run.folder.name == f"rep{run.metrics.repeat}":  # not an arm of an A/B pair
             folders[run.metrics.cell][run.metrics.repeat] = run.folder
-    most = max((repeat for of_cell in folders.values() for repeat in of_cell), default=0)
+    last_repeat = max(chain.from_iterable(folders.values()), default=0)
+
     for cell in sorted(measured_cells & folders.keys()):
-        cell_folder = next(iter(folders[cell].values())).parent
-        missing = [
-            repeat
-            for repeat in range(1, most + 1)
-            if repeat not in folders[cell] and not (cell_folder / f"rep{repeat}").exists()
-        ]
-        if missing and len(folders[cell]) > 1:  # one run alone may have been copied to be looked at
-            repeats = f"repeat{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
-            yield Flag(f"{cell} has no {repeats} of {most}", cells=[cell], about=[cell], code="repeat-missing")
+        if len(folders[cell]) == 1:
+            continue  # this run may have been copied alone, to be looked at
+        some_folder, *_ = folders[cell].values()
+        absent_repeats = [repeat for repeat in range(1, last_repeat + 1) if repeat not in folders[cell]]
+        missing = [str(repeat) for repeat in absent_repeats if not some_folder.with_name(f"rep{repeat}").exists()]
+        if missing:
+            noun = "repeats" if len(missing) > 1 else "repeat"
+            evidence = f"{cell} has no {noun} {', '.join(missing)} of {last_repeat}"
+            yield Flag(evidence, cells=[cell], about=[cell], code="repeat-missing")

@@ -1,9 +1,9 @@
 """Everything that is published, computed again from what it was computed from, by code of its own."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import significant
+from scaleproof.ground.records.open_sections import Rank, RecordedConfiguration
 from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.ground.records.run_sections import Memory
 
-SAME = 1e-6  # relative; 1,702 figures of sound runs agree within it
-RECOMPUTED = 4 / 3  # FLOPs with full activation checkpointing over those without: the forward pass is made twice
-Figures = Iterator[tuple[str, float | None, float | None]]  # name, recorded value, value computed again
+SAME = 1e-6  # a relative tolerance, within which 1,702 figures of sound runs agree
+# Full activation checkpointing makes the forward pass twice: so many times as many FLOPs are computed.
+RECOMPUTED = 4 / 3
+Figures = Iterator[tuple[str, float | None, float | None]]  # (name, recorded value, recomputed value)
 MOST_QUOTED = 4  # figures in the evidence of a flag
 
 
@@ -32,36 +35,41 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
     Seen: Tables retyped by hand; a percentile of the wrong series.
     Repair: Quote none of the figures of this run until it is known which of them is right.
     """
-    wrong = [
-        f"{name} is {_nine_digits(recorded)}, computed again {_nine_digits(computed)}"
-        for name, recorded, computed in recomputed_figures(run)
-        if not is_same_figure(recorded, computed)
-    ]
-    wrong += [f"{name} is {stated}, by {source} {actual}" for name, stated, source, actual in _setting_pairs(run)]
-    whole, window = run.metrics.total_wall_time_s, run.metrics.window.wall_time_s
-    if whole is not None and not whole >= window:
-        wrong.insert(0, f"the whole run took {_nine_digits(whole)} s, less than its window of {_nine_digits(window)} s")
-    if wrong:
-        evidence = "; ".join(wrong[:MOST_QUOTED])
-        if len(wrong) > MOST_QUOTED:
-            evidence += f"; and {len(wrong) - MOST_QUOTED} more"
+    problems = []
+    run_s = run.metrics.total_wall_time_s
+    window_s = run.metrics.window.wall_time_s
+    if run_s is not None and not run_s >= window_s:
+        problems.append(
+            f"the whole run took {_nine_digits(run_s)} s, less than its window of {_nine_digits(window_s)} s"
+        )
+
+    for name, recorded, recomputed in recomputed_figures(run):
+        if not is_same_figure(recorded, recomputed):
+            problems.append(f"{name} is {_nine_digits(recorded)}, computed again {_nine_digits(recomputed)}")
+    for difference in _differing_settings(run):
+        problems.append(f"{difference.name} is {difference.value}, by {difference.source} {difference.source_value}")
+
+    if problems:
+        evidence = "; ".join(problems[:MOST_QUOTED])
+        if len(problems) > MOST_QUOTED:
+            evidence += f"; and {len(problems) - MOST_QUOTED} more"
         yield Flag(evidence)
 
 
 def _nine_digits(figure: float | None) -> str:
-    """Return a figure with 9 digits; "null", as the record has it, for one that is missing."""
+    """Return a figure with 9 digits; a missing figure is "null", as in the record."""
     return "null" if figure is None else significant(figure, 9)
 
 
-def is_same_figure(recorded: float | None, computed: float | None) -> bool:
+def is_same_figure(recorded: float | None, recomputed: float | None) -> bool:
     """Return whether two figures are equal within rounding, or both are missing."""
-    if recorded is None or computed is None:
-        return recorded is computed
-    return abs(recorded - computed) <= SAME * max(abs(computed), 1e-12)
+    if recorded is None or recomputed is None:
+        return recorded is recomputed
+    return abs(recorded - recomputed) <= SAME * max(abs(recomputed), 1e-12)
 
 
 def recomputed_figures(run: MeasuredRun) -> Figures:
-    """Yield (name, recorded value, recomputed value) of every figure of a run that can be computed again."""
+    """Yield (name, recorded value, recomputed value) of each figure that can be computed again."""
     sections = (
         *(_window_figures, _work_figures, _configuration_figures, _validation_figures, _model_figures),
         *(_device_figures, _rank_figures, _census_figures, _startup_figures),
@@ -69,70 +77,102 @@ def recomputed_figures(run: MeasuredRun) -> Figures:
     return chain.from_iterable(figures_of(run) for figures_of in sections)
 
 
-def _setting_pairs(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
-    """Yield (name, value, other place, value there) of each setting that a record states differently in two places.
+class _RepeatedSetting(NamedTuple):
+    """A setting that a record states twice: as `value`, and as `source_value` in the configuration or a census."""
 
-    The other place is the configuration, or the census of rank 0: what this rank did and was set to.
-    """
-    metrics = run.metrics
-    training, config = metrics.training_config, metrics.config
-    execution, work = config["execution"], config["work"]
-    tokenizer = config["workload"]["tokenizer"]
-    pairs: list[tuple[str, Any, str, Any]] = [
-        ("training_config.strategy", training.strategy, "config", execution["strategy"]),
-        ("training_config.precision", training.precision, "config", execution["precision"]),
-        ("training_config.optimizer", training.optimizer, "config", work["optimizer"]["name"]),
-        ("training_config.deepspeed_enabled", training.deepspeed_enabled, "config", "zero" in execution["strategy"]),
-        ("data.tokenizer", metrics.data.get("tokenizer", tokenizer), "config", tokenizer),
-    ]
+    name: str
+    value: Any
+    source: Literal["config", "census"]
+    source_value: Any
+
+
+def _differing_settings(run: MeasuredRun) -> Iterator[_RepeatedSetting]:
+    """Yield each setting that a record states differently in two places."""
+    for setting in _repeated_settings(run):
+        if setting.value != setting.source_value:
+            yield setting
+
+
+def _repeated_settings(run: MeasuredRun) -> Iterator[_RepeatedSetting]:
+    """Yield each setting that a record repeats from its configuration or from the census of rank 0."""
+    metrics, config = run.metrics, run.metrics.config
+    training = metrics.training_config
+    strategy, precision = config["execution"]["strategy"], config["execution"]["precision"]
+    optimizer, tokenizer = config["work"]["optimizer"]["name"], config["workload"]["tokenizer"]
+    yield _RepeatedSetting("training_config.strategy", training.strategy, "config", strategy)
+    yield _RepeatedSetting("training_config.precision", training.precision, "config", precision)
+    yield _RepeatedSetting("training_config.optimizer", training.optimizer, "config", optimizer)
+    yield _RepeatedSetting(
+        "training_config.deepspeed_enabled", training.deepspeed_enabled, "config", "zero" in strategy
+    )
+    yield _RepeatedSetting("data.tokenizer", metrics.data.get("tokenizer", tokenizer), "config", tokenizer)
+
     if metrics.census:
-        probed = metrics.census[0].before
+        probed_step = metrics.census[0].before
         for name in ("products", "gradients", "reduced"):
-            pairs.append((f"dtypes.{name}", metrics.dtypes.get(name), "census", getattr(probed, name)))
-    if is_deepspeed(execution["strategy"]) and metrics.engine_config:
-        engine = metrics.engine_config  # DeepSpeed's
-        expected = {
-            "train_batch_size": work["global_batch"],
-            "train_micro_batch_size_per_gpu": work["micro_batch"],
-            "gradient_accumulation_steps": work["accumulation"],
-            "gradient_clipping": work["optimizer"]["max_grad_norm"],
-        }
-        for name, value in expected.items():
-            pairs.append((f"engine_config.{name}", engine.get(name), "config", value))
-        stage = engine.get("zero_optimization", {}).get("stage")
-        pairs.append(("engine_config.zero_optimization.stage", stage, "config", zero_stage(execution["strategy"])))
-    yield from ((name, here, place, there) for name, here, place, there in pairs if here != there)
+            dtype = metrics.dtypes.get(name)
+            yield _RepeatedSetting(f"dtypes.{name}", dtype, "census", getattr(probed_step, name))
+
+    if is_deepspeed(strategy) and metrics.engine_config:
+        yield from _engine_settings(metrics.engine_config, config)
+
+
+def _engine_settings(engine: dict[str, Any], config: RecordedConfiguration) -> Iterator[_RepeatedSetting]:
+    """Yield each setting that `engine`, the configuration of DeepSpeed, repeats from that of the run."""
+    work = config["work"]
+    config_values = {
+        "train_batch_size": work["global_batch"],
+        "train_micro_batch_size_per_gpu": work["micro_batch"],
+        "gradient_accumulation_steps": work["accumulation"],
+        "gradient_clipping": work["optimizer"]["max_grad_norm"],
+    }
+    for name, config_value in config_values.items():
+        yield _RepeatedSetting(f"engine_config.{name}", engine.get(name), "config", config_value)
+
+    stage = engine.get("zero_optimization", {}).get("stage")
+    config_stage = zero_stage(config["execution"]["strategy"])
+    yield _RepeatedSetting("engine_config.zero_optimization.stage", stage, "config", config_stage)
 
 
 def _window_figures(run: MeasuredRun) -> Figures:
-    """Yield the window's rates and step statistics, computed again from steps.csv."""
-    window, accumulation = run.metrics.window, run.metrics.training_config.accumulation
-    for name, computed in vars(run.recomputed).items():  # name of a field of the window -> its figure from steps.csv
-        yield f"window.{name}", getattr(window, name), computed
-    steps, per_device = run.recomputed.step_time_n, run.recomputed.tokens_per_s / run.n_devices
-    yield "window.tokens_per_s_per_device", window.tokens_per_s_per_device, per_device
-    yield "optimizer_steps + skipped", window.optimizer_steps + window.skipped_optimizer_steps, steps
-    yield "window.micro_steps", window.micro_steps, steps * accumulation
+    """Yield (name, recorded, recomputed) of the window's rates and step statistics, from steps.csv."""
+    window, recomputed = run.metrics.window, run.recomputed
+    for name, figure in vars(recomputed).items():  # the fields have the names of the window's
+        yield f"window.{name}", getattr(window, name), figure
+
+    tokens_per_s_per_device = recomputed.tokens_per_s / run.n_devices
+    yield "window.tokens_per_s_per_device", window.tokens_per_s_per_device, tokens_per_s_per_device
+
+    step_count = recomputed.step_time_n
+    micro_step_count = step_count * run.metrics.training_config.accumulation
+    yield "optimizer_steps + skipped", window.optimizer_steps + window.skipped_optimizer_steps, step_count
+    yield "window.micro_steps", window.micro_steps, micro_step_count
 
 
 def _work_figures(run: MeasuredRun) -> Figures:
-    """Yield the ledger's samples and tokens, computed again from steps.csv and the configuration."""
-    rows = run.steps[run.steps["phase"] == "window"]
+    """Yield (name, recorded, recomputed) of the ledger's samples and tokens.
+
+    What was consumed is computed from steps.csv, what was planned from the configuration.
+    """
+    window_rows = run.steps[run.steps["phase"] == "window"]
     ledger = run.metrics.ledger
     work = run.metrics.config["work"]
-    yield "ledger.samples_consumed", ledger.samples_consumed, int(rows["samples"].sum())
-    yield "ledger.samples_planned", ledger.samples_planned, work["global_batch"] * work["steps"]
-    yield "ledger.tokens_consumed", ledger.tokens_consumed, int(rows["tokens"].sum())
+    planned_samples = work["global_batch"] * work["steps"]
+    yield "ledger.samples_consumed", ledger.samples_consumed, int(window_rows["samples"].sum())
+    yield "ledger.samples_planned", ledger.samples_planned, planned_samples
+    yield "ledger.tokens_consumed", ledger.tokens_consumed, int(window_rows["tokens"].sum())
     if not run.is_classifier:
-        planned = work["global_batch"] * work["steps"] * run.metrics.config["workload"]["seq_len"]
-        yield "ledger.tokens_planned", ledger.tokens_planned, planned
-    by_rank = np.bincount(rows["rank"], rows["samples"], minlength=len(ledger.samples_by_rank))
+        planned_tokens = planned_samples * run.metrics.config["workload"]["seq_len"]
+        yield "ledger.tokens_planned", ledger.tokens_planned, planned_tokens
+
+    rank_count = len(ledger.samples_by_rank)
+    samples_by_rank = np.bincount(window_rows["rank"], window_rows["samples"], minlength=rank_count)
     for rank, samples in enumerate(ledger.samples_by_rank):
-        yield f"ledger.samples_by_rank[{rank}]", samples, int(by_rank[rank])
+        yield f"ledger.samples_by_rank[{rank}]", samples, int(samples_by_rank[rank])
 
 
 def _configuration_figures(run: MeasuredRun) -> Figures:
-    """Yield what a record states of its configuration elsewhere, computed again from the configuration."""
+    """Yield (name, recorded, recomputed) of what a record repeats of its configuration."""
     training, config = run.metrics.training_config, run.metrics.config
     work = config["work"]
     yield "training_config.seq_len", training.seq_len, config["workload"]["seq_len"]
@@ -140,29 +180,29 @@ def _configuration_figures(run: MeasuredRun) -> Figures:
     yield "training_config.accumulation", training.accumulation, work["accumulation"]
     yield "training_config.global_batch", training.global_batch, work["global_batch"]
     yield "training_config.lr", training.lr, work["optimizer"]["learning_rate"]
-    sizes = training.dataset_subset_sizes
-    if run.metrics.ledger.equal:  # as planned: no sample twice
+
+    if run.metrics.ledger.equal:  # all was consumed as planned, so that no sample came twice
         yield "ledger.samples_shared", run.metrics.ledger.samples_shared, 0
     if training.zero_stage is not None:
         yield "training_config.zero_stage", training.zero_stage, zero_stage(config["execution"]["strategy"])
-    validation = run.metrics.validation
-    if validation:
-        yield "validation.samples", validation.samples, min(sizes["val"], work["validation_samples"])
+    if run.metrics.validation:
+        planned_samples = min(training.dataset_subset_sizes["val"], work["validation_samples"])
+        yield "validation.samples", run.metrics.validation.samples, planned_samples
 
 
 def _validation_figures(run: MeasuredRun) -> Figures:
-    """Yield the validation's perplexity, accuracy, loss and targets, computed again from loss and sums over ranks."""
+    """Yield (name, recorded, recomputed) of the validation's figures, from its loss and the sums of the ranks."""
     validation = run.metrics.validation
     if validation is None:
         return
     if validation.perplexity is not None:
         yield "validation.perplexity", validation.perplexity, math.exp(validation.loss)
-    if validation.accuracy is not None:  # how many were correct is not recorded, but it is a whole number
-        yield ("validation.accuracy", validation.accuracy, _whole_share(validation.accuracy, validation.targets))
+    if validation.accuracy is not None:  # the number of correct targets is not recorded, but it is whole
+        yield "validation.accuracy", validation.accuracy, _whole_share(validation.accuracy, validation.targets)
     if validation.rank_losses is not None:
         yield "validation.loss", validation.loss, math.fsum(validation.rank_losses) / validation.targets
-    per_sample = 1 if run.is_classifier else run.metrics.config["workload"]["seq_len"]
-    yield "validation.targets", validation.targets, validation.samples * per_sample
+    targets_per_sample = 1 if run.is_classifier else run.metrics.config["workload"]["seq_len"]
+    yield "validation.targets", validation.targets, validation.samples * targets_per_sample
 
 
 def _whole_share(share: float, total: float) -> float:
@@ -171,7 +211,7 @@ def _whole_share(share: float, total: float) -> float:
 
 
 def _model_figures(run: MeasuredRun) -> Figures:
-    """Yield the model's parameters and FLOPs, computed again by the formulas."""
+    """Yield (name, recorded, recomputed) of the model's parameters and FLOPs, by the formulas."""
     model, counts = run.metrics.model, counts_of_run(run)
     yield "model.matmul_parameters", model.matmul_parameters, counts.matmul_parameters
     yield "model.flops_per_token", model.flops_per_token, counts.flops_per_token
@@ -179,93 +219,126 @@ def _model_figures(run: MeasuredRun) -> Figures:
 
 
 def _device_figures(run: MeasuredRun) -> Figures:
-    """Yield memory by its formula, utilization from rate and FLOPs, and energy from the ranks' own records."""
-    metrics = run.metrics
-    training, use = metrics.training_config, metrics.utilization
-    rate = metrics.window.tokens / metrics.window.wall_time_s / run.n_devices  # tokens/s of a device
-    devices = sharing_devices(training.strategy, *run.geometry)  # among which a replica's state is divided
-    predicted = state_bytes(training.strategy, training.precision, inventory_of_run(run).parameters, devices)
-    yield "memory.state_bytes_predicted", metrics.memory.state_bytes_predicted, predicted
-    yield "utilization.flops_per_s_per_device", use.flops_per_s_per_device, metrics.model.flops_per_token * rate
-    known = peak(metrics.ranks[0]["device_name"], training.precision)
-    if known and use.peak_source == known.source:  # else another version had another table of peaks
-        yield "utilization.peak_flops_per_s", use.peak_flops_per_s, known.flops
-    if use.peak_flops_per_s:
-        mfu = metrics.model.flops_per_token * rate / use.peak_flops_per_s
-        causal_flops = metrics.model.flops_per_token_causal
-        mfu_causal = causal_flops * rate / use.peak_flops_per_s if causal_flops else None
-        checkpointing = metrics.config["execution"]["activation_checkpointing"]
-        yield "utilization.mfu", use.mfu, mfu
-        yield "utilization.mfu_causal", use.mfu_causal, mfu_causal
-        yield "utilization.hfu", use.hfu, mfu * RECOMPUTED if checkpointing else None
-    joules = [gpu.get("energy_j") for rank in metrics.ranks for gpu in rank.get("gpus") or []]
-    if metrics.energy.joules is not None:
-        yield "energy.joules", metrics.energy.joules, sum(energy for energy in joules if energy is not None)
-        yield "energy.joules_per_token", metrics.energy.joules_per_token, metrics.energy.joules / metrics.window.tokens
+    """Yield (name, recorded, recomputed) of memory by its formula, of energy and of utilization."""
+    training, memory = run.metrics.training_config, run.metrics.memory
+    device_count = sharing_devices(training.strategy, *run.geometry)  # they divide the state of a replica
+    predicted_bytes = state_bytes(training.strategy, training.precision, inventory_of_run(run).parameters, device_count)
+    yield "memory.state_bytes_predicted", memory.state_bytes_predicted, predicted_bytes
+
+    yield from _utilization_figures(run)
+
+    energy = run.metrics.energy
+    if energy.joules is not None:
+        joules = [gpu.get("energy_j") for rank in run.metrics.ranks for gpu in rank.get("gpus") or []]
+        yield "energy.joules", energy.joules, sum(of_gpu for of_gpu in joules if of_gpu is not None)
+        yield "energy.joules_per_token", energy.joules_per_token, energy.joules / run.metrics.window.tokens
+
+
+def _utilization_figures(run: MeasuredRun) -> Figures:
+    """Yield (name, recorded, recomputed) of the utilization, from the rate, the model's FLOPs and the peak."""
+    utilization, window, model = run.metrics.utilization, run.metrics.window, run.metrics.model
+    tokens_per_s = window.tokens / window.wall_time_s / run.n_devices  # of a device
+    flops_per_s = model.flops_per_token * tokens_per_s
+    yield "utilization.flops_per_s_per_device", utilization.flops_per_s_per_device, flops_per_s
+
+    device_peak = peak(run.metrics.ranks[0]["device_name"], run.metrics.training_config.precision)
+    # A record with another source was made by a version with another table of peaks.
+    if device_peak and utilization.peak_source == device_peak.source:
+        yield "utilization.peak_flops_per_s", utilization.peak_flops_per_s, device_peak.flops
+
+    if utilization.peak_flops_per_s:
+        mfu = flops_per_s / utilization.peak_flops_per_s
+        mfu_causal = None
+        if model.flops_per_token_causal:
+            mfu_causal = model.flops_per_token_causal * tokens_per_s / utilization.peak_flops_per_s
+        is_checkpointing = run.metrics.config["execution"]["activation_checkpointing"]
+        yield "utilization.mfu", utilization.mfu, mfu
+        yield "utilization.mfu_causal", utilization.mfu_causal, mfu_causal
+        yield "utilization.hfu", utilization.hfu, mfu * RECOMPUTED if is_checkpointing else None
 
 
 def _rank_figures(run: MeasuredRun) -> Figures:
-    """Yield load, memory and devices in the summary, computed again from the ranks' own records."""
-    memory, ranks = run.metrics.memory, run.metrics.ranks
-    for number, rank in enumerate(ranks):
-        length = window_length(rank)
-        # Records without ready_epoch_s are older and took the load over another time than the window.
-        if rank.get("cpu_s") is not None and "ready_epoch_s" in rank and length is not None:
-            yield f"ranks.{number}.cpu_load", rank["cpu_load"], rank["cpu_s"] / length
-        for gpu in rank.get("gpus") or []:
-            load = gpu.get("utilization_mean")
-            if load is not None:  # a mean of samples in whole percents, as NVML gives them
-                yield f"ranks.{number}.gpus.utilization_mean", load, _whole_share(load, 100 * gpu["samples"])
-            if gpu.get("energy_j") is not None:
-                yield f"ranks.{number}.gpus.energy_j", gpu["energy_j"], gpu["energy_counter_j"]
-        yield f"ranks.{number}.rank", rank["rank"], number
-    if any("max_rss_bytes" not in rank for rank in ranks):  # files from before these fields
+    """Yield (name, recorded, recomputed) of load, energy and memory, from the ranks' own records."""
+    for index, rank in enumerate(run.metrics.ranks):
+        yield from _load_figures(index, rank)
+        yield f"ranks.{index}.rank", rank["rank"], index
+    yield from _memory_figures(run.metrics.memory, run.metrics.ranks)
+
+
+def _load_figures(index: int, rank: Rank) -> Figures:
+    """Yield (name, recorded, recomputed) of the load and energy of `rank`, which stands at `index` in the record."""
+    window_s = window_length(rank)
+    # Records without ready_epoch_s are older: their load is that of another time than the window.
+    if rank.get("cpu_s") is not None and "ready_epoch_s" in rank and window_s is not None:
+        yield f"ranks.{index}.cpu_load", rank["cpu_load"], rank["cpu_s"] / window_s
+    for gpu in rank.get("gpus") or []:
+        utilization = gpu.get("utilization_mean")
+        if utilization is not None:  # the mean of samples in whole percents, as NVML gives them
+            whole_percents = _whole_share(utilization, 100 * gpu["samples"])
+            yield f"ranks.{index}.gpus.utilization_mean", utilization, whole_percents
+        if gpu.get("energy_j") is not None:
+            yield f"ranks.{index}.gpus.energy_j", gpu["energy_j"], gpu["energy_counter_j"]
+
+
+def _memory_figures(memory: Memory, ranks: Sequence[Rank]) -> Figures:
+    """Yield (name, recorded, recomputed) of the summary of memory; nothing for older records of ranks."""
+    if any("max_rss_bytes" not in rank for rank in ranks):
         return
     yield "memory.max_rss_bytes", memory.max_rss_bytes, max(rank["max_rss_bytes"] for rank in ranks)
     yield "memory.state_bytes", memory.state_bytes, max(rank["state_bytes"] for rank in ranks)
-    cuda = [rank["cuda_memory"] for rank in ranks if rank["cuda_memory"]]
-    for name, recorded in (
-        ("allocated", memory.max_cuda_allocated_bytes),
-        ("reserved", memory.max_cuda_reserved_bytes),
-        ("retries", memory.cuda_alloc_retries),
-    ):
-        yield f"memory: {name}", recorded, max(of_rank[name] for of_rank in cuda) if cuda else None
+
+    cuda_memories = [rank["cuda_memory"] for rank in ranks if rank["cuda_memory"]]
+    summary = {
+        "allocated": memory.max_cuda_allocated_bytes,
+        "reserved": memory.max_cuda_reserved_bytes,
+        "retries": memory.cuda_alloc_retries,
+    }
+    for name, recorded in summary.items():
+        yield f"memory: {name}", recorded, max((of_rank[name] for of_rank in cuda_memories), default=None)
 
 
 def _census_figures(run: MeasuredRun) -> Figures:
-    """Yield the places of the probed steps by the configuration, and what both a rank's record and its census state."""
-    censuses, work = run.metrics.census or [], run.metrics.config["work"]
-    for number, census in enumerate(censuses):
-        yield f"census.{number}.before.step", census.before.step, work["warmup_steps"] - 2  # the last step but one
+    """Yield (name, recorded, recomputed) of probed steps, threads and collectives.
+
+    The configuration says which steps are probed; a rank's record repeats the threads and collectives of its census.
+    """
+    censuses, ranks = run.metrics.census or [], run.metrics.ranks
+    work = run.metrics.config["work"]
+    for index, census in enumerate(censuses):
+        yield f"census.{index}.before.step", census.before.step, work["warmup_steps"] - 2  # the last step but one
         if census.after:
-            yield f"census.{number}.after.step", census.after.step, work["warmup_steps"] + work["steps"]
-        if "threads" in run.metrics.ranks[number]:
-            yield f"ranks.{number}.threads", run.metrics.ranks[number]["threads"], census.threads
-    if not censuses:
-        return
-    for name, entry in run.metrics.collectives.items():
-        counted = censuses[0].before.collectives.get(name, {})
-        yield f"collectives.{name}.calls", entry["calls"], counted.get("calls")
-        yield f"collectives.{name}.bytes", entry["bytes"], counted.get("bytes")
+            yield f"census.{index}.after.step", census.after.step, work["warmup_steps"] + work["steps"]
+        if "threads" in ranks[index]:
+            yield f"ranks.{index}.threads", ranks[index]["threads"], census.threads
+    if censuses:
+        for name, recorded in run.metrics.collectives.items():
+            counted = censuses[0].before.collectives.get(name, {})
+            yield f"collectives.{name}.calls", recorded["calls"], counted.get("calls")
+            yield f"collectives.{name}.bytes", recorded["bytes"], counted.get("bytes")
 
 
 def _startup_figures(run: MeasuredRun) -> Figures:
-    """Yield the times outside the window, computed again from the times of day at which they began and ended."""
+    """Yield (name, recorded, recomputed) of the times outside the window, from the times of day between them.
+
+    Yields nothing for older records, which lack some of these times of day.
+    """
     startup, ranks = run.metrics.startup, run.metrics.ranks
-    began, program = startup.launcher_epoch_s, startup.program_epoch_s
-    if began is None or program is None or any("ready_epoch_s" not in rank for rank in ranks):
+    launch_epoch_s, program_epoch_s = startup.launcher_epoch_s, startup.program_epoch_s
+    if launch_epoch_s is None or program_epoch_s is None or any("ready_epoch_s" not in rank for rank in ranks):
         return
-    ready = max(rank["ready_epoch_s"] for rank in ranks)  # the end of the set-up
-    warm = max(rank["warm_epoch_s"] for rank in ranks)  # the end of the warm-up
-    yield "startup.launch_s", startup.launch_s, program - began
-    yield "startup.setup_s", startup.setup_s, ready - program
-    yield "startup.warmup_s", startup.warmup_s, warm - ready
-    first_times = run.steps["step_time_s"][run.steps["step"] == run.steps["step"].min()]  # of all ranks
-    yield "startup.first_step_s", startup.first_step_s, float(first_times.max())
+    setup_end_epoch_s = max(rank["ready_epoch_s"] for rank in ranks)
+    warmup_end_epoch_s = max(rank["warm_epoch_s"] for rank in ranks)
+    yield "startup.launch_s", startup.launch_s, program_epoch_s - launch_epoch_s
+    yield "startup.setup_s", startup.setup_s, setup_end_epoch_s - program_epoch_s
+    yield "startup.warmup_s", startup.warmup_s, warmup_end_epoch_s - setup_end_epoch_s
+
+    is_first_step = run.steps["step"] == run.steps["step"].min()  # true in one row of each rank
+    yield "startup.first_step_s", startup.first_step_s, float(run.steps["step_time_s"][is_first_step].max())
+
+    closing_s = run.metrics.closing_s
     if all("closing_epoch_s" in rank for rank in ranks):
-        closing = max(rank["closing_epoch_s"] for rank in ranks)
-        closing_s = run.metrics.closing_s
-        before_closing = None if closing_s is None else run.metrics.total_wall_time_s - closing_s
-        yield "total_wall_time_sec less closing_s", before_closing, closing - began
-    else:  # older records give the time of each rank
-        yield "closing_s", run.metrics.closing_s, max((rank["closing_s"] for rank in ranks), default=None)
+        before_closing_s = None if closing_s is None else run.metrics.total_wall_time_s - closing_s
+        closing_epoch_s = max(rank["closing_epoch_s"] for rank in ranks)
+        yield "total_wall_time_sec less closing_s", before_closing_s, closing_epoch_s - launch_epoch_s
+    else:  # older records have how long the closing of each rank took
+        yield "closing_s", closing_s, max((rank["closing_s"] for rank in ranks), default=None)

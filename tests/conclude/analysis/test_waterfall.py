@@ -100,7 +100,7 @@ def test_waiting_behind_computation_costs_nothing(tmp_path):
     """Of 30 ms of waiting 20 are hidden: 10 of the 24 exposed ones are waiting, 14 transfer."""
     hidden = step(140, 100, 24, 30, hidden=26, exposed_wait=10)
     assert step_shares([hidden]).exposed_wait == pytest.approx(10 / 140)
-    assert step_shares([hidden]).transfer_exposed == pytest.approx(14 / 20)
+    assert step_shares([hidden]).exposed_share_of_transfer == pytest.approx(14 / 20)
     times = {("1x1", 16): 100, ("1x2", 16): 70}
     (entry,) = report(tmp_path, times, {"ddp-n1x2": [hidden]})
     assert ms(entry)["exposed transfer"] == pytest.approx(7)

@@ -29,9 +29,9 @@ from scaleproof.ground.records.scaling_report import (
     SizeRanking,
 )
 
-# Findings about what disturbed a run: its rate is not that of the cell.
+# Findings about what disturbed a run, so that its rate is not that of the cell.
 DISTURBED = {"run-stands-out", "device-throttled", "cores-shared"}
-# What changes from round to round; ratios cancel it where the repeats of the cells match.
+# With findings about what changes from round to round, which ratios cancel where the repeats of the cells match.
 DISTURBED_UNPAIRED = DISTURBED | {"two-clock-states", "drift-over-repeats", "repeats-correlated"}
 
 
@@ -42,13 +42,13 @@ def choose_recommendation(
     beats_single: Mapping[str, bool | None],
     margin: float,
 ) -> Recommendation | None:
-    """Return which of the comparable `cells` of one size, fastest first, to use; None for a single cell.
+    """Recommend one of the comparable `cells` of a size, which come fastest first; None for a single cell.
 
-    It is the simplest cell that qualifies; of equally simple ones the faster. A cell qualifies if no other may be
+    It is the simplest cell that qualifies; of equally simple cells the faster. A cell qualifies if no other may be
     faster by more than `margin` (non-inferiority, by Hsu's comparisons with the best), if it is not known to lose
     against one device (`beats_single`, by cell; None: unknown), and if nothing disturbed its runs.
 
-    `family`: of `family_of_size`; None where repeats are too few.
+    `family`: the answer of `family_of_size`; None where repeats are too few.
     """
     if len(cells) < 2:
         return None
@@ -56,12 +56,15 @@ def choose_recommendation(
     if family is None:
         advice.why = "too-few-repeats"
         return advice
-    codes = DISTURBED if family.method == "tukey-blocks" else DISTURBED_UNPAIRED  # by blocks: repeats match
+
+    repeats_match = family.method == "tukey-blocks"
+    codes = DISTURBED if repeats_match else DISTURBED_UNPAIRED
     advice.disturbed = [cell.cell for cell in cells if codes & set(codes_above_note(findings.of(cell.cell)))]
-    promising = {cell.cell for cell in cells if beats_single.get(cell.cell) is not False}
-    _set_choice(advice, cells, family, promising - set(advice.disturbed))
+    promising_cells = {cell.cell for cell in cells if beats_single.get(cell.cell) is not False}
+
+    _set_choice(advice, cells, family, promising_cells - set(advice.disturbed))
     if not advice.cell and not advice.candidate:
-        advice.why = "disturbed" if promising & set(advice.disturbed) else "none-beats-one-device"
+        advice.why = "disturbed" if promising_cells & set(advice.disturbed) else "none-beats-one-device"
     return advice
 
 
@@ -70,28 +73,31 @@ def _set_choice(
 ) -> None:
     """Set in `advice` the simplest of the `eligible` cells that qualifies, or else the candidate, if there is one.
 
-    The candidate is the simplest that further repeats may show to qualify. Of either, `worst` is the part by which it
-    may be slower than another cell.
+    The candidate is the simplest cell that further repeats may show to qualify. `worst` is the part by which the chosen
+    cell, or the candidate, may be slower than another cell.
     """
     # Bounds of the ratio of each cell to the fastest of the others; the family begins with `cells`, but may hold more.
     count = len(cells)
     lows = family.lower_bounds(count)
     highs = np.exp((family.log_ratio + family.half)[:count, :count].min(axis=1))
+
+    # All of these are indices into `cells`; of equally simple cells the faster one comes first.
     simplicities = [simplicity(cell.values["strategy"]) for cell in cells]
-    # Places in `cells`; of equally simple cells the faster one comes first.
-    simplest_first = sorted((i for i in range(count) if cells[i].cell in eligible), key=simplicities.__getitem__)
-    qualified = [i for i in simplest_first if lows[i] >= 1 - advice.margin]
-    possible = [i for i in simplest_first if highs[i] >= 1 - advice.margin]
-    if qualified:
-        chosen = qualified[0]
-        simpler = [i for i in possible if simplicities[i] < simplicities[chosen]]
-        advice.cell = cells[chosen].cell
-        advice.worst = 1 - float(lows[chosen])
-        advice.simpler = cells[simpler[0]].cell if simpler else None
-    elif possible:
+    eligible_indices = [index for index in range(count) if cells[index].cell in eligible]
+    simplest_first = sorted(eligible_indices, key=simplicities.__getitem__)
+    qualified_indices = [index for index in simplest_first if lows[index] >= 1 - advice.margin]
+    possible_indices = [index for index in simplest_first if highs[index] >= 1 - advice.margin]
+
+    if qualified_indices:
+        chosen_index = qualified_indices[0]
+        advice.cell = cells[chosen_index].cell
+        advice.worst = 1 - float(lows[chosen_index])
+        if possible_indices and simplicities[possible_indices[0]] < simplicities[chosen_index]:
+            advice.simpler = cells[possible_indices[0]].cell
+    elif possible_indices:
         advice.why = "undecided"
-        advice.candidate = cells[possible[0]].cell
-        advice.worst = 1 - float(lows[possible[0]])
+        advice.candidate = cells[possible_indices[0]].cell
+        advice.worst = 1 - float(lows[possible_indices[0]])
 
 
 MARGIN = 0.05  # part by which a recommended cell may be slower than another
@@ -101,8 +107,8 @@ SMALLEST_EFFECT = 0.01  # difference that repeats are planned for where a questi
 
 def largest_group(ranking: Sequence[SizeRanking]) -> SizeRanking | None:
     """Return the ranking of the largest size that has more than one comparable cell; None without such a size."""
-    several = [group for group in ranking if len(group.comparable) > 1]
-    return several[-1] if several else None
+    groups = [group for group in ranking if len(group.comparable) > 1]
+    return groups[-1] if groups else None
 
 
 def concluded_from(report: ScalingReport) -> AnsweredQuestion | SizeRanking | ScalingSeries | None:
@@ -111,19 +117,20 @@ def concluded_from(report: ScalingReport) -> AnsweredQuestion | SizeRanking | Sc
 
 
 def single_device_ratio(report: ScalingReport, cell: str) -> Estimated | None:
-    """Return the speed-up of a cell over the best single device; None where no comparable one was measured."""
+    """Return the speed-up of a cell over the best single device; None where no comparable device was measured."""
     return next((point.speedup_vs_best_single for point in report.points if point.cell == cell), None)
 
 
 def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[MeasuredCell]]:
     """Return values of GROUPED_BY -> the cells that have them: they do the same work on as many devices.
 
-    Groups with few devices come first; in a group the fastest cell, and last the cells that are short of repeats.
+    Groups with few devices come first. A group begins with its fastest cell and ends with the cells that are short of
+    repeats.
     """
     groups = group_by(cells.values(), lambda cell: tuple(cell.values[key] for key in GROUPED_BY))
     for members in groups.values():
-        short = _cells_without_interval(members)
-        members.sort(key=lambda cell: (cell.cell in short, -cell.rate.value))
+        short_cells = _cells_without_interval(members)
+        members.sort(key=lambda cell: (cell.cell in short_cells, -cell.rate.value))
 
     def by_devices(key: tuple) -> tuple[int, str]:
         devices, *others = key
@@ -135,19 +142,18 @@ def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[Measure
 def family_of_size(
     members: Sequence[MeasuredCell], references: Mapping[str, MeasuredCell], confidence: float
 ) -> Family | None:
-    """Return the comparable cells of a size compared with each other and with their references; None for a single cell.
+    """Compare the comparable cells of a size with each other and with their references; None for a single cell.
 
-    They are one family, because two families with an error of 5 % each make false claims in up to 10 % of campaigns. It
-    begins with those of `members`, fastest first. `references`: cell -> the single device, or baseline, of it.
+    They are one family, because two families with an error of 5 % each make false claims in up to 10 % of campaigns.
+    The family begins with the cells of `members`, fastest first. `references`: cell -> its single device, or baseline.
     """
-    why_not = _why_not_compared(members)
-    comparable = [cell for cell in members if not why_not[cell.cell]]
+    comparable = _comparable_cells(members)
     if len(comparable) < 2:
         return None
-    smaller = [references[cell.cell] for cell in comparable if cell.cell in references]
-    together = {cell.cell: cell for cell in (*comparable, *smaller)}  # several may have one reference
-    rates = {name: cell.rates for name, cell in together.items()}
-    return compare_all(rates, {name: cell.rate.value for name, cell in together.items()}, confidence)
+    own_references = [references[cell.cell] for cell in comparable if cell.cell in references]
+    family_cells = {cell.cell: cell for cell in (*comparable, *own_references)}  # several may have one reference
+    rates = {name: cell.rates for name, cell in family_cells.items()}
+    return compare_all(rates, {name: cell.rate.value for name, cell in family_cells.items()}, confidence)
 
 
 def rank_cells(
@@ -159,26 +165,44 @@ def rank_cells(
     margin: float = MARGIN,
     effect: float | None = None,
 ) -> SizeRanking:
-    """Return the ranking of the cells of one size. `key`, `members`: of `cells_by_size`; `family`: of `family_of_size`.
+    """Return the ranking of the cells of one size.
 
-    `beats_single`, `margin`: as of `choose_recommendation`. `effect`: the difference that further repeats are planned
-    for; the margin, if none is given.
+    `key`, `members`: an item of `cells_by_size`; `family`: the answer of `family_of_size`; `beats_single`, `margin`:
+    see `choose_recommendation`; `effect`: the difference that further repeats are planned for, by default the margin.
     """
-    fastest = members[0]
+    comparable = _comparable_cells(members)
+    letters = letter_groups(family, len(comparable)) if family else {}
     why_not = _why_not_compared(members)
-    comparable = [cell for cell in members if not why_not[cell.cell]]
-    groups = letter_groups(family, len(comparable)) if family else {}
-    entries = [_ranked_cell(cell, fastest, why_not[cell.cell], family, groups) for cell in members]
+    entries = []
+    for cell in members:
+        entry = RankedCell(
+            cell=cell.cell,
+            strategy=cell.values["strategy"],
+            tokens_per_sec_global=Estimated.of(cell.rate),
+            relative_to_fastest=None,
+            letters=letters.get(cell.cell, ""),
+            incomparable=why_not[cell.cell],
+        )
+        if cell is not members[0] and not entry.incomparable:
+            entry.relative_to_fastest = _relative_to_fastest(cell, members[0], family)
+        entries.append(entry)
+
     return SizeRanking(
         **dict(zip(GROUPED_BY, key, strict=True)),
         cells=entries,
         method=family.method if family else None,
-        claims=family.pairs if family else 0,  # whose intervals hold together
+        claims=family.pairs if family else 0,  # their intervals hold together
         # The family begins with the comparable cells, fastest first.
         fastest_shown=bool(family and family.differ[0, 1 : len(comparable)].all()),
         resolve=resolution_of_family(family, effect or margin) if family else None,
         recommendation=choose_recommendation(comparable, family, findings, beats_single, margin),
     )
+
+
+def _comparable_cells(members: Sequence[MeasuredCell]) -> list[MeasuredCell]:
+    """Return the cells of a size that nothing forbids to compare with the first, which is the fastest."""
+    why_not = _why_not_compared(members)
+    return [cell for cell in members if not why_not[cell.cell]]
 
 
 def _cells_without_interval(members: Sequence[MeasuredCell]) -> set[str]:
@@ -192,10 +216,8 @@ def _cells_without_interval(members: Sequence[MeasuredCell]) -> set[str]:
 
 def _why_not_compared(members: Sequence[MeasuredCell]) -> dict[str, list[str]]:
     """Return cell -> what forbids a ratio to the first of `members`: fields that differ, or "repeats"; else empty."""
-    short = _cells_without_interval(members)
-    return {
-        cell.cell: ["repeats"] if cell.cell in short else _unintended_differences(members[0], cell) for cell in members
-    }
+    why_not = {cell.cell: _unintended_differences(members[0], cell) for cell in members}
+    return why_not | {name: ["repeats"] for name in _cells_without_interval(members)}
 
 
 def _unintended_differences(fastest: MeasuredCell, cell: MeasuredCell) -> list[str]:
@@ -203,29 +225,14 @@ def _unintended_differences(fastest: MeasuredCell, cell: MeasuredCell) -> list[s
     return unintended_differences(fastest.provenance, cell.provenance, same_program=False)
 
 
-def _ranked_cell(
-    cell: MeasuredCell, fastest: MeasuredCell, why_not: Sequence[str], family: Family | None, groups: Mapping[str, str]
-) -> RankedCell:
-    """Return a cell of a ranking, with its rate over the fastest cell's; the fastest itself has no ratio.
-
-    `why_not`: what forbids a ratio; `family`: without it the ratio has no interval; `groups`: cell -> the letters of
-    its groups, of cells that are not told apart.
-    """
-    relative = None
-    if cell is not fastest and not why_not:
-        fewest_runs = min(len(cell.runs), len(fastest.runs))
-        relative = Estimated(value=cell.rate.value / fastest.rate.value, low=None, high=None, n=fewest_runs)
-        if family:
-            place, fastest_place = family.cells.index(cell.cell), family.cells.index(fastest.cell)
-            relative.low, relative.high = family.low(place, fastest_place), family.high(place, fastest_place)
-    return RankedCell(
-        cell=cell.cell,
-        strategy=cell.values["strategy"],
-        tokens_per_sec_global=Estimated.of(cell.rate),
-        relative_to_fastest=relative,
-        letters=groups.get(cell.cell, ""),
-        incomparable=list(why_not),
-    )
+def _relative_to_fastest(cell: MeasuredCell, fastest: MeasuredCell, family: Family | None) -> Estimated:
+    """Return the rate of a cell over that of the fastest cell; without a `family` it has no interval."""
+    low = high = None
+    if family:
+        index, fastest_index = family.cells.index(cell.cell), family.cells.index(fastest.cell)
+        low, high = family.low(index, fastest_index), family.high(index, fastest_index)
+    fewest_runs = min(len(cell.runs), len(fastest.runs))
+    return Estimated(value=cell.rate.value / fastest.rate.value, low=low, high=high, n=fewest_runs)
 
 
 def answer_question(
@@ -234,10 +241,10 @@ def answer_question(
     """Return the answer to a campaign's formal question; None without one.
 
     `question`: `is` and `better_than`, or `not_slower_than` (cells), `by` (0.02). The interval is not widened for other
-    comparisons, because this one was stated before the runs. `resolve`: the difference at which the repeats end.
+    comparisons, because this comparison was stated before the runs. `resolve`: the difference at which repeats end.
 
-    `status` is "yes" or "no" where the whole interval is above or below the ratio that is asked for, "near" where it is
-    within `resolve` of it, else "undecided".
+    `status` is "yes" or "no" where the whole interval is above or below the ratio that is asked for, "near" where the
+    interval is within `resolve` of that ratio, else "undecided".
     """
     if not question:
         return None
@@ -248,12 +255,14 @@ def answer_question(
     differing = _unintended_differences(base, subject)
     if differing:
         return answer.model_copy(update={"status": "incomparable", "incomparable": differing})
+
     relative = subject.relative_to(base)
     answer.status = "undecided"
     answer.ratio = Estimated.of(relative)
     answer.within = resolve
     if relative.low is None or relative.high is None:
         return answer
+
     bound = answer.bound  # the ratio that is asked for
     if relative.low > bound:
         answer.status = "yes"

@@ -2,7 +2,8 @@
 
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell, measured_cells, unintended_differences
@@ -52,46 +53,58 @@ def scaling_report(
     intervals need a higher level to hold with 95 % (stopping.py). `snakemake`: the options by which the campaign goes
     on; by default those that its runs record.
     """
-    last_repeat = max((run.metrics.repeat for run in runs), default=0)
-    confidence = confidence_at(repeat_until, last_repeat) if repeat_until else CONFIDENCE
-    cells = measured_cells(runs, confidence)
+    confidence = CONFIDENCE
     resolve = repeat_until.resolve if repeat_until else None  # the difference at which repeats end
+    if repeat_until:
+        confidence = confidence_at(repeat_until, max((run.metrics.repeat for run in runs), default=0))
+
+    cells = measured_cells(runs, confidence)
     series = scaling_series(cells, resolve or margin)
+    for point in _points(series):
+        point.findings = codes_above_note(findings.of(point.cell))
+
     sizes = cells_by_size(cells)
     families = _compare_within_sizes(sizes, series, cells, confidence)
-    for point in (point for one_series in series for point in one_series.points):
-        point.findings = codes_above_note(findings.of(point.cell))
     beats_single = _beats_single(series)
-    on_numbers = [*findings.concerning("runs"), *findings.concerning("scaling")]
-    invalid = sorted({finding.code for finding in on_numbers if finding.severity == "invalid"})
+    ranking = [
+        rank_cells(key, members, families[key], findings, beats_single, margin, resolve)
+        for key, members in sizes.items()
+    ]
+
+    findings_on_figures = [*findings.concerning("runs"), *findings.concerning("scaling")]
+    invalid_codes = sorted({finding.code for finding in findings_on_figures if finding.severity == "invalid"})
     report = ScalingReport(
         campaign=campaign,
         title=title,
         confidence=CONFIDENCE,  # of all looks together
         evidence=lowest_level(run.metrics.evidence for run in timed_runs(runs) or runs),
         unit=next((cell.runs[0].metrics.unit for cell in cells.values()), "tokens"),
-        status="invalid_comparison" if invalid else "ok",
-        mismatches=invalid,
+        status="invalid_comparison" if invalid_codes else "ok",
+        mismatches=invalid_codes,
         seconds_per_repeat=_seconds_per_repeat(runs),
         snakemake=snakemake or options_of_runs(run.metrics.scheduler for run in runs) or HERE,
         series=series,
         question=answer_question(question, cells, resolve),
-        ranking=[
-            rank_cells(key, members, families[key], findings, beats_single, margin, resolve)
-            for key, members in sizes.items()
-        ],
+        ranking=ranking,
     )
-    report.repeats = take_look(report, runs, repeat_until) if repeat_until else None
+    if repeat_until:
+        report.repeats = take_look(report, runs, repeat_until)
     return report
+
+
+def _points(series: Sequence[ScalingSeries]) -> Iterator[ScalingPoint]:
+    """Yield the points of all series."""
+    for one_series in series:
+        yield from one_series.points
 
 
 def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
     """Return the seconds of one repeat of all cells: the sum of their mean job times; None where no run recorded it."""
-    job_seconds: dict[str, list[float]] = {}  # of each cell
+    jobs_s: dict[str, list[float]] = defaultdict(list)  # cell -> the seconds of its jobs
     for run in runs:
         if run.metrics.total_wall_time_s is not None:
-            job_seconds.setdefault(run.metrics.cell, []).append(run.metrics.total_wall_time_s)
-    return sum(map(statistics.fmean, job_seconds.values())) if job_seconds else None
+            jobs_s[run.metrics.cell].append(run.metrics.total_wall_time_s)
+    return sum(map(statistics.fmean, jobs_s.values())) if jobs_s else None
 
 
 def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
@@ -99,24 +112,27 @@ def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
 
     None where the cell has one device itself, or no comparable single device was measured.
     """
-    beats: dict[str, bool | None] = {}
-    for point in (point for one_series in series for point in one_series.points):
-        speedup = point.speedup_vs_best_single if point.devices > 1 else None
-        beats[point.cell] = None if speedup is None else speedup.low is not None and speedup.low > 1
-    return beats
+    beats_single: dict[str, bool | None] = {}
+    for point in _points(series):
+        speedup = point.speedup_vs_best_single
+        if point.devices == 1 or speedup is None:
+            beats_single[point.cell] = None
+        else:
+            beats_single[point.cell] = speedup.low is not None and speedup.low > 1
+    return beats_single
 
 
 def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> list[ScalingSeries]:
     """Return the series of a campaign with their figures; no interval is adjusted for multiple comparisons."""
-    of_one_device = [cell for cell in cells.values() if cell.values["devices"] == 1]
-    singles = group_by(of_one_device, lambda cell: _work_key(cell.values, cell.values["global_batch"]))
+    single_device_cells = [cell for cell in cells.values() if cell.values["devices"] == 1]
+    singles = group_by(single_device_cells, lambda cell: _work_key(cell.values, cell.values["global_batch"]))
     return [_series_entry(name, members, singles, effect) for name, members in _series_members(cells).items()]
 
 
 def _reference_cells(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> dict[str, MeasuredCell]:
-    """Return cell of several devices -> what it is compared with: the best single device, else its series' baseline.
+    """Return cell of several devices -> its reference: the best single device, else the baseline of its series.
 
-    Cells without either are left out; a cell with too few repeats is no such reference.
+    Cells without either are left out; a cell with too few repeats is no reference.
     """
     references: dict[str, MeasuredCell] = {}
     for one_series in series:
@@ -135,13 +151,13 @@ def _compare_within_sizes(
 ) -> dict[tuple, Family | None]:
     """Return the key of each size -> the family of its cells, and set the intervals of `series` that hold with them."""
     references = _reference_cells(series, cells)
-    families = {key: family_of_size(members, references, confidence) for key, members in sizes.items()}
-    ranked = [family for family in families.values() if family]
-    if ranked:
-        _set_intervals_of_families(series, cells, references, ranked)
+    family_by_size = {key: family_of_size(members, references, confidence) for key, members in sizes.items()}
+    families = [family for family in family_by_size.values() if family]
+    if families:
+        _set_intervals_of_families(series, cells, references, families)
     else:
         _set_intervals_of_largest_sizes(series, cells)
-    return families
+    return family_by_size
 
 
 def _set_intervals_of_families(
@@ -153,9 +169,10 @@ def _set_intervals_of_families(
     """Give the speed-ups of ranked cells intervals that hold together with those of the ranking.
 
     Else a cell that is picked because it looks best would too often seem faster than one device by chance.
-    `references`: cell -> the cell it is held against; `families`: of each ranked size, its cells and their references.
+    `references`: cell -> the cell that it is compared with; `families`: for each ranked size, its cells with their
+    references.
     """
-    # Of a family's cells only the ranked ones have a reference.
+    # A family's references have no reference themselves.
     family_of = {cell: family for family in families for cell in family.cells if cell in references}
     for one_series in series:
         for point in one_series.points:
@@ -163,11 +180,11 @@ def _set_intervals_of_families(
             if family is None:
                 continue
             reference = references[point.cell].cell
-            own_place, reference_place = family.cells.index(point.cell), family.cells.index(reference)
-            speedup = Estimated(  # the bounds, too, are of the cell's rate over its reference's
+            index, reference_index = family.cells.index(point.cell), family.cells.index(reference)
+            speedup = Estimated(
                 value=cells[point.cell].rate.value / cells[reference].rate.value,
-                low=family.low(own_place, reference_place),
-                high=family.high(own_place, reference_place),
+                low=family.low(index, reference_index),
+                high=family.high(index, reference_index),
                 n=min(len(cells[point.cell].runs), len(cells[reference].runs)),
             )
             point.speedup_vs_best_single = speedup if point.best_single else None
@@ -175,39 +192,43 @@ def _set_intervals_of_families(
 
 
 def _set_intervals_of_largest_sizes(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> None:
-    """Set `speedup_in_answer` at the largest size of each series: they are what an answer without a ranking states."""
-    answered = [one for one in series if len(one.runs) > 1 and one.points[-1].speedup]  # points: smallest size first
-    for one_series in answered:
-        largest = one_series.points[-1]
-        cell, baseline = cells[largest.cell], cells[one_series.baseline]
-        # Bonferroni: the intervals of all series hold together.
-        level = 1 - (1 - cell.confidence) / len(answered)
-        largest.speedup_in_answer = Estimated.of(cell.relative_to(baseline, level))
+    """Set `speedup_in_answer` at the largest size of each series: an answer without a ranking states these."""
+    # The points of a series begin with the smallest size.
+    answered_series = [one for one in series if len(one.runs) > 1 and one.points[-1].speedup]
+    for one_series in answered_series:
+        largest_size = one_series.points[-1]
+        cell, baseline = cells[largest_size.cell], cells[one_series.baseline]
+        # By Bonferroni the intervals of all series hold together.
+        confidence = 1 - (1 - cell.confidence) / len(answered_series)
+        largest_size.speedup_in_answer = Estimated.of(cell.relative_to(baseline, confidence))
 
 
 def _series_members(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
-    """Return the cells of each series, smallest size first; its name is their slug without the geometry (n2x4).
+    """Return the cells of each series, smallest size first.
 
-    Whatever else a campaign varies is in the slug, and so makes another series.
+    The name of a series is the slug of its cells without the geometry: ddp-n2x4 is in ddp. Whatever else a campaign
+    varies is in the slug, and so makes another series.
     """
-    grouped = group_by(cells.values(), lambda cell: GEOMETRY_IN_SLUG.sub("", cell.cell).strip("-"))
-    return {
-        name: sorted(members, key=lambda cell: (cell.values["devices"], cell.values["nodes"]))
-        for name, members in grouped.items()
-    }
+    members_by_series = group_by(cells.values(), lambda cell: GEOMETRY_IN_SLUG.sub("", cell.cell).strip("-"))
+    for members in members_by_series.values():
+        members.sort(key=lambda cell: (cell.values["devices"], cell.values["nodes"]))
+    return members_by_series
 
 
 def scaling_kind(cells: list[dict[str, Any]]) -> Kind | None:
-    """Return how the batch of a series grows: "strong", one global batch for all sizes; "weak", one batch per device.
+    """Return how the batch of a series grows: "strong" is one global batch for all sizes, "weak" one batch per device.
 
-    None: neither, unknown, or a single size. `cells`: the configurations of the series' cells.
+    None where neither is the case, the batch is unknown, or there is a single size. `cells`: the configurations of the
+    series' cells.
     """
-    single_size = len({cell["devices"] for cell in cells}) < 2
-    if single_size or any(cell["global_batch"] is None for cell in cells):
+    sizes = {cell["devices"] for cell in cells}
+    batches = {cell["global_batch"] for cell in cells}
+    if len(sizes) < 2 or None in batches:
         return None
-    if len({cell["global_batch"] for cell in cells}) == 1:
+    if len(batches) == 1:
         return "strong"
-    return "weak" if len({cell["global_batch"] / cell["devices"] for cell in cells}) == 1 else None
+    batches_per_device = {cell["global_batch"] / cell["devices"] for cell in cells}
+    return "weak" if len(batches_per_device) == 1 else None
 
 
 def _work_key(values: dict[str, Any], batch: float) -> tuple:
@@ -223,12 +244,23 @@ def _series_entry(
     `singles`: `_work_key` -> the cells with one device. `effect`: the difference that further repeats are planned for.
     """
     kind = scaling_kind([cell.values for cell in members])
-    base = members[0]  # comparable with itself, so `comparable` begins with it
+    base = members[0]
     protocol = {key: value for key, value in base.values.items() if all(cell.values[key] == value for cell in members)}
     points = {cell.values["geometry"]: _series_point(cell, base, kind, singles) for cell in members}
+
+    # The baseline is comparable with itself, so it stands first.
     comparable = [cell for cell in members if not points[cell.values["geometry"]].incomparable]
-    speedup = comparable[-1].relative_to(base) if comparable[-1] is not base else None  # of the largest size
-    rates = {cell.values["devices"]: cell.rates for cell in comparable}
+    law = None
+    if kind:
+        law = fit_scaling_law(kind, {cell.values["devices"]: cell.rates for cell in comparable}, base.confidence)
+
+    resolution = None
+    largest_size = comparable[-1]
+    if largest_size is not base:
+        speedup = largest_size.relative_to(base)
+        if speedup.low is not None:
+            resolution = resolution_of_ratio(speedup, effect, base.confidence)
+
     return ScalingSeries(
         name=name,
         strategy=base.values["strategy"],
@@ -236,8 +268,8 @@ def _series_entry(
         protocol=protocol,
         baseline=base.cell,
         baseline_devices=base.values["devices"],
-        resolve=resolution_of_ratio(speedup, effect, base.confidence) if speedup and speedup.low is not None else None,
-        law=fit_scaling_law(kind, rates, base.confidence) if kind else None,
+        resolve=resolution,
+        law=law,
         runs=points,
     )
 
@@ -247,18 +279,24 @@ def _series_point(
 ) -> ScalingPoint:
     """Return a cell of a series with its speed-ups over the series' baseline `base` and over the best single device.
 
-    `kind`: of the series; without one no speed-up is defined. `singles`: `_work_key` -> the cells with one device.
+    `kind`: the scaling of the series; without a kind no speed-up is defined. `singles`: `_work_key` -> the cells with
+    one device.
     """
     devices = cell.values["devices"]
     incomparable = unintended_differences(base.provenance, cell.provenance, same_program=True) if kind else []
-    has_speedup = kind and cell is not base and not incomparable
-    relative = cell.relative_to(base) if has_speedup else None
-    speedup = Estimated.of(relative) if relative else None
-    efficiency = Estimated.of(scale_estimate(relative, base.values["devices"] / devices)) if relative else None
-    # By the wall time of whole jobs, start-up and warm-up with it: what a user waits for. Only equal work has one.
-    by_job = Estimated.of(_job_ratio(cell, base)) if has_speedup and kind == "strong" else None
-    is_over_one_device = kind == "strong" and base.values["devices"] == 1  # as Karp and Flatt's formula has it
+
+    speedup = efficiency = job_speedup = None
+    if kind and cell is not base and not incomparable:
+        relative = cell.relative_to(base)
+        speedup = Estimated.of(relative)
+        efficiency = Estimated.of(scale_estimate(relative, base.values["devices"] / devices))
+        if kind == "strong":  # only equal work has a ratio of job times
+            job_speedup = Estimated.of(_job_ratio(cell, base))
+
     single, single_incomparable = _best_single(cell, kind, singles)
+    single_speedup = Estimated.of(cell.relative_to(single)) if single and single is not cell else None
+
+    is_over_one_device = kind == "strong" and base.values["devices"] == 1  # as Karp and Flatt's formula has it
     is_overhead_only = devices == 1 and without_offload(cell.values["strategy"]) in SHARDING  # nothing is sharded
     return ScalingPoint(
         cell=cell.cell,
@@ -271,26 +309,30 @@ def _series_point(
         window_wall_time_sec=sum(run.metrics.window.wall_time_s for run in cell.runs) / len(cell.runs),
         speedup=speedup,
         scaling_efficiency=efficiency,
-        speedup_by_job_wall_time=by_job,
+        speedup_by_job_wall_time=job_speedup,
         verdict=efficiency_verdict(efficiency, speedup),
         karp_flatt=karp_flatt(speedup, devices) if is_over_one_device else None,
         incomparable=incomparable,
         best_single=single and single.cell,
-        speedup_vs_best_single=Estimated.of(cell.relative_to(single)) if single and single is not cell else None,
+        speedup_vs_best_single=single_speedup,
         best_single_incomparable=single_incomparable,
         overhead_only=is_overhead_only,
     )
 
 
 def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
-    """Return the jobs per second of a cell over its baseline's: paired by repeat where repeats match."""
-    seconds = {run.metrics.repeat: run.metrics.total_wall_time_s for run in cell.runs}
-    base_seconds = {run.metrics.repeat: run.metrics.total_wall_time_s for run in base.runs}
-    jobs = times_per_second(list(seconds.values()))
-    base_jobs = times_per_second(list(base_seconds.values()))
-    # The baseline's seconds stand first, because a ratio of rates is the inverse ratio of seconds.
-    paired = paired_ratio(base_seconds, seconds, jobs.value / base_jobs.value, cell.confidence)
-    return paired or ratio_of_independent(jobs, base_jobs, cell.confidence)
+    """Return the jobs per second of a cell over those of its baseline: paired by repeat where repeats match.
+
+    A job is a whole run with its start-up and warm-up, for which a user waits.
+    """
+    job_s = {run.metrics.repeat: run.metrics.total_wall_time_s for run in cell.runs}
+    base_job_s = {run.metrics.repeat: run.metrics.total_wall_time_s for run in base.runs}
+    jobs_per_s = times_per_second(list(job_s.values()))
+    base_jobs_per_s = times_per_second(list(base_job_s.values()))
+    ratio = jobs_per_s.value / base_jobs_per_s.value
+    # The ratio of rates is the inverse ratio of seconds, so that the baseline's seconds are the numerator.
+    paired = paired_ratio(top=base_job_s, bottom=job_s, value=ratio, confidence=cell.confidence)
+    return paired or ratio_of_independent(jobs_per_s, base_jobs_per_s, cell.confidence)
 
 
 def _best_single(
@@ -299,14 +341,16 @@ def _best_single(
     """Return the fastest comparable cell with one device that does the same work, and []; or None, and why it is None.
 
     The same work has the same global batch, or in weak scaling one device's part of it. Why: the fields in which the
-    provenance of the cells of this work differs; [] where there are no such cells. `singles`: by their `_work_key`.
+    provenance of the cells of this work differs; [] where there are no such cells. `singles`: `_work_key` -> cells.
     """
-    values = cell.values
-    if values["global_batch"] is None:  # whether another cell does the same work is not known
+    batch = cell.values["global_batch"]
+    if batch is None:  # whether another cell does the same work is not known
         return None, []
-    batch = values["global_batch"] / values["devices"] if kind == "weak" else values["global_batch"]
+    if kind == "weak":
+        batch = batch / cell.values["devices"]
+    fastest_first = sorted(singles.get(_work_key(cell.values, batch), ()), key=lambda single: -single.rate.value)
     differing_fields: set[str] = set()
-    for single in sorted(singles.get(_work_key(values, batch), ()), key=lambda single: -single.rate.value):
+    for single in fastest_first:
         differing = unintended_differences(single.provenance, cell.provenance, same_program=False)  # of any strategy
         if not differing:
             return single, []
@@ -317,15 +361,15 @@ def _best_single(
 def efficiency_verdict(efficiency: Estimated | None, speedup: Estimated | None) -> str | None:
     """Return a word for an efficiency: "low" (below 0.7), "good" or "excellent" (from 0.85); None without an interval.
 
-    "slower than the baseline" where the speed-up's interval is below 1; "undecided, low to good" where the bounds of
-    the efficiency have different words.
+    It is "slower than the baseline" where the speed-up's interval is below 1, and "undecided, low to good" where the
+    bounds of the efficiency have different words.
     """
     if not efficiency or not speedup or efficiency.low is None or efficiency.high is None:
         return None
     if speedup.high is not None and speedup.high < 1:
         return "slower than the baseline"
-    low, high = _efficiency_word(efficiency.low), _efficiency_word(efficiency.high)
-    return low if low == high else f"undecided, {low} to {high}"
+    low_word, high_word = _efficiency_word(efficiency.low), _efficiency_word(efficiency.high)
+    return low_word if low_word == high_word else f"undecided, {low_word} to {high_word}"
 
 
 def _efficiency_word(efficiency: float) -> str:

@@ -37,9 +37,9 @@ from scaleproof.ground.records.scaling_report import FurtherRepeats, Method, Res
 # less where it is heavy-tailed, more where the noisiest pair was planned for (docs/statistics.md).
 POWER_IN_WORDS = "7 to 9 times in 10"
 MOST_REPEATS = 1000
-SPENDING_POWER = 3  # of the repeats, to which the spent part of 5 % is proportional (stopping.py)
-MOST_TIMES = 5  # times the repeats that were made: more repeats are not advised
-# Level of a look after a further round, at least (stopping.py): the last round spends this part of 5 % or more.
+SPENDING_POWER = 3  # the spent part of 5 % is proportional to this power of the repeats (stopping.py)
+MOST_TIMES = 5  # more than so many times the repeats that were made are not advised
+# The least level of a look after a further round (stopping.py): the last round spends this part of 5 % or more.
 ROUND_CONFIDENCE = 1 - (1 - CONFIDENCE) * (1 - GROWTH**-SPENDING_POWER)
 
 
@@ -58,8 +58,8 @@ class Noise:
 
         Where the cells are not equally noisy, `claims` pairs share the probability (Bonferroni).
         """
-        above = probability / claims if self.unequal else probability
-        return np.asarray(stdtrit(self.own_freedom, 1 - above))
+        probability_of_pair = probability / claims if self.unequal else probability
+        return np.asarray(stdtrit(self.own_freedom, 1 - probability_of_pair))
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,14 @@ class Family:
     def lower_bounds(self, count: int) -> np.ndarray:
         """Return for each of the first `count` cells the lower bound of its ratio to the fastest other; 1 at most.
 
-        All hold together: the chance that any of the cells is slower than its bound says, is at most 5 %.
+        All bounds hold together: the chance that any of the cells is slower than its bound says, is at most 5 %.
         """
-        noise = self.noise  # as for all pairs, the noise of all cells or the pair's own: whichever gives more
-        dunnett = dunnett_quantile(self.confidence, count, noise.freedom) * noise.pooled
-        own = noise.own_quantile(1 - self.confidence, count - 1) * noise.own
-        lowest = self.log_ratio - np.maximum(dunnett, own)
-        np.fill_diagonal(lowest, 0.0)  # a cell and itself: a ratio of 1
-        return np.exp(lowest[:count, :count].min(axis=1))
+        # The wider of two margins, as for all pairs: by the noise of all cells, and by the noise of the pair alone.
+        dunnett = dunnett_quantile(self.confidence, count, self.noise.freedom) * self.noise.pooled
+        students_t = self.noise.own_quantile(1 - self.confidence, count - 1) * self.noise.own
+        log_bounds = self.log_ratio - np.maximum(dunnett, students_t)
+        np.fill_diagonal(log_bounds, 0.0)  # a cell and itself: a ratio of 1
+        return np.exp(log_bounds[:count, :count].min(axis=1))
 
 
 def compare_all(
@@ -113,61 +113,81 @@ def compare_all(
     `rates`: cell -> repeat -> tokens/s; `values`: cell -> the rate that is printed, around which intervals lie; without
     them, around geometric means. None where a cell has fewer than FEWEST_REPEATS runs, or there is one cell.
     """
-    cells, n_cells = list(rates), len(rates)
-    repeats = [sorted(own) for own in rates.values()]
-    fewest = min(map(len, repeats), default=0)
-    if n_cells < 2 or fewest < FEWEST_REPEATS:
+    n_cells = len(rates)
+    repeats_of_cells = [sorted(rate_of_repeat) for rate_of_repeat in rates.values()]
+    fewest_repeats = min(map(len, repeats_of_cells), default=0)
+    if n_cells < 2 or fewest_repeats < FEWEST_REPEATS:
         return None
-    logs = [np.log([own[repeat] for repeat in sorted(own)]) for own in rates.values()]
-    matched = all(own_repeats == repeats[0] for own_repeats in repeats)
-    noise = _noise_in_blocks(np.array(logs)) if matched else _noise_without_blocks(logs)
+    logs = [np.log([rate_of_repeat[repeat] for repeat in sorted(rate_of_repeat)]) for rate_of_repeat in rates.values()]
+
+    method: Method
+    if all(repeats == repeats_of_cells[0] for repeats in repeats_of_cells):
+        method, noise = "tukey-blocks", _noise_in_blocks(np.array(logs))
+    else:
+        method, noise = "tukey-kramer", _noise_without_blocks(logs)
+
     # The wider of two intervals: by the noise of all cells, and by the noise of the pair alone.
     tukey = studentized_range_quantile(confidence, n_cells, noise.freedom) / math.sqrt(2) * noise.pooled
-    own = noise.own_quantile((1 - confidence) / 2, claims=n_cells * (n_cells - 1) // 2) * noise.own
-    half = np.maximum(tukey, own)
-    np.fill_diagonal(half, 0.0)
-    centres = np.log([values[cell] for cell in cells]) if values else np.array([own_logs.mean() for own_logs in logs])
+    students_t = noise.own_quantile((1 - confidence) / 2, claims=n_cells * (n_cells - 1) // 2) * noise.own
+    half_widths = np.maximum(tukey, students_t)
+    np.fill_diagonal(half_widths, 0.0)
+
+    centres = np.array([logs_of_cell.mean() for logs_of_cell in logs])
+    if values:
+        centres = np.log([values[cell] for cell in rates])
     log_ratio = centres[:, None] - centres[None, :]
-    return Family(cells, "tukey-blocks" if matched else "tukey-kramer", fewest, log_ratio, half, noise, confidence)
+    return Family(list(rates), method, fewest_repeats, log_ratio, half_widths, noise, confidence)
 
 
 def _noise_in_blocks(logs: np.ndarray) -> Noise:
     """Return the noise of cells whose repeats match. `logs`: logarithms of rates, cells x rounds.
 
-    Pooled, it is what is left after the means of cells and rounds; of a pair, the scatter of its differences.
+    Pooled noise is what is left after the means of cells and rounds; the noise of a pair is the scatter of its
+    differences.
     """
     n_cells, n_rounds = logs.shape
-    squares = (remove_means(logs) ** 2).sum(axis=1)  # of each cell
+    squares_of_cells = (remove_means(logs) ** 2).sum(axis=1)
     freedom = (n_cells - 1) * (n_rounds - 1)
-    # A difference of two means has twice the variance of one.
-    pooled = np.full((n_cells, n_cells), math.sqrt(2 * float(squares.sum()) / freedom / n_rounds))
-    own = (logs[:, None, :] - logs[None, :, :]).std(axis=2, ddof=1) / math.sqrt(n_rounds)
-    own_freedom = np.full((n_cells, n_cells), n_rounds - 1.0)
-    unequal = are_unequal(squares, np.full(n_cells, n_rounds - 1.0))
-    return Noise(pooled, freedom, own, own_freedom, unequal)
+    # A difference of two means has twice the variance of one mean.
+    standard_error = math.sqrt(2 * float(squares_of_cells.sum()) / freedom / n_rounds)
+    return Noise(
+        pooled=np.full((n_cells, n_cells), standard_error),
+        freedom=freedom,
+        own=(logs[:, None, :] - logs[None, :, :]).std(axis=2, ddof=1) / math.sqrt(n_rounds),
+        own_freedom=np.full((n_cells, n_cells), n_rounds - 1.0),
+        unequal=are_unequal(squares_of_cells, np.full(n_cells, n_rounds - 1.0)),
+    )
 
 
 def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
-    """Return the noise of cells whose repeats do not match. `logs`: of each cell, the logarithms of its rates.
+    """Return the noise of cells whose repeats do not match. `logs`: for each cell, the logarithms of its rates.
 
-    Pooled, it is what is left after the means of cells; of a pair, Welch's with Satterthwaite's degrees of freedom.
+    Pooled noise is what is left after the means of cells; the noise of a pair is Welch's, with Satterthwaite's degrees
+    of freedom.
     """
-    runs = np.array([len(own_logs) for own_logs in logs])  # how many each cell has
-    squares = np.array([float(((own_logs - own_logs.mean()) ** 2).sum()) for own_logs in logs])
-    freedom = int(runs.sum()) - len(logs)
-    pooled = np.sqrt(float(squares.sum()) / freedom * (1 / runs[:, None] + 1 / runs[None, :]))
-    variance_of_mean = squares / (runs - 1) / runs
+    run_counts = np.array([len(logs_of_cell) for logs_of_cell in logs])
+    squares_of_cells = np.array([float(((logs_of_cell - logs_of_cell.mean()) ** 2).sum()) for logs_of_cell in logs])
+    freedom = int(run_counts.sum()) - len(logs)
+    pooled_variance = float(squares_of_cells.sum()) / freedom
+    pooled = np.sqrt(pooled_variance * (1 / run_counts[:, None] + 1 / run_counts[None, :]))
+
+    variance_of_mean = squares_of_cells / (run_counts - 1) / run_counts
     variance_of_pair = variance_of_mean[:, None] + variance_of_mean[None, :]
     np.fill_diagonal(variance_of_pair, 0.0)  # a cell is no pair with itself
-    parts = variance_of_mean**2 / (runs - 1)
-    # (Two cells without any noise would divide by 0.)
-    satterthwaite = variance_of_pair**2 / np.maximum(parts[:, None] + parts[None, :], np.finfo(float).tiny)
-    unequal = are_unequal(squares, runs - 1.0)
-    return Noise(pooled, freedom, np.sqrt(variance_of_pair), np.maximum(satterthwaite, 1.0), unequal)
+    terms = variance_of_mean**2 / (run_counts - 1)
+    smallest_number = np.finfo(float).tiny  # two cells without any noise would divide by 0
+    satterthwaite = variance_of_pair**2 / np.maximum(terms[:, None] + terms[None, :], smallest_number)
+    return Noise(
+        pooled=pooled,
+        freedom=freedom,
+        own=np.sqrt(variance_of_pair),
+        own_freedom=np.maximum(satterthwaite, 1.0),
+        unequal=are_unequal(squares_of_cells, run_counts - 1.0),
+    )
 
 
 def letter_groups(family: Family, count: int) -> dict[str, str]:
-    """Return cell -> letters, for the first `count` cells: "a", "ab", "b". Cells that share one are not told apart.
+    """Return cell -> letters, for the first `count` cells: "a", "ab", "b". Cells that share a letter do not differ.
 
     The rest of the family are references, which have no letters. The fastest cell has an a. Source: Piepho 2004, whose
     algorithm is called insert and absorb.
@@ -176,32 +196,33 @@ def letter_groups(family: Family, count: int) -> dict[str, str]:
     fastest_first = sorted(range(count), key=lambda cell: -family.log_ratio[cell, 0])  # any column gives this order
     rank = {cell: place for place, cell in enumerate(fastest_first)}
     groups.sort(key=lambda group: sorted(rank[cell] for cell in group))  # so that the fastest has the letter a
-    return {
-        name: "".join(_group_letter(place) for place, group in enumerate(groups) if cell in group)
-        for cell, name in enumerate(family.cells[:count])
-    }
+    letters: dict[str, str] = {}
+    for cell, name in enumerate(family.cells[:count]):
+        letters[name] = "".join(_group_letter(place) for place, group in enumerate(groups) if cell in group)
+    return letters
 
 
 def _groups_not_told_apart(differ: np.ndarray) -> list[set[int]]:
     """Return the largest groups of cells of which no two differ. `differ`: whether cells i and j do, as a matrix."""
     groups: list[set[int]] = [set(range(len(differ)))]
     for i, j in np.argwhere(np.triu(differ)).tolist():
-        # Cells that differ share no group: each that holds both is split into one without either.
-        split: list[set[int]] = []
+        # Cells that differ share no group: a group that holds both is split into two without one of them.
+        split_groups: set[frozenset[int]] = set()
         for group in groups:
             if {i, j} <= group:
-                split += [group - {i}, group - {j}]
+                split_groups |= {frozenset(group - {i}), frozenset(group - {j})}
             else:
-                split.append(group)
-        # Groups within another one say nothing.
-        unique = {frozenset(group) for group in split}
-        groups = [set(group) for group in unique if not any(group < other for other in unique)]
+                split_groups.add(frozenset(group))
+        # A group within another group says nothing.
+        groups = [set(group) for group in split_groups if not any(group < other for other in split_groups)]
     return groups
 
 
 def _group_letter(place: int) -> str:
     """Return the letter of the group at a place: a to z, then aa, ab and so on."""
-    return chr(ord("a") + place) if place < 26 else f"{_group_letter(place // 26 - 1)}{_group_letter(place % 26)}"
+    if place < 26:
+        return chr(ord("a") + place)
+    return f"{_group_letter(place // 26 - 1)}{_group_letter(place % 26)}"
 
 
 def resolution_of_family(family: Family, effect: float) -> Resolution:
@@ -209,8 +230,8 @@ def resolution_of_family(family: Family, effect: float) -> Resolution:
     sd, freedom = _sd_of_pair(family)
 
     def shown_by(n: int, confidence: float) -> float:
-        in_sds = detectable_ratio_of_cells(n, len(family.cells), confidence, freedom, family.noise.unequal)
-        return math.expm1(in_sds * sd)
+        ratio_in_sds = detectable_ratio_of_cells(n, len(family.cells), confidence, freedom, family.noise.unequal)
+        return math.expm1(ratio_in_sds * sd)
 
     return _make_resolution(family.n, effect, family.confidence, shown_by)
 
@@ -235,15 +256,16 @@ def _make_resolution(n: int, effect: float, confidence: float, shown_by: Callabl
     `shown_by(n, confidence)`: the difference that n repeats show with probability POWER. More repeats come in rounds,
     each of which ends in a look at the results, so that their numbers are those of looks, judged at ROUND_CONFIDENCE.
     """
-    looks = [look for look in takewhile(lambda look: look <= MOST_REPEATS, repeats_at_looks(n)) if look > n]
-    in_reach = max((repeats for repeats in looks if repeats <= MOST_TIMES * n), default=n)  # the most that is advised
-    enough = (repeats for repeats in looks if shown_by(repeats, ROUND_CONFIDENCE) <= effect)
+    looks = takewhile(lambda look: look <= MOST_REPEATS, repeats_at_looks(n))
+    further_looks = [repeats for repeats in looks if repeats > n]
+    advised_repeats = max((repeats for repeats in further_looks if repeats <= MOST_TIMES * n), default=n)
+    enough_repeats = (repeats for repeats in further_looks if shown_by(repeats, ROUND_CONFIDENCE) <= effect)
     return Resolution(
         effect=effect,
         n=n,
-        repeats=next(enough, None),
+        repeats=next(enough_repeats, None),
         detectable=shown_by(n, confidence),
-        further=FurtherRepeats(repeats=in_reach, detectable=shown_by(in_reach, ROUND_CONFIDENCE)),
+        further=FurtherRepeats(repeats=advised_repeats, detectable=shown_by(advised_repeats, ROUND_CONFIDENCE)),
     )
 
 
@@ -252,15 +274,17 @@ def _sd_of_pair(family: Family) -> tuple[float, float]:
 
     Where cells are not equally noisy, it is that of the noisiest pair, so that no difference needs more repeats.
     """
-    noise, of_runs = family.noise, math.sqrt(family.n)  # the noise is that of means of n runs
+    noise = family.noise
+    run_factor = math.sqrt(family.n)  # the noise is that of means of n runs
     if noise.unequal:
-        noisiest = np.unravel_index(np.argmax(noise.own), noise.own.shape)
-        return float(noise.own[noisiest]) * of_runs, float(noise.own_freedom[noisiest])
-    return float(noise.pooled[0, 1]) * of_runs, float(noise.freedom)  # of any pair
+        noisiest_pair = np.unravel_index(np.argmax(noise.own), noise.own.shape)
+        return float(noise.own[noisiest_pair]) * run_factor, float(noise.own_freedom[noisiest_pair])
+    return float(noise.pooled[0, 1]) * run_factor, float(noise.freedom)  # pooled noise is the same for all pairs
 
 
 def sd_interval(sd: float, freedom: float) -> tuple[float, float]:
     """Return the 95 % interval by chi-square of a standard deviation whose estimate `sd` has `freedom` degrees."""
     tail = (1 - CONFIDENCE) / 2
-    low, high = (sd * math.sqrt(freedom / float(chdtri(freedom, above))) for above in (tail, 1 - tail))
+    low = sd * math.sqrt(freedom / float(chdtri(freedom, tail)))
+    high = sd * math.sqrt(freedom / float(chdtri(freedom, 1 - tail)))
     return low, high

@@ -11,21 +11,24 @@ from scaleproof.ground.records.profile_schema import TracedStep
 from scaleproof.ground.records.scaling_report import Kind, ScalingReport
 from scaleproof.ground.records.waterfall_report import WaterfallCell, WaterfallPart, WaterfallReport
 
-# What may differ between a cell of several devices and one that has the batch of one of its devices (the local batch).
-SPREAD = ("geometry", "accumulation", "global_batch", "micro_batch")
+# A cell of one device that has the batch of one device of another cell (the local batch) may differ from it in these.
+BATCH_SPLIT = ("geometry", "accumulation", "global_batch", "micro_batch")
 
 Row = dict[str, Any]  # of cells.csv
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Parts of a traced step, means over its steps and ranks; compute + exposed + idle = 1."""
+    """Shares of a traced step, means over its steps and ranks; computing, exposed communication and idling are all.
 
-    exposed: float  # communication while nothing is computed
-    exposed_wait: float | None  # of it, waiting for ranks that came later; None where the trace does not tell it apart
-    idle: float  # neither
+    Exposed is what happens while nothing is computed.
+    """
+
+    exposed: float  # exposed communication
+    exposed_wait: float | None  # exposed waiting for ranks that came later; None where the trace does not tell it apart
+    idle: float  # neither computing nor communicating
     compute_to_communication: float | None  # computing over transfer: waiting for a late rank is not communication
-    transfer_exposed: float | None  # part of the transfers beside which nothing is computed
+    exposed_share_of_transfer: float | None
 
 
 def step_shares(per_step: Sequence[TracedStep]) -> Shares | None:
@@ -34,22 +37,30 @@ def step_shares(per_step: Sequence[TracedStep]) -> Shares | None:
     columns = {name: [getattr(step, name) for step in per_step] for name in names}
     if not per_step or any(None in values for values in columns.values()):
         return None
-    total = {name: sum(values) for name, values in columns.items()}
-    transfer_ms = total["communication_ms"] - total["wait_ms"]  # less waiting for ranks that came later
-    # Summaries of older versions do not say how much of the waiting is hidden behind computation.
-    waits = [step.exposed_wait_ms for step in per_step if step.exposed_wait_ms is not None]
-    exposed_wait_ms = sum(waits) if len(waits) == len(per_step) else None
-    transfer_exposed = None
-    if exposed_wait_ms is not None and transfer_ms > 0:
-        exposed_transfer_ms = max(0.0, total["exposed_ms"] - exposed_wait_ms)  # rounded figures: a zero may be negative
-        transfer_exposed = exposed_transfer_ms / transfer_ms
+    sums = {name: sum(values) for name, values in columns.items()}
+    transfer_ms = sums["communication_ms"] - sums["wait_ms"]  # waiting for ranks that came later is no transfer
+
+    # Summaries of older versions do not say how much of the waiting is exposed.
+    exposed_waits_ms = [step.exposed_wait_ms for step in per_step if step.exposed_wait_ms is not None]
+    exposed_wait_ms = exposed_transfer_ms = None
+    if len(exposed_waits_ms) == len(per_step):
+        exposed_wait_ms = sum(exposed_waits_ms)
+        exposed_transfer_ms = max(
+            0.0, sums["exposed_ms"] - exposed_wait_ms
+        )  # a rounded difference of 0 may be negative
+
     return Shares(
-        exposed=total["exposed_ms"] / total["wall_ms"],
-        exposed_wait=None if exposed_wait_ms is None else exposed_wait_ms / total["wall_ms"],
-        idle=total["idle_ms"] / total["wall_ms"],
-        compute_to_communication=total["compute_ms"] / transfer_ms if transfer_ms > 0 else None,
-        transfer_exposed=transfer_exposed,
+        exposed=sums["exposed_ms"] / sums["wall_ms"],
+        exposed_wait=None if exposed_wait_ms is None else exposed_wait_ms / sums["wall_ms"],
+        idle=sums["idle_ms"] / sums["wall_ms"],
+        compute_to_communication=_ratio_to_transfer(sums["compute_ms"], transfer_ms),
+        exposed_share_of_transfer=_ratio_to_transfer(exposed_transfer_ms, transfer_ms),
     )
+
+
+def _ratio_to_transfer(part_ms: float | None, transfer_ms: float) -> float | None:
+    """Return a part of a step over its transfer; None where the part is unknown or nothing is transferred."""
+    return None if part_ms is None or transfer_ms <= 0 else part_ms / transfer_ms
 
 
 def waterfall_report(
@@ -58,38 +69,41 @@ def waterfall_report(
     """Return the waterfall of each cell beyond the baseline of its series: ideal + parts + unexplained = measured.
 
     `cells`: cells.csv; `traced`: cell -> the steps of its profile. Shares of the traced step are applied to the timed
-    one, because a profiler makes steps longer.
+    step, because a profiler makes steps longer.
     """
-    by_name = {row["cell"]: row for row in cells[cells["n"] > 0].to_dict("records")}
-    entries = [
-        _cell_waterfall(by_name[point.cell], by_name[series.baseline], series.kind, by_name, traced)
-        for series in report.series
-        for point in series.points
-        # Without a kind of scaling, or a baseline to compare with, there is no ideal.
-        if series.kind and point.cell != series.baseline and not point.incomparable
-    ]
+    rows = {row["cell"]: row for row in cells[cells["n"] > 0].to_dict("records")}
+    entries = []
+    for series in report.series:
+        for point in series.points:
+            # Without a kind of scaling, or a baseline to compare with, there is no ideal.
+            if series.kind and point.cell != series.baseline and not point.incomparable:
+                entry = _cell_waterfall(rows[point.cell], rows[series.baseline], series.kind, rows, traced)
+                entries.append(entry)
     return WaterfallReport(campaign=campaign, cells=entries)
 
 
 def _cell_waterfall(
     cell: Row, base: Row, kind: Kind, cells: Mapping[str, Row], traced: Mapping[str, Sequence[TracedStep]]
 ) -> WaterfallCell:
-    """Return the waterfall of a cell, from the ideal step time that its baseline `base` stands for to the measured one.
+    """Return the waterfall of a cell, from the ideal step time to the measured one.
 
-    `cells`: all of the campaign, by name; `traced`: cell -> the steps of its profile.
+    `base`: its baseline, whose step gives the ideal; `cells`: all cells of the campaign, by name; `traced`: cell -> the
+    steps of its profile.
     """
-    ideal_scale = base["devices"] / cell["devices"] if kind == "strong" else 1.0  # ideal step over the baseline's
+    ideal_scale = base["devices"] / cell["devices"] if kind == "strong" else 1.0  # ideal step over the baseline's step
     measured_ms = _step_ms(cell)
     ideal_ms = _step_ms(base) * ideal_scale
     cell_shares = step_shares(traced.get(cell["cell"], []))
     base_shares = step_shares(traced.get(base["cell"], []))
-    parts = [
-        # In weak scaling the local batch is the baseline's and costs nothing.
-        *([_local_batch_part(cell, ideal_ms, cells)] if kind == "strong" else []),
-        *_communication_parts(cell_shares, measured_ms),
-        WaterfallPart(name="waiting for data", ms=_data_ms(cell) - ideal_scale * _data_ms(base), source="timed runs"),
-        _gap_part(cell_shares, base_shares, cell, base, ideal_scale),
-    ]
+
+    parts = []
+    if kind == "strong":  # in weak scaling the local batch is the baseline's and costs nothing
+        parts.append(_local_batch_part(cell, ideal_ms, cells))
+    parts += _communication_parts(cell_shares, measured_ms)
+    data_ms = _data_ms(cell) - ideal_scale * _data_ms(base)
+    parts.append(WaterfallPart(name="waiting for data", ms=data_ms, source="timed runs"))
+    parts.append(_gap_part(cell_shares, base_shares, cell, base, ideal_scale))
+
     return WaterfallCell(
         cell=cell["cell"],
         strategy=cell["strategy"],
@@ -101,12 +115,12 @@ def _cell_waterfall(
         parts=parts,
         unexplained_ms=measured_ms - ideal_ms - sum(part.ms or 0 for part in parts),
         compute_to_communication=cell_shares and cell_shares.compute_to_communication,
-        transfer_exposed=cell_shares and cell_shares.transfer_exposed,
+        transfer_exposed=cell_shares and cell_shares.exposed_share_of_transfer,
     )
 
 
 def _step_ms(cell: Row) -> float:
-    """Return the mean milliseconds of a step: of a global batch at the cell's rate in samples, padded or not."""
+    """Return the mean milliseconds of a step: a global batch at the rate in samples, which may be padded."""
     return 1e3 * cell["global_batch"] / cell["samples_per_s"]
 
 
@@ -116,40 +130,50 @@ def _data_ms(cell: Row) -> float:
 
 
 def _local_batch_part(cell: Row, ideal_ms: float, cells: Mapping[str, Row]) -> WaterfallPart:
-    """Return what the smaller local batch costs: the milliseconds of a step of one device with it, less the ideal ones.
+    """Return what the smaller local batch costs: the step of one device with that batch, less the ideal step.
 
     A device with an Nth of the batch is less than N times as fast, because kernels are smaller and the update is not.
-    `cells`: all of the campaign; milliseconds are None where no cell is that one device.
+    `cells`: all cells of the campaign; milliseconds are None where none of them is that one device.
     """
     local_batch = cell["global_batch"] / cell["devices"]
     for other in cells.values():
         has_local_batch = other["devices"] == 1 and other["global_batch"] == local_batch
         if has_local_batch and _differs_only_in_batch_split(other, cell):
             return WaterfallPart(name="smaller local batch", ms=_step_ms(other) - ideal_ms, source=other["cell"])
-    needed = f"needs a cell with one device and a global batch of {local_batch:g}"
-    return WaterfallPart(name="smaller local batch", ms=None, source=needed)
+    why_absent = f"needs a cell with one device and a global batch of {local_batch:g}"
+    return WaterfallPart(name="smaller local batch", ms=None, source=why_absent)
 
 
 def _differs_only_in_batch_split(a: Row, b: Row) -> bool:
-    """Return whether two cells are configured alike, but for what spreads a batch over devices (SPREAD)."""
-    names = [name for name in CONFIGURATION if name not in SPREAD]
-    return all(a[name] == b[name] or (pd.isna(a[name]) and pd.isna(b[name])) for name in names)  # NaN: empty in both
+    """Return whether two cells are configured alike, but for what splits a batch among devices (BATCH_SPLIT)."""
+    for name in CONFIGURATION:
+        are_both_empty = pd.isna(a[name]) and pd.isna(b[name])
+        if name not in BATCH_SPLIT and a[name] != b[name] and not are_both_empty:
+            return False
+    return True
 
 
 def _communication_parts(cell_shares: Shares | None, measured_ms: float) -> list[WaterfallPart]:
-    """Return exposed communication (while nothing is computed) in two parts; in one where the trace has it as one.
+    """Return the transfer and the waiting that no computation hides.
 
-    `cell_shares`: shares of the cell's traced step, None without a trace; `measured_ms`: of its timed step.
+    Traces summarised by an older version do not tell them apart: then one part is both of them.
+
+    `cell_shares`: shares of the cell's traced step, None without a trace; `measured_ms`: how long its timed step takes.
     """
     transfer, waiting = "exposed transfer", "waiting for the slowest rank"
     if cell_shares is None:
-        return [WaterfallPart(name=name, ms=None, source="needs a trace of this cell") for name in (transfer, waiting)]
+        why_absent = "needs a trace of this cell"
+        return [WaterfallPart(name=name, ms=None, source=why_absent) for name in (transfer, waiting)]
+    exposed_ms = cell_shares.exposed * measured_ms
     if cell_shares.exposed_wait is None:
-        together = "is in exposed communication: an older version summarised the trace"
-        whole = WaterfallPart(name="exposed communication", ms=cell_shares.exposed * measured_ms, source="trace")
-        return [whole, WaterfallPart(name=waiting, ms=None, source=together)]
+        why_absent = "is in exposed communication: an older version summarised the trace"
+        return [
+            WaterfallPart(name="exposed communication", ms=exposed_ms, source="trace"),
+            WaterfallPart(name=waiting, ms=None, source=why_absent),
+        ]
+    transfer_ms = (cell_shares.exposed - cell_shares.exposed_wait) * measured_ms
     return [
-        WaterfallPart(name=transfer, ms=(cell_shares.exposed - cell_shares.exposed_wait) * measured_ms, source="trace"),
+        WaterfallPart(name=transfer, ms=transfer_ms, source="trace"),
         WaterfallPart(name=waiting, ms=cell_shares.exposed_wait * measured_ms, source="trace"),
     ]
 
@@ -157,10 +181,10 @@ def _communication_parts(cell_shares: Shares | None, measured_ms: float) -> list
 def _gap_part(
     cell_shares: Shares | None, base_shares: Shares | None, cell: Row, base: Row, ideal_scale: float
 ) -> WaterfallPart:
-    """Return the milliseconds by which a device idles longer in a step than in an ideal one, less waits for data.
+    """Return the milliseconds by which a device idles longer in a step than in an ideal step, less waits for data.
 
-    `cell_shares`, `base_shares`: of the traced steps of cell and baseline, None without a trace. `ideal_scale`: ideal
-    time of the cell's step over the baseline's.
+    `cell_shares`, `base_shares`: shares of the traced steps of cell and baseline, None without a trace. `ideal_scale`:
+    the ideal time of the cell's step over the time of the baseline's step.
     """
     if cell_shares is None or base_shares is None:
         return WaterfallPart(name="host gaps", ms=None, source="needs traces of this cell and of its baseline")

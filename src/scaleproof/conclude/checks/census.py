@@ -1,6 +1,6 @@
 """Is what ran what was configured: model, operations, kernels, optimizer, engine, threads, cores?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,8 +18,8 @@ from scaleproof.measure.machine.network import short_host
 
 # `execution.compile` -> what the modules that a census lists as compiled must have among them.
 COMPILED = {"loss": "LossHead", "max-autotune": "with max_autotune", "reduce-overhead": "with triton.cudagraphs"}
-SAME_MEMORY = 0.05  # relative, of a machine: a host may take some of it back
-FLOPS = 0.005  # relative; the count is exact, but for what a later torch may count otherwise
+SAME_MEMORY = 0.05  # a relative tolerance of a machine's memory: a host may take some of it back
+FLOPS = 0.005  # a relative tolerance: the count is exact, but for what a later torch may count otherwise
 
 
 @lru_cache(maxsize=AT_A_TIME)
@@ -30,12 +30,13 @@ def inventory_of_run(run: MeasuredRun) -> Inventory:
     """
     if run.metrics.model.inventory is not None:
         return run.metrics.model.inventory
-    described = run.metrics.config["workload"]["model_shape"]
-    shape_type = EncoderShape if "d_model" in described else ModelShape  # an encoder's shape has other keys
-    shape = shape_type.model_validate(described)
-    rows = run.metrics.config["workload"]["vocab_size"]  # of the embedding, or "derive"
-    vocabulary = rows if isinstance(rows, int) else run.metrics.data["vocab_size"]
-    return inventory_of_shape(shape, vocabulary, len(run.metrics.data.get("classes", [])))
+    workload, data = run.metrics.config["workload"], run.metrics.data
+    shape_type = EncoderShape if "d_model" in workload["model_shape"] else ModelShape  # an encoder has other keys
+    shape = shape_type.model_validate(workload["model_shape"])
+    vocab_size = workload["vocab_size"]
+    if not isinstance(vocab_size, int):  # "derive"
+        vocab_size = data["vocab_size"]
+    return inventory_of_shape(shape, vocab_size, len(data.get("classes", [])))
 
 
 @lru_cache(maxsize=AT_A_TIME)
@@ -53,16 +54,17 @@ def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
     Seen: Benchmarks whose model is one layer short of its name.
     Repair: Quote the figures of no run of this model; correct what builds it.
     """
-    expected = inventory_of_run(run).parameters
-    counted = {"the trained model": run.metrics.model.parameters}
+    expected_count = inventory_of_run(run).parameters
+    parameter_counts = {"the trained model": run.metrics.model.parameters}
     for rank, census in enumerate(run.metrics.census or []):
-        counted[f"the model of rank {rank}"] = census.parameters
+        parameter_counts[f"the model of rank {rank}"] = census.parameters
         if census.trainable != census.parameters:
             frozen = census.parameters - census.trainable
             yield Flag(f"on rank {rank} {integer(frozen)} of {integer(census.parameters)} parameters are not trained")
-    for what, parameters in counted.items():
-        if parameters != expected:
-            yield Flag(f"{what} has {integer(parameters)} parameters; the configured shape has {integer(expected)}")
+
+    for model, count in parameter_counts.items():
+        if count != expected_count:
+            yield Flag(f"{model} has {integer(count)} parameters; the configured shape has {integer(expected_count)}")
 
 
 @of_run.finds("operations-differ", "invalid", only_first=True)
@@ -78,49 +80,63 @@ def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
     if run.metrics.training_config.strategy == "dp":  # its replicas run in threads of their own
         return
     for rank, census in enumerate(run.metrics.census or []):
-        for when, step in (("before", census.before), ("after", census.after)):
-            if step is None:
-                continue
+        for when, step in _probed_steps(census):
             problem = _flops_problem(run, step) or _kernel_problem(run, step)
             if problem:
                 yield Flag(f"rank {rank}, step {step.step}, {when} the window: {problem}")
+
         if census.modes_in_window:
-            yield Flag(
-                f"on rank {rank} {plural(census.modes_in_window, 'dispatch mode')} watched all operations of the window"
-            )
+            modes = plural(census.modes_in_window, "dispatch mode")
+            yield Flag(f"on rank {rank} {modes} watched all operations of the window")
         if census.slowed_by:
             yield Flag(f"on rank {rank}, {', '.join(census.slowed_by)} slowed all operations of the window")
+
         problem = _window_problem(run, census) or _witness_problem(census)
         if problem:  # never seen in a sound run on a CPU; nobody has looked on a GPU
             yield Flag(f"rank {rank}: {problem}", severity=None if run.is_on_cpus else "suspect")
     yield from _flag_different_ranks(run)
 
 
-def _window_problem(run: MeasuredRun, census: Census) -> str | None:
-    """Return in words the first count of the window that does not fit that of a step beside it; None if all fit.
+def _probed_steps(census: Census) -> Iterator[tuple[str, ProbedStep]]:
+    """Yield ("before" or "after" the window, the step probed there); older records lack the step after it."""
+    yield "before", census.before
+    if census.after is not None:
+        yield "after", census.after
 
-    Counted are autograd nodes, collectives, and tokens inside the model. Compiled cells are not compared, since their
+
+def _window_problem(run: MeasuredRun, census: Census) -> str | None:
+    """Return in words the first count of the window that does not fit the count of a step beside it; None if all fit.
+
+    Autograd nodes, collectives, and tokens inside the model are counted. Compiled cells are not compared, since their
     probed steps build another graph.
     """
-    steps, nodes = run.metrics.window.step_time_n, census.nodes_in_window
-    if nodes is None or run.metrics.config["execution"]["compile"]:
+    step_count, node_count = run.metrics.window.step_time_n, census.nodes_in_window
+    if node_count is None or run.metrics.config["execution"]["compile"]:
         return None
-    for when, step in (("before", census.before), ("after", census.after)):
-        if step and step.nodes is not None and nodes != steps * step.nodes:
+    for when, step in _probed_steps(census):
+        if step.nodes is not None and node_count != step_count * step.nodes:
             return (
-                f"{integer(nodes)} autograd nodes were made in the {steps} steps of the window, "
-                f"{significant(nodes / steps, 6)} a step, and {integer(step.nodes)} in the probed step {when} it"
+                f"{integer(node_count)} autograd nodes were made in the {step_count} steps of the window, "
+                f"{significant(node_count / step_count, 6)} a step, and {integer(step.nodes)} in the probed step "
+                f"{when} it"
             )
-    begun, of_step = census.collectives_in_window, census.collectives_of_step
+
+    collective_count, of_step = census.collectives_in_window, census.collectives_of_step
     may_skip = run.metrics.window.skipped_optimizer_steps > 0  # a skipped update may exchange nothing
-    if begun is not None and of_step is not None and begun != steps * of_step and not may_skip:
-        a_step = significant(begun / steps, 6)
+    if (
+        collective_count is not None
+        and of_step is not None
+        and not may_skip
+        and collective_count != step_count * of_step
+    ):
+        a_step = significant(collective_count / step_count, 6)
         return f"{a_step} collectives a step were begun in the window, and {integer(of_step)} in the step before it"
-    inside = census.tokens_inside_window
-    if inside is not None and census.before.tokens_inside and inside != steps * census.before.tokens_inside:
+
+    token_count, probed_tokens = census.tokens_inside_window, census.before.tokens_inside
+    if token_count is not None and probed_tokens and token_count != step_count * probed_tokens:
         return (
-            f"{significant(inside / steps, 6)} tokens a step reached the table of tokens inside the model in the "
-            f"window, and {integer(census.before.tokens_inside)} in the probed step before it"
+            f"{significant(token_count / step_count, 6)} tokens a step reached the table of tokens inside the model in "
+            f"the window, and {integer(probed_tokens)} in the probed step before it"
         )
     return None
 
@@ -128,20 +144,23 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
 def _witness_problem(census: Census) -> str | None:
     """Return in words the first step of a rank's witness that ran other things than the run's probed steps; else None.
 
-    Engines lay out their buckets in the first steps, so that no step before the first probed one is compared. After
+    Engines lay out their buckets in the first steps, so that no step before the first probed step is compared. After
     the shortest warm-up the probed step still lays them out. A later step may then run what the step after the window
     runs (DDP), or lack the collectives of integers by which ranks agree on the order of modules (ZeRO-3).
     """
+    if not census.witness:
+        return None
     names = (*OF_STEP, "collectives", "nodes", "tokens_inside")
     before, after = census.before, census.after
     without_orders = {name: calls for name, calls in before.collectives.items() if calls["dtypes"] != ["int64"]}
-    for step in census.witness.kinds if census.witness else []:  # those that differ from the step before them
-        changed = [name for name in names if getattr(step, name) != getattr(before, name)]
+    for step in census.witness.kinds:  # a step that ran what the step before it ran is not among them
+        changes = [name for name in names if getattr(step, name) != getattr(before, name)]
         is_as_after = after and all(getattr(step, name) == getattr(after, name) for name in names)
-        lacks_orders = changed == ["collectives"] and step.collectives == without_orders
-        if step.step >= before.step and changed and not is_as_after and not lacks_orders:
-            value, probed = getattr(step, changed[0]), getattr(before, changed[0])
-            return f"{changed[0]} of step {step.step} of the witness are {value}, in the probed step {probed}"
+        lacks_orders = changes == ["collectives"] and step.collectives == without_orders
+        is_explained = is_as_after or lacks_orders
+        if step.step >= before.step and changes and not is_explained:
+            value, probed_value = getattr(step, changes[0]), getattr(before, changes[0])
+            return f"{changes[0]} of step {step.step} of the witness are {value}, in the probed step {probed_value}"
     return None
 
 
@@ -151,53 +170,62 @@ def linear_flops(run: MeasuredRun) -> tuple[float, float]:
     The forward pass makes 2 for each weight and position, the backward pass 4. Activation checkpointing makes the
     blocks' forward pass again, at least half of it; a loss in chunks may make that of the head again.
     """
-    config, training = run.metrics.config, run.metrics.training_config
+    execution, training = run.metrics.config["execution"], run.metrics.training_config
     samples = training.micro_batch * training.accumulation
     positions = samples * training.seq_len
     inventory = inventory_of_run(run)
-    blocks = inventory.block_weights * positions
-    head = inventory.token_weights * positions + inventory.sample_weights * samples
-    least = most = 6.0 * (blocks + head)
-    if config["execution"]["activation_checkpointing"]:
-        least += blocks
-        most += 2.0 * blocks
-    if config["execution"].get("loss", "plain") != "plain":
-        most += 2.0 * head
-    return least, most
+    block_products = inventory.block_weights * positions
+    head_products = inventory.token_weights * positions + inventory.sample_weights * samples
+
+    least_flops = most_flops = 6.0 * (block_products + head_products)
+    if execution["activation_checkpointing"]:
+        least_flops += block_products
+        most_flops += 2.0 * block_products
+    if execution.get("loss", "plain") != "plain":
+        most_flops += 2.0 * head_products
+    return least_flops, most_flops
 
 
 def _flops_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
     """Return in words how a probed step's FLOPs of products with weights differ from the formula; None if not."""
-    least, most = linear_flops(run)
-    if least * (1 - FLOPS) <= step.linear_flops <= most * (1 + FLOPS):
+    least_flops, most_flops = linear_flops(run)
+    if least_flops * (1 - FLOPS) <= step.linear_flops <= most_flops * (1 + FLOPS):
         return None
-    expected = significant(least, 4) if least == most else f"{significant(least, 4)} to {significant(most, 4)}"
-    return f"{significant(step.linear_flops, 4)} FLOPs of products with weights, {expected} by the formula"
+    expected_text = significant(least_flops, 4)
+    if least_flops != most_flops:
+        expected_text += f" to {significant(most_flops, 4)}"
+    return f"{significant(step.linear_flops, 4)} FLOPs of products with weights, {expected_text} by the formula"
 
 
 def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
     """Return in words how kernels or calls of attention in a probed step are not as configured; None if they are."""
-    execution = run.metrics.config["execution"]
     if inventory_of_run(run).is_encoder:
         return None  # its attention is that of torch's or transformers' layer
-    backward = sum(n for name, n in step.attention.items() if name.endswith("_backward"))
-    forward = sum(step.attention.values()) - backward
+    execution = run.metrics.config["execution"]
+    backward_calls = sum(calls for name, calls in step.attention.items() if name.endswith("_backward"))
+    forward_calls = sum(step.attention.values()) - backward_calls
+
     kind = execution["attention"]
-    others = [name for name in step.attention if f"_{kind}_" not in name]
-    if kind in ("flash", "cudnn") and others:
-        return f"attention ran in {', '.join(others)}, but {kind} is configured"
-    if kind == "eager" and forward:
+    other_kernels = [name for name in step.attention if f"_{kind}_" not in name]
+    if kind in ("flash", "cudnn") and other_kernels:
+        return f"attention ran in {', '.join(other_kernels)}, but {kind} is configured"
+    if kind == "eager" and forward_calls:
         return f"attention ran in {', '.join(step.attention)}, but eager attention is configured"
+
     # Some shapes of transformers' models (one head of keys for all queries) torch itself computes in plain products.
     is_own_model = run.metrics.model.inventory is None
-    has_plain_products = step.batched_flops and not forward  # and no fused kernel
+    has_plain_products = step.batched_flops and not forward_calls  # and no fused kernel
     is_on_bound_cores = bool(run.metrics.ranks[0]["cores"])  # never on a GPU
     if is_own_model and kind != "eager" and has_plain_products and is_on_bound_cores:
         return f"attention ran in plain products, but {kind} is configured"
+
     # Checkpointing makes forward passes again before their backward pass.
-    if forward and backward and (forward > backward) != execution["activation_checkpointing"]:
-        state = "on" if execution["activation_checkpointing"] else "off"
-        return f"{forward} forward and {backward} backward passes of attention with activation checkpointing {state}"
+    is_checkpointing = execution["activation_checkpointing"]
+    if forward_calls and backward_calls and (forward_calls > backward_calls) != is_checkpointing:
+        return (
+            f"{forward_calls} forward and {backward_calls} backward passes of attention with activation checkpointing "
+            f"{'on' if is_checkpointing else 'off'}"
+        )
     return None
 
 
@@ -212,23 +240,25 @@ def _flag_different_ranks(run: MeasuredRun) -> Iterator[Flag]:
     for when, names in (("before", (*OF_STEP, "gradients", "collectives")), ("after", (*OF_STEP, "collectives"))):
         steps = [getattr(census, when) for census in censuses]
         for rank, step in enumerate(steps[1:], start=1):
-            if not step or not steps[0]:
-                continue
-            for name in names:
-                value, value_of_0 = getattr(step, name), getattr(steps[0], name)
-                if value != value_of_0:
-                    yield Flag(
-                        f"{name} differ between ranks {when} the window: {value_of_0} on rank 0, {value} on rank {rank}"
-                    )
-    for rank, census in enumerate(censuses):
-        if not census.after:
-            continue
-        for name in OF_STEP:
-            before, after = getattr(census.before, name), getattr(census.after, name)
-            if before != after:
+            for name, value_of_0, value in _different_fields(names, steps[0], step):
                 yield Flag(
-                    f"{name} of rank {rank} changed during the run: {before} before the window, {after} after it"
+                    f"{name} differ between ranks {when} the window: {value_of_0} on rank 0, {value} on rank {rank}"
                 )
+
+    for rank, census in enumerate(censuses):
+        for name, before, after in _different_fields(OF_STEP, census.before, census.after):
+            yield Flag(f"{name} of rank {rank} changed during the run: {before} before the window, {after} after it")
+
+
+def _different_fields(
+    names: Sequence[str], step: ProbedStep | None, other: ProbedStep | None
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield (name, value in `step`, value in `other`) of each field that differs; nothing where a step is missing."""
+    if step and other:
+        for name in names:
+            value, other_value = getattr(step, name), getattr(other, name)
+            if value != other_value:
+                yield name, value, other_value
 
 
 SETTINGS_DIFFER = Code(
@@ -249,16 +279,15 @@ SETTINGS_DIFFER = Code(
 def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
     """Flag the first rank on which a setting that was read back is not the configured one."""
     for rank, census in enumerate(run.metrics.census or []):
-        problems = [
-            *_host_problems(run, rank, census),
-            *_optimizer_problems(run, census.before),
-            *(_optimizer_problems(run, census.after) if census.after else ()),
-            *_engine_problems(run, census),
-            *clipping_problems(run, rank),
-            *update_problems(run, census),
-        ]
+        problems = [*_host_problems(run, rank, census)]
+        for _, step in _probed_steps(census):
+            problems += _optimizer_problems(run, step)
+        problems += _engine_problems(run, census)
+        problems += clipping_problems(run, rank)
+        problems += update_problems(run, census)
         if problems:
-            yield Flag(f"rank {rank}: {'; '.join(dict.fromkeys(problems))}")  # once, if in both probed steps
+            different_problems = dict.fromkeys(problems)  # both probed steps may have the same
+            yield Flag(f"rank {rank}: {'; '.join(different_problems)}")
 
 
 def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]:
@@ -284,11 +313,13 @@ def _machine_problems(run: MeasuredRun, record: Rank, census: Census) -> Iterato
         rank_value = census.env.get(name)
         if rank_value and value and rank_value != value:
             yield f"the rank has {name.replace('_', ' ')} {rank_value}, recorded is {value}"
-    cpus, memory = record.get("machine_cpus"), record.get("machine_memory_bytes")
-    if cpus and node.get("cpu_count") and cpus != node["cpu_count"]:
-        yield f"the rank sees {plural(cpus, 'CPU')}, recorded are {node['cpu_count']}"
-    if memory and node.get("memory_bytes") and not abs(memory / node["memory_bytes"] - 1) <= SAME_MEMORY:
-        yield f"the rank sees {megabytes(memory)} of memory, recorded are {megabytes(node['memory_bytes'])}"
+
+    cpu_count, node_cpu_count = record.get("machine_cpus"), node.get("cpu_count")
+    if cpu_count and node_cpu_count and cpu_count != node_cpu_count:
+        yield f"the rank sees {plural(cpu_count, 'CPU')}, recorded are {node_cpu_count}"
+    memory_bytes, node_bytes = record.get("machine_memory_bytes"), node.get("memory_bytes")
+    if memory_bytes and node_bytes and not abs(memory_bytes / node_bytes - 1) <= SAME_MEMORY:
+        yield f"the rank sees {megabytes(memory_bytes)} of memory, recorded are {megabytes(node_bytes)}"
 
 
 def _compile_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
@@ -300,8 +331,8 @@ def _compile_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
         yield "nothing was compiled, though execution.compile is true"
     if not execution["compile"] and census.compiled_graphs:
         yield f"{census.compiled_graphs} graphs were compiled, though execution.compile is false"
-    expected = COMPILED.get(str(execution["compile"]))  # None for true: whichever modules the strategy compiles
-    if expected and expected not in census.compiled:
+    expected_part = COMPILED.get(str(execution["compile"]))  # None for true: whichever modules the strategy compiles
+    if expected_part and expected_part not in census.compiled:
         compiled = census.compiled or "none of these parts"
         yield f"compiled was {compiled}, though execution.compile is {execution['compile']}"
 
@@ -317,27 +348,29 @@ def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
     """Yield in words which settings that the optimizer had in a probed step are not the configured ones."""
     work, execution = run.metrics.config["work"], run.metrics.config["execution"]
     optimizer = work["optimizer"]
-    expected = learning_rate(work, step.step)
+    scheduled_rate = learning_rate(work, step.step)
     for group in step.groups:
         if group.kind.lower() != optimizer["name"]:
             yield f"the optimizer is {group.kind}, {optimizer['name']} is configured"
-        if not abs(group.learning_rate - expected) <= 1e-9 * max(expected, 1e-30):
+        if not abs(group.learning_rate - scheduled_rate) <= 1e-9 * max(scheduled_rate, 1e-30):
             yield (
                 f"the learning rate of step {step.step} is {significant(group.learning_rate, 6)}, by the "
-                f"schedule {significant(expected, 6)}"
+                f"schedule {significant(scheduled_rate, 6)}"
             )
         if group.betas != optimizer["betas"] or group.eps != optimizer["eps"]:
             yield f"betas and eps are {group.betas} and {significant(group.eps, 6)}"
         if group.variants:
             yield f"AdamW runs with another {', '.join(group.variants)}"
+
     decays = {group.weight_decay for group in step.groups}
     if decays != {optimizer["weight_decay"], 0.0}:
         yield (
             f"weight decays are {sorted(decays)}, {significant(optimizer['weight_decay'], 6)} for "
             "matrices and 0 are configured"
         )
-    offload = is_offloaded(execution["strategy"])
-    if not offload and bool(step.updates) != execution["fused_optimizer"]:
+
+    has_fused_kernels = bool(step.updates)
+    if not is_offloaded(execution["strategy"]) and has_fused_kernels != execution["fused_optimizer"]:
         kernels = ", ".join(step.updates) or "none"
         yield (
             f"fused kernels of the update: {kernels}, though execution.fused_optimizer is "
@@ -352,12 +385,12 @@ def _engine_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
         yield f"strategy {training.strategy} ran {'with' if census.engine else 'without'} an engine"
     if not census.engine:
         return
-    expected = {
+    configured = {
         "zero_stage": zero_stage(training.strategy),
         "gradient_clipping": work["optimizer"]["max_grad_norm"],
         "micro_batch": training.micro_batch,
         "accumulation": training.accumulation,
     }
-    for name, value in expected.items():
+    for name, value in configured.items():
         if census.engine.get(name) != value:
             yield f"the engine's {name} is {census.engine.get(name)}, {value} is configured"

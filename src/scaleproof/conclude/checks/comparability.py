@@ -30,9 +30,9 @@ TOLERANCE = {"fp32": 2e-4, "tf32": 2e-3, "bf16": 1e-2, "fp16": 1e-2}
 CLASSIFIER_TOLERANCE = {"fp32": 2e-4, "tf32": 5e-3, "bf16": 4e-2, "fp16": 4e-2}
 # What the launcher, Snakemake or a scheduler sets for itself; the census has what the ranks saw.
 OF_THE_LAUNCHER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
-APART = 1.25  # ratio of a run's rate and the median of its cell
-EXACT, EXACT_STEPS = 1e-5, 30  # fp32: seen are 1.5e-7 over 29 steps, for every strategy
-COMPARED_STEPS = 100  # later, rounding has been amplified by training itself
+APART = 1.25  # a run stands out where its rate and the median of its cell have a larger ratio
+EXACT, EXACT_STEPS = 1e-5, 30  # in fp32; sound runs of every strategy were within 1.5e-7 over 29 steps
+COMPARED_STEPS = 100  # in later steps training itself has amplified rounding
 GPU_SETTINGS = ("driver", "power_cap", "clock_sm_application", "ecc", "mig")  # as nvidia-smi prints them
 # Keys of `work` that leave samples and updates as they are.
 CHANGES_NO_SAMPLE = {"micro_batch", "accumulation", "validation_samples"}
@@ -54,19 +54,24 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 def _flag_other_losses(run: MeasuredRun, reference: MeasuredRun) -> Iterator[Flag]:
     """Flag `run` where its losses differ from those of `reference`, with the step that is furthest beyond tolerance."""
-    losses, expected = run.losses[:COMPARED_STEPS], reference.losses[:COMPARED_STEPS]
-    steps = min(len(losses), len(expected))  # where one run made fewer, that alone is a difference
+    losses, expected_losses = run.losses[:COMPARED_STEPS], reference.losses[:COMPARED_STEPS]
+    step_count = min(len(losses), len(expected_losses))
+    has_other_length = len(losses) != len(expected_losses)
+    losses, expected_losses = losses[:step_count], expected_losses[:step_count]
+
     loosest = max(loss_tolerance(reference), loss_tolerance(run))
-    tolerance = loss_tolerances(loosest, steps) * rounding_amplification(reference_for(reference)).of(steps)
-    tolerance[comparable_steps(tolerance) :] = np.inf  # there, training amplifies rounding too far to compare
+    amplification = rounding_amplification(reference_for(reference))
+    tolerances = loss_tolerances(loosest, step_count) * amplification.of(step_count)
+    tolerances[comparable_steps(tolerances) :] = np.inf  # there, training amplifies rounding too far to compare
     # A loss that is not a number makes a difference of NaN, which is above no tolerance.
-    difference = np.abs(losses[:steps] - expected[:steps]) / np.maximum(np.abs(expected[:steps]), SMALL_LOSS)
-    if len(losses) != len(expected) or (difference > tolerance).any():
-        step = int(np.nan_to_num(difference / tolerance).argmax())
+    differences = np.abs(losses - expected_losses) / np.maximum(np.abs(expected_losses), SMALL_LOSS)
+
+    if has_other_length or (differences > tolerances).any():
+        step = int(np.nan_to_num(differences / tolerances).argmax())
         yield Flag(
             f"at step {step} the loss is {significant(losses[step], 6)} in {run.name} and "
-            f"{significant(expected[step], 6)} in {reference.name}, {scientific(difference[step])} apart; "
-            f"{scientific(tolerance[step], 0)} is allowed",
+            f"{significant(expected_losses[step], 6)} in {reference.name}, {scientific(differences[step])} apart; "
+            f"{scientific(tolerances[step], 0)} is allowed",
             about=[reference, run],
         )
 
@@ -79,18 +84,21 @@ def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
     Seen: One commit for one GPU, another for four.
     Repair: Something other than the compared keys changed; run all cells again in one environment.
     """
-    recorded = [dict(equal_in_campaign(run)) for run in runs]
-    values_of: dict[str, set[str]] = defaultdict(set)
-    for fields in recorded:
+    fields_of_runs = [dict(equal_in_campaign(run)) for run in runs]
+    values_of_fields: dict[str, set[str]] = defaultdict(set)
+    for fields in fields_of_runs:
         for field, value in fields.items():
-            values_of[field].add(str(value))
-    for field, values in values_of.items():
+            values_of_fields[field].add(str(value))
+
+    differences = []
+    for field, values in values_of_fields.items():
         is_variable = field.split()[0].isupper()  # as NCCL_DEBUG, or "NCCL_DEBUG of rank 0": recorded only if it is set
-        if is_variable and any(field not in fields for fields in recorded):
+        if is_variable and any(field not in fields for fields in fields_of_runs):
             values.add("not set")
-    different = {field: sorted(values) for field, values in values_of.items() if len(values) > 1}
-    if different:
-        yield Flag("; ".join(f"{field}: {' | '.join(values)}" for field, values in different.items()))
+        if len(values) > 1:
+            differences.append(f"{field}: {' | '.join(sorted(values))}")
+    if differences:
+        yield Flag("; ".join(differences))
 
 
 @of_timed.finds("run-stands-out", "suspect", apart=APART)
@@ -102,16 +110,18 @@ def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
     Repair: Run the cell again on a quiet machine (scaleproof retry FILE --cell CELL); nothing is dropped silently.
     """
     for repeats in runs_by_cell(runs).values():
-        rates = [run.metrics.window.tokens_per_s for run in repeats]
-        middle = median(rates)
-        for run, rate in zip(repeats, rates, strict=True):
-            times_apart = max(rate / middle, middle / rate)  # 1 or more, on whichever side of the median the rate is
-            if times_apart > APART:
-                loads = ", ".join(fixed(rank["cpu_load"], 2) for rank in run.metrics.ranks if "cpu_load" in rank)
-                used = f"; its processes used {loads} cores" if loads else ""
+        median_rate = median(run.metrics.window.tokens_per_s for run in repeats)
+        for run in repeats:
+            rate = run.metrics.window.tokens_per_s
+            ratio = max(
+                rate / median_rate, median_rate / rate
+            )  # 1 or more, on whichever side of the median the rate is
+            if ratio > APART:
+                loads = [fixed(rank["cpu_load"], 2) for rank in run.metrics.ranks if "cpu_load" in rank]
+                loads_text = f"; its processes used {', '.join(loads)} cores" if loads else ""
                 yield Flag(
                     f"{number(rate, 4)} {run.metrics.unit}/s, where the median of {len(repeats)} runs of this cell "
-                    f"is {number(middle, 4)}{used}",
+                    f"is {number(median_rate, 4)}{loads_text}",
                     about=[run],
                 )
 
@@ -119,18 +129,18 @@ def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
 @of_timed.check(SINGLE_RUN)
 def repeated_enough(runs: list[TimedRun]) -> Iterator[Flag]:
     """Flag all cells that were run once: an interval needs two runs."""
-    alone = [repeats[0] for repeats in runs_by_cell(runs).values() if len(repeats) == 1]
-    if alone:
+    single_runs = [repeats[0] for repeats in runs_by_cell(runs).values() if len(repeats) == 1]
+    if single_runs:
         advice = "Raise `repeats`; 5 or more make intervals useful."
-        yield Flag("n=1: there is no interval", about=alone, advice=advice)
+        yield Flag("n=1: there is no interval", about=single_runs, advice=advice)
 
 
-@lru_cache(maxsize=64)  # of all runs of a campaign a few are different
+@lru_cache(maxsize=64)  # the runs of a campaign have few different arguments
 def loss_tolerances(loosest: float, steps: int) -> np.ndarray:
     """Return the allowed relative difference of two losses at each of `steps` steps.
 
-    fp32: EXACT, growing with the steps (`rounding_growth`) up to `loosest`. Lower precisions, which have another
-    `loosest` (`loss_tolerance`): that at every step.
+    In fp32 it is EXACT, and grows with the steps (`rounding_growth`) up to `loosest`. In lower precisions, which have
+    another `loosest` (`loss_tolerance`), it is `loosest` at every step.
     """
     if loosest > TOLERANCE["fp32"]:
         return np.full(steps, loosest)
@@ -166,33 +176,38 @@ def _training_identity(run: MeasuredRun) -> str:
 def equal_in_campaign(run: TimedRun) -> Iterator[tuple[str, Any]]:
     """Yield (name, value) of what must be equal in all runs of a campaign: code, versions, environment, hardware.
 
-    Versions and variables come twice: of the launcher's process, and of rank 0's own.
+    Versions and variables come twice: those of the launcher's process, and those of rank 0.
     """
     metrics = run.metrics
-    hardware = metrics.hardware
-    gpus = hardware.get("gpus", [])
     yield "code", metrics.code_sha256
-    yield from ((name, value) for name, value in metrics.env.items() if name not in OF_THE_LAUNCHER)  # the launcher's
+    for name, value in metrics.env.items():  # the environment of the launcher's process
+        if name not in OF_THE_LAUNCHER:
+            yield name, value
+
+    hardware = metrics.hardware
     yield "cpu_model", hardware["cpu_model"]
     yield "cpu_count", hardware["cpu_count"]
     yield "memory_gib", round(hardware["memory_bytes"] / 2**30)  # nodes of one kind differ by some pages
     yield from ((name, hardware[name]) for name in ("cuda_driver", "container", "modules") if name in hardware)
-    yield from ((f"gpu {name}", sorted({gpu[name] for gpu in gpus})) for name in GPU_SETTINGS if gpus)
+    gpus = hardware.get("gpus", [])
+    if gpus:
+        yield from ((f"gpu {name}", sorted({gpu[name] for gpu in gpus})) for name in GPU_SETTINGS)
     yield "device", sorted({rank["device_name"] for rank in metrics.ranks})
     yield "os", metrics.host["os"]
     yield "launcher", (metrics.scheduler or {}).get("type", "local")
-    if isinstance(metrics, Measured) and metrics.census:  # a run of the trainer; the first census is that of rank 0
-        env_of_rank = metrics.census[0].env
-        yield from ((f"{name} of rank 0", value) for name, value in env_of_rank.items() if name not in OF_THE_LAUNCHER)
+
+    if isinstance(metrics, Measured) and metrics.census:  # a run of the trainer
+        for name, value in metrics.census[0].env.items():
+            if name not in OF_THE_LAUNCHER:
+                yield f"{name} of rank 0", value
     if isinstance(metrics, Printed):  # a run of somebody else's program
-        program = metrics.program
-        yield "commit of the program", program.git_commit
-        yield from ((f"{package} of the program", version) for package, version in program.versions.items())
-        yield from ((f"file {name}", sha256) for name, sha256 in program.files.items())
+        yield "commit of the program", metrics.program.git_commit
+        yield from ((f"{package} of the program", version) for package, version in metrics.program.versions.items())
+        yield from ((f"file {name}", sha256) for name, sha256 in metrics.program.files.items())
 
 
-# Relative difference of validation losses that rounding explains, though every training step has amplified it. Seen
-# after 600 steps of a small GPT-2 between one and two CPU ranks: 2e-8 in fp32, 1e-4 in bf16, 2e-4 between the two.
+# The relative difference of validation losses that rounding explains, though every training step has amplified it. It
+# was 2e-8 in fp32, 1e-4 in bf16 and 2e-4 between the two, after 600 steps of a small GPT-2 on one and two CPU ranks.
 OF_VALIDATION = {"fp32": 2e-3, "tf32": 5e-3, "bf16": 1e-2, "fp16": 1e-2}
 
 
@@ -207,11 +222,11 @@ def validation_is_the_plans(run: MeasuredRun) -> Iterator[Flag]:
     validation = run.metrics.validation
     if validation is None:
         return
-    available = run.metrics.training_config.dataset_subset_sizes["val"]
-    planned = held_out_ids(available, run.metrics.config["work"]["validation_samples"])
-    if validation.samples_sha256 != digest_of_ids([planned]):
+    available_samples = run.metrics.training_config.dataset_subset_sizes["val"]
+    planned_ids = held_out_ids(available_samples, run.metrics.config["work"]["validation_samples"])
+    if validation.samples_sha256 != digest_of_ids([planned_ids]):
         yield Flag(
-            f"{integer(validation.samples)} held-out samples were scored and {integer(len(planned))} "
+            f"{integer(validation.samples)} held-out samples were scored and {integer(len(planned_ids))} "
             "planned, but not the same ones"
         )
 
@@ -228,16 +243,17 @@ def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """
     losses = {run: run.metrics.validation.loss for run in runs if run.metrics.validation}  # nats, after the last step
     for reference, *others in groups_of_same_training(list(losses)):
-        expected, amplified = losses[reference], rounding_amplification(reference_for(reference)).later
+        expected_loss = losses[reference]
+        amplification = rounding_amplification(reference_for(reference)).later
         for run in others:
             loss = losses[run]
             precisions = {run.metrics.training_config.precision, reference.metrics.training_config.precision}
-            tolerance = max(OF_VALIDATION[precision] for precision in precisions) * amplified
-            difference = abs(loss - expected) / max(expected, SMALL_LOSS)
+            tolerance = max(OF_VALIDATION[precision] for precision in precisions) * amplification
+            difference = abs(loss - expected_loss) / max(expected_loss, SMALL_LOSS)
             if tolerance <= MEANINGLESS and difference > tolerance:
                 yield Flag(
                     f"after the last step the validation loss is {significant(loss, 6)} in {run.name} and "
-                    f"{significant(expected, 6)} in {reference.name}, {scientific(difference)} apart; "
+                    f"{significant(expected_loss, 6)} in {reference.name}, {scientific(difference)} apart; "
                     f"{scientific(tolerance, 0)} is allowed",
                     about=[reference, run],
                 )

@@ -27,14 +27,15 @@ SMALL_LOSS = 1.0  # nats; differences of smaller losses are relative to it
 # stand 50 to 100 times above.
 QUIET, QUIET_NORM = 1e-7, 2e-6
 UNSETTLED_NORM = 1e-5  # norms that are so far apart at the end of the replay announce that losses will be
-MEANINGLESS, MEANINGLESS_NORM = 0.1, 0.5  # relative; of a tolerance with which nothing is compared any more
+MEANINGLESS, MEANINGLESS_NORM = 0.1, 0.5  # with larger (relative) tolerances nothing is compared any more
 
 
 @dataclass(frozen=True)
 class Amplification:
     """Factors by which tolerances are multiplied, 1 where training amplifies no rounding.
 
-    `replayed`: of each replayed step; `later`: of all steps after them; `validation`: of the validation loss.
+    `replayed`: the factor of each replayed step; `later`: the factor of all later steps; `validation`: that of the
+    validation loss.
     """
 
     replayed: np.ndarray
@@ -43,43 +44,47 @@ class Amplification:
 
     def of(self, steps: int) -> np.ndarray:
         """Return the factors of the first `steps` steps."""
-        known = self.replayed[:steps]
-        return np.concatenate([known, np.full(steps - len(known), self.later)])
+        replayed = self.replayed[:steps]
+        return np.concatenate([replayed, np.full(steps - len(replayed), self.later)])
 
 
 def rounding_amplification(reference: Reference | None) -> Amplification:
     """Return by which factors training amplifies rounding: how much further replays come apart than in quiet training.
 
-    These are the replay and its repetitions, the same steps with other rounding; without them all factors are 1.
+    The replays are the reference and its repetitions, which make the same steps with other rounding; without
+    repetitions all factors are 1.
     """
     if reference is None or not reference.repetitions or not reference.losses:
         return Amplification(np.ones(0))
     replays: tuple[Reference | Repetition, ...] = (reference, *reference.repetitions)
-    # Relative spreads of the replays, by step, each the largest so far.
-    losses = _spread_so_far([replay.losses for replay in replays], SMALL_LOSS)
-    norms = _spread_so_far([replay.gradient_norms for replay in replays], 0.0)
-    scored = [[replay.validation_loss] for replay in replays if replay.validation_loss is not None]
-    validation = float(_spread_so_far(scored, SMALL_LOSS)[0]) if scored else 0.0
-    replayed = np.maximum(1.0, np.maximum(losses / QUIET, norms / QUIET_NORM))
+    loss_spreads = _largest_spreads([replay.losses for replay in replays], SMALL_LOSS)
+    norm_spreads = _largest_spreads([replay.gradient_norms for replay in replays], 0.0)
+    replayed = np.maximum(1.0, np.maximum(loss_spreads / QUIET, norm_spreads / QUIET_NORM))
+
     # Losses after the last replayed step come apart as there, or more where the norms of this step announce it.
-    later = max(1.0, float(losses[-1]) / QUIET, float(norms[-1]) / UNSETTLED_NORM)
-    return Amplification(replayed, later, max(later, validation / QUIET))
+    later = max(1.0, float(loss_spreads[-1]) / QUIET, float(norm_spreads[-1]) / UNSETTLED_NORM)
+
+    validation = later
+    validation_losses = [[replay.validation_loss] for replay in replays if replay.validation_loss is not None]
+    if validation_losses:
+        validation = max(later, float(_largest_spreads(validation_losses, SMALL_LOSS)[0]) / QUIET)
+    return Amplification(replayed, later, validation)
 
 
-def _spread_so_far(series: Sequence[Sequence[float]], least: float) -> np.ndarray:
+def _largest_spreads(series: Sequence[Sequence[float]], least: float) -> np.ndarray:
     """Return for each step the largest spread of the `series` at any step up to it.
 
     A spread is relative to the value of the first series, or to `least` where that value is smaller.
     """
-    values = np.array(series)  # (series, steps)
+    values = np.array(series)  # series x steps
     scale = np.maximum(np.abs(values[0]), max(least, 1e-30))
     return np.asarray(np.maximum.accumulate((values.max(axis=0) - values.min(axis=0)) / scale))
 
 
-def comparable_steps(tolerance: np.ndarray) -> int:
-    """Return the number of steps before the first whose `tolerance` is too wide (MEANINGLESS) to compare anything."""
-    too_far = np.flatnonzero(tolerance > MEANINGLESS)
-    return int(too_far[0]) if len(too_far) else len(tolerance)
+def comparable_steps(tolerances: np.ndarray) -> int:
+    """Return the number of steps before the first whose tolerance is too wide (MEANINGLESS) to compare anything."""
+    incomparable_steps = np.flatnonzero(tolerances > MEANINGLESS)
+    return int(incomparable_steps[0]) if len(incomparable_steps) else len(tolerances)
 
 
 # Relative difference from a replay in fp32, where training does not amplify rounding. Sound fp32 runs of
@@ -87,20 +92,22 @@ def comparable_steps(tolerance: np.ndarray) -> int:
 # faults was 2.4e-5. On a GPU fp32 attention is three products in TF32: an error of 1e-6 in all gradients moved losses
 # by 2e-7 in 30 steps. tf32 and fp16 round to 11 bits where bf16 has 8: bounds of bf16 hold for them on every device.
 TOLERANCE = {"fp32": 1e-5, "tf32": 2e-3, "bf16": 2e-3, "fp16": 2e-3}
-# ... and for each step, since what was rounded differently goes on. Sound steps of 256 tokens in bf16 and fp16, under
-# all strategies, were within 6e-5 in the first 5 steps and within 2.3e-4 in 28.
+# So much more is allowed with each step, since what was rounded differently goes on. Sound steps of 256 tokens in bf16
+# and fp16, under all strategies, were within 6e-5 in the first 5 steps and within 2.3e-4 in 28.
 GROWTH = {"fp32": 0.0, "tf32": 0.0, "bf16": 2e-4, "fp16": 2e-4}
-# The mean of a few samples: on two kinds of CPU sound runs in bf16 were within 1.6e-2 over 34 steps.
+# A classifier's loss is the mean of a few samples: on two kinds of CPU sound runs in bf16 were within 1.6e-2 over 34
+# steps.
 OF_CLASSES = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 4e-2, "fp16": 4e-2}
 OF_VALIDATION = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 1e-2, "fp16": 1e-2}
-# In low precision a fault may stay below that in every step, and above it on average: sound means in bf16 were 2e-5.
-BIAS, ERRORS = 8e-4, 6.0  # relative; standard errors of the mean
-FEWEST_FOR_BIAS = 10  # steps
-# Of single samples, in strict fp32 whatever the precision of the run is: sound ones were within 1.5e-7.
+# In low precision a fault may stay below these in every step and show in the mean of FEWEST_FOR_BIAS steps or more. The
+# mean is tolerated up to BIAS and to so many of its standard errors (ERRORS); sound means in bf16 were 2e-5.
+BIAS, ERRORS = 8e-4, 6.0
+FEWEST_FOR_BIAS = 10
+# Single samples are scored in strict fp32, whatever the precision of the run is: sound losses were within 1.5e-7.
 AS_BUILT, AS_BUILT_OF_CLASSES = 2e-5, 2e-4
-# Of a step's gradients: sound norms were within 3e-7 in fp32 and 1.5e-3 in bf16.
-CLASSIFIER_NOISE = 5  # times as much, because its steps have few samples
+# Norms of a step's gradients: sound norms were within 3e-7 in fp32 and 1.5e-3 in bf16.
 NORM = {"fp32": 1e-4, "tf32": 1e-2, "bf16": 3e-2, "fp16": 3e-2}
+CLASSIFIER_NOISE = 5  # times these tolerances are allowed for a classifier, because its steps have few samples
 MODULUS = 2**64
 
 
@@ -159,37 +166,38 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     reference = reference_for(run)
     if reference is None or _scale_overflowed(run):
         return
+    tolerances = loss_tolerances(run, reference)
+    step_count = comparable_steps(tolerances)
+    losses, expected_losses = run.losses[:step_count], np.array(reference.losses[:step_count])
+    differences = (losses - expected_losses) / np.maximum(np.abs(expected_losses), SMALL_LOSS)
+    distances = np.abs(differences)
+
+    wrong_steps = np.flatnonzero(~(distances <= tolerances[:step_count]))  # also where a loss is NaN
     precision = run.metrics.training_config.precision
-    losses, tolerance = run.losses, loss_tolerances(run, reference)
-    steps = comparable_steps(tolerance)
-    expected = np.array(reference.losses[:steps])
-    apart = (losses[:steps] - expected) / np.maximum(np.abs(expected), SMALL_LOSS)
-    difference = np.abs(apart)
-    wrong = np.flatnonzero(~(difference <= tolerance[:steps]))  # also where a loss is NaN
-    if len(wrong):
-        first = int(wrong[0])
+    if len(wrong_steps):
+        first = int(wrong_steps[0])
         yield Flag(
-            f"from step {first} of {steps} on: the loss is {significant(losses[first], 8)}, that of the replay "
-            f"{significant(expected[first], 8)}, {scientific(difference[first])} apart, "
-            f"{scientific(tolerance[first])} is allowed; at most {scientific(np.nanmax(difference))}"
+            f"from step {first} of {step_count} on: the loss is {significant(losses[first], 8)}, that of the replay "
+            f"{significant(expected_losses[first], 8)}, {scientific(distances[first])} apart, "
+            f"{scientific(tolerances[first])} is allowed; at most {scientific(np.nanmax(distances))}"
         )
-    elif precision != "fp32" and not run.is_classifier and steps >= FEWEST_FOR_BIAS:
-        amplified = float(rounding_amplification(reference).of(steps)[-1])  # the last is the largest: it never falls
-        yield from _flag_bias(apart, BIAS * amplified, precision)
+    elif precision != "fp32" and not run.is_classifier and step_count >= FEWEST_FOR_BIAS:
+        largest_factor = float(rounding_amplification(reference).of(step_count)[-1])  # factors never fall
+        yield from _flag_bias(differences, BIAS * largest_factor, precision)
 
 
-def _flag_bias(apart: np.ndarray, allowed: float, precision: str) -> Iterator[Flag]:
+def _flag_bias(differences: np.ndarray, allowed_bias: float, precision: str) -> Iterator[Flag]:
     """Flag losses of a low precision whose mean is above or below the replay's: rounding alone has no such bias.
 
-    `apart`: the relative difference in each step, with its sign; `allowed`: how large their mean may be.
+    `differences`: the relative difference in each step, with its sign; `allowed_bias`: how large their mean may be.
     """
-    steps, bias = len(apart), float(apart.mean())
-    standard_error = max(float(apart.std(ddof=1)) / steps**0.5, 1e-12)
-    n_errors = abs(bias) / standard_error
-    if abs(bias) > allowed and n_errors > ERRORS:
+    step_count, bias = len(differences), float(differences.mean())
+    standard_error = max(float(differences.std(ddof=1)) / step_count**0.5, 1e-12)
+    error_count = abs(bias) / standard_error
+    if abs(bias) > allowed_bias and error_count > ERRORS:
         yield Flag(
-            f"over {steps} steps the losses are {scientific(bias, 1, signed=True)} from those of the replay on "
-            f"average, {fixed(n_errors, 0)} standard errors; {precision} explains {scientific(allowed, 0)}",
+            f"over {step_count} steps the losses are {scientific(bias, 1, signed=True)} from those of the replay on "
+            f"average, {fixed(error_count, 0)} standard errors; {precision} explains {scientific(allowed_bias, 0)}",
             severity="suspect",
             advice="Rounding has no such bias: compare the run with one in fp32, and look at model and dropout.",
         )
@@ -203,13 +211,13 @@ def the_model_as_built_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
         return
     tolerance = AS_BUILT_OF_CLASSES if run.is_classifier else AS_BUILT
     for rank, census in enumerate(run.metrics.census or []):
-        losses = zip(census.first_losses or [], reference.first_losses, strict=False)  # of the rank, of the replay
-        for number, (loss, expected) in enumerate(losses, start=1):
-            difference = abs(loss - expected) / max(abs(expected), SMALL_LOSS)
+        loss_pairs = zip(census.first_losses or [], reference.first_losses, strict=False)
+        for sample, (loss, expected_loss) in enumerate(loss_pairs, start=1):
+            difference = abs(loss - expected_loss) / max(abs(expected_loss), SMALL_LOSS)
             if not difference <= tolerance:  # flags NaN as well
                 yield Flag(
-                    f"on rank {rank}, before the first step and in fp32: sample {number} has a loss of "
-                    f"{significant(loss, 8)}, in the replay {significant(expected, 8)}, {scientific(difference)} "
+                    f"on rank {rank}, before the first step and in fp32: sample {sample} has a loss of "
+                    f"{significant(loss, 8)}, in the replay {significant(expected_loss, 8)}, {scientific(difference)} "
                     f"apart; {scientific(tolerance, 0)} is allowed",
                     advice="Weights, positions, mask, dropout or samples are others from the start: look at what "
                     "builds the model.",
@@ -222,19 +230,23 @@ def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     reference = reference_for(run)
     if reference is None or _scale_overflowed(run):
         return
-    rounding = NORM[run.metrics.training_config.precision] * (CLASSIFIER_NOISE if run.is_classifier else 1)
-    tolerances = rounding * rounding_amplification(reference).of(len(reference.gradient_norms))  # by step
+    expected_norms = reference.gradient_norms
+    tolerance_of_rounding = NORM[run.metrics.training_config.precision]
+    if run.is_classifier:
+        tolerance_of_rounding *= CLASSIFIER_NOISE
+    tolerances = tolerance_of_rounding * rounding_amplification(reference).of(len(expected_norms))
+
     for rank, census in enumerate(run.metrics.census or []):
         for when in ("before", "after"):
             step, norm = getattr(census, when), gradient_norm(run, rank, when)
-            if step is None or norm is None or step.step >= len(reference.gradient_norms):
+            if step is None or norm is None or step.step >= len(expected_norms):
                 continue
-            expected, tolerance = reference.gradient_norms[step.step], tolerances[step.step]
+            expected_norm, tolerance = expected_norms[step.step], tolerances[step.step]
             is_meaningless = tolerance > MEANINGLESS_NORM  # training amplifies rounding too far to compare
-            if not is_meaningless and not abs(norm - expected) <= tolerance * expected:
+            if not is_meaningless and not abs(norm - expected_norm) <= tolerance * expected_norm:
                 yield Flag(
                     f"on rank {rank}, in step {step.step}: the gradients have a norm of {significant(norm, 5)}, in "
-                    f"the replay {significant(expected, 5)}; {scientific(tolerance, 0)} is allowed",
+                    f"the replay {significant(expected_norm, 5)}; {scientific(tolerance, 0)} is allowed",
                     advice="The first thing to look at is what the loss and the gradients are divided by.",
                 )
 
@@ -274,26 +286,31 @@ def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
         return
     for when in ("before", "after"):
         steps = [step for census in censuses if (step := getattr(census, when))]
-        entered = _sum_of_checksums([step.tokens_checksum for step in steps], len(censuses))
-        expected = reference.step_checksums.get(steps[0].step) if steps else None  # the same step on all ranks
-        if entered and expected is not None and entered != expected:
-            yield Flag(f"in step {steps[0].step}, {when} the window, the ranks trained on other tokens than planned")
-    entered = _sum_of_checksums([census.tokens_in_window for census in censuses], len(censuses))
-    if entered and reference.window_chain and entered != reference.window_chain:  # over all steps, in their order
+        if steps:
+            checksum = _sum_of_checksums([step.tokens_checksum for step in steps], len(censuses))
+            expected_checksum = reference.step_checksums.get(steps[0].step)  # all ranks probe the same step
+            if checksum and expected_checksum is not None and checksum != expected_checksum:
+                step_text = f"in step {steps[0].step}, {when} the window"
+                yield Flag(f"{step_text}, the ranks trained on other tokens than planned")
+
+    # This checksum is made over all steps, in their order.
+    checksum = _sum_of_checksums([census.tokens_in_window for census in censuses], len(censuses))
+    if checksum and reference.window_chain and checksum != reference.window_chain:
         yield Flag("in the window the ranks trained on other tokens than planned, or in another order of steps")
+
     validation = run.metrics.validation
-    scored = validation.tokens_checksum if validation else None
-    if scored and reference.validation_checksum and scored != reference.validation_checksum:
+    checksum = validation.tokens_checksum if validation else None
+    if checksum and reference.validation_checksum and checksum != reference.validation_checksum:
         yield Flag("the validation scored other tokens than those of its samples")
 
 
 def _sum_of_checksums(checksums: list[str | None], ranks: int) -> str | None:
-    """Return the sum of the checksums of all `ranks` as 16 hexadecimal digits, as they are; None unless all are known.
+    """Return the sum of the checksums of all `ranks` as 16 hexadecimal digits; None unless all checksums are known.
 
     A sum (modulo MODULUS) does not depend on which rank had which sample.
     """
-    known = [int(checksum, 16) for checksum in checksums if checksum is not None]
-    return f"{sum(known) % MODULUS:016x}" if known and len(known) == ranks else None
+    numbers = [int(checksum, 16) for checksum in checksums if checksum is not None]
+    return f"{sum(numbers) % MODULUS:016x}" if numbers and len(numbers) == ranks else None
 
 
 @of_run.finds("validation-differs-from-reference", "invalid")
@@ -310,14 +327,14 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     reference, validation = reference_for(run), run.metrics.validation
     if reference is None or validation is None or reference.validation_loss is None or _scale_overflowed(run):
         return
-    expected = reference.validation_loss
-    difference = abs(validation.loss - expected) / max(expected, SMALL_LOSS)
+    expected_loss = reference.validation_loss
+    difference = abs(validation.loss - expected_loss) / max(expected_loss, SMALL_LOSS)
     tolerance = OF_VALIDATION[run.metrics.training_config.precision] * rounding_amplification(reference).validation
     is_comparable = tolerance <= MEANINGLESS  # else training amplifies rounding too far
     if is_comparable and not difference <= tolerance:
         yield Flag(
             f"the validation loss is {significant(validation.loss, 8)}, that of the replay "
-            f"{significant(expected, 8)}, {scientific(difference)} apart; {scientific(tolerance, 0)} is allowed"
+            f"{significant(expected_loss, 8)}, {scientific(difference)} apart; {scientific(tolerance, 0)} is allowed"
         )
 
 
@@ -326,16 +343,16 @@ def _flag_other_scores(run: MeasuredRun) -> Iterator[Flag]:
 
     Both times the weights are the same: those after the window.
     """
-    of_rounding = OF_CLASSES if run.is_classifier else OF_VALIDATION  # of one loss; here both are rounded
-    tolerance = 2 * of_rounding[run.metrics.training_config.precision]
+    tolerances_of_one_loss = OF_CLASSES if run.is_classifier else OF_VALIDATION
+    tolerance = 2 * tolerances_of_one_loss[run.metrics.training_config.precision]  # both losses are rounded
     for rank, census in enumerate(run.metrics.census or []):
-        scored, trained = census.scored_and_trained or (0.0, 0.0)  # losses
-        if not abs(scored - trained) <= tolerance * max(abs(trained), SMALL_LOSS):
+        scored_loss, trained_loss = census.scored_and_trained or (0.0, 0.0)
+        if not abs(scored_loss - trained_loss) <= tolerance * max(abs(trained_loss), SMALL_LOSS):
             yield Flag(
-                f"rank {rank} scores the samples of the step after the window at {significant(scored, 8)}; trained on, "
-                f"with the same weights, they have a loss of {significant(trained, 8)}"
+                f"rank {rank} scores the samples of the step after the window at {significant(scored_loss, 8)}; "
+                f"trained on, with the same weights, they have a loss of {significant(trained_loss, 8)}"
             )
-            return
+            break
 
 
 @of_runs.finds("replay-in-part", "note")
@@ -348,12 +365,12 @@ def replay_is_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Repair: Nothing about the runs. A replay on the device of the runs, a smaller global batch or a smaller learning
     rate is compared in more steps.
     """
-    runs_with: dict[str, list[MeasuredRun]] = defaultdict(list)
+    runs_by_reason: dict[str, list[MeasuredRun]] = defaultdict(list)
     for run in runs:
         for reason in _steps_not_compared(run):
-            runs_with[reason].append(run)
-    for reason, concerned in runs_with.items():
-        yield Flag(reason, about=concerned)
+            runs_by_reason[reason].append(run)
+    for reason, runs_alike in runs_by_reason.items():
+        yield Flag(reason, about=runs_alike)
 
 
 def _steps_not_compared(run: MeasuredRun) -> Iterator[str]:
@@ -368,11 +385,11 @@ def _steps_not_compared(run: MeasuredRun) -> Iterator[str]:
     if reference.shortened:
         extent = f"{len(reference.losses)} of {reference.total_steps} steps"
         yield f"{extent} were replayed for comparison: {reference.shortened}"
-    tolerance = loss_tolerances(run, reference)
-    compared = comparable_steps(tolerance)
-    if compared < len(tolerance):
-        amplified = rounding_amplification(reference).of(len(tolerance))[compared]  # in the first step left out
+    tolerances = loss_tolerances(run, reference)
+    first_incomparable = comparable_steps(tolerances)
+    if first_incomparable < len(tolerances):
+        factor = rounding_amplification(reference).of(len(tolerances))[first_incomparable]
         yield (
-            f"losses are compared with those of the replay before step {compared} alone: from there on "
-            f"training itself amplifies rounding {integer(amplified)} times, and sound runs come apart"
+            f"losses are compared with those of the replay before step {first_incomparable} alone: from there on "
+            f"training itself amplifies rounding {integer(factor)} times, and sound runs come apart"
         )

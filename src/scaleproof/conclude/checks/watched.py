@@ -14,22 +14,22 @@ from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.run import TimedRun
 from scaleproof.ground.records.watched import NEVER_STEPPED, WatchedRank
 
-NO_UPDATE = 1e-12  # of the weights' norm: a smaller update changes no number in fp32
-FEWEST_STEPS = 3  # of equal batches in a row, and of equal batches on two ranks
+NO_UPDATE = 1e-12  # an update below this share of the weights' norm changes no number in fp32
+FEWEST_STEPS = 3  # equal batches in fewer steps, in a row or on two ranks, may be chance
 FEW_BATCHES, CYCLES = 4, 4  # so few batches, each taken so often or more, are worth a note
-CLOCKS = 0.02  # relative; of the steps together and the host's clock
-ENDED_APART = 2  # steps between ranks of a run that was ended
-MOST_PENDING = 2  # forward passes whose backward pass comes after the last step
-AGAIN = 0.4  # of the steps
+CLOCKS = 0.02  # the steps together may be longer by this share of the time by the host's clock
+ENDED_APART = 2  # so many steps may lie between the ranks of a run that was ended
+MOST_PENDING = 2  # so many forward passes may have their backward pass after the last step
+AGAIN = 0.4  # the share of the steps that is "many"
 LATER = ", later mostly "
-WARM_UP = 2  # steps that are in no rate: the first, and the one in which operations are counted
+WARM_UP = 2  # the first step, and the step in which operations are counted, are in no rate
 
 
 @dataclass(frozen=True)
 class WatchedRun:
     """The records of all ranks of one watched run.
 
-    `name`: of its folder, or of the run in a campaign; `cells`: the cell of a campaign's run, else empty.
+    `name`: the name of its folder, or of the run in a campaign; `cells`: the cell of a campaign's run, else empty.
     """
 
     name: str
@@ -48,10 +48,10 @@ class WatchedRun:
         return self._rate([rank.samples for rank in self.ranks])
 
     def _rate(self, work: Sequence[list[int]]) -> float | None:
-        """Return all work per second of the slowest rank, both after the warm-up; None without work or time."""
-        amount = sum(sum(of_rank[WARM_UP:]) for of_rank in work)
-        slowest = max(sum(rank.step_s[WARM_UP:]) for rank in self.ranks)
-        return amount / slowest if amount and slowest else None
+        """Return all work over the slowest rank's seconds, both after the warm-up; None without work or time."""
+        amount = sum(sum(amounts[WARM_UP:]) for amounts in work)
+        slowest_s = max(sum(rank.step_s[WARM_UP:]) for rank in self.ranks)
+        return amount / slowest_s if amount and slowest_s else None
 
 
 of_watched: Register[WatchedRun] = Register(lambda run: [run.name], lambda run: run.cells)
@@ -78,25 +78,24 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
             yield Flag(f"rank {rank.rank} trains none of its {integer(rank.parameters)} parameters")
         if rank.looks:
             yield from _flag_norms(rank)
-        norms = [look.gradient_norm for look in rank.looks]
         if rank.left_out is None or len(rank.step_s) < FEWEST_STEPS:  # gradients unknown, or too few steps to judge
             continue
-        if not any(norms):  # NaN is something: what weight decay changes has not learnt
-            yield Flag(f"on rank {rank.rank} all gradients were zero before {len(norms)} updates")
+        if not any(look.gradient_norm for look in rank.looks):  # NaN is no zero; weight decay alone teaches nothing
+            yield Flag(f"on rank {rank.rank} all gradients were zero before {len(rank.looks)} updates")
         if rank.left_out:
-            untrained = f"{integer(rank.left_out)} of {integer(rank.trainable)} trainable parameters"
-            yield Flag(f"on rank {rank.rank} {untrained} got gradients and never changed", severity="suspect")
+            parameters = f"{integer(rank.left_out)} of {integer(rank.trainable)} trainable parameters"
+            yield Flag(f"on rank {rank.rank} {parameters} got gradients and never changed", severity="suspect")
 
 
 def _flag_norms(rank: WatchedRank) -> Iterator[Flag]:
-    """Flag weights that are no numbers, and updates that changed none, by the norms in a few steps of a rank."""
-    last, norms = rank.looks[-1], [look.gradient_norm for look in rank.looks]
-    if not math.isfinite(last.weight_norm):
-        yield Flag(f"on rank {rank.rank} weights were NaN or infinite before step {last.step}")
+    """Flag weights that are no numbers, and updates that changed no weight, by the norms in a few steps of a rank."""
+    last_look = rank.looks[-1]
+    if not math.isfinite(last_look.weight_norm):
+        yield Flag(f"on rank {rank.rank} weights were NaN or infinite before step {last_look.step}")
     if all(look.update_norm <= NO_UPDATE * look.weight_norm for look in rank.looks):
-        numbers = list(filter(math.isfinite, norms))
-        largest = f"; the largest norm of the gradients was {max(numbers):.3g}" if numbers else ""
-        yield Flag(f"on rank {rank.rank} none of {len(norms)} updates changed the weights{largest}")
+        finite_norms = [look.gradient_norm for look in rank.looks if math.isfinite(look.gradient_norm)]
+        largest = f"; the largest norm of the gradients was {max(finite_norms):.3g}" if finite_norms else ""
+        yield Flag(f"on rank {rank.rank} none of {len(rank.looks)} updates changed the weights{largest}")
 
 
 @of_watched.finds("gradients-not-cleared", "suspect", only_first=True)
@@ -149,14 +148,15 @@ def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
     if not any(size for rank in probed for name, size in rank.collectives.items() if not name.startswith("broadcast")):
         yield Flag(f"in step {probed[0].step} {len(run.ranks)} ranks exchanged no gradients")
         return
-    # Replicas have equal traces: a checksum of all parameters before the first step, then of one after each step. Parts
-    # of a pipeline, which send, have other parameters.
-    traces = [rank.traces for rank in run.ranks]
-    sends = any(name.startswith(("send", "recv")) for rank in probed for name in rank.collectives)
-    apart = [len(set(of_ranks)) > 1 for of_ranks in zip(*traces, strict=False)]
-    if any(apart) and not apart[0] and not sends:
-        many = f"{sum(apart)} of {len(apart) - 1}"
-        yield Flag(f"after {many} steps, first after step {apart.index(True) - 1}, ranks had different weights")
+    # Parts of a pipeline, which send, have different parameters.
+    if any(name.startswith(("send", "recv")) for rank in probed for name in rank.collectives):
+        return
+    # Replicas have equal traces: a checksum of all parameters before the first step, then of one after each step.
+    traces = zip(*[rank.traces for rank in run.ranks], strict=False)
+    are_apart = [len(set(traces_of_ranks)) > 1 for traces_of_ranks in traces]
+    if any(are_apart) and not are_apart[0]:
+        share, first = f"{sum(are_apart)} of {len(are_apart) - 1}", are_apart.index(True) - 1
+        yield Flag(f"after {share} steps, first after step {first}, ranks had different weights")
 
 
 @of_watched.finds("steps-differ-between-ranks", "invalid", only_first=True)
@@ -169,9 +169,9 @@ def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
     """
     if len(run.ranks) != run.ranks[0].world_size:
         yield Flag(f"{len(run.ranks)} ranks left a record, the world has {run.ranks[0].world_size}")
-    steps = {len(rank.step_s) for rank in run.ranks}
-    if max(steps) - min(steps) > (ENDED_APART if run.was_ended else 0):
-        yield Flag(f"ranks made {min(steps)} to {max(steps)} optimizer steps")
+    step_counts = {len(rank.step_s) for rank in run.ranks}
+    if max(step_counts) - min(step_counts) > (ENDED_APART if run.was_ended else 0):
+        yield Flag(f"ranks made {min(step_counts)} to {max(step_counts)} optimizer steps")
 
 
 @of_watched.check(
@@ -203,15 +203,15 @@ def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
     `batch-repeated` where its loader is known to have more of them, or one batch came in several steps in a row.
     """
     for rank in run.ranks:
-        longest, steps = _longest_run_of_equal_batches(rank.batches), len(rank.batches)
+        repeats, steps = _longest_run_of_equal_batches(rank.batches), len(rank.batches)
         different = len({tuple(batches) for batches in rank.batches if batches})
         in_loader = rank.loader_batches  # None: nobody knows
         batches_of_step = max([1, *map(len, rank.batches)])
-        first_pass = min(steps, (in_loader or 0) // batches_of_step)  # steps over the loader, in which no batch repeats
+        first_pass_steps = min(steps, (in_loader or 0) // batches_of_step)  # in which no batch repeats
         where = f"on rank {rank.rank}"
-        if longest >= FEWEST_STEPS and in_loader != 1:
-            yield Flag(f"{where} the same batch entered the model in {longest} steps in a row", code="batch-repeated")
-        if 0 < CYCLES * different <= first_pass:
+        if repeats >= FEWEST_STEPS and in_loader != 1:
+            yield Flag(f"{where} the same batch entered the model in {repeats} steps in a row", code="batch-repeated")
+        if 0 < CYCLES * different <= first_pass_steps:
             evidence = f"{where} the loader has {in_loader} batches, and {different} different ones entered the model"
             yield Flag(f"{evidence} in {steps} steps", code="batch-repeated")
         if 0 < different <= FEW_BATCHES and steps >= CYCLES * different:
@@ -221,16 +221,16 @@ def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
 
 
 def _longest_run_of_equal_batches(batches: Sequence[list[int]]) -> int:
-    """Return the most successive steps with equal batches; 1 where each batch differs from the one before.
+    """Return the most steps in a row with equal batches; 1 where each batch differs from the batch before it.
 
     `batches`: for each step the checksums of what entered the model; empty where unknown.
     """
-    longest = length = 1
+    longest_row = row = 1
     for before, after in pairwise(batches):
         is_repeated = bool(after) and after == before
-        length = length + 1 if is_repeated else 1
-        longest = max(longest, length)
-    return longest
+        row = row + 1 if is_repeated else 1
+        longest_row = max(longest_row, row)
+    return longest_row
 
 
 @of_watched.finds("ranks-share-batches", "suspect")
@@ -242,19 +242,19 @@ def ranks_have_their_own_batches(run: WatchedRun) -> Iterator[Flag]:
     Repair: Give each rank its own part of the data. Ranks that share one sample (tensor or sequence parallel) are right
     to see it twice: count its tokens once.
     """
-    if ranks := _ranks_with_same_batches(run):
-        first, second = ranks
-        steps = len(second.batches)
-        yield Flag(f"ranks {first.rank} and {second.rank} trained on the same batches in all {steps} steps")
+    ranks = _ranks_with_same_batches(run)
+    if ranks:
+        first, second = (rank.rank for rank in ranks)
+        yield Flag(f"ranks {first} and {second} trained on the same batches in all {len(ranks[1].batches)} steps")
 
 
 def _ranks_with_same_batches(run: WatchedRun) -> tuple[WatchedRank, WatchedRank] | None:
     """Return the first two ranks that take the same batches throughout; None where all differ or are unknown."""
-    first_with: dict[str, WatchedRank] = {}
+    first_ranks: dict[str, WatchedRank] = {}  # batches -> the first rank that takes them
     for rank in run.ranks:
         if len(rank.batches) < FEWEST_STEPS or not all(rank.batches):  # too few, or some are unknown
             continue
-        first = first_with.setdefault(str(rank.batches), rank)
+        first = first_ranks.setdefault(str(rank.batches), rank)
         if first is not rank:
             return first, rank
     return None
@@ -271,15 +271,15 @@ def steps_have_their_passes(run: WatchedRun) -> Iterator[Flag]:
     Repair: Take a backward pass after each forward pass, or run it under torch.no_grad(). Call model.train() first.
     """
     for rank in run.ranks:
-        forward, backward = sum(map(len, rank.batches)), sum(rank.backward or [])  # a step has a batch a forward pass
+        forward, backward = sum(map(len, rank.batches)), sum(rank.backward or [])  # a forward pass takes a batch
         if 0 < backward < forward - MOST_PENDING:
             yield Flag(f"on rank {rank.rank} {forward - backward} of {forward} forward passes had no backward pass")
-        empty = rank.batches.count([])
+        empty_steps = rank.batches.count([])
         # Where nobody looks at passes, a batch may serve several steps.
-        if empty > MOST_PENDING and (backward or rank.evaluated):
+        if empty_steps > MOST_PENDING and (backward or rank.evaluated):
             mode = " in training, but in evaluation mode," if rank.evaluated else ""
-            steps = f"{empty} of {len(rank.batches)} steps"
-            yield Flag(f"on rank {rank.rank} nothing entered the model{mode} before {steps}")
+            steps_text = f"{empty_steps} of {len(rank.batches)} steps"
+            yield Flag(f"on rank {rank.rank} nothing entered the model{mode} before {steps_text}")
 
 
 @of_watched.finds("precision-changes", "suspect", only_first=True)
@@ -299,13 +299,14 @@ def precision_stays(run: WatchedRun) -> Iterator[Flag]:
 def _dtypes_of_products(rank: WatchedRank) -> str | None:
     """Return the dtypes of a rank's matrix products in its probed step, such as "float32"; None: no step was probed.
 
-    Where most other steps have another one, it is added: "float32, later mostly bfloat16".
+    Where most other steps have another dtype, it is added: "float32, later mostly bfloat16".
     """
     if rank.probed is None:
         return None
-    usual = max(rank.layer_dtypes, key=rank.layer_dtypes.__getitem__, default=None)
-    changes = len(rank.layer_dtypes) > 1 and usual not in rank.probed.products.split("+")
-    return rank.probed.products + (f"{LATER}{usual}" if changes else "")
+    usual_dtype = max(rank.layer_dtypes, key=rank.layer_dtypes.__getitem__, default=None)
+    if len(rank.layer_dtypes) > 1 and usual_dtype not in rank.probed.products.split("+"):
+        return f"{rank.probed.products}{LATER}{usual_dtype}"
+    return rank.probed.products
 
 
 @of_watched.finds("watched-clocks-differ", "invalid", only_first=True, clocks=percent(CLOCKS))
@@ -317,10 +318,10 @@ def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
     Repair: Look at what the loop does between the optimizer's steps.
     """
     for rank in run.ranks:
-        total = sum(rank.step_s)
+        sum_s = sum(rank.step_s)
         # Less is no fault: what follows the last step, such as an evaluation, is in the host's time alone.
-        if total > (1 + CLOCKS) * rank.wall_s:
-            yield Flag(f"on rank {rank.rank} steps add up to {seconds(total)}, and {seconds(rank.wall_s)} passed")
+        if sum_s > (1 + CLOCKS) * rank.wall_s:
+            yield Flag(f"on rank {rank.rank} steps add up to {seconds(sum_s)}, and {seconds(rank.wall_s)} passed")
 
 
 @of_timed.finds("watched-work-differs", "suspect")
@@ -333,30 +334,30 @@ def cells_do_the_same_work(runs: list[TimedRun]) -> Iterator[Flag]:
     Seen: A faster variant that ran its products in bfloat16.
     Repair: Make the work equal, or say beside the figure what differs (of ab: --accept-differences).
     """
-    first_of: dict[str, WatchedRun] = {}  # cell -> its first run
-    ignored = ["samples in a step", "tokens in a step"]  # they differ with the number of devices, and are in the rates
+    first_runs: dict[str, WatchedRun] = {}  # cell -> its first run
+    ignored_names = ["samples in a step", "tokens in a step"]  # they grow with the devices, and are in the rates
     for run in runs:
         if isinstance(run.metrics, Printed) and run.metrics.watched:
-            first_of.setdefault(run.metrics.cell, WatchedRun(run.metrics.cell, run.metrics.watched))
-            if run.metrics.reading.ended_after_s:  # by the launcher, after whatever step it was
-                ignored.append("optimizer steps")
-    if len(first_of) < 2:
+            first_runs.setdefault(run.metrics.cell, WatchedRun(run.metrics.cell, run.metrics.watched))
+            if run.metrics.reading.ended_after_s:  # the launcher ended it after whatever step it was
+                ignored_names.append("optimizer steps")
+    if len(first_runs) < 2:
         return
-    base, *others = first_of.values()
+    base, *others = first_runs.values()
     for other in others:
-        unequal = [text for text in reasons_not_comparable(base, other) if not text.startswith(tuple(ignored))]
-        if unequal:
+        reasons = [text for text in reasons_not_comparable(base, other) if not text.startswith(tuple(ignored_names))]
+        if reasons:
             about = [run for run in runs if run.metrics.cell in (base.name, other.name)]
-            yield Flag("; ".join(unequal), cells=[base.name, other.name], about=about)
+            yield Flag("; ".join(reasons), cells=[base.name, other.name], about=about)
 
 
 def reasons_not_comparable(a: WatchedRun, b: WatchedRun) -> list[str]:
     """Return reasons why the rates of two watched runs do not compare: "samples: 512 in a, 256 in b"; [] if they do."""
     work_b = _work_of_run(b)
     return [
-        f"{name}: {in_a} in {a.name}, {work_b[name]} in {b.name}"
-        for name, in_a in _work_of_run(a).items()
-        if in_a != work_b[name] and None not in (in_a, work_b[name])  # None: nobody could look
+        f"{name}: {value_a} in {a.name}, {work_b[name]} in {b.name}"
+        for name, value_a in _work_of_run(a).items()
+        if value_a != work_b[name] and None not in (value_a, work_b[name])  # None: nobody could look
     ]
 
 
@@ -384,16 +385,16 @@ def _how_many_repeat_a_batch(batches: Sequence[list[int]]) -> str:
 
     Else "few", as where no more than FEW_BATCHES differ: `few-batches` names these. `batches`: checksums of each step.
     """
-    times_taken = Counter(map(tuple, filter(None, batches)))
-    as_before = sum(bool(after) and after == before for before, after in pairwise(batches))
-    most = max([as_before, *times_taken.values()])
-    return "many" if len(times_taken) > FEW_BATCHES and most >= AGAIN * len(batches) else "few"
+    steps_with_batch = Counter(map(tuple, filter(None, batches)))
+    steps_as_before = sum(bool(after) and after == before for before, after in pairwise(batches))
+    most_steps = max([steps_as_before, *steps_with_batch.values()])
+    return "many" if len(steps_with_batch) > FEW_BATCHES and most_steps >= AGAIN * len(batches) else "few"
 
 
 def _amount_of_most_steps(counts: Sequence[Sequence[int]]) -> int | None:
     """Return the amount of work that more than half of the steps have, summed over ranks; None without such an amount.
 
-    `counts`: for each rank, the samples or tokens of each of its steps; of texts, nearly every step has another number.
+    `counts`: for each rank, the samples or tokens of each of its steps; nearly every step of texts has another number.
     """
     amounts = Counter(map(sum, zip(*counts, strict=False)))  # ranks that were ended need not end at the same step
-    return next((amount for amount, times in amounts.items() if 2 * times > amounts.total()), None)
+    return next((amount for amount, steps in amounts.items() if 2 * steps > amounts.total()), None)

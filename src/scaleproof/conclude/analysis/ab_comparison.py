@@ -51,15 +51,13 @@ def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
     An arm whose metrics are damaged is a run without numbers.
     """
 
-    def arm(entry: dict[str, Any], name: str) -> Run:  # the run of an entry's arm "a" or "b"
-        cell = b if name == "b" and not entry["null"] else a  # both arms of an A/A pair are runs of A
-        return _read_labelled_run(Path(entry[name]), cell, int(entry["pair"]))
+    def pair_of_entry(entry: dict[str, Any]) -> Pair:
+        null, number = entry["null"], int(entry["pair"])
+        first = _read_labelled_run(Path(entry["a"]), a, number)
+        second = _read_labelled_run(Path(entry["b"]), a if null else b, number)  # an A/A pair has two runs of A
+        return Pair(null, first, second)
 
-    def pairs(data: bytes) -> list[Pair]:
-        entries = json.loads(data)["pairs"]
-        return [Pair(entry["null"], arm(entry, "a"), arm(entry, "b")) for entry in entries]
-
-    return read_record(path, pairs)
+    return read_record(path, lambda data: [pair_of_entry(entry) for entry in json.loads(data)["pairs"]])
 
 
 def runs_with_ratio(pairs: list[Pair]) -> list[Run]:
@@ -86,22 +84,26 @@ def comparison_report(
     campaign: str, comparisons: dict[str, tuple[Cell, Cell, list[Pair]]], findings: Findings, cells: Sequence[Cell] = ()
 ) -> ComparisonReport:
     """Return the A/B comparisons of a campaign with their estimates."""
-    described = [_comparison_entry(name, a, b, pairs, findings, cells) for name, (a, b, pairs) in comparisons.items()]
-    return ComparisonReport(campaign=campaign, confidence=CONFIDENCE, comparisons=described)
+    entries = [_comparison_entry(name, a, b, pairs, findings, cells) for name, (a, b, pairs) in comparisons.items()]
+    return ComparisonReport(campaign=campaign, confidence=CONFIDENCE, comparisons=entries)
 
 
 def _comparison_entry(
     name: str, a: Cell, b: Cell, pairs: list[Pair], findings: Findings, cells: Sequence[Cell]
 ) -> AbComparison:
-    """Return the comparison of cells A and B from its pairs. `findings`, `cells`: of the campaign.
+    """Return the comparison of cells A and B from its pairs. `findings`, `cells`: those of the campaign.
 
-    Only one whose status is ok (`_comparison_status`) has an estimate and arms.
+    Only a comparison whose status is ok (`_comparison_status`) has an estimate and arms.
     """
-    ratios = {  # B over A under False; A over A under True
-        null: [pair.ratio for pair in pairs if pair.null == null and pair.ratio is not None] for null in (False, True)
-    }
+    ratios = [pair.ratio for pair in pairs if pair.ratio is not None and not pair.null]
+    null_ratios = [pair.ratio for pair in pairs if pair.ratio is not None and pair.null]
     own_findings = findings.of_comparison(name)
-    status, why = _comparison_status(ratios, pairs, own_findings)
+    status, why = _comparison_status(min(len(ratios), len(null_ratios)), pairs, own_findings)
+    estimate = arms = None
+    if status == "ok":
+        estimate = compare_ratios(ratios, null_ratios)
+        arms = ComparisonArms(a=_arm_rate(a, pairs, cells), b=_arm_rate(b, pairs, cells))
+
     return AbComparison(
         name=name,
         a=a.slug,
@@ -110,8 +112,8 @@ def _comparison_entry(
         status=status,
         why=why,
         pairs=len(pairs),
-        estimate=compare_ratios(ratios[False], ratios[True]) if status == "ok" else None,
-        arms=ComparisonArms(a=_arm_rate(a, pairs, cells), b=_arm_rate(b, pairs, cells)) if status == "ok" else None,
+        estimate=estimate,
+        arms=arms,
         # What differs on purpose is in `declared`; what differs otherwise is in the status.
         findings=[code for code in codes_above_note(own_findings) if code != "provenance-differs"],
         metrics_paths=[str(run.folder / METRICS) for pair in pairs for run in (pair.a, pair.b)],
@@ -121,11 +123,11 @@ def _comparison_entry(
 def _arm_rate(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> ArmRate:
     """Return the tokens/s of the arm `cell` over all of its runs, and which of the campaign's `cells` do the same work.
 
-    If the rate of these differs, the machine behaved differently in the pairs than in the campaign's own runs.
+    If the rate of those cells differs, the machine behaved differently in the pairs than in the campaign's own runs.
     """
     runs = [run for run in runs_with_ratio(pairs) if isinstance(run, MeasuredRun) and run.metrics.cell == cell.slug]
-    alike = [other.slug for other in cells if do_same_work(cell, other)]
-    return ArmRate(tokens_per_s=Estimated.of(cell_rate(runs)), same_work=alike)
+    cells_alike = [other.slug for other in cells if do_same_work(cell, other)]
+    return ArmRate(tokens_per_s=Estimated.of(cell_rate(runs)), same_work=cells_alike)
 
 
 def do_same_work(a: Cell, b: Cell) -> bool:
@@ -135,24 +137,24 @@ def do_same_work(a: Cell, b: Cell) -> bool:
 
 
 def _comparison_status(
-    ratios: dict[bool, list[float]], pairs: list[Pair], own_findings: Sequence[Finding]
+    fewest_ratios: int, pairs: list[Pair], own_findings: Sequence[Finding]
 ) -> tuple[Status, str | None]:
     """Return the status of a comparison, and why it is not ok; None where it is.
 
     incomplete: fewer than two whole pairs, of A and B or of A twice; invalid: a check found its numbers wrong;
-    incomparable: A and B differ in what was not meant to differ. `ratios`: of A/A pairs under True, of B over A under
-    False; `own_findings`: about this comparison.
+    incomparable: A and B differ in what was not meant to differ. `fewest_ratios`: the number of whole pairs of the kind
+    that has fewer; `own_findings`: the findings about this comparison.
     """
-    if min(len(values) for values in ratios.values()) < 2:
+    if fewest_ratios < 2:
         failures = [run.metrics.failure for pair in pairs for run in (pair.a, pair.b) if run.metrics.failure]
         reasons = dict.fromkeys(f"{failure.failure_class}: {failure.reason}" for failure in failures)
         return "incomplete", "; ".join(reasons) or "fewer than two pairs"
-    invalid = sorted({finding.code for finding in own_findings if finding.severity == "invalid"})
-    if invalid:
-        return "invalid", ", ".join(invalid)
-    unintended = [finding.evidence for finding in own_findings if finding.code == "provenance-differs"]
-    if unintended:
-        return "incomparable", "; ".join(unintended)
+    invalid_codes = sorted({finding.code for finding in own_findings if finding.severity == "invalid"})
+    if invalid_codes:
+        return "invalid", ", ".join(invalid_codes)
+    differences = [finding.evidence for finding in own_findings if finding.code == "provenance-differs"]
+    if differences:
+        return "incomparable", "; ".join(differences)
     return "ok", None
 
 
@@ -162,11 +164,11 @@ def configuration_differences(a: Mapping[str, object], b: Mapping[str, object], 
     None stands for a key that one side lacks, because records of an older version do not have it. `at`: what stands
     before the keys, "section." within a section.
     """
-    differing: dict[str, list] = {}
+    differences: dict[str, list] = {}
     for name in dict.fromkeys((*a, *b)):
-        of_a, of_b = a.get(name), b.get(name)
-        if isinstance(of_a, dict) and isinstance(of_b, dict):
-            differing |= configuration_differences(of_a, of_b, f"{at}{name}.")
-        elif of_a != of_b:
-            differing[f"{at}{name}"] = [of_a, of_b]
-    return differing
+        value_a, value_b = a.get(name), b.get(name)
+        if isinstance(value_a, dict) and isinstance(value_b, dict):
+            differences |= configuration_differences(value_a, value_b, f"{at}{name}.")
+        elif value_a != value_b:
+            differences[f"{at}{name}"] = [value_a, value_b]
+    return differences

@@ -27,33 +27,37 @@ def campaign_findings(
 ) -> Findings:
     """Return the findings of all checks on a campaign.
 
-    `profiles`: of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes left out; `audit_log`: returns the
-    findings on a log, and is called with the log of each run of a command.
+    `profiles`: the profiles of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes that are asked for no
+    more; `audit_log`: returns the findings on a log, and is called with the log of each run of a command.
     """
-    comparisons = comparisons or {}
-    series = scaling_series(measured_cells(runs))
-    runs_of_pairs = {name: [*runs_with_ratio(pairs), *unreadable_runs(pairs)] for name, pairs in comparisons.items()}
-    arms = [_arms_of(name, pairs) for name, pairs in comparisons.items()]  # only pairs with a ratio
-    traced = traced_cells(profiles, measured_runs(runs))
-    findings_of_runs = audit(campaign, runs)
+    findings_on_runs = audit(campaign, runs)
     if audit_log:
-        command_runs = [run for run in timed_runs(runs) if run.metrics.evidence == "printed"]
-        of_logs = [finding for run in command_runs for finding in _log_findings(run, audit_log)]
-        findings_of_runs = findings_of_runs.model_copy(update={"findings": [*findings_of_runs.findings, *of_logs]})
-    return audit_campaign(findings_of_runs, series, traced, runs_of_pairs, arms, excluded)
+        findings = list(findings_on_runs.findings)
+        for run in timed_runs(runs):
+            if run.metrics.evidence == "printed":
+                findings += _log_findings(run, audit_log)
+        findings_on_runs = findings_on_runs.model_copy(update={"findings": findings})
+
+    comparisons = comparisons or {}
+    runs_of_pairs = {name: [*runs_with_ratio(pairs), *unreadable_runs(pairs)] for name, pairs in comparisons.items()}
+    arms = [_arms_of(name, pairs) for name, pairs in comparisons.items()]
+    series = scaling_series(measured_cells(runs))
+    traced = traced_cells(profiles, measured_runs(runs))
+    return audit_campaign(findings_on_runs, series, traced, runs_of_pairs, arms, excluded)
 
 
 def _log_findings(run: TimedRun, audit_log: Callable[[Path], list[Finding]]) -> list[Finding]:
     """Return the findings of `audit_log` on the log of a run, but for notes: they are about what could be printed."""
-    serious = [finding for finding in audit_log(run.folder / LOG) if finding.severity != "note"]
-    of_run = {"runs": [run.name], "cells": [run.metrics.cell]}
-    return [finding.model_copy(update=of_run) for finding in serious]
+    findings = [finding for finding in audit_log(run.folder / LOG) if finding.severity != "note"]
+    run_and_cell = {"runs": [run.name], "cells": [run.metrics.cell]}
+    return [finding.model_copy(update=run_and_cell) for finding in findings]
 
 
 def _arms_of(name: str, pairs: list[Pair]) -> Arms:
-    """Return the pairs of the comparison `name` that have a ratio, those of A and B apart from those of A twice."""
-    whole = [pair for pair in pairs if pair.ratio is not None]
-    of_a_and_b, of_a_twice = (tuple((p.a, p.b) for p in whole if p.null == null) for null in (False, True))
+    """Return the pairs of the comparison `name` that have a ratio, pairs of A and B apart from pairs of A twice."""
+    pairs_with_ratio = [pair for pair in pairs if pair.ratio is not None]
+    of_a_and_b = tuple((pair.a, pair.b) for pair in pairs_with_ratio if not pair.null)
+    of_a_twice = tuple((pair.a, pair.b) for pair in pairs_with_ratio if pair.null)
     return Arms(name, of_a_and_b, of_a_twice)
 
 

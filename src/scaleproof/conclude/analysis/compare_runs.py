@@ -3,6 +3,7 @@
 A result is a run, a cell (a configuration with its runs), or a campaign of cells. Provenance is what ran and where.
 """
 
+from itertools import chain
 from pathlib import Path
 
 from scaleproof.conclude.analysis.ab_comparison import configuration_differences
@@ -49,9 +50,9 @@ def read_runs_by_cell(path: Path) -> dict[str, list[TimedRun]]:
     if not path.exists():
         raise UserError(f"{path}{_nearest_result(path) or path_fault(path)}")
     # Pairs of a comparison are cells of their own, and runs made together lie under runs/ as well.
-    elsewhere = {"together", "compare"}
-    files = [file for file in _metrics_files(path) if not elsewhere & set(file.relative_to(path.parent).parts)]
-    runs = [run for file in files if isinstance(run := read_run(file.parent), TimedRun)]
+    other_folders = {"together", "compare"}
+    files = [file for file in _metrics_files(path) if not other_folders & set(file.relative_to(path.parent).parts)]
+    runs = [run for run in (read_run(file.parent) for file in files) if isinstance(run, TimedRun)]
     if not runs:
         raise UserError(f"{path}: no measured run below; a run is a folder with {METRICS} whose status is ok")
     return runs_by_cell(runs)
@@ -62,10 +63,12 @@ def _nearest_result(path: Path) -> str:
 
     It is the folder of a campaign or cell with the last name of `path`, if possible in the campaign that `path` names.
     """
-    places = [RESULTS, *RESULTS.glob("*/runs")]  # where campaigns lie, and where their cells
-    candidates = [place for place in places if (place / path.name).is_dir()]
-    near = [place for place in candidates if place.parent in path.parents] or candidates  # parent: a campaign's folder
-    return f': no such file or folder. Did you mean "{near[0] / path.name}"?' if near else ""
+    parents = [RESULTS, *RESULTS.glob("*/runs")]  # of campaigns, and of the cells of each campaign
+    candidates = [parent for parent in parents if (parent / path.name).is_dir()]
+    in_named_campaign = [parent for parent in candidates if parent.parent in path.parents]
+    for parent in in_named_campaign or candidates:
+        return f': no such file or folder. Did you mean "{parent / path.name}"?'
+    return ""
 
 
 def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], list[str]]:
@@ -77,17 +80,19 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
     runs_a, runs_b = read_runs_by_cell(a), read_runs_by_cell(b)
     if a.resolve() == b.resolve():
         raise UserError(f"{a} and {b} are the same results")
-    alone: list[str] = []
+
+    cells_on_one_side: list[str] = []
     if len(runs_a) == len(runs_b) == 1:
         pairs = [(*runs_a.values(), *runs_b.values())]
     else:
         pairs = [(runs_a[cell], runs_b[cell]) for cell in runs_a if cell in runs_b]
-        alone = sorted(set(runs_a) ^ set(runs_b))
+        cells_on_one_side = sorted(set(runs_a) ^ set(runs_b))
     if not pairs:
         raise UserError(f"{a} and {b} have no cell in common: {', '.join(runs_a)} | {', '.join(runs_b)}")
-    _check_fields(vary, [run for cell_runs in (*runs_a.values(), *runs_b.values()) for run in cell_runs])
+
+    _check_fields(vary, [*chain.from_iterable(runs_a.values()), *chain.from_iterable(runs_b.values())])
     comparisons = [_compare(str(a), str(b), cell_a, cell_b, set(vary)) for cell_a, cell_b in pairs]
-    return with_simultaneous_intervals(comparisons), alone  # intervals of all comparisons hold together
+    return with_simultaneous_intervals(comparisons), cells_on_one_side
 
 
 def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], vary: set[str]) -> Compared:
@@ -96,13 +101,18 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
     `a`, `b`: the paths as they were given. `vary`: fields that are meant to differ.
     """
     first_a, first_b = runs_a[0].metrics, runs_b[0].metrics
-    configured = list(configuration_differences(first_a.config, first_b.config))
-    provenance = unintended_differences(cell_provenance(runs_a), cell_provenance(runs_b), same_program=not configured)
-    differing = [*configured, *provenance]
-    unexpected = [field for field in differing if not vary & _names_of(field)]
-    follows = _expected_codes(configured)
-    findings = [one for one in audit("compare", [*runs_a, *runs_b]).findings if one.code not in follows]
-    why = why_incomparable(unexpected, sorted(vary)) if unexpected else _why_invalid(findings, a, b)
+    keys = list(configuration_differences(first_a.config, first_b.config))
+    provenance = unintended_differences(cell_provenance(runs_a), cell_provenance(runs_b), same_program=not keys)
+    differing_fields = [*keys, *provenance]
+    unexpected_fields = [field for field in differing_fields if not vary & _names_of(field)]
+
+    expected_codes = _expected_codes(keys)
+    all_findings = audit("compare", [*runs_a, *runs_b]).findings
+    findings = [finding for finding in all_findings if finding.code not in expected_codes]
+    why = _why_invalid(findings, a, b)
+    if unexpected_fields:
+        why = why_incomparable(unexpected_fields, sorted(vary))
+
     rate_a, rate_b = cell_rate(runs_a), cell_rate(runs_b)
     b_over_a = ratio_of_independent(rate_b, rate_a)
     return Compared(
@@ -112,7 +122,7 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
         unit=f"{first_a.unit}/s",
         evidence=lowest_level(run.metrics.evidence for run in (*runs_a, *runs_b)),
         rates=(rate_a.value, rate_b.value),
-        intended=sorted(set(differing) - set(unexpected)),
+        intended=sorted(set(differing_fields) - set(unexpected_fields)),
         why=why,
         ratio=None if why else b_over_a.value,
         low=None if why else b_over_a.low,
@@ -124,11 +134,12 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
 
 def _why_invalid(findings: list[Finding], a: str, b: str) -> str | None:
     """Return in words the codes of invalid findings, what one says, and the command that lists all; None for none."""
-    invalid = {finding.code: finding.evidence for finding in findings if finding.severity == "invalid"}
-    if not invalid:
+    evidence_by_code = {finding.code: finding.evidence for finding in findings if finding.severity == "invalid"}
+    if not evidence_by_code:
         return None
-    evidence = shortened(next(iter(invalid.values())), 300)
-    return f"invalid: {', '.join(sorted(invalid))}: {evidence} (scaleproof audit {a} {b})"
+    first_evidence, *_ = evidence_by_code.values()
+    codes = ", ".join(sorted(evidence_by_code))
+    return f"invalid: {codes}: {shortened(first_evidence, 300)} (scaleproof audit {a} {b})"
 
 
 def _compared_name(path: str, cell: str) -> str:
@@ -136,27 +147,33 @@ def _compared_name(path: str, cell: str) -> str:
     return path if cell in Path(path).parts else f"{path} {cell}"
 
 
-def _expected_codes(configured: list[str]) -> set[str]:
-    """Return the codes of findings that say nothing new, as they follow from the keys that differ, `configured`."""
-    # The comparison lists itself what differs; and two campaigns may call one configuration by two names, after the
+def _expected_codes(keys: list[str]) -> set[str]:
+    """Return the codes of findings that say nothing new, as they follow from the differing `keys` of configuration."""
+    # The comparison itself lists what differs; and two campaigns may call one configuration by two names, after the
     # keys that differ in each.
     codes = {"provenance-differs", "cells-alike"}
     # Where workload or updates differ on purpose, losses do as well.
-    if any(not key.startswith("execution.") for key in configured):
+    if any(not key.startswith("execution.") for key in keys):
         codes |= {"losses-differ", "learns-differently"}
     return codes
 
 
 def _check_fields(vary: list[str], runs: list[TimedRun]) -> None:
     """Raise UserError unless each of `vary` is a section or key of the configuration, or a field of the provenance."""
-    first = runs[0]  # its configuration has the keys of all
-    known = set(cell_provenance(runs)).union(*(_names_of(field) for field, _ in dotted_items(first.metrics.config)))
+    names = set(cell_provenance(runs))
+    first_run = runs[0]  # its configuration has the keys of all
+    for field, _ in dotted_items(first_run.metrics.config):
+        names |= _names_of(field)
     for name in vary:
-        if name not in known:
-            raise field_error(name, known, first.folder / METRICS)
+        if name not in names:
+            raise field_error(name, names, first_run.folder / METRICS)
 
 
 def _names_of(field: str) -> set[str]:
-    """Return the names by which --vary may mean a field: of work.optimizer.betas "betas", and those of its sections."""
+    """Return the names by which --vary may mean a field.
+
+    For work.optimizer.betas they are the whole name, "betas", "work" and "work.optimizer".
+    """
     *sections, key = field.split(".")
-    return {field, key} | {".".join(sections[:depth]) for depth in range(1, len(sections) + 1)}
+    section_names = {".".join(sections[:depth]) for depth in range(1, len(sections) + 1)}
+    return {field, key} | section_names

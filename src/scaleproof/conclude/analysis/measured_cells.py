@@ -53,10 +53,11 @@ def unintended_differences(a: Provenance, b: Provenance, same_program: bool) -> 
     """
     if a is b or a == b:  # nearly always, and this is asked of each pair of cells
         return []
-    fields = {field for field in a | b if same_program or not field.startswith(DTYPE_OF)}
+    differing = {field for field in a | b if a.get(field) != b.get(field)}
+    if not same_program:
+        differing -= {field for field in differing if field.startswith(DTYPE_OF)}
     # Two programs are two files: a file that only one of them has is meant to differ.
-    fields -= {field for field in a.keys() ^ b.keys() if field.startswith(FILE)}
-    return sorted(field for field in fields if a.get(field) != b.get(field))
+    return sorted(differing - {field for field in a.keys() ^ b.keys() if field.startswith(FILE)})
 
 
 # What two cells must have in common to do the same work, their batch aside.
@@ -85,34 +86,42 @@ class MeasuredCell:
 
         It has no bounds below FEWEST_REPEATS. `confidence`: of the interval; the cell's own, if not given.
         """
-        level = confidence or self.confidence
+        confidence = confidence or self.confidence
         value = self.rate.value / other.rate.value
         # The scatter of all other cells counts in the noise as well.
         others = [rates for cell, rates in self.all_rates.items() if cell not in (self.cell, other.cell)]
-        paired = paired_ratio(self.rates, other.rates, value, level, others)
+        paired = paired_ratio(self.rates, other.rates, value, confidence, others)
         if paired:
             return paired
-        independent = ratio_of_independent(cell_rate(self.runs), cell_rate(other.runs), level)
+        independent = ratio_of_independent(cell_rate(self.runs), cell_rate(other.runs), confidence)
         if independent.n < FEWEST_REPEATS:
             return Estimate(value, independent.n)
         return independent
 
 
 def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[str, MeasuredCell]:
-    """Return the cells with measured runs, by slug, in the campaign's order. `confidence`: of ratios of two cells."""
-    cells = {}
-    unique: dict[frozenset, Provenance] = {}  # one object for equal ones, which are compared quickly
-    all_rates: dict[str, dict[int, float]] = {}  # each cell has this object, which is complete when the last is made
-    by_cell = measured_by_cell(runs)
-    rates = rates_of_cells(by_cell)
-    for name, repeats in by_cell.items():
+    """Return the cells with measured runs, by slug, in the campaign's order.
+
+    `confidence`: the level of the intervals of ratios of two cells.
+    """
+    cells: dict[str, MeasuredCell] = {}
+    provenances: dict[frozenset, Provenance] = {}  # cells with equal provenance share an object: quickly compared
+    all_rates: dict[str, dict[int, float]] = {}  # all cells share this object, to which each adds its rates
+    runs_of_cells = measured_by_cell(runs)
+    rates = rates_of_cells(runs_of_cells)
+    for name, repeats in runs_of_cells.items():
         if repeats:
             provenance = cell_provenance(repeats)
-            provenance = unique.setdefault(frozenset(provenance.items()), provenance)
-            values = _configuration_values(repeats[0])  # the same in all repeats
-            cell = MeasuredCell(name, repeats, values, rates[name], provenance, confidence, all_rates)
-            all_rates[name] = cell.rates
-            cells[name] = cell
+            cells[name] = MeasuredCell(
+                cell=name,
+                runs=repeats,
+                values=_configuration_values(repeats[0]),  # the same in all repeats
+                rate=rates[name],
+                provenance=provenances.setdefault(frozenset(provenance.items()), provenance),
+                confidence=confidence,
+                all_rates=all_rates,
+            )
+            all_rates[name] = cells[name].rates
     return cells
 
 

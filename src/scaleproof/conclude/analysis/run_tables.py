@@ -19,7 +19,7 @@ from scaleproof.ground.records.grouping import runs_by_cell
 from scaleproof.ground.records.metrics import Failed, Measured, Printed, Timed
 from scaleproof.ground.records.run import METRICS, Run, TimedRun, timed_runs
 
-# What identifies a cell, in the order of the columns: name -> where it stands in the effective configuration.
+# What identifies a cell, in the order of the columns: name -> section and key in the effective configuration.
 CONFIGURATION = {name: column.setting.split(".") for name, column in COLUMNS.items() if column.setting}
 
 
@@ -60,29 +60,28 @@ MEASURED: dict[str, Callable[[Measured], Any]] = {
 
 def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
     """Return one row a run, failed ones included; each row names the file that it came from and the file's sha256."""
-    rows = []
-    for run in runs:
-        m = run.metrics
-        source = run.folder / METRICS
-        rows.append(
-            {
-                "cell": m.cell,
-                "repeat": m.repeat,
-                "status": m.status,
-                "failure": m.failure.failure_class if m.failure else None,
-                "reason": m.failure.reason if m.failure else None,
-                "evidence": m.evidence,
-                **configuration_columns(run),
-                **{name: _column_value(m, name) for name in (*TIMED, *MEASURED)},
-                "total_wall_time_s": m.total_wall_time_s,
-                "timestamp_utc": m.timestamp_utc,
-                "git_commit": m.git_commit,
-                "fingerprint": m.fingerprint,
-                "metrics": str(source),
-                "sha256": sha256_of(source),
-            }
-        )
-    return pd.DataFrame(rows)
+    return pd.DataFrame([_run_row(run) for run in runs])
+
+
+def _run_row(run: Run) -> dict[str, Any]:
+    """Return the row of a run in runs.csv, in the order of its columns."""
+    metrics, metrics_path = run.metrics, run.folder / METRICS
+    return {
+        "cell": metrics.cell,
+        "repeat": metrics.repeat,
+        "status": metrics.status,
+        "failure": metrics.failure.failure_class if metrics.failure else None,
+        "reason": metrics.failure.reason if metrics.failure else None,
+        "evidence": metrics.evidence,
+        **configuration_columns(run),
+        **{name: _column_value(metrics, name) for name in (*TIMED, *MEASURED)},
+        "total_wall_time_s": metrics.total_wall_time_s,
+        "timestamp_utc": metrics.timestamp_utc,
+        "git_commit": metrics.git_commit,
+        "fingerprint": metrics.fingerprint,
+        "metrics": str(metrics_path),
+        "sha256": sha256_of(metrics_path),
+    }
 
 
 def add_pair_columns(runs: pd.DataFrame) -> pd.DataFrame:
@@ -139,15 +138,15 @@ def cell_rate(runs: Sequence[TimedRun]) -> Estimate:
 
 def rates_of_cells(cells: Mapping[str, Sequence[TimedRun]]) -> dict[str, Estimate]:
     """Return the tokens/s of each cell that has runs, by name, with an interval. `cells`: cell -> its runs."""
-    rates = {  # cell -> repeat -> tokens/s
-        cell: {run.metrics.repeat: run.metrics.window.tokens_per_s for run in runs}
-        for cell, runs in cells.items()
-        if runs
-    }
+    rates: dict[str, dict[int, float]] = {}  # cell -> repeat -> tokens/s
+    for cell, runs in cells.items():
+        if runs:
+            rates[cell] = {run.metrics.repeat: run.metrics.window.tokens_per_s for run in runs}
+
     estimates = {}
     for cell, own_rates in rates.items():
         rates_of_others = [rates[other] for other in rates if other != cell]
-        # The rate is that of the cell's own runs; the scatter of all gives its interval.
+        # The rate is that of the cell's own runs; the scatter of all cells gives its interval.
         estimates[cell] = pooled_rate(cell_rate(cells[cell]), own_rates, rates_of_others)
     return estimates
 
@@ -168,33 +167,35 @@ def cells_table(runs: Sequence[Run], findings: Findings, times: dict[str, TimeTo
     times = times or times_to_loss(curves_of(measured_runs), "derive")
     rates = rates_of_cells(measured_runs)
     rows = [
-        _cell_row(cell, group, measured_runs[cell], rates.get(cell), times[cell], findings)
-        for cell, group in runs_by_cell(runs).items()
+        _cell_row(cell, all_runs, measured_runs[cell], rates.get(cell), times[cell], findings)
+        for cell, all_runs in runs_by_cell(runs).items()
     ]
     return pd.DataFrame(rows)
 
 
 def _cell_row(
     cell: str,
-    group: Sequence[Run],
+    runs: Sequence[Run],
     repeats: Sequence[TimedRun],
     rate: Estimate | None,
-    reached: TimeToLoss,
+    time_to_loss: TimeToLoss,
     findings: Findings,
 ) -> dict[str, Any]:
     """Return the row of a cell in cells.csv, in the order of its columns; a figure is None where no run has it.
 
-    `group`: all runs of the cell; `repeats`: those with numbers; `rate`: of these, in tokens/s; `reached`: the time to
-    the target loss; `findings`: of the campaign.
+    `runs`: all runs of the cell; `repeats`: its runs with numbers; `rate`: their rate in tokens/s; `time_to_loss`: the
+    time to the target loss; `findings`: all findings of the campaign.
     """
-    config = configuration_columns(group[0])  # one for all runs of a cell
-    failures = [run.metrics.failure for run in group if run.metrics.failure]
-    loads = [load for run in repeats if (load := _column_value(run.metrics, "device_load")) is not None]
+    config = configuration_columns(runs[0])  # all runs of a cell have the same
+    failures = [run.metrics.failure for run in runs if run.metrics.failure]
+    failure_texts = dict.fromkeys(f"{failure.failure_class}: {failure.reason}" for failure in failures)
+    loads = [_column_value(run.metrics, "device_load") for run in repeats]
+    known_loads = [load for load in loads if load is not None]
     return {
         "cell": cell,
-        "evidence": lowest_level(run.metrics.evidence for run in repeats or group),
+        "evidence": lowest_level(run.metrics.evidence for run in repeats or runs),
         **config,
-        "runs": len(group),
+        "runs": len(runs),
         "n": len(repeats),
         **_bounds_columns("tokens_per_s", rate),
         "tokens_per_s_median": _average_figure(repeats, "tokens_per_s"),
@@ -203,10 +204,10 @@ def _cell_row(
         **_step_quantiles(repeats),
         "loss_last": repeats[0].metrics.window.train_loss_last if repeats else None,
         **{name: _average_figure(repeats, name, statistics.fmean) for name in combined_columns("mean")},
-        "target_loss": reached.target,
-        **_bounds_columns("time_to_loss_s", reached.seconds),
-        "time_to_loss_why": reached.why,
-        "steps_to_loss": reached.steps,
+        "target_loss": time_to_loss.target,
+        **_bounds_columns("time_to_loss_s", time_to_loss.seconds),
+        "time_to_loss_why": time_to_loss.why,
+        "steps_to_loss": time_to_loss.steps,
         **{name: _largest_figure(repeats, name) for name in combined_columns("largest")},
         "mfu": _scaled_mfu(repeats, rate),
         "joules_per_token": _joules_per_token(repeats),
@@ -214,17 +215,19 @@ def _cell_row(
         "warmup_s": _average_figure(repeats, "warmup_s"),
         "window_s": _average_figure(repeats, "wall_time_s"),
         "total_wall_time_s": statistics.median(run.metrics.total_wall_time_s for run in repeats) if repeats else None,
-        "device_load": statistics.median(loads) if loads else None,
+        "device_load": statistics.median(known_loads) if known_loads else None,
         "data_wait_share": _average_figure(repeats, "data_wait_share"),
-        "failures": "; ".join(dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures)),
-        "findings": " ".join(sorted({f.code for f in findings.of(cell)})),
+        "failures": "; ".join(failure_texts),
+        "findings": " ".join(sorted({finding.code for finding in findings.of(cell)})),
     }
 
 
 def _bounds_columns(name: str, figure: Estimate | None) -> dict[str, float | None]:
     """Return the columns NAME, NAME_low and NAME_high of a figure with its interval; None where it is unknown."""
-    value, low, high = (figure.value, figure.low, figure.high) if figure else (None, None, None)
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
+    names = (name, f"{name}_low", f"{name}_high")
+    if figure is None:
+        return dict.fromkeys(names)
+    return dict(zip(names, (figure.value, figure.low, figure.high), strict=True))
 
 
 def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
@@ -232,17 +235,18 @@ def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
 
     Runs that were timed as a whole have no steps; without any step all quantiles are None.
     """
+    percents = (5, 25, 50, 75, 95)
+    columns: dict[str, float | None] = {f"step_time_p{percent:02}_s": None for percent in percents}
+    columns["step_time_max_s"] = None
     times_of_runs = [run.step_times for run in repeats if _has_step_times(run.metrics)]
     step_times = np.concatenate(times_of_runs) if times_of_runs else np.empty(0)
-    n_steps = len(step_times)
-    percents = (5, 25, 50, 75, 95)
-    quantiles = np.quantile(step_times, [percent / 100 for percent in percents]) if n_steps else [None] * len(percents)
-    columns: dict[str, float | None] = {
-        f"step_time_p{percent:02}_s": quantile for percent, quantile in zip(percents, quantiles, strict=True)
-    }
-    if n_steps < 20:
+    if len(step_times):
+        quantiles = np.quantile(step_times, [percent / 100 for percent in percents])
+        columns = {f"step_time_p{percent:02}_s": value for percent, value in zip(percents, quantiles, strict=True)}
+        columns["step_time_max_s"] = step_times.max()
+    if len(step_times) < 20:
         columns["step_time_p95_s"] = None  # it would be hardly more than the largest
-    return {**columns, "step_time_max_s": step_times.max() if n_steps else None, "steps": n_steps}
+    return columns | {"steps": len(step_times)}
 
 
 def _largest_figure(runs: Sequence[TimedRun], name: str) -> float | None:
@@ -262,14 +266,14 @@ def _average_figure(
 def _device_load(metrics: Measured) -> float | None:
     """Return the fraction of the window in which the devices of a run were busy, mean over devices; None if unknown.
 
-    Of GPUs NVML says it; of a CPU it is the cores used over the cores given.
+    NVML says it of GPUs; for a CPU it is the cores used over the cores given.
     """
     loads = [gpu["utilization_mean"] for rank in metrics.ranks for gpu in rank.get("gpus") or []]
     if loads:
-        known = [load for load in loads if load is not None]
-        return sum(known) / len(known) if len(known) == len(loads) else None
-    on_cpu = metrics.ranks[0]["device_name"] == "cpu"  # as on all ranks
-    if not on_cpu or "cpu_load" not in metrics.ranks[0]:
+        known_loads = [load for load in loads if load is not None]
+        return sum(known_loads) / len(known_loads) if len(known_loads) == len(loads) else None
+    is_on_cpus = metrics.ranks[0]["device_name"] == "cpu"  # as on all ranks
+    if not is_on_cpus or "cpu_load" not in metrics.ranks[0]:
         return None
     return sum(rank["cpu_load"] / len(rank["cores"]) for rank in metrics.ranks) / len(metrics.ranks)
 
@@ -277,23 +281,23 @@ def _device_load(metrics: Measured) -> float | None:
 def _scaled_mfu(runs: Sequence[TimedRun], rate: Estimate | None) -> float | None:
     """Return the MFU (model FLOP utilization) of a cell at its `rate` in tokens/s, as a fraction; None if unknown.
 
-    It is the first run's MFU, times the cell's rate over that run's, so that it is of all tokens over all time.
+    It is the first run's MFU, times the cell's rate over that run's rate: the MFU of all tokens over all time.
     """
     if not runs or rate is None:
         return None
-    first = runs[0].metrics
-    if not isinstance(first, Measured) or first.utilization.mfu is None:
+    metrics = runs[0].metrics
+    if not isinstance(metrics, Measured) or metrics.utilization.mfu is None:
         return None
-    return first.utilization.mfu * rate.value / first.window.tokens_per_s
+    return metrics.utilization.mfu * rate.value / metrics.window.tokens_per_s
 
 
 def _joules_per_token(runs: Sequence[TimedRun]) -> float | None:
-    """Return all energy over all tokens of the runs; None without runs, or where one has no energy."""
-    energies = [run.metrics.energy.joules for run in runs if isinstance(run.metrics, Measured)]
-    joules = [energy for energy in energies if energy is not None]
-    if not runs or len(joules) < len(runs):
+    """Return all energy over all tokens of the runs; None without runs, or where a run has no energy."""
+    joules = [run.metrics.energy.joules for run in runs if isinstance(run.metrics, Measured)]
+    known_joules = [joules_of_run for joules_of_run in joules if joules_of_run is not None]
+    if not runs or len(known_joules) < len(runs):
         return None
-    return sum(joules) / sum(run.metrics.window.tokens for run in runs)
+    return sum(known_joules) / sum(run.metrics.window.tokens for run in runs)
 
 
 def measured_by_cell(runs: Iterable[Run]) -> dict[str, list[TimedRun]]:

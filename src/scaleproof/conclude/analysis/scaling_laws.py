@@ -10,8 +10,8 @@ from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import Kind, LackOfFit, Law, ScalingLaw
 
-LEAST_MISS = 0.005  # logarithm of a speed-up; a law need not hold to half a percent
-FEWEST_SIZES = 3  # the baseline among them: a line through fewer fits anything
+LEAST_MISFIT = 0.005  # of the logarithm of a speed-up: a law need not hold to half a percent
+FEWEST_SIZES = 3  # with the baseline; a line through fewer sizes fits anything
 LAWS: dict[Kind, Law] = {"strong": "amdahl", "weak": "gustafson"}
 
 
@@ -48,52 +48,64 @@ def fit_scaling_law(kind: Kind, rates: dict[int, dict[int, float]], confidence: 
         return ScalingLaw(law=law, undefined=f"{len(rates)} sizes; a fit needs {FEWEST_SIZES}")
     if min(rates) != 1:
         return ScalingLaw(law=law, undefined=f"the smallest size has {min(rates)} devices, not one")
-    sizes = [devices for devices in sorted(rates) if devices > 1]
-    shared = sorted(set.intersection(*map(set, rates.values())))
-    if not shared:
+    shared_repeats = sorted(set.intersection(*map(set, rates.values())))
+    if not shared_repeats:
         return ScalingLaw(law=law, undefined="no repeat has runs of all sizes")
-    speedups = [  # of each repeat: devices -> S
-        {devices: rates[devices][repeat] / rates[1][repeat] for devices in sizes} for repeat in shared
-    ]
-    slower = [devices for devices in sizes if np.mean([of_repeat[devices] for of_repeat in speedups]) <= 1]
-    if slower:
-        return ScalingLaw(law=law, undefined=f"no faster than one device on {', '.join(map(str, slower))}")
-    solve = {"amdahl": _amdahl_fraction, "gustafson": _gustafson_fraction}[law]
-    fractions = np.array([solve(of_repeat) for of_repeat in speedups])
+
+    sizes = [devices for devices in sorted(rates) if devices > 1]
+    speedups: list[dict[int, float]] = []  # for each repeat, devices -> S
+    for repeat in shared_repeats:
+        speedups.append({devices: rates[devices][repeat] / rates[1][repeat] for devices in sizes})
+    slower_sizes = [str(size) for size in sizes if np.mean([of_repeat[size] for of_repeat in speedups]) <= 1]
+    if slower_sizes:
+        return ScalingLaw(law=law, undefined=f"no faster than one device on {', '.join(slower_sizes)}")
+
+    fraction_of = {"amdahl": _amdahl_fraction, "gustafson": _gustafson_fraction}[law]
+    fractions = np.array([fraction_of(of_repeat) for of_repeat in speedups])
+    fraction = _fraction_with_interval(fractions, confidence)
+    misfit = _largest_misfit(law, fractions, speedups)
+    limit = None
+    # By Amdahl no number of devices is faster than 1/f; a law that does not fit is no basis for that.
+    if law == "amdahl" and 0 < fraction.value <= 1 and not misfit:
+        limit = 1 / fraction.value
+    return ScalingLaw(law=law, fraction=fraction, limit=limit, lack_of_fit=misfit)
+
+
+def _fraction_with_interval(fractions: np.ndarray, confidence: float) -> Estimated:
+    """Return the mean of the serial fractions of all repeats; without a second repeat it has no interval."""
     value = float(fractions.mean())
     low = high = None
-    repeats = len(shared)
-    if repeats > 1:
-        half = float(stdtrit(repeats - 1, (1 + confidence) / 2)) * float(fractions.std(ddof=1)) / math.sqrt(repeats)
-        low, high = value - half, value + half
-    lack = _find_lack_of_fit(law, fractions, speedups)
-    # By Amdahl no number of devices is faster than 1/f; a law that misses is no basis for that.
-    limit = 1 / value if law == "amdahl" and 0 < value <= 1 and not lack else None
-    fraction = Estimated(value=value, low=low, high=high, n=repeats)
-    return ScalingLaw(law=law, fraction=fraction, limit=limit, lack_of_fit=lack)
+    n = len(fractions)
+    if n > 1:
+        half_width = float(stdtrit(n - 1, (1 + confidence) / 2)) * float(fractions.std(ddof=1)) / math.sqrt(n)
+        low, high = value - half_width, value + half_width
+    return Estimated(value=value, low=low, high=high, n=n)
 
 
-def _find_lack_of_fit(law: Law, fractions: np.ndarray, speedups: list[dict[int, float]]) -> LackOfFit | None:
-    """Return the size at which the law misses the measured speed-ups most, where it misses them for certain; else None.
+def _largest_misfit(law: Law, fractions: np.ndarray, speedups: list[dict[int, float]]) -> LackOfFit | None:
+    """Return the size at which the law misses the measured speed-ups most; None unless it misses some for certain.
 
-    `fractions`: of each repeat; `speedups`: of each repeat, devices -> S. Each repeat is held against its own fit, so
-    that what all sizes of a repeat share cancels. Certain: by Student's t over repeats, at the Bonferroni level of the
-    sizes.
+    It is certain by Student's t over repeats, at the Bonferroni level of the sizes. Each repeat is compared with its
+    own fit, so that what all sizes of a repeat share cancels.
+
+    `fractions`: the serial fraction of each repeat; `speedups`: for each repeat, devices -> S.
     """
     if len(speedups) < 3:
         return None
     sizes = list(speedups[0])
     quantile = float(stdtrit(len(speedups) - 1, 1 - (1 - CONFIDENCE) / 2 / len(sizes)))
-    certain_misses: list[LackOfFit] = []
+    certain_misfits: list[LackOfFit] = []
     for n in sizes:
-        law_at_n = 1 / (fractions + (1 - fractions) / n) if law == "amdahl" else n - fractions * (n - 1)
-        logs = np.array([math.log(of_repeat[n]) for of_repeat in speedups])
-        misses = logs - np.log(np.maximum(law_at_n, np.finfo(float).tiny))  # Gustafson's may be negative
-        error = float(misses.std(ddof=1)) / math.sqrt(len(misses))
-        miss = float(misses.mean())
-        if abs(miss) > max(quantile * error, LEAST_MISS):
-            certain_misses.append(LackOfFit(devices=n, log_miss=miss, percent=100 * math.expm1(miss)))
-    return max(certain_misses, key=lambda lack: abs(lack.log_miss), default=None)
+        fitted_speedups = 1 / (fractions + (1 - fractions) / n) if law == "amdahl" else n - fractions * (n - 1)
+        log_speedups = np.array([math.log(of_repeat[n]) for of_repeat in speedups])
+        # Gustafson's speed-ups may be negative.
+        log_misfits = log_speedups - np.log(np.maximum(fitted_speedups, np.finfo(float).tiny))
+        standard_error = float(log_misfits.std(ddof=1)) / math.sqrt(len(log_misfits))
+        log_misfit = float(log_misfits.mean())
+        if abs(log_misfit) > max(quantile * standard_error, LEAST_MISFIT):
+            percent = 100 * math.expm1(log_misfit)
+            certain_misfits.append(LackOfFit(devices=n, log_miss=log_misfit, percent=percent))
+    return max(certain_misfits, key=lambda misfit: abs(misfit.log_miss), default=None)
 
 
 def _amdahl_fraction(speedups: dict[int, float]) -> float:

@@ -35,9 +35,11 @@ def confidence_at(rule: RepeatUntil, repeats: int) -> float:
     It is 1 less what this look spends of the chance of an error (`rule.chance`: 5 %).
     """
     looks = [0, *rule.looks()]
-    after = next((look for look in looks[1:] if look >= repeats), looks[-1])  # beyond the last look its level holds
-    before = looks[looks.index(after) - 1]
-    spent_before, spent_after = ((look / looks[-1]) ** SPENDING_POWER for look in (before, after))
+    last_look = looks[-1]
+    this_look = next((look for look in looks[1:] if look >= repeats), last_look)  # beyond the last look its level holds
+    look_before = looks[looks.index(this_look) - 1]
+    spent_before = (look_before / last_look) ** SPENDING_POWER
+    spent_after = (this_look / last_look) ** SPENDING_POWER
     return 1 - rule.chance * (spent_after - spent_before)
 
 
@@ -47,8 +49,9 @@ def shown_in_scatters(rule: RepeatUntil) -> float:
     It is a multiple of the scatter (standard deviation) of a cell's runs; that an earlier look may show it is left out.
     """
     repeats = rule.at_most
-    claimed = stdtrit(repeats - 1, (1 + confidence_at(rule, repeats)) / 2)
-    return float(claimed + stdtrit(repeats - 1, POWER)) * math.sqrt(2 / repeats)
+    quantile_of_claim = stdtrit(repeats - 1, (1 + confidence_at(rule, repeats)) / 2)
+    quantile_of_power = stdtrit(repeats - 1, POWER)
+    return float(quantile_of_claim + quantile_of_power) * math.sqrt(2 / repeats)
 
 
 def is_resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:
@@ -65,35 +68,37 @@ def is_resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:
 
 
 def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> LookTaken:
-    """Return whether the comparison is decided, whether repeats go on, and if not why. `report`: of all `runs`."""
+    """Return whether the comparison is decided, whether repeats go on, and if not why. `report`: made of all `runs`."""
     repeats = max((run.metrics.repeat for run in runs), default=0)
-    decided = _is_decided(report, rule.resolve)
-    seconds = sum(run.metrics.total_wall_time_s or 0.0 for run in runs)
-    device_seconds = sum((run.metrics.total_wall_time_s or 0.0) * configuration_columns(run)["devices"] for run in runs)
+    spent_s = sum(run.metrics.total_wall_time_s or 0.0 for run in runs)
+    spent_device_s = sum((run.metrics.total_wall_time_s or 0.0) * configuration_columns(run)["devices"] for run in runs)
+
+    is_decided = _is_decided(report, rule.resolve)
     next_look = next((look for look in rule.looks() if look > repeats), None)
     why: WhyEnded | None = None
-    if decided is None:
+    if is_decided is None:
         why = "nothing-to-compare"
-    elif decided:
+    elif is_decided:
         why = "decided"
     elif next_look is None:
         why = "at_most"
     else:
-        growth = next_look / repeats  # of the time as of the repeats
-        if rule.minutes is not None and seconds * growth > 60 * rule.minutes:
+        growth = next_look / repeats  # time grows as the repeats do
+        if rule.minutes is not None and spent_s * growth > 60 * rule.minutes:
             why = "minutes"
-        elif rule.device_hours is not None and device_seconds * growth > 3600 * rule.device_hours:
+        elif rule.device_hours is not None and spent_device_s * growth > 3600 * rule.device_hours:
             why = "device_hours"
+
     return LookTaken(
         repeats=repeats,
         **rule.model_dump(exclude={"chance"}),
         looks=list(rule.looks()),
         confidence=confidence_at(rule, repeats),
-        decided=bool(decided),
+        decided=bool(is_decided),
         goes_on=why is None,
         why=why,
-        spent_minutes=seconds / 60,
-        spent_device_hours=device_seconds / 3600,
+        spent_minutes=spent_s / 60,
+        spent_device_hours=spent_device_s / 3600,
     )
 
 
@@ -106,6 +111,7 @@ def _is_decided(report: ScalingReport, resolve: float) -> bool | None:
     if report.question:
         status = report.question.status
         return None if status in ("incomparable", "unmeasured") else status != "undecided"
+
     group = largest_group(report.ranking)
     if group:
         fastest, *others = group.comparable
@@ -115,26 +121,27 @@ def _is_decided(report: ScalingReport, resolve: float) -> bool | None:
             ratios.append(over_single_device)
     else:
         # The points of a series begin with the smallest size.
-        largest = [series.points[-1] for series in report.series_of_sizes]
-        ratios = [point.speedup for point in largest if point.speedup]
+        largest_sizes = [series.points[-1] for series in report.series_of_sizes]
+        ratios = [point.speedup for point in largest_sizes if point.speedup]
+
     if not ratios:
         return None
     return all(is_resolved(ratio.bounds if ratio else None, resolve) for ratio in ratios)
 
 
-ALPHA = 0.05  # of the series
-FIRST = ALPHA / 2  # spent where nothing was found yet
+ALPHA = 0.05  # the chance of an error in the series
+FIRST = ALPHA / 2  # the part of it that is spent where nothing was found yet
 SCALE = 0.0722  # makes the parts add up to 1 (Javanmard, Montanari: Annals of Statistics 46, 2018)
 
 
 def next_level(decided: Sequence[bool]) -> float:
     """Return the level of significance of the next comparison. `decided`: whether each earlier one made a claim."""
     place = len(decided) + 1
-    places_of_claims = [earlier for earlier, claimed in enumerate(decided, start=1) if claimed]
+    places_of_claims = [earlier_place for earlier_place, is_claim in enumerate(decided, start=1) if is_claim]
     level = FIRST * _spendable_part(place)
-    for claim, earlier in enumerate(places_of_claims):
-        earned = ALPHA - FIRST if claim == 0 else ALPHA  # of the first claim's ALPHA, FIRST was there from the start
-        level += earned * _spendable_part(place - earlier)
+    for claim_index, claim_place in enumerate(places_of_claims):
+        earned = ALPHA - FIRST if claim_index == 0 else ALPHA  # the first claim's FIRST was there from the start
+        level += earned * _spendable_part(place - claim_place)
     return level
 
 

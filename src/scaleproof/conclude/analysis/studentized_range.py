@@ -14,31 +14,31 @@ from scipy.special import gammainccinv, gammaincinv, ndtr, stdtrit
 # Nodes and weights on [-1, 1]: of the estimated standard deviation, and of the smallest of the means.
 SD_NODES, SD_WEIGHTS = np.polynomial.legendre.leggauss(96)
 MEAN_NODES, MEAN_WEIGHTS = np.polynomial.legendre.leggauss(192)
-TAIL = 1e-15  # probability that is left out at either end
-FARTHEST = 8.5  # standard deviations of a mean; what lies beyond has a probability below TAIL
+TAIL = 1e-15  # the probability that is left out at either end
+FARTHEST = 8.5  # standard deviations of a mean: means beyond have a probability below TAIL
 
 
 @lru_cache(maxsize=4096)
 def studentized_range_quantile(confidence: float, k: int, freedom: int) -> float:
     """Return the value that the range of k equal means exceeds with probability 1 - `confidence`; k >= 2.
 
-    The range is that from the smallest to the largest, in standard deviations of one mean, as estimated with `freedom`
-    degrees of freedom.
+    The range goes from the smallest to the largest mean. It is in standard deviations of one mean, as estimated with
+    `freedom` degrees of freedom.
 
     P(Q <= q) = E[H(q S)], S^2 a chi-square of v degrees over v, and H the distribution of the range of k standard
     normal values, H(w) = k * integral of phi(z) (Phi(z + w) - Phi(z))^(k-1) dz (Tukey 1953; Hsu 1996, appendix B). To
     seven digits for the degrees of freedom that two or more runs of each of k >= 3 cells leave.
     """
-    # Bonferroni's: for two means the quantile itself, for more a little above it.
+    # Bonferroni's bound is the quantile of two means, and a little above the quantile of more.
     bound = math.sqrt(2) * float(stdtrit(freedom, 1 - (1 - confidence) / (k * (k - 1))))
     if k == 2:
         return bound
-    sd, weight = _sd_estimates(freedom)
-    z, z_weight = _normal_means()
+    sd, sd_weights = _sd_estimates(freedom)
+    z, z_weights = _normal_means()
 
     def probability(q: float) -> float:  # both integrals as sums over the nodes
         between = ndtr(z + q * sd[:, None]) - ndtr(z)
-        return float(weight @ (k * between ** (k - 1) @ z_weight))
+        return float(sd_weights @ (k * between ** (k - 1) @ z_weights))
 
     return solve_for_quantile(probability, confidence, bound)
 
@@ -54,13 +54,13 @@ def dunnett_quantile(confidence: float, k: int, freedom: int) -> float:
     """
     if k == 2:
         return float(stdtrit(freedom, confidence))
-    bound = float(stdtrit(freedom, 1 - (1 - confidence) / (k - 1)))  # Bonferroni's, a little above the quantile
-    sd, weight = _sd_estimates(freedom)
-    z, z_weight = _normal_means()
+    bound = float(stdtrit(freedom, 1 - (1 - confidence) / (k - 1)))  # Bonferroni's is a little above the quantile
+    sd, sd_weights = _sd_estimates(freedom)
+    z, z_weights = _normal_means()
 
     def probability(d: float) -> float:
         below = ndtr(z + math.sqrt(2) * d * sd[:, None])
-        return float(weight @ (below ** (k - 1) @ z_weight))
+        return float(sd_weights @ (below ** (k - 1) @ z_weights))
 
     return solve_for_quantile(probability, confidence, bound)
 
@@ -88,11 +88,10 @@ def _normal_means() -> tuple[np.ndarray, np.ndarray]:
 
 def _sd_estimates(freedom: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the estimates of a standard deviation of 1, spread on a logarithmic scale, and their probabilities."""
-    # The logarithms of the smallest and the largest: from quantiles of chi-square, at TAIL from either end.
-    low, high = (
-        0.5 * math.log(2 * float(inverse(freedom / 2, TAIL)) / freedom) for inverse in (gammaincinv, gammainccinv)
-    )
-    log_sd = low + (high - low) * (SD_NODES + 1) / 2
+    # The smallest and the largest estimate come from quantiles of chi-square, at TAIL from either end.
+    smallest_log = 0.5 * math.log(2 * float(gammaincinv(freedom / 2, TAIL)) / freedom)
+    largest_log = 0.5 * math.log(2 * float(gammainccinv(freedom / 2, TAIL)) / freedom)
+    log_sd = smallest_log + (largest_log - smallest_log) * (SD_NODES + 1) / 2
     sd = np.exp(log_sd)
-    weight = SD_WEIGHTS * np.exp(freedom * (log_sd - (sd**2 - 1) / 2))  # the chi density but for a factor
-    return sd, weight / weight.sum()
+    weights = SD_WEIGHTS * np.exp(freedom * (log_sd - (sd**2 - 1) / 2))  # the chi density but for a factor
+    return sd, weights / weights.sum()

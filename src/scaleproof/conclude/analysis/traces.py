@@ -15,7 +15,7 @@ PARTS = (
     *("wait_ms", "exposed_wait_ms", "idle_ms"),
 )
 
-# Fields that an entry has as its profile has them.
+# Fields that an entry has from its profile, as they are.
 OF_PROFILE = (
     *("strategy", "world_size", "n_devices", "status", "reason", "tool", "tool_reason", "device", "steps", "ranks"),
     *("classes_ms", "collectives", "kernels_top", "slowest", "unknown"),
@@ -23,13 +23,13 @@ OF_PROFILE = (
 
 
 def traces_report(campaign: str, profiles: dict[Path, Profile], runs: list[Run]) -> TracesReport:
-    """Return one entry a traced cell, in the order given; `profiles` by the file that each was read from."""
+    """Return an entry for each traced cell, in the order of `profiles`: file -> the profile that was read from it."""
     traces = [_trace_entry(path, profile, runs) for path, profile in profiles.items()]
     return TracesReport(campaign=campaign, traces=traces)
 
 
 def _trace_entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
-    """Return a traced cell: its profile with means and its overhead. `path`: the profile's; `runs`: the campaign's."""
+    """Return a traced cell: its profile, at `path`, with means and its overhead. `runs`: all runs of the campaign."""
     return CellTrace(
         **{name: getattr(profile, name) for name in OF_PROFILE},
         cell=profile.cell or "",
@@ -44,7 +44,7 @@ def _trace_entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
 
 def _profiler_overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | None:
     """Return the step time under the profiler over that of the cell's timed `runs`; None where either is missing."""
-    timed_steps_ms = mean_steps_ms(profile, measured_runs(runs))  # of each run of the cell
+    timed_steps_ms = mean_steps_ms(profile, measured_runs(runs))  # a mean for each run of the cell
     if not timed_steps_ms or not profile.step_time_ms:
         return None
     profiled_step_ms = sum(profile.step_time_ms) / len(profile.step_time_ms)
@@ -54,15 +54,16 @@ def _profiler_overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | Non
 
 def _rank_means(profile: Profile) -> list[RankParts]:
     """Return the parts of a step of each rank in ms, means over its steps; a part that a step lacks is None."""
-    means = []
+    rank_parts = []
     for rank in profile.ranks:
-        of_rank = profile.model_copy(update={"per_step": [row for row in profile.per_step if row.rank == rank]})
-        means.append(RankParts(rank=rank, **{name: mean_of_field(of_rank, name) for name in PARTS}))
-    return means
+        steps_of_rank = [step for step in profile.per_step if step.rank == rank]
+        profile_of_rank = profile.model_copy(update={"per_step": steps_of_rank})
+        rank_parts.append(RankParts(rank=rank, **{name: mean_of_field(profile_of_rank, name) for name in PARTS}))
+    return rank_parts
 
 
 def _phase_means(profile: Profile) -> dict[str, float]:
     """Return phase of a step (forward, backward, ...) -> its mean milliseconds on the host, over steps and ranks."""
-    steps = profile.per_step  # of every rank
-    names = dict.fromkeys(name for step in steps for name in step.ranges_ms)
-    return {name: sum(step.ranges_ms.get(name, 0.0) for step in steps) / len(steps) for name in names}
+    steps = profile.per_step
+    phases = dict.fromkeys(name for step in steps for name in step.ranges_ms)
+    return {phase: sum(step.ranges_ms.get(phase, 0.0) for step in steps) / len(steps) for phase in phases}

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TypeGuard, TypeVar
 
 from scaleproof.conclude.checks import (  # noqa: F401
@@ -82,40 +83,45 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
 
     Each run with numbers is checked alone, then all of them together; each damaged record is a finding of its own.
     """
-    with_numbers, findings = _check_each_run(measured_runs(runs), of_run)
-    of_programs = [run for run in timed_runs(runs) if isinstance(run.metrics, Printed)]
-    commands, findings_on_commands = _check_each_run(of_programs, of_printed)
+    measured, findings = _check_each_run(measured_runs(runs), of_run)
+    printed_runs = [run for run in timed_runs(runs) if isinstance(run.metrics, Printed)]
+    commands, findings_on_commands = _check_each_run(printed_runs, of_printed)
     findings += findings_on_commands
     watched = _watched_runs(commands)
     findings += of_watched.findings_on(watched)
+
     findings += [_unusable_record(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
-    findings += [
-        _unusable_record(run, "its record has no census, which others of its version have")
-        for run in _runs_without_census(runs)
+    for run in _runs_without_census(runs):
+        findings.append(_unusable_record(run, "its record has no census, which others of its version have"))
+
+    if measured:
+        findings += [finding for check in of_runs for finding in _findings_on_all_runs(check, measured)]
+        findings += of_all_runs.findings_on([runs])  # with failed runs
+    timed = [*measured, *commands]
+    if timed:
+        findings += [finding for check in of_timed for finding in _findings_on_all_runs(check, timed)]
+
+    subjects: list[tuple[Iterable, Sequence]] = [  # (register, what its checks looked at)
+        *[(register, measured) for register in (of_run, of_runs, of_all_runs)],
+        *[(of_printed, commands), (of_watched, watched), (of_timed, timed)],
     ]
-    if with_numbers:
-        findings += [finding for check in of_runs for finding in _findings_on_all_runs(check, with_numbers)]
-        findings += of_all_runs.findings_on([runs])  # failed ones as well
-    if any_level := [*with_numbers, *commands]:
-        findings += [finding for check in of_timed for finding in _findings_on_all_runs(check, any_level)]
-    # What checks looked at.
-    subjects: list[tuple[Iterable, Sequence]] = [(kind, with_numbers) for kind in (of_run, of_runs, of_all_runs)]
-    subjects += [(of_printed, commands), (of_watched, watched), (of_timed, any_level)]
     return Findings(
         campaign=campaign,
         rules_version=RULES_VERSION,
-        checks=[name for register, runs_of_kind in subjects if runs_of_kind for name in check_names(register)],
+        checks=[name for register, looked_at in subjects if looked_at for name in check_names(register)],
         findings=by_severity(_without_consequences(_without_repetitions(findings))),
     )
 
 
 def _watched_runs(commands: Sequence[TimedRun]) -> list[WatchedRun]:
     """Return the runs of commands that were watched, in the form that checks of them take."""
-    return [
-        WatchedRun(run.name, run.metrics.watched, (run.metrics.cell,), run.metrics.reading.ended_after_s is not None)
-        for run in commands
-        if isinstance(run.metrics, Printed) and run.metrics.watched
-    ]
+    watched = []
+    for run in commands:
+        metrics = run.metrics
+        if isinstance(metrics, Printed) and metrics.watched:
+            was_ended = metrics.reading.ended_after_s is not None
+            watched.append(WatchedRun(run.name, metrics.watched, cells=(metrics.cell,), was_ended=was_ended))
+    return watched
 
 
 def _check_each_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[list[AnyRun], list[Finding]]:
@@ -125,54 +131,64 @@ def _check_each_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[lis
     time, since their checks share what is kept in caches; it takes half of the time of run by run.
     """
     read_series(runs)
-    problems = [_series_problem(run) for run in runs]
-    sound = [run for run, problem in zip(runs, problems, strict=True) if not problem]
-    unusable = [_unusable_record(run, problem) for run, problem in zip(runs, problems, strict=True) if problem]
-    checks: list[tuple[Check[AnyRun], list[Finding]]] = [(check, []) for check in register]
-    for first in range(0, len(sound), AT_A_TIME):
-        for check, findings in checks:
-            for run in sound[first : first + AT_A_TIME]:
+    readable_runs: list[AnyRun] = []
+    findings_on_records: list[Finding] = []
+    for run in runs:
+        problem = _series_problem(run)
+        if problem:
+            findings_on_records.append(_unusable_record(run, problem))
+        else:
+            readable_runs.append(run)
+
+    findings_of_checks: list[tuple[Check[AnyRun], list[Finding]]] = [(check, []) for check in register]
+    for start in range(0, len(readable_runs), AT_A_TIME):
+        for check, findings in findings_of_checks:
+            for run in readable_runs[start : start + AT_A_TIME]:
                 findings += _findings_on_one_run(check, run)
-    return sound, unusable + [finding for _, findings in checks for finding in findings]
+    return readable_runs, [*findings_on_records, *chain.from_iterable(findings for _, findings in findings_of_checks)]
 
 
 def _without_repetitions(findings: list[Finding]) -> list[Finding]:
     """Return the findings, `record-unusable` ones first and each of them once, though several checks hit one fault."""
-    unusable = {(*f.runs, f.evidence): f for f in findings if f.code == RECORD_UNUSABLE.name}
-    return [*unusable.values(), *(f for f in findings if f.code != RECORD_UNUSABLE.name)]
+    on_records = [finding for finding in findings if finding.code == RECORD_UNUSABLE.name]
+    different = {(*finding.runs, finding.evidence): finding for finding in on_records}
+    return [*different.values(), *[finding for finding in findings if finding.code != RECORD_UNUSABLE.name]]
 
 
 def _without_consequences(findings: list[Finding]) -> list[Finding]:
-    """Return the findings less those that follow from another one: one cause in a run, one finding.
+    """Return the findings less those that follow from another finding: one cause in a run, one finding.
 
     Of the invalid findings of CAUSES_FIRST on a run only the earliest in that order stays, and names the others; an
-    edited record explains all of its run.
+    edited record explains all invalid findings on its run.
     """
-    edited = {finding.runs[0] for finding in findings if finding.code == EDITED}
+    edited_runs = {finding.runs[0] for finding in findings if finding.code == EDITED}
 
     def is_linked(finding: Finding) -> bool:  # a cause or a consequence of other findings on its run
-        of_one_run = finding.severity == "invalid" and len(finding.runs) == 1
-        return of_one_run and (finding.code in CAUSES_FIRST or finding.runs[0] in edited)
+        is_of_one_run = finding.severity == "invalid" and len(finding.runs) == 1
+        return is_of_one_run and (finding.code in CAUSES_FIRST or finding.runs[0] in edited_runs)
 
-    codes: dict[str, set[str]] = defaultdict(set)  # run -> codes of its linked findings
+    linked_codes: dict[str, set[str]] = defaultdict(set)  # run -> codes of its linked findings
     for finding in findings:
         if is_linked(finding):
-            codes[finding.runs[0]].add(finding.code)
+            linked_codes[finding.runs[0]].add(finding.code)
+
     findings_left = []
     for finding in findings:
         if is_linked(finding):
-            cause, *others = sorted(codes[finding.runs[0]], key=_place_among_causes)
+            cause, *consequences = sorted(linked_codes[finding.runs[0]], key=_place_among_causes)
             if finding.code != cause:
                 continue
-            if others:
-                finding = finding.model_copy(update={"evidence": f"{finding.evidence}{ALSO}{', '.join(others)}"})
+            if consequences:
+                evidence = f"{finding.evidence}{ALSO}{', '.join(consequences)}"
+                finding = finding.model_copy(update={"evidence": evidence})
         findings_left.append(finding)
     return findings_left
 
 
 def _place_among_causes(code: str) -> tuple[int, str]:
-    """Return by which codes are sorted: those of CAUSES_FIRST in its order, then the others by name."""
-    return (CAUSES_FIRST.index(code) if code in CAUSES_FIRST else len(CAUSES_FIRST)), code
+    """Return the key by which codes are sorted: codes of CAUSES_FIRST in its order, then the others by name."""
+    index = CAUSES_FIRST.index(code) if code in CAUSES_FIRST else len(CAUSES_FIRST)
+    return index, code
 
 
 def _series_problem(run: TimedRun) -> str:
@@ -186,10 +202,11 @@ def _series_problem(run: TimedRun) -> str:
 
 
 def _runs_without_census(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs without a census, beside others of their version that have one."""
-    metrics = [run.metrics for run in measured_runs(runs)]
-    with_census = {one.schema_version for one in metrics if one.census}
-    return [run for run in measured_runs(runs) if not run.metrics.census and run.metrics.schema_version in with_census]
+    """Return the runs without a census, beside others of their version that have a census."""
+    measured = measured_runs(runs)
+    versions_with_census = {run.metrics.schema_version for run in measured if run.metrics.census}
+    without_census = [run for run in measured if not run.metrics.census]
+    return [run for run in without_census if run.metrics.schema_version in versions_with_census]
 
 
 def _is_damaged(metrics: Timed | Failed) -> TypeGuard[Failed]:
@@ -210,8 +227,10 @@ def _finding_on_error(check: str, run: TimedRun, error: Exception) -> Finding:
 
     It is a file or a field of the run's record that is damaged, or else the check itself. `check`: its name.
     """
-    fault = str(error) if isinstance(error, UserError) else rank_fault(run.metrics.ranks)  # of a file, or of a field
-    return _unusable_record(run, fault) if fault else note_on_broken_check(check, error, [run.name], [run.metrics.cell])
+    fault = str(error) if isinstance(error, UserError) else rank_fault(run.metrics.ranks)
+    if fault:
+        return _unusable_record(run, fault)
+    return note_on_broken_check(check, error, [run.name], [run.metrics.cell])
 
 
 def _findings_on_all_runs(check: Check[list[AnyRun]], runs: list[AnyRun]) -> list[Finding]:
@@ -223,17 +242,18 @@ def _findings_on_all_runs(check: Check[list[AnyRun]], runs: list[AnyRun]) -> lis
     findings, error = _try_check(check, runs)
     if error is None:
         return findings
-    odd: dict[str, Finding] = {}  # by the names of their runs
+    findings_on_odd_runs: dict[str, Finding] = {}  # name of a run that breaks the check by itself -> finding
     for run in runs:
         _, own_error = _try_check(check, [run])
         if own_error:
-            odd[run.name] = _finding_on_error(check.name, run, own_error)
-    rest = [run for run in runs if run.name not in odd]
-    if odd and rest:
-        findings, error = _try_check(check, rest)
-    if error and rest:
-        findings = [note_on_broken_check(check.name, error, [run.name for run in rest])]
-    return [*findings, *odd.values()]
+            findings_on_odd_runs[run.name] = _finding_on_error(check.name, run, own_error)
+
+    other_runs = [run for run in runs if run.name not in findings_on_odd_runs]
+    if findings_on_odd_runs and other_runs:
+        findings, error = _try_check(check, other_runs)
+    if error and other_runs:
+        findings = [note_on_broken_check(check.name, error, [run.name for run in other_runs])]
+    return [*findings, *findings_on_odd_runs.values()]
 
 
 def _try_check(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Finding], Exception | None]:
@@ -264,16 +284,17 @@ def audit_campaign(
 
     The result's `checks` names the checks that had something to look at.
     """
-    of_pairs = [
-        finding.model_copy(update={"concerns": "comparison", "cells": [name]})
-        for name, pair_runs in (pairs or {}).items()
-        for finding in audit(own.campaign, pair_runs).findings
-        if finding.code != "single-run"  # both arms of a pair run once by design
+    subjects: list[tuple[Register, Sequence]] = [
+        *[(of_series, series), (of_trace, traces), (of_arms, arms), (of_excluded_node, excluded)]
     ]
-    parts: list[tuple[Register, Sequence]] = [(of_series, series), (of_trace, traces), (of_arms, arms)]
-    parts.append((of_excluded_node, excluded))
-    checks = [name for register, subjects in parts if subjects for name in check_names(register)]
-    findings = [finding for register, subjects in parts for finding in register.findings_on(subjects)]
-    return own.model_copy(
-        update={"checks": [*own.checks, *checks], "findings": by_severity([*own.findings, *findings, *of_pairs])}
-    )
+    checks, findings = list(own.checks), list(own.findings)
+    for register, looked_at in subjects:
+        if looked_at:
+            checks += check_names(register)
+            findings += register.findings_on(looked_at)
+
+    for name, runs_of_pairs in (pairs or {}).items():
+        for finding in audit(own.campaign, runs_of_pairs).findings:
+            if finding.code != "single-run":  # both arms of a pair run once by design
+                findings.append(finding.model_copy(update={"concerns": "comparison", "cells": [name]}))
+    return own.model_copy(update={"checks": checks, "findings": by_severity(findings)})

@@ -18,13 +18,13 @@ from scaleproof.ground.records.run import BENCHMARK, MeasuredRun
 # machines as busy as they were; two readings around the window differ by far less.
 BUDGET_SHARE, BUDGET_S = 0.10, 0.1
 MOST_SLOWED = 10.0
-WRITING_S = 2e-5  # a row of steps.csv
+WRITING_S = 2e-5  # seconds to write a row of steps.csv
 AROUND_SHARE, AROUND_S = 0.02, 0.05
 # Ranks on a CPU: of 119 windows, none differed by more than 0.002 s. Beside a GPU the readings enclose a little more.
 AROUND_CPU_SHARE, AROUND_CPU_S = 0.005, 0.01
 LAUNCHER_SHARE, LAUNCHER_S = 0.10, 0.5  # beside twice the time between two of the launcher's looks
-STARTED_S = 120.0  # from the time in the record to the launcher's request: a look at the machine
-# Steps of a window from which on those that took the same time are counted. CUDA's events tell half a microsecond
+STARTED_S = 120.0  # between the time in the record and the launcher's request lies a look at the machine
+# In windows of so many steps or more, steps that took the same time are counted. CUDA's events tell half a microsecond
 # apart: half of the steps would be alike only with a scatter below 0.4 microseconds.
 COARSE_STEPS = 8
 APART_SHARE, APART_S = 0.02, 0.02
@@ -61,49 +61,60 @@ def _disagreeing_clocks(run: MeasuredRun) -> Iterator[str]:
     Limits are written as `not ... <= limit`, so that a time that is NaN disagrees as well.
     """
     metrics = run.metrics
-    wall = metrics.window.wall_time_s  # by the step timer
+    window_s = metrics.window.wall_time_s  # by the step timer
+
     # The time of day at the launcher's start, as the record has it and as the launcher asked for it.
-    launcher = metrics.startup.launcher_epoch_s
-    if launcher is not None and not abs(start_epoch_s(run) - launcher) <= STARTED_S:
-        yield (
-            f"the record says that it began at {metrics.timestamp_utc}, "
-            f"{seconds(abs(start_epoch_s(run) - launcher), 0)} from its launcher's clock"
-        )
+    launcher_epoch_s = metrics.startup.launcher_epoch_s
+    if launcher_epoch_s is not None:
+        distance_s = abs(start_epoch_s(run) - launcher_epoch_s)
+        if not distance_s <= STARTED_S:
+            yield (
+                f"the record says that it began at {metrics.timestamp_utc}, {seconds(distance_s, 0)} from its "
+                "launcher's clock"
+            )
+
     # The window by the clock that each rank read before and after it; the slowest rank's is the window's.
-    around = [length for rank in metrics.ranks if (length := window_length(rank)) is not None]
-    if around and not abs(max(around) - wall) <= _timer_tolerance_s(run):
-        yield f"the window took {seconds(wall)} by its step timer and {seconds(max(around))} by the clock around it"
+    rank_windows_s = [length_s for rank in metrics.ranks if (length_s := window_length(rank)) is not None]
+    if rank_windows_s:
+        around_s = max(rank_windows_s)
+        if not abs(around_s - window_s) <= _timer_tolerance_s(run):
+            both = f"{seconds(window_s)} by its step timer and {seconds(around_s)} by the clock around it"
+            yield f"the window took {both}"
+
     # What the other phases of the run, which other programs slow as they do the window, leave for the window.
-    remaining = window_by_other_phases(run)
-    budget_tolerance = BUDGET_SHARE * wall + (BUDGET_S + WRITING_S * len(run.steps)) * _slowdown_of_window(run)
-    if remaining is not None and not abs(remaining - wall) <= budget_tolerance:
+    remaining_s = window_by_other_phases(run)
+    tolerance_s = BUDGET_SHARE * window_s + (BUDGET_S + WRITING_S * len(run.steps)) * _slowdown_of_window(run)
+    if remaining_s is not None and not abs(remaining_s - window_s) <= tolerance_s:
         yield (
-            f"start-up, validation and closing leave {seconds(remaining)} of the total of "
-            f"{seconds(metrics.total_wall_time_s)} for the window, which took {seconds(wall)} by its step timer"
+            f"start-up, validation and closing leave {seconds(remaining_s)} of the total of "
+            f"{seconds(metrics.total_wall_time_s)} for the window, which took {seconds(window_s)} by its step timer"
         )
+
     # The window as the launcher, another process, saw it begin and end.
-    second = metrics.second_clock
-    if second and second.window_s is not None:
-        tolerance = LAUNCHER_SHARE * wall + LAUNCHER_S + 2 * second.resolution_s
-        if not abs(second.window_s - wall) <= tolerance:
-            yield f"the launcher saw a window of {seconds(second.window_s)}; by its step timer it took {seconds(wall)}"
+    launcher_clock = metrics.second_clock
+    if launcher_clock and launcher_clock.window_s is not None:
+        seen_s = launcher_clock.window_s
+        tolerance_s = LAUNCHER_SHARE * window_s + LAUNCHER_S + 2 * launcher_clock.resolution_s
+        if not abs(seen_s - window_s) <= tolerance_s:
+            yield f"the launcher saw a window of {seconds(seen_s)}; by its step timer it took {seconds(window_s)}"
+
     # The whole run, by Snakemake's clock.
-    job, total = seconds_of_job(run), metrics.total_wall_time_s
-    if job is not None:
-        least, most = job - LONGER_SHARE * job - LONGER_S, job + SHORTER_SHARE * job + SHORTER_S
-        if not least <= total <= most:
-            yield f"by its own clock the whole run took {seconds(total)}; by Snakemake's its job took {seconds(job)}"
+    job_s, run_s = seconds_of_job(run), metrics.total_wall_time_s
+    if job_s is not None:
+        least_s = job_s - LONGER_SHARE * job_s - LONGER_S
+        most_s = job_s + SHORTER_SHARE * job_s + SHORTER_S
+        if not least_s <= run_s <= most_s:
+            yield f"by its own clock the whole run took {seconds(run_s)}; by Snakemake's its job took {seconds(job_s)}"
 
 
 @of_run.check(CLOCK_DIFFERS)
 def steps_are_timed_one_by_one(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run with fewer different step times than half of its steps: the clock ticks too slowly to time one."""
     times = run.step_times
-    different = len(np.unique(np.round(times, 7)))  # to 0.1 microseconds
-    if len(times) >= COARSE_STEPS and 2 * different < len(times):
-        yield Flag(
-            f"the {len(times)} steps of the window took {plural(different, 'different time')}", severity="suspect"
-        )
+    different_times = len(np.unique(np.round(times, 7)))  # to 0.1 microseconds
+    if len(times) >= COARSE_STEPS and 2 * different_times < len(times):
+        evidence = f"the {len(times)} steps of the window took {plural(different_times, 'different time')}"
+        yield Flag(evidence, severity="suspect")
 
 
 def seconds_of_job(run: MeasuredRun) -> float | None:
@@ -123,11 +134,12 @@ def _slowdown_of_window(run: MeasuredRun) -> float:
 
     They slow the other phases as much, so that tolerances are widened by it. It is the larger of two estimates.
     """
-    times, wall = run.step_times, run.metrics.window.wall_time_s
-    by_steps = times.mean() / max(times.min(), 1e-9)
-    waited = max(rank.get("run_delay_s") or 0.0 for rank in run.metrics.ranks)
-    by_waiting = wall / max(wall - waited, 1e-9)  # where all steps are slowed alike; `waited`: for a core
-    return float(min(MOST_SLOWED, max(by_steps, by_waiting)))
+    times, window_s = run.step_times, run.metrics.window.wall_time_s
+    factor_by_steps = times.mean() / max(times.min(), 1e-9)
+    # Where all steps are slowed alike, the wait for a core shows it.
+    waited_s = max(rank.get("run_delay_s") or 0.0 for rank in run.metrics.ranks)
+    factor_by_waiting = window_s / max(window_s - waited_s, 1e-9)
+    return float(min(MOST_SLOWED, max(factor_by_steps, factor_by_waiting)))
 
 
 def _timer_tolerance_s(run: MeasuredRun) -> float:
@@ -135,14 +147,13 @@ def _timer_tolerance_s(run: MeasuredRun) -> float:
 
     On a CPU a rank may lose its core between the two readings, for no longer than all that it lost in the window.
     """
-    wall, ranks = run.metrics.window.wall_time_s, run.metrics.ranks
-    largest = AROUND_SHARE * wall + AROUND_S  # beside a GPU too, or where it is not known what a rank lost
-    known = all(rank.get(name) is not None for rank in ranks for name in ("run_delay_s", "machine_steal_s"))
-    if run.metrics.window.clock != "monotonic" or not known:
-        return largest
-    lost = max((rank["run_delay_s"] or 0.0) + rank["machine_steal_s"] for rank in ranks)
-    of_cpus = AROUND_CPU_SHARE * wall + AROUND_CPU_S + lost
-    return float(min(largest, of_cpus))
+    window_s, ranks = run.metrics.window.wall_time_s, run.metrics.ranks
+    largest_s = AROUND_SHARE * window_s + AROUND_S  # beside a GPU, or where it is not known what a rank lost
+    is_loss_known = all(rank.get(name) is not None for rank in ranks for name in ("run_delay_s", "machine_steal_s"))
+    if run.metrics.window.clock != "monotonic" or not is_loss_known:
+        return largest_s
+    lost_s = max((rank["run_delay_s"] or 0.0) + rank["machine_steal_s"] for rank in ranks)
+    return float(min(largest_s, AROUND_CPU_SHARE * window_s + AROUND_CPU_S + lost_s))
 
 
 def window_length(rank: Rank) -> float | None:
@@ -166,14 +177,15 @@ def window_by_other_phases(run: MeasuredRun) -> float | None:
     metrics = run.metrics
     if len({rank["host"] for rank in metrics.ranks}) > 1:
         return None
-    validation = metrics.validation.wall_time_s if metrics.validation else 0.0
+    validation_s = metrics.validation.wall_time_s if metrics.validation else 0.0
     if all("closing_monotonic_s" in rank for rank in metrics.ranks):
         closing = max(rank["closing_monotonic_s"] for rank in metrics.ranks)
         # A rank that the operating system stops between the barrier and its first step has not begun the window.
-        return closing - max(rank["window_start_monotonic_s"] for rank in metrics.ranks) - validation
+        window_start = max(rank["window_start_monotonic_s"] for rank in metrics.ranks)
+        return closing - window_start - validation_s
     startup = metrics.startup
-    others = startup.launch_s + startup.setup_s + startup.warmup_s + (metrics.closing_s or 0.0)
-    return metrics.total_wall_time_s - others - validation
+    other_phases_s = startup.launch_s + startup.setup_s + startup.warmup_s + (metrics.closing_s or 0.0)
+    return metrics.total_wall_time_s - other_phases_s - validation_s
 
 
 @of_run.finds("clock-stepped", "suspect", only_first=True)
@@ -186,11 +198,11 @@ def time_of_day_runs_on(run: MeasuredRun) -> Iterator[Flag]:
     """
     for rank in run.metrics.ranks:
         if "window_start_monotonic_s" in rank:
-            length = rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"]
-            shift = rank["window_end_epoch_s"] - rank["window_start_epoch_s"] - length
-            if abs(shift) > AROUND_SHARE * length + AROUND_S:
+            window_s = rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"]
+            shift_s = rank["window_end_epoch_s"] - rank["window_start_epoch_s"] - window_s
+            if abs(shift_s) > AROUND_SHARE * window_s + AROUND_S:
                 yield Flag(
-                    f"the time of day of {rank['host']} moved by {fixed(shift, 3, signed=True)} s against its "
+                    f"the time of day of {rank['host']} moved by {fixed(shift_s, 3, signed=True)} s against its "
                     "monotonic clock"
                 )
 
@@ -203,12 +215,11 @@ def ranks_start_together(run: MeasuredRun) -> Iterator[Flag]:
     Seen: A barrier that is missing; monitors that take different times to start.
     Repair: Let all ranks meet right before the window; run the cell again on a quiet machine.
     """
-    timed = [rank for rank in run.metrics.ranks if "window_start_epoch_s" in rank]
-    wall = run.metrics.window.wall_time_s
-    for host, ranks in group_by(timed, lambda rank: rank["host"]).items():
-        times = [rank["window_start_epoch_s"] for rank in ranks]
-        spread = max(times) - min(times)
-        if spread > APART_SHARE * wall + APART_S:
-            yield Flag(
-                f"on {host} the ranks began the window {seconds(spread)} apart ({percent(spread / wall, 1)} of it)"
-            )
+    ranks_with_start = [rank for rank in run.metrics.ranks if "window_start_epoch_s" in rank]
+    window_s = run.metrics.window.wall_time_s
+    for host, ranks in group_by(ranks_with_start, lambda rank: rank["host"]).items():
+        starts = [rank["window_start_epoch_s"] for rank in ranks]
+        spread_s = max(starts) - min(starts)
+        if spread_s > APART_SHARE * window_s + APART_S:
+            share = percent(spread_s / window_s, 1)
+            yield Flag(f"on {host} the ranks began the window {seconds(spread_s)} apart ({share} of it)")

@@ -11,16 +11,16 @@ from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun, TimedRun
 
-BUSY = 0.25  # part of the machine's CPU time that others may take
-STARVED = 0.15  # part of a rank's cores that others may take while the rank waits for them
+BUSY = 0.25  # others may take this share of the machine's CPU time
+STARVED = 0.15  # others may take this share of a rank's cores while the rank waits for them
 ROUNDED_S = 0.03  # the kernel's counts are in hundredths of a second
 TICK_S = 0.01  # the kernel samples: a core counts as busy for a whole tick if it was at the tick's end
-IDLE = 0.4  # part of the ranks' cores that may stay unused; 0.19 was the most of sound runs of two
-IDLE_ALONE = 0.3  # of one rank with one thread, which waits for nobody; 0.01 was the most
-LONG_ENOUGH_S = 1.0  # of a window, for counts in clock ticks
-IDLE_STEP, IDLE_STEP_S = 0.20, 0.005  # of a mean step, and seconds: sleep in a step
-UNEVEN = 1.25  # times the processor time of the other ranks
-UNEVEN_SHARE = 0.05  # of the window
+IDLE = 0.4  # this share of the ranks' cores may stay unused; 0.19 was the most in sound runs of two ranks
+IDLE_ALONE = 0.3  # the same for one rank with one thread, which waits for nobody; 0.01 was the most
+LONG_ENOUGH_S = 1.0  # in shorter windows counts in clock ticks say little
+IDLE_STEP, IDLE_STEP_S = 0.20, 0.005  # a rank may sleep for this share of a mean step, or for these seconds
+UNEVEN = 1.25  # a rank may take so many times the processor time of the others
+UNEVEN_SHARE = 0.05  # or as much more as this share of the window
 
 
 def busy_time_error_s(cpu_s: float) -> float:
@@ -70,10 +70,10 @@ def _flag_busy_hosts(run: MeasuredRun) -> Iterator[Flag]:
         capacity_s = ranks[0]["machine_cpus"] * (window_length(ranks[0]) or 0.0)
         others_s = ranks[0]["machine_busy_s"] - sum(rank["cpu_s"] for rank in ranks)
         if capacity_s and others_s - busy_time_error_s(capacity_s) > BUSY * capacity_s:
-            bound = _bound_ranks(run)
-            # From whose cores more was taken than the kernel may miscount.
-            disturbed = [rank for rank in bound if _taken_s(rank) > busy_time_error_s(_available_s(rank))]
-            is_elsewhere = bool(bound) and not disturbed
+            bound_ranks = _bound_ranks(run)
+            # More was taken from the cores of these ranks than the kernel may miscount.
+            disturbed = [rank for rank in bound_ranks if _taken_s(rank) > busy_time_error_s(_available_s(rank))]
+            is_elsewhere = bool(bound_ranks) and not disturbed
             where = ", on other cores than those of the ranks" if is_elsewhere else ""
             yield Flag(
                 f"other programs used {percent(others_s / capacity_s)} of the CPU time of {host} during the window, "
@@ -96,11 +96,11 @@ def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
     if len(set(cores)) < len(cores):  # two ranks share one: `cores-shared` says so
         return
     for rank in ranks:
-        available, lost = _available_s(rank), _taken_s(rank)
-        if lost - busy_time_error_s(available) > STARVED * available:
+        available_s, taken_s = _available_s(rank), _taken_s(rank)
+        if taken_s - busy_time_error_s(available_s) > STARVED * available_s:
             yield Flag(
-                f"others used {percent(lost / available)} of the cores of rank {rank['rank']}: "
-                f"{seconds(lost, 2)} of the window lost"
+                f"others used {percent(taken_s / available_s)} of the cores of rank {rank['rank']}: "
+                f"{seconds(taken_s, 2)} of the window lost"
             )
 
 
@@ -115,17 +115,20 @@ def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
     """
     ranks = _bound_ranks(run)
     is_one_host = len({rank["host"] for rank in ranks}) == 1
-    all_watched = len(ranks) == len(run.metrics.ranks)
-    if not is_one_host or not all_watched or run.metrics.window.wall_time_s < LONG_ENOUGH_S:
+    are_all_watched = len(ranks) == len(run.metrics.ranks)
+    if not is_one_host or not are_all_watched or run.metrics.window.wall_time_s < LONG_ENOUGH_S:
         return
-    idle = [  # part of each rank's cores that neither a program nor the host of a virtual machine used
-        1 - (rank["cores_busy_s"] + _stolen_s(rank) + busy_time_error_s(_available_s(rank))) / _available_s(rank)
-        for rank in ranks
-    ]
-    alone = len(ranks) == 1 and run.metrics.config["execution"]["threads_per_device"] == 1
-    if min(idle) > (IDLE_ALONE if alone else IDLE):
-        shares = ", ".join(percent(share) for share in idle)
-        yield Flag(f"the cores of the ranks stood idle for {shares} of the window")
+    idle_shares = [_idle_share(rank) for rank in ranks]
+    has_one_thread = len(ranks) == 1 and run.metrics.config["execution"]["threads_per_device"] == 1
+    if min(idle_shares) > (IDLE_ALONE if has_one_thread else IDLE):
+        yield Flag(f"the cores of the ranks stood idle for {', '.join(map(percent, idle_shares))} of the window")
+
+
+def _idle_share(rank: Rank) -> float:
+    """Return the share of a rank's cores that neither a program nor the host of a virtual machine used."""
+    available_s = _available_s(rank)
+    used_s = rank["cores_busy_s"] + _stolen_s(rank) + busy_time_error_s(available_s)
+    return float(1 - used_s / available_s)
 
 
 @of_run.finds("step-idle", "suspect", only_first=True)
@@ -143,16 +146,17 @@ def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
     if run.metrics.config["execution"]["threads_per_device"] != 1:  # the main thread rightly waits for others
         return
     window = run.metrics.window
+    tolerated_s = max(IDLE_STEP * window.step_time_mean_s, IDLE_STEP_S)
     for rank, census in enumerate(run.metrics.census or []):
-        probed = [step.idle_s for step in (census.before, census.after) if step and step.idle_s is not None]
-        idle = min(probed) if len(probed) == 2 else 0.0  # of one probe it may be chance
+        idle_times_s = [step.idle_s for step in (census.before, census.after) if step and step.idle_s is not None]
+        idle_s = min(idle_times_s) if len(idle_times_s) == 2 else 0.0  # in one probed step alone it may be chance
         # What the host of a virtual machine takes from a step looks like sleep: the guest sees neither use nor waiting.
-        stolen = (run.metrics.ranks[rank].get("machine_steal_s") or 0.0) / window.step_time_n
-        if idle > max(IDLE_STEP * window.step_time_mean_s, IDLE_STEP_S) + stolen:
-            lost = idle * window.step_time_n
+        stolen_s = (run.metrics.ranks[rank].get("machine_steal_s") or 0.0) / window.step_time_n
+        if idle_s > tolerated_s + stolen_s:
+            lost_s = idle_s * window.step_time_n
             yield Flag(
-                f"rank {rank} slept for {fixed(idle * 1e3, 1)} ms or more in the probed steps; the mean step takes "
-                f"{fixed(window.step_time_mean_s * 1e3, 1)} ms: about {seconds(lost, 2)} of "
+                f"rank {rank} slept for {fixed(idle_s * 1e3, 1)} ms or more in the probed steps; the mean step takes "
+                f"{fixed(window.step_time_mean_s * 1e3, 1)} ms: about {seconds(lost_s, 2)} of "
                 f"{seconds(window.wall_time_s, 2)} lost"
             )
 
@@ -167,34 +171,39 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
     Repair: Take a trace of the slow rank and of another, and compare them.
     """
     ranks, window = run.metrics.ranks, run.metrics.window
-    all_watched = len(_bound_ranks(run)) == len(ranks)
-    if len(ranks) < 2 or not all_watched or window.wall_time_s < LONG_ENOUGH_S:
+    are_all_watched = len(_bound_ranks(run)) == len(ranks)
+    if len(ranks) < 2 or not are_all_watched or window.wall_time_s < LONG_ENOUGH_S:
         return
-    used = [float(rank["cpu_s"]) for rank in ranks]
-    slowest = max(range(len(used)), key=used.__getitem__)
+    used_s = [float(rank["cpu_s"]) for rank in ranks]
+    slowest = max(range(len(used_s)), key=used_s.__getitem__)
+
     # The probed steps tell work that belongs to the steps from what happened in the window once.
     for when in ("before", "after"):
-        probed = [getattr(census, when) for census in run.metrics.census or []]
-        busy = [step.busy_s if step else None for step in probed]  # of each rank
-        if len(busy) < len(ranks) or None in busy or _excess_over_median(busy, slowest)[0] < UNEVEN:
+        probed_steps = [getattr(census, when) for census in run.metrics.census or []]
+        busy_s = [step.busy_s if step else None for step in probed_steps]  # for each rank
+        if len(busy_s) < len(ranks) or None in busy_s:
             return
-    ratio, extra = _excess_over_median(used, slowest)
-    if ratio > UNEVEN and extra > UNEVEN_SHARE * window.wall_time_s:
+        ratio, _ = _excess_over_median(busy_s, slowest)
+        if ratio < UNEVEN:
+            return
+
+    ratio, extra_s = _excess_over_median(used_s, slowest)
+    if ratio > UNEVEN and extra_s > UNEVEN_SHARE * window.wall_time_s:
         yield Flag(
-            f"rank {slowest} used {seconds(used[slowest], 2)} of processor time in the window, {fixed(ratio, 2)} "
-            f"times as much as the others: {seconds(extra, 2)} of {seconds(window.wall_time_s, 2)} lost"
+            f"rank {slowest} used {seconds(used_s[slowest], 2)} of processor time in the window, {fixed(ratio, 2)} "
+            f"times as much as the others: {seconds(extra_s, 2)} of {seconds(window.wall_time_s, 2)} lost"
         )
 
 
-def _excess_over_median(values: list[Any], place: int) -> tuple[float, float]:
-    """Return the value at index `place` over the median of the others (0 where that is 0), and less that median."""
-    others = median(value for index, value in enumerate(values) if index != place)
-    ratio = values[place] / others if others else 0.0
-    return ratio, values[place] - others
+def _excess_over_median(values: list[Any], index: int) -> tuple[float, float]:
+    """Return the value at `index` over the median of the others (0 where that is 0), and less that median."""
+    median_of_others = median([*values[:index], *values[index + 1 :]])
+    ratio = values[index] / median_of_others if median_of_others else 0.0
+    return ratio, values[index] - median_of_others
 
 
 def cores_used(run: MeasuredRun) -> float | None:
-    """Return the share of its cores' time that a rank used in the window, of the rank with the least; None: unknown."""
+    """Return the share of its cores' time that the rank with the least use used in the window; None: unknown."""
     ranks = _bound_ranks(run)
     if not ranks or len(ranks) < len(run.metrics.ranks) or not all(_available_s(rank) for rank in ranks):
         return None
@@ -202,9 +211,11 @@ def cores_used(run: MeasuredRun) -> float | None:
 
 
 def computing_s(run: MeasuredRun) -> float | None:
-    """Return the seconds of a mean step in which a rank's cores compute, of the rank with the least; None: unknown."""
-    used = cores_used(run)
-    return None if used is None else used * run.metrics.window.wall_time_s / run.metrics.window.step_time_n
+    """Return the seconds of a mean step in which the cores of the rank with the least use compute; None: unknown."""
+    used_share = cores_used(run)
+    if used_share is None:
+        return None
+    return used_share * run.metrics.window.wall_time_s / run.metrics.window.step_time_n
 
 
 def _bound_ranks(run: MeasuredRun) -> list[Rank]:
@@ -215,11 +226,12 @@ def _bound_ranks(run: MeasuredRun) -> list[Rank]:
 
 def _taken_s(rank: Rank) -> float:
     """Return the seconds that others, or a virtual machine's host, took from a rank's cores while it wanted them."""
-    used_by_others = rank["cores_busy_s"] - rank["cpu_s"]
+    taken_s = rank["cores_busy_s"] - rank["cpu_s"]  # used by others
     # The rank need not have wanted a core that others used, and its threads also wait for each other: the less counts.
-    waited = rank.get("run_delay_s")  # for a core
-    taken = used_by_others if waited is None else min(used_by_others, waited)
-    return float(max(0.0, taken) + _stolen_s(rank))
+    waited_s = rank.get("run_delay_s")  # for a core
+    if waited_s is not None:
+        taken_s = min(taken_s, waited_s)
+    return float(max(0.0, taken_s) + _stolen_s(rank))
 
 
 def _stolen_s(rank: Rank) -> float:

@@ -7,10 +7,11 @@ from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes
 from scaleproof.ground.records.run import MeasuredRun
 
-STATE = 1.3  # measured state over the ZeRO paper's formula; a workspace of cuBLAS, 32 MiB on Hopper, counts too
-LEAST_STATE = 0.8  # measured state over the formula; below, something was not counted: without gradients it is 0.75
-PEAK = 0.95  # of the memory of a process by another count, for pages that are counted late
-NEAR_FULL = 0.95  # part of a device: beyond, the allocator gives back and asks again, and throughput falls
+# Measured state may be so many times the ZeRO paper's formula; a workspace of cuBLAS, 32 MiB on Hopper, counts too.
+STATE = 1.3
+LEAST_STATE = 0.8  # with less than this share of it something was not counted: without gradients it is 0.75
+PEAK = 0.95  # a peak may be this share of the memory of a process by another count: some pages are counted late
+NEAR_FULL = 0.95  # beyond this share of a device the allocator gives back and asks again, and throughput falls
 
 
 @of_run.finds("near-memory-cliff", "note", only_first=True)
@@ -25,11 +26,11 @@ def memory_has_room(run: MeasuredRun) -> Iterator[Flag]:
     memory = run.metrics.memory
     if memory.cuda_alloc_retries:
         yield Flag(f"the allocator retried {memory.cuda_alloc_retries} times in the window")
-    totals = [device_bytes(gpu.get("memory", "")) for gpu in run.metrics.hardware.get("gpus") or []]
-    known = [total for total in totals if total]
-    reserved = memory.max_cuda_reserved_bytes
-    if reserved is not None and known and reserved > NEAR_FULL * min(known):
-        yield Flag(f"{fixed(100 * reserved / min(known), 1)} % of the device were reserved")
+    sizes = [device_bytes(gpu.get("memory", "")) for gpu in run.metrics.hardware.get("gpus") or []]
+    smallest_size = min((size for size in sizes if size), default=None)  # bytes
+    reserved_bytes = memory.max_cuda_reserved_bytes
+    if smallest_size and reserved_bytes is not None and reserved_bytes > NEAR_FULL * smallest_size:
+        yield Flag(f"{fixed(100 * reserved_bytes / smallest_size, 1)} % of the device were reserved")
 
 
 def device_bytes(text: str) -> float:
@@ -64,10 +65,12 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
             advice="One of the two is not in bytes, or not of this run.",
         )
     for rank in run.metrics.ranks:
-        most, last = rank.get("max_rss_bytes"), rank.get("rss_bytes")  # by getrusage, by psutil
-        if most and last and most < PEAK * last:
+        peak_bytes = rank.get("max_rss_bytes")  # by getrusage
+        end_bytes = rank.get("rss_bytes")  # by psutil
+        if peak_bytes and end_bytes and peak_bytes < PEAK * end_bytes:
             yield Flag(
-                f"rank {rank['rank']} took {megabytes(most)} at most, and {megabytes(last)} at the end of the window",
+                f"rank {rank['rank']} took {megabytes(peak_bytes)} at most, and {megabytes(end_bytes)} at the end of "
+                "the window",
                 severity="suspect",
                 advice="One of the two is not in bytes, or not of this run.",
             )
@@ -87,13 +90,13 @@ def _describe_extra_memory(run: MeasuredRun) -> str:
     if is_offloaded(training.strategy) and run.is_on_cpus:
         return "what is offloaded stays in the same memory where the device is a CPU; buckets of the engine"
     zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
-    bucket, threshold = zero.get("reduce_bucket_size"), zero.get("param_persistence_threshold")  # in elements
-    if zero.get("stage") != 3 or bucket is None or threshold is None:
+    bucket_elements, threshold = zero.get("reduce_bucket_size"), zero.get("param_persistence_threshold")
+    if zero.get("stage") != 3 or bucket_elements is None or threshold is None:
         return "buckets of the engine"
     is_full_precision = training.precision not in LOW
-    bytes_per_element = 4 if is_full_precision else 2
+    bucket_megabytes = bucket_elements * (4 if is_full_precision else 2) / 1e6
     copy = ", and a second copy of the device's part of the weights" if is_full_precision else ""
     return (
-        f"stage 3 of DeepSpeed also keeps a gradient bucket ({fixed(bucket * bytes_per_element / 1e6, 1)} MB), on "
-        f"every device all parameters of fewer than {integer(threshold)} elements{copy}"
+        f"stage 3 of DeepSpeed also keeps a gradient bucket ({fixed(bucket_megabytes, 1)} MB), on every device all "
+        f"parameters of fewer than {integer(threshold)} elements{copy}"
     )

@@ -20,10 +20,10 @@ from scaleproof.ground.records.census import Census
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.run import MeasuredRun
 
-DEEPSPEED_BUCKET = 500_000_000  # elements: its default, which `auto` is, but for models that are smaller
-DDP_BUCKET = 25 * 2**20 // 4  # elements of fp32: torch's default
-SMALL_BUCKETS = 3  # beside the full ones: torch's first is smaller, and so is the last
-BACKENDS = {"cpu": "gloo"}  # of the devices' names; every other is a GPU
+DEEPSPEED_BUCKET = 500_000_000  # elements of DeepSpeed's default, which `auto` is, but for models that are smaller
+DDP_BUCKET = 25 * 2**20 // 4  # elements of fp32 in torch's default
+SMALL_BUCKETS = 3  # so many buckets need not be full: torch's first is smaller, and so is the last
+BACKENDS = {"cpu": "gloo"}  # name of a device -> its backend; all other names are those of GPUs
 OF_GPUS = "nccl"
 # What nobody configures, since it slows every step: DDP walks the graph, or copies all gradients; DeepSpeed waits for
 # the device to print times.
@@ -52,31 +52,38 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
         return
     if (run.metrics.engine_config or {}).get("wall_clock_breakdown"):
         yield "the engine times its steps (wall_clock_breakdown)"
+
     zero = _engine_section(run, "zero_optimization")
-    kinds = ("offload_optimizer", "offload_param")
-    offloaded = {kind for kind in kinds if (zero.get(kind) or {}).get("device", "none") not in (None, "none")}
-    expected = {"offload_optimizer"} if is_offloaded(strategy) else set()
-    if zero and offloaded != expected:
-        actual = ", ".join(sorted(offloaded)) or "nothing"
-        yield f"the engine has {actual} of offload_optimizer and offload_param, strategy {strategy} is configured"
+    offloaded = {name for name in ("offload_optimizer", "offload_param") if _is_on_other_device(zero.get(name))}
+    configured = {"offload_optimizer"} if is_offloaded(strategy) else set()
+    if zero and offloaded != configured:
+        offloaded_text = ", ".join(sorted(offloaded)) or "nothing"
+        options = "offload_optimizer and offload_param"
+        yield f"the engine has {offloaded_text} of {options}, strategy {strategy} is configured"
+
     if zero_stage(strategy) != 0:  # stage 0 has neither buckets nor overlap of its own
-        for name, values in _allowed_of_zero(run).items():
+        for name, values in _allowed_zero_settings(run).items():
             if name in zero and zero[name] not in values:
                 yield f"the engine's {name} is {zero[name]}, by the configuration it is {min(values)}"
 
 
-def _allowed_of_zero(run: MeasuredRun) -> dict[str, set[int]]:
+def _is_on_other_device(offload: dict[str, Any] | None) -> bool:
+    """Return whether a section of ZeRO's settings, such as offload_param, names a device to offload to."""
+    return (offload or {}).get("device", "none") not in (None, "none")
+
+
+def _allowed_zero_settings(run: MeasuredRun) -> dict[str, set[int]]:
     """Return the values that settings of ZeRO may have by a run's configuration: name -> the values."""
     execution = run.metrics.config["execution"]
-    configured = _bucket_elements(run, DEEPSPEED_BUCKET)
-    elements = min(configured, run.metrics.model.parameters)  # a bucket of the model's size holds all of it
-    buckets = {elements, elements + elements % 2}  # some stages round up to an even number
-    if configured == execution.get("bucket_elements"):
-        buckets.add(configured)  # older results have it as it was configured, larger than the model or not
+    configured_elements = _bucket_elements(run, DEEPSPEED_BUCKET)
+    elements = min(configured_elements, run.metrics.model.parameters)  # a bucket of the model's size holds all of it
+    bucket_sizes = {elements, elements + elements % 2}  # some stages round up to an even number
+    if configured_elements == execution.get("bucket_elements"):
+        bucket_sizes.add(configured_elements)  # older results have the configured size, larger than the model or not
     overlap = execution.get("overlap_comm", "auto")
     if overlap == "auto":
         overlap = zero_stage(execution["strategy"]) == 3  # DeepSpeed's default
-    return {"reduce_bucket_size": buckets, "allgather_bucket_size": buckets, "overlap_comm": {overlap}}
+    return {"reduce_bucket_size": bucket_sizes, "allgather_bucket_size": bucket_sizes, "overlap_comm": {overlap}}
 
 
 def _bucket_elements(run: MeasuredRun, default: int) -> int:
@@ -101,17 +108,20 @@ def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
     """
     execution = run.metrics.config["execution"]
     settings = _engine_section(run, "fsdp")
-    recorded = settings.get("forward_prefetch")
-    if execution["strategy"] not in FSDP or recorded is None:
+    recorded_depth = settings.get("forward_prefetch")
+    if execution["strategy"] not in FSDP or recorded_depth is None:
         return
-    replicas = run.geometry[0] if execution["strategy"] == "hsdp" else 1  # one on each node
+    replicas = run.geometry[0] if execution["strategy"] == "hsdp" else 1  # hsdp has a replica on each node
     if settings.get("replicas", replicas) != replicas:
         yield f"fsdp has {settings['replicas']} replicas, by the configuration {replicas}"
+
     depth = execution.get("fsdp_prefetch", 1)
-    expected = min(depth, len(inventory_of_run(run).blocks) - 1) if depth > 1 else 0  # no more than there are after one
-    is_own_order = depth == 1 and recorded <= 1
-    if recorded != expected and not is_own_order:
-        yield f"fsdp is set to gather {recorded} blocks ahead, by the configuration {expected}"
+    expected_depth = 0
+    if depth > 1:
+        expected_depth = min(depth, len(inventory_of_run(run).blocks) - 1)  # no more blocks come after the first
+    is_own_order = depth == 1 and recorded_depth <= 1
+    if recorded_depth != expected_depth and not is_own_order:
+        yield f"fsdp is set to gather {recorded_depth} blocks ahead, by the configuration {expected_depth}"
 
 
 def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
@@ -123,15 +133,16 @@ def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
     execution, censuses = run.metrics.config["execution"], run.metrics.census or []
     if execution["strategy"] != "ddp" or run.n_devices < 2 or not censuses:
         return
-    size, inventory = _bucket_elements(run, DDP_BUCKET), inventory_of_run(run)
-    collectives = censuses[0].before.collectives  # of rank 0, as of every rank
+    inventory = inventory_of_run(run)
+    bucket_elements = _bucket_elements(run, DDP_BUCKET)
+    least_buckets = inventory.parameters / (bucket_elements + inventory.largest_tensor)
+    most_buckets = inventory.parameters / bucket_elements + SMALL_BUCKETS
+    collectives = censuses[0].before.collectives  # all ranks have the same
     calls = sum(entry["calls"] for name, entry in collectives.items() if name.startswith("allreduce"))
-    least = inventory.parameters / (size + inventory.largest_tensor)
-    most = inventory.parameters / size + SMALL_BUCKETS
-    if not least <= calls <= most:
+    if not least_buckets <= calls <= most_buckets:
         yield (
             f"DDP reduced its gradients in {calls} buckets; of {integer(inventory.parameters)} parameters, buckets of "
-            f"{integer(size)} elements are {significant(least)} to {significant(most)}"
+            f"{integer(bucket_elements)} elements are {significant(least_buckets)} to {significant(most_buckets)}"
         )
 
 
@@ -193,13 +204,13 @@ def knobs_leave_traces(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Buckets larger than the model; options that an engine overrides.
     Repair: Choose values that change something (a bucket smaller than the model), or correct what ignores the key.
     """
-    first_runs = {run.metrics.cell: run for run in reversed(runs) if run.metrics.census}  # of each cell
+    first_runs = {run.metrics.cell: run for run in reversed(runs) if run.metrics.census}  # cell -> its first run
     for key, trace in TRACES.items():
-        groups = group_by(first_runs.values(), partial(_text_without_key, key=key)).values()  # alike but for this key
-        varied = [group for group in groups if len({_value(run, key) for run in group}) > 1]
+        groups = group_by(first_runs.values(), partial(_text_without_key, key=key)).values()
+        groups_with_values = [group for group in groups if len({_value(run, key) for run in group}) > 1]
         # In a product of keys some cells have a key that does nothing in them: it is judged in the others, if any.
-        concerned = [group for group in varied if _key_matters(key, group[0])]
-        for group in concerned or varied:
+        concerned_groups = [group for group in groups_with_values if _key_matters(key, group[0])]
+        for group in concerned_groups or groups_with_values:
             yield from _flag_silent_values(key, trace, group)
 
 
@@ -216,16 +227,17 @@ def _value(run: MeasuredRun, key: str) -> Any:
 
 
 def _flag_silent_values(key: str, trace: Callable[[MeasuredRun], Any], group: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag each run of `group` that has another value of `key` than the first one, but the same `trace`.
+    """Flag each run of `group` that has another value of `key` than the first run, but the same `trace`.
 
     `group`: runs whose configurations differ in `key` alone; `trace`: returns what the census saw of the key in a run.
     """
     reference = group[0]
+    reference_value = _value(reference, key)
     for run in group[1:]:
-        a, b = _value(reference, key), _value(run, key)
-        if a != b and trace(reference) == trace(run):
+        value = _value(run, key)
+        if value != reference_value and trace(reference) == trace(run):
             yield Flag(
-                f"execution.{key} is {a} in {reference.metrics.cell} and {b} "
+                f"execution.{key} is {reference_value} in {reference.metrics.cell} and {value} "
                 f"in {run.metrics.cell}, and the census sees no difference",
                 about=[reference, run],
             )

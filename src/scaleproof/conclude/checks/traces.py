@@ -10,9 +10,9 @@ from scaleproof.ground.number_format import fixed, integer, percent, significant
 from scaleproof.ground.records.profile_schema import Profile
 from scaleproof.ground.records.run import MeasuredRun
 
-NEAR = 0.05  # of the step: what ranges and the trainer's clock may differ by; a range takes some 10 us
-SLOWED = 1.1  # step time under the profiler over that without: worth knowing
-DISTORTED = 1.5  # not the same program any more
+NEAR = 0.05  # ranges and the trainer's clock may differ by this share of the step; a range takes some 10 us
+SLOWED = 1.1  # a step under the profiler that takes so many times as long is worth knowing
+DISTORTED = 1.5  # and from here on it is not the same program any more
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def traced_cells(profiles: Iterable[Profile], runs: list[MeasuredRun]) -> list[T
 
 
 def mean_steps_ms(profile: Profile, runs: list[MeasuredRun]) -> list[float]:
-    """Return the mean step time in ms of each timed run that was configured as the traced one."""
+    """Return the mean step time in ms of each timed run that was configured as the traced run."""
     windows = [run.metrics.window for run in runs if run.metrics.fingerprint == profile.fingerprint]
     return [1e3 * window.wall_time_s / window.step_time_n for window in windows]
 
@@ -113,18 +113,20 @@ def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
         return
     if profile.world_size == 1 and profile.device == "gpu":
         return  # a collective of one rank in place launches nothing (NCCL, ncclLaunchOneRank); the probe counts it
-    expected = sum(profile.expected_calls.values())
-    calls = sum(collective.calls for collective in profile.collectives.values())  # a mean over steps and ranks
+
     # The probe does not see what DTensor reduces below the dispatcher: the norm of FSDP2's sharded gradients, and in
     # fp16 also whether a gradient overflowed.
-    unseen = 0
+    unseen_calls = 0
     if profile.strategy in FSDP:
-        unseen = 2 if profile.precision == "fp16" else 1
-    if not expected - 0.5 < calls < expected + unseen + 0.5:  # a mean may be off by less than half a call
+        unseen_calls = 2 if profile.precision == "fp16" else 1
+    probed_calls = sum(profile.expected_calls.values())
+    traced_calls = sum(collective.calls for collective in profile.collectives.values())
+    # Calls in the trace are means over steps and ranks, which may be off by less than half a call.
+    if not probed_calls - 0.5 < traced_calls < probed_calls + unseen_calls + 0.5:
         kinds = ", ".join(f"{count} {name}" for name, count in profile.expected_calls.items())
         yield Flag(
-            f"{significant(calls, 6)} collectives a step and rank are in the trace, {expected} were counted in a "
-            f"probe ({kinds})"
+            f"{significant(traced_calls, 6)} collectives a step and rank are in the trace, {probed_calls} were counted "
+            f"in a probe ({kinds})"
         )
 
 
@@ -139,15 +141,15 @@ def trace_has_the_steps(traced: TracedCell) -> Iterator[Flag]:
     profile = traced.profile
     if profile.status != "ok" or not profile.per_step or not profile.step_time_ms:
         return
-    longest_ms: dict[int, float] = {}  # step -> time of its slowest rank
+    slowest_ms: dict[int, float] = {}  # step -> time of its slowest rank
     for row in profile.per_step:
-        longest_ms[row.step] = max(longest_ms.get(row.step, 0.0), row.wall_ms)
-    traced_ms = sum(longest_ms.values())
-    clock_ms = sum(profile.step_time_ms)
-    if len(longest_ms) != len(profile.step_time_ms) or abs(traced_ms - clock_ms) > NEAR * clock_ms:
+        slowest_ms[row.step] = max(slowest_ms.get(row.step, 0.0), row.wall_ms)
+    traced_count, timed_count = len(slowest_ms), len(profile.step_time_ms)
+    traced_ms, timed_ms = sum(slowest_ms.values()), sum(profile.step_time_ms)
+    if traced_count != timed_count or abs(traced_ms - timed_ms) > NEAR * timed_ms:
         yield Flag(
-            f"{len(longest_ms)} steps of {fixed(traced_ms, 1)} ms are in the trace, the trainer timed "
-            f"{len(profile.step_time_ms)} of {fixed(clock_ms, 1)} ms"
+            f"{traced_count} steps of {fixed(traced_ms, 1)} ms are in the trace, the trainer timed {timed_count} of "
+            f"{fixed(timed_ms, 1)} ms"
         )
 
 

@@ -17,7 +17,7 @@ from scaleproof.ground.records.census import UpdatesInWindow, WitnessedSteps
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.run import MeasuredRun
 
-OF_MEDIAN = 0.2  # of the median norm of a first moment: smaller ones are compared as if they were as large
+OF_MEDIAN = 0.2  # norms of first moments below this share of their median are compared as if they were as large
 
 
 @of_runs.finds("window-differs-from-witness", "invalid")
@@ -31,7 +31,7 @@ def windows_are_their_witness(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Gradients that are exchanged while somebody looks, and not in the window.
     Repair: Do not quote this run. Look at what begins with the window, or stops for a probe.
     """
-    for repeats in group_by(runs, lambda run: run.metrics.fingerprint).values():  # of a cell
+    for repeats in group_by(runs, lambda run: run.metrics.fingerprint).values():
         witnessed = next((run for run in repeats if witnesses_of(run)), None)
         if witnessed is None:
             continue
@@ -42,16 +42,16 @@ def windows_are_their_witness(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 
 def witnesses_of(run: MeasuredRun) -> list[WitnessedSteps]:
-    """Return the witness of each rank of a run; empty unless every rank has one."""
-    witnesses = [census.witness for census in run.metrics.census or []]
-    known = [witness for witness in witnesses if witness]
-    return known if len(known) == len(witnesses) else []
+    """Return the witness of each rank of a run; empty unless every rank has a witness."""
+    censuses = run.metrics.census or []
+    witnesses = [census.witness for census in censuses if census.witness]
+    return witnesses if len(witnesses) == len(censuses) else []
 
 
 def _describe_other_moments(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
     """Return in words the first rank and step where AdamW's first moments differ from the witness; None if they agree.
 
-    Compared is the norm of a part of the first moment after each update, in the steps of the window that the witness
+    The norms of a part of the first moment after each update are compared, in the steps of the window that the witness
     made too. None, too, where updates were skipped, and between machines or versions of the trainer, which may look at
     different parts.
     """
@@ -59,7 +59,7 @@ def _describe_other_moments(run: MeasuredRun, witnessed: MeasuredRun) -> str | N
         return None
     for rank, (census, witness) in enumerate(zip(run.metrics.census or [], witnesses_of(witnessed), strict=False)):
         updates = census.updates_in_window
-        if updates and updates.conditions:  # else an older record
+        if updates and updates.conditions:  # older records have no conditions
             problem = _moments_problem(run, rank, updates, witness)
             if problem:
                 return problem
@@ -68,50 +68,59 @@ def _describe_other_moments(run: MeasuredRun, witnessed: MeasuredRun) -> str | N
 
 def _moments_problem(run: MeasuredRun, rank: int, updates: UpdatesInWindow, witness: WitnessedSteps) -> str | None:
     """Return in words the first step where a rank's first moments are not its witness's; None if none, or not known."""
-    work, precision = run.metrics.config["work"], run.metrics.training_config.precision
-    warmup, steps = work["warmup_steps"], len(witness.losses)
-    calls = updates.calls // work["steps"]  # of the optimizer in a step
-    if len(witness.moments) != calls * steps or steps <= warmup:  # it may end before the window begins
+    work = run.metrics.config["work"]
+    warmup_steps, witnessed_steps = work["warmup_steps"], len(witness.losses)
+    calls_per_step = updates.calls // work["steps"]  # calls of the optimizer
+    ends_before_window = witnessed_steps <= warmup_steps
+    if len(witness.moments) != calls_per_step * witnessed_steps or ends_before_window:
         return None
-    expected = np.array(witness.moments[calls * warmup :])  # the witness begins at step 0, the window later
+    expected = np.array(
+        witness.moments[calls_per_step * warmup_steps :]
+    )  # a witness begins at step 0, the window later
     moments = np.array(updates.moments[: len(expected)])
     if len(moments) < len(expected):
         return f"on rank {rank} only {len(moments)} of the {updates.calls} updates of the window kept a first moment"
-    amplified = replayed.rounding_amplification(replayed.reference_for(run)).of(steps)
-    tolerance = (replayed.NORM[precision] * rounding_growth(steps) * amplified)[warmup:].repeat(calls)  # of each call
-    tolerance[tolerance > replayed.MEANINGLESS_NORM] = np.inf  # rounding is amplified too far to compare
+
+    tolerance_of_rounding = replayed.NORM[run.metrics.training_config.precision]
+    amplification = replayed.rounding_amplification(replayed.reference_for(run)).of(witnessed_steps)
+    tolerances_of_steps = tolerance_of_rounding * rounding_growth(witnessed_steps) * amplification
+    tolerances = tolerances_of_steps[warmup_steps:].repeat(calls_per_step)
+    tolerances[tolerances > replayed.MEANINGLESS_NORM] = np.inf  # rounding is amplified too far to compare
+
     # Moments of gradients that are nothing but rounding, as of the biases of keys, are small and differ: they are
     # compared as if they were of OF_MEDIAN times the median size.
     scale = np.maximum(np.maximum(np.abs(moments), np.abs(expected)), OF_MEDIAN * np.median(np.abs(expected)))
-    apart = np.abs(moments - expected) / np.maximum(scale, 1e-30)
-    wrong = np.flatnonzero(~(apart <= tolerance))  # where one is NaN as well
-    if not len(wrong):
+    differences = np.abs(moments - expected) / np.maximum(scale, 1e-30)
+    wrong_calls = np.flatnonzero(~(differences <= tolerances))  # also where a moment is NaN
+    if not len(wrong_calls):
         return None
-    first = int(wrong[0])
+    first = int(wrong_calls[0])
     return (
-        f"rank {rank}, from step {warmup + first // calls} on: the gradients that AdamW took are others than "
-        f"those of the witness; its first moment has a norm of {significant(moments[first], 5)}, there "
-        f"{significant(expected[first], 5)}; they are {percent(float(np.nanmax(apart)), 1)} apart at most"
+        f"rank {rank}, from step {warmup_steps + first // calls_per_step} on: the gradients that AdamW took are "
+        f"others than those of the witness; its first moment has a norm of {significant(moments[first], 5)}, there "
+        f"{significant(expected[first], 5)}; they are {percent(float(np.nanmax(differences)), 1)} apart at most"
     )
 
 
 def _describe_other_losses(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
     """Return in words the first step whose loss differs from that of the witness; None if all agree."""
-    expected = np.mean([witness.losses for witness in witnesses_of(witnessed)], axis=0)  # over ranks, by step
-    steps = min(len(run.losses), len(expected))
-    # As from the replay, and growing with the steps, but no looser than between two runs of a campaign.
+    expected_losses = np.mean([witness.losses for witness in witnesses_of(witnessed)], axis=0)  # means over ranks
+    steps = min(len(run.losses), len(expected_losses))
+    # Tolerances are those of the replay, and grow with the steps, but no looser than between two runs of a campaign.
     unamplified = np.minimum(replayed.tolerances_unamplified(run, steps) * rounding_growth(steps), loss_tolerance(run))
-    tolerance = unamplified * replayed.rounding_amplification(replayed.reference_for(run)).of(steps)
-    compared = replayed.comparable_steps(tolerance)
-    expected = expected[:compared]
-    apart = np.abs(run.losses[:compared] - expected) / np.maximum(np.abs(expected), replayed.SMALL_LOSS)
-    wrong = np.flatnonzero(~(apart <= tolerance[:compared]))  # where a loss is NaN as well
-    if not len(wrong):
+    tolerances = unamplified * replayed.rounding_amplification(replayed.reference_for(run)).of(steps)
+
+    compared_steps = replayed.comparable_steps(tolerances)
+    losses, expected_losses = run.losses[:compared_steps], expected_losses[:compared_steps]
+    differences = np.abs(losses - expected_losses) / np.maximum(np.abs(expected_losses), replayed.SMALL_LOSS)
+    wrong_steps = np.flatnonzero(~(differences <= tolerances[:compared_steps]))  # also where a loss is NaN
+    if not len(wrong_steps):
         return None
-    first = int(wrong[0])
+    first = int(wrong_steps[0])
     return (
-        f"from step {first} on: the loss is {significant(run.losses[first], 8)}, that of the witness "
-        f"{significant(expected[first], 8)}, {scientific(apart[first])} apart; {scientific(tolerance[first])} allowed"
+        f"from step {first} on: the loss is {significant(losses[first], 8)}, that of the witness "
+        f"{significant(expected_losses[first], 8)}, {scientific(differences[first])} apart; "
+        f"{scientific(tolerances[first])} allowed"
     )
 
 
@@ -131,13 +140,13 @@ def the_witness_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     precision = run.metrics.training_config.precision
     if reference is None or not witnesses or precision == "fp16" or run.is_classifier:
         return
-    steps = min(len(reference.gradient_norms), len(witnesses[0].losses))  # all ranks made as many
-    tolerances = replayed.NORM[precision] * replayed.rounding_amplification(reference).of(steps)  # by step
+    steps = min(len(reference.gradient_norms), len(witnesses[0].losses))  # all ranks witnessed as many steps
+    tolerances = replayed.NORM[precision] * replayed.rounding_amplification(reference).of(steps)
     for step in range(replayed.comparable_steps(tolerances)):
         norm = norm_of_ranks(run, 0, [witness.gradient_norms[step] for witness in witnesses])
-        expected = reference.gradient_norms[step]
-        if norm is not None and not abs(norm - expected) <= tolerances[step] * expected:
+        expected_norm = reference.gradient_norms[step]
+        if norm is not None and not abs(norm - expected_norm) <= tolerances[step] * expected_norm:
             yield Flag(
                 f"the witness, step {step}: the gradients have a norm of {significant(norm, 5)}, in the replay "
-                f"{significant(expected, 5)}; {scientific(tolerances[step], 0)} is allowed"
+                f"{significant(expected_norm, 5)}; {scientific(tolerances[step], 0)} is allowed"
             )

@@ -236,8 +236,8 @@ def _device_figures(run: MeasuredRun) -> Figures:
 
 def _utilization_figures(run: MeasuredRun) -> Figures:
     """Yield (name, recorded, recomputed) of the utilization, from the rate, the model's FLOPs and the peak."""
-    utilization, window, model = run.metrics.utilization, run.metrics.window, run.metrics.model
-    tokens_per_s = window.tokens / window.wall_time_s / run.n_devices  # of a device
+    utilization, model = run.metrics.utilization, run.metrics.model
+    tokens_per_s = run.metrics.window.tokens / run.metrics.window.wall_time_s / run.n_devices  # of a device
     flops_per_s = model.flops_per_token * tokens_per_s
     yield "utilization.flops_per_s_per_device", utilization.flops_per_s_per_device, flops_per_s
 

@@ -101,10 +101,9 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     if timed:
         findings += [finding for check in of_timed for finding in _findings_on_all_runs(check, timed)]
 
-    subjects: list[tuple[Iterable, Sequence]] = [  # (register, what its checks looked at)
-        *[(register, measured) for register in (of_run, of_runs, of_all_runs)],
-        *[(of_printed, commands), (of_watched, watched), (of_timed, timed)],
-    ]
+    # Registers with what their checks looked at.
+    subjects: list[tuple[Iterable, Sequence]] = [(register, measured) for register in (of_run, of_runs, of_all_runs)]
+    subjects += [(of_printed, commands), (of_watched, watched), (of_timed, timed)]
     return Findings(
         campaign=campaign,
         rules_version=RULES_VERSION,
@@ -284,9 +283,9 @@ def audit_campaign(
 
     The result's `checks` names the checks that had something to look at.
     """
-    subjects: list[tuple[Register, Sequence]] = [
-        *[(of_series, series), (of_trace, traces), (of_arms, arms), (of_excluded_node, excluded)]
-    ]
+    # Registers with what their checks look at.
+    subjects: list[tuple[Register, Sequence]] = [(of_series, series), (of_trace, traces), (of_arms, arms)]
+    subjects.append((of_excluded_node, excluded))
     checks, findings = list(own.checks), list(own.findings)
     for register, looked_at in subjects:
         if looked_at:

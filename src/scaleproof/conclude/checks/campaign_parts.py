@@ -12,7 +12,9 @@ from scaleproof.ground.records.excluded_nodes import ExcludedNode
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingSeries
 
-ABOVE = 1.02  # caches and clocks give a few parts in a hundred; beyond, an interval above 1 is not noise
+ABOVE = (
+    1.02  # caches and clocks give a few parts in a hundred; an efficiency beyond with an interval above 1 is no noise
+)
 
 of_series: Register[ScalingSeries] = Register(lambda series: [series.name], concerns="scaling")
 
@@ -42,15 +44,15 @@ def scaling_is_not_super_linear(series: ScalingSeries) -> Iterator[Flag]:
 
 @of_series.check(SLOWER_WITH_MORE)
 def more_devices_are_not_slower(series: ScalingSeries) -> Iterator[Flag]:
-    """Flag each size whose rate is below that of the next smaller one, beyond both intervals."""
+    """Flag each size whose rate is below the rate of the next smaller size, beyond both intervals."""
     for smaller, larger in pairwise(series.points):
-        before = smaller.tokens_per_sec_global
-        after = larger.tokens_per_sec_global
-        if larger.devices > smaller.devices and before.low is not None and after.below(before.low):
+        smaller_rate, larger_rate = smaller.tokens_per_sec_global, larger.tokens_per_sec_global
+        has_more_devices = larger.devices > smaller.devices
+        if has_more_devices and smaller_rate.low is not None and larger_rate.below(smaller_rate.low):
             yield _flag(
                 larger,
-                f"{integer(after.value)} tokens/s on {larger.devices} devices, "
-                f"{integer(before.value)} on {smaller.devices}",
+                f"{integer(larger_rate.value)} tokens/s on {larger.devices} devices, "
+                f"{integer(smaller_rate.value)} on {smaller.devices}",
                 "Communication or a shared resource is the limit; a trace of this cell shows which.",
             )
 
@@ -64,9 +66,10 @@ def baseline_is_comparable(series: ScalingSeries) -> Iterator[Flag]:
     Repair: A speed-up over this baseline would measure these as well. Run both again in one environment.
     """
     for point in series.points:
-        fields = point.incomparable  # of its provenance: names of those that differ
+        fields = point.incomparable  # the names of the fields of its provenance that differ
         if fields:
-            yield _flag(point, f"{', '.join(fields)} differ{'s' if len(fields) == 1 else ''} from {series.baseline}")
+            verb = "differs" if len(fields) == 1 else "differ"
+            yield _flag(point, f"{', '.join(fields)} {verb} from {series.baseline}")
 
 
 @dataclass(frozen=True)
@@ -90,15 +93,15 @@ def pairs_have_both_arms(arms: Arms) -> Iterator[Flag]:
     Seen: A/B scripts that pass the same option to both arms.
     Repair: Remove the runs of this comparison and run it again.
     """
-    alike = [pair for pair in arms.pairs if len(_fingerprints([pair])) == 1]
-    apart = [pair for pair in arms.null_pairs if len(_fingerprints([pair])) > 1]
+    equal_pairs = [pair for pair in arms.pairs if len(_fingerprints([pair])) == 1]
+    unequal_null_pairs = [pair for pair in arms.null_pairs if len(_fingerprints([pair])) > 1]
     problems = []
-    if alike:
-        problems.append(f"{len(alike)} of {len(arms.pairs)} pairs have one configuration")
-    if apart:
-        problems.append(f"{len(apart)} of {len(arms.null_pairs)} pairs of A and A have two")
+    if equal_pairs:
+        problems.append(f"{len(equal_pairs)} of {len(arms.pairs)} pairs have one configuration")
+    if unequal_null_pairs:
+        problems.append(f"{len(unequal_null_pairs)} of {len(arms.null_pairs)} pairs of A and A have two")
     if problems:
-        runs = [run for pair in (*alike, *apart) for run in pair]
+        runs = [run for pair in (*equal_pairs, *unequal_null_pairs) for run in pair]
         yield Flag("; ".join(problems), about=runs, cells=[arms.name])
     elif len(_fingerprints([*arms.pairs, *arms.null_pairs])) > 2:
         yield Flag("its runs have more than two configurations")
@@ -122,6 +125,7 @@ def nodes_were_left_out(excluded: ExcludedNode) -> Iterator[Flag]:
     Seen: A node without the shared file system, to which the queue sends job after job because it is always free.
     Repair: The logs of these jobs are in results/job-logs/. Tell the site.
     """
-    in_order = sorted(excluded.jobs, key=lambda job: (len(job), job))  # numbers as text: by length, they are in order
-    jobs = ", ".join(f"{job} {excluded.jobs[job]}" for job in in_order)
-    yield Flag(f"the driver left this node out after {plural(len(excluded.jobs), 'job')} had failed there ({jobs})")
+    numbers = sorted(excluded.jobs, key=lambda number: (len(number), number))  # as text: the longer is the larger
+    jobs_text = ", ".join(f"{number} {excluded.jobs[number]}" for number in numbers)
+    failed = plural(len(excluded.jobs), "job")
+    yield Flag(f"the driver left this node out after {failed} had failed there ({jobs_text})")

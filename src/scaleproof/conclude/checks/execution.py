@@ -12,8 +12,8 @@ from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.machine.network import short_host
 
-# Part of the fp32 weights that bf16 holds exactly: by chance 2**-16 of those that are not 0; biases and norms that have
-# not moved from 0 and 1 are a few in a thousand.
+# More than this share of fp32 weights that bf16 holds exactly is no chance: by chance it is 2**-16 of the weights that
+# are not 0; biases and norms that have not moved from 0 and 1 are a few in a thousand.
 COARSE = 0.9
 
 
@@ -29,13 +29,15 @@ def traffic_is_the_strategys(run: MeasuredRun) -> Iterator[Flag]:
     config = run.metrics.training_config
     if run.n_devices < 2 or config.strategy in ("single", "dp"):
         return  # one device talks to nobody; nn.DataParallel copies inside of one process
-    moved = moved_bytes(run)  # by kind of collective
-    for kind, (low, high) in expected_bytes(run).items():
-        if not traffic.fits_formula(moved[kind], (low, high)):
-            expected = integer(low) if low == high else f"{integer(low)} to {integer(high)}"
+    moved = moved_bytes(run)
+    for kind, (least, most) in expected_bytes(run).items():
+        if not traffic.fits_formula(moved[kind], (least, most)):
+            expected_text = integer(least)
+            if least != most:
+                expected_text += f" to {integer(most)}"
             yield Flag(
                 f"{integer(moved[kind])} bytes per step are {kind}, where {config.strategy} with "
-                f"{config.accumulation} micro-batches has {expected}"
+                f"{config.accumulation} micro-batches has {expected_text}"
             )
 
 
@@ -75,20 +77,24 @@ def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
     """
     precision = run.metrics.training_config.precision
     dtypes = run.metrics.dtypes
-    expected = LOW.get(precision, "float32")
-    products = dtypes["products"].split("+")  # such as "bfloat16+float32"
+    expected_dtype = LOW.get(precision, "float32")
+    product_dtypes = dtypes["products"].split("+")  # such as "bfloat16+float32"
     uses_tf32 = dtypes["float32_matmul"] == "high"
-    is_mixed = expected == "float32" and len(products) > 1  # beside a low precision some products may be in fp32
-    if expected not in products or is_mixed or uses_tf32 != (precision == "tf32"):
+    is_tf32_wrong = uses_tf32 != (precision == "tf32")
+    is_mixed = expected_dtype == "float32" and len(product_dtypes) > 1  # a low precision may have products in fp32
+    if expected_dtype not in product_dtypes or is_mixed or is_tf32_wrong:
         with_tf32 = " with TF32" if uses_tf32 else ""
         yield Flag(f"{precision} was asked for; matrix products ran in {dtypes['products']}{with_tf32}")
-    for name, stored in _stored_dtypes(run).items():
-        actual = dtypes.get(name)
-        if actual and actual != stored:
-            yield Flag(f"{name.replace('_', ' ')} are stored in {actual}; {precision} of this strategy has {stored}")
-    shares = [census.coarse for census in run.metrics.census or [] if census.coarse is not None]
-    if shares and max(shares) > COARSE:
-        yield Flag(f"{percent(max(shares))} of the weights are those of bf16, though they are stored in float32")
+
+    for name, right_dtype in _stored_dtypes(run).items():
+        dtype = dtypes.get(name)
+        if dtype and dtype != right_dtype:
+            tensors = name.replace("_", " ")
+            yield Flag(f"{tensors} are stored in {dtype}; {precision} of this strategy has {right_dtype}")
+
+    coarse_shares = [census.coarse for census in run.metrics.census or [] if census.coarse is not None]
+    if coarse_shares and max(coarse_shares) > COARSE:
+        yield Flag(f"{percent(max(coarse_shares))} of the weights are those of bf16, though they are stored in float32")
 
 
 def _stored_dtypes(run: MeasuredRun) -> dict[str, str]:
@@ -112,13 +118,13 @@ def updates_are_the_steps(run: MeasuredRun) -> Iterator[Flag]:
     Repair: Warm up until the loss scale is stable; check accumulation.
     """
     window = run.metrics.window
-    missing = window.skipped_optimizer_steps
+    missing_updates = window.skipped_optimizer_steps
     evidence = f"{window.step_time_n} steps in the window, {window.optimizer_steps} updates"
-    if missing < 0:
+    if missing_updates < 0:
         yield Flag(evidence, advice="Weights were updated inside of a step: the accumulation was ignored.")
-    elif missing and run.metrics.training_config.precision != "fp16":
+    elif missing_updates and run.metrics.training_config.precision != "fp16":
         yield Flag(f"{evidence}; only fp16 can overflow", advice="Look at what the strategy's update leaves out.")
-    elif missing:
+    elif missing_updates:
         advice = "Skipped updates (fp16 overflow) cost less time than real ones; warm up for longer."
         yield Flag(evidence, severity="suspect", advice=advice)
 
@@ -148,16 +154,17 @@ def replicas_are_equal(run: MeasuredRun) -> Iterator[Flag]:
     rank has to itself.
     Repair: Look at what one rank does and the others do not: reduction, learning rate, skipped updates.
     """
-    by_device: dict[str, dict[int, str]] = defaultdict(dict)
+    checksums_by_device: dict[str, dict[int, str]] = defaultdict(dict)  # kind of device -> rank -> checksum
     for rank, census in enumerate(run.metrics.census or []):
         if census.weights is not None:
-            by_device[_kind_of_device(run, run.metrics.ranks[rank])][rank] = census.weights
-    for checksums in by_device.values():  # of the weights, by rank
+            device = _kind_of_device(run, run.metrics.ranks[rank])
+            checksums_by_device[device][rank] = census.weights
+    for checksums in checksums_by_device.values():
         first, *others = checksums
-        different = [rank for rank in others if checksums[rank] != checksums[first]]
-        if different:
-            ranks = ", ".join(map(str, different))
-            yield Flag(f"after the last step the weights of rank {ranks} are not those of rank {first}")
+        different_ranks = [str(rank) for rank in others if checksums[rank] != checksums[first]]
+        if different_ranks:
+            ranks_text = ", ".join(different_ranks)
+            yield Flag(f"after the last step the weights of rank {ranks_text} are not those of rank {first}")
 
 
 def _kind_of_device(run: MeasuredRun, rank: Rank) -> str:

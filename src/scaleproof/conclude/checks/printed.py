@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,12 +12,11 @@ from scaleproof.ground.number_format import integer, percent, seconds
 from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.run import TimedRun
 
-TOO_LONG = 1.05  # printed time over the launcher's, above which it cannot be
-TOO_LONG_S = 0.2
-COVERED = 0.9  # of the launcher's time, below which the rest is worth a note
-APART = 1.1  # ratio of what two cells cover
-FEWEST_LOSSES = 10  # lines
-FEWEST_LOST = 3  # losses that are NaN or infinite
+TOO_LONG, TOO_LONG_S = 1.05, 0.2  # printed time may be so many times the launcher's, and these seconds more
+COVERED = 0.9  # where printed times cover less than this share of the launcher's, the rest is worth a note
+APART = 1.1  # what two cells cover may have this ratio
+FEWEST_LOSSES = 10  # in fewer lines a constant loss may be chance
+FEWEST_LOST = 3  # fewer losses that are NaN or infinite are no end of a training
 FEWEST_DIGITS = 3  # behind the point of a loss: with fewer, small steps are rounded away
 LEAST_S = 0.5  # a shorter stretch between lines says little about clocks
 
@@ -44,23 +44,37 @@ LEAST_S = 0.5  # a shorter stretch between lines says little about clocks
 )
 def printed_times_fill_the_clock(run: TimedRun) -> Iterator[Flag]:
     """Flag a run whose printed step times add up to more, or much less, than the time between their lines."""
-    window_s = _window_by_two_clocks(run)
-    if window_s is None:
+    window = _window_by_two_clocks(run)
+    if window is None:
         return
-    printed_s, launcher_s = window_s
-    both = f"its steps took {seconds(printed_s)} as printed, and {seconds(launcher_s)} passed between their lines"
-    if printed_s > TOO_LONG * launcher_s + TOO_LONG_S:
-        yield Flag(both, code="printed-time-too-long")
-    elif printed_s < COVERED * launcher_s:
-        share = percent(printed_s / launcher_s)
-        yield Flag(f"{both}: {share} of it is in the figures", code="printed-time-incomplete")
+    evidence = (
+        f"its steps took {seconds(window.printed_s)} as printed, and {seconds(window.launcher_s)} passed between their "
+        "lines"
+    )
+    if window.printed_s > TOO_LONG * window.launcher_s + TOO_LONG_S:
+        yield Flag(evidence, code="printed-time-too-long")
+    elif window.printed_s < COVERED * window.launcher_s:
+        share = percent(window.printed_share)
+        yield Flag(f"{evidence}: {share} of it is in the figures", code="printed-time-incomplete")
 
 
-def _window_by_two_clocks(run: TimedRun) -> tuple[float, float] | None:
-    """Return the seconds from the window's first printed line to its last: by the program, and by the launcher.
+class _WindowByTwoClocks(NamedTuple):
+    """The seconds from the window's first printed line to its last: by the program, and by the launcher."""
 
-    None where they cannot be compared: the program prints no step times or not every step, or the launcher received
-    all lines within LEAST_S.
+    printed_s: float
+    launcher_s: float
+
+    @property
+    def printed_share(self) -> float:
+        """The share of the launcher's time that printed times cover."""
+        return self.printed_s / self.launcher_s
+
+
+def _window_by_two_clocks(run: TimedRun) -> _WindowByTwoClocks | None:
+    """Return the length of the window by two clocks; None where they cannot be compared.
+
+    That is so where the program prints no step times or not every step, or the launcher received all lines within
+    LEAST_S.
     """
     metrics = run.metrics
     if not isinstance(metrics, Printed) or not metrics.second_clock or metrics.window.clock != "printed":
@@ -68,13 +82,14 @@ def _window_by_two_clocks(run: TimedRun) -> tuple[float, float] | None:
     launcher_s = metrics.second_clock.window_s
     if launcher_s is None or launcher_s < LEAST_S:
         return None
-    first, last = metrics.reading.first_step, metrics.reading.last_step
-    if first is None or last is None:
+    first_step, last_step = metrics.reading.first_step, metrics.reading.last_step
+    if first_step is None or last_step is None:
         return None
-    times = run.window["step_time_s"]  # of the lines that were printed
-    if last - first != len(times) - 1:  # not every step is printed
+    times = run.window["step_time_s"]  # one for each printed line
+    if last_step - first_step != len(times) - 1:  # not every step is printed
         return None
-    return float(times[1:].sum()), launcher_s  # the first line is printed at the end of its step
+    printed_s = float(times[1:].sum())  # without the first step, at the end of which the first line is printed
+    return _WindowByTwoClocks(printed_s, launcher_s)
 
 
 @of_printed.finds(
@@ -112,21 +127,23 @@ def cells_leave_out_as_much(runs: list[TimedRun]) -> Iterator[Flag]:
     Seen: A variant that evaluates, or waits for its queued kernels, outside of its own timer.
     Repair: Compare whole runs (figures: whole), or synchronise before the program reads its clock.
     """
-    shares: dict[str, list[float]] = defaultdict(list)  # cell -> part of the launcher's time, of each run
+    shares_of_runs: dict[str, list[float]] = defaultdict(list)  # cell -> shares of the launcher's time
     for run in runs:
-        if window_s := _window_by_two_clocks(run):
-            printed_s, launcher_s = window_s
-            shares[run.metrics.cell].append(printed_s / launcher_s)
-    covered = {cell: median(of_runs) for cell, of_runs in shares.items()}
-    if len(covered) < 2:
+        window = _window_by_two_clocks(run)
+        if window:
+            shares_of_runs[run.metrics.cell].append(window.printed_share)
+    if len(shares_of_runs) < 2:
         return
-    least, most = min(covered, key=covered.__getitem__), max(covered, key=covered.__getitem__)  # cells
-    if covered[most] > APART * covered[least]:
+
+    shares = {cell: median(of_runs) for cell, of_runs in shares_of_runs.items()}
+    cells = [min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)]
+    least_share, most_share = (shares[cell] for cell in cells)
+    if most_share > APART * least_share:
         yield Flag(
-            f"printed times cover {percent(covered[least])} of the time of {least} and {percent(covered[most])} of "
-            f"that of {most}",
-            cells=[least, most],
-            about=[run for run in runs if run.metrics.cell in (least, most)],
+            f"printed times cover {percent(least_share)} of the time of {cells[0]} and {percent(most_share)} of "
+            f"that of {cells[1]}",
+            cells=cells,
+            about=[run for run in runs if run.metrics.cell in cells],
         )
 
 
@@ -144,7 +161,7 @@ def steps_are_counted_alike(runs: list[TimedRun]) -> Iterator[Flag]:
     counts: dict[str, int] = {}  # cell -> what its first run counts to
     for run in runs:
         metrics = run.metrics
-        if not isinstance(metrics, Printed) or metrics.unit == "samples":  # of which a rate needs no step
+        if not isinstance(metrics, Printed) or metrics.unit == "samples":  # a rate in samples needs no step
             continue
         if metrics.reading.counts_to and metrics.reading.per_step is None:
             counts.setdefault(metrics.cell, metrics.reading.counts_to)

@@ -5,7 +5,6 @@ A cell has few repeats, so all cells speak together: the logarithm of each rate 
 
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
 
 import numpy as np
 from scipy.special import stdtrit
@@ -16,14 +15,14 @@ from scaleproof.ground.records.grouping import runs_by_cell
 from scaleproof.ground.records.run import TimedRun
 
 FEWEST_REPEATS = 3
-FEWEST_RUNS = 12  # of all cells together, below which a pattern is chance
-GAP = 0.04  # between two states, of the rate; closer ones make no difference
-CLEAR = 5.0  # times the scatter within the states
-DRIFT = 0.03  # of the rate, from the first round to the last
-CHANCE = 6e-5  # of a slope that is nothing but noise
-CORRELATED = 0.5  # of a repeat with the one before it
-FEWEST_ROUNDS = 12  # below, a correlation between repeats cannot be told from chance
-CORRELATED_ERRORS = 3.0  # standard errors of a correlation between repeats
+FEWEST_RUNS = 12  # with fewer runs of all cells together a pattern may be chance
+GAP = 0.04  # two states are apart by this share of the rate or more; closer states make no difference
+CLEAR = 5.0  # and by so many times the scatter within the states
+DRIFT = 0.03  # a change by this share of the rate, from the first round to the last, is a drift
+CHANCE = 6e-5  # the probability that noise alone is taken for a drift
+CORRELATED = 0.5  # the least correlation of a repeat with the repeat before it
+FEWEST_ROUNDS = 12  # with fewer rounds a correlation between repeats cannot be told from chance
+CORRELATED_ERRORS = 3.0  # the least correlation, too, in its standard errors
 
 
 def lag_one(values: np.ndarray) -> float:
@@ -31,13 +30,13 @@ def lag_one(values: np.ndarray) -> float:
 
     0 if there is no variation. Source: Box and Jenkins, Time Series Analysis, chapter 2.
     """
-    places = np.arange(len(values), dtype=float)
-    places -= places.mean()
-    centred = values - values.mean()
-    slope = float((places * centred).sum() / (places**2).sum())
-    residual = centred - places * slope
-    total = float((residual**2).sum())
-    return float((residual[1:] * residual[:-1]).sum()) / total if total > 0 else 0.0
+    centred_indices = np.arange(len(values), dtype=float)
+    centred_indices -= centred_indices.mean()
+    centred_values = values - values.mean()
+    slope = float((centred_indices * centred_values).sum() / (centred_indices**2).sum())
+    residuals = centred_values - centred_indices * slope
+    sum_of_squares = float((residuals**2).sum())
+    return float((residuals[1:] * residuals[:-1]).sum()) / sum_of_squares if sum_of_squares > 0 else 0.0
 
 
 def _rate_deviations(runs: list[TimedRun]) -> dict[int, list[float]]:
@@ -64,19 +63,20 @@ def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
     """
     deviations = _rate_deviations(runs)
     # A line is fitted through these points: numbers of repeats, and the deviations of their cells' rates.
-    repeats = np.array([repeat for repeat, values in deviations.items() for _ in values], dtype=float)
+    repeats = np.array([repeat for repeat, of_repeat in deviations.items() for _ in of_repeat], dtype=float)
     values = np.array([value for of_repeat in deviations.values() for value in of_repeat])
     if len(values) < FEWEST_RUNS or len(deviations) < FEWEST_REPEATS:
         return
-    centred = repeats - repeats.mean()
-    slope = float((centred * values).sum() / (centred**2).sum())
-    residual = values - slope * centred
-    cells = len({run.metrics.cell for run in runs})  # each has a mean of its own, at most so many
-    freedom = max(1, len(values) - cells - 1)
-    error = float(np.sqrt((residual**2).sum() / freedom / (centred**2).sum()))
+    centred_repeats = repeats - repeats.mean()
+    slope = float((centred_repeats * values).sum() / (centred_repeats**2).sum())
+    residuals = values - slope * centred_repeats
+    mean_count = len({run.metrics.cell for run in runs})  # each cell has a mean of its own
+    degrees_of_freedom = max(1, len(values) - mean_count - 1)
+    standard_error = float(np.sqrt((residuals**2).sum() / degrees_of_freedom / (centred_repeats**2).sum()))
+
     change = float(np.expm1(slope * (repeats.max() - repeats.min())))
-    # Student's t: is the slope beyond chance?
-    if abs(change) >= DRIFT and abs(slope) > error * stdtrit(freedom, 1 - CHANCE / 2):
+    is_beyond_chance = abs(slope) > standard_error * stdtrit(degrees_of_freedom, 1 - CHANCE / 2)  # by Student's t
+    if abs(change) >= DRIFT and is_beyond_chance:
         yield Flag(f"rates change by {signed_percent(change, 1)} from the first repeat to the last, over all cells")
 
 
@@ -90,25 +90,26 @@ def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
     Seen: Simulated: intervals of three repeats hold the truth in 49 to 74 %.
     Repair: Fix the clocks (or pin the cores) and run the cells again; else use more repeats.
     """
-    cells = {
-        cell: [float(np.log(run.metrics.window.tokens_per_s)) for run in repeats]
-        for cell, repeats in runs_by_cell(runs).items()
-    }
     # Relative to the fastest run of the cell: with two states, the groups then lie at 0 and at the gap below it.
-    values = sorted(value - max(logs) for logs in cells.values() if len(logs) >= FEWEST_REPEATS for value in logs)
+    values: list[float] = []
+    for repeats in runs_by_cell(runs).values():
+        if len(repeats) >= FEWEST_REPEATS:
+            logs = [float(np.log(run.metrics.window.tokens_per_s)) for run in repeats]
+            values += [log - max(logs) for log in logs]
     if len(values) < FEWEST_RUNS:
         return
-    gaps = [after - before for before, after in pairwise(values)]
-    place = int(np.argmax(gaps)) + 1  # of the first value above the largest gap
-    slow = np.array(values[:place])
-    fast = np.array(values[place:])
-    if min(len(slow), len(fast)) < len(values) / 4:  # a few odd runs are no state of the machine
+    values.sort()
+
+    gaps = np.diff(values)
+    slow_count = int(np.argmax(gaps)) + 1
+    slow_values, fast_values = np.array(values[:slow_count]), np.array(values[slow_count:])
+    if min(len(slow_values), len(fast_values)) < len(values) / 4:  # a few odd runs are no state of the machine
         return
-    scatter = max(float(slow.std()), float(fast.std()), 1e-4)  # not 0, where few runs happen to be alike
-    distance = float(fast.mean() - slow.mean())
-    if gaps[place - 1] >= GAP and distance > CLEAR * scatter:
+    scatter = max(float(slow_values.std()), float(fast_values.std()), 1e-4)  # not 0, where few runs happen to be alike
+    distance = float(fast_values.mean() - slow_values.mean())
+    if gaps.max() >= GAP and distance > CLEAR * scatter:
         slower = -np.expm1(-distance)
-        yield Flag(f"{len(slow)} of {len(values)} runs are {percent(slower, 1)} slower than the others, none between")
+        yield Flag(f"{slow_count} of {len(values)} runs are {percent(slower, 1)} slower than the others, none between")
 
 
 @of_timed.finds(

@@ -10,11 +10,12 @@ from scaleproof.ground.number_format import fixed, percent, seconds, significant
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.steps import median
 
-# Of the median, or of the processor time of a step: 0.5 was the shortest of 230 sound runs on machines of their own.
+# A step below this share of the median, or of a step's processor time, is too short: 0.5 was the least in 230 sound
+# runs on machines of their own.
 SHORT = 0.1
-SHIFT, SIDE = 1.7, 10  # times: of medians; steps on either side. On a busy machine sound runs came to 1.5
-FULL = 0.9  # part of its cores that a rank uses which is never kept waiting
-SEPARATE = 0.05  # part of the steps of either side that may be out of its place
+SHIFT, SIDE = 1.7, 10  # the ratio of two levels, which was 1.5 in sound runs on a busy machine; steps on either side
+FULL = 0.9  # a rank that uses this share of its cores is never kept waiting
+SEPARATE = 0.05  # this share of the steps of either side may be out of its place
 
 
 @of_run.finds("series-incomplete", "invalid", only_first=True)
@@ -29,16 +30,18 @@ def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
     if _is_as_written(run):
         return
     work = run.metrics.config["work"]
-    warmup, total = work["warmup_steps"], work["warmup_steps"] + work["steps"]
+    warmup_count, window_count = work["warmup_steps"], work["steps"]
+    total = warmup_count + window_count
     for rank in range(len(run.metrics.ranks)):
         rows = run.steps[run.steps["rank"] == rank]
         steps = np.sort(rows["step"])
         if len(steps) != total or (steps != np.arange(total)).any():
             yield Flag(f"rank {rank} has {len(steps)} rows of {len(set(steps.tolist()))} steps; {total} are configured")
-        timed = rows["step"][rows["phase"] == "window"]
-        if len(timed) != work["steps"] or (timed < warmup).any():
+        window_steps = rows["step"][rows["phase"] == "window"]
+        if len(window_steps) != window_count or (window_steps < warmup_count).any():
             yield Flag(
-                f"rank {rank}: {len(timed)} steps are of the window; {work['steps']} after {warmup} are configured"
+                f"rank {rank}: {len(window_steps)} steps are of the window; {window_count} after {warmup_count} are "
+                "configured"
             )
 
 
@@ -67,7 +70,7 @@ def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
     """
     times, median_s = run.step_times, run.median_step_s
     shortest_s = float(times.min())
-    # What a step cannot do without: on CPUs its processor time, where a busy machine made most steps longer than that.
+    # A step needs its processor time on CPUs, where a busy machine makes most steps longer than that.
     needed_s = min(median_s, computing_s(run) or median_s)
     if shortest_s <= SHORT * needed_s:
         step = int(run.window["step"][times.argmin()])
@@ -88,12 +91,13 @@ def steps_keep_their_time(run: MeasuredRun) -> Iterator[Flag]:
     Repair: Run the cell again on a quiet machine. If it shifts at the same step again, look at what begins there.
     """
     times = run.step_times
-    place = find_shift(times)
-    if place is not None:
-        before, after = median(times[:place]), median(times[place:])
+    index = find_shift(times)
+    if index is not None:
+        step = int(run.window["step"][index])
+        before_s, after_s = median(times[:index]), median(times[index:])
         yield Flag(
-            f"the median step took {significant(1e3 * before)} ms before step {int(run.window['step'][place])} and "
-            f"{significant(1e3 * after)} ms from it on ({fixed(after / before, 2)} times){_likely_cause(run)}"
+            f"the median step took {significant(1e3 * before_s)} ms before step {step} and "
+            f"{significant(1e3 * after_s)} ms from it on ({fixed(after_s / before_s, 2)} times){_likely_cause(run)}"
         )
 
 
@@ -102,12 +106,11 @@ def _likely_cause(run: MeasuredRun) -> str:
 
     A program that never waits for its cores and takes another time runs on a machine of another speed.
     """
-    used = cores_used(run)
-    if used is None or used < FULL:
+    used_share = cores_used(run)
+    if used_share is None or used_share < FULL:
         return ""
-    return (
-        f"; the ranks used {percent(used)} of their cores: most likely the machine changed its speed, not the trainer"
-    )
+    used = percent(used_share)
+    return f"; the ranks used {used} of their cores: most likely the machine changed its speed, not the trainer"
 
 
 def find_shift(times: np.ndarray) -> int | None:
@@ -115,27 +118,29 @@ def find_shift(times: np.ndarray) -> int | None:
 
     It is where two levels fit the series best, by least squares of logarithms.
     """
-    steps = len(times)
-    if steps < 2 * SIDE:
+    step_count = len(times)
+    if step_count < 2 * SIDE:
         return None
     logs = np.log(np.maximum(times, 1e-9))
     # The squares about the means of both sides are least where the squares between these means are largest.
-    left_sums = logs.cumsum()[:-1]  # of the first 1, 2, ... steps - 1
-    n_left = np.arange(1, steps)
-    between = (left_sums - n_left * logs.mean()) ** 2 / (n_left * (steps - n_left))
-    place = int(between[SIDE - 1 : steps - SIDE].argmax()) + SIDE  # leaves SIDE steps or more on either side
-    left, right = np.sort(times[:place]), np.sort(times[place:])
+    left_counts = np.arange(1, step_count)
+    left_sums = logs.cumsum()[:-1]  # sums of so many first logarithms
+    between = (left_sums - left_counts * logs.mean()) ** 2 / (left_counts * (step_count - left_counts))
+    index = int(between[SIDE - 1 : step_count - SIDE].argmax()) + SIDE  # leaves SIDE steps or more on either side
+
+    left, right = np.sort(times[:index]), np.sort(times[index:])
     lower, upper = (left, right) if median(left) < median(right) else (right, left)
     if not median(upper) >= SHIFT * median(lower):  # true of NaN as well
         return None
     # Nearly all of one side is below nearly all of the other: a few odd steps may be out of place.
-    are_separate = lower[int((1 - SEPARATE) * (len(lower) - 1))] < upper[int(SEPARATE * (len(upper) - 1))]
-    return place if are_separate else None
+    high_of_lower = lower[int((1 - SEPARATE) * (len(lower) - 1))]
+    low_of_upper = upper[int(SEPARATE * (len(upper) - 1))]
+    return index if high_of_lower < low_of_upper else None
 
 
-STALL, STALL_SHARE = 10.0, 0.05  # times the median; of the window
-SLOW = 1.3  # times the median: a step that something was added to
-PERIODIC_SHARE, PERIODIC_STEPS = 0.02, 4  # of the window; slow steps that make a pattern
+STALL, STALL_SHARE = 10.0, 0.05  # a stalled step is so many times the median, and this share of the window
+SLOW = 1.3  # something was added to a step of so many times the median
+PERIODIC_SHARE, PERIODIC_STEPS = 0.02, 4  # this share of the window, lost in so many slow steps, makes a pattern
 
 
 @of_run.finds("step-stalled", "suspect")
@@ -147,13 +152,14 @@ def no_step_stalls(run: MeasuredRun) -> Iterator[Flag]:
     Repair: Find out what happened at that step (train.log, the machine's log) and run the cell again.
     """
     times, median_s = run.step_times, run.median_step_s
-    lost = float(times.max()) - median_s
-    wall = run.metrics.window.wall_time_s
-    if times.max() > STALL * median_s and lost > STALL_SHARE * wall:
+    longest_s = times.max()
+    lost_s = float(longest_s) - median_s
+    window_s = run.metrics.window.wall_time_s
+    if longest_s > STALL * median_s and lost_s > STALL_SHARE * window_s:
         step = int(run.window["step"][times.argmax()])
         yield Flag(
-            f"step {step} took {seconds(times.max())}, the median is {seconds(median_s)}: {seconds(lost)} of "
-            f"{seconds(wall)} lost"
+            f"step {step} took {seconds(longest_s)}, the median is {seconds(median_s)}: {seconds(lost_s)} of "
+            f"{seconds(window_s)} lost"
         )
 
 
@@ -169,34 +175,34 @@ def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
     period = find_period(times)
     if period is None:
         return
-    slow = times > SLOW * run.median_step_s
-    lost = float((times[slow] - run.median_step_s).sum())  # what slow steps took beyond the median
-    wall = run.metrics.window.wall_time_s
-    if lost > PERIODIC_SHARE * wall:
+    is_slow = times > SLOW * run.median_step_s
+    lost_s = float((times[is_slow] - run.median_step_s).sum())  # what slow steps took beyond the median
+    window_s = run.metrics.window.wall_time_s
+    if lost_s > PERIODIC_SHARE * window_s:
         yield Flag(
-            f"one step in {period} is slower ({int(slow.sum())} of {len(times)}): {seconds(lost)} of "
-            f"{seconds(wall)} lost"
+            f"one step in {period} is slower ({int(is_slow.sum())} of {len(times)}): {seconds(lost_s)} of "
+            f"{seconds(window_s)} lost"
         )
 
 
 def find_period(times: np.ndarray) -> int | None:
     """Return n > 1 if exactly every n-th step is slow, from first to last, and PERIODIC_STEPS or more are; else None.
 
-    Slow is above SLOW times the median. Where these steps have no period, because other steps were disturbed too, it is
-    nearer to the slowest step than to the median.
+    A step is slow above SLOW times the median. Where these steps have no period, because other steps were disturbed
+    too, a step is slow that is nearer to the slowest step than to the median.
     """
     median_s = median(times)
     slow_s = SLOW * median_s
     if (times > slow_s).sum() < PERIODIC_STEPS:  # nearly always
         return None
     very_slow_s = max(slow_s, (median_s + float(times.max())) / 2)
-    for level_s in (slow_s, very_slow_s):
-        places = np.flatnonzero(times > level_s)
-        if len(places) < PERIODIC_STEPS:
+    for threshold_s in (slow_s, very_slow_s):
+        slow_steps = np.flatnonzero(times > threshold_s)
+        if len(slow_steps) < PERIODIC_STEPS:
             continue
-        gaps = np.diff(places)
+        gaps = np.diff(slow_steps)
         period = int(gaps[0])
-        is_throughout = places[0] < period and len(times) - places[-1] <= period
+        is_throughout = slow_steps[0] < period and len(times) - slow_steps[-1] <= period
         if period > 1 and (gaps == period).all() and is_throughout:
             return period
     return None

@@ -1,6 +1,7 @@
 """Was the work that was planned done, once, by the ranks together, and on a corpus that has something to learn?"""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -25,12 +26,12 @@ def ledger_equals_plan(run: MeasuredRun) -> Iterator[Flag]:
     if ledger.consumed_sha256 == _planned_digest(run):
         return
     consumed = integer(ledger.samples_consumed)
+    planned = integer(ledger.samples_planned)
+    evidence = f"{consumed} samples were consumed and {planned} planned, but not the same ones"
     if ledger.samples_shared:
         shared = integer(ledger.samples_shared)
-        cause = f"{shared} of {consumed} samples were consumed more often in their step than planned"
-    else:
-        cause = f"{consumed} samples were consumed and {integer(ledger.samples_planned)} planned, but not the same ones"
-    yield Flag(f"{cause}; by rank: {ledger.samples_by_rank}")
+        evidence = f"{shared} of {consumed} samples were consumed more often in their step than planned"
+    yield Flag(f"{evidence}; by rank: {ledger.samples_by_rank}")
 
 
 def _planned_digest(run: MeasuredRun) -> str:
@@ -58,11 +59,12 @@ def tokens_are_the_batches(run: MeasuredRun) -> Iterator[Flag]:
     config = run.metrics.training_config
     window = run.metrics.window
     factors = (config.micro_batch, config.accumulation, run.n_devices, config.seq_len, window.step_time_n)
-    expected = math.prod(factors)
-    if expected != window.tokens:
-        product = " x ".join(integer(factor) for factor in factors)
+    configured_tokens = math.prod(factors)
+    if configured_tokens != window.tokens:
+        product_text = " x ".join(map(integer, factors))
         yield Flag(
-            f"{product} = {integer(expected)} tokens by the configuration, {integer(window.tokens)} counted",
+            f"{product_text} = {integer(configured_tokens)} tokens by the configuration, {integer(window.tokens)} "
+            "counted",
             advice="The batches that the ranks read are not those of the configuration; believe the ledger, fix the "
             "reader.",
         )
@@ -92,16 +94,18 @@ def text_was_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Old text collections in Latin-1.
     Repair: Convert the files before the corpus is built, if the model is to learn from it.
     """
-    damaged = [run for run in runs if run.metrics.data["replaced_characters"]]
-    if damaged:
-        data = damaged[0].metrics.data
-        count = data["replaced_characters"]
-        yield Flag(f"{integer(count)} places of corpus {data['corpus']} are not UTF-8 and hold U+FFFD", about=damaged)
+    concerned_runs = [run for run in runs if run.metrics.data["replaced_characters"]]
+    if concerned_runs:
+        data = concerned_runs[0].metrics.data
+        count = integer(data["replaced_characters"])
+        evidence = f"{count} places of corpus {data['corpus']} are not UTF-8 and hold U+FFFD"
+        yield Flag(evidence, about=concerned_runs)
 
 
-MOST_SHARED = 0.25  # of the validation documents: of the corpora that this package knows, none has as many
-MOST_REPEATED = 0.5  # of the training documents
-LEAST_BITS = 1.0  # a token; text has 6 and more, even cut into bytes 4
+# So large a share of the validation documents may be training documents: no corpus that this package knows has as many.
+MOST_SHARED = 0.25
+MOST_REPEATED = 0.5  # and so large a share of the training documents may stand there twice
+LEAST_BITS = 1.0  # the least entropy of a token; text has 6 and more, even cut into bytes 4
 
 
 @of_runs.finds("tokens-differ-from-documents", "invalid")
@@ -117,9 +121,9 @@ def tokens_are_those_of_the_documents(runs: list[MeasuredRun]) -> Iterator[Flag]
     """
     for reading, readers in _second_readings(runs):  # made by measure/reference/corpus_reader.py
         if reading.differences:
-            first, others = reading.differences[0], len(reading.differences) - 1
-            more = f"; {others} more such differences" if others else ""
-            yield Flag(f"{first}{more}; {reading.read} documents were read again", about=readers)
+            first, *others = reading.differences
+            others_text = f"; {len(others)} more such differences" if others else ""
+            yield Flag(f"{first}{others_text}; {reading.read} documents were read again", about=readers)
 
 
 @of_runs.finds("source-unread", "note")
@@ -148,12 +152,13 @@ def the_corpus_is_not_one_thing_many_times(runs: list[MeasuredRun]) -> Iterator[
     Repair: Remove what is there twice from the source. Do not quote validation losses.
     """
     for reading, readers in _second_readings(runs):  # made by measure/reference/corpus_reader.py
-        shared = reading.validation_in_training or 0.0
-        if shared > MOST_SHARED:
-            yield Flag(f"{percent(shared)} of the validation documents are training documents as well", about=readers)
-        repeated = reading.repeated_documents or 0.0
-        if repeated > MOST_REPEATED:
-            yield Flag(f"{percent(repeated)} of the training documents stand there already", about=readers)
+        shared_part = reading.validation_in_training or 0.0
+        if shared_part > MOST_SHARED:
+            evidence = f"{percent(shared_part)} of the validation documents are training documents as well"
+            yield Flag(evidence, about=readers)
+        repeated_part = reading.repeated_documents or 0.0
+        if repeated_part > MOST_REPEATED:
+            yield Flag(f"{percent(repeated_part)} of the training documents stand there already", about=readers)
         if reading.entropy_bits < LEAST_BITS:
             yield Flag(
                 f"a training token has {reading.entropy_bits:.2f} bits of entropy, over {reading.distinct_tokens} "
@@ -164,12 +169,12 @@ def the_corpus_is_not_one_thing_many_times(runs: list[MeasuredRun]) -> Iterator[
 
 def _second_readings(runs: list[MeasuredRun]) -> Iterator[tuple[CorpusReading, list[MeasuredRun]]]:
     """Yield what the replay's own reader found in each corpus, with the runs that trained on this corpus."""
-    readers: dict[str, list[MeasuredRun]] = {}
-    readings: dict[str, CorpusReading] = {}
+    readings: dict[str, CorpusReading] = {}  # sha256 of the training tokens -> what was found in their corpus
+    readers: dict[str, list[MeasuredRun]] = defaultdict(list)
     for run in runs:
         reference = reference_for(run)
         if reference is not None and reference.corpus is not None:
             readings[reference.train_sha256] = reference.corpus
-            readers.setdefault(reference.train_sha256, []).append(run)
+            readers[reference.train_sha256].append(run)
     for sha256, reading in readings.items():
         yield reading, readers[sha256]

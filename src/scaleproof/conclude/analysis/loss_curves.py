@@ -64,6 +64,7 @@ def _curve(run: TimedRun, averaged_steps: int) -> Curve:
     timed = step >= len(step) - len(run.elapsed)  # the window comes last; `elapsed` has one value for each of its steps
     seconds = np.full(len(step), np.nan)
     seconds[timed] = run.elapsed
+
     # Losses of a command compare only with those of the same command.
     workload = run.metrics.config["workload"]
     kind = (*(workload.get(name) for name in SAME_LOSS), workload.get("command"))
@@ -105,6 +106,7 @@ def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
         step_count = min(len(run.step) for run in runs)
         stride = math.ceil(step_count / POINTS)
         rows = np.unique(np.append(np.arange(0, step_count, stride), step_count - 1))  # with the last step
+
         parts["cell"].append(np.full(len(rows), cell, dtype=object))
         parts["n"].append(np.full(len(rows), len(runs)))
         parts["phase"].append(np.where(first.timed[rows], "window", "warmup").astype(object))

@@ -107,6 +107,7 @@ def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[
     cells: dict[str, MeasuredCell] = {}
     provenances: dict[frozenset, Provenance] = {}  # cells with equal provenance share an object: quickly compared
     all_rates: dict[str, dict[int, float]] = {}  # all cells share this object, to which each adds its rates
+
     runs_of_cells = measured_by_cell(runs)
     rates = rates_of_cells(runs_of_cells)
     for name, repeats in runs_of_cells.items():

@@ -71,6 +71,7 @@ def detectable_ratio_of_two(n: int, others: int, confidence: float, freedom: flo
     own_squares = chdtri(own_freedom, own_chances)  # the sum of squares about the mean
     tail = (1 - confidence) / 2
     threshold = float(stdtrit(own_freedom, 1 - tail)) * np.sqrt(own_squares / own_freedom)
+
     if others:
         other_freedom = others * (n - 1)
         other_squares = chdtri(other_freedom, other_chances)

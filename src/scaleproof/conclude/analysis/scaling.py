@@ -181,6 +181,7 @@ def _set_intervals_of_families(
                 continue
             reference = references[point.cell].cell
             index, reference_index = family.cells.index(point.cell), family.cells.index(reference)
+
             speedup = Estimated(
                 value=cells[point.cell].rate.value / cells[reference].rate.value,
                 low=family.low(index, reference_index),

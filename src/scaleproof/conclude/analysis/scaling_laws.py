@@ -94,6 +94,7 @@ def _largest_misfit(law: Law, fractions: np.ndarray, speedups: list[dict[int, fl
         return None
     sizes = list(speedups[0])
     quantile = float(stdtrit(len(speedups) - 1, 1 - (1 - CONFIDENCE) / 2 / len(sizes)))
+
     certain_misfits: list[LackOfFit] = []
     for n in sizes:
         fitted_speedups = 1 / (fractions + (1 - fractions) / n) if law == "amdahl" else n - fractions * (n - 1)

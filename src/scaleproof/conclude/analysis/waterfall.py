@@ -164,6 +164,7 @@ def _communication_parts(cell_shares: Shares | None, measured_ms: float) -> list
     if cell_shares is None:
         why_absent = "needs a trace of this cell"
         return [WaterfallPart(name=name, ms=None, source=why_absent) for name in (transfer, waiting)]
+
     exposed_ms = cell_shares.exposed * measured_ms
     if cell_shares.exposed_wait is None:
         why_absent = "is in exposed communication: an older version summarised the trace"

@@ -250,6 +250,7 @@ def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
             precisions = {run.metrics.training_config.precision, reference.metrics.training_config.precision}
             tolerance = max(OF_VALIDATION[precision] for precision in precisions) * amplification
             difference = abs(loss - expected_loss) / max(expected_loss, SMALL_LOSS)
+
             if tolerance <= MEANINGLESS and difference > tolerance:
                 yield Flag(
                     f"after the last step the validation loss is {significant(loss, 6)} in {run.name} and "

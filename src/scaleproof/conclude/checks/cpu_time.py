@@ -152,6 +152,7 @@ def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
         idle_s = min(idle_times_s) if len(idle_times_s) == 2 else 0.0  # in one probed step alone it may be chance
         # What the host of a virtual machine takes from a step looks like sleep: the guest sees neither use nor waiting.
         stolen_s = (run.metrics.ranks[rank].get("machine_steal_s") or 0.0) / window.step_time_n
+
         if idle_s > tolerated_s + stolen_s:
             lost_s = idle_s * window.step_time_n
             yield Flag(

@@ -26,6 +26,7 @@ def memory_has_room(run: MeasuredRun) -> Iterator[Flag]:
     memory = run.metrics.memory
     if memory.cuda_alloc_retries:
         yield Flag(f"the allocator retried {memory.cuda_alloc_retries} times in the window")
+
     sizes = [device_bytes(gpu.get("memory", "")) for gpu in run.metrics.hardware.get("gpus") or []]
     smallest_size = min((size for size in sizes if size), default=None)  # bytes
     reserved_bytes = memory.max_cuda_reserved_bytes
@@ -58,12 +59,14 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
             severity="suspect",
             advice="Do not plan memory by this figure: part of the state was not counted, or is not there.",
         )
+
     if run.is_on_cpus and memory.max_rss_bytes < memory.state_bytes:
         yield Flag(
             f"the process took {megabytes(memory.max_rss_bytes)} at most, its state {megabytes(memory.state_bytes)}",
             severity="suspect",
             advice="One of the two is not in bytes, or not of this run.",
         )
+
     for rank in run.metrics.ranks:
         peak_bytes = rank.get("max_rss_bytes")  # by getrusage
         end_bytes = rank.get("rss_bytes")  # by psutil
@@ -75,6 +78,7 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
                 advice="One of the two is not in bytes, or not of this run.",
             )
             break
+
     if ratio > STATE:
         yield Flag(
             f"{megabytes(memory.state_bytes)} are kept, {megabytes(memory.state_bytes_predicted)} by the formula "
@@ -89,6 +93,7 @@ def _describe_extra_memory(run: MeasuredRun) -> str:
         return "buckets and buffers"
     if is_offloaded(training.strategy) and run.is_on_cpus:
         return "what is offloaded stays in the same memory where the device is a CPU; buckets of the engine"
+
     zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
     bucket_elements, threshold = zero.get("reduce_bucket_size"), zero.get("param_persistence_threshold")
     if zero.get("stage") != 3 or bucket_elements is None or threshold is None:

@@ -385,6 +385,7 @@ def _steps_not_compared(run: MeasuredRun) -> Iterator[str]:
     if reference.shortened:
         extent = f"{len(reference.losses)} of {reference.total_steps} steps"
         yield f"{extent} were replayed for comparison: {reference.shortened}"
+
     tolerances = loss_tolerances(run, reference)
     first_incomparable = comparable_steps(tolerances)
     if first_incomparable < len(tolerances):

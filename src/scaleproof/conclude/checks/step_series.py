@@ -37,6 +37,7 @@ def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
         steps = np.sort(rows["step"])
         if len(steps) != total or (steps != np.arange(total)).any():
             yield Flag(f"rank {rank} has {len(steps)} rows of {len(set(steps.tolist()))} steps; {total} are configured")
+
         window_steps = rows["step"][rows["phase"] == "window"]
         if len(window_steps) != window_count or (window_steps < warmup_count).any():
             yield Flag(

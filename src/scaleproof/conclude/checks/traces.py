@@ -80,13 +80,16 @@ def trace_is_understood(traced: TracedCell) -> Iterator[Flag]:
     coverage = profile.coverage
     if profile.status != "ok" or coverage is None:
         return
+
     if coverage.classified_share is not None and coverage.classified_share < coverage.mark:
         unknown = ", ".join(coverage.unclassified_top)
         evidence = f"{percent(1 - coverage.classified_share, 1)} of the device time has no known class: {unknown}"
         yield Flag(evidence, code="trace-not-understood")
+
     if coverage.dropped_events:
         evidence = f"{profile.tool} lost {integer(coverage.dropped_events)} events: {'; '.join(coverage.diagnostics)}"
         yield Flag(evidence, code="trace-incomplete", advice="Trace fewer steps (trace.steps).")
+
     if coverage.missing_ranks:
         yield Flag(
             f"ranks {', '.join(map(str, coverage.missing_ranks))} are not in the trace",

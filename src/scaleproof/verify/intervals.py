@@ -62,7 +62,8 @@ def pair_noise(top: Logs, bottom: Logs, squares_of_cells: Sequence[float] = ()) 
 
     run_variance = statistics.variance([top[repeat] - bottom[repeat] for repeat in top]) / 2
     pair_alone = PairNoise(variance=2 * run_variance / n, freedom=n - 1, n=n)
-    n_cells, sum_of_squares = len(squares_of_cells), sum(squares_of_cells)
+    n_cells = len(squares_of_cells)
+    sum_of_squares = sum(squares_of_cells)
     if n_cells < 3 or _is_noisy_pair(run_variance, n, n_cells, sum_of_squares):
         return pair_alone
     if _are_unequal(squares_of_cells, [n - 1] * n_cells, NOISY_CELLS):
@@ -111,7 +112,8 @@ def _are_unequal(squares: Sequence[float], freedoms: Sequence[int], level: float
 
     `squares`: the sum of squares of each cell about its mean. `freedoms`: the degrees of freedom of each cell.
     """
-    n_cells, total_freedom = len(squares), sum(freedoms)
+    n_cells = len(squares)
+    total_freedom = sum(freedoms)
     if n_cells < 3 or sum(squares) <= 0:
         return False
     by_cell = zip(squares, freedoms, strict=True)
@@ -201,7 +203,9 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
     pair_count = k * (k - 1) // 2
     own_level = 1 - (1 - confidence) / (pair_count if are_unequal else 1)  # by Bonferroni
     quantile = studentized_range_quantile(confidence, k, freedom) / math.sqrt(2)
-    log_ratio, half, own = {}, {}, {}
+    log_ratio: dict[tuple[str, str], float] = {}
+    half: dict[tuple[str, str], float] = {}
+    own: dict[tuple[str, str], float] = {}
     for a, b in combinations(runs, 2):
         # One method for all pairs: without it some pairs may have matching repeats, and others not.
         noise = (

@@ -1,3 +1,3 @@
 """Commands as the workload: which program is started, and what it printed."""
 
-__all__ = ["figures", "program"]
+__all__ = ["figures", "program", "watched"]

@@ -59,7 +59,7 @@ def test_both_ways_of_fitting_agree(kind: Kind, seed: int) -> None:
 
 FAULTS: dict[str, tuple[Any, str, Callable[..., Any], str]] = {
     "the slope": (scaling_laws, "_slope", lambda slope: 0.8 * slope, "law, fraction"),
-    "a law that misses": (scaling_laws, "_find_lack_of_fit", lambda lack: None, "law, devices"),
+    "a law that misses": (scaling_laws, "_largest_misfit", lambda lack: None, "law, devices"),
     "two sizes are enough": (
         scaling,
         "fit_scaling_law",

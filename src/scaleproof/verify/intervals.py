@@ -205,7 +205,7 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
     quantile = studentized_range_quantile(confidence, k, freedom) / math.sqrt(2)
     log_ratio: dict[tuple[str, str], float] = {}
     half: dict[tuple[str, str], float] = {}
-    own: dict[tuple[str, str], float] = {}
+    own: dict[tuple[str, str], PairNoise] = {}
     for a, b in combinations(runs, 2):
         # One method for all pairs: without it some pairs may have matching repeats, and others not.
         noise = (

@@ -28,6 +28,8 @@ from scaleproof.cli.commands import run as command
 from scaleproof.cli.run import _read_log
 from scaleproof.conclude.analysis.stopping import confidence_at, is_resolved, shown_in_scatters
 from scaleproof.driver import ab
+from scaleproof.driver.ab_campaign import FIRST_LOOK, AbRequest
+from scaleproof.driver.series import read_series
 from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.records.metrics import Printed
@@ -85,10 +87,11 @@ def stage(*words: str) -> None:
             sys.stdout = there
 
 
-def request(steps: int, step_s: float, slower: float, minutes: float) -> ab.AbRequest:
+def request(steps: int, step_s: float, slower: float, minutes: float, series: str | None = None) -> AbRequest:
     """The program against itself, B by `slower` % slower."""
     words = [sys.executable, "-S", "train.py", str(steps), str(step_s)]
-    return ab.AbRequest([*words, "0"], [*words, f"{slower:g}"], per_step=("steps", [1]), minutes=minutes)
+    b = [*words, f"{slower:g}"]
+    return AbRequest([*words, "0"], b, per_step=("steps", [1]), minutes=minutes, series=series)
 
 
 def one_by_one(args: argparse.Namespace) -> int:
@@ -119,11 +122,11 @@ def one_series(args: argparse.Namespace) -> int:
         if time.monotonic() > ends:
             break
         began = time.monotonic()
-        _, verdict = ab.run_comparison(request(SHORT, SHORT_S, 0, args.minutes), name, SERIES)
+        _, verdict = ab.run_comparison(request(SHORT, SHORT_S, 0, args.minutes, SERIES), name)
         print(f"{name}, {time.monotonic() - began:.0f} s, load {load()}: {verdict.sentence}", flush=True)
-    entries = ab._read_series(RESULTS / ab.SERIES / f"{SERIES}.json")
+    entries = read_series(RESULTS / ab.SERIES / f"{SERIES}.json")
     rounds = {name: _logs(name) for name in entries if (RESULTS / name / "scaling_report.json").is_file()}
-    judged = {name: logs for name, logs in rounds.items() if len(logs) >= ab.FIRST_LOOK}
+    judged = {name: logs for name, logs in rounds.items() if len(logs) >= FIRST_LOOK}
     alone = [name for name, logs in judged.items() if _claimed_alone(logs)]
     median = statistics.median(map(len, judged.values())) if judged else 0
     print(f"{len(rounds)} comparisons, {len(judged)} with a look at the results; median of {median:g} rounds")

@@ -16,7 +16,8 @@ from scaleproof.cli.ab import split
 from scaleproof.conclude.analysis.measured_cells import unintended_differences
 from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
 from scaleproof.driver import ab
-from scaleproof.driver.ab import AbRequest, Pace, _describe_rounds, make_campaign, run_comparison, write_campaign
+from scaleproof.driver.ab import Pace, _describe_rounds, run_comparison
+from scaleproof.driver.ab_campaign import AbRequest, make_campaign, write_campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError
@@ -40,7 +41,7 @@ def test_commands_are_split_at_their_separators():
 
 
 def written(request: AbRequest, rounds: int = 1, chance: float | None = None) -> LoadedCampaign:
-    write_campaign(CAMPAIGNS / "mine.yaml", make_campaign(request, rounds, chance), request)
+    write_campaign(CAMPAIGNS / "mine.yaml", make_campaign(request, rounds, chance))
     return LoadedCampaign(CAMPAIGNS / "mine.yaml")
 
 
@@ -71,22 +72,6 @@ def test_programs_of_two_files_are_comparable(b, differing):
     assert unintended_differences(a, b, same_program=False) == differing
 
 
-def test_another_comparison_needs_another_name():
-    request = AbRequest(["a"], ["b"])
-    written(request)
-    written(request, rounds=9)
-    with pytest.raises(UserError, match="with another comparison"):
-        written(AbRequest(["a"], ["c"]))
-
-
-def test_what_was_compared_stays_as_it_is():
-    path = CAMPAIGNS / "mine.yaml"
-    request = AbRequest(["a"], ["b"])
-    written(request, rounds=9)
-    assert not write_campaign(path, make_campaign(request, 20), request)
-    assert LoadedCampaign(path).campaign.most_repeats == 9
-
-
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
@@ -102,7 +87,7 @@ def test_what_is_refused_leaves_nothing_behind(tmp_path, monkeypatch, asked, wor
     monkeypatch.setattr(ab, "cuda_devices", list)
     monkeypatch.setattr(ab, "run_snakemake", lambda *_: pytest.fail("it was started"))
     with pytest.raises(UserError) as refused:
-        run_comparison(AbRequest(["a"], ["b"], **asked), "mine", "tuning")
+        run_comparison(AbRequest(["a"], ["b"], series="tuning", **asked), "mine")
     assert words in str(refused.value)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -120,7 +105,7 @@ def test_a_damaged_file_is_named_and_kept(tmp_path, monkeypatch, name, content, 
     path.write_text(content)
     monkeypatch.setattr(ab, "run_snakemake", lambda *_: pytest.fail("it was started"))
     with pytest.raises(UserError) as refused:
-        run_comparison(AbRequest(["a"], ["b"]), "mine", "tuning")
+        run_comparison(AbRequest(["a"], ["b"], series="tuning"), "mine")
     assert words in str(refused.value)
     assert [(file, file.read_text()) for file in tmp_path.rglob("*") if file.is_file()] == [(path, content)]
 
@@ -145,18 +130,6 @@ def test_rounds_end_with_the_page_within_the_minutes(elapsed_s, runs_s, rounds):
     assert pace.rounds_in(2.0) == rounds
     more = (rounds - 1) * pace.round_s
     assert elapsed_s >= 120 or elapsed_s + more < 120 < elapsed_s + more + pace.round_s + 3 * elapsed_s
-
-
-def test_the_looks_share_the_rounds_that_there_is_time_for():
-    request = AbRequest(["a"], ["b"])
-    assert written(request, 1).campaign.repeats == 1
-    rule = written(request, 9).campaign.repeat_until
-    assert (rule.at_least, rule.at_most) == (4, 9)
-    assert make_campaign(request, 3)["repeats"] == 3
-    assert make_campaign(request, 4)["repeats"]["at_most"] == 4
-    assert make_campaign(request, 500)["repeats"]["at_most"] == 30
-    # Without looks nothing says a level, and 5 % is more than the series has left.
-    assert make_campaign(request, 3, chance=0.01)["repeats"] == 1
 
 
 def played(monkeypatch, failure=None, first_tries=(), **request):
@@ -376,8 +349,13 @@ def test_rounds_that_would_decide(ratio, rounds):
 @pytest.mark.parametrize(
     ("ratio", "rounds", "trained_s", "words"),
     [
-        ((1.1, 0.9, 1.35), 6, 9.0, ["about 47 minutes would tell (--minutes 47)"]),
-        ((1.1, None, None), 1, 9.0, ["about 50 minutes would tell (--minutes 50)"]),  # for a look at all
+        ((1.1, 0.9, 1.35), 6, 9.0, ["about 47 minutes would tell (--minutes 47 go on with these rounds)"]),
+        (
+            (1.1, None, None),
+            1,
+            9.0,
+            ["about 50 minutes would tell (--minutes 50 go on with these rounds)"],
+        ),  # for a look at all
         (
             (1.001, 0.95, 1.055),
             6,

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from scaleproof.conclude.forecast import requirements
+from scaleproof.conclude.forecast.requirements import lines_of_downloads
 from scaleproof.driver import campaign_preview
 from scaleproof.driver.campaign_preview import preview_campaign
 from scaleproof.ground.campaign.config import Campaign
@@ -116,6 +117,14 @@ def test_corpora_with_what_they_need(shown, corpus, parts):
     for part in parts:
         assert part in text
     assert "tokenizer gpt2" not in text
+
+
+def test_what_is_downloaded_before_the_first_run_is_a_line(shown):
+    lines = []
+    for corpus in ("wikitext-103", "python-docs"):
+        shown(f"workload: {{corpus: {corpus}}}\n")
+        lines += lines_of_downloads(LoadedCampaign(Path("mine.yaml")))
+    assert lines == ["corpus wikitext-103 downloads 2 files, 314 MB"]
 
 
 def test_a_corpus_that_is_there_needs_no_download(shown):

@@ -4,7 +4,8 @@ import json
 from types import SimpleNamespace
 
 from scaleproof.driver import ab
-from scaleproof.driver.ab import AbRequest, make_campaign, run_comparison
+from scaleproof.driver.ab import run_comparison
+from scaleproof.driver.ab_campaign import AbRequest, make_campaign
 
 
 def test_a_series_gives_each_comparison_its_part(tmp_path, monkeypatch):
@@ -16,10 +17,10 @@ def test_a_series_gives_each_comparison_its_part(tmp_path, monkeypatch):
     monkeypatch.setattr(ab, "read_run", lambda place: failed)
     entries = tmp_path / "results/series/tuning.json"
     for name in ("b", "c", "d"):
-        run_comparison(AbRequest(["a"], [name]), None, "tuning")
+        run_comparison(AbRequest(["a"], [name], series="tuning"))
     parts = [entry["level"] for entry in json.loads(entries.read_text()).values()]
     assert parts == sorted(parts, reverse=True)
     assert sum(parts) < 0.05
-    run_comparison(AbRequest(["a"], ["b"]), None, "tuning")
+    run_comparison(AbRequest(["a"], ["b"], series="tuning"))
     assert len(json.loads(entries.read_text())) == 3, "asked again, it spends nothing more"
     assert make_campaign(AbRequest(["a"], ["b"]), 9, parts[0])["repeats"]["chance"] == parts[0]

@@ -45,4 +45,5 @@ def test_what_takes_too_long_is_ended_and_leaves_no_lock(tmp_path, monkeypatch, 
     monkeypatch.setattr(snakemake_view, "GRACE_S", 0.5)
     with pytest.raises(snakemake_view.OutOfTime):
         snakemake_view.run_snakemake(Path("mine.yaml"), [Path(name)], limit_s=2.0)
+    assert "workflow_file()" in Path("Snakefile").read_text(), "what results advise works in this folder, too"
     assert Path("unlocked").exists() == (name == "deaf"), "only one that is killed leaves its lock"

@@ -1,10 +1,17 @@
 """Words of reports: each has one meaning, and those that the published page uses are explained."""
 
+import html
 import re
 
 import pytest
 
+from scaleproof.cli.audit import _definition
+from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.words import ANSWERS, GLOSSARY, LEARNT, MEASURED, PAIRS, TRACED, all_words, meaning_of_word
+
+# Headings of the table of what was run, which say what they are.
+PLAIN = "Commit, Date, Machine, Measuring code, Memory, Operating system, Parameters, Processor, Python, file, "
+PLAIN += "scaleproof, torch, transformers"
 
 
 @pytest.mark.parametrize(
@@ -28,6 +35,17 @@ from scaleproof.ground.words import ANSWERS, GLOSSARY, LEARNT, MEASURED, PAIRS, 
         "n=6: too few",
         "noise floor",
         "non-inferiority",
+        "replay",
+        "A/B",
+        "gloo",
+        "95 %",
+        "95%",
+        "intervals",
+        "Can I trust it?",
+        "what is the baseline?",
+        "95 % confidence",
+        "ddp-n1x2",
+        "step, window",
     ],
 )
 def test_a_word_is_known_however_it_is_written(word):
@@ -50,3 +68,15 @@ def test_words_of_the_published_page_are_known(repository):
     for word in ("undecided", "too close to call", "Whole job", "Recommended"):
         assert word in text
         assert meaning_of_word(word), word
+    headings = {
+        re.sub(r"<[^>]+>", "", html.unescape(cell)).strip() for cell in re.findall(r"<th\b.*?</th>", page, re.S)
+    }
+    known = {heading for heading in headings if meaning_of_word(heading) or _definition(heading)}
+    assert len(headings) > 60
+    assert headings - known == set(PLAIN.split(", "))
+
+
+def test_every_column_that_has_a_definition_is_found_by_its_heading():
+    for column in COLUMNS.values():
+        if column.definition and column.heading:
+            assert meaning_of_word(column.heading) or _definition(column.heading), column.heading

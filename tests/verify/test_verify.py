@@ -25,7 +25,7 @@ from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.verify.campaign import _run_check, verify, why
 from scaleproof.verify.charts import RATE
 from scaleproof.verify.contents import json_of
-from scaleproof.verify.manifest import Demands, write_manifest
+from scaleproof.verify.manifest import Demands, demands_in, write_manifest
 from scaleproof.verify.pairs import check_comparison
 from scaleproof.verify.raw import Difference, read_runs
 from scaleproof.verify.recompute import Quantities, by_cell, cell_quantities, ratio_quantities, with_pooled_intervals
@@ -211,6 +211,28 @@ def test_a_run_that_vanished_or_came_later_is_found(folder):
     assert any("ddp-n1x4/rep3" in p and "renamed" in p for p in renamed)
     assert any("a run that the report does not have" in p for p in later)
     assert verify(folder)[0] == []
+
+
+def test_runs_that_the_campaign_no_longer_has_are_one_difference(folder, tmp_path):
+    """As after fewer `repeats`: the page was made again, and its manifest lists all that is on disk."""
+    copied = shutil.copytree(folder, tmp_path / "campaign")
+    for cell in ("ddp-n1x1", "ddp-n1x2", "ddp-n1x4"):
+        run = shutil.copytree(copied / f"runs/{cell}/rep3", copied / f"runs/{cell}/rep4")
+        metrics = json.loads((run / "training_metrics.json").read_text())
+        (run / "training_metrics.json").write_text(json.dumps(metrics | {"repeat": 4}))
+    demands = demands_in(copied)
+    for with_all in (False, True):
+        if with_all:
+            write_manifest(copied, "0", demands)
+        (one,), runs, _ = verify(copied)
+        assert runs == 10
+        assert str(one).startswith("runs: 3 runs (ddp-n1x1/rep4, ddp-n1x2/rep4, ddp-n1x4/rep4) that the report")
+
+
+def test_results_without_a_report_are_one_difference(folder, tmp_path):
+    shutil.copytree(folder / "runs", tmp_path / "campaign/runs")
+    (one,), *_ = verify(tmp_path / "campaign")
+    assert "there is no report yet; it is made by: snakemake --cores 2" in str(one)
 
 
 def test_a_finding_that_was_struck_out_is_found(folder):

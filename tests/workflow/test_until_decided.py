@@ -74,3 +74,6 @@ def test_rounds_can_follow_a_fixed_number_of_repeats(built, measured):
     assert "results/open/looks/3.json is missing" in stale
     advice = re.search(r"missing again: snakemake --cores 2 (.+) results/open/report.html", stale)[1]
     assert built.planned(*advice.split(), table)["look"] == 1
+    assert built.planned("--forcerun", "collect", "--", table) == Counter(look=1, collect=1), "as Next says"
+    built.build("results/open/looks/3.json")
+    assert built.planned("--forcerun", "collect", "--", table) == Counter(train=2, look=1, collect=1), "and goes on"

@@ -15,6 +15,7 @@ from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.files import content_fault
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.own_runs import audit, check_names
 from scaleproof.ground.findings.registry import (
@@ -77,7 +78,12 @@ def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = Non
     Raises UserError where a path is missing, or where nothing in it is a result.
     """
     evidence = gather(paths, given)
-    return audit_gathered(evidence, " ".join(printable(path.name or path.resolve().name) for path in paths))
+    try:
+        return audit_gathered(evidence, " ".join(printable(path.name or path.resolve().name) for path in paths))
+    except NoResult:
+        if faults := [f"{printable(path.name)}{fault}" for path in paths if (fault := content_fault(path))]:
+            raise NoResult("; ".join(faults)) from None
+        raise
 
 
 def audit_gathered(evidence: Evidence, source: str) -> Audit:

@@ -14,9 +14,11 @@ from scaleproof.auditor.read.reported import Evidence, ReportedRun, TimedSpan
 from scaleproof.ground.comparison import Compared, field_error, why_incomparable
 from scaleproof.ground.confidence import mean_rate, ratio_of_independent
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import content_fault
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
 from scaleproof.ground.records.run import MeasuredRun, read_run
+from scaleproof.ground.records.watched import watched_folder
 from scaleproof.ground.snakemake_command import RESULTS
 
 # What two results must have in common; those that a file does not state are named beside the ratio.
@@ -162,6 +164,10 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
     if path.suffix == ".yaml":
         results = RESULTS / path.stem
         reasons = f" (a campaign file; give its results{f', {results}' * results.is_dir()})"
+    if fault := content_fault(path):
+        return UserError(f"{path}{fault}")
+    if folder := watched_folder(path):
+        reasons = f" (recorded by scaleproof.watch, which is compared by: scaleproof watched {folder} OTHER)"
     return UserError(
         f"{path}: no run below whose rate can be compared{reasons}; it takes tokens/s, samples/s or the time of each "
         'step: three lines or more such as "step: 7 tokens/s: 4567" or "step: 7 step_time_ms: 12.3"'

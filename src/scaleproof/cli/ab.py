@@ -13,7 +13,7 @@ from scaleproof.cli.values import Number, campaign_name, count, file_name, log_r
 from scaleproof.ground.errors import UserError, did_you_mean, path_fault
 
 if TYPE_CHECKING:
-    from scaleproof.driver.ab import AbRequest
+    from scaleproof.driver.ab_campaign import AbRequest
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
 SEPARATOR = "--"
@@ -40,7 +40,7 @@ def ab(args: argparse.Namespace) -> None:
     from scaleproof.driver.ab import run_comparison
     from scaleproof.ground.snakemake_command import RESULTS
 
-    campaign, verdict = run_comparison(_checked_request(args), args.name, args.series)
+    campaign, verdict = run_comparison(_checked_request(args), args.name)
     page = RESULTS / campaign.stem / "report.html"
     report = str(page) if page.is_file() else None  # the minutes may be over before it is made
     if args.json:
@@ -53,7 +53,7 @@ def ab(args: argparse.Namespace) -> None:
 
 def _checked_request(args: argparse.Namespace) -> "AbRequest":
     """Return the comparison that the command line asks for. Raises UserError for wrong input."""
-    from scaleproof.driver.ab import AbRequest
+    from scaleproof.driver.ab_campaign import AbRequest
 
     if args.seconds and (args.metric == "time" or args.steps):
         raise UserError("--seconds ends runs early, and --steps or --metric time times them to their end")
@@ -82,6 +82,7 @@ def _checked_request(args: argparse.Namespace) -> "AbRequest":
         difference=args.difference / 100,
         minutes=args.minutes,
         accept_differences=args.accept_differences,
+        series=args.series,
     )
 
 

@@ -275,7 +275,7 @@ def compare(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps({"compared": [asdict(pair) for pair in compared], "on_one_side": alone}, indent=2))
     else:
-        for line in (*map(compared_sentence, compared), compared_verdict(compared), intervals_note(compared)):
+        for line in (compared_verdict(compared), *map(compared_sentence, compared), intervals_note(compared)):
             if line:
                 print(line)
         if alone:

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection
+from itertools import takewhile
 from typing import Any, NoReturn
 
 from scaleproof.cli.values import RESULTS, chart_to_write, file_to_read, folder, page_to_write, path, results_folder
@@ -181,7 +182,8 @@ def _command_hint(prog: str, group: Group, word: str) -> str:
     if word.endswith(".yaml") and "campaign" in group.choices:
         return f" A command comes first: {prog} campaign show {word}."
     if "/" in word or "." in word:  # a file: one command that reads files
-        rest = " ".join(sys.argv[sys.argv.index(word) :]) if word in sys.argv else word
+        words = sys.argv[sys.argv.index(word) :] if word in sys.argv else [word]
+        rest = " ".join(takewhile(lambda one: not one.startswith("-"), words))  # options may be another command's
         first = "audit" if "audit" in group.choices else next(iter(group.choices))
         return f" A command comes first: {prog} {first} {rest}."
     return did_you_mean(word, [*group.choices, "--help", "--version"])

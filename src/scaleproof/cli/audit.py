@@ -39,8 +39,12 @@ def audit_results(args: argparse.Namespace) -> None:
     """
     from scaleproof.auditor.audit import NoResult, audit_paths
     from scaleproof.auditor.waivers import WAIVER_FILE, read_waivers, without_waived
+    from scaleproof.ground.records.watched import watched_folder
 
     given = _stated_of_runs(args)  # part of a run's name -> what it says of itself nowhere
+    for folder in dict.fromkeys(filter(None, map(watched_folder, args.paths))):
+        remark = f"scaleproof.watch recorded {folder}; its checks: scaleproof watched {folder}"
+        print(f"scaleproof: {remark}", file=sys.stderr)
     for place in args.paths:
         if place != STANDARD_INPUT and place.exists() and (fault := path_fault(place)):
             raise UserError(f"{place}{fault}; what a program prints is read like this: PROGRAM | scaleproof audit -")
@@ -136,17 +140,18 @@ def explain(args: argparse.Namespace) -> None:
     else:
         if len(args.code) > 1 and (known_codes := [word for word in args.code if word in pages_by_code()]):
             raise UserError(f"one finding at a time: scaleproof explain {known_codes[0]}")
-        known = did_you_mean(code, [*pages_by_code(), *all_words(), *COLUMNS])
+        known = did_you_mean(code, [*pages_by_code(), *all_words(), *filter(_definition, COLUMNS)])
         raise UserError(f'there is no finding or word "{code}".{known} `scaleproof explain` lists them.')
 
 
 def _definition(text: str) -> str | None:
     """Return what a column (by its name or heading) or a key of campaigns means; None for any other text."""
-    from scaleproof.ground.columns import COLUMNS, INTERVAL
+    from scaleproof.ground.columns import COLUMNS
+    from scaleproof.ground.words import bare_word
 
     for column in COLUMNS.values():
-        headings = (column.name, column.heading.removesuffix(INTERVAL).partition(" (")[0].lower())
-        if text.lower() in headings and column.definition:
+        headings = filter(None, map(bare_word, (column.name, column.heading, column.in_series)))
+        if bare_word(text) in headings and column.definition:
             return f"{column.definition}{f' ({column.unit})' if column.unit else ''}"
     return _key_of_campaign(re.sub(r"\W", "_", text.lower().rpartition(".")[2]))
 
@@ -200,7 +205,8 @@ def add(commands: Group) -> None:
         "scaleproof audit results/demo\n"
         "scaleproof audit ../somebody/logs --world-size 8 --html audit.html\n"
         "scaleproof audit logs --global-batch run2=64   # for runs with run2 in their path\n"
-        "pbpaste | scaleproof audit -                   # a table from the clipboard"
+        "pbpaste | scaleproof audit -                   # a table from the clipboard\n\n"
+        "scaleproof.toml in this folder waives findings that are known (docs/ci.md)."
     )
     parser = add_command(commands, "audit", audit_results, doc, example)
     help_text = "files and folders, their formats recognised by their contents; -: a table or log on standard input"

@@ -40,6 +40,7 @@ MODELS = {
 
 def campaign_validate(args: argparse.Namespace) -> None:
     """Check a campaign, and print what will run and how long it takes. Raises UserError where it is not valid."""
+    from scaleproof.conclude.forecast.requirements import lines_of_downloads
     from scaleproof.driver.campaign_preview import unsupported_cells_text
     from scaleproof.driver.planned_work import planned_work
     from scaleproof.ground.campaign.repeats import repeats_text
@@ -50,6 +51,8 @@ def campaign_validate(args: argparse.Namespace) -> None:
     fewest = f"{integer(cells * campaign.fewest_repeats)} to " if campaign.repeat_until else ""
     runs = fewest + plural(cells * campaign.most_repeats, "run")
     print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
+    for line in lines_of_downloads(loaded):
+        print(line)
     work = planned_work(loaded, args.results, count_tables_and_charts(loaded), probes=False)  # a check is to be quick
     print(f"{work.text}{unsupported_cells_text(loaded, usable_gpus(cuda_devices)[0])}")
 
@@ -127,7 +130,14 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
     from scaleproof.ground.campaign.cells import tokens_of
     from scaleproof.ground.campaign.config import tokenizer_entries
     from scaleproof.ground.campaign.loaded import tokens_dir
-    from scaleproof.measure.corpus.check import check_corpus, check_enough_samples, most_trainable_entries, small_text
+    from scaleproof.measure.corpus.check import (
+        check_corpus,
+        most_trainable_entries,
+        size_of_text,
+        size_of_tokens,
+        small_text,
+    )
+    from scaleproof.measure.corpus.reader import check_samples, samples_in
     from scaleproof.measure.corpus.tokenizer import FEWEST, error_for_small_text
 
     for name, corpus in loaded.corpora.items():
@@ -140,9 +150,14 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
         for tokenizer, size in sizes.items():
             if most is not None and size > most:
                 raise UserError(f"{loaded.path}: {error_for_small_text(tokenizer, most)}")
+        made = {folder: size_of_tokens(folder) for folder in {tokens_dir(results, cell) for cell in cells}}
+        most_size = size_of_text(text) if text is not None else None
         for cell in cells:
+            of_tokens = made[tokens_dir(results, cell)]
+            known, at_most = (of_tokens, "") if of_tokens else (most_size, "at most ")
             try:
-                check_enough_samples(tokens_dir(results, cell), text, cell.workload, cell.batch.global_)
+                if known:
+                    check_samples(samples_in(known, cell.workload), cell.batch.global_, at_most)
             except UserError as error:
                 raise UserError(f"{loaded.path}: cell {cell.slug}: {error}") from None
 
@@ -200,7 +215,7 @@ def corpus_check(args: argparse.Namespace) -> None:
 
     corpus = corpus_called(args.corpus)
     check_corpus(args.corpus, corpus)
-    answer = ask_hub(args.corpus, corpus, Remote.from_environment(os.environ, Path()))
+    answer = ask_hub(args.corpus, corpus, Remote.from_environment(os.environ, RESULTS / "downloads"))
     text = small_text(args.corpus, corpus)
     most = most_trainable_entries(text) if text else None
     size = f"a small text, on which tokenizers up to bpe-{most} can be trained" if most else ""

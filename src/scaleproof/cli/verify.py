@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, add_command
-from scaleproof.cli.values import chart_to_write, file_to_read, folder_to_write, path, results_folder, text
+from scaleproof.cli.values import Number, chart_to_write, file_to_read, folder_to_write, path, results_folder, text
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.grouping import group_by
@@ -23,6 +23,8 @@ MISSING = "is missing"  # what is said of whole files
 CHANGED = "changed since the report was written"
 RENAMED = "was renamed since"
 UNREADABLE = "not readable"
+USUAL_LOSS = 5.0  # %: what a gate says of its sight, where no --difference is given
+UNDECIDED = 5  # exit code, as of scaleproof ab
 SHOWN = 5  # differences of a file, or of a folder of results: many have one cause
 
 
@@ -124,7 +126,10 @@ def publish(args: argparse.Namespace) -> None:
 
 
 def gate(args: argparse.Namespace) -> None:
-    """Compare throughput with earlier results, or over a history. Raises SystemExit(1) where it has become worse."""
+    """Compare throughput with earlier results, or over a history.
+
+    Raises SystemExit(1) where it has become worse, (5) where the loss of --difference would not be seen.
+    """
     if args.history:
         _history(args)
         return
@@ -132,7 +137,7 @@ def gate(args: argparse.Namespace) -> None:
         raise UserError(
             "give RESULTS and --baseline with at least three earlier results, or --history with all of them"
         )
-    from scaleproof.conclude.publication.gate import compare_with_baselines
+    from scaleproof.conclude.publication.gate import compare_with_baselines, what_is_seen
 
     result = compare_with_baselines(args.results, args.baseline)
     for cell in result.new:
@@ -143,8 +148,13 @@ def gate(args: argparse.Namespace) -> None:
         print(verdict)
     for fault in result.faults:
         print(f"FAIL  {fault}")
-    if result.worse:
-        raise SystemExit(1)
+    loss = (args.difference or USUAL_LOSS) / 100
+    is_blind = bool(args.difference and result.verdicts and result.verdicts[0].seen > loss)
+    if result.verdicts:
+        word = "cannot tell  " if is_blind and not result.worse else ""
+        print(f"{word}{what_is_seen(result.verdicts[0], loss)}")
+    if result.worse or is_blind:
+        raise SystemExit(1 if result.worse else UNDECIDED)
 
 
 def _history(args: argparse.Namespace) -> None:
@@ -243,6 +253,9 @@ def add(commands: Group) -> None:
     parser.add_argument("--baseline", type=path, nargs="+", metavar="DIR", help="at least three earlier results")
     parser.add_argument("--history", type=path, nargs="+", metavar="DIR", help="at least five results, the newest too")
     parser.add_argument("--cell", needs="--history", type=text, metavar="CELL", help="of a history: this cell alone")
+    help_text = "a loss that is to be seen 8 times in 10; exit code 5 where it would not be"
+    number = Number("%", most=99)
+    parser.add_argument("--difference", needs="--baseline", type=number, metavar="PERCENT", help=help_text)
     help_text = "of a history: draw it over commits"
     parser.add_argument("--chart", needs="--history", type=chart_to_write, metavar="FILE.svg", help=help_text)
     doc = "write results/index.html: all campaigns with verdict, date, machine and findings"

@@ -20,7 +20,10 @@ def watched(args: argparse.Namespace) -> None:
     from scaleproof.ground.records.watched import FOLDER, VARIABLE, read_watched
 
     folders = args.folders or [Path(os.environ.get(VARIABLE) or FOLDER)]  # where `watch` writes, if nothing is said
-    runs = [WatchedRun(place.name, read_watched(place)) for place in folders]
+    names = [place.name for place in folders]
+    if len(set(names)) < len(names):  # the usual name, in two folders
+        names = [str(place) for place in folders]
+    runs = [WatchedRun(name, read_watched(place)) for name, place in zip(names, folders, strict=True)]
     for run in runs:
         rate = "nothing counted"
         if run.tokens_per_s:

@@ -2,6 +2,7 @@
 
 __all__ = [
     "ab",
+    "ab_campaign",
     "as_sent",
     "campaign_preview",
     "cluster",

@@ -1,37 +1,45 @@
 """Two commands as a campaign that Snakemake runs: what `scaleproof ab` writes, starts and reads."""
 
-import hashlib
-import json
 import math
 import re
-import shlex
 import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import yaml
-
 from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
 from scaleproof.conclude.analysis.stopping import shown_in_scatters
 from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, rounds_needed, with_words
+from scaleproof.driver.ab_campaign import (
+    FIRST_LOOK,
+    LONG_RUN,
+    LONGEST_RUN,
+    MOST,
+    AbRequest,
+    make_campaign,
+    read_campaign,
+    repeats_of,
+    run_lengths_to_try,
+    write_campaign,
+)
 from scaleproof.driver.series import level_in_series, read_series
 from scaleproof.driver.snakemake_view import GRACE_S, OutOfTime, run_snakemake
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
-from scaleproof.ground.confidence import CONFIDENCE
+from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError, plural
-from scaleproof.ground.files import write_atomic, write_json
+from scaleproof.ground.files import write_json
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.number_format import integer, percent
 from scaleproof.ground.records.metrics import Failed, Printed, Timed
+from scaleproof.ground.records.retry import remove_failed
 from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.snakemake_command import RESULTS
@@ -41,40 +49,13 @@ from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
 WAITED = re.compile("^scaleproof: waiting for ", re.MULTILINE)  # in the log of a job
 SERIES = "series"  # folder of results/: the budgets of series
-A, B = "a", "b"
-FIRST_LOOK = 4  # rounds before it
-MOST = 30  # rounds
 COUNTED = ("steps", "batches", "epochs", "items")  # units: how much work one is, nobody may have said
 # What the first round takes beside its runs, Snakemake's start and its jobs', tells the rest: parts of it.
 START_OF_ROUND = 0.25  # of a further round: several are one job
 PAGE = 3.0  # of the page, with all before it (2.7 measured, and 2 on a busy machine)
-# Of the minutes:
-SHORT_RUN = 0.04  # a run that goes on is ended after it, as a proper end, which leaves room for ten rounds ...
-LONG_RUN = 0.1  # ... or after this, where it had hardly begun to train by then ...
-SLOW_START = 0.2  # ... or after this, where it had printed no figure by then either
-LONGEST_RUN = 0.25  # one that cannot be ended is stopped after it
 START_UP = 0.25  # of a run: steps that fill less leave most of the minutes to its start
-LEAST_RUN_S = 15.0  # the start of a program may take so long
 BEGUN = 0.2  # of a run that was ended: steps that fill less have hardly begun
-FURTHER = 1.5  # times as long as the first try, or a further one tells little
-
-
-@dataclass(frozen=True)
-class AbRequest:
-    """A is compared with, B is asked about; each a command line in words."""
-
-    a: Sequence[str]
-    b: Sequence[str]
-    figures: str = "auto"
-    patterns: Mapping[str, str] = field(default_factory=dict)
-    per_step: tuple[str, Sequence[int]] | None = None  # unit, and amount of both or of each
-    steps: tuple[int, int] | None = None  # two lengths of run
-    seconds: float | None = None  # after which runs are ended; None: as there is time
-    warmup_steps: int | None = None
-    geometry: str = "1x1"
-    difference: float = 0.02  # the smallest that matters, as a part
-    minutes: float = 10.0  # from the first start to the page
-    accept_differences: bool = False  # of what watched programs do
+FURTHER_CHANCE = 0.5  # of an error, where an earlier call has looked: all calls together err at most twice as often
 
 
 @dataclass(frozen=True)
@@ -107,83 +88,59 @@ class Pace:
         return 1 + max(0, int(left // self.round_s))
 
 
-def make_campaign(
-    request: AbRequest, rounds: int = 1, chance: float | None = None, seconds: float | None = None
-) -> dict[str, Any]:
-    """Return the content of the campaign file that compares the two commands of `request`.
+@dataclass(frozen=True)
+class _Call:
+    """A call of `scaleproof ab`: the campaign's file, and the end of the minutes. `earlier`: rounds that it adds to."""
 
-    `rounds`: the most that there is time for. `chance`: of claiming a difference that is not there (None: 5 %).
-    `seconds`: after which a run is ended (None: it ends by itself).
-    """
-    workload: dict[str, Any] = {"command": "{program}", "figures": dict(request.patterns) or request.figures}
-    vary: dict[str, Any] = {"program": {A: shlex.join(request.a), B: shlex.join(request.b)}}
-    campaign: dict[str, Any] = {"title": "Is B faster than A?", "workload": workload}
-    if request.per_step:
-        unit, amounts = request.per_step
-        workload["per_step"] = {unit: amounts[0]}
-        if len(set(amounts)) > 1:
-            # `vary` gives each program each amount: the other program's are excluded.
-            workload["per_step"] = {unit: "{micro_batch}"}
-            vary["micro_batch"] = list(amounts)
-            campaign["exclude"] = [{"program": A, "micro_batch": amounts[1]}, {"program": B, "micro_batch": amounts[0]}]
-    steps = list(request.steps) if request.steps else None
-    work = {"steps": steps, "warmup_steps": request.warmup_steps, "seconds": seconds}
-    if work := {key: value for key, value in work.items() if value is not None}:
-        campaign["work"] = work
-    # Minutes until a run is stopped: longer than the seconds after which the user has it ended.
-    limit = max(LONGEST_RUN * request.minutes, 1.5 * (request.seconds or 0.0) / 60)
-    return campaign | {
-        "execution": {"geometry": request.geometry},
-        "vary": vary,
-        "question": {"is": B, "better_than": A},
-        # Jobs may take a week: one makes all repeats up to a look at the results, with fewer starts, closer together.
-        "resources": {"same_allocation": True, "minutes_per_job": 10_000, "time_limit": limit},
-        "repeats": _repeats(request, rounds, chance),
-    }
+    path: Path
+    request: AbRequest
+    results: Path
+    end: float
+    chance: float | None  # of claiming a difference that is not there; None: 5 %
+    earlier: int
+
+    def campaign(self, rounds: int, seconds: float | None) -> dict[str, Any]:
+        """Return the content of the campaign's file with `rounds` more, each of whose runs is ended after `seconds`."""
+        return make_campaign(self.request, self.earlier + rounds, self.chance, seconds, self.earlier)
+
+    def write_rounds(self, campaign: Mapping[str, Any]) -> None:
+        """Write the campaign's file with another number of rounds.
+
+        What an earlier page was made from is removed: Snakemake does not miss a look whose table of runs is there.
+        """
+        if read_yaml(self.path)[0] == campaign:
+            return
+        write_campaign(self.path, campaign)
+        for name in ("runs.csv", "findings.json"):
+            (self.results / self.path.stem / name).unlink(missing_ok=True)
 
 
-def _run_lengths_to_try(request: AbRequest) -> list[float | None]:
-    """Return lengths of runs to try until one suffices, in seconds, the shortest first; [None]: runs end themselves."""
-    if request.figures == "whole":
-        return [None]
-    if request.seconds:
-        return [request.seconds]
-    short_s, long_s, longest_s = (60 * request.minutes * part for part in (SHORT_RUN, LONG_RUN, SLOW_START))
-    first_s = min(max(short_s, LEAST_RUN_S), longest_s)  # of few minutes all may be shorter than a program's start
-    return [first_s, *(length for length in (long_s, longest_s) if length >= FURTHER * first_s)]
-
-
-def _repeats(request: AbRequest, rounds: int, chance: float | None) -> int | dict[str, float]:
-    """Return the key `repeats`: a number for few rounds, else a rule that stops once A and B are told apart."""
-    if rounds < FIRST_LOOK:  # a number is judged at 5 %, which is more than a series gives; one run claims nothing
-        return rounds if chance is None else 1
-    # The first look must come before the last round.
-    repeats = {"resolve": request.difference, "at_least": min(FIRST_LOOK, rounds - 1), "at_most": min(MOST, rounds)}
-    return repeats if chance is None else repeats | {"chance": chance}
-
-
-def run_comparison(
-    request: AbRequest, name: str | None = None, series: str | None = None, results: Path = RESULTS
-) -> tuple[Path, AbVerdict]:
+def run_comparison(request: AbRequest, name: str | None = None, results: Path = RESULTS) -> tuple[Path, AbVerdict]:
     """Compare the two commands within the minutes of `request`; return the campaign's file and the verdict.
 
     Whatever runs when the minutes are over is ended: the verdict is that of the finished rounds if there is time for
     their page, else that nobody can tell yet.
-    `name`: of the file; without it ab- and a hash of the request. `series`: name of comparisons that share one budget
-    of false claims. Raises UserError for another comparison in this file, a command that cannot be run here, a failure
-    of Snakemake, and damaged results.
+    `name`: of the file; without it that of the request. Where an earlier call has left it open, more minutes go on with
+    its rounds. Raises UserError for another comparison in this file, a command that cannot be run here, a failure of
+    Snakemake, and damaged results.
     """
     end = time.monotonic() + 60 * request.minutes - GRACE_S
-    content = json.dumps(make_campaign(request, seconds=request.seconds), sort_keys=True) + f"{request.minutes}"
-    path = CAMPAIGNS / f"{name or f'ab-{hashlib.sha256(content.encode()).hexdigest()[:8]}'}.yaml"
-    budget = results / SERIES / f"{series}.json" if series else None
+    path = CAMPAIGNS / f"{name or request.name}.yaml"
+    budget = results / SERIES / f"{request.series}.json" if request.series else None
     if budget:
         read_series(budget)  # raises where it is damaged, before anything is written
-    _write_first_campaign(path, request)
+    there = _write_first_campaign(path, request)
+    has_more_time = make_campaign(request)["resources"]["time_limit"] > there["resources"]["time_limit"]
+    earlier = _rounds_left_open(path, there, request, results) if has_more_time and not budget else 0
+    if has_more_time and not earlier:
+        _remove_timeouts(path, results)
     chance = level_in_series(budget, path.stem) if budget else None
+    if earlier >= FEWEST_REPEATS:  # fewer claim nothing
+        was = LoadedCampaign(path).campaign.repeats
+        chance = round(FURTHER_CHANCE * (was.chance if isinstance(was, RepeatUntil) else 1 - CONFIDENCE), 9)
+    call = _Call(path, request, results, end, chance, earlier)
     try:
-        page_s = _make_first_round(path, request, chance, results, end)
-        _make_page(path, request, chance, results, page_s, end)
+        _make_page(call, _make_first_round(call, there))
         verdict = read_verdict(path, request, results)
     except OutOfTime:
         runs = sum(1 for _ in (results / path.stem).glob(f"runs/*/*/{METRICS}"))
@@ -210,13 +167,15 @@ def _ratio_so_far(runs: Path) -> str:
     return f"by the medians of {plural(len(rates), 'round')} B is {b / a:.3g} times as fast, unchecked: no verdict; "
 
 
-def _write_first_campaign(path: Path, request: AbRequest) -> None:
-    """Write the campaign of `request` to `path`, unless it is there, and check it as every campaign is.
+def _write_first_campaign(path: Path, request: AbRequest) -> dict[str, Any]:
+    """Write the campaign of `request` to `path`, unless it is there, and check it as every campaign is; return it.
 
     Raises UserError where it is wrong or not for this machine, and removes the file if this call wrote it.
     """
-    was_there = path.exists()
-    write_campaign(path, make_campaign(request, seconds=request.seconds), request)
+    was_there = read_campaign(path, request)
+    campaign = was_there or make_campaign(request, seconds=request.seconds)
+    if not was_there:
+        write_campaign(path, campaign)
     try:
         geometry = LoadedCampaign(path).cells[0].execution.geometry
         job = current_allocation() if geometry.nodes > 1 else None
@@ -230,6 +189,7 @@ def _write_first_campaign(path: Path, request: AbRequest) -> None:
         if not was_there:
             path.unlink()
         raise UserError(_name_options(str(error), path)) from None
+    return campaign
 
 
 def _name_options(message: str, path: Path) -> str:
@@ -242,42 +202,83 @@ def _name_options(message: str, path: Path) -> str:
     return re.sub(r"workload\.figures(\.|: )", "--pattern ", message).replace("workload.command", "the command")
 
 
-def _make_page(path: Path, request: AbRequest, chance: float | None, results: Path, page_s: float, end: float) -> None:
-    """Make the rounds and the page; those rounds alone that are finished `page_s` seconds before the `end`.
+def _rounds_left_open(path: Path, there: Mapping[str, Any], request: AbRequest, results: Path) -> int:
+    """Return how many rounds of earlier calls have told nobody yet who is faster; 0 if some have, or there was one.
+
+    `there`: the content of the campaign's file. Raises UserError where the results of these calls are damaged.
+    """
+    folder = results / path.stem
+    if there["repeats"] == 1:
+        return 0
+    if (folder / "report.html").is_file() and read_verdict(path, request, results).word != "undecided":
+        return 0
+    rounds = _whole_rounds(path, results)
+    return rounds if rounds < MOST else 0
+
+
+def _remove_timeouts(path: Path, results: Path) -> None:
+    """Remove the failed runs where one was stopped at a limit that the minutes of an earlier call had set."""
+    runs = [place for place in LoadedCampaign(path, results).runs(results) if (place / METRICS).is_file()]
+    failures = [run.failure for run in (read_run(place).metrics for place in runs) if run.failure]
+    if any(failure.failure_class == "timeout" for failure in failures):
+        remove_failed(results / path.stem, runs)
+
+
+def _whole_rounds(path: Path, results: Path) -> int:
+    """Return how many rounds are finished; of one that was cut off, remove what it has left: it is none of the results.
+
+    Nothing is removed where no round is finished.
+    """
+    runs = [results / path.stem / "runs" / cell.slug for cell in LoadedCampaign(path, results).cells]
+    rounds = min(len(list(of_cell.glob(f"*/{METRICS}"))) for of_cell in runs)
+    for place in (results / path.stem).glob("runs/*/rep*") if rounds else ():
+        if int(place.name.removeprefix("rep")) > rounds:
+            shutil.rmtree(place)
+    return rounds
+
+
+def _make_page(call: _Call, page_s: float) -> None:
+    """Make the rounds and the page; those rounds alone that are finished `page_s` seconds before the end.
 
     Raises OutOfTime where there is no time for the page either.
     """
-    page = results / path.stem / "report.html"
+    page = call.results / call.path.stem / "report.html"
     try:
-        run_snakemake(path, [page], limit_s=end - page_s - time.monotonic())
+        run_snakemake(call.path, [page], limit_s=call.end - page_s - time.monotonic())
     except OutOfTime:
-        runs = [results / path.stem / "runs" / cell.slug for cell in LoadedCampaign(path, results).cells]
-        rounds = min(len(list(of_cell.glob(f"*/{METRICS}"))) for of_cell in runs)
-        if not rounds:  # those of an earlier call were removed
+        if not (rounds := _whole_rounds(call.path, call.results)):  # those of an earlier call were removed
             raise
-        for place in (results / path.stem).glob("runs/*/rep*"):
-            if int(place.name.removeprefix("rep")) > rounds:  # of a round that was cut off: none of the results
-                shutil.rmtree(place)
-        _write_yaml(path, read_yaml(path)[0] | {"repeats": _repeats(request, rounds, chance)})
-        run_snakemake(path, [page], limit_s=end - time.monotonic())
+        repeats = repeats_of(call.request, rounds, call.chance, call.earlier)
+        call.write_rounds(read_yaml(call.path)[0] | {"repeats": repeats})
+        run_snakemake(call.path, [page], limit_s=call.end - time.monotonic())
 
 
-def _make_first_round(path: Path, request: AbRequest, chance: float | None, results: Path, end: float) -> float:
+def _make_first_round(call: _Call, there: dict[str, Any]) -> float:
     """Run both commands once, then write the campaign with as many rounds as there is time for.
 
-    Returns about how many seconds the page takes; 0 where that is unknown. Raises OutOfTime at the `end`.
+    Returns about how many seconds the page takes; 0 where that is unknown. Raises OutOfTime at the end.
 
     The round is made again with longer runs while one of them had hardly begun when it was ended. Runs as long as
-    LONG_RUN suffice if all have printed a figure. Nothing is done where an earlier call has written how many rounds.
+    LONG_RUN suffice if all have printed a figure. Nothing is done where an earlier call has given the answer.
+    `there`: the content of the campaign's file, whose runs keep their length.
     """
-    began = time.monotonic()
-    for seconds in _run_lengths_to_try(request):
+    if there["repeats"] != 1 and not call.earlier:
+        return 0.0
+    request, began = call.request, time.monotonic()
+    lengths = run_lengths_to_try(request, there.get("work", {}).get("seconds"))
+    for seconds in lengths[:1] if call.earlier else lengths:
         round_began = time.monotonic()
-        if not write_campaign(path, make_campaign(request, 1, chance, seconds), request):
-            return 0.0
-        loaded = LoadedCampaign(path, results)
-        run_snakemake(path, list(loaded.records(results)), limit_s=end - round_began)
-        runs = [read_run(place).metrics for place in loaded.runs(results)]
+        write_campaign(call.path, call.campaign(1, seconds) | {"repeats": call.earlier + 1})
+        loaded = LoadedCampaign(call.path, call.results)
+        try:
+            run_snakemake(call.path, list(loaded.records(call.results)), limit_s=call.end - round_began)
+        except (OutOfTime, KeyboardInterrupt):
+            if call.earlier:  # the page of the earlier call stays that of its rounds
+                write_campaign(call.path, there)
+                _whole_rounds(call.path, call.results)
+            raise
+        places = [place for place in loaded.runs(call.results) if place.name == f"rep{call.earlier + 1}"]
+        runs = [read_run(place).metrics for place in places]
         too_short = [run for run in runs if _had_hardly_begun(run, seconds)]
         if seconds is not None and seconds >= LONG_RUN * 60 * request.minutes:
             too_short = [run for run in too_short if run.failure]
@@ -286,10 +287,11 @@ def _make_first_round(path: Path, request: AbRequest, chance: float | None, resu
     now = time.monotonic()
     runs_s = sum(run.total_wall_time_s or 0.0 for run in runs)
     pace = Pace(elapsed_s=now - round_began, runs_s=runs_s, spent_s=round_began - began)
-    if not any(run.failure for run in runs):  # a program that fails once is not started again
-        rounds = pace.rounds_in(request.minutes)
-        write_campaign(path, make_campaign(request, rounds, chance, seconds), request)
-        print(f"scaleproof: {_describe_rounds(_repeats(request, rounds, chance))}", file=sys.stderr)
+    has_failed = any(run.failure for run in runs)  # such a program is not started again
+    campaign = call.campaign(1 if has_failed else pace.rounds_in(request.minutes), seconds)
+    call.write_rounds(campaign)
+    if not has_failed:
+        print(f"scaleproof: {_describe_rounds(campaign['repeats'])}", file=sys.stderr)
     return pace.page_s
 
 
@@ -308,32 +310,6 @@ def _had_hardly_begun(run: Timed | Failed, seconds: float | None) -> bool:
         was_ended = seconds is not None and (run.total_wall_time_s or 0.0) >= seconds
         return was_ended and run.failure.failure_class == "no_figures" and LONGER in run.failure.reason
     return isinstance(run, Printed) and trained_s(run) < BEGUN * (run.reading.ended_after_s or 0.0)
-
-
-def write_campaign(path: Path, campaign: Mapping[str, Any], request: AbRequest) -> bool:
-    """Write `campaign` as a YAML file; return whether it was written. One with its number of rounds is left as it is.
-
-    Raises UserError where another comparison than that of `request` is there.
-    """
-
-    def asked(content: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what was asked for: without repeats and run length, which the time has set."""
-        work = {key: value for key, value in content.get("work", {}).items() if key != "seconds" or request.seconds}
-        return {**content, "repeats": 1, "work": work}
-
-    if path.is_file():
-        there, _ = read_yaml(path)
-        if not isinstance(there, dict) or asked(there) != asked(campaign):
-            raise UserError(f"{path} is there already, with another comparison; give another --name, or remove it")
-        if there["repeats"] != 1:
-            return False
-    _write_yaml(path, campaign)
-    return True
-
-
-def _write_yaml(path: Path, campaign: Mapping[str, Any]) -> None:
-    """Write a campaign's content as its file."""
-    write_atomic(path, yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True, width=1000))
 
 
 def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbVerdict:
@@ -388,7 +364,8 @@ def _ways_to_decide(verdict: AbVerdict, request: AbRequest, rounds: int, runs: S
         yield f"{integer(needed)} rounds would be needed: longer runs (--seconds) or a larger --difference need fewer"
     else:
         minutes = math.ceil(request.minutes * needed / rounds)
-        yield f"about {plural(minutes, 'minute')} would tell (--minutes {minutes})"
+        how = "under another --name" if request.series else "go on with these rounds"
+        yield f"about {plural(minutes, 'minute')} would tell (--minutes {minutes} {how})"
     share = sum(map(trained_s, runs)) / sum(run.total_wall_time_s for run in runs)
     if share < START_UP:
         yield f"training is {percent(share)} of the time of a run, the rest is its start: let it train longer"

@@ -13,12 +13,13 @@ from pathlib import Path
 import psutil
 
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import scrub, write_json
+from scaleproof.ground.files import scrub, write_atomic, write_json
 from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
 from scaleproof.ground.snakemake_command import NOTE, ON_CLUSTER, PROFILE, SNAKEFILE
 
 HEADING = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan"  # of `snakemake --summary`
 SNAKEFILES = ("Snakefile", "workflow/Snakefile")
+OWN_SNAKEFILE = "from scaleproof import workflow_file\n\n\ninclude: workflow_file()\n"
 HERE = ("--cores", "all")
 GRACE_S = 5  # between asking it to end and ending it; a Snakemake that is ended leaves its lock
 LAST_CHARACTERS = 1500  # of what Snakemake says when it cannot
@@ -45,7 +46,7 @@ def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
     """
     here = Path.cwd()
     is_below = all(target.absolute().is_relative_to(here) for target in targets)
-    if not is_below or not any(Path(name).is_file() for name in SNAKEFILES):
+    if not is_below or not _has_snakefile():
         return None
     summary = _snakemake("--summary", "--", *map(str, targets))
     if summary.returncode or HEADING not in summary.stdout:
@@ -53,6 +54,11 @@ def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
     _, _, table = summary.stdout.partition(HEADING)
     rows = [line.split("\t") for line in table.splitlines() if line.count("\t") == HEADING.count("\t")]
     return {Path(path): Seen(rule, plan == "update pending", log != "-") for path, _, rule, log, _, plan in rows}
+
+
+def _has_snakefile() -> bool:
+    """Return whether this folder has a workflow, ours or another, that `snakemake` finds."""
+    return any(Path(name).is_file() for name in SNAKEFILES)
 
 
 def mark_up_to_date(targets: Collection[Path]) -> None:
@@ -70,9 +76,12 @@ def run_snakemake(
 ) -> None:
     """Run this package's workflow for `targets`, files of the campaign. Raises UserError where it fails.
 
+    A folder without a Snakefile gets one that includes it, so that `snakemake`, as results advise, works there.
     If Ctrl-C stops it, prints that the finished runs stay. Raises OutOfTime after `limit_s` seconds.
     """
     # A job that an earlier call ended at its limit is made again: its files count as incomplete.
+    if not _has_snakefile():
+        write_atomic(Path(SNAKEFILES[0]), OWN_SNAKEFILE)
     words = ("--snakefile", str(SNAKEFILE), "--rerun-incomplete", *options, "--", *map(str, targets))
     try:
         _run_or_raise(*words, of=f"{campaign}: ", limit_s=limit_s)

@@ -1,8 +1,9 @@
 """What is to be made again before anything runs: by an upgrade or an edited campaign, and what is missing."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
@@ -12,6 +13,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.files import sha256_of
 from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs, records_without_runs
 from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, read_run, retry_command
@@ -87,8 +89,10 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
     view = (ask_snakemake([results / loaded.name / "report.html"]) if finished or lost else None) or {}
     records, code = records_of_runs(loaded, results), code_sha256(*MEASURING)
+    sha256 = cache(sha256_of)  # a file of a command is that of all its runs
     judged = [
-        _judge_run(folder, cell, code, view.get(records.get(folder, folder / METRICS))) for folder, cell in finished
+        _judge_run(folder, cell, code, view.get(records.get(folder, folder / METRICS)), sha256)
+        for folder, cell in finished
     ]
     beside = measured_beside(loaded, results).items()
     pending = {path: rule for path, rule in beside if path in view and view[path].pending}
@@ -98,13 +102,15 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     return StaleRuns(loaded, results, len(planned), [run for run in judged if run], pending, lost, view, unmade)
 
 
-def _judge_run(folder: Path, cell: Cell, current_code: str, seen: Seen | None) -> _StaleRun | None:
+def _judge_run(
+    folder: Path, cell: Cell, current_code: str, seen: Seen | None, sha256: Callable[[Path], str]
+) -> _StaleRun | None:
     """Return a finished run with the reason to measure it again; None where none is. `seen`: as in _StaleRun."""
     try:
         metrics = _sound_metrics(folder)
     except UserError:
         return _StaleRun(folder, cell, DAMAGED)
-    reason = _reason_to_measure_again(metrics, cell, folder / METRICS, current_code, seen)
+    reason = _reason_to_measure_again(metrics, cell, folder / METRICS, current_code, seen, sha256)
     return _StaleRun(folder, cell, reason, metrics, seen) if reason else None
 
 
@@ -117,7 +123,12 @@ def _sound_metrics(folder: Path) -> Timed | Failed:
 
 
 def _reason_to_measure_again(
-    metrics: Timed | Failed, cell: Cell, record: Path, current_code: str, seen: Seen | None
+    metrics: Timed | Failed,
+    cell: Cell,
+    record: Path,
+    current_code: str,
+    seen: Seen | None,
+    sha256: Callable[[Path], str],
 ) -> str | None:
     """Return why a run would be measured again; None if it would not. `record`: the file of its metrics.
 
@@ -130,7 +141,7 @@ def _reason_to_measure_again(
     if metrics.code_sha256 != current_code:
         return CODE
     if seen is None or seen.rule.endswith("shared_job"):  # such a job takes runs of the same code and program
-        return None if has_same_files(metrics, cell, record) else PROGRAM
+        return None if has_same_files(metrics, cell, record, sha256) else PROGRAM
     return INPUT if seen.recorded else UNRECORDED
 
 

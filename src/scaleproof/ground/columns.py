@@ -14,7 +14,7 @@ from scaleproof.ground.number_format import estimate, number
 if TYPE_CHECKING:  # with it come numpy and scipy
     from scaleproof.ground.records.result_file import Estimated
 
-# configured: says nothing in a table where it never changes; learnt: of losses; note: beside the figures.
+# configured: left out of a table in which it never changes. learnt: a loss. note: words beside the figures.
 Group = Literal["cell", "configured", "rate", "figure", "ratio", "learnt", "note"]
 Combined = Literal["largest", "mean"]
 TEXT = "text"  # the unit of words; all other columns are numbers
@@ -26,7 +26,7 @@ INTERVAL = " [95 %]"
 
 @dataclass(frozen=True)
 class Column:
-    """`heading`: in tables for people; without one a column is in files alone. `unit`: of the stored figure."""
+    """`heading`: in tables for people; a column without heading is in files alone. `unit`: of the stored figure."""
 
     name: str
     heading: str
@@ -38,10 +38,10 @@ class Column:
     digits: int = 3  # significant ones, printed
     least: float = 0.0
     most: float = math.inf
-    over_runs: Combined | None = None  # how a cell's figure comes of its runs' figures, if by one of these
-    setting: str = ""  # where the effective configuration has it
-    in_series: str = ""  # its heading in the tables of strong and weak scaling, where it is another
-    figure: str = ""  # the column of cells.csv with the same figure, where the name is another
+    over_runs: Combined | None = None  # how a cell's figure comes of its runs' figures, if in one of these ways
+    setting: str = ""  # its key in the effective configuration
+    in_series: str = ""  # its heading in the tables of strong and weak scaling, if different
+    figure: str = ""  # the column of cells.csv with the same figure, if its name is different
 
     @property
     def interval(self) -> bool:
@@ -59,7 +59,10 @@ class Column:
         return self.unit == TEXT
 
     def text(self, value: float | None) -> str:
-        """Return a stored figure as it is printed; a dash for None."""
+        """Return a stored figure as it is printed.
+
+        Returns a dash for None.
+        """
         return number(None if value is None else value * self.factor, self.digits)
 
     def estimate(self, interval: "Estimated | None") -> str:
@@ -67,21 +70,27 @@ class Column:
         return estimate(interval, self.factor, self.digits)
 
     def fault_of(self, values: Iterable[object]) -> str:
-        """Return what is wrong with the first faulty one of some stored values, "loss is -1.0"; "" where none is.
+        """Return what is wrong with the first faulty value, "loss is -1.0". "" where none is faulty.
 
         Unknown values (None, NaN) are no fault, and columns of text have none.
         """
         if self.is_text:
             return ""
         for value in values:
-            if isinstance(value, int | float):
-                if value < self.least or value > self.most:
-                    return f"{self.name} is {value}"
-            elif value is not None:
-                try:
-                    float(str(value))  # a text: all values of a column are texts where one of them is no number
-                except ValueError:
-                    return f"{self.name} is {str(value)[:40]!r}, no number"
+            if fault := self._fault_of_value(value):
+                return fault
+        return ""
+
+    def _fault_of_value(self, value: object) -> str:
+        """Return what is wrong with a stored value, or ""."""
+        if value is None:
+            return ""
+        if isinstance(value, int | float):
+            return f"{self.name} is {value}" if value < self.least or value > self.most else ""
+        try:
+            float(str(value))  # where one value of a column is no number, all values come as texts
+        except ValueError:
+            return f"{self.name} is {str(value)[:40]!r}, no number"
         return ""
 
 

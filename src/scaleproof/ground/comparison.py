@@ -43,9 +43,10 @@ class Compared:
 
 
 def claim_on(compared: Compared, claims: int = 1) -> str:
-    """Return FASTER, SLOWER or UNDECIDED, by where the interval lies; NO_INTERVAL without one.
+    """Return FASTER, SLOWER or UNDECIDED, by where the interval lies.
 
-    `claims`: how many intervals shall hold at once; 1 where this one is simultaneous already.
+    Returns NO_INTERVAL for a ratio without interval. `claims`: how many intervals shall hold at once; 1 where this one
+    is simultaneous already.
     """
     low, high = _simultaneous_bounds(compared, claims)
     if low is None or high is None:
@@ -61,18 +62,21 @@ def with_simultaneous_intervals(compared: Sequence[Compared]) -> list[Compared]:
     With the single ones, about one of twenty equal cells would seem to differ.
     """
     claims = sum(single.ratio is not None for single in compared)
-    joint = []
+    simultaneous: list[Compared] = []
     for single in compared:
         if single.ratio is None:
-            joint.append(single)
+            simultaneous.append(single)
         else:
             low, high = _simultaneous_bounds(single, claims)
-            joint.append(replace(single, low=low, high=high, claims=claims))
-    return joint
+            simultaneous.append(replace(single, low=low, high=high, claims=claims))
+    return simultaneous
 
 
 def _simultaneous_bounds(compared: Compared, claims: int) -> tuple[float | None, float | None]:
-    """Return the bounds of a ratio, so wide that `claims` intervals hold at once; (None, None) without an interval."""
+    """Return the bounds of a ratio, so wide that `claims` intervals hold at once.
+
+    Returns (None, None) without an interval.
+    """
     ratio, freedom = compared.ratio, compared.freedom
     low, high = compared.low, compared.high
     if ratio is None or low is None or high is None or freedom is None:
@@ -81,8 +85,8 @@ def _simultaneous_bounds(compared: Compared, claims: int) -> tuple[float | None,
         return low, high
     # The interval is symmetric on the logarithm; Student's quantile for so many claims replaces that for one.
     widening = stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2 / claims) / stdtrit(freedom, (1 + CONFIDENCE) / 2)
-    half = math.log(high / ratio) * float(widening)
-    return ratio * math.exp(-half), ratio * math.exp(half)
+    half_width = math.log(high / ratio) * float(widening)
+    return ratio * math.exp(-half_width), ratio * math.exp(half_width)
 
 
 def dotted_items(content: Mapping[str, object], at: str = "") -> Iterator[tuple[str, object]]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtrc, fdtrc, stdtrit  # scipy.stats takes a second to import
@@ -15,47 +15,50 @@ OWN_NOISE = 0.3  # level at which a cell is taken to be noisier than the other c
 
 @dataclass(frozen=True)
 class Estimate:
-    """A positive quantity with its interval; `low` and `high` are None for a single run."""
+    """A positive quantity over `n` runs, with its interval. A single run has none: all that follows `n` is None."""
 
     value: float
-    low: float | None
-    high: float | None
     n: int
-    variance: float | None  # of the logarithm of the value
-    freedom: float | None  # degrees of freedom of that variance
+    low: float | None = None
+    high: float | None = None
+    variance: float | None = None  # variance of the value's logarithm
+    freedom: float | None = None  # degrees of freedom of that variance
 
 
 def rate_with_interval(work: list[float], seconds: list[float]) -> Estimate:
-    """Return the rate of all runs together, all work over all time, with a 95 % interval; one run has no interval.
+    """Return the rate of all runs together: all work over all time, with a 95 % interval from two runs on.
 
-    `work`, `seconds`: of each run, in the same order. The interval is Student's t over the logarithms of the runs'
-    rates. Logarithms keep bounds positive, and give ratios of rates (speed-ups) intervals of the same kind.
+    `work`, `seconds`: a value for each run, in the same order. The interval is Student's t over the logarithms of the
+    runs' rates. Logarithms keep bounds positive, and give ratios of rates (speed-ups) intervals of the same kind.
     """
-    value, n = sum(work) / sum(seconds), len(work)
+    value = sum(work) / sum(seconds)
+    n = len(work)
     if n < 2:
-        return Estimate(value, None, None, n, None, None)
+        return Estimate(value, n)
     logs = np.log(np.array(work) / np.array(seconds))
-    return _t_interval(value, float(logs.var(ddof=1)) / n, n - 1, n)
+    return _t_interval(value, variance=float(logs.var(ddof=1)) / n, freedom=n - 1, n=n)
 
 
 def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapping[int, float]]) -> Estimate:
     """Return the rate `own` of a cell, with an interval by the noise of all cells of the campaign.
 
-    `rates`, `others`: repeat -> rate, of this cell and of other cells. `own` stays as it is where no other cell has the
-    same repeats, or where this cell is noisier than the others. Why pooled: three runs may be alike by chance. Where a
-    machine has two states, or a slow run now and then, an interval from one cell's runs holds the truth in only a third
-    of campaigns; a quiet cell may have seen one state alone.
+    `rates`: repeat -> rate, of this cell; `others`: the same of each other cell. `own` is returned as it is where no
+    other cell has the same repeats, or where this cell is noisier than the others. Why the noise is pooled: three runs
+    may be alike by chance. Where a machine has two states, or a slow run now and then, an interval from one cell's runs
+    holds the truth in only a third of campaigns; a quiet cell may have seen one state alone.
     """
     matching = [of_cell for of_cell in others if set(of_cell) == set(rates)]
     if own.variance is None or not matching:
         return own
     logs = np.log([[of_cell[repeat] for repeat in sorted(rates)] for of_cell in (rates, *matching)])
     cells, rounds = logs.shape
-    # What varies is in part shared by all runs of a round, in part a run's own. Mean squares of both, over all cells:
+
+    # Part of the noise is shared by all runs of a round, part is a run's own. Mean squares of both, over all cells:
     by_round = cells * float(logs.mean(axis=0).var(ddof=1))
     by_run = float((remove_means(logs) ** 2).sum()) / ((cells - 1) * (rounds - 1))
     total = by_round + (cells - 1) * by_run  # the sum of the cells' variances of a run
-    variance = own.variance * rounds  # of one run; `own.variance` is of the mean
+
+    variance = own.variance * rounds  # `own.variance` is the mean's, this is a single run's
     variance_of_rest = (total - variance) / (cells - 1)
     if total == 0 or _is_noisier(variance, rounds - 1, variance_of_rest, (cells - 1) * (rounds - 1)):
         return own
@@ -64,15 +67,19 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
 
 
 def times_per_second(seconds: list[float]) -> Estimate:
-    """Return how often a second holds something that took `seconds`, once in each run: the inverse of its mean time."""
+    """Return how often a second holds what took `seconds` (once in each run): the inverse of the mean time."""
     return rate_with_interval([1.0] * len(seconds), seconds)
 
 
 def mean_time(seconds: list[float]) -> Estimate:
     """Return the mean time over runs, with Student's t interval on the logarithms."""
-    inverse = times_per_second(seconds)
-    low, high = (None if bound is None else 1 / bound for bound in (inverse.high, inverse.low))
-    return Estimate(1 / inverse.value, low, high, inverse.n, inverse.variance, inverse.freedom)
+    per_second = times_per_second(seconds)
+    return replace(
+        per_second,  # a logarithm has the variance of its inverse's
+        value=1 / per_second.value,
+        low=None if per_second.high is None else 1 / per_second.high,
+        high=None if per_second.low is None else 1 / per_second.low,
+    )
 
 
 def mean_rate(rates: list[float]) -> Estimate:
@@ -88,10 +95,10 @@ def ratio_of_independent(top: Estimate, bottom: Estimate, confidence: float = CO
     value = top.value / bottom.value
     n = min(top.n, bottom.n)
     if top.variance is None or bottom.variance is None or top.freedom is None or bottom.freedom is None:
-        return Estimate(value, None, None, n, None, None)
+        return Estimate(value, n)
     variance = top.variance + bottom.variance
-    parts = top.variance**2 / top.freedom + bottom.variance**2 / bottom.freedom
-    freedom = variance**2 / parts if parts else top.freedom + bottom.freedom
+    denominator = top.variance**2 / top.freedom + bottom.variance**2 / bottom.freedom
+    freedom = variance**2 / denominator if denominator else top.freedom + bottom.freedom
     return _t_interval(value, variance, freedom, n, confidence)
 
 
@@ -106,38 +113,40 @@ def paired_ratio(
 
     `top`, `bottom`: repeat -> rate. Repeat k of both ran in the same round, so what the machine did in that round
     cancels. `others`: further cells of the campaign, from which the noise of a run is known better (`pooled_variance`).
-    None where the repeats of both do not match, or are fewer than FEWEST_REPEATS: on a machine with two clock states,
-    two runs of a cell are in the same state every other time.
+    Returns None where the repeats of both do not match, or are fewer than FEWEST_REPEATS: on a machine with two clock
+    states, two runs of a cell are in the same state every other time.
     """
     if set(top) != set(bottom) or len(top) < FEWEST_REPEATS:
         return None
     repeats = sorted(top)
     matching = [rates for rates in others if set(rates) == set(top)]
     logs = np.log([[rates[repeat] for repeat in repeats] for rates in (top, bottom, *matching)])
-    variance, freedom = pooled_variance(logs)  # of one run's logarithm; that of a ratio has the noise of two
+    variance, freedom = pooled_variance(logs)  # noise of a single run; a ratio has the noise of two
     return _t_interval(value, 2 * variance / len(repeats), freedom, len(repeats), confidence)
 
 
 def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
-    """Return the variance of the log rate of one run, to compare the first two cells by, and its degrees of freedom.
+    """Return the variance of a run's log rate, by which the first two cells are compared, and its degrees of freedom.
 
-    `logs`: log rates, cells x rounds. It is pooled over all cells, about the means of cells and rounds (randomised
-    complete blocks), because two cells have few runs: with three repeats of six cells this gives 10 degrees of freedom
-    instead of 2, and an interval 1.6 times as narrow. Where cells are not equally noisy (`are_unequal`), or these two
-    are noisier than the rest, it is that of these two alone.
+    `logs`: log rates, cells x rounds. The variance is pooled over all cells, about the means of cells and rounds
+    (randomised complete blocks), because two cells have few runs: with three repeats of six cells this gives 10 degrees
+    of freedom instead of 2, and an interval 1.6 times as narrow. Where cells are not equally noisy (`are_unequal`), or
+    the first two are noisier than the rest, the variance is taken from these two alone.
     """
     cells, rounds = logs.shape
     squares = (remove_means(logs) ** 2).sum(axis=1)
     all_squares = float(squares.sum())
     all_freedom = (cells - 1) * (rounds - 1)
-    own = float((logs[0] - logs[1]).var(ddof=1)) / 2  # of a run of the first two cells
+
+    own = float((logs[0] - logs[1]).var(ddof=1)) / 2  # a run of the first two cells
     own_freedom = rounds - 1
     rest_freedom = all_freedom - own_freedom
     if rest_freedom == 0:
         return own, own_freedom
     rest = (all_squares - own * own_freedom) / rest_freedom
-    unequal = are_unequal(squares, np.full(cells, rounds - 1.0))
-    if unequal or _is_noisier(own, own_freedom, rest, rest_freedom):
+
+    is_unequal = are_unequal(squares, np.full(cells, rounds - 1.0))
+    if is_unequal or _is_noisier(own, own_freedom, rest, rest_freedom):
         return own, own_freedom
     return all_squares / all_freedom, all_freedom
 
@@ -179,10 +188,12 @@ def ratio_to_mean(value: float, others: list[float]) -> Estimate:
     It has a prediction interval: the further run is taken to vary as `others` do among themselves.
     """
     logs = np.log(np.array(others))
-    relative = value / math.exp(float(logs.mean()))
-    if len(others) < 2:
-        return Estimate(relative, None, None, len(others), None, None)
-    return _t_interval(relative, float(logs.var(ddof=1)) * (1 + 1 / len(others)), len(others) - 1, len(others))
+    n = len(others)
+    ratio = value / math.exp(float(logs.mean()))
+    if n < 2:
+        return Estimate(ratio, n)
+    variance = float(logs.var(ddof=1)) * (1 + 1 / n)  # noise of the further run and of the mean
+    return _t_interval(ratio, variance, freedom=n - 1, n=n)
 
 
 def estimate_from_interval(value: float, low: float | None, high: float | None, n: int) -> Estimate:
@@ -191,19 +202,24 @@ def estimate_from_interval(value: float, low: float | None, high: float | None, 
     The variance follows from the interval, which is Student's on the logarithm, as in `rate_with_interval`.
     """
     if low is None or high is None or n < 2:
-        return Estimate(value, None, None, n, None, None)
-    half = math.log(high / low) / 2  # half of the interval's width, on the logarithm
+        return Estimate(value, n)
+    half_width = math.log(high / low) / 2
     quantile = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
-    return Estimate(value, low, high, n, (half / quantile) ** 2, n - 1)
+    return Estimate(value, n, low, high, variance=(half_width / quantile) ** 2, freedom=n - 1)
 
 
 def scale_estimate(estimate: Estimate, factor: float) -> Estimate:
     """Return the estimate times an exact positive number."""
-    low, high = (None if bound is None else bound * factor for bound in (estimate.low, estimate.high))
-    return Estimate(estimate.value * factor, low, high, estimate.n, estimate.variance, estimate.freedom)
+    return replace(
+        estimate,
+        value=estimate.value * factor,
+        low=None if estimate.low is None else estimate.low * factor,
+        high=None if estimate.high is None else estimate.high * factor,
+    )
 
 
 def _t_interval(value: float, variance: float, freedom: float, n: int, confidence: float = CONFIDENCE) -> Estimate:
-    """Return the estimate `value` with Student's t interval; `variance`: of its logarithm."""
-    half = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(variance)
-    return Estimate(value, value * math.exp(-half), value * math.exp(half), n, variance, freedom)
+    """Return the estimate `value` with Student's t interval. `variance`: the variance of the value's logarithm."""
+    half_width = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(variance)
+    low, high = value * math.exp(-half_width), value * math.exp(half_width)
+    return Estimate(value, n, low, high, variance, freedom)

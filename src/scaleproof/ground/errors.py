@@ -76,34 +76,44 @@ def did_you_mean(name: object, allowed: Iterable[str]) -> str:
 
 
 def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
-    """Return the allowed name that `name` resembles most; None if it resembles none, is one, or means another thing."""
+    """Return the allowed name that `name` resembles most.
+
+    Returns None where `name` is allowed, resembles no allowed name, or means another thing (UNRELATED).
+    """
     choices = [str(choice) for choice in allowed]
     by_letters = {_letters(choice): choice for choice in reversed(choices)}  # of equal letters the first choice counts
     letters = _letters(str(name)[:200])
     if str(name) in by_letters.values() or letters in UNRELATED:
         return None
-    if (same := same_name(name, by_letters.values())) is not None:
+
+    same = same_name(name, by_letters.values())
+    if same is not None:
         return same
+
     longer = [choice for choice in choices if _letters(choice).startswith(letters)]  # zero2-n1x2, of zero2
     if longer and len(letters) >= 2 and "/" not in str(name):
         return min(longer, key=len)
-    if (nearest := _nearest_letters(letters, list(by_letters))) is not None:
+
+    nearest = _nearest_letters(letters, list(by_letters))
+    if nearest is not None:
         return by_letters[nearest]
-    # A word of one name alone: hours, of device_hours.
+
+    # A word that a single name has: hours, of device_hours.
     with_word = [choice for choice in by_letters.values() if letters in re.split(r"[\W_]+", choice.casefold())]
     return with_word[0] if len(letters) >= 4 and len(with_word) == 1 else None
 
 
 def _nearest_letters(letters: str, choices: list[str]) -> str | None:
     """Return the nearest of `choices`, all written as `_letters` does; None if none is near."""
-    slips = [choice for choice in choices if len(choice) == len(letters) and edit_distance(letters, choice) == 1]
+    edits = {choice: edit_distance(letters, choice) for choice in choices}
+    slips = [choice for choice in choices if len(choice) == len(letters) and edits[choice] == 1]
     if len(letters) >= 3 and len(slips) == 1:  # one letter for another: ddp rather than dp, of dpp
         return slips[0]
     if close := difflib.get_close_matches(letters, choices, n=1, cutoff=CUTOFF):
         return close[0]
-    edits = {choice: edit_distance(letters, choice) for choice in choices}
-    most_edits = min(2, (len(letters) - 1) // 2)  # 1 in three letters, 2 in five
-    return min((choice for choice in choices if edits[choice] <= most_edits), key=edits.__getitem__, default=None)
+    allowed_edits = min(2, (len(letters) - 1) // 2)  # 1 in three letters, 2 in five
+    near = [choice for choice in choices if edits[choice] <= allowed_edits]
+    return min(near, key=edits.__getitem__, default=None)
 
 
 def same_name(name: object, allowed: Iterable[str]) -> str | None:
@@ -126,24 +136,26 @@ def _synonyms() -> dict[str, list[str]]:
 
 
 def edit_distance(a: str, b: str) -> int:
-    """Return how many edits make `b` of `a`; 3 where it is more than 2.
+    """Return how many edits make `b` of `a`, 3 for any number above 2.
 
     An edit inserts, deletes or replaces a character, or swaps two neighbours.
     """
     if abs(len(a) - len(b)) > 2:
         return 3
-    # The table of edits (Damerau and Levenshtein) row by row: its entry [i][j] is the edits between the first i
-    # characters of `a` and the first j of `b`. `before` is the row above, `two_before` the one above that.
-    two_before, before = [0], list(range(len(b) + 1))
-    for i, of_a in enumerate(a, start=1):
+    # The table of edits (Damerau and Levenshtein), row by row: its entry [i][j] is the edits between the first i
+    # characters of `a` and the first j of `b`.
+    row_two_above = [0]
+    row_above = list(range(len(b) + 1))
+    for i, letter_a in enumerate(a, start=1):
         row = [i]
-        for j, of_b in enumerate(b, start=1):
-            deleted, inserted = before[j] + 1, row[j - 1] + 1
-            least = min(deleted, inserted, before[j - 1] + (of_a != of_b))
-            are_swapped = i > 1 and j > 1 and of_a == b[j - 2] and of_b == a[i - 2]
-            row.append(min(least, two_before[j - 2] + 1) if are_swapped else least)
-        two_before, before = before, row
-    return min(before[-1], 3)
+        for j, letter_b in enumerate(b, start=1):
+            edits = min(row_above[j] + 1, row[j - 1] + 1, row_above[j - 1] + (letter_a != letter_b))
+            are_swapped = i > 1 and j > 1 and letter_a == b[j - 2] and letter_b == a[i - 2]
+            if are_swapped:
+                edits = min(edits, row_two_above[j - 2] + 1)
+            row.append(edits)
+        row_two_above, row_above = row_above, row
+    return min(row_above[-1], 3)
 
 
 def path_fault(path: Path) -> str:
@@ -180,23 +192,30 @@ def nearest_path(path: Path) -> str:
 
     Where a part of it resembles no name, the hint lists what the folder holds up to which the path is right.
     """
-    given, path = path, Path(str(path).replace("\\", "/"))  # as Windows writes it
-    place = Path(path.anchor)  # what the path is when its parts so far are mended
-    for part in path.parts[1 if path.anchor else 0 :]:
-        if part == ".." or (place / part).exists():
-            place /= part
+    posix_path = Path(str(path).replace("\\", "/"))  # a path may be written as on Windows
+    mended = Path(posix_path.anchor)  # the path up to the present part, with its names put right
+    for part in posix_path.parts[1 if posix_path.anchor else 0 :]:
+        if part == ".." or (mended / part).exists():
+            mended /= part
             continue
         try:
-            names = sorted(child.name for child in islice(place.iterdir(), 10_000) if not child.name.startswith("."))
+            names = sorted(child.name for child in islice(mended.iterdir(), 10_000) if not child.name.startswith("."))
         except OSError:
             return ""
-        meant = nearest_name(part, names)
-        if meant is None:
-            more = ", ..." if len(names) > 10 else ""
-            return f" In {place}: {shortened(', '.join(names[:10]), 300)}{more}" if names else f" {place} is empty"
-        place /= meant
-    is_other_kind = given.suffix and place.is_dir()  # config, for config.json
-    return f' Did you mean "{place}"?' if place != given and not is_other_kind else ""
+        nearest = nearest_name(part, names)
+        if nearest is None:
+            return _content_text(mended, names)
+        mended /= nearest
+    is_folder_for_file = path.suffix and mended.is_dir()  # config, for config.json
+    return f' Did you mean "{mended}"?' if mended != path and not is_folder_for_file else ""
+
+
+def _content_text(folder: Path, names: list[str]) -> str:
+    """Return a hint that lists the first ten of the `names` in a folder."""
+    if not names:
+        return f" {folder} is empty"
+    ending = ", ..." if len(names) > 10 else ""
+    return f" In {folder}: {shortened(', '.join(names[:10]), 300)}{ending}"
 
 
 def _letters(text: str) -> str:
@@ -205,7 +224,7 @@ def _letters(text: str) -> str:
 
 
 def printable(text: str, besides: str = "") -> str:
-    """Return the text with characters spelled out that a terminal would obey; those in `besides` stay as they are."""
+    """Return the text with its unprintable characters spelled out, except those in `besides`."""
     return "".join(
         character
         if character.isprintable() or character in besides
@@ -228,20 +247,23 @@ def describe_first_fault(error: Any) -> str:
     if not hasattr(error, "errors"):  # not of pydantic
         return _fault_of_parsing(error)
     faults = error.errors()
-    first, kind = faults[0], faults[0]["type"]
-    # The status of a run chooses the model of its record; pydantic puts it before the place.
-    steps = [str(step) for step in first["loc"] if step not in ("ok", "failed")]
-    if kind.startswith("union_tag"):  # the key whose value chooses a model has another one, or is missing
-        steps.append(first["ctx"]["discriminator"].strip("'"))
-    place, message = ".".join(steps), str(first["msg"]).removeprefix("Value error, ")
+    first = faults[0]
+    kind = first["type"]
+    # The status of a run chooses the model of its record; pydantic puts it before the keys.
+    keys = [str(key) for key in first["loc"] if key not in ("ok", "failed")]
+    if kind.startswith("union_tag"):  # the key whose value chooses a model has another value, or is missing
+        keys.append(first["ctx"]["discriminator"].strip("'"))
+    place = ".".join(keys)
+    message = str(first["msg"]).removeprefix("Value error, ")
+
     if kind in ("missing", "union_tag_not_found"):
-        beside = [fault for fault in faults if fault["loc"][:-1] == first["loc"][:-1]]
-        unknown = [str(fault["loc"][-1]) for fault in beside if fault["type"] == "extra_forbidden"]
-        similar = nearest_name(steps[-1], unknown)
+        siblings = [fault for fault in faults if fault["loc"][:-1] == first["loc"][:-1]]
+        unknown_keys = [str(fault["loc"][-1]) for fault in siblings if fault["type"] == "extra_forbidden"]
+        similar = nearest_name(keys[-1], unknown_keys)
         return shortened(f"{place} is missing" + (f'; it has "{similar}" instead' if similar else ""), 300)
     if kind == "union_tag_invalid":
-        tag, allowed = shortened(repr(first["ctx"]["tag"]), 80), first["ctx"]["expected_tags"]
-        return shortened(f"{place} cannot be {tag}; allowed: {allowed}", 300)
+        tag = shortened(repr(first["ctx"]["tag"]), 80)
+        return shortened(f"{place} cannot be {tag}; allowed: {first['ctx']['expected_tags']}", 300)
     if kind == "extra_forbidden":
         return shortened(f"unknown key {place}", 300)
     if kind == "json_invalid":

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -45,6 +46,10 @@ PATH_FAULTS = {
     errno.ENXIO: "is a device or a socket, not a regular file",
 }
 STALE_S = 600  # a part that nobody has written to for so long was left by a process that was killed
+MOST_LOOKED_AT = 100_000  # bytes, to see what a file is instead of a result
+HTML_PAGE = re.compile(r"\s*(<!doctype html|<html\b)", re.IGNORECASE)
+STEP_IN_LINE = re.compile(r"^.*?\b(?:step|iter|iteration)\b\W{0,3}(\d+)", re.IGNORECASE | re.MULTILINE)
+FEWEST_STEPS = 3  # lines
 MOST_BYTES = 1 << 30  # of a file that is read as a whole; a steps.csv of 15 million rows
 AT_ONCE = 1 << 20  # bytes of a file that is read as a whole for its checksum
 
@@ -100,6 +105,23 @@ def write_json(path: Path, data: object) -> None:
     """Write `data`, which may hold models, as JSON. Raises ValueError for NaN and infinity."""
     fields = methodcaller("model_dump", mode="json")  # of a model of pydantic, which json does not know
     write_atomic(path, json.dumps(data, indent=2, allow_nan=False, default=fields) + "\n")
+
+
+def content_fault(path: Path) -> str:
+    """Return what a file without a result is instead, to be said after it; "" for others, and what is no file.
+
+    ` is an HTML page, whatever its name says`: the answer of a server that wanted a sign-in.
+    """
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        text = file.read(MOST_LOOKED_AT).decode("utf-8", "replace")
+    if HTML_PAGE.match(text) and path.suffix not in (".html", ".htm"):
+        return " is an HTML page, whatever its name says: did a server answer with its sign-in or error page?"
+    steps = STEP_IN_LINE.findall(text)
+    if len(steps) >= FEWEST_STEPS and len(set(steps)) == 1:
+        return f" says step {steps[0]} in all of {len(steps)} lines: a series needs steps that rise"
+    return ""
 
 
 def read_regular(path: Path) -> bytes:

@@ -59,7 +59,7 @@ def mark_bounds(text: str) -> Markup:
     return escape(value) + Markup(' <span class="bounds">[{}</span>').format(bounds) if bracket else escape(value)
 
 
-# Lines of a campaign file, files and commands in the sentences of the answer; quotes around them are left out.
+# Lines of a campaign file, files and commands in the sentences of the answer. The quotes around a line are left out.
 CODE = re.compile(
     r'"(?P<quoted>repeats: [^"]+)"'
     r"|(?P<plain>config/campaigns/[\w.-]+\.yaml|snakemake (?:--[a-z-]+ \S+ )+\S+\.html"
@@ -70,13 +70,13 @@ CODE = re.compile(
 
 def link_cells(text: str, cells: Collection[str]) -> Markup:
     """Return `text` as HTML: names of `cells` link to their rows, and files and commands are in code font."""
-    parts = []
-    end_of_last = 0
+    linked = Markup("")
+    end_of_code = 0
     for match in CODE.finditer(text):
-        code = match["quoted"] or match["plain"]
-        parts += [_link_plain_text(text[end_of_last : match.start()], cells), Markup("<code>{}</code>").format(code)]
-        end_of_last = match.end()
-    return Markup("").join([*parts, _link_plain_text(text[end_of_last:], cells)])
+        linked += _link_plain_text(text[end_of_code : match.start()], cells)
+        linked += Markup("<code>{}</code>").format(match["quoted"] or match["plain"])
+        end_of_code = match.end()
+    return linked + _link_plain_text(text[end_of_code:], cells)
 
 
 INTERVAL = r"\([\d.,]+-[\d.,]+(?:\u00a0%)?\)"  # no line ends inside of one
@@ -100,15 +100,13 @@ def link_findings(text: str, severity_of: Mapping[str, str]) -> Markup:
 def _link_plain_text(text: str, cells: Collection[str]) -> Markup:
     """Return plain `text` as HTML, escaped: names of `cells` link to their rows, and no line ends in an interval."""
     names = "|".join(re.escape(cell) for cell in sorted(cells, key=len, reverse=True))
-    parts = re.split(rf"((?<![\w-])(?:{names})(?![\w-])|{INTERVAL})" if names else f"({INTERVAL})", with_spaces(text))
-    whole = Markup('<span class="whole">{}</span>')
-    link = Markup('<a href="#row-{0}">{0}</a>')
-    marked = Markup("")
-    for part in parts:
+    pattern = rf"((?<![\w-])(?:{names})(?![\w-])|{INTERVAL})" if names else f"({INTERVAL})"
+    linked = Markup("")
+    for part in re.split(pattern, with_spaces(text)):
         if part in cells:
-            marked += link.format(part)
+            linked += Markup('<a href="#row-{0}">{0}</a>').format(part)
         elif re.fullmatch(INTERVAL, part):
-            marked += whole.format(part)
+            linked += Markup('<span class="whole">{}</span>').format(part)
         else:
-            marked += escape(part)
-    return marked
+            linked += escape(part)
+    return linked

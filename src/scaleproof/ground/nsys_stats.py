@@ -7,6 +7,7 @@ and single spaces, and a report without data says so in a line of its own.
 import csv
 import io
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class KernelSums:
     """What a report of kernels adds up to. `unknown` says why nothing can be said about communication."""
 
     total_ns: int
-    classified_share: float | None  # of that time, in kernels of a known class; None without any kernel
+    classified_share: float | None  # share of the time in kernels of a known class; None without any kernel
     unclassified_top: list[str]  # names of the largest kernels of no known class
     communication_ns: int
     calls_by_kernel: dict[str, int]  # of collectives
@@ -75,26 +76,37 @@ def read_stats_output(path: Path) -> dict[str, list[ReportLine]]:
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not a text of nsys stats: not UTF-8 (byte {error.start})") from None
     reports: dict[str, list[ReportLine]] = {}
-    report = None  # name of the last title, until its table comes
-    behind_table = 0  # index of the first line that is not in a table that was read
-    for index, line in enumerate(lines):
-        if index < behind_table:
+    title = ""  # of the next table
+    index = 0
+    while index < len(lines):
+        line = lines[index]
+        if m := TITLE.match(line):
+            title = NEWER_NAMES.get(m["report"], m["report"])
+        if m or not _is_header(line):
+            index += 1
             continue
-        if title := TITLE.match(line):
-            report = NEWER_NAMES.get(title["report"], title["report"])
-        elif "Time (%)" in line or "Total (MB)" in line:  # the header of a table, which ends with an empty line
-            block = list(takewhile(str.strip, lines[index:]))
-            is_csv = CSV_HEAD.match(line.strip()) and "," in line
-            rows = _read_csv_table(path, block, index) if is_csv else _read_column_table(path, block, index)
-            reports.setdefault(report or _guess_report(line), []).extend(rows)
-            report, behind_table = None, index + len(block)
+        block = list(takewhile(str.strip, lines[index:]))  # a table ends with an empty line
+        is_csv = CSV_HEAD.match(line.strip()) and "," in line
+        rows = _read_csv_table(path, block, index) if is_csv else _read_column_table(path, block, index)
+        reports.setdefault(title or _guess_report(line), []).extend(rows)
+        title = ""
+        index += len(block)
     if not reports:
-        skipped = next((line.strip() for line in lines if "SKIPPED" in line or "no data" in line), None)
-        reason = f"every report is empty ({skipped[:160]})" if skipped else "it has no table of nsys stats"
-        raise UserError(
-            f"{path}: {reason}; make it again: nsys stats --report {KERNELS},{RANGES},{OSRT} REPORT.nsys-rep"
-        )
+        raise _no_report(path, lines)
     return reports
+
+
+def _is_header(line: str) -> bool:
+    """Return whether a line is the header of a table."""
+    return "Time (%)" in line or "Total (MB)" in line
+
+
+def _no_report(path: Path, lines: list[str]) -> UserError:
+    """Return the error that a file holds no report, with the reason that nsys gives, if any."""
+    skipped = next((line.strip() for line in lines if "SKIPPED" in line or "no data" in line), None)
+    reason = f"every report is empty ({skipped[:160]})" if skipped else "it has no table of nsys stats"
+    remedy = f"make it again: nsys stats --report {KERNELS},{RANGES},{OSRT} REPORT.nsys-rep"
+    return UserError(f"{path}: {reason}; {remedy}")
 
 
 def _read_column_table(path: Path, block: list[str], start: int) -> list[ReportLine]:
@@ -104,24 +116,23 @@ def _read_column_table(path: Path, block: list[str], start: int) -> list[ReportL
     Raises UserError where the dashes are missing, or where a line is cut off.
     """
     dashes = block[1] if len(block) > 1 and set(block[1].strip()) == {"-", " "} else ""
-    places = [match.span() for match in re.finditer("-+", dashes)]
-    if not places:
+    spans = [match.span() for match in re.finditer("-+", dashes)]
+    if not spans:
         raise UserError(
             f"{path}, line {start + 2}: a line of dashes is expected under the header; was the text cut off or changed?"
         )
-    ends = [end for _, end in places[:-1]] + [None]  # the name goes to the end of its line
+    last_begin, _ = spans[-1]
+    spans[-1] = (last_begin, sys.maxsize)  # the name goes to the end of its line
 
     def cells(line: str) -> list[str]:
         """Return the text of `line` in each of the columns."""
-        return [line[begin:end].strip() for (begin, _), end in zip(places, ends, strict=True)]
+        return [line[begin:end].strip() for begin, end in spans]
 
     rows = []
-    for offset, line in enumerate(block[2:], start=2):
-        if len(line) <= places[-1][0]:
-            raise UserError(
-                f"{path}, line {start + offset + 1}: the line ends before its last column; was the text cut off?"
-            )
-        rows.append(_parse_line(path, start + offset, cells(block[0]), cells(line), line))
+    for index, line in enumerate(block[2:], start=start + 2):
+        if len(line) <= last_begin:
+            raise UserError(f"{path}, line {index + 1}: the line ends before its last column; was the text cut off?")
+        rows.append(_parse_line(path, index, cells(block[0]), cells(line), line))
     return rows
 
 
@@ -129,13 +140,11 @@ def _read_csv_table(path: Path, block: list[str], start: int) -> list[ReportLine
     """Return the lines of a table in CSV. `start`: index of its header in the file. Raises UserError for a cut line."""
     heads, *rows = csv.reader(io.StringIO("\n".join(block)))
     lines = []
-    for offset, cells in enumerate(rows, start=1):
+    for index, cells in enumerate(rows, start=start + 1):
         if len(cells) != len(heads):
-            raise UserError(
-                f"{path}, line {start + offset + 1}: {len(cells)} columns where the header has {len(heads)}; "
-                "was it cut off?"
-            )
-        lines.append(_parse_line(path, start + offset, heads, cells, ",".join(cells)))
+            columns = f"{len(cells)} columns where the header has {len(heads)}"
+            raise UserError(f"{path}, line {index + 1}: {columns}; was it cut off?")
+        lines.append(_parse_line(path, index, heads, cells, ",".join(cells)))
     return lines
 
 
@@ -170,26 +179,38 @@ def _guess_report(head: str) -> str:
 
 
 def largest_lines(lines: Iterable[ReportLine], number: int) -> list[ReportLine]:
-    """Return the `number` lines that took most of the time, the first of equal ones first."""
+    """Return the `number` lines that took most of the time. Equal lines keep their order."""
     return sorted(lines, key=lambda line: -line.total_ns)[:number]
 
 
 def sum_kernels(lines: list[ReportLine], ranks: int | None = None) -> KernelSums:
     """Add up times and calls of all lines of one or more reports of kernels. `ranks`: of the traced run, if known."""
-    total = sum(line.total_ns for line in lines)
+    total_ns = sum(line.total_ns for line in lines)
     unclassified = [line for line in lines if class_of(line.name) == UNCLASSIFIED]
-    share = 1 - sum(line.total_ns for line in unclassified) / total if total else None
-    top = [line.name for line in largest_lines(unclassified, 3)]
-    of_collectives = [(line, collective) for line in lines if (collective := collective_of(line.name))]
-    unknown = None  # why nothing can be said about communication
-    if share is not None and share < LEAST_CLASSIFIED:
-        unknown = f"{percent(1 - share, 1)} of the kernel time is in kernels of no known class ({', '.join(top)})"
-    elif not of_collectives and ranks != 1:
+    classified_share = 1 - sum(line.total_ns for line in unclassified) / total_ns if total_ns else None
+    unclassified_top = [line.name for line in largest_lines(unclassified, 3)]
+
+    communication_ns = 0
+    calls_by_kernel, calls_by_collective = Counter[str](), Counter[str]()
+    for line in lines:
+        collective = collective_of(line.name)
+        if collective is not None:
+            communication_ns += line.total_ns
+            calls_by_kernel[line.name] += line.count
+            calls_by_collective[collective] += line.count
+
+    unknown = None
+    if classified_share is not None and classified_share < LEAST_CLASSIFIED:
+        share_text, names = percent(1 - classified_share, 1), ", ".join(unclassified_top)
+        unknown = f"{share_text} of the kernel time is in kernels of no known class ({names})"
+    elif not calls_by_kernel and ranks != 1:
         unknown = "no kernel of a collective was found; their names may not be known"
-    by_kernel, by_collective = Counter[str](), Counter[str]()
-    for line, collective in of_collectives:
-        by_kernel[line.name] += line.count
-        by_collective[collective] += line.count
-    communication_ns = sum(line.total_ns for line, _ in of_collectives)
-    kernels, collectives = dict(sorted(by_kernel.items())), dict(sorted(by_collective.items()))
-    return KernelSums(total, share, top, communication_ns, kernels, collectives if unknown is None else {}, unknown)
+    return KernelSums(
+        total_ns=total_ns,
+        classified_share=classified_share,
+        unclassified_top=unclassified_top,
+        communication_ns=communication_ns,
+        calls_by_kernel=dict(sorted(calls_by_kernel.items())),
+        calls=dict(sorted(calls_by_collective.items())) if unknown is None else {},
+        unknown=unknown,
+    )

@@ -8,12 +8,15 @@ if TYPE_CHECKING:
     from scaleproof.ground.records.result_file import Estimated
 
 PERCENT = re.compile(r"(?<=\d) ?%")
-TOO_WIDE = 10.0  # high over low of an interval that is not worth its digits
-TOO_WIDE_OF_TWO = 2.0  # bounds of an interval over two runs, whose width is chance
+TOO_WIDE = 10.0  # from this ratio of its bounds on an interval is not worth its digits
+TOO_WIDE_OF_TWO = 2.0  # the same for an interval over two runs, whose width is chance
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Return a number with about `digits` significant digits and thousands separators; a dash for None and NaN."""
+    """Return a number with about `digits` significant digits and thousands separators.
+
+    Returns a dash for None and NaN.
+    """
     if value is None or math.isnan(value):
         return "–"
     if value == 0:
@@ -33,7 +36,7 @@ def significant(value: float, digits: int = 3, grouped: bool = False) -> str:
 
 
 def fixed(value: float, decimals: int, signed: bool = False, grouped: bool = False) -> str:
-    """Return a number with so many decimals: "12.30". `signed`: also with a plus; `grouped`: in thousands."""
+    """Return a number with so many decimals: "12.30". `signed`: with a plus, too. `grouped`: in thousands."""
     return f"{value:{'+' if signed else ''}{',' if grouped else ''}.{decimals}f}"
 
 
@@ -43,7 +46,7 @@ def scientific(value: float, decimals: int = 1, signed: bool = False) -> str:
 
 
 def percent(share: float, decimals: int = 0) -> str:
-    """Return a share in percent: "59%"; `with_spaces` puts the space before the sign."""
+    """Return a share in percent: "59%". `with_spaces` puts a space before the sign."""
     return f"{share:.{decimals}%}"
 
 
@@ -101,9 +104,10 @@ def interval_text(low: float | None, high: float | None, n: str | int) -> str:
 
 
 def estimate(interval: "Estimated | None", factor: float = 1.0, digits: int = 3) -> str:
-    """Return an estimate for a table: `value [low, high]`, each times `factor`; a dash for None.
+    """Return an estimate for a table: `value [low, high]`, each times `factor`.
 
-    `value (n=1)` where a single run gives no interval, `value (n=2: too few)` where the interval is too wide to help.
+    Returns a dash for None. `value (n=1)` where a single run gives no interval, `value (n=2: too few)` where the
+    interval is too wide to help.
     """
     if interval is None:
         return "–"

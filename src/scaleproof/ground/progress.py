@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 
 def show_progress(items: Iterable[Item], total: int, label: str, unit: str) -> Iterator[Item]:
-    """Yield `items`, of which there are `total`, and show on stderr how many are done; in a log, a line each tenth."""
+    """Yield `items`, of which there are `total`, and show on stderr how many are done: in a log, a line each tenth."""
     if sys.stderr.isatty():
         yield from tqdm(items, total=total, desc=label, unit=unit, file=sys.stderr)
         return
@@ -25,7 +25,7 @@ def show_progress(items: Iterable[Item], total: int, label: str, unit: str) -> I
 
 @contextmanager
 def show_bytes(total: int | None, label: str, done: int = 0) -> Iterator[Callable[[int], None]]:
-    """Show progress in bytes; yield a function to call with the number of bytes that came since its last call.
+    """Show progress in bytes. Yield a function to call with the number of bytes that came since its last call.
 
     `total`: bytes in all, if known; `done`: bytes that were there before.
     """

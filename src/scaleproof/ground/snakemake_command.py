@@ -41,7 +41,10 @@ def options_for(target: Path) -> str:
 
 
 def _recorded_options(campaign: Path) -> str | None:
-    """Return Snakemake's options by the first readable record of a run; None without one, or if that had no Slurm."""
+    """Return Snakemake's options by the first readable record of a run.
+
+    Returns None without one, or if that had no Slurm.
+    """
     for path in (campaign / "runs").glob("*/*/training_metrics.json"):
         # A list, so that a run without Slurm, [None], is told from an unreadable record, None.
         options = _read_part(path, lambda record: [options_of_runs([record["scheduler"]])])
@@ -51,14 +54,18 @@ def _recorded_options(campaign: Path) -> str | None:
 
 
 def options_of_runs(schedulers: Iterable[Mapping[str, str] | None]) -> str | None:
-    """Return Snakemake's options by what records of runs say of their scheduler; None where there was none."""
+    """Return Snakemake's options by what records of runs say of their scheduler.
+
+    Returns None where there was none.
+    """
     return ON_CLUSTER if any(scheduler and scheduler.get("type") == "slurm" for scheduler in schedulers) else None
 
 
 def _read_part(path: Path, part: Callable[[Any], T]) -> T | None:
-    """Return what `part` takes from a JSON file's content; None where the file is missing or damaged.
+    """Return what `part` takes from a JSON file's content.
 
-    A damaged file raises no error here: the command that needs the file says what is wrong with it.
+    Returns None where the file is missing or damaged. A damaged file raises no error here: the command that needs the
+    file says what is wrong with it.
     """
     try:
         return part(json.loads(path.read_bytes())) if path.is_file() else None

@@ -32,11 +32,12 @@ TRACED: Words = {
 LEARNT: Words = {"nats": "Unit of a loss: cross-entropy with the natural logarithm; e to its power is the perplexity."}
 # What the page explains where it stands, or says as part of a sentence.
 ANSWERS: Words = {
-    "CI, CIs, confidence interval, interval, corrected, simultaneous": f"{MEASURED['95 % CI']} What no run has met, a "
-    "rare slow run or another state of the machine, is in none.",
+    "CI, confidence, confidence interval, interval, 95 %, 95 % confidence, corrected, simultaneous": (
+        f"{MEASURED['95 % CI']} What no run has met, a rare slow run or another state of the machine, is in none."
+    ),
     "p-value, significant": "Not printed: an interval says more. Where the 95 % CI of a ratio leaves out 1, a test has "
     "p < 0.05, and the interval also says how large the difference may be.",
-    "repeat, repeats": "A run of the same cell and seed once more, in fresh processes. Intervals are over repeats.",
+    "repeat": "A run of the same cell and seed once more, in fresh processes. Intervals are over repeats.",
     "session": "The runs of a campaign, made one after the other: what an interval is over. Another day may differ.",
     "p50, p95": "The step time that 50 %, or 95 %, of the steps stay below.",
     "strong scaling, strong": "The global batch stays the same over more devices: the ideal step takes its Nth part.",
@@ -44,8 +45,9 @@ ANSWERS: Words = {
     "noise, noise floor": "What two equal arms differ by: measured by A/A pairs, or by the spread over repeats.",
     "detectable": "The smallest true difference that so many repeats, or pairs, show in 7 to 9 of 10 campaigns.",
     "claim": "A statement of the answer with its value, bounds and method: claims.json, from which sentences are made.",
-    "evidence, printed, watched, built": "What stands behind a figure. printed: the program says so. watched: "
-    "scaleproof's clock and counts in its process. built: scaleproof's trainer, whose work is counted and replayed.",
+    "evidence, evidence level, printed, watched, built": "What stands behind a figure. printed: the program says so. "
+    "watched: scaleproof's clock and counts in its process. built: scaleproof's trainer, whose work is counted and "
+    "replayed.",
     "witness": "An untimed twin of a cell, every step of which is looked at; timed runs must agree with it.",
     "control": "Something whose result is known beforehand: A against A, or a bare loop that shares no code.",
     "ledger": "The samples and tokens that a run was planned to train on, and those that it did.",
@@ -55,6 +57,47 @@ ANSWERS: Words = {
     "vs fastest": "tokens/s over that of the fastest cell of the same size, in tables of 0.1; now fastest over this.",
     "none, recommended: none": "No cell is recommended: none is shown to be as fast as the others within the margin of "
     "the campaign, or none beats one device. The report says why beside it, and under Next what would decide it.",
+    "A/B, A against B": "Two cells in pairs of runs, A and B one after the other in random order: what changes slowly "
+    "on a machine cancels in their ratio. Keys: compare (a campaign), scaleproof ab (two commands).",
+    "B / A, of each pair": "Of an A/B comparison: what B has over what A has in the same pair: above 1, B has more.",
+    "A/A, A / A, A / A noise": "A against itself, in pairs as of A/B: what they differ by is noise.",
+    "ratio": "One rate over another of the same work, in one direction: above 1 the first named is the faster.",
+    "round": "One repeat of every cell: repeat k of all cells runs in round k, and shares the state of the machine.",
+    "look": "A reading of the results between two rounds, which ends the campaign if they decide. Each look has a "
+    "part of the 5 % chance of an error, so that all intervals hold together (docs/statistics.md).",
+    "series": "Cells that differ in their number of devices alone. Of scaleproof ab --series: comparisons that share "
+    "one chance of false claims.",
+    "gloo, nccl, backend": "The library by which ranks exchange tensors: NCCL between NVIDIA GPUs (RCCL of AMD), gloo "
+    "between processes on CPUs.",
+    "single, dp": "Strategies: one device; nn.DataParallel, one process for several devices of a node.",
+    "ddp": "Strategy: every rank has the whole model, and gradients are averaged (DistributedDataParallel).",
+    "fsdp, hsdp": "Strategies: every rank keeps a part of weights, gradients and optimizer state, and gathers weights "
+    "as they are needed (fully_shard); hsdp does so within each node, and averages between nodes.",
+    "zero0, zero1, zero2, zero3, DeepSpeed": "Strategies by DeepSpeed's engine, which shards nothing (0), the "
+    "optimizer's state (1), gradients too (2), weights too (3). -offload: the optimizer is on the CPU.",
+    "idle": "Of a step: nothing is computed and nothing is exchanged; the host is late, or data are.",
+    "computing": "Of a step: the time in which a device computes, whether or not it exchanges meanwhile.",
+    "waiting": "Of a collective: from the arrival of a rank until the last one has come; the rest is transfer.",
+    "overlap": "Communication while the same rank computes: it costs no time of the step by itself.",
+    "exposed communication, exposed waiting": TRACED["exposed"],
+    "all communication, all waiting": "Of a step: what a rank exchanges, or waits for others in, whether or not it "
+    "computes meanwhile.",
+    "traced with": "The profiler of a trace: torch.profiler (torch) or Nsight Systems (nsys).",
+    "nodes x devices": "The geometry of a cell: nodes, and devices of each.",
+    "last step": "Of a loss: that of the last step of the window, mean over runs.",
+    "traced / untraced": "The step time under the profiler over that of the timed runs: what tracing costs.",
+    "serial fraction": "What the Karp-Flatt metric estimates: the part of the work that does not get faster on more "
+    "devices. It contains all that is lost, communication too.",
+    "correlation": "Of repeats: neighbouring runs are alike, so that intervals are too narrow (repeats-correlated).",
+    "energy": "Of GPUs, by their counter, in the window: mJ/token. On a CPU it is unknown.",
+    "conformal": "An interval whose width is taken from earlier errors of the same forecast, not from a formula.",
+    "campaign": "A file in config/campaigns/: what is trained, what is varied, what is asked. Its results have one "
+    "page.",
+    "comparison": "Pairs of runs, A and B: the key compare of a campaign; or two results: scaleproof compare A B.",
+    "not read": "Of an audit: files and headings that nobody understood. They are in no check.",
+    "coverage": "How often intervals hold the truth, by simulation or over published series.",
+    "start-up": "From the launcher's start of a run to its first step: imports, process groups, weights.",
+    "unexplained": "Of a waterfall: what is left of the measured step when its parts have been taken off.",
     "pays off": "Shown to be faster than one device that does the same work.",
     "bus bandwidth": "Bytes that a collective moves through each link, over its time: comparable with the link's own "
     "figure, whatever the number of ranks (nccl-tests).",
@@ -67,9 +110,9 @@ ANSWERS: Words = {
     "non-inferiority": "Shown to lose no more than a margin that was set beforehand: the whole interval of the ratio "
     "lies above it. Not the same as not shown to be slower.",
     "cannot be told apart": "As undecided: the interval of the ratio contains 1.",
-    "incomparable, no ratio": "Something differs that the campaign does not vary, such as code, versions, hardware or "
-    "batch. A ratio would mix its effect with the one in question, so none is formed. If it is meant to differ, name "
-    "it: scaleproof compare A B --vary FIELD.",
+    "incomparable, not comparable, no ratio": "Something differs that the campaign does not vary, such as code, "
+    "versions, hardware or batch. A ratio would mix its effect with the one in question, so none is formed. If it is "
+    "meant to differ, name it: scaleproof compare A B --vary FIELD.",
     "rating, low, good, excellent": "Of a scaling efficiency: low below 0.7, excellent from 0.85, good in between, "
     "where the whole interval says so; else undecided, with the ratings that its ends have.",
     "invalid": "A finding that proves the number wrong, or that it answers another question. A report "
@@ -95,8 +138,8 @@ ANSWERS: Words = {
     "unreadable": "A run whose record is damaged: it is a row without numbers, and nothing is concluded from it.",
     "not fully": "Raw files are gone, so that figures can no longer be recomputed.",
     "with reservations": "The answer rests on runs with findings that are suspect, which are named.",
-    "recommended, for now": "The simplest cell of those that are as fast as the fastest, as far as the margin of the "
-    "campaign allows. For now: its intervals do not confirm that yet.",
+    "recommended, recommendation, for now": "The simplest cell of those that are as fast as the fastest, as far as "
+    "the margin of the campaign allows. For now: its intervals do not confirm that yet.",
     "fastest": "The cell with the highest rate of its size. Where it is not shown to be faster than the next ones, the "
     "line says that it is too close to call.",
     "faster, slower": "Shown: the whole interval of the ratio is on one side of 1.",
@@ -105,7 +148,8 @@ ANSWERS: Words = {
     "next": "What to do now: the command, or the number of repeats, that would decide what is open.",
     "can I trust it, trust": "By the findings on the runs that the answer uses: yes, with reservations, or no; and by "
     "whether its figures can be recomputed.",
-    "median run": "The run of a cell whose rate is in the middle; the mean is moved by rare slow runs, it is not.",
+    "median run, robust rate": "The run of a cell whose rate is in the middle; the mean is moved by rare slow runs, "
+    "it is not.",
     "told apart": "Shown to differ: the interval of their ratio leaves out 1.",
     "scaling": "Rates on more devices over those on fewer, at the same or at a growing global batch.",
     "group, letters": "Cells that share a letter are not shown to differ; cells that share none are.",
@@ -114,10 +158,14 @@ ANSWERS: Words = {
     "unknown": "Not measured, or not measurable here; the reason stands beside it. It is never printed as 0.",
     "overhead only": "A sharding strategy on one device: there is nothing to shard, so it shows what sharding costs.",
     "held out": "A cell that was forecast before it ran, to score the forecast.",
-    "reference": "The first steps of a campaign's training, done again by a second program: every strategy is held "
-    "against its losses.",
+    "reference, replay, replayed": "The first steps of a campaign's training, done again by a second program: every "
+    "strategy is held against its losses.",
 }
 GLOSSARY: Words = MEASURED | PAIRS | TRACED | LEARNT | ANSWERS
+
+
+PRINTED_BEHIND = r"(\s*(\[[^\]]*\]|\([^)]*\)|[:?.,]))+$"  # a unit, an interval
+OF_CELL = re.compile(r"\w-n\d+x\d+")  # its name, as of ddp-n1x2
 
 
 def all_words() -> list[str]:
@@ -126,13 +174,25 @@ def all_words() -> list[str]:
 
 
 def meaning_of_word(text: str) -> str | None:
-    """Return the explanation of a word, in any case, with hyphens or blanks; None where it is not among the words."""
-    for key, explanation in GLOSSARY.items():
-        if _normalise(text) in map(_normalise, key.split(", ")):
-            return explanation
+    """Return the explanation of a word, in any case, with hyphens or blanks.
+
+    Returns None where it is not among the words.
+    """
+    if OF_CELL.search(text):
+        return GLOSSARY["cell"]
+    whole, *parts = map(_normalise, (text, *text.split(", ")))
+    for form in (whole, whole.removesuffix("s"), *parts):  # of a plural, of "loss, last step"
+        for key, explanation in GLOSSARY.items():
+            if form in map(_normalise, (key, *key.split(", "))):
+                return explanation
     return None
+
+
+def bare_word(text: str) -> str:
+    """Return a word or heading without what is printed around it: "step p50" of "Step p50 (ms):", "CI" of "the CI"."""
+    return re.sub(rf"^(what (is|are) )?((an?|the) )?(?=.)|{PRINTED_BEHIND}", "", text.strip().lower())
 
 
 def _normalise(word: str) -> str:
     """Return a word in lower case, its hyphens and underscores as blanks, without an n before it ("n=6: too few")."""
-    return re.sub(r"[\s_-]+", " ", re.sub(r"^n=\d+: ?", "", word)).strip().lower()
+    return re.sub(r"[\s_-]+", " ", bare_word(re.sub(r"^n=\d+: ?", "", word))).replace(" %", "%").strip()

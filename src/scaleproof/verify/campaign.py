@@ -14,9 +14,11 @@ from scaleproof.ground.errors import (
     nearest_name,
     nearest_path,
     path_fault,
+    plural,
+    shortened,
 )
 from scaleproof.ground.number_format import significant
-from scaleproof.ground.snakemake_command import RESULTS
+from scaleproof.ground.snakemake_command import RESULTS, snakemake_command
 from scaleproof.verify import charts, claims, derived, fields, page, pairs, recompute, reports, stated, tables
 from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_file, check_demands
@@ -119,6 +121,10 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
     runs, differences = read_runs(folder)
     if not runs and not differences:
         raise UserError(f"{folder}/runs has no run")
+    if not any((folder / name).exists() for name in (MANIFEST, REPORT, "report.html", "runs.csv")):
+        problem = f"there is no report yet; it is made by: {snakemake_command(folder / 'report.html')}"
+        return [*differences, Difference("report.html", "", problem)], len(runs), 0
+    left_over = _runs_left_over(folder, runs)
     if with_manifest:
         known = {(difference.file, "sha256") for difference in differences if difference.where == "sha256"}
         of_manifest = [one for one in check_manifest(folder) if (one.file, one.where) not in known]
@@ -126,6 +132,10 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
         differences = [one for one in differences if not one.file.startswith(renamed)] + of_manifest
         _, faults_of_signature = signer_of(folder)
         differences += faults_of_signature
+    if left_over:
+        runs = [run for run in runs if run.name not in left_over]
+        of_these = tuple(f"runs/{name}/" for name in left_over)
+        differences = [one for one in differences if not one.file.startswith(of_these)]
     at_fault = cells_at_fault(differences)
     sound = [run for run in runs if run.cell not in at_fault]
     quantities, incomputable = quantities_of(folder, sound)
@@ -134,7 +144,21 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
         quantities = recompute.without_intervals(quantities)
     for file, check in _checks(folder, sound, quantities, at_fault).items():
         differences += _run_check(file, check)
+    if left_over:
+        what = f"{plural(len(left_over), 'run')} ({shortened(', '.join(left_over), 100)}) that the report does not have"
+        cure = "were they taken out of the campaign? move them away, or take them in again and make the report"
+        differences.append(Difference("runs", "", f"{what}: {cure}"))
     return list(dict.fromkeys(differences)), len(runs), len(quantities)
+
+
+def _runs_left_over(folder: Path, runs: list[RawRun]) -> list[str]:
+    """Return the names of runs beyond the repeats and cells of runs.csv, as after fewer `repeats`; [] without it."""
+    try:
+        rows = csv_of(folder / "runs.csv")
+        cells, most = {row["cell"] for row in rows}, max(int(row["repeat"]) for row in rows)
+    except (OSError, *DAMAGES):  # the check of this table says so
+        return []
+    return [run.name for run in runs if run.cell not in cells or int(run.metrics["repeat"]) > most]
 
 
 def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, at_fault: set[str]) -> dict[str, Check]:

@@ -23,13 +23,16 @@ def text_of(path: Path) -> str:
     return read_regular(path).decode()
 
 
-def json_of(path: Path) -> Any:
-    """Return the content of a JSON file. Raises one of DAMAGES where it is none, with the file's name as a note."""
+def json_of(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file. Raises one of DAMAGES where it is none, with the file's name as a note."""
     try:
-        return parse_json(read_regular(path))
+        content = parse_json(read_regular(path))
+        if not isinstance(content, dict):
+            raise ValueError(f"a {type(content).__name__} is in it, not an object")
     except DAMAGES as error:
         error.add_note(path.name)
         raise
+    return content
 
 
 def entries_of(path: Path, key: str) -> list[dict[str, Any]]:

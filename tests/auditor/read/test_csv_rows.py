@@ -137,3 +137,71 @@ def test_columns_may_be_divided_by_bars(tmp_path):
     assert [row.value("nodes") for row in table.rows] == [1, 2, 4]
     (finding,) = audit_paths([tmp_path]).findings
     assert (finding.code, finding.runs) == ("speedup-not-in-table", ["results.csv:4"])
+
+
+def logged(tmp_path, head, row):
+    rows = [row.format(step=step) for step in range(1, 6)]
+    (run,) = read(tmp_path, head, *rows, name="step_log.csv").runs
+    return run.logged_steps[0]
+
+
+@pytest.mark.parametrize(
+    ("heading", "cell", "tokens_per_s"), [("ktok/s", "39.4", 39_400), ("tokens_per_s", "39400", 39_400)]
+)
+def test_a_rate_is_in_the_unit_of_its_heading(tmp_path, heading, cell, tokens_per_s):
+    step = logged(tmp_path, f"step,step_time_ms,{heading}", f"{{step}},412.5,{cell}")
+    assert (step.seconds, step.tokens_per_s) == pytest.approx((0.4125, tokens_per_s))
+
+
+def test_a_log_in_thousands_of_tokens_a_second_is_not_accused(tmp_path):
+    read(
+        tmp_path,
+        "step,loss,step_time_ms,ktok/s,global_batch,seq_len",
+        *(f"{k},2.1,400,81.92,32,1024" for k in range(9)),
+    )
+    assert "rate-times-time" not in codes(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("row", "seconds", "loss", "tokens_per_s"),
+    [
+        ("{step};412,5;2,31;9.900,25", 0.4125, 2.31, 9900.25),
+        ("{step};412.5;2.31;9,900.25", 0.4125, 2.31, 9900.25),
+        ("{step};412;2.31;9,900", 0.412, 2.31, 9900),
+    ],
+)
+def test_a_decimal_comma_is_told_from_one_that_sets_thousands_apart(tmp_path, row, seconds, loss, tokens_per_s):
+    step = logged(tmp_path, "step;step_time_ms;loss;tokens_per_s", row)
+    assert (step.seconds, step.loss, step.tokens_per_s) == pytest.approx((seconds, loss, tokens_per_s))
+
+
+def test_files_of_one_row_without_a_known_heading_are_not_joined(tmp_path):
+    (tmp_path / "a.csv").write_text("foo,DDP,FSDP\nresnet,100 img/s,5\n")
+    evidence = read(tmp_path, "foo,DDP,FSDP", "resnet,100 img/s,5")
+    assert [table.file for table in evidence.tables] == ["a.csv", "results.csv"]
+
+
+def test_files_of_one_row_are_joined(tmp_path):
+    (tmp_path / "a.csv").write_text("gpus,img/s\n1,100\n")
+    evidence = read(tmp_path, "gpus,img/s", "2,190")
+    assert [len(table.rows) for table in evidence.tables] == [2]
+
+
+@pytest.mark.parametrize(
+    ("heading", "shares"),
+    [
+        ("mfu", ["1.2", "45.2", "47"]),  # the first step compiles
+        ("mfu", ["0.012", "0.452", "0.47"]),
+        ("mfu (%)", ["1.2", "45.2", "47"]),
+    ],
+)
+def test_an_mfu_is_a_share_whatever_its_unit(tmp_path, heading, shares):
+    rows = [f"{step},0.4,{share}" for step, share in enumerate(shares, start=1)]
+    (run,) = read(tmp_path, f"step,step_time_s,{heading}", *rows, name="step_log.csv").runs
+    assert list(run.logged_steps.values("mfu")) == pytest.approx([0.012, 0.452, 0.47])
+    assert "mfu-impossible" not in codes(tmp_path)
+
+
+def test_an_mfu_above_one_is_impossible(tmp_path):
+    read(tmp_path, "step,step_time_s,mfu", "1,0.4,1.3", "2,0.4,1.31", "3,0.4,1.3", name="step_log.csv")
+    assert "mfu-impossible" in codes(tmp_path)

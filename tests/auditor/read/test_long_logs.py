@@ -33,7 +33,7 @@ LINES = (
 @pytest.mark.parametrize("line", LINES)
 def test_the_form_of_a_line_does_not_depend_on_its_digits(line):
     parts = DIGITS.split(line)
-    texts = [pair.printed + "".join(parts[pair.first : pair.last + 1]) for pair in form_of(parts).pairs]
+    texts = [number.prefix + "".join(parts[number.first : number.last + 1]) for number in form_of(parts).numbers]
     printed = [m["number"].rstrip(",") for m in PAIR.finditer(line)]
     assert texts
     assert set(texts) <= set(printed)

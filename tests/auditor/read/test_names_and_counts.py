@@ -3,10 +3,10 @@
 import pytest
 
 from scaleproof.auditor.read.discover import gather
-from scaleproof.auditor.read.headings import column_of, devices_in
+from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import remarks_of
 from scaleproof.auditor.read.sentences import stated_figures
-from scaleproof.auditor.read.words import describe
+from scaleproof.auditor.read.words import describe, devices_in
 
 NAMES = [
     "A100 GPU",

@@ -168,6 +168,16 @@ def test_an_unknown_column_is_named_and_its_cells_are_not_guessed(tmp_path):
     assert table.rows[0].figure("samples_per_s") is None
 
 
+def test_a_cell_that_is_not_understood_is_counted_once_where_notes_split_its_row(tmp_path):
+    text = (
+        "| Model | img/s (A100) | img/s (H100) | Memory (GB) |\n|---|---|---|---|\n| resnet | 100 | 12-15 | 10/12 |\n"
+    )
+    (tmp_path / "README.md").write_text(f"{text}| vgg | 90 | 210 | 11/13 |\n")
+    (table,) = gather([tmp_path]).tables
+    cells = [sorted(row.not_understood.values()) for row in table.rows]
+    assert cells == [["10/12", "12-15"], ["11/13"], []]
+
+
 def test_a_row_is_not_named_by_the_hash_of_a_file(tmp_path):
     text = (
         "| run | sha256 | tokens/s |\n|-|-|-|\n| cafe-2 | 5b063cfbe389 | 9,950 |\n| facade | 0dca01905b21 | 9,951 |\n"

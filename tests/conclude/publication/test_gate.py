@@ -3,13 +3,14 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from synthetic import cells, write_run
 
 from scaleproof.cli import parser
-from scaleproof.conclude.publication.gate import compare_with_baselines, rate_changes
+from scaleproof.conclude.publication.gate import RateChange, compare_with_baselines, rate_changes, what_is_seen
 from scaleproof.conclude.publication.history import find_history_shifts as history_of
 from scaleproof.conclude.publication.history import shifts_of
 from scaleproof.ground.errors import UserError
@@ -45,6 +46,44 @@ def test_a_loss_of_five_percent_is_caught():
 
 def test_a_loss_of_one_cell_is_caught_when_it_is_larger():
     assert alarms(0.10, cells=CELLS[:1]) >= 0.9
+
+
+@pytest.mark.parametrize("sessions", [3, 10])
+def test_the_loss_that_is_seen_is_seen_eight_times_in_ten(sessions):
+    random, seen = np.random.default_rng(7), []
+    for _ in range(1000):
+        logs = random.normal(0, 0.03, sessions + 1)
+        *earlier, new = ({"a": rate} for rate in np.exp(logs))
+        (together,) = rate_changes(new, earlier)
+        (lost,) = rate_changes({"a": new["a"] * (1 - together.seen)}, earlier)
+        seen.append(lost.worse)
+    assert np.mean(seen) == pytest.approx(0.8, abs=0.04)
+
+
+def test_how_many_results_it_takes():
+    together = RateChange("all", -0.02, 0.02, 3, 0.025)
+    needed = together.results_to_see(0.07)
+    assert together.seen > 0.07
+    assert replace(together, sessions=needed).seen <= 0.07 < replace(together, sessions=needed - 1).seen
+    assert what_is_seen(together, 0.07).endswith(f"for one of 7.0 % it takes about {needed - 3} more earlier results")
+    assert together.results_to_see(0.01) is None, "further results do not make sessions more alike"
+    assert what_is_seen(together, 0.5).endswith("8 times in 10")
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 0), (["--difference", "99"], 0), (["--difference", "0.01"], 5)])
+def test_a_gate_that_would_not_see_a_loss_says_so(tmp_path, capsys, options, code):
+    earlier = [result(tmp_path / f"old{i}", 0.1, i) for i in range(3)]
+    new = result(tmp_path / "same", 0.1, 9)
+    args = parser().parse_args(["gate", str(new), "--baseline", *map(str, earlier), *options])
+    try:
+        args.run(args)
+        ended = 0
+    except SystemExit as end:
+        ended = end.code
+    text = capsys.readouterr().out
+    assert ended == code
+    assert ("cannot tell  a loss of " in text) == (code == 5)
+    assert "in all cells would raise an alarm 8 times in 10" in text
 
 
 def result(root, step_time, seed):

@@ -36,7 +36,9 @@ def test_two_campaigns_on_one_page(tmp_path, capsys):
     assert '<th scope="row">torch</th>\n<td colspan="2">1</td>' in text
     assert "<h1>b against a</h1>" in text
     assert f"scaleproof compare {a} {b} --html {tmp_path}/out.html" in text
-    assert "ddp-n1x2 is slower than" in capsys.readouterr().out
+    console = capsys.readouterr().out
+    assert console.startswith("Of 2 common cells: 2 slower in B."), "the verdict comes first"
+    assert "ddp-n1x2 is slower than" in console
 
 
 def test_what_differs_is_marked_and_forbids_a_ratio(tmp_path):

@@ -77,8 +77,9 @@ def test_a_partition_that_is_too_short_for_a_job(monkeypatch, tmp_path):
 def test_the_queue_is_estimated_before_anything_is_submitted(monkeypatch, tmp_path):
     checks = site(monkeypatch, tmp_path, "gpu|up|4|infinite|gpu:4|64|512000")
     (line,) = [check for check in checks if "node hours" in check]
-    # 2 cells x 3 repeats, a comparison, a trace each, a reference; 17 minutes a run, on 1 or 2 nodes.
-    assert "10 jobs (6 train, 1 pairs, 2 trace_capture, 1 reference)" in line
+    # 2 cells x 3 repeats, a comparison, a trace each, a reference, tokens; 17 minutes a run, on 1 or 2 nodes.
+    rules = "6 train, 1 pairs, 2 trace_capture, 1 reference, 1 corpus_tokenizer, 1 corpus_tokenise"
+    assert f"12 jobs ({rules})" in line
     assert "20 in the queue at a time" in line
 
 
@@ -220,7 +221,8 @@ def test_no_command_of_slurm_is_a_message(monkeypatch, tmp_path):
 def test_what_would_be_asked_is_said_without_slurm(monkeypatch, tmp_path, repository):
     monkeypatch.chdir(repository)
     monkeypatch.setattr(cluster_check.allocation, "ask_slurm_config", dict)
-    (tmp_path / "profile.v9+.yaml").write_text(PROFILE + "config: {gpu_type: h100}\n")
+    to_cpu = "set-resources: {corpus_tokenise: {slurm_partition: cpu}}\n"
+    (tmp_path / "profile.v9+.yaml").write_text(PROFILE + "config: {gpu_type: h100}\n" + to_cpu)
     campaign = tmp_path / "sizes.yaml"
     campaign.write_text(
         "title: sizes\nworkload: {model: gpt2-tiny, corpus: python-docs, tokenizer: bpe-2048, seq_len: 128}\n"
@@ -231,6 +233,9 @@ def test_what_would_be_asked_is_said_without_slurm(monkeypatch, tmp_path, reposi
     (line,) = [line for line in str(error.value).splitlines() if " train " in line]
     assert line.startswith("  2 train (ddp-n1x2): sbatch --partition=gpu --nodes=1 ")
     assert "--gres=gpu:h100:2" in line
+    tokenising = [line for line in str(error.value).splitlines() if " corpus_token" in line]
+    assert [line.split("sbatch ")[1].split()[0] for line in tokenising] == ["--partition=gpu", "--partition=cpu"]
+    assert not any("--gres" in line for line in tokenising)
 
 
 @pytest.mark.parametrize("key", ["default-resources: {slurm_acount: abc}", "set-resources: {train: {constrain: x}}"])

@@ -87,7 +87,7 @@ def test_equal_requests_are_asked_about_once_and_pairs_for_all_their_time(tmp_pa
 
     monkeypatch.setattr(slurm, "run_scheduler_command", answer)
     loaded = loaded_campaign(vary={"precision": ["fp32", "bf16"], "geometry": ["1x1"]})
-    first, second, _ = questions.queue_requests(loaded, site)  # and the reference
+    first, second, *_ = questions.queue_requests(loaded, site)  # and the reference, and tokens
     answers = [questions.ask_why_refused(request, site) for request in (first, second)]
     assert len(asked) == 2
     assert (first.who, first.jobs, answers[0]) == ("ddp-fp32-n1x1 and 1 more", 6, None)

@@ -11,6 +11,7 @@ from command_line import scaleproof
 from scaleproof.ground.campaign.corpora import Corpus
 from scaleproof.ground.campaign.yaml_loader import load_corpora
 from scaleproof.ground.errors import UserError
+from scaleproof.measure.corpus import check
 from scaleproof.measure.corpus.check import check_corpus
 
 
@@ -169,3 +170,17 @@ def test_validate_says_it(tmp_path):
     done = scaleproof("campaign", "validate", "mine.yaml", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "scaleproof: config/corpora.yaml: mine.files: notes.txt is empty (0 bytes)\n"
+
+
+def test_a_small_text_is_read_and_counted_once_for_all_cells(tmp_path, monkeypatch):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "mine.txt").write_text("a sentence of some words\n" * 900)
+    (tmp_path / "config/corpora.yaml").write_text("mine: {source: text, files: [mine.txt], document: line}\n")
+    vary = "vary: {geometry: [1x1, 1x2], precision: [fp32, bf16]}\n"
+    (tmp_path / "many.yaml").write_text(f"title: x\n{vary}workload: {{corpus: mine, tokenizer: bytes, seq_len: 16}}\n")
+    counted = []
+    for name in ("small_text", "size_of_text", "size_of_tokens"):
+        was = getattr(check, name)
+        monkeypatch.setattr(check, name, lambda *words, was=was, name=name: counted.append(name) or was(*words))
+    assert "valid; 4 cells" in scaleproof("campaign", "validate", "many.yaml", cwd=tmp_path).stdout
+    assert sorted(counted) == ["size_of_text", "size_of_tokens", "small_text"]

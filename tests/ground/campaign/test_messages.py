@@ -29,6 +29,26 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         "title: x\nexecution:\n  steps: 8\n",
         ["line 3", "unknown key execution.steps. It belongs under work"],
     ),
+    "minutes where seconds are": (
+        "title: x\nworkload: {command: p}\nwork: {seconds: 1 min}\n",
+        ["work.seconds cannot be", "Write 60 (seconds)."],
+    ),
+    "a number as the work of a step": (
+        "title: x\nworkload: {command: p, per_step: 8192}\n",
+        ["workload.per_step cannot be 8192", "Write {tokens: 8192}."],
+    ),
+    "a range of repeats": ("title: x\nrepeats: 3-5\n", ["Write {resolve: 3 %, at_least: 3, at_most: 5}."]),
+    "values without their key": ("title: x\nvary: [ddp, fsdp]\n", ["Write {strategy: [ddp, fsdp]}."]),
+    "values of two keys without them": ("title: x\nvary: [ddp, bf16]\n", ["allowed: a mapping of strategy"]),
+    "a word to leave out": ("title: x\nexclude: ddp\n", ["Write [{strategy: ddp}]."]),
+    "a cell where a geometry is": (
+        "title: x\nforecast: {enabled: true, hold_out: [ddp-n1x2]}\n",
+        ["forecast.hold_out[0] cannot be", "Write 1x2."],
+    ),
+    "cells of a forecast": (
+        "title: x\nforecast: {enabled: true, cells: [1x2]}\n",
+        ['unknown key forecast.cells. Did you mean "hold_out"?'],
+    ),
     "key of a section at the top": ("title: x\nprecision: fp32\n", ["line 2", "It belongs under execution"]),
     "another word of another section": (
         "title: x\nwork:\n  lr: 1e-3\n",

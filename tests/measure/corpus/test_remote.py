@@ -15,6 +15,7 @@ from scaleproof.ground.campaign.corpora import Corpus, Known, folder_of
 from scaleproof.ground.campaign.yaml_loader import load_corpora
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.corpus import documents, encode
+from scaleproof.measure.corpus.check import ask_hub
 from scaleproof.measure.corpus.remote import Remote
 
 TABLE = "config/corpora.yaml"
@@ -90,6 +91,24 @@ def test_files_are_downloaded_once_for_all_corpora(server, remote, table, tmp_pa
     for name in ("webtext", "webtext-50k", "webtext"):
         documents.gather_documents(name, offer(server, table[name], sentences), tmp_path / name, remote)
     assert len(server.seen) == 1
+
+
+def test_a_file_that_was_put_there_by_hand_is_not_asked_for(server, remote, table):
+    corpus = table["wikitext-103"]
+    first, second = corpus.remote_files
+    content = b"parquet"
+    known = Known(size=len(content), sha256=hashlib.sha256(content).hexdigest())
+    corpus = corpus.model_copy(update={"known": {first: known}})
+    with pytest.raises(UserError, match="no such file there"):
+        ask_hub("wikitext-103", corpus, remote)
+    for name in (first, second):
+        (place := remote.place_of(corpus, name)).parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+    server.seen.clear()
+    assert ask_hub("wikitext-103", corpus, remote).startswith(f"{remote.folder} has 2 files of {corpus.repository}")
+    assert not server.seen
+    remote.place_of(corpus, first).write_bytes(b"PARQUET")  # of its size, and another
+    assert remote.missing_files(corpus) == [first]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.shared_jobs import plan_shared_jobs
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
+from scaleproof.ground.files import sha256_of
 from scaleproof.ground.records.metrics import Failed, Printed
 from scaleproof.ground.records.run_sections import Program
 from scaleproof.measure.command.program import files_of_command
@@ -127,6 +129,10 @@ def test_runs_of_a_command_are_made_again_once_its_script_has_changed(tmp_path, 
     failed = Failed.model_construct()
     assert printed.program.files.keys() == {"train.py"}
     assert all(has_same_files(metrics, cell, record) for metrics in (printed, failed))
+    hashed = []
+    once = cache(lambda path: hashed.append(path) or sha256_of(path))
+    assert all(has_same_files(printed, cell, record, once) for _ in range(9))
+    assert hashed == [script], "a file is read once for all of its runs"
     script.write_text("print(2)")
     os.utime(script, (time.time() + 10,) * 2)
     assert not any(has_same_files(metrics, cell, record) for metrics in (printed, failed))

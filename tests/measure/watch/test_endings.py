@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+from contextlib import suppress
+from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -9,7 +12,9 @@ from measure.watch.test_watch import STEPS, Tiny, batches, codes, trained
 from torch import nn
 
 import scaleproof
+from scaleproof.cli.commands import run
 from scaleproof.conclude.checks.watched import WatchedRun, reasons_not_comparable
+from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.watched import read_watched
 
 
@@ -43,6 +48,25 @@ def test_a_loop_that_takes_its_batches_itself(tmp_path):
     (rank,) = read_watched(tmp_path)
     assert rank.losses[-1] == loss.item()
     assert len(rank.losses) == STEPS
+
+
+def test_folders_of_one_name_are_told_apart_and_other_commands_name_watched(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("w1", "w2"):
+        trained(Path(name, "scaleproof-watch"))
+    folders = ["w1/scaleproof-watch", "w2/scaleproof-watch"]
+    command("watched", *folders)
+    assert [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()[:2]] == folders
+    command("audit", "w1")
+    assert "its checks: scaleproof watched w1/scaleproof-watch" in capsys.readouterr().err
+    with pytest.raises(UserError, match="is compared by: scaleproof watched w1/scaleproof-watch OTHER"):
+        command("compare", "w1", "w2")
+
+
+def command(*words: str) -> None:
+    """Run `scaleproof` in this process."""
+    with patch.object(sys, "argv", ["scaleproof", *words]), suppress(SystemExit):
+        run()
 
 
 def test_ranks_that_were_ended_need_not_end_at_the_same_step(tmp_path):

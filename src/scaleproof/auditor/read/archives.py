@@ -24,33 +24,40 @@ ARCHIVE_ERRORS = (
 
 def unpack(archive: Path, folder: Path) -> list[str]:
     """Copy an archive's files below `folder`. Return what was left out, and why. Raises UnreadableFile."""
-    left_out: list[str] = []
-    bytes_left = MOST_ARCHIVE_BYTES
+    reasons: list[str] = []
     try:
-        for count, (name, size, stream) in enumerate(_members(archive)):
-            if count >= MOST_MEMBERS:
-                left_out.append(f"more than {MOST_MEMBERS:,} files; the rest was left out")
-                break
-            if fault := _fault_of_path(name):
-                left_out.append(f"{name[:100]}: {fault}")
-                continue
-            if size > MOST_MEMBER_BYTES:
-                left_out.append(f"{name[:100]}: larger than {MOST_MEMBER_BYTES >> 20} MiB")
-                continue
-            target = folder.joinpath(*_safe_parts(name))
-            target.parent.mkdir(parents=True, exist_ok=True)
-            bytes_left -= _copy(stream, target, min(MOST_MEMBER_BYTES, bytes_left))
-            if bytes_left <= 0:
-                left_out.append(f"more than {MOST_ARCHIVE_BYTES >> 20} MiB unpacked; the rest was left out")
-                break
+        for reason in _copy_members(archive, folder):
+            reasons.append(reason)  # one by one: the archive may break later
     except ARCHIVE_ERRORS as error:
         if isinstance(error, OSError) and error.errno is not None:  # the disk's fault (it is full), not the archive's
             raise
-        if not any(file.stat().st_size for file in folder.rglob("*") if file.is_file()):
-            raise UnreadableFile(f"the archive cannot be opened: {_fault_of_archive(error)}") from None
         fault = _fault_of_archive(error)
-        left_out.append(f"the archive cannot be read to its end: {fault}; what stands before was read")
-    return left_out
+        if not any(file.stat().st_size for file in folder.rglob("*") if file.is_file()):
+            raise UnreadableFile(f"the archive cannot be opened: {fault}") from None
+        reasons.append(f"the archive cannot be read to its end: {fault}; what stands before was read")
+    return reasons
+
+
+def _copy_members(archive: Path, folder: Path) -> Iterator[str]:
+    """Copy an archive's files below `folder`, and yield why some were left out. Raises ARCHIVE_ERRORS."""
+    bytes_left = MOST_ARCHIVE_BYTES
+    for count, (name, size, stream) in enumerate(_members(archive)):
+        if count >= MOST_MEMBERS:
+            yield f"more than {MOST_MEMBERS:,} files; the rest was left out"
+            return
+        if fault := _fault_of_path(name):
+            yield f"{name[:100]}: {fault}"
+            continue
+        if size > MOST_MEMBER_BYTES:
+            yield f"{name[:100]}: larger than {MOST_MEMBER_BYTES >> 20} MiB"
+            continue
+
+        target = folder.joinpath(*_safe_parts(name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        bytes_left -= _copy(stream, target, min(MOST_MEMBER_BYTES, bytes_left))
+        if bytes_left <= 0:
+            yield f"more than {MOST_ARCHIVE_BYTES >> 20} MiB unpacked; the rest was left out"
+            return
 
 
 def _fault_of_archive(error: Exception) -> str:

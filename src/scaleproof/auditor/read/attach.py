@@ -25,32 +25,35 @@ GENERIC = {
 NO_NUMBERS = ("failed", "not_applicable")
 
 
+FactsByPart = dict[str, dict[str, Any]]  # part of a run's name -> what is claimed of such runs
+
+
 @dataclass
 class Reading:
     """What one call of `gather` collects along the way."""
 
     evidence: Evidence
-    # (folder, facts by a part of a run's name) of each claims file
-    claims_of_folders: list[tuple[str, dict[str, dict[str, Any]]]] = field(default_factory=list)
+    claims_of_folders: list[tuple[str, FactsByPart]] = field(default_factory=list)  # folder and facts of claims files
     launchers: dict[str, dict[str, Any]] = field(default_factory=dict)  # folder -> launcher's record
     paths: dict[str, Path] = field(default_factory=dict)  # name -> file, of all that was read
-    settings: list[str] = field(default_factory=list)  # files of settings, which say what was meant, and are not read
+    settings: list[str] = field(default_factory=list)  # files of settings; they are not read
 
 
 def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
     """Add a run of a file, named by the file or, where that says nothing ("train.log"), by its folder.
 
-    Raises UnreadableFile where it has neither a time nor a loss, and is not said to have failed.
+    Raises UnreadableFile where the run has neither a time nor a loss, and is not said to have failed.
     """
-    figures = run.timed_spans or run.logged_steps or run.rank_losses or run.steps_per_s
-    if not figures and run.details.get("status") not in NO_NUMBERS:
-        problems = f"; {'; '.join(run.problems[:3])}" if run.problems else ""
-        raise UnreadableFile(f"it is a {run.format} without a single timed step or epoch{problems}")
+    has_figures = run.timed_spans or run.logged_steps or run.rank_losses or run.steps_per_s
+    if not has_figures and run.details.get("status") not in NO_NUMBERS:
+        problems = "; ".join([f"it is a {run.format} without a single timed step or epoch", *run.problems[:3]])
+        raise UnreadableFile(problems)
+
     file, _, part = run.name.partition("#")
     run.files = [file]
     run.details["folder"] = str(path.parent)
-    generic = path.name in GENERIC or PREFIX in path.name
-    if generic and Path(file).parent != Path("."):
+    is_generic = path.name in GENERIC or PREFIX in path.name
+    if is_generic and Path(file).parent != Path("."):
         run.name = str(Path(file).parent) + (f"#{part}" if part else "")
     reading.paths[file] = path
     reading.evidence.runs.append(run)
@@ -62,11 +65,12 @@ LEAST_COMMON_SHARE = 0.6  # of the headings, in pieces of one table
 def settle(reading: Reading, given: dict[str, dict[str, int]]) -> None:
     """Complete every run by what is said about it elsewhere: claims files, `given`, its name.
 
-    Then leave every run once, under a name of its own, and join results of one file each to one table. `given`: facts
-    of the command line by a part of a run's or file's name, {"ddp": {"world_size": 4}}; of several parts the longest
-    counts most.
+    Then mark copies, give each run a name of its own, and join tables of one row in each file to one table. `given`:
+    facts of the command line by a part of a run's or file's name, {"ddp": {"world_size": 4}}. The fact of the longest
+    part counts.
     """
-    for run in reading.evidence.runs:
+    evidence = reading.evidence
+    for run in evidence.runs:
         _complete_from_claims(run, reading.claims_of_folders)
         if launcher := reading.launchers.get(run.details.get("folder", "")):
             _complete_from_launcher(run, launcher)
@@ -74,20 +78,19 @@ def settle(reading: Reading, given: dict[str, dict[str, int]]) -> None:
             if part in run.name or part in run.files[0]:
                 published_claims.complete(run, facts)
         complete_from_name(run)
-        _mark_traced(run, reading.evidence)
+        _mark_traced(run, evidence)
 
-    evidence = reading.evidence
     _mark_copies(reading)
     _join_checkpoints(evidence)
     _make_names_unique(evidence.runs)
     evidence.tables = _join_tables(evidence.tables)
 
 
-def _complete_from_claims(run: ReportedRun, claims_of_folders: list[tuple[str, dict[str, dict[str, Any]]]]) -> None:
+def _complete_from_claims(run: ReportedRun, claims_of_folders: list[tuple[str, FactsByPart]]) -> None:
     """Complete a run by the facts of claims files at or above its folder."""
     for folder, facts_by_part in claims_of_folders:
         if os.path.commonpath([folder, run.details["folder"]]) != folder:
-            continue  # of other runs
+            continue  # the claims file is beside other runs
         for part, facts in facts_by_part.items():
             if published_claims.matching(run.name, part):
                 published_claims.complete(run, facts)
@@ -106,15 +109,16 @@ def _complete_from_launcher(run: ReportedRun, launcher: dict[str, Any]) -> None:
 
 
 def _mark_traced(run: ReportedRun, evidence: Evidence) -> None:
-    """Note that a run was profiled where its folder, or one like `profiles/` below it, has a capture of Nsight Systems.
+    """Note that a run was profiled if its folder, or one like `profiles/` below it, has a capture of Nsight Systems.
 
-    Not where its folder has several runs: nobody knows which of them it is of.
+    Of a folder with several runs nobody knows which one was profiled.
     """
-    folder = Path(run.details["folder"])
-    below = [traced for traced in map(Path, evidence.traced_folders) if traced.parent == folder]
-    is_traced = str(folder) in evidence.traced_folders
-    is_traced |= any(traced.name.startswith(("profil", "nsys", "trace")) for traced in below)
-    if is_traced and sum(other.details["folder"] == str(folder) for other in evidence.runs) == 1:
+    folder = run.details["folder"]
+    if sum(other.details["folder"] == folder for other in evidence.runs) > 1:
+        return
+    traced_below = [Path(traced).name for traced in evidence.traced_folders if Path(traced).parent == Path(folder)]
+    is_traced_below = any(name.startswith(("profil", "nsys", "trace")) for name in traced_below)
+    if is_traced_below or folder in evidence.traced_folders:
         run.debug_settings["nsys"] = "on"
 
 
@@ -123,21 +127,23 @@ def _mark_copies(reading: Reading) -> None:
     by_size: dict[int, list[str]] = defaultdict(list)
     for name, path in reading.paths.items():
         by_size[path.stat().st_size].append(name)
-    original_of: dict[str, str] = {}  # file -> the first one with its bytes
-    for size, names in by_size.items():
-        first_with: dict[str, str] = {}  # digest -> file
-        for name in names if size and len(names) > 1 else ():
-            with reading.paths[name].open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            if (first := first_with.setdefault(digest, name)) != name:
-                original_of[name] = first
+    may_be_equal = [names for size, names in by_size.items() if size and len(names) > 1]
+
+    original_of: dict[str, str] = {}  # file -> the first file with its bytes
+    first_with: dict[str, str] = {}  # digest -> file
+    for name in chain.from_iterable(may_be_equal):
+        with reading.paths[name].open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        first = first_with.setdefault(digest, name)
+        if first != name:
+            original_of[name] = first
     for run in reading.evidence.runs:
         if run.files and run.files[0] in original_of:
             run.copy_of = original_of[run.files[0]]
 
 
 def _join_checkpoints(evidence: Evidence) -> None:
-    """Join states that a trainer saved in `checkpoint-500`, `checkpoint-1000`, ... to the last one, which has all."""
+    """Join states that a trainer saved in `checkpoint-500`, `checkpoint-1000`, ... to the last state, which has all."""
     states: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)  # by folder and first loss
     for run in evidence.runs:
         if run.format == "HF Trainer state":
@@ -145,16 +151,16 @@ def _join_checkpoints(evidence: Evidence) -> None:
             home = folder.parent if folder.name.startswith("checkpoint") else folder
             states[(str(home), repr(_losses(run)[:1]))].append(run)
 
-    joined: set[int] = set()  # id of a run
+    ids_of_joined_runs: set[int] = set()
     for (home_name, _), runs in states.items():
-        *earlier, last = sorted(runs, key=lambda run: (len(run.logged_steps), bool(run.timed_spans)))
-        losses = _losses(last)
-        parts = [run for run in earlier if _losses(run) == losses[: len(run.logged_steps)]]
-        last.files += [run.files[0] for run in parts]
+        *earlier_states, last_state = sorted(runs, key=lambda run: (len(run.logged_steps), bool(run.timed_spans)))
+        losses = _losses(last_state)
+        parts = [run for run in earlier_states if _losses(run) == losses[: len(run.logged_steps)]]
+        last_state.files += [run.files[0] for run in parts]
         if parts and home_name != ".":
-            last.name = home_name
-        joined |= {id(run) for run in parts}
-    evidence.runs = [run for run in evidence.runs if id(run) not in joined]
+            last_state.name = home_name
+        ids_of_joined_runs |= {id(run) for run in parts}
+    evidence.runs = [run for run in evidence.runs if id(run) not in ids_of_joined_runs]
 
 
 def _losses(run: ReportedRun) -> list[tuple[int, float | None]]:
@@ -163,34 +169,35 @@ def _losses(run: ReportedRun) -> list[tuple[int, float | None]]:
 
 def _make_names_unique(runs: list[ReportedRun]) -> None:
     """Rename runs in place: a second run "exp1" goes by its file, "exp1/b.log", a third of it by "exp1/b.log (2)"."""
-    taken: set[str] = set()
+    names_so_far: set[str] = set()
     for run in runs:
         file = run.files[0]
         candidates = chain((run.name, file), (f"{file} ({k})" for k in count(2)))
-        run.name = next(name for name in candidates if name not in taken)
-        taken.add(run.name)
+        run.name = next(name for name in candidates if name not in names_so_far)
+        names_so_far.add(run.name)
 
 
 def _join_tables(tables: list[ReportedTable]) -> list[ReportedTable]:
-    """Return the tables, those of one row with the same headings (runs/a.json, runs/b.json) joined to one."""
+    """Return the tables. Tables of one row with the same headings (runs/a.json, runs/b.json) become one table."""
     result: list[ReportedTable] = []
-    single_rows: dict[tuple[str, str], list[ReportedTable]] = defaultdict(list)  # by folder and form
+    tables_of_one_row: dict[tuple[str, str], list[ReportedTable]] = defaultdict(list)  # by folder and form
     common_names = _names_in_several_folders(tables)
     for table in tables:
-        if table.form in ("JSON", "CSV") and len(table.rows) == 1:
-            path = Path(table.file)
-            # One name in several folders: there is a folder for each run, and their parent has them all.
-            home = path.parent.parent if path.name in common_names else path.parent
-            single_rows[(str(home), table.form)].append(table)
-        else:
+        if table.form not in ("JSON", "CSV") or len(table.rows) != 1:
             result.append(table)
+            continue
+        path = Path(table.file)
+        # One name in several folders: there is a folder for each run, and their parent has them all.
+        home = path.parent.parent if path.name in common_names else path.parent
+        tables_of_one_row[(str(home), table.form)].append(table)
 
-    for (folder, _), pieces in single_rows.items():
-        left = pieces
-        while left:
-            same = [piece for piece in left if _have_same_headings(left[0], piece)]
-            left = [piece for piece in left if piece not in same]
-            result.append(same[0] if len(same) == 1 else _joined_table(same, folder))
+    for (folder, _), pieces in tables_of_one_row.items():
+        remaining = pieces
+        while remaining:
+            first, *others = remaining
+            same = [first, *(piece for piece in others if _have_same_headings(first, piece))]
+            remaining = [piece for piece in others if not _have_same_headings(first, piece)]
+            result.append(first if len(same) == 1 else _joined_table(same, folder))
     return result
 
 
@@ -214,5 +221,7 @@ def _names_in_several_folders(tables: list[ReportedTable]) -> set[str]:
 
 def _have_same_headings(first: ReportedTable, second: ReportedTable) -> bool:
     """Whether most of the understood headings of two tables are the same."""
-    a, b = ({column.heading for column in table.columns if column.kind} for table in (first, second))
-    return len(a & b) >= LEAST_COMMON_SHARE * max(len(a | b), 1)
+    headings_of_first = {column.heading for column in first.columns if column.kind}
+    headings_of_second = {column.heading for column in second.columns if column.kind}
+    common, all_headings = headings_of_first & headings_of_second, headings_of_first | headings_of_second
+    return len(common) >= LEAST_COMMON_SHARE * max(len(all_headings), 1)

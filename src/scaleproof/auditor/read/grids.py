@@ -8,6 +8,7 @@ MOST_ROWS = 20_000  # of one table
 WIDEST = 200  # columns
 SEPARATOR = re.compile(r"\|?\s*:?-{1,}:?\s*(?:\|\s*:?-{1,}:?\s*)*\|?")
 BORDER = re.compile(r"[+|]?[-=+|:]{3,}[+|]?|[┌┬┐├┼┤└┴┘─━┏┳┓┡╇┩╞╪╡═╒╤╕╘╧╛╔╦╗╠╬╣╚╩╝║╟╢╫╥╨╭╮╰╯|+┠┨┯┷┿╂ ]+")
+STARTS_IN_BOX = tuple("+|│┃║├┡╞╠└┕╘╚╰┗┠╟")  # how the lines of a box begin
 BARS = str.maketrans({"│": "|", "┃": "|", "║": "|"})
 RULE = re.compile(r"[=-]{2,}(?: +[=-]{2,})+")  # "=====  =====", above and below columns
 
@@ -35,10 +36,11 @@ def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
     i = 0
     while i + 1 < len(lines):
         first_line, text = lines[i]
-        _, below = lines[i + 1]
-        if not ("|" in text and "-" in below and "|" in below and SEPARATOR.fullmatch(below.strip())):
+        _, text_below = lines[i + 1]
+        if "|" not in text or not _is_separator(text_below):
             i += 1
             continue
+
         header = pipe_cells(text)
         rows: list[tuple[int, list[str]]] = []
         i += 2
@@ -49,6 +51,11 @@ def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
             i += 1
         if len(header) >= 2 and rows:
             yield Grid("Markdown table", first_line, header, rows)
+
+
+def _is_separator(text: str) -> bool:
+    """Whether a line is the row of dashes below the heading of a table: "|---|---|"."""
+    return "-" in text and "|" in text and SEPARATOR.fullmatch(text.strip()) is not None
 
 
 def pipe_cells(line: str) -> list[str]:
@@ -65,38 +72,44 @@ def box_tables(lines: list[Line]) -> Iterator[Grid]:
     i = 0
     while i < len(lines):
         stop = i + 1
-        if len(texts[i]) > 4 and texts[i][0] in "+┌┏╒╔╭" and BORDER.fullmatch(texts[i]):  # the top of a box
-            while stop < len(lines) and texts[stop][:1] in tuple("+|│┃║├┡╞╠└┕╘╚╰┗┠╟"):
+        is_top_of_box = len(texts[i]) > 4 and texts[i][0] in "+┌┏╒╔╭" and BORDER.fullmatch(texts[i])
+        if is_top_of_box:
+            while stop < len(lines) and texts[stop][:1] in STARTS_IN_BOX:
                 stop += 1
-            yield from _table_in_box(lines[i:stop])
+            if grid := _table_in_box(lines[i:stop]):
+                yield grid
         i = stop
 
 
-def _table_in_box(block: list[Line]) -> Iterator[Grid]:
-    """Yield the table in the lines of one box, if it is one. The first part above a border is the heading."""
-    parts: list[list[Line]] = [[]]  # lines between two borders
-    for number, raw in block:
-        text = raw.strip()
-        if BORDER.fullmatch(text) and not re.search(r"\w", text):
-            if parts[-1]:
-                parts.append([])
-        elif "|" in text.translate(BARS):
-            parts[-1].append((number, text))
-    parts = [part for part in parts if part]
-    if len(parts) < 2:
-        return
-
-    head, *body = parts
-    header = _joined_cells(head)
+def _table_in_box(block: list[Line]) -> Grid | None:
+    """Return the table in the lines of one box. None for a box without rows below a heading of several columns."""
+    head, *body = _parts_of_box(block) or [[]]
+    if not body:
+        return None
     first_line, _ = head[0]
+    header = _joined_cells(head)
+    if len(header) < 2:
+        return None
+
     has_borders_of_rows = len(body) > 1 or len(body[0]) == 1  # then a row may have several lines
-    # A further line of a row has an empty cell; a full one would be a row of its own.
+    # A further line of a row has an empty cell. A full line would be a row of its own.
     if has_borders_of_rows and all("" in pipe_cells(text) for part in body for _, text in part[1:]):
         rows = [(part[0][0], _joined_cells(part)) for part in body]
     else:
         rows = [(number, pipe_cells(text)) for part in body for number, text in part]
-    if len(header) >= 2:
-        yield Grid("table in a box", first_line, header, rows[:MOST_ROWS], cut_off=len(rows) > MOST_ROWS)
+    return Grid("table in a box", first_line, header, rows[:MOST_ROWS], cut_off=len(rows) > MOST_ROWS)
+
+
+def _parts_of_box(block: list[Line]) -> list[list[Line]]:
+    """Return the lines of a box between each two of its borders, without the borders and empty parts."""
+    parts: list[list[Line]] = [[]]
+    for number, raw in block:
+        text = raw.strip()
+        if BORDER.fullmatch(text) and not re.search(r"\w", text):
+            parts.append([])
+        elif "|" in text.translate(BARS):
+            parts[-1].append((number, text))
+    return [part for part in parts if part]
 
 
 def _joined_cells(row: list[Line]) -> list[str]:
@@ -110,17 +123,18 @@ def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
     """Yield reStructuredText's simple tables: columns under runs of "=", also as tabulate's "simple" with "-"."""
     texts = [text.rstrip() for _, text in lines]
     rules = [i for i, text in enumerate(texts) if RULE.fullmatch(text.strip()) and len(text.strip()) > 6]
-    end = -1  # of the table before
+    end_of_table = -1  # of the table before
     for k, rule in enumerate(rules):
-        if rule <= end or (rule == 0 and not texts[0].strip().startswith("=")):
-            continue  # below the headings, or "---" without any above it
+        is_without_headings = rule == 0 and not texts[0].strip().startswith("=")  # "---" as the first line
+        if rule <= end_of_table or is_without_headings:
+            continue
 
         spans = _rule_spans(texts[rule])
         rules_below = [below for below in rules[k + 1 : k + 3] if _rule_spans(texts[below]) == spans]
         if rules_below and rules_below[0] - rule <= 4:  # headings between two rules
             top, last_rule = rule + 1, rules_below[0]
             lines_of_headings = [_cells_at(text, spans) for text in texts[top:last_rule]]
-            header = [" ".join(cells[n] for cells in lines_of_headings if cells[n]) for n in range(len(spans))]
+            header = [" ".join(filter(None, headings)) for headings in zip(*lines_of_headings, strict=True)]
         else:  # one line of headings above a rule
             top, last_rule = max(rule - 1, 0), rule
             header = _cells_at(texts[top], spans)
@@ -130,11 +144,11 @@ def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
         if len(spans) >= 2 and rows and any(header):
             first_line, _ = lines[top]
             yield Grid("reStructuredText table", first_line, header, rows)
-            end = stop
+            end_of_table = stop
 
 
 def _end_of_body(texts: list[str], start: int) -> int:
-    """Return the index of the first gap or rule behind `start`, where the rows of a table begin; else of the end."""
+    """Return the index of the first empty line or rule from `start` on, else of the end."""
     ends = (n for n in range(start, len(texts)) if not texts[n] or RULE.fullmatch(texts[n].strip()))
     return next(ends, len(texts))
 
@@ -162,9 +176,10 @@ def right_aligned_tables(lines: list[Line]) -> Iterator[Grid]:
             edges = _right_edges(text)
             while stop < len(lines) and stop - i <= MOST_ROWS and _right_edges(lines[stop][1]) == edges:
                 stop += 1
+
         rows = [(number, text.split()) for number, text in lines[i + 1 : stop]]
-        figures = sum(bool(_FIGURE_WORD.fullmatch(word)) for _, cells in rows for word in cells)
-        if len(rows) >= 2 and 2 * figures >= len(rows) * len(words):
+        figure_count = sum(bool(_FIGURE_WORD.fullmatch(word)) for _, cells in rows for word in cells)
+        if len(rows) >= 2 and 2 * figure_count >= len(rows) * len(words):
             yield Grid("text table", first_line, words, rows)
         i = stop
 
@@ -187,10 +202,11 @@ def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
         if not _is_row(fields):
             i += 1
             continue
+
         stop = i + 1
         while stop < len(lines) and stop - i < MOST_ROWS:
-            further = _fields(texts[stop])
-            if len(further) != len(fields) or not _is_row(further):
+            next_fields = _fields(texts[stop])
+            if len(next_fields) != len(fields) or not _is_row(next_fields):
                 break
             stop += 1
         if grid := _aligned_table(lines, i, stop):
@@ -201,12 +217,12 @@ def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
 def _may_be_row(text: str) -> bool:
     """Whether two words of a line, or more, begin like a figure. Most lines of logs and documents end here."""
     words = text.split()
-    like_figures = [word[0] in FIGURE_STARTS or word.lower() in MISSING_FIGURES for word in words]
-    if sum(like_figures) < 2:
+    are_like_figures = [word[0] in FIGURE_STARTS or word.lower() in MISSING_FIGURES for word in words]
+    if sum(are_like_figures) < 2:
         return False
     # `_fields` cuts words with single spaces between them only before figures at their end.
     has_single_spaces = text.isascii() and "\t" not in text and "  " not in text.strip()
-    return not has_single_spaces or (like_figures[-1] and like_figures[-2])
+    return not has_single_spaces or all(are_like_figures[-2:])
 
 
 FIGURE_STARTS = frozenset("0123456789+-~.,")
@@ -217,7 +233,7 @@ _SPACED_WORDS = re.compile(r"\S+(?: (?! )\S+)*")  # with single spaces between t
 
 
 def _fields(text: str) -> list[Field]:
-    """Cut a line into fields at two spaces or more, and at one before figures that end it: "A100 8 6.9" has three."""
+    """Cut a line into fields at two spaces or more, and before each figure at its end: "A100 8 6.9" has three."""
     fields = []
     for m in _SPACED_WORDS.finditer(text.expandtabs()):
         words = m[0].split(" ")
@@ -236,79 +252,92 @@ def _is_row(fields: list[Field]) -> bool:
     if len(fields) < 2 or len(fields) > WIDEST:
         return False
     texts = [text for text, _, _ in fields]
-    figures = sum(bool(_FIGURE_WORD.fullmatch(text)) for text in texts)
-    return figures >= 2 and figures * 2 >= len(texts) and any(re.search(r"\d", text) for text in texts[1:])
+    figure_count = sum(bool(_FIGURE_WORD.fullmatch(text)) for text in texts)
+    if figure_count < 2 or figure_count * 2 < len(texts):
+        return False
+    return any(re.search(r"\d", text) for text in texts[1:])
 
 
 def _aligned_table(lines: list[Line], first: int, last: int) -> Grid | None:
     """Return the table whose rows are `lines[first:last]`. None where no headings are above them."""
-    rows = [_fields(text) for _, text in lines[first:last]]
-    columns = list(zip(*rows, strict=True))
+    numbered_rows = [(number, _fields(text)) for number, text in lines[first:last]]
+    columns = zip(*(fields for _, fields in numbered_rows), strict=True)
     spans = [(min(start for _, start, _ in column), max(end for _, _, end in column)) for column in columns]
-    above: list[Line] = []  # at most four lines that may be headings, the uppermost first
-    k = first - 1
-    while k >= 0 and len(above) < 4 and _may_be_headings(lines[k][1]):
-        number, text = lines[k]
-        if not re.fullmatch(r"[\s=\-+─]+", text):
-            above.insert(0, (number, text))
-        k -= 1
-    header = _aligned_header(above, spans)
+    lines_above = _lines_of_headings(lines, first)
+    header = _aligned_header([text for _, text in lines_above], spans)
     if header is None:
         return None
-    numbers = [number for number, _ in lines[first:last]]
-    body = [(number, [text for text, _, _ in fields]) for number, fields in zip(numbers, rows, strict=True)]
-    first_line, _ = above[0]
+    first_line, _ = lines_above[0]
+    body = [(number, [text for text, _, _ in fields]) for number, fields in numbered_rows]
     return Grid("text table", first_line, header, body)
 
 
+def _lines_of_headings(lines: list[Line], first: int) -> list[Line]:
+    """Return the lines above `lines[first]` that may be headings, at most four, without rules between them."""
+    headings: list[Line] = []
+    for k in range(first - 1, -1, -1):
+        number, text = lines[k]
+        if len(headings) == 4 or not _may_be_headings(text):
+            break
+        if not re.fullmatch(r"[\s=\-+─]+", text):
+            headings.insert(0, (number, text))
+    return headings
+
+
 def _may_be_headings(text: str) -> bool:
-    """Whether a line above a table may have headings of columns: it is not empty, and no Markdown."""
+    """Whether a line above a table may have headings of columns. Empty lines and Markdown have none."""
     start = text.lstrip()
     if not start or start.startswith(("```", "|", "[")):
         return False
-    return not start.startswith("#") or len(_fields(text)) >= 3  # "# GPUs", with others beside it, is a heading
+    return not start.startswith("#") or len(_fields(text)) >= 3  # "# GPUs" with two more fields is a heading
 
 
-def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str] | None:
-    """Return the heading of each column by the lines above it. None without headings.
+def _aligned_header(texts: list[str], spans: list[tuple[int, int]]) -> list[str] | None:
+    """Return the heading of each column by the lines of text above it. None without headings.
 
-    `spans`: where each column starts and ends. Of two levels the upper one holds until the next: "A100" above
+    `spans`: where each column starts and ends. A heading of an upper line holds until the next one: "A100" above
     "time", "rate" -> "A100 time", "A100 rate".
     """
-    levels: list[list[str]] = []  # a heading for each column, "" without one
+    levels: list[list[str]] = []  # for each line of headings the heading of each column, or ""
     index_names: dict[int, str] = {}
     left_edge, _ = spans[0]
-    for n, (_, text) in enumerate(above):
+    for n, text in enumerate(texts):
         headings = _placed(_SPACED_WORDS, text)
         _, start_of_first, _ = headings[0]
         is_alone = len(headings) == 1 and len(spans) > 2
         if is_alone and n and start_of_first <= left_edge:
-            # pandas prints the names of the index on a line of their own
+            # pandas prints the names of the index on a line of their own.
             index_names |= {_column_at(start, end, spans): name for name, start, end in _placed(_WORD, text)}
-            continue
-        if is_alone or len(headings) > len(spans) + 1:
+        elif is_alone or len(headings) > len(spans) + 1:
             levels = []  # a title or a sentence: the headings are below it
-            continue
-
-        level = [""] * len(spans)
-        if len(headings) < len(spans) - 1:  # headings with single spaces between them
-            headings = _placed(_WORD, text)
-        for heading, start, end in headings:
-            k = _column_at(start, end, spans)
-            level[k] = f"{level[k]} {heading}".strip()
-        levels.append(level)
+        elif len(headings) < len(spans) - 1:  # headings with single spaces between them
+            levels.append(_headings_at(spans, _placed(_WORD, text)))
+        else:
+            levels.append(_headings_at(spans, headings))
 
     if not levels or sum(map(bool, levels[-1])) < 2:
         return None
     return [heading or index_names.get(k, "") for k, heading in enumerate(_joined_levels(levels))]
 
 
+def _headings_at(spans: list[tuple[int, int]], headings: list[Field]) -> list[str]:
+    """Return the headings of a line above each column, joined.
+
+    Returns "" where none is above it.
+    """
+    by_column = [""] * len(spans)
+    for heading, start, end in headings:
+        k = _column_at(start, end, spans)
+        by_column[k] = f"{by_column[k]} {heading}".strip()
+    return by_column
+
+
 def _joined_levels(levels: list[list[str]]) -> list[str]:
-    """Return one heading for each column; a word that two levels have is there once."""
+    """Return one heading for each column. A text that two levels have stands in it once."""
     for level in levels[:-1]:
         for k in range(1, len(level)):
             level[k] = level[k] or level[k - 1]
-    return [" ".join(dict.fromkeys(filter(None, of_column))) for of_column in zip(*levels, strict=True)]
+    return [" ".join(dict.fromkeys(filter(None, texts))) for texts in zip(*levels, strict=True)]
 
 
 def _placed(pattern: re.Pattern[str], text: str) -> list[Field]:
@@ -317,10 +346,10 @@ def _placed(pattern: re.Pattern[str], text: str) -> list[Field]:
 
 
 def _column_at(start: int, end: int, spans: list[tuple[int, int]]) -> int:
-    """Return the index of the span that `start` to `end` overlaps most, else of the one with the nearest edge."""
+    """Return the index of the span that `start` to `end` overlaps most, else of the span with the nearest edge."""
 
     def distance(k: int) -> tuple[int, int]:
-        """Return a key that is the smaller, the better span `k` fits."""
+        """Return a key that is smaller for a span that fits better."""
         left, right = spans[k]
         overlap = min(end, right) - max(start, left)
         return -max(overlap, 0), min(abs(end - right), abs(start - left))

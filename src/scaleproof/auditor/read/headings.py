@@ -1,7 +1,7 @@
 """What a heading of a table (or a key of a JSON file) means: its kind, unit, statistic and scope.
 
-A heading is taken apart into its unit, its statistic ("p95"), its scope ("per GPU", "total") and the phrase that is
-left; the phrase must be one of `heading_words` as a whole. Anything else is not understood, and is listed as such.
+A heading is taken apart into its unit, its statistic ("p95"), its scope ("per GPU", "total") and a phrase; the phrase
+must be one of `heading_words` as a whole. Any other heading is not understood, and is listed as such.
 """
 
 import re
@@ -12,7 +12,7 @@ from functools import lru_cache
 from scaleproof.auditor.read.heading_words import PHRASES
 from scaleproof.auditor.read.printed_figures import DEVICE, KINDS, KINDS_OF_UNITS, Unit, plain_text, remarks_of, unit_of
 from scaleproof.auditor.read.reported_tables import Remark, Statistic, TableColumn
-from scaleproof.auditor.read.words import describe, in_english, spans_of_names
+from scaleproof.auditor.read.words import describe, in_english
 
 STATISTICS: tuple[tuple[str, Statistic], ...] = (
     (
@@ -29,8 +29,8 @@ STATISTICS: tuple[tuple[str, Statistic], ...] = (
     (r"\b(?:min|minimum)\b", "min"),
     (r"\b(?:max|maximum)\b", "max"),
 )
-# What stands behind a mean: "tok/s (mean ± std)", "Throughput [95 % CI]". The figure is still the mean. "Time +/-" is a
-# spread or a difference, and no time.
+# The spread that a heading names behind a mean: "tok/s (mean ± std)", "Throughput [95 % CI]". The figure is still the
+# mean. "Time +/-" is not matched: it is a spread or a difference, and no time.
 WITH_SPREAD = re.compile(
     r"(?i)\s*(?:[(\[]\s*)?(?:±|\+/-|\+-)\s*(?:std|stdev|std\.? dev\.?|sd|sem|ci|\d+ ?%? ?ci|error)(?:\s*[)\]])?|"
     r"\s*[(\[]\s*\d+ ?%(?: (?:ci|confidence(?: interval)?))?\s*[)\]]|\s*[(\[]\s*(?:\d+ ?%? ?)?ci\s*[)\]]"
@@ -39,12 +39,13 @@ WITH_SPREAD = re.compile(
 
 def without_statistic(text: str) -> tuple[Statistic | None, str]:
     """Return the first statistic that a heading names, and the heading without any: "p95 latency" -> p95, "latency"."""
-    first: Statistic | None = None
+    first_statistic: Statistic | None = None
     for pattern, statistic in STATISTICS:
         shorter, count = re.subn(pattern, " ", text)
         if count and shorter.strip():
-            first, text = first or statistic, " ".join(shorter.split())
-    return first, text
+            first_statistic = first_statistic or statistic
+            text = " ".join(shorter.split())
+    return first_statistic, text
 
 
 NOT_FIGURES = ("strategy", "precision", "model", "dataset", "device", "backend", "run", "status", "text", "metric")
@@ -58,28 +59,25 @@ PER_DEVICE = re.compile(rf"(?:\bper[ -]|/ ?)(?:the )?{DEVICE}\b|\bgpu \d\b|\bsin
 OF_ALL_DEVICES = re.compile(
     r"\b(?:global|total|aggregate[d]?|overall|all gpus|all devices|cluster|system|combined|across all \w+)\b"
 )
-# The scope is part of these phrases, and not taken off them.
-SCOPED_KINDS = (
-    *("total_time_s", "global_batch", "steps", "epochs", "tokens", "samples", "parameters"),
-    *("devices", "energy_j", "cost"),
-)
+# The scope is part of the phrases of these kinds: "total time".
+SCOPED_KINDS = {"total_time_s", "global_batch", "steps", "epochs", "tokens", "samples", "parameters"}
+SCOPED_KINDS |= {"devices", "energy_j", "cost"}
 VERSUS = re.compile(r"\b(?:vs\.?|versus|over|relative to|compared (?:to|with)|rel\. to|w\.r\.t\.?) (.*)$")
 BASELINE = re.compile(rf"(?:a |the )?(?:(?:\d+|one|single)[ -]?x?)?[ -]?(?:{DEVICE}|baseline)s?")
-# Other names of a baseline with fewer devices, or of linear scaling: not of another configuration.
+# Other names of a baseline with fewer devices, or of linear scaling; anything else is another configuration.
 FEWER_DEVICES = re.compile(
     r"(?:the |a )?(?:1|one|single|serial|sequential|baseline|base|ideal|linear|perfect|theoretical|n ?1|np ?1)\b.*"
 )
 UNITS_IN_NAMES = re.compile(
-    r"[_ ](ms|us|ns|sec|secs|seconds|s|min|minutes|hours|hrs|h|mb|gb|kb|mib|gib|bytes|pct|percent|tflops|w|watts|"
-    r"k?wh|k?j|usd|x|per_sec|per_s|millis)$",
-    re.I,
+    r"(?i)[_ ](ms|us|ns|sec|secs|seconds|s|min|minutes|hours|hrs|h|mb|gb|kb|mib|gib|bytes|pct|percent|tflops|w|watts|"
+    r"k?wh|k?j|usd|x|per_sec|per_s|millis)$"
 )
 LEADING_WORD = re.compile(
-    r"(?:(?:pytorch )?(?:ddp|fsdp\d?|dp|zero[ -]?\d?|deepspeed|horovod|baseline|single[ -]gpu|fp16|bf16|"
-    r"fp32|tf32|amp|mixed[ -]precision|\d+[ -]?gpus?)[ -]+)+",
-    re.I,
+    r"(?i)(?:(?:pytorch )?(?:ddp|fsdp\d?|dp|zero[ -]?\d?|deepspeed|horovod|baseline|single[ -]gpu|fp16|bf16|"
+    r"fp32|tf32|amp|mixed[ -]precision|\d+[ -]?gpus?)[ -]+)+"
 )
 PRECISION = re.compile(r"(?i)\b(?:tf32|fp32|fp16|bf16|fp8|amp|mixed[ -]precision)\b")
+ENDS_OF_KINDS_WITH_PRECISION = ("_per_s", "_time_s", "rate", "time_s", "efficiency")
 # "Throughput - TF32 (sequences/sec)"
 TRAILING_PRECISION = re.compile(r"(.+?) ?[-–] ?((?i:tf32|fp32|fp16|bf16|fp8|amp|mixed precision)) ?(\([^()]*\))?")
 # "Time for 90 epochs (h)": every row did the same work.
@@ -87,11 +85,7 @@ OF_STATED_WORK = re.compile(
     r"(?i)(?:training |total |wall )?time (?:for|to train) [\d,.]+ ?[kmbt]? ?(?:epochs?|steps|iterations|tokens|"
     r"samples)(?: ?\([a-z]+\))?"
 )
-DEVICES_HEADING = re.compile(
-    rf"(?:(?P<strategy>[a-z][\w .+-]*?)[ ,:(-]*)?(?:[nw] ?= ?)?(?<![a-z\d])(?P<count>\d{{1,5}})[ -]*[x×]?[ -]*"
-    rf"(?P<what>{DEVICE}|nodes?|(?:nvidia )?(?:tesla )?[avhpltgb]\d{{1,4}}\w*|rtx ?\d+\w*|mi\d+\w*|t4|l4)\)?",
-    re.I,
-)
+KINDS_OF_STATISTICS = {"time": "latency_s", "rate": "rate"}  # dimension of a unit -> kind: "p95 (ms)" is a latency
 _KIND_OF = {phrase: kind for kind, phrases in PHRASES.items() for phrase in phrases.split("|")}
 
 
@@ -99,60 +93,79 @@ _KIND_OF = {phrase: kind for kind, phrases in PHRASES.items() for phrase in phra
 def column_of(heading: str) -> TableColumn:
     """Return what a heading means: "p95 step time (ms)" is the p95 of `step_time_s` in 0.001 s.
 
-    `kind` is None where it is not understood. The result is remembered: copy it before you change it.
+    `kind` is None where the heading is not understood. The result is remembered: copy it before you change it.
     """
     original = plain_text(heading)
-    printed = in_english(original)
-    if printed != original:
-        return replace(column_of(printed), heading=original)
-    if (shorter := WITH_SPREAD.sub(" ", printed).replace("( ", "(").strip(" ([")) not in (printed, ""):
-        shorter += ")" * (shorter.count("(") - shorter.count(")"))
-        return replace(column_of(shorter), heading=original)
+    simpler = in_english(original)
+    if simpler == original:
+        simpler = _without_spread(original)
+    if simpler != original:
+        return replace(column_of(simpler), heading=original)
 
-    # Unit, baseline, statistic and scope are taken off; what is left is the phrase.
-    column = TableColumn(printed)
-    text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", printed))
-    statistics = " ".join(m[0] for m in re.finditer(STATISTIC_AROUND, printed))  # put back once the unit is off
-    text = _spaced(text if text == printed else f"{text} {statistics}")
+    # Unit, baseline, statistic and scope are taken off the heading; the rest is the phrase.
+    column = TableColumn(original)
+    text, unit = _without_unit_and_case(original)
     text, column.over = _without_baseline(text)
     column.statistic, scoped_phrase = without_statistic(text)
     column.per_device, phrase = _without_scope(scoped_phrase)
     kind = _kind_of_phrase(scoped_phrase, phrase, unit)
-    kind_of_statistic = {"time": "latency_s", "rate": "rate"}.get(unit.dimension) if unit else None
+
+    # Headings that are no phrase: forms of their own, then a known heading with a remark or a note around it.
+    kind_of_statistic = KINDS_OF_STATISTICS.get(unit.dimension) if unit is not None else None
     if kind is None and kind_of_statistic and (statistic := _statistic_alone(phrase)):
         column.statistic, kind = statistic, kind_of_statistic
-
-    # Headings that are no phrase: forms of their own, then a known one with a remark or a note around it.
-    if kind is None and OF_STATED_WORK.fullmatch(printed):
+    if kind is None and OF_STATED_WORK.fullmatch(original):
         kind = "total_time_s"
-    if kind is None and printed.lower() in ("mins", "minutes", "hrs", "hours", "days"):
-        kind, unit = "time_s", unit_of(printed)
-    if kind is None and (rate := rate_of(printed)):
+    if kind is None and original.lower() in ("mins", "minutes", "hrs", "hours", "days"):
+        kind, unit = "time_s", unit_of(original)
+    if kind is None and (rate := rate_of(original)):
         kind, unit = "rate", rate
         column.per_device = rate.per_device
     if kind is None:
         kind = _kind_without_remark(phrase)
-    if kind is None and (noted := _column_with_note(printed)) is not None:
-        return noted
+    if kind is None and (column_with_note := _column_with_note(original)) is not None:
+        return column_with_note
+
     _set_kind(column, kind, unit)
     if kind in ("steps", "epochs"):
         column.statistic = None  # "Max steps" are all of a run
     return column
 
 
+def _without_spread(text: str) -> str:
+    """Return a heading without the spread that it names: "Time (s, mean ± std)" -> "Time (s, mean)"."""
+    shorter = WITH_SPREAD.sub(" ", text).replace("( ", "(").strip(" ([")
+    if shorter in (text, ""):
+        return text
+    return shorter + ")" * (shorter.count("(") - shorter.count(")"))
+
+
+def _without_unit_and_case(heading: str) -> tuple[str, Unit | None]:
+    """Return a heading in words of lower case without its unit, and the unit: "step_time_ms mean" -> "step time mean".
+
+    A statistic at either end is put back once the unit is off.
+    """
+    text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", heading))
+    if text == heading:
+        return _spaced(text), unit
+    statistics = " ".join(m[0] for m in re.finditer(STATISTIC_AROUND, heading))
+    return _spaced(f"{text} {statistics}"), unit
+
+
 def _kind_of_phrase(scoped_phrase: str, phrase: str, unit: Unit | None) -> str | None:
-    """Return the kind of a phrase, with the scope if that belongs to it ("total time"), else by its unit; or None."""
+    """Return the kind of a phrase, with its scope where that belongs to the kind ("total time"), else by its unit."""
     kind = _KIND_OF.get(scoped_phrase)
     if kind not in SCOPED_KINDS:
         kind = _KIND_OF.get(phrase) or kind
-    # "step (ms)" is a time, though a step is none.
-    needs_unit = kind is None or (kind in _TIMES and unit is not None and unit.dimension == "time")
-    return _kind_by_unit(phrase, unit) if needs_unit and unit is not None else kind
+    if unit is None:
+        return kind
+    is_step_in_time = kind in _TIMES and unit.dimension == "time"  # "step (ms)" is a time, though a step is none
+    return _kind_by_unit(phrase, unit) if kind is None or is_step_in_time else kind
 
 
 def _statistic_alone(phrase: str) -> Statistic | None:
     """Return the statistic that is all of a phrase: "p95", "95" of "95% (ms)". None for any other phrase."""
-    # With a word behind it: `without_statistic` takes none off that is alone.
+    # A word stands behind it, because `without_statistic` leaves a statistic that is alone.
     statistic, remaining = without_statistic(re.sub(r"^(\d\d)$", r"p\1", phrase) + " figure")
     return statistic if remaining == "figure" else None
 
@@ -161,25 +174,23 @@ def columns_of(header: list[str], rows: Sequence[Sequence[str]]) -> list[TableCo
     """Return what the headings of one table mean. "DP" is a number of replicas above numbers, else a strategy."""
     columns = [replace(column_of(heading)) for heading in header]  # copies: column_of remembers its results
     for k, column in enumerate(columns):
-        if column.heading.strip().lower() != "dp":
-            continue
-        if all(row[k].strip("*` ").isdigit() for row in rows if k < len(row)):
+        is_dp = column.heading.strip().lower() == "dp"
+        if is_dp and all(row[k].strip("*` ").isdigit() for row in rows if k < len(row)):
             column.kind = "data_parallel"
     return columns
 
 
 def _column_with_note(printed: str) -> TableColumn | None:
-    """Return what a part of a heading means, with the rest as a note: "speed (A100)" is a speed; None without parts."""
+    """Return what a part of a heading means, with the rest as a note: "speed (A100)" is a speed. None without parts."""
     if m := TRAILING_PRECISION.fullmatch(printed):
-        noted = _noted(printed, m[1] + (m[3] or ""), m[2])
-        ends_of_kinds = ("_per_s", "_time_s", "rate", "time_s", "efficiency")  # of what has a precision
-        return noted if (noted.kind or "").endswith(ends_of_kinds) else TableColumn(printed)
+        column = _column_of_part(printed, m[1] + (m[3] or ""), note=m[2])
+        return column if (column.kind or "").endswith(ENDS_OF_KINDS_WITH_PRECISION) else TableColumn(printed)
     if m := re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?) ?@ ?(.+)$", printed):  # "speed (A100)", "MFU @ bs 8"
-        return _noted(printed, m[1] or m[3], m[2] or m[4])
+        return _column_of_part(printed, m[1] or m[3], note=m[2] or m[4])
     if m := LEADING_WORD.match(printed):  # "DDP speed"
-        return _noted(printed, printed[m.end() :], m[0])
+        return _column_of_part(printed, printed[m.end() :], note=m[0])
     if len(printed) > 15 and (m := RATE_INSIDE.search(printed)):  # "ResNet-50 images/sec"
-        return _noted(printed, f"throughput ({m[0]})", printed[: m.start()] + printed[m.end() :])
+        return _column_of_part(printed, f"throughput ({m[0]})", note=printed[: m.start()] + printed[m.end() :])
     return None
 
 
@@ -198,17 +209,19 @@ def rate_of(heading: str) -> Unit | None:
     return unit if unit is not None and unit.dimension == "rate" else None
 
 
-def _noted(printed: str, heading: str, note: str) -> TableColumn:
-    """Return the column that `heading`, a part of `printed`, means, with what `note`, the rest, says of its rows."""
-    column = column_of(heading)
+def _column_of_part(printed: str, part: str, note: str) -> TableColumn:
+    """Return what `part` of a heading means, with what `note`, the rest of it, says of the rows."""
+    column = column_of(part)
     if column.kind is None or column.kind in NOT_FIGURES:
         return TableColumn(printed)
     if column.kind in ("speedup", "efficiency", "change") and len(PRECISION.findall(note)) > 1:
-        return TableColumn(printed)  # of one precision over another, whatever the devices
+        return TableColumn(printed)  # a ratio of one precision to another, whatever the devices
     note = note.strip()
-    note = note.lower() if PRECISION.fullmatch(note) else note
-    of_rows = describe(note)
-    return replace(column, heading=printed, note=note, devices=of_rows.numbers.get("devices"), words=of_rows.words)
+    if PRECISION.fullmatch(note):
+        note = note.lower()
+    description = describe(note)
+    devices = description.numbers.get("devices")
+    return replace(column, heading=printed, note=note, devices=devices, words=description.words)
 
 
 def heading_remarks(heading: str) -> set[Remark]:
@@ -216,18 +229,8 @@ def heading_remarks(heading: str) -> set[Remark]:
     return remarks_of(heading) - {"failed", "not run", "out of memory"}
 
 
-def devices_in(heading: str) -> tuple[int, str] | None:
-    """Return (devices, words before them) of a heading: (2, "DDP") of "DDP (2 GPUs)"; None where it counts none."""
-    m = DEVICES_HEADING.fullmatch(heading)
-    if m is None or m["what"].lower().startswith("node"):
-        return None
-    if any(a < m.end("count") <= b for a, b in spans_of_names(heading)):
-        return None  # "RTX 3090 GPU"
-    return int(m["count"]), (m["strategy"] or "").strip()
-
-
 def _kind_without_remark(phrase: str) -> str | None:
-    """Return the kind of a phrase without what it says about the figure: "expected speedup" -> "speedup", else None."""
+    """Return the kind of a phrase without its remark on the figure: "expected speedup" -> "speedup". Else None."""
     shorter = re.sub(
         r"\b(?:expected|projected|estimated|theoretical|ideal|typical|target|measured|actual|real|observed|"
         r"achieved|approx|approximate|predicted|training|train|final|best|our|my|relative|gpu|wall|steady state|"
@@ -236,7 +239,7 @@ def _kind_without_remark(phrase: str) -> str | None:
         phrase,
     )
     shorter = " ".join(shorter.split())
-    return _KIND_OF.get(shorter) if shorter and shorter != phrase else None
+    return _KIND_OF.get(shorter) if shorter != phrase else None
 
 
 def _spaced(text: str) -> str:
@@ -250,13 +253,13 @@ def _spaced(text: str) -> str:
 
 
 def _without_unit(text: str) -> tuple[str, Unit | None]:
-    """Return a heading without its unit, and the unit: "time_ms" -> "time", ms; (text, None) where it has none.
+    """Return a heading without its unit, and the unit: "time_ms" -> "time", ms. (text, None) where it has none.
 
-    Looked for in this order: in brackets, behind a comma, in all of the text, at its end. What is nothing but a unit
-    stays as it is, and so does a rate, without which the text means nothing.
+    The unit is looked for in brackets, behind a comma, in all of the text and at its end, in this order. A text that is
+    nothing but a unit stays as it is, and so does a text with a rate, without which it means nothing.
     """
-    if in_brackets := _without_unit_in_brackets(text):
-        return in_brackets
+    if text_and_unit := _without_unit_in_brackets(text):
+        return text_and_unit
     if (tail := re.search(r"(?:,| in| -) ([^,]{1,20})$", text)) and (unit := unit_of(tail[1])):  # "time in ms"
         return text[: tail.start()], unit
 
@@ -272,41 +275,43 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
     if unit_of_all is not None and unit_of_all.dimension in ("rate", "flops", "bandwidth", "price"):
         return text, unit_of_all
 
-    head, _, last = text.rpartition(" ")
-    is_letter = last.lower() in ("t", "x", "b", "d", "m", "g")  # of a name rather than a unit
-    unit = None if is_letter or not head else unit_of(last)
-    if unit is None or (unit.dimension == "rate" and "/" not in last):
-        return text, None
-    return (head if unit.dimension != "rate" else text), unit
+    head, _, last_word = text.rpartition(" ")
+    is_letter = last_word.lower() in ("t", "x", "b", "d", "m", "g")  # of a name rather than a unit
+    unit = None if is_letter or not head else unit_of(last_word)
+    if unit is None or unit.dimension != "rate":
+        return (text if unit is None else head), unit
+    return text, unit if "/" in last_word else None
 
 
 def _without_unit_in_brackets(text: str) -> tuple[str, Unit] | None:
-    """Return a heading without its unit in brackets, and the unit; of "rate (img/s, per GPU)" the scope stays."""
+    """Return a heading without its unit in brackets, and the unit. The scope of "rate (img/s, per GPU)" stays."""
     for m in re.finditer(r"[(\[]([^()\[\]]+)[)\]]", text):
         for part in re.split(r"[,;]", m[1]):
             part = re.sub(r"^(?:in|unit:?) ", "", part.strip())
             if unit := unit_of(part):
-                scope = " " + m[1].replace(part, " ").strip(" ,;") if part != m[1].strip() else ""
-                return (text[: m.start()] + scope + text[m.end() :]).strip(), unit
+                scope = m[1].replace(part, " ").strip(" ,;")
+                separator = "" if part == m[1].strip() else " "
+                return (text[: m.start()] + separator + scope + text[m.end() :]).strip(), unit
     return None
 
 
 def _without_baseline(text: str) -> tuple[str, str]:
-    """Return a text without its baseline ("vs 1 gpu"), and the baseline if it is no size but another configuration.
+    """Return a text without its baseline ("vs 1 gpu"), and the baseline if that is another configuration.
 
     "speedup vs 1 gpu" -> ("speedup", ""); "speedup vs gpipe" -> ("speedup", "gpipe").
     """
     m = VERSUS.search(text)
     if m is None or not text[: m.start()].strip():
         return text, ""
-    shorter, behind = text[: m.start()].strip(), m[1].strip()
-    return shorter, "" if BASELINE.fullmatch(behind) or FEWER_DEVICES.fullmatch(behind) else behind
+    shorter, baseline = text[: m.start()].strip(), m[1].strip()
+    is_of_same_configuration = BASELINE.fullmatch(baseline) or FEWER_DEVICES.fullmatch(baseline)
+    return shorter, "" if is_of_same_configuration else baseline
 
 
 def _without_scope(text: str) -> tuple[bool | None, str]:
-    """Return True for a heading of one device, False of all, None if it does not say; and its text without this."""
+    """Return whether a heading is of one device (None: it does not say), and its text without these words."""
     shorter, count = PER_DEVICE.subn(" ", text)
-    # "tokens/s GPU"; behind other words than a rate the device is a part of the phrase: "peak GPU"
+    # "tokens/s GPU". Behind other words than a rate the device is a part of the phrase: "peak GPU".
     if count == 0 and re.search(rf"(?:sec|s|second|throughput|tflops|tps|ips) (?:{DEVICE})$", text):
         shorter, count = re.subn(rf"(?<=[a-z]) {DEVICE}$", " ", text)
     if count and shorter.strip():
@@ -317,14 +322,14 @@ def _without_scope(text: str) -> tuple[bool | None, str]:
     return None, text
 
 
-# What a phrase means beside a unit of time, and phrases that mean memory beside one of memory.
+# Phrase -> kind beside a unit of time; phrases that mean memory beside a unit of memory.
 _TIMES = dict.fromkeys(("step", "iteration", "iter", "batch"), "step_time_s")
 _TIMES |= {"epoch": "epoch_time_s", "total": "total_time_s", "train": "time_s", "training": "time_s"}
 _MEMORY = ("peak", "gpu", "max", "allocated", "reserved", "peak gpu", "gpu peak", "gpu max", "usage")
 
 
 def _kind_by_unit(phrase: str, unit: Unit) -> str | None:
-    """Return the kind of a heading by its unit: "step (ms)" is a time, "peak (GB)" memory. None where it may be any."""
+    """Return the kind of a heading by its unit: "step (ms)" is a time, "peak (GB)" memory. None if it may be any."""
     if unit.dimension == "time" and unit.of:
         return f"{unit.of}_time_s"
     if unit.dimension == "time":
@@ -338,7 +343,7 @@ def _kind_by_unit(phrase: str, unit: Unit) -> str | None:
         return "price_per_s"
     if unit.dimension == "cost" and phrase in ("total", "usd", "run", "training"):
         return "cost"
-    # "GB/s" alone, whose slash the phrase has lost; with other words it may be of anything.
+    # "GB/s" alone, whose slash the phrase has lost. With other words it may be the rate of anything.
     is_bare = unit.dimension in ("flops", "bandwidth") and unit in (unit_of(phrase), unit_of(phrase.replace(" ", "/")))
     return KINDS_OF_UNITS[unit.dimension] if is_bare else None
 
@@ -361,7 +366,7 @@ ITEMS_IN_HEADINGS = {"tok": "tokens", "img": "images", "ima": "images", "seq": "
 
 
 def _set_kind(column: TableColumn, kind: str | None, unit: Unit | None) -> None:
-    """Give a column its kind, scale and item; nothing where it has no kind, or its unit contradicts it."""
+    """Give a column its kind, scale and item, unless it has no kind or its unit contradicts the kind."""
     kind_in_unit = kind_with_unit(kind, unit) if kind is not None and unit is not None else kind
     if kind_in_unit is None:
         return

@@ -13,7 +13,7 @@ from scaleproof.auditor.read.json_text import parse_json
 from scaleproof.auditor.read.logs.json_lines import read_trainer_state
 from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSpan, Unread, positive
 from scaleproof.auditor.read.run_fields import Fields, debug_settings_of, figure
-from scaleproof.auditor.read.text_files import UnreadableFile
+from scaleproof.auditor.read.text_files import TextFile, UnreadableFile
 from scaleproof.auditor.read.tracker_series import SeriesReader, read_json_steps, tag_of
 from scaleproof.ground.errors import describe_first_fault
 
@@ -23,42 +23,43 @@ TRACE = re.compile(r'"traceEvents"\s*:|execution_trace\|thread|"deviceProperties
 KEYS_OF_DEEPSPEED = ("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size")
 
 
-def read_json(
-    reading: Reading, path: Path, name: str, encoding: str, opening: str, text: str | None, is_named: bool
-) -> bool:
-    """Read a file that begins like JSON. Return whether it was read as such. Raises UnreadableFile for a broken result.
-
-    `opening`: its beginning; `text`: all of it (None: to be read); `is_named`: its name says that it is a result.
-    """
-    if TRACE.search(opening[:20_000]):
-        reading.evidence.traces.append(name)
+def read_json(reading: Reading, file: TextFile) -> bool:
+    """Read a file that begins like JSON. Return whether it is JSON. Raises UnreadableFile for a broken result."""
+    if TRACE.search(file.opening[:20_000]):
+        reading.evidence.traces.append(file.name)
         return True
-    if text is None:
-        text = text_files.full_text(path, encoding)
-    if (lines := _json_lines(text, name, reading.evidence.unread)) is not None:
-        if run := read_json_steps(name, lines):
-            add_run(reading, run, path)
-            return True
-        return _add_table(reading, lines, name, text)
+    text = file.opening if file.is_whole else text_files.full_text(file.path, file.encoding)
+    if (objects := _json_lines(text, file.name, reading.evidence.unread)) is not None:
+        run = read_json_steps(file.name, objects)
+        return _add_run_or_table(reading, file, run, objects, text)
 
-    is_of_known_program = KEY_OF_KNOWN_PROGRAM.search(opening) is not None
+    is_of_known_program = KEY_OF_KNOWN_PROGRAM.search(file.opening) is not None
     try:
         data, cut_off = parse_json(text)
     except ValueError as error:
-        if is_named or is_of_known_program:
+        if file.is_named or is_of_known_program:
             raise UnreadableFile(describe_first_fault(error)[:140]) from None
         return False
-    if cut_off and not is_of_known_program:  # of these what stands before can be used
-        if is_named:
+    if cut_off and not is_of_known_program:  # what stands before the cut can be used of a known program only
+        if file.is_named:
             raise UnreadableFile(cut_off.replace("; what stands before was read", ""))
         return False
 
-    if isinstance(data, dict) and _read_known_program(reading, path, name, data, cut_off):
+    if isinstance(data, dict) and _read_known_program(reading, file.path, file.name, data, cut_off):
         return True
-    if isinstance(data, list) and (run := _tensorboard_run(data, name)):
-        add_run(reading, run, path)
+    run = _tensorboard_run(data, file.name) if isinstance(data, list) else None
+    return _add_run_or_table(reading, file, run, data, text)
+
+
+def _add_run_or_table(reading: Reading, file: TextFile, run: ReportedRun | None, data: Any, text: str) -> bool:
+    """Add a run, or, where there is none, the table of results of a JSON value. Return whether there was either."""
+    if run is not None:
+        add_run(reading, run, file.path)
         return True
-    return _add_table(reading, data, name, text)
+    table = results_of(data, file.name, text)
+    if table is not None:
+        reading.evidence.tables.append(table)
+    return table is not None
 
 
 def _json_lines(text: str, name: str, unread: list[Unread]) -> list[Any] | None:
@@ -105,7 +106,10 @@ def _read_known_program(reading: Reading, path: Path, name: str, data: dict[str,
 
 
 def _run_of_known_program(name: str, data: dict[str, Any], problem: str) -> ReportedRun | None:
-    """Return the run of a metrics file, of lists by epoch or of a trainer's state; None for other files."""
+    """Return the run of a metrics file, of lists by epoch or of a trainer's state.
+
+    Returns None for other files.
+    """
     if str(data.get("schema_version", "")).startswith(("2", "3")) and "training_config" in data:
         if problem:
             raise UnreadableFile(problem.replace("; what stands before was read", ""))
@@ -120,16 +124,11 @@ def _run_of_known_program(name: str, data: dict[str, Any], problem: str) -> Repo
     return run
 
 
-def _add_table(reading: Reading, data: Any, name: str, text: str) -> bool:
-    """Add the table of results of a JSON value. Return whether it has one."""
-    table = results_of(data, name, text)
-    if table is not None:
-        reading.evidence.tables.append(table)
-    return table is not None
-
-
 def _tensorboard_run(data: list[Any], name: str) -> ReportedRun | None:
-    """Return the run of a scalar that TensorBoard saved as JSON, its tag in the file's name; None for other lists."""
+    """Return the run of a scalar that TensorBoard saved as JSON, its tag in the file's name.
+
+    Returns None for other lists.
+    """
     are_numbers = [isinstance(row, list) and all(isinstance(value, int | float) for value in row) for row in data]
     if not data or not all(are_numbers) or any(len(row) != 3 for row in data):
         return None

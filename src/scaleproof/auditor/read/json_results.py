@@ -11,17 +11,21 @@ from scaleproof.auditor.read.printed_figures import RESULTS
 from scaleproof.auditor.read.reported_tables import LARGEST, ReportedTable
 from scaleproof.auditor.read.typed_tables import read_table
 
-MOST_LEVELS, MOST_RECORDS = 8, 5_000
-MOST_PARTS = 20_000  # mappings and lists that are looked into; a file with more is a graph, a trace or a catalogue
+MOST_LEVELS = 8
+MOST_RECORDS = 5_000
+MOST_PARTS = 20_000  # mappings and lists; a file with more is a graph, a trace or a catalogue
 WEAK_RESULTS = {"time_s", "latency_s", "memory_bytes", "memory_share", "bandwidth_bytes_per_s"}
 WEAK_RESULTS |= {"change", "utilization", "rate"}
-STRONG_RESULTS = RESULTS - WEAK_RESULTS  # that nothing but a measurement has
-OF_RANKS = re.compile(r"(?i)(?:^|_)(?:ranks?\d*|workers|per_(?:gpu|device|process|worker))$")  # parts of one result
+STRONG_RESULTS = RESULTS - WEAK_RESULTS  # nothing but a measurement has figures of these kinds
+# Keys of the parts of one result.
+OF_RANKS = re.compile(r"(?i)(?:^|_)(?:ranks?\d*|workers|per_(?:gpu|device|process|worker))$")
 # Kinds of columns that say which row is which.
 OF_ROWS = {"devices", "processes", "nodes", "strategy", "run", "batch", "global_batch", "precision", "model"}
 KEY = re.compile(r'"([^"\n]{1,120})"\s*:')
-MOST_KEYS, MOST_NAMED = 400, 200  # of a file; one with more is a catalogue of something else
-MOST_KEY_SETS = 24  # different ones; a file with more is a catalogue of something else
+# A file with more keys, more records with names, or more sets of keys is a catalogue of something else.
+MOST_KEYS = 400
+MOST_NAMED = 200
+MOST_KEY_SETS = 24
 MOST_ROWS_OF_LISTS = 40  # longer lists are series along a run
 
 
@@ -38,46 +42,51 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     """Return the results in a JSON value, such as [{"gpus": 1, "img_s": 100}, ...]. None where it has none for sure.
 
     At least one figure must be of a kind that nothing but a measurement has (a step time, a rate, a speed-up), or two
-    of the weaker kinds. `text` is the file, to find the lines of records.
+    figures of the weaker kinds. `text` is the file, to find the lines of records.
     """
     if _parts_left(data, MOST_PARTS) <= 0 or len(set(KEY.findall(text))) > MOST_KEYS:
-        return None  # a catalogue: keys that are not names of figures
+        return None
     records = _records(data, "", "", {}, 0)[:MOST_RECORDS]
     if not records or sum(bool(record.name) for record in records) > MOST_NAMED:
         return None
     if isinstance(data, dict) and len({frozenset(record.values) for record in records}) > MOST_KEY_SETS:
         return None
 
-    keys = list(dict.fromkeys(key for record in records for key in record.values))[:400]
-    have_names = any(record.name for record in records)
-    rows = []
-    for number, record in enumerate(records):
-        cells = [_cell_text(record.values.get(key)) for key in keys]
-        rows.append((number, [record.name, *cells] if have_names else cells))
-    table = read_table(Grid("JSON", 1, ["run", *keys] if have_names else keys, rows), file)
+    keys = list(dict.fromkeys(key for record in records for key in record.values))[:MOST_KEYS]
+    table = read_table(_grid_of(records, keys), file)
     if table is None:
         return None
-
     _set_places(table, records, _lines_of_records(records, keys, text))
     kinds = table.kinds()
     return table if kinds & STRONG_RESULTS or len(kinds & WEAK_RESULTS) >= 2 else None
 
 
+def _grid_of(records: list[JsonRecord], keys: list[str]) -> Grid:
+    """Return records as a grid with a column for each key. Its lines are the numbers of the records."""
+    rows = []
+    have_names = any(record.name for record in records)
+    for number, record in enumerate(records):
+        cells = [_cell_text(record.values.get(key)) for key in keys]
+        rows.append((number, [record.name, *cells] if have_names else cells))
+    return Grid("JSON", 1, ["run", *keys] if have_names else keys, rows)
+
+
 def _set_places(table: ReportedTable, records: list[JsonRecord], lines: list[int]) -> None:
-    """Replace the lines of rows, which are numbers of records, by lines of the file. Where two have one, add paths."""
+    """Replace the numbers of records in a table by lines of the file. Records of one line get their paths, too."""
     has_own_lines = len(set(lines)) == len(lines)
     for row in table.rows:
-        number = row.line  # of the record
-        row.line = lines[number]
-        row.part = "" if has_own_lines else records[number].path
+        record_number = row.line
+        row.line = lines[record_number]
+        row.part = "" if has_own_lines else records[record_number].path
     if table.grid is not None:
-        table.grid.rows = [(lines[number], cells) for number, cells in table.grid.rows]
+        table.grid.rows = [(lines[record_number], cells) for record_number, cells in table.grid.rows]
 
 
 def _parts_left(data: Any, left: int) -> int:
     """Return `left` less the mappings and lists inside a value. Counting ends at 0, so that huge files take no time."""
-    entries = data.values() if isinstance(data, dict) else data
-    for entry in entries if isinstance(data, dict | list) else ():
+    if not isinstance(data, dict | list):
+        return left
+    for entry in data.values() if isinstance(data, dict) else data:
         if left <= 0:
             return left
         if isinstance(entry, dict | list):
@@ -89,43 +98,49 @@ def _records(data: Any, name: str, path: str, inherited: dict[str, Any], level: 
     """Return the results in a value that is called `name` and stands at `path`, `level` levels deep."""
     if level > MOST_LEVELS:
         return []
-    if isinstance(data, list):
-        if not all(isinstance(entry, dict) for entry in data):
-            return []
-        entries = [(entry, _name_of(entry, name, k), f"{path}[{k}]") for k, entry in enumerate(data)]
-        return [record for entry in entries for record in _records(*entry, inherited, level + 1)]
-    if not isinstance(data, dict):
-        return []
-    return _records_of_columns(data, path) or _records_of_mapping(data, name, path, inherited, level)
+    if isinstance(data, dict):
+        return _records_of_columns(data, path) or _records_of_mapping(data, name, path, inherited, level)
+    records: list[JsonRecord] = []
+    if isinstance(data, list) and all(isinstance(entry, dict) for entry in data):
+        for k, entry in enumerate(data):
+            records += _records(entry, _name_of(entry, name, k), f"{path}[{k}]", inherited, level + 1)
+    return records
 
 
 def _records_of_mapping(
     data: dict[str, Any], name: str, path: str, inherited: dict[str, Any], level: int
 ) -> list[JsonRecord]:
-    """Return the results below a mapping, or the mapping itself where there are none and it has one.
+    """Return the results below a mapping. Where there are none, the mapping itself may be a result.
 
-    Its own scalars, and those of parts that are no results ({"config": {"gpus": 4}, ...}), hold for all below it.
+    The scalars of the mapping, and of parts that are no results ({"config": {"gpus": 4}, ...}), hold for all below it.
     """
     children = {str(key): value for key, value in data.items() if isinstance(value, dict | list) and value}
-    scalars = _scalars(data)
-    shared = {**inherited, **scalars}
+    own_scalars = _scalars(data)
+    shared = {**inherited, **own_scalars, **_scalars_of_parts(children)}
+    is_record = _is_record(own_scalars)
+    records_below: list[JsonRecord] = []
     for key, child in children.items():
-        if isinstance(child, dict) and _is_leaf(child) and not _is_record(child):
-            for part, value in _scalars(child).items():  # "throughput": {"mean": 390} is called "throughput mean"
-                shared[part if column_of(part).kind is not None else f"{key} {part}"] = value
-
-    below: list[JsonRecord] = []
-    for key, child in children.items():
-        if _is_record(scalars) and OF_RANKS.search(key):
-            continue  # what each rank did is part of this result
+        if is_record and OF_RANKS.search(key):
+            continue  # the figures of each rank are part of this result
         if isinstance(child, list) or _is_record(child) or not _is_leaf(child):
             name_below = key if isinstance(child, dict) else ""  # entries of a list have names of their own
-            below += _records(child, name_below, _path_below(path, key), shared, level + 1)
-    if below:
-        return below
+            records_below += _records(child, name_below, _path_below(path, key), shared, level + 1)
+    if records_below:
+        return records_below
+
     # A part without a figure of its own is not a result, although the figures around it hold for it, too.
-    stated = {key: value for key, value in shared.items() if key not in inherited or key in scalars}
-    return [JsonRecord(name, shared, path)] if _has_result(stated) else []
+    own_values = {key: value for key, value in shared.items() if key not in inherited or key in own_scalars}
+    return [JsonRecord(name, shared, path)] if _has_result(own_values) else []
+
+
+def _scalars_of_parts(children: dict[str, Any]) -> dict[str, Any]:
+    """Return the scalars of parts that are no results: 390 as "throughput mean" of {"throughput": {"mean": 390}}."""
+    scalars: dict[str, Any] = {}
+    for key, part in children.items():
+        if isinstance(part, dict) and _is_leaf(part) and not _is_record(part):
+            for name, value in _scalars(part).items():
+                scalars[name if column_of(name).kind is not None else f"{key} {name}"] = value
+    return scalars
 
 
 def _is_number(value: Any) -> bool:
@@ -159,32 +174,32 @@ def _is_record(data: Any) -> bool:
 
 
 def _has_result(values: dict[str, Any]) -> bool:
-    """Whether a key is that of a result, and its value a number or a short text that begins with one."""
-    return any(
-        column_of(key).kind in RESULTS
-        for key, value in values.items()
-        if isinstance(value, int | float) or (len(value) < 40 and re.match(r"[~<>]?\d", value))
-    )
+    """Whether a key names a result, and its value is a number or a short text that begins with a number."""
+    for key, value in values.items():
+        is_figure = isinstance(value, int | float) or (len(value) < 40 and re.match(r"[~<>]?\d", value))
+        if is_figure and column_of(key).kind in RESULTS:
+            return True
+    return False
 
 
 def _records_of_columns(data: dict[str, Any], path: str) -> list[JsonRecord]:
-    """Return a record for each row of {"gpus": [1, 8], "img_s": [100, 690]}; [] for other mappings.
+    """Return a record for each row of {"gpus": [1, 8], "img_s": [100, 690]}. [] for other mappings.
 
-    The columns must be equally long; one must have results, and one tell the rows apart.
+    The columns must be equally long. One must have results, and one must tell the rows apart.
     """
-    columns = {
-        str(key): values
-        for key, values in data.items()
-        if isinstance(values, list) and values and not any(isinstance(value, dict | list) for value in values)
-    }
+    columns: dict[str, list[Any]] = {}
+    for key, values in data.items():
+        if isinstance(values, list) and values and not any(isinstance(value, dict | list) for value in values):
+            columns[str(key)] = values
     lengths = set(map(len, columns.values()))
-    if len(columns) < 2 or len(lengths) != 1 or not 2 <= (length := lengths.pop()) <= MOST_ROWS_OF_LISTS:
+    if len(columns) < 2 or len(lengths) != 1 or not 2 <= min(lengths) <= MOST_ROWS_OF_LISTS:
         return []
     kinds = {column_of(key).kind for key in columns}
     if not kinds & RESULTS or not kinds & OF_ROWS:
         return []
+
     scalars = _scalars(data)
-    rows = [{key: values[k] for key, values in columns.items()} for k in range(length)]
+    rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     return [JsonRecord("", {**scalars, **row}, f"{path}[{k}]") for k, row in enumerate(rows)]
 
 
@@ -206,7 +221,7 @@ def _cell_text(value: Any) -> str:
 
 
 def _lines_of_records(records: list[JsonRecord], keys: list[str], text: str) -> list[int]:
-    """Return the line of each record, that of a key which the text has once for each; 1 for all without such a key."""
+    """Return the line of each record by a key that the text has once for each record. Without such a key it is 1."""
     for key in keys:
         if not all(key in record.values for record in records):
             continue

@@ -28,41 +28,37 @@ class LoggedStep:
     line: int | None = None
 
 
+LARGEST_MFU = 1.5  # a larger figure is no share, not even a wrong one
 FIGURES = ("seconds", "loss", "tokens_per_s", "mfu", "flops_per_s", "samples_per_s")
 _figures_of = attrgetter(*FIGURES)
 
 
 class StepSeries(Sequence[LoggedStep]):
-    """Steps in the order of their lines. An element is made when it is asked for: changing it changes nothing here."""
+    """Steps in the order of their lines. Its elements are copies: changing one changes nothing here."""
 
     def __init__(self, steps: Iterable[LoggedStep] = ()) -> None:
         self.step_numbers = array("q")
         self._lines = array("q")
-        self._epochs: array[int] | None = None  # a column that no line has is not there
+        self._epochs: array[int] | None = None  # None as long as no step has an epoch
         self._figures: dict[str, array[float]] = {}
         for step in steps:
             self.append(step)
 
     def append(self, step: LoggedStep) -> None:
         """Add one step. Raises OverflowError for whole numbers beyond 63 bits."""
-        place = len(self.step_numbers)
+        steps_before = len(self.step_numbers)
         self.step_numbers.append(step.step)
         self._lines.append(UNKNOWN if step.line is None else step.line)
         if step.epoch is not None and self._epochs is None:
-            self._epochs = array("q", [UNKNOWN]) * place
+            self._epochs = array("q", [UNKNOWN]) * steps_before
         if self._epochs is not None:
             self._epochs.append(UNKNOWN if step.epoch is None else step.epoch)
-        for name, value in zip(FIGURES, _figures_of(step), strict=True):
-            if value is not None:
-                self._column(name, place).append(value)
-            elif name in self._figures:
-                self._figures[name].append(math.nan)
 
-    def _column(self, name: str, place: int) -> "array[float]":
-        """Return a column; one that no step has had before `place` begins with NaN for each of these."""
-        if name not in self._figures:
-            self._figures[name] = array("d", [math.nan]) * place
-        return self._figures[name]
+        for name, value in zip(FIGURES, _figures_of(step), strict=True):
+            if value is not None and name not in self._figures:
+                self._figures[name] = array("d", [math.nan]) * steps_before
+            if name in self._figures:
+                self._figures[name].append(math.nan if value is None else value)
 
     def __len__(self) -> int:
         return len(self.step_numbers)
@@ -90,31 +86,37 @@ class StepSeries(Sequence[LoggedStep]):
                 setattr(step, name, value)
         return step
 
+    def read_mfu_as_share(self) -> None:
+        """Divide the MFU of all steps by 100 where one is above LARGEST_MFU: a log without a unit had it in percent."""
+        column = self.figures("mfu")
+        if column.size and np.nanmax(column, initial=0.0) > LARGEST_MFU:
+            self._figures["mfu"] = array("d", (column / 100).tobytes())
+
     def figures(self, name: str) -> Figures:
-        """Return a column, as a copy, with NaN where a line does not have it."""
+        """Return a copy of a column, with NaN where a line does not have the figure."""
         column = self._figures.get(name)
         return np.full(len(self), math.nan) if column is None else np.array(column)
 
     def values(self, name: str) -> Figures:
-        """Return the figures of a column that are there: [2.3, nan, 2.1] -> [2.3, 2.1]."""
+        """Return the known figures of a column: [2.3, nan, 2.1] -> [2.3, 2.1]."""
         column = self.figures(name)
         return column[~np.isnan(column)]
 
     def nonzero(self, name: str) -> Figures:
-        """Return the figures of a column that are there and not 0."""
+        """Return the known figures of a column that are not 0."""
         values = self.values(name)
         return values[values != 0]
 
     def having(self, *names: str) -> "StepSeries":
         """Return the steps that have all of these figures, none of them 0."""
-        present = np.ones(len(self), dtype=bool)
+        have_all = np.ones(len(self), dtype=bool)
         for name in names:
             column = self.figures(name)
-            present &= ~np.isnan(column) & (column != 0)
-        if present.all():
+            have_all &= ~np.isnan(column) & (column != 0)
+        if have_all.all():
             return self
 
-        places = np.flatnonzero(present)
+        places = np.flatnonzero(have_all)
 
         def at_places(typecode: Literal["q", "d"], column: "array[int] | array[float]") -> "array[Any]":
             """Return the elements of a column at the places of the steps that have all figures."""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import chain
+from typing import NamedTuple
 
 from scaleproof.auditor.read.reported import GpuLog, OperatorTable
 from scaleproof.auditor.read.run_fields import figure
@@ -29,8 +30,9 @@ ANNOTATION = re.compile(
 
 
 def is_gpu_log(header: str) -> bool:
-    """Whether a line is the first of a log of nvidia-smi: its heading, a sample without one, or that of `dmon`."""
-    return _has_gpu_columns(_columns(header)) or bool(SAMPLE_WITHOUT_HEADING.match(header) or DMON.match(header))
+    """Whether a line is the first of a log of nvidia-smi: its heading, the heading of `dmon`, or a sample."""
+    is_heading = _has_gpu_columns(_columns(header)) or DMON.match(header) is not None
+    return is_heading or SAMPLE_WITHOUT_HEADING.match(header) is not None
 
 
 def is_operator_table(header: str) -> bool:
@@ -53,25 +55,38 @@ def _index_of(columns: list[str], *starts: str) -> int | None:
 
 
 def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
-    """Count nvidia-smi's samples that have a device and a time; several pollers may have written to one file."""
+    """Count nvidia-smi's samples that have a device and a time, and how often the time of a device goes back.
+
+    It goes back where several pollers write to one file.
+    """
     columns = _columns(header)
-    stamp, index = _index_of(columns, "timestamp"), _index_of(columns, *DEVICE_HEADINGS)
-    if not _has_gpu_columns(columns):  # the first line is a sample; those of `dmon` have no time
-        stamp = next((k for k, cell in enumerate(columns) if re.fullmatch(STAMP, cell)), None)
-        index = next((k for k, cell in enumerate(columns[:3]) if re.fullmatch(r"\d{1,2}", cell)), None)
+    if _has_gpu_columns(columns):
+        stamp_column, device_column = _index_of(columns, "timestamp"), _index_of(columns, *DEVICE_HEADINGS)
+    else:  # the first line is a sample; samples of `dmon` have no time
+        stamp_column = _first_match(STAMP, columns)
+        device_column = _first_match(r"\d{1,2}", columns[:3])
         lines = chain([header], lines)
-    devices: Counter[str] = Counter()
-    last: dict[str, float] = {}
-    backwards = 0
+    if stamp_column is None or device_column is None:
+        return GpuLog(name, 0, 0, 0)
+
+    sample_counts: Counter[str] = Counter()  # device -> samples
+    last_time_s: dict[str, float] = {}  # device -> time of its sample before
+    steps_back = 0
     for record in csv.reader(line.replace("\0", "") for line in lines):
-        if stamp is None or index is None or max(stamp, index) >= len(record):
+        if max(stamp_column, device_column) >= len(record):
             continue
-        device, time_s = record[index].strip(), _seconds(record[stamp])
-        if time_s is not None:  # else it is another heading
-            devices[device] += 1
-            backwards += time_s < last.get(device, time_s)
-            last[device] = time_s
-    return GpuLog(name, devices.total(), len(devices), backwards)
+        device, time_s = record[device_column].strip(), _seconds(record[stamp_column])
+        if time_s is None:
+            continue  # another heading
+        sample_counts[device] += 1
+        steps_back += time_s < last_time_s.get(device, time_s)
+        last_time_s[device] = time_s
+    return GpuLog(name, sample_counts.total(), len(sample_counts), steps_back)
+
+
+def _first_match(pattern: str, cells: list[str]) -> int | None:
+    """Return the index of the first cell that a pattern matches as a whole. None without any."""
+    return next((k for k, cell in enumerate(cells) if re.fullmatch(pattern, cell)), None)
 
 
 def _seconds(stamp: str) -> float | None:
@@ -83,18 +98,17 @@ def _seconds(stamp: str) -> float | None:
 
 
 def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTable:
-    """Return sums of a torch.profiler table: the inclusive device times of all rows, and the self times of the kernels.
+    """Return sums of a torch.profiler table: the inclusive device times of all rows, the self times of the kernels.
 
-    Kernels are the rows without CPU time; operators, which launched them, have some. Without a CPU column all rows are
-    added up, but never annotations. The steps are those of the ProfilerStep* row with CPU time: each device stream adds
-    a row of its own.
+    Kernels are the rows without CPU time; the operators that launched them have some. Without a column of CPU times the
+    self times of all rows are added up, except those of annotations. The steps are the calls of the ProfilerStep* row
+    with CPU time: each device stream adds such a row of its own.
     """
     columns = _columns(header)
-    total, total_unit = _time_column(columns, "device time total", "cuda time total")
-    self_time, self_unit = _time_column(columns, *SELF_TIME)
-    cpu, _ = _time_column(columns, "cpu time total")
-    count_headings = ("calls",) if "calls" in columns else ("# of calls", "count")
-    calls = next((k for k, column in enumerate(columns) if column in count_headings), None)
+    inclusive_time = _column_of_times(columns, "device time total", "cuda time total")
+    self_time = _column_of_times(columns, *SELF_TIME)
+    cpu_time = _column_of_times(columns, "cpu time total")
+    calls = _column_of_calls(columns)
     operator_column = columns.index("name")
 
     inclusive_s = kernels_s = operators_s = 0.0
@@ -103,19 +117,18 @@ def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTabl
         if len(record) < len(columns):
             continue
         operator = record[operator_column].strip()
-        inclusive_s += max(_amount(record, total), 0.0) * total_unit
-        cpu_time = _amount(record, cpu)
+        inclusive_s += max(inclusive_time.amount(record), 0.0)
+        cpu_s = cpu_time.amount(record)
+
         if operator.lower().startswith("profilerstep"):
-            count = _amount(record, calls)
-            if count and (steps is None or cpu_time > 0):
+            count = calls.amount(record)
+            if count and (steps is None or cpu_s > 0):
                 steps = int(count)
-            continue
-        if ANNOTATION.search(operator):
-            continue
-        self_s = max(_amount(record, self_time), 0.0) * self_unit
-        operators_s += self_s
-        if cpu is not None and cpu_time == 0:
-            kernels_s += self_s
+        elif not ANNOTATION.search(operator):
+            self_s = max(self_time.amount(record), 0.0)
+            operators_s += self_s
+            if cpu_time.position is not None and cpu_s == 0:
+                kernels_s += self_s
 
     self_s = kernels_s or operators_s
     if not (math.isfinite(inclusive_s) and math.isfinite(self_s)):
@@ -123,13 +136,28 @@ def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTabl
     return OperatorTable(name, inclusive_s, self_s, steps)
 
 
-def _amount(record: list[str], k: int | None) -> float:
-    """Return the figure in the k-th cell; 0 where it has none, or there is no such column."""
-    return (figure(record[k]) or 0.0) if k is not None else 0.0
+class _Column(NamedTuple):
+    """A column of figures, perhaps one that a table does not have."""
+
+    position: int | None
+    unit: float = 1.0
+
+    def amount(self, record: list[str]) -> float:
+        """Return the figure of a row in base units. 0 where the row has none, or the table has no such column."""
+        return 0.0 if self.position is None else (figure(record[self.position]) or 0.0) * self.unit
 
 
-def _time_column(columns: list[str], *names: str) -> tuple[int | None, float]:
-    """Return the index of the first column with one of these names, None without any, and its unit in seconds."""
+def _column_of_times(columns: list[str], *names: str) -> _Column:
+    """Return the first column whose heading begins with one of `names`, and its unit in seconds."""
     k = _index_of(columns, *names)
-    column = columns[k] if k is not None else ""
-    return k, next((seconds for unit, seconds in SECONDS_OF_UNITS.items() if unit in column), MICROSECOND)
+    heading = columns[k] if k is not None else ""
+    for unit, seconds in SECONDS_OF_UNITS.items():
+        if unit in heading:
+            return _Column(k, seconds)
+    return _Column(k, MICROSECOND)
+
+
+def _column_of_calls(columns: list[str]) -> _Column:
+    """Return the column that counts the calls of an operator."""
+    headings = ("calls",) if "calls" in columns else ("# of calls", "count")
+    return _Column(next((k for k, column in enumerate(columns) if column in headings), None))

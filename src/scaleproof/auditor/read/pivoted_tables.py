@@ -1,9 +1,10 @@
 """Tables whose columns are the configurations: one for each number of devices, each strategy, or each run."""
 
 import re
+from dataclasses import replace
 
 from scaleproof.auditor.read.grids import Grid
-from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, devices_in, heading_remarks, kind_with_unit
+from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, heading_remarks, kind_with_unit
 from scaleproof.auditor.read.printed_figures import (
     KINDS_OF_UNITS,
     RESULTS,
@@ -15,29 +16,32 @@ from scaleproof.auditor.read.printed_figures import (
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import add_facts_of_label, take_figures, take_words
 from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
-from scaleproof.auditor.read.words import Description, describe
+from scaleproof.auditor.read.words import Description, describe, devices_in
 
 
 def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
     """Add the columns of a grid to `table`, each as a row. The first cell of a line says what its figures are."""
     lines = [(line, cells, column_of(cells[0])) for line, cells in grid.rows if cells]
-    unknown = [cells[0] for _, cells, meaning in lines if meaning.kind is None]
+    unknown_names = [cells[0] for _, cells, meaning in lines if meaning.kind is None]
     columns = table.columns
     table.columns = [columns[0], *(meaning for *_, meaning in lines)]
     for k, heading in enumerate(grid.header[1:], start=1):
-        if columns[k].kind in ("change", "speedup", "text", "status", "metric") and not _is_value(heading):
-            continue  # it compares the other columns, or remarks on them
-        label = heading if not _is_value(heading) else (table.heading or table.caption)
-        row = ReportedRow(file, grid.line, label)
-        row.remarks |= heading_remarks(heading)
+        is_value = _is_value(heading)
+        if columns[k].kind in ("change", "speedup", "text", "status", "metric") and not is_value:
+            continue  # the column compares the other ones, or remarks on them
+        label = (table.heading or table.caption) if is_value else heading
+        row = ReportedRow(file, grid.line, label, remarks=heading_remarks(heading))
         for line, cells, meaning in lines:
             if k < len(cells):
                 _take_cell(row, line, cells[0], cells[k], meaning)
-        if row.figure("devices") is None and (devices_and_words := devices_in(heading)):
-            devices, _ = devices_and_words
+
+        devices = devices_in(heading)
+        if row.figure("devices") is None and devices is not None:
             row.figures.append(Quantity("devices", float(devices), heading, heading))
         add_facts_of_label(row)
-        row.not_understood |= {name: row.texts[name] for name in unknown if not is_nothing(row.texts.get(name, ""))}
+        for name in unknown_names:
+            if not is_nothing(row.texts.get(name, "")):
+                row.not_understood[name] = row.texts[name]
         table.rows.append(row)
 
 
@@ -49,9 +53,9 @@ def _take_cell(row: ReportedRow, line: int, name: str, cell: str, meaning: Table
     elif meaning.kind is not None:
         if not row.figures:
             row.line = line  # of its first figure
-        known = len(row.figures)
+        figures_before = len(row.figures)
         take_figures(row, meaning, cell, european=is_european([cell]))
-        for figure in row.figures[known:]:
+        for figure in row.figures[figures_before:]:
             figure.line = line
 
 
@@ -71,25 +75,28 @@ def read_configuration_columns(grid: Grid, table: ReportedTable, settings: dict[
 
     `settings`: the index of each such column, and what its heading says. Other columns hold for all of them.
     """
-    of_table = _hinted_kind(grid) or _kind_by_direction(grid, table, settings)
-    size_of_ratios = _larger_size(settings)  # whose speed-up a column beside both of them states
+    meaning_of_table = _hinted_kind(grid) or _kind_by_direction(grid, table, settings)
+    size_of_ratios = _larger_size(settings)  # a column of speed-ups beside two sizes is of the larger one
     for line, cells in grid.rows:
         if not cells:
             continue
-        of_row = column_of(cells[0])
+        meaning_of_row = column_of(cells[0])
         shared = _shared_row(line, cells, table.columns, settings, file)
         ratios = [(column, cell) for column, cell in zip(table.columns, cells, strict=False) if column.kind in RATIOS]
         for k, setting in settings.items():
-            column, cell = table.columns[k], cells[k] if k < len(cells) else ""
+            column = table.columns[k]
+            cell = cells[k] if k < len(cells) else ""
             row = _row_of_setting(shared, f"{cells[0]}, {column.heading}", column, setting)
             row.texts[column.heading] = cell
-            meaning = _meaning_of_cell(of_row, of_table, cell, column.heading)
+
+            meaning = _meaning_of_cell(meaning_of_row, meaning_of_table, cell, column.heading)
             if meaning is not None:
                 take_figures(row, meaning, cell)
             elif not is_nothing(cell):
                 row.remarks |= remarks_of(cell)
                 row.not_understood[column.heading] = cell
             add_facts_of_label(row)
+
             if size_of_ratios is not None and setting.numbers["devices"] == size_of_ratios:
                 for ratio, cell_of_ratio in ratios:
                     take_figures(row, ratio, cell_of_ratio)
@@ -97,9 +104,10 @@ def read_configuration_columns(grid: Grid, table: ReportedTable, settings: dict[
 
 
 def _larger_size(settings: dict[int, Description]) -> int | None:
-    """Return the larger of two numbers of devices: 8 of "1 GPU", "8 GPUs". None where there are not exactly two."""
+    """Return the larger of two numbers of devices: 8 of "1 GPU", "8 GPUs". None unless there are exactly two."""
     sizes = {setting.numbers.get("devices") for setting in settings.values()}
-    return max(filter(None, sizes)) if len(sizes) == 2 and None not in sizes else None
+    known_sizes = [size for size in sizes if size is not None]
+    return max(known_sizes) if len(known_sizes) == len(sizes) == 2 else None
 
 
 def _row_of_setting(shared: ReportedRow, label: str, column: TableColumn, setting: Description) -> ReportedRow:
@@ -109,9 +117,10 @@ def _row_of_setting(shared: ReportedRow, label: str, column: TableColumn, settin
     for word, value in (setting.words | column.words).items():
         if word != "run" or "run" not in row.words:
             row.words[word] = value
+
     numbers = {kind: number for kind, number in setting.numbers.items() if kind != "several device counts"}
-    of_setting = [figure for figure in shared.figures if not _is_of_another(figure, setting)]
-    row.figures = [figure for figure in of_setting if figure.kind not in numbers]
+    shared_figures = [figure for figure in shared.figures if not _is_of_another(figure, setting)]
+    row.figures = [figure for figure in shared_figures if figure.kind not in numbers]
     row.figures += [Quantity(kind, float(number), column.heading, column.heading) for kind, number in numbers.items()]
     return row
 
@@ -119,7 +128,7 @@ def _row_of_setting(shared: ReportedRow, label: str, column: TableColumn, settin
 def _shared_row(
     line: int, cells: list[str], columns: list[TableColumn], settings: dict[int, Description], file: str
 ) -> ReportedRow:
-    """Return what the columns that are no configurations say of all of them: words, and figures except ratios."""
+    """Return what the columns beside the configurations say of all of them: words, and figures except ratios."""
     shared = ReportedRow(file, line, "")
     for k, (column, cell) in enumerate(zip(columns, cells, strict=False)):
         if k in settings:
@@ -142,24 +151,25 @@ LEAST_CHANGE = 1.3  # ratio by which rates and times change with the devices, an
 
 
 def _kind_by_direction(grid: Grid, table: ReportedTable, settings: dict[int, Description]) -> TableColumn | None:
-    """Return what figures without a unit are, in a table with speed-ups or efficiencies: rates or times.
+    """Return what figures without a unit are in a table with speed-ups or efficiencies: rates or times.
 
-    Rates rise with the devices in all rows, times fall: 100, 190, 370 are rates. None where they do neither, or where
-    columns differ in more than devices.
+    Rates rise with the devices in all rows, times fall: 100, 190, 370 are rates. The result is None where the figures
+    do neither, and where the columns differ in more than devices.
     """
     if any(set(setting.numbers) != {"devices"} or setting.words for setting in settings.values()):
         return None
     if not any(column.kind in ("speedup", "efficiency") for column in table.columns):
         return None
-    by_devices = sorted(settings, key=lambda k: settings[k].numbers["devices"])
-    fewest, most = by_devices[0], by_devices[-1]
+
+    smallest, *_, largest = sorted(settings, key=lambda k: settings[k].numbers["devices"])
     ratios = []
     for _, cells in grid.rows:
-        if max(fewest, most) >= len(cells):
+        if max(smallest, largest) >= len(cells):
             continue
-        first, last = figures_of(cells[fewest]), figures_of(cells[most])
-        if first and last and first[0].value > 0:
-            ratios.append(last[0].value / first[0].value)
+        of_smallest, of_largest = figures_of(cells[smallest]), figures_of(cells[largest])
+        if of_smallest and of_largest and of_smallest[0].value > 0:
+            ratios.append(of_largest[0].value / of_smallest[0].value)
+
     if ratios and min(ratios) >= LEAST_CHANGE:
         return TableColumn("", "rate")
     return TableColumn("", "time_s") if ratios and max(ratios) <= 1 / LEAST_CHANGE else None
@@ -169,16 +179,16 @@ WORK_PER_SECOND = re.compile(r"(?i)\b(samples|images|tokens|sequences) (?:\w+ ){
 
 
 def _hinted_kind(grid: Grid) -> TableColumn | None:
-    """Return what the figures of a table are by its first heading, caption, section or paragraph above; else None."""
+    """Return what the figures of a table are by its first heading, caption, section or paragraph above. Else None."""
     in_prose = unit_in_prose(grid.above) or unit_in_section(grid.before)
     for text in (grid.header[0], grid.caption, *grid.section[-1:]):
         column = column_of(text)
         if column.kind == "rate" and column.unit is None and in_prose and (in_prose.kind or "").endswith("_per_s"):
             return in_prose  # "Performance", in the unit of the paragraph
         parts = re.split(r" (?:vs\.?|by|for|on|across|of|per|with) |[:,–—-]", text)  # "Throughput by model"
-        known = next((column for column in (column, *map(column_of, parts)) if column.kind in RESULTS), None)
-        if known is not None:
-            return known
+        results = [part for part in (column, *map(column_of, parts)) if part.kind in RESULTS]
+        if results:
+            return results[0]
         if m := WORK_PER_SECOND.search(text):
             return column_of(f"{m[1]}/s")
         if re.search(r"(?i)speed-?ups?\b|scalab|relative to (?:a |the )?(?:single|one|1|baseline)", text):
@@ -188,18 +198,21 @@ def _hinted_kind(grid: Grid) -> TableColumn | None:
     return in_prose
 
 
-def _meaning_of_cell(of_row: TableColumn, of_table: TableColumn | None, cell: str, heading: str) -> TableColumn | None:
-    """Return what a cell states, by the name of its row, else its unit, heading or table; None where none says it."""
-    if of_row.kind in RESULTS | {"loss", "val_loss", "accuracy", "perplexity"}:
-        return of_row
+def _meaning_of_cell(
+    meaning_of_row: TableColumn, meaning_of_table: TableColumn | None, cell: str, heading: str
+) -> TableColumn | None:
+    """Return what a cell states, by the name of its row, else by its unit, its heading or its table. Else None."""
+    if meaning_of_row.kind in RESULTS | {"loss", "val_loss", "accuracy", "perplexity"}:
+        return meaning_of_row
     figures = figures_of(cell)
     unit = figures[0].unit if figures else None
     if unit is None:
-        return _quantity_of_heading(heading) or of_table
-    # A unit that goes with what the table is of: "0.9 s" in a table of step times. Else the unit alone says it.
-    if of_table is not None and of_table.kind and kind_with_unit(of_table.kind, unit):
-        scope = (of_table.statistic, of_table.per_device, of_table.item)
-        return TableColumn(heading, of_table.kind, of_table.scale, of_table.unit, *scope)
+        return _quantity_of_heading(heading) or meaning_of_table
+
+    # "0.9 s" in a table of step times is a step time. A unit that does not go with the table speaks for itself.
+    table = meaning_of_table
+    if table is not None and table.kind and kind_with_unit(table.kind, unit):
+        return replace(table, heading=heading, devices=None, over="", words={}, note="")
     kind = f"{unit.of}_time_s" if unit.of else (KINDS_OF_UNITS | {"times": "speedup"}).get(unit.dimension)
     return TableColumn(heading, kind) if kind else None
 
@@ -208,7 +221,10 @@ UNIT_IN_BRACKETS = re.compile(r"[(\[]([^()\[\]]+)[)\]]$")
 
 
 def _quantity_of_heading(heading: str) -> TableColumn | None:
-    """Return the quantity of a column by the unit in its heading: "8 GPUs (images/s)" is a rate. None without one."""
-    unit = UNIT_IN_BRACKETS.search(heading)
-    columns = [column_of(f"{name} ({unit[1]})") for name in ("throughput", "time")] if unit else []
-    return next((column for column in columns if column.kind in ("time_s", *RESULTS) and column.unit), None)
+    """Return the quantity of a column by the unit in its heading: "8 GPUs (images/s)" is a rate. Else None."""
+    if m := UNIT_IN_BRACKETS.search(heading):
+        for name in ("throughput", "time"):
+            column = column_of(f"{name} ({m[1]})")
+            if column.kind in ("time_s", *RESULTS) and column.unit:
+                return column
+    return None

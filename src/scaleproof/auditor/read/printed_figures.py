@@ -1,10 +1,10 @@
 """Kinds of figures with their units, and figures in cells and sentences: digits, magnitudes, spreads, remarks."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scaleproof.auditor.read.reported_tables import LARGEST, Remark, resolution_of
+from scaleproof.auditor.read.reported_tables import LARGEST, Bound, Remark, resolution_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ PART_OF_TIME = Kind(("time", "percent"), is_result=True, needs_unit=True)
 RATE = Kind(("rate",), is_result=True)
 RATIO = Kind(("percent", "times"), is_result=True)
 SHARE = Kind(("percent",), is_result=True, is_share=True)
-# `batch` and `time_s` are figures whose heading does not say which batch (per device or global) or which time (step,
-# epoch, total) is meant; `rate` is of what is not said.
+# `batch`, `time_s` and `rate` are figures whose heading does not say which batch (per device or global), which time
+# (step, epoch, total) or a rate of what is meant.
 KINDS = {
     **dict.fromkeys(("devices", "nodes", "devices_per_node", "processes", "zero_stage", "repeats"), COUNT),
     **dict.fromkeys(("tensor_parallel", "pipeline_parallel"), COUNT),
@@ -54,7 +54,7 @@ KINDS = {
 }
 RESULTS = {name for name, kind in KINDS.items() if kind.is_result}
 SHARES = [name for name, kind in KINDS.items() if kind.is_share]
-# What cells with a unit are of, whatever their heading means: "124 s" below "Speed", "356 MWh" below "Total power".
+# A unit that contradicts the heading decides: "124 s" below "Speed" is a time.
 OTHER_KINDS = {("rate", "time"): "time_s", ("power_w", "energy"): "energy_j"}
 # Kind of a figure by the dimension of its unit, where nothing else is known.
 KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s"}
@@ -93,7 +93,7 @@ ITEMS = {
     "tokens": ("tokens", "token", "tok", "toks", "t", "tkn"),
     "samples": ("samples", "sample", "smp", "samp", "examples", "example", "ex", "records"),
     "images": ("images", "image", "img", "imgs", "im", "pictures", "frames"),
-    "sequences": ("sequences", "sequence", "seq", "seqs", "sentences", "sent", "seqs"),
+    "sequences": ("sequences", "sequence", "seq", "seqs", "sentences", "sent"),
     "steps": ("steps", "step", "iterations", "iteration", "iters", "iter", "it", "its", "batches", "batch", "updates"),
 }
 PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12, "p": 1e15}
@@ -102,6 +102,7 @@ UNITS_BY_NAME = {
     "sps": Unit("rate", 1.0, "samples"),
     "gbps": Unit("bandwidth", 1e9 / 8),
     "kw": Unit("power", 1e3),
+    **dict.fromkeys(("/s", "/sec", "per second", "per sec"), Unit("rate", 1.0)),
     **dict.fromkeys(("tps", "wps"), Unit("rate", 1.0, "tokens")),
     **dict.fromkeys(("ips", "fps"), Unit("rate", 1.0, "images")),
     **dict.fromkeys(("%", "percent", "pct"), Unit("percent", 0.01)),
@@ -113,8 +114,7 @@ UNITS_BY_NAME = {
 _JOULES = {"j": 1.0, "kj": 1e3, "mj": 1e6, "wh": 3600.0, "kwh": 3.6e6, "mwh": 3.6e9}
 UNITS_BY_NAME |= {name: Unit("energy", joules) for name, joules in _JOULES.items()}
 DEVICE = r"(?:gpus?|devices?|accelerators?|cards?|chips?|ranks?|workers?|tpus?|npus?|hpus?|xpus?|gcds?|process(?:es)?)"
-# Also of rates "per H100" or "/A100".
-NAMED_DEVICE = r"(?:[abhlv]\d{2,3}[a-z]?|g[bh]200|gb300|t4|l4|mi\d{3}[ax]?)"
+NAMED_DEVICE = r"(?:[abhlv]\d{2,3}[a-z]?|g[bh]200|gb300|t4|l4|mi\d{3}[ax]?)"  # "tokens/s per H100"
 _TIME = {name: scale for scale, names in TIMES.items() for name in names}
 _MEMORY = {name: scale for scale, names in MEMORIES.items() for name in names}
 _ITEM = {name: item for item, names in ITEMS.items() for name in names}
@@ -132,17 +132,17 @@ def unit_of(text: str) -> Unit | None:
     text = text.replace("\\%", "%").replace("⋅", "/").replace("·", "/")
     if not text or len(text) > 40:
         return None
-    if text in UNITS_BY_NAME:
-        return UNITS_BY_NAME[text]
     bare, per_device = _without_device(text)
     if unit := UNITS_BY_NAME.get(bare):
         return replace(unit, per_device=per_device or unit.per_device)
-    readers = (_time_or_memory, _flops, _rate, _time_per_step_or_epoch, _price_per_hour)
-    return next(filter(None, (reader(bare, per_device) for reader in readers)), None)
+    for read_unit in (_time_or_memory, _flops, _rate, _time_per_step_or_epoch, _price_per_hour):
+        if unit := read_unit(bare, per_device):
+            return unit
+    return None
 
 
 def _without_device(text: str) -> tuple[str, bool | None]:
-    """Return a unit without "/GPU" or "each", and True where it had one, else None: ("ms", True) of "ms/gpu"."""
+    """Return a unit without "/GPU" or "each": ("ms", True) of "ms/gpu", ("ms", None) of "ms"."""
     bare, count = re.subn(rf"\s*(?:/|\bper\b)\s*(?:{DEVICE}|{NAMED_DEVICE})(?![a-z0-9])", "", text)
     if not count:
         bare, count = re.subn(r"\s*\beach\b", "", text)
@@ -174,8 +174,6 @@ def _rate(text: str, per_device: bool | None) -> Unit | None:
             return Unit("rate", PREFIXES[m[1] or ""] / _TIME[m[3]], _ITEM[m[2]], per_device)
     if m := re.fullmatch(r"(k|m|g|t)?i?b ?/ ?s(?:ec)?", text):
         return Unit("bandwidth", PREFIXES[m[1] or ""], None, per_device)
-    if text in ("/s", "/sec", "per second", "per sec"):
-        return Unit("rate", 1.0, None, per_device)
     return None
 
 
@@ -242,7 +240,7 @@ class PrintedFigure:
     resolution: float
     unit: Unit | None = None
     spread: float | None = None
-    bound: str | None = None
+    bound: Bound | None = None
     word: str = ""  # behind the unit: "faster", "less", "of peak"; what is counted: "tokens"
 
 
@@ -255,9 +253,8 @@ def plain_text(cell: str) -> str:
         text = re.sub(r"<br ?/?>", " ", text)
         text = re.sub(r"<(?:sup|sub)>[^<]{0,10}</(?:sup|sub)>", "", text)
         text = re.sub(r"</?[a-zA-Z][^<>]*>", "", text)
-    if "&" in text:
-        for entity, character in ENTITIES.items():
-            text = text.replace(entity, character)
+    for entity, character in ENTITIES.items():
+        text = text.replace(entity, character)
     if "\\" in text or "$" in text:
         text = _without_latex(text)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
@@ -282,17 +279,14 @@ def _without_latex(text: str) -> str:
     return text.replace("{", "").replace("}", "")
 
 
-def is_european(cells: Iterable[str]) -> bool:
+def is_european(cells: Sequence[str]) -> bool:
     """Whether the figures of a column have decimal commas: some clearly do, and none is clearly English."""
-    cells = list(cells)
     return any(map(CLEARLY_EUROPEAN.search, cells)) and not any(map(CLEARLY_ENGLISH.search, cells))
 
 
-def number(text: str, european: bool = False) -> float | None:
+def number(text: str) -> float | None:
     """Return the value of a printed number without magnitude and unit: "1,234.5" -> 1234.5. None where it is none."""
     text = text.strip().replace("−", "-")
-    if european:
-        text = text.replace(".", "").replace(",", ".")
     try:
         value = float(re.sub(r"[,'’ \u202f\u00a0]", "", text))
     except ValueError:
@@ -313,9 +307,12 @@ def remarks_of(text: str) -> set[Remark]:
 
 def gave_no_figures(text: str) -> bool:
     """Whether a cell says that its configuration gave no figures: out of memory, failed, not run."""
-    if not text or text[0].isdigit() or not (remarks := remarks_of(text) & NO_FIGURES):
+    if not text or text[0].isdigit():
         return False
-    return "out of memory" in remarks or (len(text) < 40 and not re.search(r"(?i)\d|\b(?:no|without|none)\b", text))
+    remarks = remarks_of(text) & NO_FIGURES
+    if not remarks or "out of memory" in remarks:
+        return bool(remarks)
+    return len(text) < 40 and not re.search(r"(?i)\d|\b(?:no|without|none)\b", text)
 
 
 def duration(text: str) -> PrintedFigure | None:
@@ -327,11 +324,13 @@ def duration(text: str) -> PrintedFigure | None:
         resolution = resolution_of(m[3]) if m[3] else without_seconds
     else:
         return None
+
     hours, minutes, seconds = (float(part or 0) for part in m.groups())
     return PrintedFigure(3600 * hours + 60 * minutes + seconds, text, resolution, Unit("time", 1.0))
 
 
-_BOUND_OF_SIGN = {"~": "~", "≈": "~", "∼": "~", "<": "<", "≤": "<", "<=": "<", ">": ">", "≥": ">", ">=": ">", "": None}
+_SIGNS: dict[Bound, str] = {"~": "~ ≈ ∼", "<": "< ≤ <=", ">": "> ≥ >="}
+_BOUND_OF_SIGN = {sign: bound for bound, signs in _SIGNS.items() for sign in signs.split()}
 _TIMES_BEFORE = re.compile(r"^[x×] ?(\d+(?:\.\d+)?)(?=$| ?[(\[])")  # "x1.84"
 _CELL_WITH_FIGURE = re.compile(
     r"(?P<bound>[~≈∼<>≤≥]=?|)\s*(?P<money>\$?)\s*"
@@ -345,8 +344,8 @@ _CELL_WITH_FIGURE = re.compile(
 def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
     """Return the figures of a cell without markup: "1.2k img/s (3.4x)" -> 1200 images/s, 3.4 times.
 
-    A second one is taken only in brackets, with another unit than the first. [] where the cell is not understood: a
-    range ("1.4-1.5x"), two values with a slash, a sentence. `european`: the comma is the decimal one.
+    A second figure is taken only in brackets, with another unit than the first. The result is [] where the cell is not
+    understood: a range ("1.4-1.5x"), two values with a slash, a sentence. `european`: the comma is the decimal one.
     """
     if not text or len(text) > 120 or is_nothing(text):
         return []
@@ -354,6 +353,7 @@ def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
         text = re.sub(EUROPEAN, lambda m: m[0].replace(".", "").replace(",", "."), text)
     if time := duration(text.strip()):
         return [time]
+
     m = _CELL_WITH_FIGURE.fullmatch(_TIMES_BEFORE.sub(r"\1x", text))
     first = _figure_of_match(m) if m else None
     if m is None or first is None:
@@ -364,7 +364,7 @@ def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
 
 
 def _figure_of_match(m: re.Match[str]) -> PrintedFigure | None:
-    """Return the figure of a match of _CELL_WITH_FIGURE: 1200 of "1.2k ± 0.1 img/s"; None if its unit is unknown."""
+    """Return the figure of a match of _CELL_WITH_FIGURE: 1200 of "1.2k ± 0.1 img/s". None if its unit is unknown."""
     value = number(m["number"])
     if value is None:
         return None
@@ -375,13 +375,13 @@ def _figure_of_match(m: re.Match[str]) -> PrintedFigure | None:
     magnitude = PREFIXES[m["magnitude"].lower()]
     spread = number(m["spread"] or "")
     return PrintedFigure(
-        value * magnitude,
-        m[0].strip(),
-        resolution_of(m["number"]) * magnitude,
-        unit,
-        None if spread is None else abs(spread) * magnitude,
-        _BOUND_OF_SIGN.get(m["bound"]),
-        word,
+        value=value * magnitude,
+        text=m[0].strip(),
+        resolution=resolution_of(m["number"]) * magnitude,
+        unit=unit,
+        spread=None if spread is None else abs(spread) * magnitude,
+        bound=_BOUND_OF_SIGN.get(m["bound"]),
+        word=word,
     )
 
 

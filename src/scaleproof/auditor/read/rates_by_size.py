@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scaleproof.auditor.read.discover import gather
+from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
 from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.files import content_fault
 
-Rates = dict[int, list[float]]  # devices -> rates of one device; several where the size was measured several times
+Rates = dict[int, list[float]]  # devices -> rates of one device, one for each time that the size was measured
 KINDS_OF_RATES = ("tokens_per_s", "samples_per_s", "rate", "steps_per_s")
-# Of two rows that differ in one of these, none is the other at another size.
+# Two rows that differ in one of these are not one configuration at two sizes.
 SETTINGS = ("parameters", "seq_len", "zero_stage", "tensor_parallel", "pipeline_parallel")
 # These may grow or shrink with the devices, so they tell series apart only where a size stands in a table twice.
 BATCHES = ("micro_batch", "batch", "global_batch", "accumulation")
-NO_NAME = ("run", "status", "device", "devices")  # words of a row that may name its size
+NO_NAME = ("run", "status", "device", "devices")  # kinds of words that may name the size of a row
 # "4 GPUs", "2 nodes", "single-GPU", "2x8" in the name of a row.
 NAMED_SIZE = re.compile(
     r"\b(?:(?:\d+|single|one|multi)[- ]?(?:gpu|device|chip|node|rank|card|worker|process)\w*|\d+x\d+)\b", re.I
@@ -44,16 +46,28 @@ def rates_by_size(path: Path, devices_per_node: int) -> dict[str, Rates]:
             rates = series.setdefault(name, {})
             for devices, rate in rows:
                 rates.setdefault(devices, []).append(rate)
+    if not series and (fault := content_fault(path)):
+        raise UserError(f"{path}{fault}")
     if not series:
-        headings = "; ".join(", ".join(column.heading for column in table.columns) for table in evidence.tables)
-        why = f": {headings}" if headings else "".join(f": {unread.reason}" for unread in evidence.unread[:1])
-        second = "rates above 0 (tokens/s, samples/s, or the time of a step beside a global batch)"
-        raise UserError(f"{path} has no table with a column of devices (devices, GPUs, nodes) and one of {second}{why}")
+        raise _no_series(path, evidence)
     return series
 
 
+def _no_series(path: Path, evidence: Evidence) -> UserError:
+    """Return the error that no table of a file has devices and rates, with the headings that it has."""
+    details = "; ".join(", ".join(column.heading for column in table.columns) for table in evidence.tables)
+    if not details and evidence.unread:
+        details = evidence.unread[0].reason
+    rates = "rates above 0 (tokens/s, samples/s, or the time of a step beside a global batch)"
+    fault = f"{path} has no table with a column of devices (devices, GPUs, nodes) and one of {rates}"
+    return UserError(f"{fault}: {details}" if details else fault)
+
+
 def unread_rows_text(path: Path, devices_per_node: int) -> str:
-    """Return how many rows of the tables of a file `rates_by_size` has not read, and why the first; "" without any."""
+    """Return how many rows of the tables of a file `rates_by_size` has not read, and why the first.
+
+    Returns "" where all rows were read.
+    """
     rows = [(row, _row_problem(row, devices_per_node)) for table in gather([path]).tables for row in table.rows]
     unread = [(row, problem) for row, problem in rows if problem]
     if not unread:
@@ -63,7 +77,10 @@ def unread_rows_text(path: Path, devices_per_node: int) -> str:
 
 
 def _row_problem(row: ReportedRow, devices_per_node: int) -> str:
-    """Return why no rate is read from a row; "" where one is."""
+    """Return why no rate is read from a row.
+
+    Returns "" where a rate is read.
+    """
     if not row.measured:
         return f"says {' and '.join(sorted(row.remarks))}"
     devices = _devices_of(row, devices_per_node)
@@ -96,7 +113,7 @@ def _series_of(table: ReportedTable, devices_per_node: int) -> Iterator[tuple[st
 
 
 def _name_without_size(row: ReportedRow, varied_settings: list[str]) -> str:
-    """Return what a row is of: "ddp" of "DDP, 4 GPUs". `varied_settings`: those that are not the same in all rows."""
+    """Return the name of a row at any size: "ddp" of "DDP, 4 GPUs". `varied_settings` differ between rows."""
     words = [word for kind, word in row.words.items() if kind not in NO_NAME]
     label = NAMED_SIZE.sub(" ", row.words.get("run", "" if words else row.label))  # a label would repeat the words
     if status := row.words.get("status"):  # "ok" and "crashed" are no names
@@ -108,22 +125,25 @@ def _name_without_size(row: ReportedRow, varied_settings: list[str]) -> str:
 
 
 def _distinguishing_headings(rows: list[SizedRow], not_understood: list[str]) -> list[str]:
-    """Return headings of batches and unknown columns that tell rows of one size apart, beyond those before them."""
+    """Return the headings of batches and unknown columns that tell rows of one size apart."""
 
     def count_repeated(headings: list[str]) -> int:
-        """Return how many rows have the devices and settings of another one."""
+        """Return how many rows have the devices and settings of another row."""
         sizes = {(sized.devices, *(_setting_text(sized.row, heading) for heading in headings)) for sized in rows}
         return len(rows) - len(sizes)
 
-    chosen: list[str] = []
+    distinguishing: list[str] = []
     for heading in (*BATCHES, *not_understood):
-        if count_repeated([*chosen, heading]) < count_repeated(chosen):
-            chosen.append(heading)
-    return chosen
+        if count_repeated([*distinguishing, heading]) < count_repeated(distinguishing):
+            distinguishing.append(heading)
+    return distinguishing
 
 
 def _setting_text(row: ReportedRow, heading: str) -> str:
-    """Return what a cell below `heading` adds to the name of a row's series, e.g. "micro-batch 32"; "" without one."""
+    """Return what a cell below `heading` adds to the name of a row's series, e.g. "micro-batch 32".
+
+    Returns "" where the row has no such cell.
+    """
     if heading in BATCHES:
         value = row.value(heading)
         return "" if value is None else f"{heading.replace('_', '-')} {value:g}"
@@ -136,8 +156,8 @@ def _rate_of_device(row: ReportedRow, devices: int) -> float | None:
         total = row.figure(kind)
         if total is None:
             continue
-        per_device = next((quantity.value for quantity in row.all_of(kind) if quantity.per_device), None)
-        rate = total.value / devices if per_device is None else per_device
+        rates_of_device = [quantity.value for quantity in row.all_of(kind) if quantity.per_device]
+        rate = rates_of_device[0] if rates_of_device else total.value / devices
         return rate if 0 < rate < math.inf else None
     batch, seconds = row.value("global_batch"), row.value("step_time_s")
     return batch / seconds / devices if batch and seconds else None

@@ -19,13 +19,14 @@ MAY_HAVE_PAIRS = re.compile(r"[:=.].*\S")
 # What was run for the figures below it.
 COMMAND = re.compile(r"(?:\$ ?)?(?:\w+=\S+ )*(?:python3?|torchrun|bash|sh|srun|sbatch|accelerate|deepspeed|mpirun) \S")
 LEAST_RESULTS = 2  # results in a block
-LONGEST_TITLE, MOST_TITLE_WORDS = 120, 14
+LONGEST_TITLE = 120  # characters
+MOST_TITLE_WORDS = 14
 
 
 def report_blocks(lines: list[Line], least: int = LEAST_RESULTS) -> list[Grid]:
     """Return the blocks of `name: figure` in a text as one grid, a row a block and a column a name.
 
-    Blocks with fewer than `least` results are left out; [] without any other.
+    Blocks with fewer than `least` results are left out. The result is [] where no other block is in the text.
     """
     blocks = [block for block in _blocks_of_pairs(lines) if block.number_of_results >= least]
     if not blocks:
@@ -56,24 +57,31 @@ def _blocks_of_pairs(lines: list[Line]) -> list[Block]:
         if not text or RULE.fullmatch(text):
             continue
         pairs = _pairs(text)
-        if not pairs:
-            if (title := _title(text)) is not None:
-                blocks.append(Block(number, title))
-            continue
-        first_name, first_value = pairs[0]
-        if column_of(first_name).kind == "run" and not figures_of(first_value):  # "Configuration: 4 GPUs"
-            blocks.append(Block(number, first_value))
-        elif any(name in blocks[-1].values for name, _ in pairs):
-            blocks.append(Block(number, blocks[-1].title))
-        if not blocks[-1].values:
-            blocks[-1].line = number
+        title = _title_of_next_block(text, pairs, blocks[-1])
+        if title is not None:
+            blocks.append(Block(number, title))
+
+        block = blocks[-1]
+        if pairs and not block.values:
+            block.line = number
         for name, value in pairs:
-            blocks[-1].values.setdefault(name, value)
+            block.values.setdefault(name, value)
     return blocks
 
 
+def _title_of_next_block(text: str, pairs: list[tuple[str, str]], block: Block) -> str | None:
+    """Return the title of the block that a line with these pairs begins. None where it goes on with `block`."""
+    if not pairs:
+        return _title(text)
+    first_name, first_value = pairs[0]
+    if column_of(first_name).kind == "run" and not figures_of(first_value):  # "Configuration: 4 GPUs"
+        return first_value
+    has_known_name = any(name in block.values for name, _ in pairs)
+    return block.title if has_known_name else None
+
+
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """Return the pairs of a line that are understood: ("gpus", "8"), ("loss", "2.3") of "gpus=8; loss=2.3"."""
+    """Return the pairs of a line whose name is understood: ("gpus", "8"), ("loss", "2.3") of "gpus=8; loss=2.3"."""
     if len(text) > 400 or not MAY_HAVE_PAIRS.search(text) or "|" in text.strip("|"):
         return []
     cleaned = plain_text(text.lstrip("-•*+> ").rstrip(" \\"))  # a backslash at the end breaks the line in Markdown
@@ -84,24 +92,25 @@ def _pairs(text: str) -> list[tuple[str, str]]:
         understood = [(name, value) for name, value in pairs if column_of(name).kind is not None]
     if len(understood) >= 2:
         return understood
+
     # The line may be one pair, whose value is more than a figure: "GPUs: 8 x A100"
     m = NAME_AND_FIGURE.fullmatch(cleaned) if has_separator or "..." in cleaned else None
     if m is None:
         return understood
     kind = column_of(m[1]).kind
-    if kind is None or (kind not in NOT_FIGURES and not figures_of(m[2]) and not re.match(r"[~≈<>]?[-+]?\d", m[2])):
-        return understood
-    return [(m[1].strip(), m[2])]
+    has_value = kind in NOT_FIGURES or figures_of(m[2]) or re.match(r"[~≈<>]?[-+]?\d", m[2])
+    return [(m[1].strip(), m[2])] if kind is not None and has_value else understood
 
 
 def _title(text: str) -> str | None:
-    """Return what a line says that names what follows: "4 GPUs" of "### 4 GPUs:".
+    """Return the title of the lines that follow: "4 GPUs" of "### 4 GPUs:".
 
-    None for a sentence, an item, a command, a figure, or a line that is too long for a title.
+    The result is None for a sentence, an item, a command, a figure, or a line that is too long for a title.
     """
     cleaned = plain_text(text).strip("#=-*[] :")
     if COMMAND.match(cleaned) or re.search(r"[:=]\s*[~<>]?\d", cleaned):
         return None
     if cleaned.endswith((".", "!", ",", ";")) or text.startswith(("- ", "* ", "|", "$")):
         return None
-    return cleaned if cleaned and len(cleaned) <= LONGEST_TITLE and len(cleaned.split()) <= MOST_TITLE_WORDS else None
+    is_short = len(cleaned) <= LONGEST_TITLE and len(cleaned.split()) <= MOST_TITLE_WORDS
+    return cleaned if cleaned and is_short else None

@@ -25,6 +25,7 @@ SETTINGS = {
 Statistic = Literal["mean", "median", "p50", "p90", "p95", "p99", "min", "max", "std", "sum", "last", "first"]
 # What a cell or a row says about itself: it was not measured, or could not be.
 Remark = Literal["projected", "theoretical", "estimated", "out of memory", "failed", "not run", "reference"]
+Bound = Literal["<", ">", "~"]
 # Means of ratios are not ratios of means, and figures of one row may be of different repeats.
 TOLERANCE = 0.02
 LARGEST = 1e18  # more is a mistake, whatever it counts
@@ -102,7 +103,7 @@ class Quantity:
     statistic: Statistic | None = None
     per_device: bool | None = None  # of rates, memory, FLOP/s; False: of all devices, None: it is not said
     item: str | None = None  # of rates: what is counted ("images", "sequences", "tokens")
-    bound: Literal["<", ">", "~"] | None = None  # "~12", "<1", ">4"
+    bound: Bound | None = None  # "~12", "<1", ">4"
     remark: Remark | None = None
     over: str = ""  # of ratios: another configuration that its heading names ("vs GPipe"), on as many devices
     line: int = 0  # where it stands, in a row that has several lines

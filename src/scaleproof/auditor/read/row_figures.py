@@ -12,6 +12,7 @@ from scaleproof.auditor.read.printed_figures import (
     KINDS_OF_UNITS,
     NO_FIGURES,
     OTHER_KINDS,
+    SHARES,
     PrintedFigure,
     Unit,
     figures_of,
@@ -26,19 +27,28 @@ VERDICT_HEADING = re.compile(
     r"(?i)\b(?:status|result|outcome|verdict|pass(?:ed)?|met|assessment|rating|evaluation|check|grade)\b"
 )
 ESTIMATED = re.compile(r"(?i)estimat|simulated|placeholder|theoretical")
+LONG_TEXT = 60  # characters
+KINDS_WITH_USUAL_NAMES = ("strategy", "precision", "device")
 FOR_PROGRAMS = ("CSV", "JSON", "spreadsheet")  # forms of tables whose cells of text are no labels
 
 
 def counts_devices(cells: list[str]) -> bool:
-    """Whether a column `gpu` may say which devices ran: it has names, or counts as machines have them.
+    """Whether the cells of a column `gpu` are names or counts of devices.
 
-    These are up to 8, multiples of 4 up to 32, then of 8. False for indices (0, 1, 2) and percentages of use (97).
+    Machines have up to 8 devices, multiples of 4 up to 32, then of 8. Indices (0, 1, 2) and percentages of use (97) are
+    no such counts.
     """
     numbers = {cell.strip() for cell in cells if not is_nothing(cell) and cell.strip()[:1].isdigit()}
     if not all(re.fullmatch(r"\d{1,5}(?:\.0)?", number) for number in numbers):
         return not any(re.fullmatch(r"\d+(?:\.\d+)? ?%?", number) for number in numbers)  # "4x A100", not "97.5 %"
-    counts = {int(float(number)) for number in numbers}
-    return all(count > 0 and (count <= 8 or count % (4 if count <= 32 else 8) == 0) for count in counts)
+    return all(_is_size_of_machines(int(float(number))) for number in numbers)
+
+
+def _is_size_of_machines(count: int) -> bool:
+    """Whether one machine or several equal ones may have so many devices."""
+    if count <= 8:
+        return count > 0
+    return count % (4 if count <= 32 else 8) == 0
 
 
 def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
@@ -56,25 +66,39 @@ def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
     for word, value in description.words.items():
         row.words.setdefault(word, value)
     add_numbers(row, description, cell, column.heading)
-    if column.kind in WORDS and (column.kind != "run" or "run" not in row.words):
-        has_usual_names = column.kind in ("strategy", "precision", "device")
-        usual_name = description.words.get(column.kind) if has_usual_names else None  # "a100-sxm4" -> "A100"
-        row.words[column.kind] = usual_name or cell[:100]
-    if column.kind is None and not description.words and not description.numbers:
-        # A cell with a figure and its unit that nobody understood is listed as such.
-        figures = figures_of(cell)
-        if figures and figures[0].unit is not None and figures[0].unit.dimension != "percent":
-            row.not_understood[column.heading] = cell
+
+    if column.kind is None:
+        _note_unknown_figure(row, column, cell, description)
+    elif column.kind in WORDS:
+        _set_word(row, column.kind, cell, description)
 
 
 def _remarks_of_words(column: TableColumn, cell: str) -> set[Remark]:
     """Return the remarks of a cell of words."""
-    if column.kind == "text" and len(cell) >= 60:
-        return set()  # it is of anything
+    if column.kind == "text" and len(cell) >= LONG_TEXT:
+        return set()  # a long text may be about anything
     is_verdict = column.kind in ("status", "text") or VERDICT_HEADING.search(column.heading)
     # "Expected" in a column of verdicts is about a measured figure.
     is_measured = is_verdict and not ESTIMATED.search(cell)
     return remarks_of(cell) - ({"estimated", "theoretical"} if is_measured else set())
+
+
+def _set_word(row: ReportedRow, kind: str, cell: str, description: Description) -> None:
+    """Set a word of a row: the usual name ("A100" of "a100-sxm4"), else the cell. A run keeps its first name."""
+    if kind == "run" and "run" in row.words:
+        return
+    usual_name = description.words.get(kind) if kind in KINDS_WITH_USUAL_NAMES else None
+    row.words[kind] = usual_name or cell[:100]
+
+
+def _note_unknown_figure(row: ReportedRow, column: TableColumn, cell: str, description: Description) -> None:
+    """Note a cell that has a figure with a unit and is not understood."""
+    if description.words or description.numbers:
+        return
+    figures = figures_of(cell)
+    unit = figures[0].unit if figures else None
+    if unit is not None and unit.dimension != "percent":
+        row.not_understood[column.heading] = cell
 
 
 def add_numbers(row: ReportedRow, description: Description, cell: str, heading: str) -> None:
@@ -93,74 +117,85 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, *, european: 
         row.remarks |= remarks
         return
 
-    assert column.kind is not None
     figures = figures_of(cell, european)
-    if not figures and column.kind in COUNTS_IN_WORDS and (description := describe(cell)).numbers:
-        row.words |= description.words  # "4xA100"; beside it a cluster's name is no device
-        add_numbers(row, description, cell, column.heading)
-        return
+    if not figures and column.kind in COUNTS_IN_WORDS:
+        description = describe(cell)
+        if description.numbers:
+            row.words |= description.words  # "4xA100"; beside it a cluster's name is no device
+            add_numbers(row, description, cell, column.heading)
+            return
     if not figures and is_nothing(cell):
         return
     if not figures and remarks:  # "120 (projected)"
         figures = figures_of(re.sub(r"\(.*?\)", "", cell).strip(), european)
     if figures:
         row.remarks |= remarks
+
     quantity = quantity_of(figures[0], column, cell) if figures else None
     if quantity is None:
         row.not_understood[column.heading] = cell
         return
-    quantity.remark = next(iter(sorted(heading_remarks(column.heading))), None)
+    quantity.remark = min(heading_remarks(column.heading), default=None)
     row.figures.append(quantity)
+    if "speedup" in (column.kind, quantity.kind):
+        return
     for extra in figures[1:]:  # "390 (3.9x)"
-        if extra.unit and extra.unit.dimension == "times" and column.kind != "speedup" and quantity.kind != "speedup":
+        if extra.unit is not None and extra.unit.dimension == "times":
             row.figures.append(Quantity("speedup", extra.value, cell, column.heading, extra.resolution))
 
 
 def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quantity | None:
-    """Return a figure in the base unit of its column: 0.25 of "250 ms"; None where it cannot be one of that column.
+    """Return a figure in the base unit of its column: 0.25 of "250 ms".
 
-    It cannot if its unit contradicts the kind, if it is negative, or if it is a count and no whole number.
+    Returns None where the unit contradicts the column, where the figure is negative, and where it is a count that is
+    not whole.
     """
-    kind, unit = column.kind, figure.unit
+    in_cell = _column_in_cell(column, figure)
+    if in_cell is None or in_cell.kind is None:
+        return None
+    value = figure.value * in_cell.scale
+    if not _is_possible(value, in_cell.kind):
+        return None
+    if in_cell.kind == "change" and figure.word in ("lower", "less", "slower") and value > 0:
+        value = -value
+
+    return Quantity(
+        kind=in_cell.kind,
+        value=value,
+        text=cell[:80],
+        heading=column.heading,
+        resolution=figure.resolution * in_cell.scale,
+        spread=None if figure.spread is None else figure.spread * in_cell.scale,
+        statistic=column.statistic,
+        per_device=in_cell.per_device,
+        item=in_cell.item,
+        bound=figure.bound,
+        over=column.over,
+        unit_stated=in_cell.unit is not None or not KINDS[in_cell.kind].needs_unit,
+    )
+
+
+def _column_in_cell(column: TableColumn, figure: PrintedFigure) -> TableColumn | None:
+    """Return the column as the unit or the word in one cell changes it. None where they contradict the column."""
+    kind, scale = column.kind, column.scale
+    unit = figure.unit
     assert kind is not None
-    if figure.word in ITEMS and figure.unit is None:
-        if KINDS[kind].printed_in:
-            return None  # "100 steps" are no time
-        if figure.word == "tokens" and kind in ("batch", "micro_batch", "global_batch"):
-            kind = "global_batch_tokens"
-    scale, has_unit = column.scale, column.unit is not None
-    item, per_device = column.item, column.per_device
-    if unit is not None:  # that of the cell counts more than that of the heading
-        changed = _unit_in_cell(kind, unit)
+    if unit is not None:  # the unit of the cell counts more than that of the heading
+        changed = _kind_and_scale_in_cell(kind, unit)
         if changed is None:
             return None
         kind, scale = changed
-        has_unit, item = True, unit.item or item
-        per_device = unit.per_device if unit.per_device is not None else per_device
-    elif not has_unit and KINDS[kind].needs_unit:
+        per_device = column.per_device if unit.per_device is None else unit.per_device
+        item = unit.item or column.item
+        return replace(column, kind=kind, scale=scale, unit=unit.dimension, item=item, per_device=per_device)
+
+    if figure.word in ITEMS and KINDS[kind].printed_in:
+        return None  # "100 steps" are no time
+    if figure.word == "tokens" and kind in ("batch", "micro_batch", "global_batch"):
+        kind = "global_batch_tokens"
+    if column.unit is None and KINDS[kind].needs_unit:
         scale = 1.0
-
-    value = figure.value * scale
-    if not _is_possible(value, kind):
-        return None
-    if kind == "change" and figure.word in ("lower", "less", "slower") and value > 0:
-        value = -value
-
-    bound = figure.bound if figure.bound in ("<", ">", "~") else None
-    return Quantity(
-        kind,
-        value,
-        cell[:80],
-        column.heading,
-        figure.resolution * scale,
-        None if figure.spread is None else figure.spread * scale,
-        column.statistic,
-        per_device,
-        item,
-        bound,  # type: ignore[arg-type]  # narrowed by the line above, which mypy does not follow
-        over=column.over,
-        unit_stated=has_unit or not KINDS[kind].needs_unit,
-    )
+    return replace(column, kind=kind, scale=scale)
 
 
 def _is_possible(value: float, kind: str) -> bool:
@@ -179,7 +214,7 @@ MEANINGS_IN_CELLS = {
 }
 
 
-def _unit_in_cell(kind: str, unit: Unit) -> tuple[str, float] | None:
+def _kind_and_scale_in_cell(kind: str, unit: Unit) -> tuple[str, float] | None:
     """Return kind and scale of a figure whose cell has a unit. None where unit and kind contradict each other."""
     if kind == "parameters" and unit.dimension == "time" and unit.scale == 60.0:
         return kind, 1e6  # "124m" are millions, not minutes
@@ -211,27 +246,39 @@ FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print t
 
 
 def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn]:
-    """Return the columns of a table without a known heading, typed by the unit of all cells, of heading or of title.
+    """Return the columns of a table without a known heading, typed by their units.
 
-    Cells "12 ms", "9 ms" below "ResNet" make a time with the note "ResNet". [] where fewer than two cells have one.
+    Cells "12 ms", "9 ms" below "ResNet" make a time with the note "ResNet". The result is [] where fewer than two
+    cells have a unit.
     """
     if grid.form not in FOR_PEOPLE:
         return []
     title = grid.caption or "".join(grid.section[-1:])
-    typed = columns[:1]  # it names the rows
+    typed_columns = columns[:1]  # the first column names the rows
     cells_with_units = 0
     for k, column in enumerate(columns[1:], start=1):
-        cells = [figures_of(row[k]) for _, row in grid.rows if k < len(row) and not is_nothing(row[k])]
-        dimensions = {figures[0].unit.dimension if figures and figures[0].unit else "" for figures in cells}
-        kind = KINDS_OF_UNITS.get(dimensions.pop()) if len(dimensions) == 1 else None
-        if column.kind is None and kind is not None:
+        cells = [row[k] for _, row in grid.rows if k < len(row) and not is_nothing(row[k])]
+        typed = column if column.kind is not None else _column_by_units(column, cells, title)
+        if typed is not column:
             cells_with_units += len(cells)
-            column = TableColumn(column.heading, kind, note=column.heading)
-        elif column.kind is None and all(cells) and (by_heading := by_own_unit(column, title)).kind is not None:
-            cells_with_units += len(cells)
-            column = replace(by_heading, note=column.heading)
-        typed.append(column)
-    return typed if cells_with_units >= 2 else []
+        typed_columns.append(typed)
+    return typed_columns if cells_with_units >= 2 else []
+
+
+def _column_by_units(column: TableColumn, cells: list[str], title: str) -> TableColumn:
+    """Return a column typed by the unit of all its cells, of its heading or of the table's title, else as it is."""
+    figures_by_cell = [figures_of(cell) for cell in cells]
+    units = [figures[0].unit if figures else None for figures in figures_by_cell]
+    dimensions = {unit.dimension if unit is not None else "" for unit in units}
+    kind = KINDS_OF_UNITS.get(dimensions.pop()) if len(dimensions) == 1 else None
+    if kind is not None:
+        return TableColumn(column.heading, kind, note=column.heading)
+
+    if all(figures_by_cell):
+        by_heading = by_own_unit(column, title)
+        if by_heading.kind is not None:
+            return replace(by_heading, note=column.heading)
+    return column
 
 
 MOST_COLUMNS = 12  # that are divided by each other
@@ -244,11 +291,12 @@ ROUNDING = 0.02  # relative difference that rounding of the columns explains
 
 
 def mark_ratios_of_columns(table: ReportedTable) -> None:
-    """Note on speed-ups which two columns they are the ratio of, where that is so in every row: "FP16 / FP32"."""
+    """Note on speed-ups that they are the ratio of two columns in every row: "FP16 / FP32"."""
     by_heading: dict[str, list[tuple[ReportedRow, Quantity]]] = {}
     for row in table.rows[:MOST_ROWS]:
         for speedup in row.all_of("speedup"):
             by_heading.setdefault(speedup.heading, []).append((row, speedup))
+
     for speedups in by_heading.values():
         if any(abs(speedup.value - 1) > ROUNDING for _, speedup in speedups):
             over = _ratio_of_columns(_columns_of_speeds(table), speedups)
@@ -257,7 +305,7 @@ def mark_ratios_of_columns(table: ReportedTable) -> None:
 
 
 def _columns_of_speeds(table: ReportedTable) -> dict[str, bool | None]:
-    """Return the headings of times and rates, with whether each is per device; by its unit where a kind is unknown."""
+    """Return heading -> whether it is per device, for times and rates. A column without a kind counts by its unit."""
     columns = {}
     for column in table.columns:
         is_speed = column.kind.endswith(SPEED_KINDS) if column.kind else SPEED_HEADING.search(column.heading)
@@ -272,7 +320,7 @@ def _ratio_of_columns(columns: dict[str, bool | None], speedups: list[tuple[Repo
         return ""
     for above, below in permutations(columns, 2):
         if columns[above] != columns[below]:
-            continue  # one is per device, the other is not
+            continue  # one column is per device, the other is not
         if all(_is_ratio(speedup, row.texts.get(above, ""), row.texts.get(below, "")) for row, speedup in speedups):
             return f"{above} / {below}"
     return ""
@@ -285,3 +333,49 @@ def _is_ratio(speedup: Quantity, above: str, below: str) -> bool:
         return False
     difference = abs(dividends[0].value / divisors[0].value - speedup.value)
     return difference <= max(speedup.resolution, ROUNDING * speedup.value)
+
+
+SCALING = re.compile(r"(?i)(?<!of )(?<!linear )(?<!ideal )\bscaling\b(?! (?:eff|perc))")
+LARGEST_EFFICIENCY = 1.5  # a larger figure below "Scaling" is a speed-up
+LEAST_PERCENT = 20.0  # from here on a column that has a 1, too, may be in percent
+LARGEST_SHARE = 1.0
+LARGEST_WRONG_EFFICIENCY = 4.0  # an efficiency may be wrong, and above 1
+
+
+def correct_shares(table: ReportedTable) -> None:
+    """Divide shares by 100 that are in percent without saying so. "Scaling" of 1 and more becomes a speed-up."""
+    for (kind, heading), shares in _shares_without_sign(table).items():
+        if kind == "efficiency" and _are_speedups(heading, shares):
+            for share in shares:
+                share.kind = "speedup"
+        elif _are_in_percent(kind, heading, shares):
+            for share in shares:
+                share.value /= 100
+                share.resolution /= 100
+                share.spread = None if share.spread is None else share.spread / 100
+
+
+def _shares_without_sign(table: ReportedTable) -> dict[tuple[str, str], list[Quantity]]:
+    """Return (kind, heading) -> the shares that have no "%"."""
+    columns: dict[tuple[str, str], list[Quantity]] = {}
+    for kind in SHARES:
+        shares = [share for row in table.rows for share in row.all_of(kind)]
+        for share in shares:
+            if "%" not in share.text and "%" not in share.heading:
+                columns.setdefault((kind, share.heading), []).append(share)
+    return columns
+
+
+def _are_speedups(heading: str, shares: list[Quantity]) -> bool:
+    """Whether figures below "Weak scaling" are speed-ups, 1.00 and 3.39, and no efficiencies: some are well above 1."""
+    values = [share.value for share in shares]
+    has_range_of_speedups = min(values) == 1 and LARGEST_EFFICIENCY < max(values) < LEAST_PERCENT
+    return has_range_of_speedups and SCALING.search(heading) is not None
+
+
+def _are_in_percent(kind: str, heading: str, shares: list[Quantity]) -> bool:
+    """Whether shares are larger than a share can be, and their heading does not say "percent"."""
+    if "pct" in heading.lower() or "percent" in heading.lower():
+        return False
+    largest = LARGEST_WRONG_EFFICIENCY if kind == "efficiency" else LARGEST_SHARE
+    return max(share.value for share in shares) > largest

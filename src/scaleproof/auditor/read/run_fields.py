@@ -1,4 +1,4 @@
-"""The fields of a run that many formats state: the words that they have for them, in names and command lines, too."""
+"""The fields of a run that many formats state, and their words for them, also in names and command lines."""
 
 import math
 import re
@@ -10,7 +10,7 @@ from scaleproof.auditor.read.reported_tables import LARGEST
 
 
 class Fields:
-    """Reading access to a nested mapping: None for what is missing, and, with a problem noted, for what is unusable."""
+    """Reading access to a nested mapping. Missing values are None, and so are unusable ones, with a problem noted."""
 
     def __init__(self, data: Any, problems: list[str], where: str = "") -> None:
         self._data = data if isinstance(data, dict) else {}
@@ -40,7 +40,10 @@ class Fields:
         return entries
 
     def number(self, key: str, at_least: float = -LARGEST) -> float | None:
-        """Return a finite number of `at_least` or more; None where it is missing or another value."""
+        """Return a finite number of `at_least` or more.
+
+        Returns None where it is missing or another value.
+        """
         return self._numeric(self._path(key), self._data.get(key), at_least)
 
     def positive(self, key: str) -> float | None:
@@ -60,7 +63,10 @@ class Fields:
         return None if value is None else int(value)
 
     def numbers(self, key: str) -> list[float | None]:
-        """Return the entries of a list of numbers, None for each that is none; [] where there is no list."""
+        """Return the entries of a list of numbers, None for each that is none.
+
+        Returns [] where there is no list.
+        """
         return [self._numeric(f"{self._path(key)}[{k}]", entry, -LARGEST) for k, entry in enumerate(self.values(key))]
 
     def text(self, key: str) -> str | None:
@@ -74,7 +80,10 @@ class Fields:
         return None
 
     def flag(self, key: str) -> bool | None:
-        """Return true or false; None where it is missing or neither, which is noted as a problem."""
+        """Return true or false.
+
+        Returns None where it is missing or neither, which is noted as a problem.
+        """
         value = self._data.get(key)
         if value is None or isinstance(value, bool):
             return value
@@ -128,9 +137,9 @@ class RunField:
     kinds: tuple[str, ...] = ()  # of headings and keys, as `headings` understands them
     words: tuple[str, ...] = ()  # arguments of Megatron-LM and its kin
     in_names: tuple[str, ...] = ()  # patterns in the name of a run, each with one number
-    whole: bool = True  # a whole number; else words, or a figure
-    claimed: bool = True  # a claims file may say it
-    of_file: bool = False  # all runs of a log have it that do not say otherwise
+    whole: bool = True  # the value is a whole number, else words or a figure
+    claimed: bool = True  # a claims file may state the field
+    of_file: bool = False  # the field holds for all runs of a log that do not say otherwise
 
 
 FIELDS = {
@@ -186,7 +195,8 @@ def complete_from_name(run: ReportedRun) -> None:
     name = run.name.lower()
     for field_name, entry in FIELDS.items():
         if getattr(run, field_name) is None:
-            setattr(run, field_name, _number_in_name(name, entry.in_names, 0 if field_name == "zero_stage" else 1))
+            least = 0 if field_name == "zero_stage" else 1
+            setattr(run, field_name, _number_in_name(name, entry.in_names, least))
 
     mesh = dict(MESH.findall(name))  # "dp2_tp4": replicas and the ranks that share each, not one strategy
     if run.world_size is None and SINGLE.search(name):
@@ -200,12 +210,15 @@ def complete_from_name(run: ReportedRun) -> None:
 
 
 def _number_in_name(name: str, patterns: tuple[str, ...], least: int) -> int | None:
-    """Return the first number of `least` or more that a pattern finds in a name. None without one."""
-    matches = (re.search(BEFORE + pattern + AFTER, name) for pattern in patterns)
-    return next((int(m[1][:9]) for m in matches if m and int(m[1][:9]) >= least), None)
+    """Return the first number of `least` or more that a pattern finds in a name. Else None."""
+    for pattern in patterns:
+        m = re.search(BEFORE + pattern + AFTER, name)
+        if m is not None and int(m[1][:9]) >= least:
+            return int(m[1][:9])
+    return None
 
 
-# Program or option of a command line -> what it is.
+# Program or option of a command line -> its name in reports.
 DEBUGGING_ARGUMENTS = {
     r"(^|/)nsys$": "nsys",
     r"(^|/)ncu$": "ncu",
@@ -235,7 +248,7 @@ def debug_settings_of(arguments: list[str]) -> dict[str, str]:
 
 
 def debug_settings_in(environment: dict[str, object]) -> dict[str, str]:
-    """Return the environment variables that switch debugging on, which costs time: name -> a value that is not off."""
+    """Return name -> value of the environment variables that switch debugging on, which costs time."""
     return {
         name: str(value)[:40]
         for name, value in environment.items()

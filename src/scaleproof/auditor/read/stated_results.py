@@ -8,10 +8,10 @@ from scaleproof.auditor.read.printed_figures import NUMBER, PrintedFigure, figur
 from scaleproof.auditor.read.reported import StatedResult
 from scaleproof.auditor.read.reported_tables import ABOUT, PrintedInterval, resolution_of
 
-# Dimensions of what changes. Shares are left out: "50 % to 94 %" may be points or per cent.
+# Dimensions of quantities that change. Shares are left out: "50 % to 94 %" may be points or per cent.
 COMPARED = {"time", "rate", "memory", "flops", "bandwidth", "power", "energy", "cost"}
 BETWEEN_ENDS = re.compile("→|->|=>| to |vs|versus|against")  # of a change
-# "494 s (8.2 min)": the larger unit is that of the same time.
+# "494 s (8.2 min)": one time in two units, the larger one in brackets.
 _SAME_TIME = re.compile(
     rf"(?<![\w.,–-])(?P<a>{NUMBER} ?(?:s|sec|seconds|min|minutes|h|hours)) \((?:[~≈] ?|about )?"
     rf"(?P<b>{NUMBER} ?(?:min|mins|minutes|h|hr|hrs|hours|days))\)"
@@ -49,22 +49,28 @@ def stated_results(lines: Iterable[tuple[int, str]], file: str) -> Iterator[Stat
 def _same_figures(source: str, text: str) -> Iterator[StatedResult]:
     """Yield times that are stated in two units: "494 s (8.2 min)"."""
     for m in _SAME_TIME.finditer(text):
-        times = figures_of(m["a"])[:1] + figures_of(m["b"])[:1]
-        time, same = (_around(time.value, time.resolution) * (time.unit.scale if time.unit else 1.0) for time in times)
-        if time.middle > (times[1].unit.scale if times[1].unit else 1.0):  # less may be a mean and its maximum
-            yield StatedResult(source, m[0], same, (time,), "the two are not one time")
+        times = [figure for group in (m["a"], m["b"]) for figure in figures_of(group)[:1]]
+        if len(times) < 2:
+            continue
+        scales = [time.unit.scale if time.unit else 1.0 for time in times]
+        time, same_time = (
+            _around(time.value, time.resolution) * scale for time, scale in zip(times, scales, strict=True)
+        )
+        # A time of less than the larger unit may be a mean beside its maximum.
+        if time.middle > scales[1]:
+            yield StatedResult(source, m[0], same_time, (time,), "the two are not one time")
 
 
 def _changes(source: str, text: str) -> Iterator[StatedResult]:
     """Yield the changes of a line that stand beside both their ends."""
-    for m in (m for pattern in _CHANGES for m in pattern.finditer(text)):
+    for m in chain.from_iterable(pattern.finditer(text) for pattern in _CHANGES):
         readings = _possible_changes(figures_of(m["a"]), figures_of(m["b"]))
-        if readings and not _BOUND.search(text[: m.start("n")]):
-            scale = 1.0 if m["mark"] in ("x", "×") or m["mark"].endswith("fold") else 0.01
-            values = ", ".join(f"{reading.middle:.3g}" for reading in readings if reading.low > 0)
-            right = f"between the two it is {values}"
-            stated = _result(m["n"], bool(m["about"]), resolution_of(m["n"])) * scale
-            yield StatedResult(source, m[0].strip(), stated, readings, right)
+        if not readings or _BOUND.search(text[: m.start("n")]):
+            continue
+        scale = 1.0 if m["mark"] in ("x", "×") or m["mark"].endswith("fold") else 0.01
+        stated = _result(m["n"], bool(m["about"]), resolution_of(m["n"])) * scale
+        values = ", ".join(f"{reading.middle:.3g}" for reading in readings if reading.low > 0)
+        yield StatedResult(source, m[0].strip(), stated, readings, f"between the two it is {values}")
 
 
 _MARKS = re.compile(r"\*\*|`|^\s*(?:[-*+>]|\d+\.) ")  # of bold figures, and of the item of a list
@@ -75,10 +81,11 @@ _EQUATION = re.compile(
     rf"(?<![\w.,])(?P<terms>{_TERM}(?:(?: ?[×*·x] ?| [/÷] ){_TERM})+|{_TERM}(?: \+ {_TERM})+) *(?:=|(?P<about>≈)) *"
     rf"(?P<around>[~≈]|about )? ?\$?(?P<n>{_POSITIVE})(?P<unit> ?%| ?[A-Za-zµ×][A-Za-zµ/×]*)?"
 )
-_OPERATOR_BEFORE = re.compile(r"(?:[\d)[\]}^²³*×·÷/+−–<>-]|\b[xX])\s*$")  # then the terms are a part of something
+# An operator at either side: the terms are a part of a longer product or sum.
+_OPERATOR_BEFORE = re.compile(r"(?:[\d)[\]}^²³*×·÷/+−–<>-]|\b[xX])\s*$")
 _OPERATOR_BEHIND = re.compile(r"[(\[]|\s*(?:[\d*×·⋅/÷+−–^=-]|x\b)")
 LEAST_TERM = 10.0  # of a sum: smaller numbers may be names
-# Words of an equation -> what its result may be off by, beside powers of 1,000: another unit.
+# Words of an equation -> factors between the units that its result may have, beside powers of 1,000.
 _UNIT_FACTORS = (
     ("", (1.0,)),
     (r"(?:\b|\d)(?:m?s|sec\w*|min\w*|h|hrs?|hours?|days?)\b|/h|/day", (60, 1 / 60, 24, 1 / 24, 3.6, 1 / 3.6)),
@@ -88,15 +95,18 @@ _UNIT_FACTORS = (
 
 
 def _equations(source: str, text: str) -> Iterator[StatedResult]:
-    """Yield products, quotients and sums that are written out: "3 GPUs x 8 GB = 24 GB"; what "x" counts is none."""
+    """Yield products, quotients and sums that are written out: "3 GPUs x 8 GB = 24 GB"."""
     for m in _EQUATION.finditer(text):
+        unit = (m["unit"] or "").strip()
         is_part = _OPERATOR_BEFORE.search(text[: m.start()]) or _OPERATOR_BEHIND.match(text, m.end())
-        if is_part or (m["unit"] or "").strip() in ("x", "×"):
-            continue  # "8 GPUs / 1 GPU = 7.2x" is no quotient of these
+        if is_part or unit in ("x", "×"):
+            continue  # "8 GPUs / 1 GPU = 7.2x" is no quotient of its terms
         parts = re.split(rf"({_TERM})", m["terms"])
-        if not _has_unit_of_terms((m["unit"] or "").strip(), parts[1::2], m["n"]):
+        terms = parts[1::2]
+        if not _has_unit_of_terms(unit, terms, m["n"]):
             continue
-        value = _sum_of(parts[1::2]) if "+" in m["terms"] else _product_of(parts)
+
+        value = _sum_of(terms) if "+" in m["terms"] else _product_of(parts)
         stated = _result(m["n"], bool(m["about"] or m["around"]), resolution_of(m["n"]) / 2)
         if value is not None and value.low > 0 and stated.low > 0:
             middle = (value.low * value.high) ** 0.5
@@ -104,16 +114,17 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
 
 
 def _in_any_unit(value: PrintedInterval, m: re.Match[str]) -> tuple[PrintedInterval, ...]:
-    """Return what an equation gives in units of its kind; as it is where the only unit of its terms is its result's."""
-    unit, units = (m["unit"] or "").strip().lower(), re.findall(r"[A-Za-zµ/]{2,}", m["terms"].lower())
-    if "+" not in m["terms"] and units == [unit]:
+    """Return the value of an equation in all units of its kind, or as it is where all its figures have one unit."""
+    unit = (m["unit"] or "").strip().lower()
+    units_of_terms = re.findall(r"[A-Za-zµ/]{2,}", m["terms"].lower())
+    if "+" not in m["terms"] and units_of_terms == [unit]:
         return (value,)
     possible = [factors for words, factors in _UNIT_FACTORS if re.search(words, m[0], re.I)]
     return tuple(value * factor * 1000.0**k for factor in chain(*possible) for k in range(-8, 9))
 
 
 def _sum_of(terms: list[str]) -> PrintedInterval | None:
-    """Return what a sum of terms may be; None for no sum of one quantity: "1 h + 30 min", "phases 1 + 2"."""
+    """Return what a sum of terms may be. None unless it is of one quantity: "1 h + 30 min", "phases 1 + 2"."""
     units = {re.sub(r"[\d.,$]", "", term).strip().lower() for term in terms} - {""}
     values = [_term(term) for term in terms]
     if len(units) > 1 or any(value.middle < LEAST_TERM for value in values):
@@ -130,30 +141,30 @@ def _product_of(parts: list[str]) -> PrintedInterval:
 
 
 def _has_unit_of_terms(unit: str, terms: list[str], result: str) -> bool:
-    """Whether the unit of a result is that of a term, or is no unit; else a number may be a name: "2 x 4090 = 48 GB".
+    """Whether the unit of a result is that of a term, or no unit. Else a term may be a name: "2 x 4090 = 48 GB".
 
-    Of three digits and more it may count something: "28 x 7 = 196 layers". Nor is "8 x 7B" a product: so mixtures of
-    experts are called.
+    A result of three digits and more may count something: "28 x 7 = 196 layers". "8 x 7B" is no product: mixtures of
+    experts are called so.
     """
     are_counts = all(map(str.isdecimal, terms)) and len(re.sub(r"\D", "", result)) > 2
     if re.fullmatch("[kKMBTG]?", unit) or (are_counts and unit_of(unit) is None):
         return len(terms) != 2 or not any(re.fullmatch(rf"{_POSITIVE}B", term) for term in terms)
     dimensions = {figure.unit.dimension for term in terms for figure in figures_of(term) if figure.unit}
-    in_result = {figure.unit.dimension for figure in figures_of(f"1 {unit}") if figure.unit}
-    return bool(dimensions & in_result) or any(unit.lower() in term.lower() for term in terms)
+    dimensions_of_result = {figure.unit.dimension for figure in figures_of(f"1 {unit}") if figure.unit}
+    return bool(dimensions & dimensions_of_result) or any(unit.lower() in term.lower() for term in terms)
 
 
 def _term(text: str) -> PrintedInterval:
-    """Return what the number of a term may have been; a whole one without a unit is exact."""
-    digits = re.search(_POSITIVE, text)
-    printed = digits[0] if digits else "0"
+    """Return what the number of a term may have been. A whole number is exact, unless it is a time or a rate."""
+    m = re.search(_POSITIVE, text)
+    printed = m[0] if m else "0"
     units = [figure.unit.dimension for figure in figures_of(text) if figure.unit]
     is_measured = "." in printed or "time" in units or "rate" in units
     return _around(number(printed) or 0.0, resolution_of(printed) / 2 if is_measured else 0.0)
 
 
 def _result(digits: str, is_rough: bool, width: float) -> PrintedInterval:
-    """Return what a printed result may have been, give or take `width`; "~" allows for ABOUT."""
+    """Return what a printed result may have been, give or take `width`, or ABOUT where it `is_rough`."""
     value = number(digits) or 0.0
     return _around(value, max(width, ABOUT * value if is_rough else 0.0))
 
@@ -161,7 +172,7 @@ def _result(digits: str, is_rough: bool, width: float) -> PrintedInterval:
 def _possible_changes(before: list[PrintedFigure], after: list[PrintedFigure]) -> tuple[PrintedInterval, ...]:
     """Return what a change between two figures may mean: 8 s and 4 s are 0.5 or 2 times, 50 % less, 100 % more.
 
-    () where they are no figures of one quantity, both above 0.
+    The result is () where they are not figures of one quantity, both above 0.
     """
     ends = [*before, *after]
     units = [end.unit for end in ends if end.unit]
@@ -169,8 +180,9 @@ def _possible_changes(before: list[PrintedFigure], after: list[PrintedFigure]) -
     if len(before) != 1 or len(after) != 1 or len(dimensions) != 1 or not dimensions <= COMPARED:
         return ()
     first, last = (_around(end.value, end.resolution) * (end.unit or units[-1]).scale for end in ends)  # "9 → 4 s"
-    if not (first.low > 0 and last.low > 0):
+    if first.low <= 0 or last.low <= 0:
         return ()
+
     ratios = (last / first, first / last)
     more = [PrintedInterval(ratio.low - 1, ratio.high - 1) for ratio in ratios]
     less = [PrintedInterval(1 - ratio.high, 1 - ratio.low) for ratio in ratios]

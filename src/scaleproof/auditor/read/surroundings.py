@@ -1,4 +1,4 @@
-"""What a table says as a whole, or the text around it: its unit, what its ratios are of.
+"""What a table as a whole or the text around it says: its unit, its repeats, the work of a step.
 
 A unit that only sentences state ("All numbers are images/sec.") is taken only where it is certain: one unit, in one
 paragraph that speaks of one quantity.
@@ -22,7 +22,7 @@ _TIME = re.compile(
     r"(?i)\b(step|iteration|epoch|training|total|run) ?times?\b[^.;]{0,40}?"
     r"(?:\bin |[(\[])(milliseconds|ms|seconds|secs?|s|minutes|min|hours)\b"
 )
-# It is about the table, and not about a figure of the sentence.
+# Words of a paragraph that is about the table, and not about a figure of its own.
 _ABOUT_THE_TABLE = re.compile(
     r"(?i)\b(?:all|numbers|figures|values|results?|entries|cells|measured|reported|given|units?|throughput|"
     r"speeds?|rates?|performance|times?|table|below|following)\b"
@@ -42,25 +42,29 @@ def unit_in_prose(text: str) -> TableColumn | None:
     times = list(_TIME.finditer(text))
     if len(rates) + len(times) != 1:
         return None
-    (m,) = rates or times
-    if rates and _ENDS_IN_NUMBER.search(text[: m.start(1)]):
-        return None  # "reaches 350 images/s": a result
-    # Of _RATE item, second and device, of _TIME what is timed and the unit.
-    per_device = "/GPU" if rates and m[3] else ""
-    column = column_of(f"throughput ({m[1]}/s{per_device})" if rates else f"{m[1]} time ({m[2]})")
+    if rates:
+        (m,) = rates
+        if _ENDS_IN_NUMBER.search(text[: m.start(1)]):
+            return None  # "reaches 350 images/s": a result
+        item, _, device = m.groups()
+        column = column_of(f"throughput ({item}/s/GPU)" if device else f"throughput ({item}/s)")
+    else:
+        (m,) = times
+        activity, unit = m.groups()
+        column = column_of(f"{activity} time ({unit})")
     return column if column.kind is not None and column.unit is not None else None
 
 
 def unit_in_section(paragraphs: list[str]) -> TableColumn | None:
     """Return the unit that one paragraph of a table's section states. None where others speak of quantities, too."""
     texts = [_RATE_PER_DEVICE.sub(r"\1/s/GPU", text) for text in paragraphs]
-    stating = [text for text in texts if _RATE.search(text) or _TIME.search(text)]
-    if len(stating) != 1 or any(_OTHER_QUANTITY.search(text) for text in paragraphs):
+    texts_with_unit = [text for text in texts if _RATE.search(text) or _TIME.search(text)]
+    if len(texts_with_unit) != 1 or any(_OTHER_QUANTITY.search(text) for text in paragraphs):
         return None
-    return unit_in_prose(stating[0])
+    return unit_in_prose(texts_with_unit[0])
 
 
-# What counts repeats: "Run 1 (s)", "seed 0", "3".
+# Headings that count repeats: "Run 1 (s)", "seed 0", "3".
 NUMBERED = re.compile(
     r"(?i)(?:run|trial|seed|rep(?:eat|etition)?|attempt|round|fold|test|epoch|rank|worker)?[ _#.-]*(\d{1,3})"
     r"(?: ?\(.*\))?"
@@ -68,7 +72,7 @@ NUMBERED = re.compile(
 
 
 def last_repeats(headings: list[str]) -> int:
-    """Return how many of the last headings count repeats of a measurement: 2 of "GPUs", "Run 1", "Run 2"; or 0."""
+    """Return how many of the last headings count repeats of a measurement: 2 of "GPUs", "Run 1", "Run 2"."""
     matches = [NUMBERED.fullmatch(heading.strip(" *_:")) for heading in headings]
     numbers = [int(m[1]) if m else -1 for m in matches]
     fewest = 3 if headings and headings[-1][:1].isdigit() else 2  # "1" and "2" alone may count anything
@@ -89,14 +93,14 @@ SIZES_OF_DATA_SETS = {"cifar10": 50_000, "cifar100": 50_000, "imagenet": 1_281_1
 
 
 def works_of(table: ReportedTable) -> set[float]:
-    """Return how many samples or tokens a step or an epoch may have by the text around a table: "50,000 images".
+    """Return the numbers of samples or tokens of a step or an epoch by the text around a table: "50,000 images".
 
-    Names of known data sets, and a batch beside a length, say it, too.
+    Names of known data sets, and a batch beside a length, say them, too.
     """
-    around = [table.caption, *table.section, *table.words.values(), *(table.grid.before if table.grid else ())]
-    text = " ".join(around)
-    named = re.sub("[- ]", "", text.lower())
-    works = {float(size) for name, size in SIZES_OF_DATA_SETS.items() if name in named}
+    paragraphs = table.grid.before if table.grid else ()
+    text = " ".join([table.caption, *table.section, *table.words.values(), *paragraphs])
+    text_without_spaces = re.sub("[- ]", "", text.lower())
+    works = {float(size) for name, size in SIZES_OF_DATA_SETS.items() if name in text_without_spaces}
     works |= {float(m[1].replace(",", "")) for m in AMOUNT_OF_WORK.finditer(text)}
     works |= {float(m[1]) * float(m[2]) for m in BATCH_AND_LENGTH.finditer(text)}
     return works

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid, Line
 from scaleproof.auditor.read.report_blocks import report_blocks
 from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.reported_tables import ReportedTable
-from scaleproof.auditor.read.text_files import UnreadableFile
+from scaleproof.auditor.read.text_files import TextFile, UnreadableFile
 from scaleproof.auditor.read.typed_tables import read_table
 from scaleproof.ground.errors import plural
 
@@ -22,69 +23,91 @@ RANK_PREFIX = re.compile(r"(?:\[1,(?=\d))?\[?(?:rank ?)?(?P<rank>\d{1,5})(?:\]<s
 REPORT_LINES = 2_000  # at either end of a long text
 
 
-def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) -> bool:
+def read_plain_text(evidence: Evidence, file: TextFile) -> bool:
     """Read a report in plain text: tables, and blocks of `name: figure`. Return whether it is one; logs are none."""
-    if path.stat().st_size > text_files.LARGEST_TEXT:
+    if file.path.stat().st_size > text_files.LARGEST_TEXT:
         return False
-    lines: list[Line] = list(enumerate(text_files.full_text(path, encoding).splitlines(), start=1))
-    lines = of_first_rank(lines)
-    if len(lines) > 2 * REPORT_LINES:  # a log: a report is at one of its ends, which an empty line parts
-        cut_at, _ = lines[REPORT_LINES]
-        lines = [*lines[:REPORT_LINES], (cut_at, ""), *lines[-REPORT_LINES:]]
+    text = text_files.full_text(file.path, file.encoding)
+    lines = _both_ends(of_first_rank(list(enumerate(text.splitlines(), start=1))))
     grids = [*read_document(lines, "text").grids, *report_blocks(lines)]
-    tables = [table for grid in grids if (table := read_table(grid, name)) and not _is_log(table)]
-    evidence.tables += tables
-    return bool(tables)
+    tables = [read_table(grid, file.name) for grid in grids]
+    results = [table for table in tables if table is not None and not _is_log(table)]
+    evidence.tables += results
+    return bool(results)
+
+
+def _both_ends(lines: list[Line]) -> list[Line]:
+    """Return the first and the last REPORT_LINES, with an empty line between: a log has its report at either end."""
+    if len(lines) <= 2 * REPORT_LINES:
+        return lines
+    cut_at, _ = lines[REPORT_LINES]
+    return [*lines[:REPORT_LINES], (cut_at, ""), *lines[-REPORT_LINES:]]
 
 
 def of_first_rank(lines: list[Line]) -> list[Line]:
-    """Return the lines of the first rank without its prefix "[1,0]<stdout>: "; all lines where few have a prefix."""
-    opening = [RANK_PREFIX.match(text) for _, text in lines[:REPORT_LINES] if text.strip()]
-    if len(opening) < 3 or sum(m is not None for m in opening) < 0.9 * len(opening):
+    """Return the lines of the first rank without its prefix "[1,0]<stdout>: ". All lines where few have a prefix."""
+    opening = [text for _, text in lines[:REPORT_LINES] if text.strip()]
+    ranks = [m["rank"] for text in opening if (m := RANK_PREFIX.match(text))]
+    if len(opening) < 3 or len(ranks) < 0.9 * len(opening):
         return lines
-    if 2 * len({m["rank"] for m in opening if m is not None}) > len(opening):
+    if 2 * len(set(ranks)) > len(opening):
         return lines  # the prefixes are numbers of lines
-    matched = [(number, text, RANK_PREFIX.match(text)) for number, text in lines]
-    first_rank = next(m["rank"] for _, _, m in matched if m is not None)
-    return [(number, text[m.end() :]) for number, text, m in matched if m is not None and m["rank"] == first_rank]
+
+    lines_of_rank: list[Line] = []
+    for number, text in lines:
+        m = RANK_PREFIX.match(text)
+        if m is not None and m["rank"] == ranks[0]:
+            lines_of_rank.append((number, text[m.end() :]))
+    return lines_of_rank
 
 
 def _is_log(table: ReportedTable) -> bool:
     """Whether the rows of a table are steps or epochs of one run: figures along a run, not results."""
-    places = [row.value("step") or row.value("epoch") for row in table.rows]
-    return sum(place is not None for place in places) * 2 > len(places) and len({*places} - {None, 0}) > 2
+    numbers = [row.value("step") or row.value("epoch") for row in table.rows]
+    numbered_count = sum(number is not None for number in numbers)
+    return numbered_count * 2 > len(numbers) and len(set(numbers) - {None, 0}) > 2
 
 
-def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str, steps: bool = False) -> bool:
+def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool = False) -> bool:
     """Read a CSV file with a row for each result. Return whether it is one; a log of steps or epochs is none.
 
-    `steps`: its steps or epochs are known to be lengths of runs, one a row.
+    `has_lengths_of_runs`: its steps or epochs are lengths of runs, one a row.
     """
-    rows: list[tuple[int, list[str]]] = []
-    lines = text_files.lines(path, encoding)
-    opening = list(islice(lines, 20))  # in which the headings must be, below comments
-    heading = next((k for k, line in enumerate(opening) if line.strip() and not _is_comment(opening, k)), None)
-    if heading is None:
+    rows = _csv_rows(file)
+    if len(rows) < 2:
         return False
-    delimiter = max(DELIMITERS, key=opening[heading].count)
-    for number, line in enumerate([*opening[heading:], *islice(lines, MOST_ROWS + 1)], start=heading + 1):
-        if line.strip():
-            rows.append((number, next(csv.reader([line.replace("\0", "")], delimiter=delimiter), [])))
-    line_number, header = rows[0]
-    if len(rows) < 2 or len(header) < 2:
+    header_line, header = rows[0]
+    if len(header) < 2:
         return False
-    grid = Grid("CSV", line_number, header, rows[1:], cut_off=len(rows) > MOST_ROWS)
-    table = read_table(grid, name)
-    if table is None or (not steps and _is_log(table)):
+    grid = Grid("CSV", header_line, header, rows[1:], cut_off=len(rows) > MOST_ROWS)
+    table = read_table(grid, file.name)
+    if table is None or (not has_lengths_of_runs and _is_log(table)):
         return False
     evidence.tables.append(table)
-    too_long = [number for number, row in rows[1:] if any(value.strip() for value in row[len(header) :])]
-    if too_long:
-        reason = (
-            f"{plural(len(too_long), 'line')} with more values than the heading has names; decimal commas need quotes"
-        )
-        evidence.unread.append(Unread(f"{name}:{too_long[0]}", reason))
+
+    longer_rows = [number for number, row in rows[1:] if any(value.strip() for value in row[len(header) :])]
+    if longer_rows:
+        lines = plural(len(longer_rows), "line")
+        reason = f"{lines} with more values than the heading has names; decimal commas need quotes"
+        evidence.unread.append(Unread(f"{file.name}:{longer_rows[0]}", reason))
     return True
+
+
+def _csv_rows(file: TextFile) -> list[tuple[int, list[str]]]:
+    """Return (line, cells) of each row of a CSV file from its headings on. [] where only comments begin it."""
+    lines = file.lines()
+    opening = list(islice(lines, 20))  # in which the headings must be, below comments
+    places = [k for k, line in enumerate(opening) if line.strip() and not _is_comment(opening, k)]
+    if not places:
+        return []
+    first = places[0]
+    delimiter = max(DELIMITERS, key=opening[first].count)
+
+    rows: list[tuple[int, list[str]]] = []
+    for number, line in enumerate([*opening[first:], *islice(lines, MOST_ROWS + 1)], start=first + 1):
+        if line.strip():
+            rows.append((number, next(csv.reader([line.replace("\0", "")], delimiter=delimiter), [])))
+    return rows
 
 
 def _is_comment(lines: list[str], k: int) -> bool:
@@ -102,33 +125,44 @@ def read_notebook_file(evidence: Evidence, text: str, name: str) -> tuple[bool, 
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UnreadableFile(f"it is no notebook: {str(error)[:100]}") from None
-    document = Document()
-    printed: list[list[Line]] = []
-    finder = _LineFinder(text)
     cells = data.get("cells", []) if isinstance(data, dict) else []
     if not isinstance(cells, list):
         raise UnreadableFile("it is no notebook: its cells are no list")
-    for cell in (cell for cell in cells if isinstance(cell, dict)):
+
+    document = Document()
+    finder = _LineFinder(text)
+    lines_by_cell: list[list[Line]] = []
+    for cell in cells:
+        if not isinstance(cell, dict):
+            continue
         if cell.get("cell_type") == "markdown":
             document += read_document(finder.lines(_joined(cell.get("source"))))
-        printed_by_cell: list[Line] = []
-        printed.append(printed_by_cell)
-        for output in (output for output in cell.get("outputs") or [] if isinstance(output, dict)):
-            html, plain = _texts_of_output(output)
-            if "<table" in html:
-                document += read_document(finder.lines(html), "html")
-            elif plain:
-                lines = finder.lines(plain)
-                printed_by_cell += lines
-                document += read_document(lines, "text")
+        lines_by_cell.append(_read_outputs(cell, document, finder))
+
     added = take_document(evidence, document, name)
-    for lines in printed:
+    for lines in lines_by_cell:
         added += take_grids(evidence, report_blocks(lines), name)
-    return added > 0, printed
+    return added > 0, lines_by_cell
+
+
+def _read_outputs(cell: dict[str, Any], document: Document, finder: "_LineFinder") -> list[Line]:
+    """Add the outputs of a cell of a notebook to `document`. Return the lines of text that it printed."""
+    printed_lines: list[Line] = []
+    for output in cell.get("outputs") or []:
+        if not isinstance(output, dict):
+            continue
+        html, plain = _texts_of_output(output)
+        if "<table" in html:
+            document += read_document(finder.lines(html), "html")
+        elif plain:
+            lines = finder.lines(plain)
+            printed_lines += lines
+            document += read_document(lines, "text")
+    return printed_lines
 
 
 def _texts_of_output(output: dict[str, Any]) -> tuple[str, str]:
-    """Return the HTML and the plain text of an output, each "" where it has none."""
+    """Return the HTML and the plain text of an output of a notebook, or "" for what it lacks."""
     data = output.get("data")
     by_type = data if isinstance(data, dict) else {}
     return _joined(by_type.get("text/html")), _joined(by_type.get("text/plain")) or _joined(output.get("text"))
@@ -145,18 +179,18 @@ class _LineFinder:
     """Finds the lines of a notebook's texts in its file, from the top down."""
 
     def __init__(self, text: str) -> None:
-        self._file = text.splitlines()
-        self._found_at = 0  # index of the line of the file that was found last
+        self._lines_of_file = text.splitlines()
+        self._last_index = 0  # of the line of the file that was found last
 
     def lines(self, text: str) -> list[Line]:
-        """Return the lines of a text with their numbers in the file; one that is not found has that of the last one."""
+        """Return the lines of a text with their numbers in the file. A line that is not found has the number before."""
         lines = []
         for line in text.splitlines():
             encoded = json.dumps(line)[1:-1].strip()
             if len(encoded) >= 3:  # a shorter one may be found anywhere
-                nearby = range(self._found_at, min(self._found_at + 400, len(self._file)))
-                self._found_at = next((k for k in nearby if encoded in self._file[k]), self._found_at)
-            lines.append((self._found_at + 1, line))
+                nearby = range(self._last_index, min(self._last_index + 400, len(self._lines_of_file)))
+                self._last_index = next((k for k in nearby if encoded in self._lines_of_file[k]), self._last_index)
+            lines.append((self._last_index + 1, line))
         return lines
 
 
@@ -179,24 +213,37 @@ def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
         raise UnreadableFile(f"{fault} it is damaged, encrypted, or not what its name says") from None
     grids: list[Grid] = []
     for sheet in book.worksheets:
-        block: list[tuple[int, list[str]]] = []
-        for number, values in enumerate(sheet.iter_rows(values_only=True, max_row=MOST_ROWS, max_col=WIDEST), start=1):
-            cells = ["" if value is None else str(value) for value in values]
-            if any(cells):
-                block.append((number, cells))
-            else:
-                grids += _grid_of_block(block, sheet.title)
-                block = []
-        grids += _grid_of_block(block, sheet.title)
+        rows = sheet.iter_rows(values_only=True, max_row=MOST_ROWS, max_col=WIDEST)
+        for block in _blocks_of_filled_rows(rows):
+            grids += _grid_of_block(block, sheet.title)
     book.close()
     return take_grids(evidence, grids, name) > 0
 
 
+def _blocks_of_filled_rows(rows: Iterable[tuple[Any, ...]]) -> list[list[tuple[int, list[str]]]]:
+    """Return the (number, cells) of rows, cut into blocks at empty rows."""
+    blocks: list[list[tuple[int, list[str]]]] = [[]]
+    for number, values in enumerate(rows, start=1):
+        cells = ["" if value is None else str(value) for value in values]
+        if any(cells):
+            blocks[-1].append((number, cells))
+        else:
+            blocks.append([])
+    return blocks
+
+
 def _grid_of_block(rows: list[tuple[int, list[str]]], sheet: str) -> list[Grid]:
-    """Return the grid of rows that follow each other; [] unless there are headings and at least one row below them."""
+    """Return the grid of rows that follow each other.
+
+    Returns [] unless there are headings and at least one row below them.
+    """
+    if len(rows) < 2:
+        return []
     caption = ""
-    if rows and len(filled := [cell for cell in rows[0][1] if cell]) == 1:
-        caption, rows = filled[0], rows[1:]
+    _, first_row = rows[0]
+    filled_cells = [cell for cell in first_row if cell]
+    if len(filled_cells) == 1:
+        caption, rows = filled_cells[0], rows[1:]
     if len(rows) < 2:
         return []
     line, header = rows[0]

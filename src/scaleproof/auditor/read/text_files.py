@@ -1,4 +1,4 @@
-"""Which files below a folder are looked into, and opening them: huge, cut off, binary, in another encoding."""
+"""Which files below a folder are looked into, opening them in any encoding, and which are of this program."""
 
 import codecs
 import errno
@@ -6,10 +6,17 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePath
 
-from scaleproof.auditor.read.reported import Unread, UnreadKind
+from scaleproof.auditor.read.reported import Evidence, Unread, UnreadKind
 from scaleproof.ground.errors import UserError, link_fault, path_fault
+from scaleproof.ground.findings.finding import read_findings
+from scaleproof.ground.records.comparison_report import read_comparison
+from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS
+from scaleproof.ground.records.scaling_report import read_scaling_report
+from scaleproof.ground.records.steps import COLUMNS
 
 HEAD = 1 << 16  # bytes that tell what a file is
 LARGEST_PARSED = 64 << 20  # bytes of the largest file that must be parsed as one piece
@@ -25,6 +32,23 @@ class UnreadableFile(Exception):
     def __init__(self, reason: str, kind: UnreadKind = "damaged") -> None:
         super().__init__(reason)
         self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A text to read: where it is, what reports call it, and how it begins."""
+
+    path: Path
+    name: str
+    encoding: str
+    opening: str  # its first HEAD bytes, without colours
+    is_whole: bool  # `opening` is all of it
+    was_given: bool  # its path was given to the audit
+    is_named: bool  # its path was given, or its name is that of a result
+
+    def lines(self, start: int = 0) -> Iterator[str]:
+        """Yield the lines from line `start` on, counted from 0."""
+        return islice(lines(self.path, self.encoding), start, None)
 
 
 def head(path: Path) -> bytes:
@@ -56,7 +80,10 @@ def encoding(start: bytes) -> str | None:
 
 
 def _utf16_without_mark(start: bytes) -> str | None:
-    """Return the kind of UTF-16 of a text without its mark, which PowerShell may leave out; None for a binary file."""
+    """Return the kind of UTF-16 of a text without its mark, which PowerShell may leave out.
+
+    Returns None for a binary file.
+    """
     sample = start[:2000]
     for name, zeros, others in (("utf-16-le", sample[1::2], sample[0::2]), ("utf-16-be", sample[0::2], sample[1::2])):
         # Every second byte of English text is 0, and no other one.
@@ -213,7 +240,10 @@ def _why_no_file(path: Path) -> str | None:
 
 
 def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | None:
-    """Return the kind of a file that its name excludes ("a.png"), and why; None for a file to read."""
+    """Return the kind of a file that its name excludes ("a.png"), and why.
+
+    Returns None for a file to read.
+    """
     suffix = path.suffix.lower()
     if suffix in PICTURES:
         return "picture", "figures in pictures are not read"
@@ -234,3 +264,56 @@ def _is_of_tests(folder: PurePath) -> bool:
 
 def is_archive(path: Path) -> bool:
     return path.name.lower().endswith(ARCHIVES)
+
+
+# The reports of a campaign, which stand beside its MANIFEST.
+OWN_REPORTS: dict[str, Callable[[Path], object]] = {
+    "findings.json": read_findings,
+    "scaling_report.json": read_scaling_report,
+    "comparison.json": read_comparison,
+}
+MANIFEST = "manifest.json"
+START_OF_OWN_SERIES = ",".join(COLUMNS[:3])
+
+
+def note_own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
+    """Note a folder that is a run of this program, damaged or not. Return whether it is. `names`: of its files."""
+    has_metrics = METRICS in names and STEPS in names and _head_matches(folder / METRICS, rb'"schema_version": *"3\.')
+    has_launcher = LAUNCHER in names and not has_metrics and _head_matches(folder / LAUNCHER, METRICS_SEAL.encode())
+    is_own = has_metrics or has_launcher
+    if is_own:
+        evidence.own_runs.append(str(folder))
+    return is_own
+
+
+def _head_matches(path: Path, pattern: bytes) -> bool:
+    """Whether `pattern` is in the beginning of a file. False where the file cannot be read."""
+    try:
+        return bool(re.search(pattern, head(path)))
+    except UnreadableFile:
+        return False
+
+
+def check_own_report(path: Path) -> None:
+    """Check a report of a campaign. Raises UnreadableFile for a damaged one, which may still be JSON."""
+    if path.name not in OWN_REPORTS or not (path.parent / MANIFEST).is_file():
+        return
+    try:
+        OWN_REPORTS[path.name](path)
+    except UserError as error:
+        raise UnreadableFile(f"it{str(error).removeprefix(str(path))}") from None
+
+
+def is_own_series(file: TextFile) -> bool:
+    """Whether a file is the series of a run.
+
+    Raises UnreadableFile where the series has lost its run, or was named instead of its folder.
+    """
+    if not file.opening.startswith(START_OF_OWN_SERIES):
+        return False
+    path = file.path
+    if not (path.parent / METRICS).is_file():
+        raise UnreadableFile(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
+    if file.was_given and path.name != METRICS:
+        raise UnreadableFile(f"the series of a run; name the run's folder, {path.parent}", "not a result")
+    return True

@@ -1,7 +1,7 @@
 """Scalars along a run, as experiment trackers write them: TensorBoard, Weights & Biases, Lightning's CSVLogger.
 
 A tracker's names are the user's own ("train/loss", "perf/tokens_per_sec"): the last part of a name is read like the
-heading of a table. What is of validation, of a whole epoch, or not understood is left out. Clocks of trackers
+heading of a table. Figures of validation, of a whole epoch, or not understood are left out. Clocks of trackers
 ("_runtime", "wall time") are times of writing: no step time is derived from them.
 """
 
@@ -35,7 +35,7 @@ COLUMNS_OF_TENSORBOARD = ("wall time", "step", "value")  # in the CSV file of a 
 
 @dataclass(frozen=True)
 class Scalar:
-    """What a name in a tracker is: value x scale is in the base unit."""
+    """What the figures under a name in a tracker are: value x scale is in the base unit."""
 
     kind: str
     scale: float = 1.0
@@ -47,14 +47,18 @@ def scalar_of(key: str) -> Scalar | None:
     parts = [part for part in key.strip().split("/") if part]
     if not parts or OF_AN_EPOCH.search(key):
         return None
-    # "train/loss"; "loss/train" by its first part; "throughput/device/tokens_per_sec" as a whole
-    names = [parts[-1].removesuffix("_step"), *(parts[:1] if len(parts) == 2 else []), key]
+    names = [parts[-1].removesuffix("_step")]  # "train/loss"
+    if len(parts) == 2:
+        names.append(parts[0])  # "loss/train"
+    names.append(key)  # "throughput/device/tokens_per_sec"
+
     column = next((column for column in map(column_of, names) if column.kind in KINDS_OF_SCALARS), None)
     if column is None or column.kind is None or column.statistic not in (None, "mean"):
         return None
     if OF_EVALUATION.search(key):
         return Scalar("val_loss") if column.kind in ("loss", "val_loss") else None
-    return Scalar(column.kind, column.scale, bool(column.per_device or OF_ONE_DEVICE.search(key)))
+    is_per_device = column.per_device or OF_ONE_DEVICE.search(key) is not None
+    return Scalar(column.kind, column.scale, is_per_device)
 
 
 class SeriesReader:
@@ -73,24 +77,23 @@ class SeriesReader:
         scalar = self._scalars[key]
         if scalar is None or step < 0 or len(self._steps) >= MOST_STEPS:
             return
+
         text = str(value)
         number = figure(text)
         if number is None:
             if scalar.kind == "loss" and not_finite(text):
                 self._not_finite.add(step)
                 self._step_of(step, line)
-            return
-        number *= scalar.scale
-        if scalar.kind == "val_loss":
-            self.run.best_val_loss = least(self.run.best_val_loss, number)
-            return
-        self._set(self._step_of(step, line), scalar, number)
+        elif scalar.kind == "val_loss":
+            self.run.best_val_loss = least(self.run.best_val_loss, number * scalar.scale)
+        else:
+            self._set(self._step_of(step, line), scalar, number * scalar.scale)
 
     def _step_of(self, step: int, line: int | None) -> LoggedStep:
         return self._steps.setdefault(step, LoggedStep(step, line=line))
 
     def _set(self, logged: LoggedStep, scalar: Scalar, number: float) -> None:
-        """Put a figure in base units into its step, unless there is one of this kind."""
+        """Put a figure in base units into its step, unless the step has a figure of this kind."""
         if scalar.kind == "loss":
             logged.loss = number if logged.loss is None else logged.loss
         elif scalar.kind == "gradient_norm":
@@ -100,20 +103,26 @@ class SeriesReader:
         elif scalar.kind == "step_time_s":
             logged.seconds = logged.seconds or number
         elif scalar.kind == "mfu":
-            logged.mfu = number / 100 if number > 1.5 else number  # more is no share: it is in percent
+            logged.mfu = number
         elif scalar.kind == "samples_per_s" and not scalar.per_device:
             logged.samples_per_s = logged.samples_per_s or number
         elif scalar.kind == "tokens_per_s":
-            scope = "rank" if scalar.per_device else "global"
-            if self.run.rate_scope in (None, scope):  # rates of one device and of all are not mixed
-                self.run.rate_scope = "rank" if scalar.per_device else self.run.rate_scope
-                logged.tokens_per_s = logged.tokens_per_s or number
+            self._set_tokens_per_s(logged, number, scalar.per_device)
+
+    def _set_tokens_per_s(self, logged: LoggedStep, number: float, is_per_device: bool) -> None:
+        """Put a rate into its step. Rates of one device and of all devices are not mixed."""
+        if self.run.rate_scope not in (None, "rank" if is_per_device else "global"):
+            return
+        if is_per_device:
+            self.run.rate_scope = "rank"
+        logged.tokens_per_s = logged.tokens_per_s or number
 
     def finish(self) -> ReportedRun | None:
         """Return the run. None where it has too few steps to be one."""
         if len(self._steps) < LEAST_STEPS:
             return None
         self.run.logged_steps = StepSeries(self._steps[step] for step in sorted(self._steps))
+        self.run.logged_steps.read_mfu_as_share()
         self.run.nan_steps = sorted(self._not_finite)
         if self.run.nan_steps:
             self.run.details["nan_steps"] = len(self.run.nan_steps)
@@ -121,9 +130,9 @@ class SeriesReader:
 
 
 def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
-    """Return the run of rows like {"_step": 1, "loss": 2.3}; None where they are no series of one run.
+    """Return the run of rows like {"_step": 1, "loss": 2.3}. None where they are no series of one run.
 
-    All must be objects, three or more have a loss, and their steps never fall.
+    All rows must be objects, three or more must have a loss, and their steps may not fall.
     """
     records = [row for row in rows if isinstance(row, dict)]
     if len(records) < len(rows) or len(records) < LEAST_STEPS:
@@ -131,17 +140,18 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
     step_key = next((key for key in STEP_KEYS if sum(key in row for row in records) >= 0.9 * len(records)), None)
     if step_key is None or _of_different_runs(records):
         return None
+
     is_of_wandb = any(clock in records[0] for clock in CLOCKS)
     reader = SeriesReader(name, "W&B history" if is_of_wandb else "step log (JSON lines)")
-    latest = -1
-    for line, row in enumerate(records, start=1):
-        step = row.get(step_key, latest)  # a row without a number belongs to the step before
-        if not _is_number(step) or not latest <= step < math.inf:
+    last_step = -1
+    for line, record in enumerate(records, start=1):
+        step = record.get(step_key, last_step)  # a row without a number belongs to the step before
+        if not _is_number(step) or not last_step <= step < math.inf:
             return None  # it starts again, or counts something else
-        latest = int(step)
-        for key, value in row.items():
+        last_step = int(step)
+        for key, value in record.items():
             if key != step_key and (isinstance(value, str) or _is_number(value)):
-                reader.add(latest, str(key), value, line)
+                reader.add(last_step, str(key), value, line)
     run = reader.finish()
     return run if run and len(run.logged_steps.values("loss")) >= LEAST_STEPS else None
 
@@ -152,15 +162,18 @@ def _is_number(value: Any) -> bool:
 
 def _of_different_runs(records: list[dict[str, Any]]) -> bool:
     """Whether rows are of different configurations: they differ in devices, strategy, global batch, ..."""
-    kinds_of_runs = set(RUN_KINDS) - {"batch"}  # that may be the number of a batch
+    kinds_of_runs = set(RUN_KINDS) - {"batch"}  # "batch" may be the number of a batch
     keys = {key for key in records[0] if column_of(str(key)).kind in kinds_of_runs}
     return any(len({str(row.get(key)) for row in records}) > 1 for key in keys)
 
 
 def tag_of(name: str) -> str:
-    """Return the tag in the name of a TensorBoard file: "train/loss" of "run-x-tag-train_loss.csv"; else "loss", ""."""
-    if match := TAG.search(name):
-        return match["tag"].replace("_", "/", 1)
+    """Return the tag in the name of a TensorBoard file: "train/loss" of "run-x-tag-train_loss.csv".
+
+    Without a tag it is "loss" where the name has this word, else "".
+    """
+    if m := TAG.search(name):
+        return m["tag"].replace("_", "/", 1)
     return "loss" if "loss" in name.lower() else ""
 
 
@@ -186,34 +199,39 @@ def read_tracker_csv(name: str, header: str, lines: Iterable[str], first_line: i
     """Return the runs of a tracker's CSV file: one for each run of an export of W&B, else one or none."""
     names = next(csv.reader([header]), [])
     if _is_of_wandb(names):
-        return list(_wandb_export(name, names, lines, first_line))
-    tag = tag_of(name) if _is_of_tensorboard(names) else None  # its file has one scalar, named by the file
+        return _wandb_export(name, names, lines, first_line)
+    tag = tag_of(name) if _is_of_tensorboard(names) else None  # a file of TensorBoard has one scalar, named by the file
     reader = SeriesReader(name, "Lightning CSVLogger" if tag is None else "TensorBoard export")
-    for number, row in _rows(names, lines, first_line):
+    for line, row in _rows(names, lines, first_line):
         step = figure(row.get("step") or row.get("Step"))
+        if step is None:
+            continue
         values: Mapping[str, str | None] = row if tag is None else {tag: row.get("Value") or row.get("value")}
         for key, value in values.items():
-            if step is not None and value and key not in ("step", "epoch"):
-                reader.add(int(step), key, value, number)
+            if value and key not in ("step", "epoch"):
+                reader.add(int(step), key, value, line)
     run = reader.finish()
     return [run] if run else []
 
 
-def _wandb_export(name: str, names: list[str], lines: Iterable[str], first_line: int) -> Iterator[ReportedRun]:
-    """Yield the runs of a chart of W&B: columns "Step", "run1 - loss", "run1 - loss__MIN", "run1 - loss__MAX", ..."""
+def _wandb_export(name: str, names: list[str], lines: Iterable[str], first_line: int) -> list[ReportedRun]:
+    """Return the runs of a chart of W&B: columns "Step", "run1 - loss", "run1 - loss__MIN", "run1 - loss__MAX", ..."""
     if not names[0].lower().endswith("step"):
-        return  # over a clock, or over another figure
+        return []  # over a clock, or over another figure
     readers: dict[str, SeriesReader] = {}
     headings = [heading for heading in names[1:] if " - " in heading and not heading.endswith(("__MIN", "__MAX"))]
-    columns = {heading: tuple(heading.rsplit(" - ", 1)) for heading in headings}
-    for number, row in _rows(names, lines, first_line):
+    for line, row in _rows(names, lines, first_line):
         step = figure(row.get(names[0]))
-        for column, (run_name, key) in columns.items():
-            if step is None or not row.get(column) or key in CLOCKS:
+        if step is None:
+            continue
+        for heading in headings:
+            run_name, key = heading.rsplit(" - ", 1)
+            if not row.get(heading) or key in CLOCKS:
                 continue
             reader = readers.setdefault(run_name, SeriesReader(f"{name}#{run_name}"[:200], "W&B export"))
-            reader.add(int(step), key, row[column], number)
-    yield from filter(None, (reader.finish() for reader in readers.values()))
+            reader.add(int(step), key, row[heading], line)
+    runs = [reader.finish() for reader in readers.values()]
+    return [run for run in runs if run is not None]
 
 
 def _rows(names: list[str], lines: Iterable[str], first_line: int) -> Iterator[tuple[int, Mapping[str, str]]]:
@@ -258,42 +276,44 @@ def _scalars_of_event(record: bytes) -> Iterator[tuple[int, str, float]]:
     """Yield (step, tag, value) of each scalar of one `Event`: (12, "loss", 2.31). Its field 2 is step, 5 a summary."""
     step = 0
     summaries: list[bytes] = []
-    for number, kind, value in _fields(record):
-        if (number, kind) == (2, VARINT) and isinstance(value, int):
+    for number, wire_type, value in _fields(record):
+        if (number, wire_type) == (2, VARINT) and isinstance(value, int):
             step = value
-        elif (number, kind) == (5, BYTES) and isinstance(value, bytes):
+        elif (number, wire_type) == (5, BYTES) and isinstance(value, bytes):
             summaries.append(value)
+
     for summary in summaries:
         for number, _, value in _fields(summary):
-            if number == 1 and isinstance(value, bytes) and (scalar := _tag_and_value(value)):
-                yield step, *scalar
+            tag_and_value = _tag_and_value(value) if number == 1 and isinstance(value, bytes) else None
+            if tag_and_value is not None:
+                yield step, *tag_and_value
 
 
 def _tag_and_value(data: bytes) -> tuple[str, float] | None:
     """Return tag and value of a scalar: `simple_value` (field 2), or a tensor of one number (8). Else None."""
     tag, scalar = "", None
-    for number, kind, value in _fields(data):
+    for number, wire_type, value in _fields(data):
         if not isinstance(value, bytes):
             continue
         if number == 1:
             tag = value.decode("utf-8", "replace")
-        elif (number, kind) == (2, FOUR_BYTES):
+        elif (number, wire_type) == (2, FOUR_BYTES):
             (scalar,) = struct.unpack("<f", value)
-        elif (number, kind) == (8, BYTES):
+        elif (number, wire_type) == (8, BYTES):
             scalar = _number_in_tensor(value)
-    return None if scalar is None or not tag else (tag, scalar)
+    return (tag, scalar) if tag and scalar is not None else None
 
 
 def _number_in_tensor(data: bytes) -> float | None:
     """Return the number of a tensor that has one, as raw content or in its list of floats or doubles. Else None."""
-    dtype: Value = 0
+    dtype = 0
     values: list[bytes] = []
     for number, _, value in _fields(data):
         if number == 1:
-            dtype = value
+            dtype = value if isinstance(value, int) else 0
         elif number in (4, 5, 6) and isinstance(value, bytes):
             values.append(value)
-    layout = {FLOAT: "<f", DOUBLE: "<d"}.get(dtype if isinstance(dtype, int) else 0)
+    layout = {FLOAT: "<f", DOUBLE: "<d"}.get(dtype)
     if layout is None or len(values) != 1 or len(values[0]) != struct.calcsize(layout):
         return None
     (scalar,) = struct.unpack(layout, values[0])
@@ -301,7 +321,7 @@ def _number_in_tensor(data: bytes) -> float | None:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
-    """Yield (number, wire type, value) of the fields of a protocol buffer; fixed sizes and nested ones stay bytes."""
+    """Yield (number, wire type, value) of the fields of a protocol buffer. Only varints become numbers."""
     start = 0
     while start < len(data):
         key, start = _varint(data, start)
@@ -323,7 +343,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
 
 
 def _varint(data: bytes, start: int) -> tuple[int, int]:
-    """Return the number at a place, 7 bits a byte, lowest first, and the place behind: b"\\x96\\x01" -> 150."""
+    """Return the number at `start`, 7 bits a byte, lowest first, and the place behind: b"\\x96\\x01" -> 150, 2."""
     value = shift = 0
     while True:
         byte = data[start]

@@ -1,17 +1,17 @@
 """From a grid of strings to a typed table: which column is what, whether rows or columns are the configurations."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 from scaleproof.auditor.read import row_figures
 from scaleproof.auditor.read.grids import Grid
-from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, columns_of, devices_in, heading_remarks
+from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, columns_of, heading_remarks
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_configuration_columns
 from scaleproof.auditor.read.printed_figures import (
     CLEARLY_ENGLISH,
     DEVICE,
     RESULTS,
-    SHARES,
     figures_of,
     is_european,
     is_nothing,
@@ -19,10 +19,10 @@ from scaleproof.auditor.read.printed_figures import (
     unit_of,
 )
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
-from scaleproof.auditor.read.words import Description, describe, is_inference, names_in, only_device
+from scaleproof.auditor.read.words import Description, describe, devices_in, is_inference, names_in, only_device
 
-# Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
 HASH = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{10,64}")  # of a file or a commit: no name of a row
+# Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
 OF_KERNELS = re.compile(
     r"(?i)grid ?(?:size|[xyz])|grd[xyz]|blk[xyz]|regs?\*?|reg/trd|[sd]smem\*?|(?:stc|dym)smem|corr(?:elation)? ?id|"
     r"(?:src|dst)mem\w*|(?:num|#|no\.?)(?: of)? calls|invocations|self cpu.*|self cuda.*"
@@ -44,7 +44,10 @@ def read_table(grid: Grid, file: str) -> ReportedTable | None:
 
 
 def typed_table(grid: Grid, file: str) -> ReportedTable | None:
-    """Return the table of a grid, be it of results or of settings alone; None for a list of kernels."""
+    """Return the table of a grid, be it of results or of settings alone.
+
+    Returns None for a list of kernels.
+    """
     if is_profile(grid.header):
         return None
     grid = _without_markup(grid)
@@ -52,9 +55,18 @@ def typed_table(grid: Grid, file: str) -> ReportedTable | None:
     columns = columns_of(grid.header, [cells for _, cells in grid.rows])
     _ignore_monitor_columns(columns, grid)
 
-    table = ReportedTable(file, grid.line, grid.form, columns, [], grid.caption)
-    table.heading, table.section = grid.section[-1] if grid.section else "", grid.section
-    table.cut_off, table.grid = grid.cut_off, grid
+    table = ReportedTable(
+        file=file,
+        line=grid.line,
+        form=grid.form,
+        columns=columns,
+        rows=[],
+        caption=grid.caption,
+        heading=grid.section[-1] if grid.section else "",
+        section=grid.section,
+        cut_off=grid.cut_off,
+        grid=grid,
+    )
     _read_grid(grid, table, file)
     if not table.kinds() & RESULTS and (typed := row_figures.columns_by_units(grid, columns)):
         table.columns, table.rows = typed, []
@@ -82,19 +94,19 @@ MONITOR_HEADING = re.compile(r"(?i)(?:cpu|ram|disk|net(?:work)?)(?:[ _](?:%|pct|
 
 
 def _ignore_monitor_columns(columns: list[TableColumn], grid: Grid) -> None:
-    """Take the kind off a column `gpu` of utilisation, or of indices: 97, 98 or 0, 1, 2 count no devices."""
+    """Take the kind off a column `gpu` of utilisation (97, 98) or of indices (0, 1, 2), which count no devices."""
     is_of_monitor = any(MONITOR_HEADING.fullmatch(heading.strip()) for heading in grid.header)
     for k, column in enumerate(columns):
         if column.kind != "device":
             continue
         cells = [row[k] for _, row in grid.rows if k < len(row)]
-        has_numbers = any(cell.strip().isdecimal() for cell in cells)
-        if cells and (not row_figures.counts_devices(cells) or (has_numbers and is_of_monitor)):
+        has_numbers_of_monitor = is_of_monitor and any(cell.strip().isdecimal() for cell in cells)
+        if cells and (has_numbers_of_monitor or not row_figures.counts_devices(cells)):
             column.kind = None
 
 
 def _read_grid(grid: Grid, table: ReportedTable, file: str) -> None:
-    """Add the rows of a grid to its table: what a configuration is, a line, a column or a cell, is found first."""
+    """Add the rows of a grid to its table, in which a configuration is a line, a column or a cell."""
     columns = table.columns
     if _is_on_its_side(grid, columns):
         read_columns(grid, table, file)
@@ -102,21 +114,22 @@ def _read_grid(grid: Grid, table: ReportedTable, file: str) -> None:
         read_configuration_columns(grid, table, settings, file)
     else:
         _read_rows(grid, table, file)
-    _correct_shares(table)
+    row_figures.correct_shares(table)
     table.rows = [row for row in table.rows if row.figures or row.remarks]
 
 
 def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
-    """Add to a table what the text around it says: words, figures and remarks of all rows, and which are of inference.
+    """Add to a table the words, figures and remarks that the text around it says of all rows, and mark inference.
 
     A word counts only where its kind is named once: "DDP and FSDP" says nothing of a row.
     """
-    text = " . ".join([*grid.section[-1:], grid.caption])  # what it says holds for all rows
-    around, names = describe(text), names_in(text)
-    table.words = {kind: word for kind, word in around.words.items() if len(names.get(kind, ())) <= 1}
+    text = " . ".join([*grid.section[-1:], grid.caption])
+    description, names = describe(text), names_in(text)
+    table.words = {kind: word for kind, word in description.words.items() if len(names.get(kind, ())) <= 1}
     if device := only_device(grid.above):
         table.words.setdefault("device", device)
-    table.figures = _figures_of_description(around, grid.caption or table.heading)
+
+    table.figures = _figures_of_description(description, grid.caption or table.heading)
     table.above = _figures_of_description(describe(grid.above), grid.above)
     epochs = {m[1] for m in EPOCHS.finditer(" . ".join((text, grid.above)))}
     if len(epochs) == 1:
@@ -138,37 +151,47 @@ def _figures_of_description(description: Description, text: str) -> list[Quantit
 
 
 def _header_with_units(grid: Grid) -> list[str]:
-    """Return the headings, with the units of a first row that has nothing but units: "time (ms)"."""
+    """Return the headings, with the units of a first row that has nothing but units: "time (ms)".
+
+    Removes that row from the grid.
+    """
     if len(grid.rows) < 2:
         return grid.header
-    _, first = grid.rows[0]
-    units = {k: cell.strip("()[] ") for k, cell in enumerate(first) if not is_nothing(cell) and cell not in NO_UNIT}
+    _, first_row = grid.rows[0]
+    units = {k: cell.strip("()[] ") for k, cell in enumerate(first_row) if not is_nothing(cell) and cell not in NO_UNIT}
     if not units or max(units) >= len(grid.header):
         return grid.header
-    for k, unit in units.items():
-        cells = [row[k] for _, row in grid.rows[1:] if k < len(row) and not is_nothing(row[k])]
-        is_unit = not re.search(r"\d", unit) and unit_of(unit) is not None
-        if not is_unit or column_of(grid.header[k]).unit is not None or not all(map(figures_of, cells)):
-            return grid.header
+    if not all(_is_unit_of_column(unit, k, grid) for k, unit in units.items()):
+        return grid.header
+
     grid.rows = grid.rows[1:]
     return [f"{heading} ({units[k]})" if k in units else heading for k, heading in enumerate(grid.header)]
+
+
+def _is_unit_of_column(text: str, k: int, grid: Grid) -> bool:
+    """Whether a text in the first row is the unit of column `k`: its heading has none, and figures are below it."""
+    if re.search(r"\d", text) or unit_of(text) is None or column_of(grid.header[k]).unit is not None:
+        return False
+    cells = [row[k] for _, row in grid.rows[1:] if k < len(row) and not is_nothing(row[k])]
+    return all(map(figures_of, cells))
 
 
 def _is_on_its_side(grid: Grid, columns: list[TableColumn]) -> bool:
     """Whether the first column has the names of quantities, and the others are configurations.
 
-    A third of its cells must be known names; one if its heading is "metric", more than half if it is of something else.
+    A third of its cells must be known names. One is enough below the heading "metric"; more than half are needed below
+    a heading of another meaning.
     """
     if any(column.kind not in (None, "change", "speedup", *NOT_FIGURES) for column in columns[1:]):
         return False
-    labels = [cells[0] for _, cells in grid.rows if cells]
-    kinds = [column_of(label).kind for label in labels]
-    understood = sum(kind is not None and kind not in NOT_FIGURES for kind in kinds)
+    names = [cells[0] for _, cells in grid.rows if cells]
+    kinds = [column_of(name).kind for name in names]
+    known_count = sum(kind is not None and kind not in NOT_FIGURES for kind in kinds)
     if columns[0].kind == "metric":
-        return understood >= 1
+        return known_count >= 1
     if columns[0].kind is None or not grid.header[0]:
-        return understood >= 1 and understood * 3 >= len(labels)
-    return understood * 2 > len(labels) and understood >= 2
+        return known_count >= 1 and known_count * 3 >= len(names)
+    return known_count * 2 > len(names) and known_count >= 2
 
 
 EPOCHS = re.compile(r"(?i)(?<![\w.,–-])(\d{1,4})[ -]epochs?\b")
@@ -189,22 +212,20 @@ def _nodes_and_devices(heading: str, cell: str) -> dict[str, int]:
 def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
     """Return column -> the configuration that its heading names ("8 GPUs"), and take the kind off these columns.
 
-    {} unless there are two or more.
+    The result is {} unless there are two such columns or more.
     """
     names = [cells[0] for _, cells in grid.rows if cells]
     batch_sizes = _batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], names)
     settings: dict[int, Description] = {}
-    for k, column in enumerate(columns[1:], start=1):  # the first one names the rows
+    for k, column in enumerate(columns[1:], start=1):  # the first column names the rows
         if k in batch_sizes:
             settings[k] = Description(numbers={"batch": batch_sizes[k]})
             column.kind = None
             column.words = {"run": f"batch {column.heading}"}
             continue
+
         description = _configuration_of(column, grid.header[0])
-        cells = [row[k] for _, row in grid.rows if k < len(row)]
-        filled = sum(not is_nothing(cell) for cell in cells)
-        has_figures = 2 * sum(bool(figures_of(cell)) for cell in cells) >= max(1, filled)  # half of its cells, or more
-        if description is not None and has_figures:
+        if description is not None and _has_figures([row[k] for _, row in grid.rows if k < len(row)]):
             settings[k] = description
             column.kind = None
             column.devices = description.numbers.get("devices")
@@ -212,27 +233,34 @@ def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Des
     return settings if len(settings) >= 2 else {}
 
 
+def _has_figures(cells: list[str]) -> bool:
+    """Whether at least half of the cells of a column that are filled have figures."""
+    filled_count = sum(not is_nothing(cell) for cell in cells)
+    return 2 * sum(bool(figures_of(cell)) for cell in cells) >= max(1, filled_count)
+
+
 BATCH_SIZES = re.compile(r"(?i)\bbatch[- ]?sizes?\b")
 OF_DEVICES = re.compile(rf"(?i)\b(?:{DEVICE}|nodes?|number of \w+)\b")
 
 
 def _batch_columns(header: list[str], texts: list[str], names: list[str]) -> dict[int, int]:
-    """Return column -> its batch size: {1: 32, 2: 64} of "Batch size | 32 | 64"; {} where that is not certain."""
+    """Return column -> its batch size: {1: 32, 2: 64} of "Batch size | 32 | 64". {} where that is not certain."""
     numbers = [heading.strip() for heading in header[1:]]
     if len(numbers) < 2 or not all(re.fullmatch(r"[1-9]\d{0,4}", number) for number in numbers):
         return {}
     sizes = [int(number) for number in numbers]
     if sizes != sorted(set(sizes)):
         return {}
-    about = " . ".join(texts)
+
+    text = " . ".join(texts)
     if BATCH_SIZES.fullmatch(header[0].strip()):
-        # Above names it is about the columns; above numbers these are the batch sizes.
-        is_about_columns = all(re.match(r"[A-Za-z]", name) for name in names)
-    elif OF_DEVICES.search(about) and column_of(header[0]).kind != "devices":
-        is_about_columns = False  # the numbers may be those of devices
+        # Above names "Batch size" is about the columns; numbers below it are batch sizes themselves.
+        are_batch_sizes = all(re.match(r"[A-Za-z]", name) for name in names)
+    elif OF_DEVICES.search(text) and column_of(header[0]).kind != "devices":
+        are_batch_sizes = False  # the columns may be numbers of devices
     else:
-        is_about_columns = BATCH_SIZES.search(about) is not None and not BATCH_SIZES.search(header[0])
-    return dict(enumerate(sizes, start=1)) if is_about_columns else {}
+        are_batch_sizes = BATCH_SIZES.search(text) is not None and not BATCH_SIZES.search(header[0])
+    return dict(enumerate(sizes, start=1)) if are_batch_sizes else {}
 
 
 def _configuration_of(column: TableColumn, first_heading: str) -> Description | None:
@@ -242,8 +270,9 @@ def _configuration_of(column: TableColumn, first_heading: str) -> Description | 
     if len(PRECISION.findall(column.heading)) > 1:
         return None  # a ratio of one precision to another
     description = describe(column.heading)
-    if devices_and_words := devices_in(column.heading):
-        description.numbers["devices"], _ = devices_and_words
+    devices = devices_in(column.heading)
+    if devices is not None:
+        description.numbers["devices"] = devices
     else:
         description.numbers |= _nodes_and_devices(first_heading, column.heading)
     is_variant = re.search(r"(?i)\bbaseline\b|\bours?\b|\bnaive\b", column.heading)
@@ -252,36 +281,46 @@ def _configuration_of(column: TableColumn, first_heading: str) -> Description | 
 
 def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
     """Add a row to the table for each line of the grid: a configuration with its figures and words."""
-    europeans = _have_decimal_commas(grid, len(table.columns))
+    have_decimal_commas = _have_decimal_commas(grid, len(table.columns))
     notes = _distinguishing_notes(table.columns)
-    carried: dict[int, str] = {}  # the last text in each column, which may be one cell for several rows
-    for line, cells in grid.rows:
-        if sum(map(bool, cells)) < 2 and len(table.columns) > 2:
-            continue  # a line between groups
+    is_of_program = grid.form in row_figures.FOR_PROGRAMS  # its columns that are not understood are no label
+    for line, cells, words in _rows_with_words(grid, table.columns):
         row = ReportedRow(file, line, "")
-        parts_of_label = []
+        names: list[str] = []
         for k, (column, cell) in enumerate(zip(table.columns, cells, strict=False)):
             row.texts[column.heading or f"column {k + 1}"] = cell
             if column.kind is not None and column.kind not in NOT_FIGURES:
-                row_figures.take_figures(row, column, cell, european=europeans[k])
+                row_figures.take_figures(row, column, cell, european=have_decimal_commas[k])
                 continue
-            if cell:
-                carried[k] = cell
-            is_carried = not cell and column.kind in WORDS and grid.form != "CSV"
-            words = carried.get(k, "") if is_carried else cell
-            if grid.form in row_figures.FOR_PROGRAMS and column.kind in (None, "text"):
-                continue  # a column that is not understood; in a table for people it may be the label
-            if words and (column.kind != "text" or k == 0) and not HASH.fullmatch(words):
-                parts_of_label.append(words)
-            row_figures.take_words(row, column, words)
+            if is_of_program and column.kind in (None, "text"):
+                continue
+            if column.kind != "text" or k == 0:
+                names.append(words[k])
+            row_figures.take_words(row, column, words[k])
             for kind, count in _nodes_and_devices(column.heading, cell).items():
                 row.figures.append(Quantity(kind, float(count), cell, column.heading))
-
-        # "12.5" is no name, "gpt2 124M" is one.
-        names = [part for part in parts_of_label if not figures_of(part) or re.search(r"[A-Za-z]{2,}", part)]
-        row.label = ", ".join(dict.fromkeys(names))[:200]
+        row.label = _label_of(names)
         row_figures.add_facts_of_label(row)
         table.rows += _split_by_notes(row, table.columns, notes)
+
+
+def _rows_with_words(grid: Grid, columns: list[TableColumn]) -> Iterator[tuple[int, list[str], list[str]]]:
+    """Yield line, cells and words of each row. An empty cell has the words above it, as one of several rows."""
+    may_be_merged = [column.kind in WORDS and grid.form != "CSV" for column in columns]
+    text_above: dict[int, str] = {}  # column -> its last text
+    for line, cells in grid.rows:
+        if sum(map(bool, cells)) < 2 and len(columns) > 2:
+            continue  # a line between groups
+        text_above |= {k: cell for k, cell in enumerate(cells) if cell}
+        pairs = enumerate(zip(cells, may_be_merged, strict=False))
+        yield line, cells, [text_above.get(k, "") if is_merged else cell for k, (cell, is_merged) in pairs]
+
+
+def _label_of(names: list[str]) -> str:
+    """Return the label of a row by its names, except hashes and figures: "12.5" is no name, "gpt2 124M" is one."""
+    names = [name for name in names if name and not HASH.fullmatch(name)]
+    names = [name for name in names if not figures_of(name) or re.search(r"[A-Za-z]{2,}", name)]
+    return ", ".join(dict.fromkeys(names))[:200]
 
 
 def _distinguishing_notes(columns: list[TableColumn]) -> list[str]:
@@ -290,73 +329,50 @@ def _distinguishing_notes(columns: list[TableColumn]) -> list[str]:
     for column in columns:
         if column.kind and column.kind not in NOT_FIGURES:
             by_kind.setdefault((column.kind, column.statistic, column.per_device), set()).add(column.note)
-    several = [notes for notes in by_kind.values() if len(notes) > 1]
-    return sorted({note for notes in several for note in notes if note})
+    several_notes = [notes for notes in by_kind.values() if len(notes) > 1]
+    return sorted(set().union(*several_notes) - {""})
 
 
 def _split_by_notes(row: ReportedRow, columns: list[TableColumn], notes: list[str]) -> list[ReportedRow]:
-    """Split a row by the notes of its columns, "A100": a row for each, with its own and all shared figures.
+    """Split a row by the notes of its columns ("A100") into a row for each note, with its own and all shared figures.
 
-    The row itself, alone, where it has no figure below a note.
+    A row without a figure below a note stays whole.
     """
-    noted = {column.heading: column for column in columns if column.note in notes}
-    parts = []
+    columns_with_note = {column.heading: column for column in columns if column.note in notes}
+    parts: list[ReportedRow] = []
     for note in notes:
-        columns_of_note = {heading: column for heading, column in noted.items() if column.note == note}
-        of_note = [figure for figure in row.figures if figure.heading in columns_of_note]
-        if not of_note:
+        columns_of_note = [column for column in columns_with_note.values() if column.note == note]
+        headings = {column.heading for column in columns_of_note}
+        own_figures = [figure for figure in row.figures if figure.heading in headings]
+        if not own_figures:
             continue
-        column = next(iter(columns_of_note.values()))
-        kinds = {figure.kind for figure in of_note}
-        shared = [figure for figure in row.figures if figure.heading not in noted and figure.kind not in kinds]
-        label, words = f"{row.label}, {note}".strip(", "), {**row.words, **column.words}
-        part = ReportedRow(row.file, row.line, label, shared + of_note, words, row.texts)
-        part.remarks = set(row.remarks)
+        other_figures = [figure for figure in row.figures if figure.heading not in columns_with_note]
+        own_kinds = {figure.kind for figure in own_figures}
+        shared_figures = [figure for figure in other_figures if figure.kind not in own_kinds]
+
+        column = columns_of_note[0]
+        part = replace(
+            row,
+            label=f"{row.label}, {note}".strip(", "),
+            figures=shared_figures + own_figures,
+            words={**row.words, **column.words},
+            remarks=set(row.remarks),
+            not_understood={},
+        )
         if column.devices is not None and part.figure("devices") is None:
             part.figures.append(Quantity("devices", float(column.devices), note, column.heading))
         parts.append(part)
-    return parts or [row]
+    if not parts:
+        return [row]
+    parts[0].not_understood = row.not_understood  # once, not in each part
+    return parts
 
 
 def _have_decimal_commas(grid: Grid, width: int) -> list[bool]:
     """Return for each of `width` columns whether its figures have decimal commas: "12,5"."""
-    columns = [[cells[k] for _, cells in grid.rows[:500] if k < len(cells)] for k in range(width)]
-    europeans = [is_european(cells) for cells in columns]
-    if any(europeans) and not any(CLEARLY_ENGLISH.search(cell) for column in columns for cell in column):
+    rows = [cells for _, cells in grid.rows[:500]]
+    columns = [[cells[k] for cells in rows if k < len(cells)] for k in range(width)]
+    are_european = [is_european(cells) for cells in columns]
+    if any(are_european) and not any(CLEARLY_ENGLISH.search(cell) for column in columns for cell in column):
         return [True] * width  # one table, one author
-    return europeans
-
-
-SCALING = re.compile(r"(?i)(?<!of )(?<!linear )(?<!ideal )\bscaling\b(?! (?:eff|perc))")
-MOST_EFFICIENT = 1.5  # above which a figure is no efficiency
-
-
-def _are_speedups(heading: str, quantities: list[Quantity]) -> bool:
-    """Whether figures below "Weak scaling" are speed-ups, 1.00 and 3.39, and no efficiencies: some are well above 1."""
-    values = [quantity.value for quantity in quantities]
-    return bool(SCALING.search(heading)) and min(values) == 1 and MOST_EFFICIENT < max(values) < LEAST_PERCENT
-
-
-LEAST_PERCENT = 20.0  # from which a column that has a 1, too, may be in percent
-
-
-def _correct_shares(table: ReportedTable) -> None:
-    """Divide shares by 100 that are in percent without saying so; "Scaling" of 1 and more becomes a speed-up."""
-    columns: dict[tuple[str, str], list[Quantity]] = {}  # by kind and heading
-    for kind in SHARES:
-        for share in (share for row in table.rows for share in row.all_of(kind)):
-            if "%" not in share.text and "%" not in share.heading:
-                columns.setdefault((kind, share.heading), []).append(share)
-
-    for (kind, heading), shares in columns.items():
-        if kind == "efficiency" and _are_speedups(heading, shares):
-            for share in shares:
-                share.kind = "speedup"
-            continue
-        largest_share = 4.0 if kind == "efficiency" else 1.0  # an efficiency may be wrong, and above 1
-        in_percent = max(share.value for share in shares) > largest_share
-        if in_percent and "pct" not in heading.lower() and "percent" not in heading.lower():
-            for share in shares:
-                share.value /= 100
-                share.resolution /= 100
-                share.spread = None if share.spread is None else share.spread / 100
+    return are_european

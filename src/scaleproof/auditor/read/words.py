@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from scaleproof.auditor.read.printed_figures import DEVICE
 
-# Normalised word -> pattern. Those further up count more: "DeepSpeed ZeRO-2" is zero2, "FSDP2" is fsdp.
+# Normalised word -> pattern. The first pattern that matches counts: "DeepSpeed ZeRO-2" is zero2, "FSDP2" is fsdp.
 STRATEGIES = {
     "zero3": r"zero[ -]?(?:stage[ -]?)?3|deepspeed[ -]?(?:zero[ -]?)?(?:stage[ -]?)?3|\bzs_?3|\bz3\b|stage[ -]?3",
     "zero2": r"zero[ -]?(?:stage[ -]?)?2|deepspeed[ -]?(?:zero[ -]?)?(?:stage[ -]?)?2|\bzs_?2|\bz2\b|stage[ -]?2",
@@ -106,6 +106,7 @@ _VOCABULARY = tuple(
     )
     for kind, patterns in (("strategy", STRATEGIES), ("precision", PRECISIONS))
 )
+LONGEST_LABEL = 400  # characters
 _ANY_NUMBER = re.compile(r"(?i)\d|one|single|two|dual|three|four|quad|six|eight")
 _DEVICE = re.compile(rf"(?<![a-z0-9])(?:\d{{1,4}} ?[x×] ?)?({DEVICES})(?:s)?(?![a-z0-9])", re.I)
 _MODEL = re.compile(rf"(?<![a-z0-9])({MODELS})(?![a-z0-9])", re.I)
@@ -117,29 +118,38 @@ _NUMBER_OF_DEVICES = [re.compile(pattern, re.I) for pattern in _DEVICE_COUNTS]
 
 
 def describe(text: str) -> Description:
-    """Return what a label says: strategy, device, 4 devices, batch 32 of "DDP, 4x A100, bs 32"; empty if it is long."""
-    result = Description()
-    if not text or len(text) > 400:
-        return result
-    text = in_english(text)
-    spaced = text.replace("_", " ") if " " not in text else text
-    for kind, any_of, patterns in _VOCABULARY:
-        if any_of.search(spaced):  # one search for most texts, which have none
-            word = next((word for word, pattern in patterns if pattern.search(spaced)), "")
-            if word:
-                result.words[kind] = word
-    if m := _DEVICE.search(spaced):
-        result.words["device"] = " ".join(m[1].split()).upper()
-    if m := _MODEL.search(spaced):
-        result.words["model"] = m[1].lower()
+    """Return what a label says: strategy, device, 4 devices, batch 32 of "DDP, 4x A100, bs 32".
 
+    Of a text longer than LONGEST_LABEL nothing is taken.
+    """
+    if not text or len(text) > LONGEST_LABEL:
+        return Description()
+    text = in_english(text)
+    result = Description(words=_words_in(text.replace("_", " ") if " " not in text else text))
     if not _ANY_NUMBER.search(text):
         return result
+
     for kind, number_patterns in _NUMBERS.items():
-        if m := next(filter(None, (pattern.search(text) for pattern in number_patterns)), None):
-            result.numbers[kind] = _integer(m[1])
+        matches = [m for pattern in number_patterns if (m := pattern.search(text))]
+        if matches:
+            result.numbers[kind] = _integer(matches[0][1])
     _count_devices(text, result)
     return result
+
+
+def _words_in(text: str) -> dict[str, str]:
+    """Return the words that a text says, by kind: {"strategy": "ddp", "device": "A100"}."""
+    words: dict[str, str] = {}
+    for kind, any_of, patterns in _VOCABULARY:
+        if any_of.search(text):  # one search is enough for most texts, which have none
+            matching_words = [word for word, pattern in patterns if pattern.search(text)]
+            if matching_words:
+                words[kind] = matching_words[0]
+    if m := _DEVICE.search(text):
+        words["device"] = " ".join(m[1].split()).upper()
+    if m := _MODEL.search(text):
+        words["model"] = m[1].lower()
+    return words
 
 
 WORD_OF_INFERENCE = re.compile(
@@ -175,17 +185,21 @@ def names_in(text: str) -> dict[str, set[str]]:
 
 
 def only_device(text: str) -> str | None:
-    """Return the only device that a text names: "on A100 GPUs" -> "A100". None where it names none or several."""
+    """Return the only device that a text names: "on A100 GPUs" -> "A100". None unless it names exactly one."""
     names = {" ".join(m[1].split()).upper() for m in _DEVICE.finditer(text)}
     return names.pop() if len(names) == 1 else None
 
 
 def _count_devices(text: str, result: Description) -> None:
-    """Add the devices that a text states to `result`: 16 of "2 nodes x 8 GPUs"; of several numbers, how many."""
+    """Add the devices that a text states to `result`: 16 of "2 nodes x 8 GPUs".
+
+    A text with several numbers of devices states how many numbers it has.
+    """
     if m := _NODES_BY_DEVICES.search(text):
         nodes, per_node = map(int, (m[1], m[2]) if m[1] else (m[4], m[3]))
         result.numbers |= {"nodes": nodes, "devices_per_node": per_node, "devices": nodes * per_node}
         return
+
     counts = _counts_of_devices(text)
     is_single = result.words.get("strategy") == "single"
     if not counts:
@@ -199,12 +213,13 @@ def _count_devices(text: str, result: Description) -> None:
 
 
 def _counts_of_devices(text: str) -> list[int]:
-    """Return the numbers of devices in a text by the first pattern that finds any: [1, 8] of "1 GPU, 8 GPUs"; or []."""
-    ends_in_names = {end_in_name for start, end in spans_of_names(text) for end_in_name in range(start + 1, end + 1)}
+    """Return the numbers of devices in a text by the first pattern that finds any: [1, 8] of "1 GPU, 8 GPUs"."""
+    places_in_names = {place for start, end in spans_of_names(text) for place in range(start + 1, end + 1)}
     for pattern in _NUMBER_OF_DEVICES:
         matches = [m for m in pattern.finditer(text) if m[1]]
-        # The 3090 of "RTX 3090 GPU" is none.
-        if counts := [_integer(m[1]) for m in matches if not (m[1].isdigit() and m.end(1) in ends_in_names)]:
+        # The 3090 of "RTX 3090 GPU" is no number of devices.
+        counts = [_integer(m[1]) for m in matches if not (m[1].isdigit() and m.end(1) in places_in_names)]
+        if counts:
             return counts
     return []
 
@@ -214,6 +229,23 @@ def spans_of_names(text: str) -> list[tuple[int, int]]:
     _, any_strategy, _ = _VOCABULARY[0]
     names = [*any_strategy.finditer(text), *_NAME_WITH_VERSION.finditer(text)]
     return [*(m.span() for m in names), *(m.span(1) for m in _DEVICE.finditer(text))]
+
+
+DEVICES_HEADING = re.compile(
+    rf"(?:[a-z][\w .+-]*?[ ,:(-]*)?(?:[nw] ?= ?)?(?<![a-z\d])(?P<count>\d{{1,5}})[ -]*[x×]?[ -]*"
+    rf"(?P<what>{DEVICE}|nodes?|(?:nvidia )?(?:tesla )?[avhpltgb]\d{{1,4}}\w*|rtx ?\d+\w*|mi\d+\w*|t4|l4)\)?",
+    re.I,
+)
+
+
+def devices_in(heading: str) -> int | None:
+    """Return the number of devices that a heading is of: 2 of "DDP (2 GPUs)". None where it counts none."""
+    m = DEVICES_HEADING.fullmatch(heading)
+    if m is None or m["what"].lower().startswith("node"):
+        return None
+    if any(start < m.end("count") <= end for start, end in spans_of_names(heading)):
+        return None  # "RTX 3090 GPU"
+    return int(m["count"])
 
 
 def _integer(text: str) -> int:

@@ -6,6 +6,7 @@ __all__ = [
     "compare_runs",
     "design",
     "loss_curves",
+    "power",
     "ranking",
     "run_tables",
     "scaling",

@@ -94,7 +94,7 @@ class MeasuredCell:
             return paired
         independent = ratio_of_independent(cell_rate(self.runs), cell_rate(other.runs), level)
         if independent.n < FEWEST_REPEATS:
-            return Estimate(value, None, None, independent.n, None, None)
+            return Estimate(value, independent.n)
         return independent
 
 

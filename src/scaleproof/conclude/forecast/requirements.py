@@ -27,11 +27,13 @@ from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.number_format import bytes_text, integer, significant
 from scaleproof.ground.records.run import METRICS
 from scaleproof.ground.snakemake_command import RESULTS
+from scaleproof.measure.corpus.remote import Remote
 from scaleproof.measure.doctor.speed import Layer, MachineSpeed, this_machine
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable_gpus
 from scaleproof.measure.model.inventory import inventory_of
 
 CORPORA = RESULTS / "corpora"
+DOWNLOADS = "downloads "
 
 
 def counts_of_cell(cell: Cell) -> Counts | None:
@@ -96,20 +98,32 @@ def describe_corpora_table(rows: dict[str, Corpus]) -> str:
     return "\n".join(f"{_corpus_line(name, corpus).strip()}; source {corpus.source}" for name, corpus in rows.items())
 
 
+def lines_of_downloads(loaded: LoadedCampaign) -> list[str]:
+    """Return a line for each corpus of a campaign that is downloaded before its first run."""
+    texts = {name: _download_text(name, corpus) for name, corpus in loaded.corpora.items()}
+    return [f"corpus {name} {text}" for name, text in texts.items() if text.startswith(DOWNLOADS)]
+
+
+def _download_text(name: str, corpus: Corpus) -> str:
+    """Return what of a corpus would be downloaded."""
+    if not corpus.remote:
+        return "nothing to download"
+    # A streamed data set names no files.
+    missing = Remote().missing_files(corpus) if corpus.remote_files else [name]
+    if (CORPORA / folder_of(name, corpus) / "corpus.json").exists() or not missing:
+        return "there already"
+    files = len(corpus.remote_files)
+    total = bytes_text(corpus.size) if corpus.size else "of unknown size"
+    may_be_less = len(missing) < files or (corpus.budget and (corpus.size or files > 1))
+    return f"{DOWNLOADS}{'at most ' if may_be_less else ''}{plural(files, 'file')}, {total}"
+
+
 def _corpus_line(name: str, corpus: Corpus) -> str:
     """Return a line about a corpus, indented: revision, what would be downloaded, licence, what stands in the way."""
     parts = [f"{name} at {corpus.revision[:12]}" if corpus.revision else name]
     if corpus.budget:
         parts.append(f"first {corpus.budget}")
-    if not corpus.remote:
-        parts.append("nothing to download")
-    elif (CORPORA / folder_of(name, corpus) / "corpus.json").exists():
-        parts.append("there already")
-    else:
-        files = len(corpus.remote_files)
-        total = bytes_text(corpus.size) if corpus.size else "of unknown size"
-        at_most = "at most " if corpus.budget and (corpus.size or files > 1) else ""
-        parts.append(f"downloads {at_most}{plural(files, 'file')}, {total}")
+    parts.append(_download_text(name, corpus))
     parts.append(f"licence {corpus.licence}")
     if corpus.gated:
         token_state = "is set" if os.environ.get("HF_TOKEN") else "is not set"

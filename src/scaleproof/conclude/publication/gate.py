@@ -16,6 +16,7 @@ from typing import Any
 from scipy.stats import t as student
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
+from scaleproof.conclude.analysis.power import POWER
 from scaleproof.conclude.checks.all_checks import RULES_VERSION, audit
 from scaleproof.conclude.publication.made_again import compare_with_rewritten, is_written_again, records_in
 from scaleproof.ground.comparison import dotted_items
@@ -84,6 +85,7 @@ def _finding_key(finding: Finding) -> tuple[str, ...]:
 
 
 LEAST_SESSIONS = 3  # two differences of sessions are the least that a spread can be estimated from
+MOST_SESSIONS = 100  # that are asked for
 ALPHA = 0.05  # probability of a false alarm of the whole gate; half for all cells together, half for single ones
 
 Rates = dict[str, float]  # cell -> tokens/s, all tokens over all time
@@ -93,17 +95,45 @@ Rates = dict[str, float]  # cell -> tokens/s, all tokens over all time
 class RateChange:
     """The change of one rate since the earlier sessions; `name`: the cell, or all cells together.
 
-    `change`: new over the mean of the earlier sessions, less 1. `bound`: a loss below it is an alarm.
+    `change`: new over the mean of the earlier sessions, less 1. `deviation`: of the logarithms of their rates. `alpha`:
+    the probability of a false alarm.
     """
 
     name: str
     change: float
-    bound: float
+    deviation: float
+    sessions: int
+    alpha: float
+
+    @property
+    def bound(self) -> float:
+        """A change below it is an alarm: the lower prediction bound of Student's t for a further session."""
+        return math.expm1(-self._least_fall(self.sessions))
+
+    @property
+    def seen(self) -> float:
+        """The loss that raises an alarm with the probability POWER, as a part of the rate."""
+        return -math.expm1(-self._least_fall(self.sessions, POWER))
 
     @property
     def worse(self) -> bool:
         """Whether the change is an alarm."""
         return self.change < self.bound
+
+    def results_to_see(self, loss: float) -> int | None:
+        """Return with how many earlier results in all `loss` is seen; None where MOST_SESSIONS do not suffice."""
+        fall = -math.log1p(-loss)
+        enough = (n for n in range(self.sessions, MOST_SESSIONS + 1) if self._least_fall(n, POWER) <= fall)
+        return next(enough, None)
+
+    def _least_fall(self, sessions: int, power: float = 0.5) -> float:
+        """Return which fall of the logarithm is an alarm with the probability `power`.
+
+        A new session scatters around the mean of n by s * sqrt(1 + 1 / n) (Hahn and Meeker: Statistical Intervals,
+        1991). The alarm is at t(1 - alpha) of that; beyond it by t(power), the probability is `power` exactly.
+        """
+        quantiles = student.ppf(1 - self.alpha, sessions - 1) + student.ppf(power, sessions - 1)
+        return float(quantiles) * self.deviation * math.sqrt(1 + 1 / sessions)
 
     def __str__(self) -> str:
         """Return a line of what the command prints."""
@@ -112,6 +142,16 @@ class RateChange:
             f"{word}  {self.name}: {fixed(100 * self.change, 2, signed=True)} % (an alarm is below "
             f"{fixed(100 * self.bound, 2, signed=True)} %)"
         )
+
+
+def what_is_seen(together: RateChange, loss: float) -> str:
+    """Return a sentence: which loss of all cells the gate sees, and how many results it takes to see `loss`."""
+    text = f"a loss of {fixed(100 * together.seen, 1)} % in all cells would raise an alarm 8 times in 10"
+    if together.seen <= loss:
+        return text
+    needed = together.results_to_see(loss)
+    more = f"about {plural(needed - together.sessions, 'more earlier result')}" if needed else "a quieter machine"
+    return f"{text}; for one of {fixed(100 * loss, 1)} % it takes {more}"
 
 
 def rate_changes(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[RateChange]:
@@ -134,14 +174,12 @@ def rate_changes(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[Ra
 
 
 def _rate_change(name: str, new: float, logs: list[float], alpha: float) -> RateChange:
-    """Return the change of a rate against earlier sessions, with the lower prediction bound of Student's t.
+    """Return the change of a rate against earlier sessions.
 
     `new`, `logs`: logarithms of the new and the earlier rates; `alpha`: probability of a false alarm.
     """
-    n = len(logs)
-    spread = statistics.stdev(logs) * math.sqrt(1 + 1 / n)  # of a new session around the mean of n sessions
-    bound = float(student.ppf(alpha, n - 1)) * spread
-    return RateChange(name, math.expm1(new - statistics.fmean(logs)), math.expm1(bound))
+    change = math.expm1(new - statistics.fmean(logs))
+    return RateChange(name, change, statistics.stdev(logs), len(logs), alpha)
 
 
 @dataclass(frozen=True)

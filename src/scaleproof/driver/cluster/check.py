@@ -86,7 +86,8 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
     if not any(nodes.state == "up" for nodes in own):
         return checks
     for request in requests:
-        checks += _judge_job(request, profile, partitions)
+        if profile.resources(request.rule).get("slurm_partition", "") in partitions:  # else it was named above
+            checks += _judge_job(request, profile, partitions)
     if requests:
         limit = allocation.ask_submit_limit(account, defaults.get("qos", ""), partition)
         checks.append(_judge_number_of_jobs(requests, profile.settings, limit))

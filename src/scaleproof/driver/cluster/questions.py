@@ -13,6 +13,7 @@ from scaleproof.driver.cluster.request import (
     request_of_shared_job,
 )
 from scaleproof.driver.cluster.slurm import sbatch_options, why_refused
+from scaleproof.ground.campaign.cells import tokens_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
 from scaleproof.measure.launch.replayed_cells import cells_by_workload
@@ -35,6 +36,8 @@ CURES = (
         "partition in the profile",
     ),
 )
+# As workflow/rules/data.smk asks; the profile gives more cores.
+TOKENISING = JobRequest(nodes=1, devices=0, cores=2, memory_mb=4000, minutes=60, exclusive=False)
 NUMBERS = ("mem_mb", "runtime", "cpus_per_task")  # by which a profile replaces what a rule asks for
 
 
@@ -75,9 +78,9 @@ class QueueRequest:
 
 
 def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[QueueRequest]:
-    """Return each different request among the jobs of a campaign that measure, with the number of its jobs."""
+    """Return each different request among the jobs of a campaign, with the number of its jobs."""
     requests: dict[tuple[object, ...], QueueRequest] = {}  # by rule and resources
-    for rule, request, name, jobs in measuring_jobs(loaded):
+    for rule, request, name, jobs in (*measuring_jobs(loaded), *tokenising_jobs(loaded)):
         sent = with_profile_values(profile.site.resources(request), profile.replaced(rule))
         too_short = complaint_on_job_time(rule, int(sent["runtime"]), loaded.campaign.resources)
         same = requests.get((rule, *sent.items()), QueueRequest(rule, sent, (), 0, too_short))
@@ -99,6 +102,15 @@ def job_text(request: QueueRequest, profile: SnakemakeProfile) -> str:
 def cure_for(reason: str) -> str:
     """Return what to change where Slurm refuses a job for this reason."""
     return next(advice for words, advice in CURES if re.search(words, reason.lower()))
+
+
+def tokenising_jobs(loaded: LoadedCampaign) -> Iterator[tuple[str, JobRequest, str, int]]:
+    """Yield, as `measuring_jobs`, each job that makes tokens; those that are there already are not made again."""
+    for corpus, tokenizer in dict.fromkeys(tokens_of(cell) for cell in loaded.cells if cell.command is None):
+        name = f"the tokens of {corpus} ({tokenizer})"
+        if tokenizer != "gpt2":  # whose merges are downloaded where Snakemake runs
+            yield "corpus_tokenizer", TOKENISING, name, 1
+        yield "corpus_tokenise", TOKENISING, name, 1
 
 
 def measuring_jobs(loaded: LoadedCampaign) -> Iterator[tuple[str, JobRequest, str, int]]:

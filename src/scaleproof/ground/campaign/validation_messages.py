@@ -43,6 +43,7 @@ PATTERNS = {
 }
 ALLOWED = re.compile(r"(?:; allowed: |Allowed here: ).{60,}?(?=\. [A-Z]|\.?$)", re.DOTALL)  # before a hint, or the end
 OF_PROFILES = {"partition": "slurm_partition", "queue": "slurm_partition", "account": "slurm_account", "qos": "qos"}
+MEANT: dict[Place, str] = {("forecast", "cells"): ' Did you mean "hold_out"?'}  # and no section of this name
 EMPTY_KEY = '""'  # as a key is written that has no name
 
 
@@ -203,7 +204,8 @@ def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
         return " A character beside it only looks like a space: type it again, indented with plain spaces."
     of_geometry = same_name(name, ("geometry",))  # nodes: those of `trace` are seldom meant
     hint = (
-        _same_key_hint(name, known)
+        MEANT.get(place)
+        or _same_key_hint(name, known)
         or _top_hint(place, schema)
         or ("" if of_geometry else _other_section_hint(name, schema, of_cell))
         or did_you_mean(name, known)

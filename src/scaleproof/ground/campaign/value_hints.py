@@ -17,6 +17,8 @@ NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?([A-Za-z]*)")  
 DECIMAL = re.compile(r"[0-9]+,[0-9]+")  # with the comma of other languages
 THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:%|percent|per cent|pct)?")
+LONGER_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(m|h)(?:in|inutes?|ours?)?")  # than seconds
+RANGE = re.compile(r"([1-9][0-9]*) ?(?:-|to|\.\.) ?([1-9][0-9]*)")
 CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # the name of one
 FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, OF_FILES))})$")  # how a path begins or ends
 TRUTHS = dict.fromkeys(("on", "yes", "y", "true"), "true") | dict.fromkeys(("off", "no", "n", "false"), "false")
@@ -56,7 +58,7 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
     if value and place[-1:] == ("command",):
         return f" Write {shortened(' '.join(map(str, value)))}."
     if not value or not all(_is_allowed(entry, options, choices) for entry in value):
-        return ""
+        return _mapping_hint(value, options, schema) if value else ""
     if len(value) == 1:
         return f" Write {shortened(value[0], 40)}."
     if place[0] == "exclude":  # an entry matches one combination of values
@@ -73,6 +75,8 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     minutes = _parse_minutes(text) if unit == "minutes" else None
     if minutes is not None and _is_allowed(minutes, options):
         return f" Write {minutes:g} (minutes)."
+    if unit == "seconds" and (longer := LONGER_TIME.fullmatch(text)):
+        return f" Write {float(longer[1]) * (60 if longer[2] == 'm' else 3600):g} (seconds)."
     if THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
     elif DECIMAL.fullmatch(text):
@@ -131,10 +135,19 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
         known = max(([key for key in value if key in keys] for keys in mappings), key=len)
         strange = [str(key) for key in value if key not in known]
         return f" Beside {', '.join(known)} there is no {' or '.join(strange)}." if known and strange else ""
+    if isinstance(value, int) and value > 1 and any("tokens" in keys for keys in mappings):  # the work of a step
+        return f" Write {{tokens: {value}}}."
+    rounds = RANGE.fullmatch(str(value))
+    if rounds and 3 <= int(rounds[1]) < int(rounds[2]) and any("at_most" in keys for keys in mappings):
+        return f" Write {{resolve: 3 %, at_least: {rounds[1]}, at_most: {rounds[2]}}}."
     # A word in place of a mapping: the name of a cell (ddp-n1x2), or the value of a key (ddp).
     if any("geometry" in keys for keys in mappings) and (cell := CELL.fullmatch(str(value))):
         return f" Write {{strategy: {cell[1]}, geometry: {cell[2]}}}."
     keys_by_word = {word: key for keys in mappings for key, node in keys.items() for word in choices_at(node, schema)}
+    if isinstance(value, list):  # the values of one key, as of `vary`
+        lists = [(key, option) for keys in mappings for key in keys for option in union_members(keys[key], schema)]
+        meant = [key for key, one in lists if {*map(str, value)} <= {*choices_at(one.get("items", {}), schema)}]
+        return f" Write {{{meant[0]}: [{', '.join(map(str, value))}]}}." if meant else ""
     word = str(value).casefold()
     word = word if word in keys_by_word else nearest_name(word, keys_by_word) or ""
     if word:
@@ -148,6 +161,8 @@ def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
     if isinstance(value, bool | dict | None):
         return ""
     text = str(value)
+    if (cell := CELL.fullmatch(text)) and _is_allowed(cell[2], options, choices):
+        return f" Write {cell[2]}."
     if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(text):
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."
     several = re.split(r"[,; ]+", text)
@@ -174,6 +189,8 @@ def list_hint(value: object, array: Schema, schema: Schema) -> str:
         hint = " Each begins with a hyphen and a blank, or all stand in brackets: [{...}, {...}]."
         return hint if of_mappings else ""
     items = array.get("items", {})
+    if hint := _mapping_hint(value, union_members(items, schema), schema):
+        return f" Write [{hint.removeprefix(' Write ').removesuffix('.')}]."
     entries = re.split(r"[,;]? +|[,;]", value) if isinstance(value, str) else [value]  # "ddp, fsdp"
     would_fit = all(_is_allowed(entry, union_members(items, schema), choices_at(items, schema)) for entry in entries)
     return f" Write [{shortened(', '.join(map(str, entries)), 60)}]." if would_fit else ""

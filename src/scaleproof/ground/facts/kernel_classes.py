@@ -63,9 +63,10 @@ _CLASSES = {name: re.compile("|".join(parts), re.IGNORECASE) for name, parts in 
 
 
 def collective_of(name: str) -> str | None:
-    """Return the collective that a kernel or event carries out, such as "all_reduce"; None if it does not communicate.
+    """Return the collective that a kernel or event carries out, such as "all_reduce".
 
-    "other" for an unknown name of NCCL, RCCL, gloo or another library for communication.
+    Returns None for a kernel that does not communicate, and "other" for an unknown name of NCCL, RCCL, gloo or another
+    library for communication.
     """
     for collective, pattern in COLLECTIVES.items():
         if pattern.search(name):

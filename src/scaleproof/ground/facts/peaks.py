@@ -74,9 +74,10 @@ def mfu(flops_per_s: float, device_name: str, precision: str) -> float | None:
 
 @lru_cache
 def peak(device_name: str, precision: str) -> DevicePeak | None:
-    """Return the dense peak of a device for a precision of FORMATS; None for unlisted devices and absent formats.
+    """Return the dense peak of a device for a precision of FORMATS.
 
-    `device_name`: as the driver gives it. Raises UserError for another precision.
+    Returns None for unlisted devices and absent formats. `device_name`: as the driver gives it. Raises UserError for
+    another precision.
     """
     if precision not in FORMATS:
         hint = did_you_mean(precision, FORMATS)

@@ -5,7 +5,7 @@ from typing import Any
 
 from scaleproof.ground.campaign.strategies import FSDP, LOW, without_offload
 
-Range = tuple[float, float]  # least, most
+Range = tuple[float, float]  # the least and the most bytes
 TOLERANCE = 0.02  # padding of shards, norms and flags beside the tensors that the formulas count
 SLACK_BYTES = 4096  # of small messages beside them
 KINDS = {"reduced": ("allreduce",), "gathered": ("allgather",), "scattered": ("reduce_scatter",)}
@@ -23,39 +23,51 @@ def step_traffic(
     reshards: bool = True,
     reduce_dtype: str = "fp32",
 ) -> dict[str, Range]:
-    """Least and most logical bytes of one optimizer step by kind: "reduced", "gathered" and "scattered".
+    """Return the least and the most logical bytes of one optimizer step, for each kind of KINDS.
 
-    `accumulation`: micro-batches of a step; `block_parameters`: parameters in all blocks together. `nodes` and
+    `accumulation`: micro-batches of a step; `block_parameters`: the parameters of all blocks together. `nodes` and
     `devices_per_node` matter to hsdp, `reshards` (`execution.fsdp_reshard`) to fsdp and hsdp, `reduce_dtype`
     (`execution.reduce_dtype`) to these two and ddp. Raises ValueError for an unknown strategy.
     """
-    a, p = accumulation, parameters
-    b = 2 if precision in LOW else 4  # bytes of a parameter
-    traffic: dict[str, Range] = {"reduced": (0, 0), "gathered": (0, 0), "scattered": (0, 0)}
+    weights = parameters * (2 if precision in LOW else 4)  # bytes of all parameters, as they are gathered
+    weights_of_blocks = block_parameters * (2 if precision in LOW else 4)
+    gradients = parameters * (2 if reduce_dtype == "bf16" else 4)  # bytes of all gradients, as ddp and fsdp reduce them
+    micro_batches = accumulation
     name = without_offload(strategy)
-    exchanged = p * (2 if reduce_dtype == "bf16" else 4)  # all gradients, once
-    if name == "zero0":
-        return traffic | {"reduced": (4 * p, 4 * p)}
+
+    if name in ("single", "dp"):  # dp copies between devices, without collectives
+        return _ranges()
     if name == "ddp":
-        return traffic | {"reduced": (exchanged, exchanged)}
-    if name in FSDP:
-        # Every micro-batch gathers the blocks twice and the rest once or twice (by version of torch); without
-        # resharding all once. Of hsdp this is within a node; over nodes each device's part of gradients is reduced.
-        gathered = (a * b * (p + block_parameters), 2 * a * b * p) if reshards else (a * b * p, a * b * p)
-        between_nodes = exchanged / devices_per_node if name == "hsdp" and nodes > 1 else 0
-        if between_nodes and devices_per_node == 1:  # whole on each node: nothing to gather or scatter
-            return traffic | {"reduced": (between_nodes, between_nodes)}
-        return {"reduced": (between_nodes, between_nodes), "gathered": gathered, "scattered": (exchanged, exchanged)}
+        return _ranges(reduced=(gradients, gradients))
+    if name == "zero0":
+        return _ranges(reduced=(4 * parameters, 4 * parameters))
     if name in ("zero1", "zero2"):
-        times = a if name == "zero2" else 1  # DeepSpeed's default all-reduces where the paper scatters
-        return traffic | {"reduced": (b * p * times, b * p * times), "gathered": (b * p, b * p)}
+        # DeepSpeed's default all-reduces where the paper scatters; stage 2 does so after each micro-batch.
+        all_reduced = weights * micro_batches if name == "zero2" else weights
+        return _ranges(reduced=(all_reduced, all_reduced), gathered=(weights, weights))
     if name == "zero3":
         # Gathered between once (everything stays until the backward pass) and three times a micro-batch (Rajbhandari
         # et al. 2020, section 7).
-        return traffic | {"gathered": (b * p, 3 * a * b * p), "scattered": (a * b * p, a * b * p)}
-    if name in ("single", "dp"):  # dp copies between devices, without collectives
-        return traffic
+        scattered = micro_batches * weights
+        return _ranges(gathered=(weights, 3 * micro_batches * weights), scattered=(scattered, scattered))
+    if name in FSDP:
+        # Of hsdp, gathers and scatters are within a node; each device's part of the gradients is reduced over nodes.
+        between_nodes = gradients / devices_per_node if name == "hsdp" and nodes > 1 else 0
+        reduced = (between_nodes, between_nodes)
+        if between_nodes and devices_per_node == 1:  # whole on each node: nothing to gather or scatter
+            return _ranges(reduced=reduced)
+        # Every micro-batch gathers the blocks twice and the rest once or twice (by version of torch); without
+        # resharding, all once.
+        least = weights + weights_of_blocks if reshards else weights
+        most = 2 * weights if reshards else weights
+        gathered = (micro_batches * least, micro_batches * most)
+        return _ranges(reduced=reduced, gathered=gathered, scattered=(gradients, gradients))
     raise ValueError(f"no traffic formula for the strategy {strategy}")
+
+
+def _ranges(reduced: Range = (0, 0), gathered: Range = (0, 0), scattered: Range = (0, 0)) -> dict[str, Range]:
+    """Return the bytes by kind, by the names of KINDS."""
+    return {"reduced": reduced, "gathered": gathered, "scattered": scattered}
 
 
 def moved_bytes(collectives: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:

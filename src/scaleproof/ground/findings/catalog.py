@@ -30,9 +30,10 @@ def pages_by_code() -> dict[str, Code]:
 
 
 def meaning_of(code: str) -> str:
-    """Return what a code means; "" where no house has a page for it.
+    """Return what a code means.
 
-    Checks of own runs are imported only for codes that nobody else can have, as that takes time.
+    Returns "" where no house has a page for it. Checks of own runs are imported only for codes that nobody else can
+    have, as that takes time.
     """
     page = _load_codes(ANYBODYS).get(code) or pages_by_code().get(code)
     return page.what if page else ""

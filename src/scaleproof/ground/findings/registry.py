@@ -107,18 +107,23 @@ def note_on_broken_check(check: str, error: Exception, runs: Sequence[str] = (),
 
 
 def one_note_a_cause(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings; where several checks broke with one error, the first note alone, which names all of them."""
+    """Return the findings, with a single note on all checks that broke with the same error."""
     merged: list[Finding] = []
-    place_of: dict[str, int] = {}  # how it broke -> place in `merged`
+    index_by_error: dict[str, int] = {}  # error -> index of its note in `merged`
     for finding in findings:
-        check, broke, what = finding.evidence.removeprefix(CHECK).partition(BROKE)
-        if not (broke and finding.evidence.startswith(CHECK)) or place_of.setdefault(what, len(merged)) == len(merged):
+        check, separator, error = finding.evidence.removeprefix(CHECK).partition(BROKE)
+        is_of_broken_check = bool(separator) and finding.evidence.startswith(CHECK)
+        if not is_of_broken_check:
             merged.append(finding)
-            continue
-        first = merged[place_of[what]]
-        checks, _, _ = first.evidence.partition(BROKE)
-        runs = list(dict.fromkeys([*first.runs, *finding.runs]))
-        merged[place_of[what]] = first.model_copy(update={"evidence": f"{checks}, {check}{BROKE}{what}", "runs": runs})
+        elif error not in index_by_error:
+            index_by_error[error] = len(merged)
+            merged.append(finding)
+        else:
+            first = merged[index_by_error[error]]
+            checks, _, _ = first.evidence.partition(BROKE)
+            runs = list(dict.fromkeys([*first.runs, *finding.runs]))
+            evidence = f"{checks}, {check}{BROKE}{error}"
+            merged[index_by_error[error]] = first.model_copy(update={"evidence": evidence, "runs": runs})
     return merged
 
 

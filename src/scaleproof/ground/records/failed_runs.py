@@ -17,9 +17,9 @@ EXIT_CODE = 3
 
 
 def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
-    """Return how many runs failed, why, and the command that repeats them; None if no run failed.
+    """Return how many runs failed, why, and the command that repeats them.
 
-    A cell that cannot run on this machine has not failed.
+    Returns None if no run failed. A cell that cannot run on this machine has not failed.
     """
     reasons: dict[str, list[str]] = {}
     for folder, failure in _failures(loaded, results):
@@ -37,10 +37,10 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
 
 
 def ended_early_text(loaded: LoadedCampaign, results: Path, planned: Collection[Path]) -> str | None:
-    """Return how a campaign goes on whose Snakemake was stopped or has failed; None where no run is left.
+    """Return how a campaign goes on whose Snakemake was stopped or has failed.
 
-    `planned`: all that Snakemake was to make. Runs that are gone and that it would not make again, as it knew their
-    results alone, need another command.
+    Returns None where no run is left. `planned`: all that Snakemake was to make. Runs that are gone and that it would
+    not make again, as it knew their results alone, need another command.
     """
     outputs = {folder / METRICS: folder / METRICS for folder in loaded.runs(results)}  # run -> what its job makes
     outputs |= {folder / METRICS: record for folder, record in records_of_runs(loaded, results).items()}

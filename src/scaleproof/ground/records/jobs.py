@@ -27,7 +27,10 @@ class LedgerEntry(BaseModel):
 
 
 def read_ledger(path: Path) -> list[LedgerEntry]:
-    """Return the lines of a ledger, without those that a crash or a full disk has cut off; [] without a file."""
+    """Return the lines of a ledger, without those that a crash or a full disk has cut off.
+
+    Returns [] without a file.
+    """
     entries = []
     for line in path.read_text().splitlines() if path.is_file() else ():
         try:
@@ -38,9 +41,9 @@ def read_ledger(path: Path) -> list[LedgerEntry]:
 
 
 def job_end_counts(runs: Iterable[Run]) -> str:
-    """Return how the jobs of `runs` ended, in the scheduler's words: "3 COMPLETED, 1 NODE_FAIL"; "" where unknown.
+    """Return how the jobs of `runs` ended, in the scheduler's words: "3 COMPLETED, 1 NODE_FAIL".
 
-    The campaign's ledger says it, because a run's own record is written before its job ends.
+    Returns "" where unknown. The campaign's ledger says it, because a run's own record is written before its job ends.
     """
     jobs = set()  # (ledger of the campaign, number of the job) of each run
     for run in runs:  # its folder is CAMPAIGN/runs/CELL/REPEAT

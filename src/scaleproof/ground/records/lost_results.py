@@ -28,44 +28,48 @@ def lost_files(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) ->
 
 
 def _missing_look(loaded: LoadedCampaign, results: Path) -> list[Path]:
-    """Return, in a list, the look (whether repeats go on) at which the table of runs was made, if it is missing."""
+    """Return the look (whether repeats go on) at which the table of runs was made, in a list, if it is missing."""
     rule = loaded.campaign.repeat_until
     if rule is None or not (results / loaded.name / "runs.csv").is_file():
         return []
     looks = [look_file(results, loaded.name, n) for n in rule.looks()[:-1]]  # the last number decides nothing
-    # The looks before it asked for more repeats. It did not, or is missing; none comes after it.
-    last = next((look for look in looks if not asks_for_more_repeats(look)), None)
-    return [last] if last and not last.is_file() else []
+    # The first look that does not ask for more repeats, or is missing, was the last one.
+    last_look = next((look for look in looks if not asks_for_more_repeats(look)), None)
+    return [last_look] if last_look and not last_look.is_file() else []
 
 
 def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) -> list[Path]:
     """Return the files behind the results of a campaign that are missing now, though the campaign still plans them.
 
-    `drawn`: the names of its tables and charts. [] where nothing has been concluded yet.
+    `drawn`: the names of its tables and charts. Returns [] where nothing has been concluded yet.
     """
     folder = results / loaded.name
-    planned = {os.path.relpath(path, folder) for path in loaded.runs(results)}
-    traced = {cell.slug for cell in loaded.traced}
+    planned_runs = {os.path.relpath(path, folder) for path in loaded.runs(results)}
+    traced_cells = {cell.slug for cell in loaded.traced}
 
     def is_planned(name: str) -> bool:
         """Return whether the campaign still plans the file, named relative to its folder."""
-        if match := RUN_FILE.fullmatch(name):  # those of shared jobs are found by records_without_runs
-            return match[1] in planned and not loaded.shared_jobs
+        if match := RUN_FILE.fullmatch(name):  # records_without_runs finds the runs of shared jobs
+            return match[1] in planned_runs and not loaded.shared_jobs
         if match := TRACE_FILE.fullmatch(name):
-            return match[1] in traced
+            return match[1] in traced_cells
         if match := PAIRS_FILE.fullmatch(name):
             return match[1] in loaded.comparisons
         if match := DRAWN.fullmatch(name):
             return match[1] in drawn
         return name in DERIVED
 
-    of_report = _listed_names(folder / MANIFEST, "files")  # [] without a report, which Snakemake removes before its job
-    names = dict.fromkeys([*of_report, *_table_inputs(folder)])
+    # Without a report, which Snakemake removes before its job, the manifest is missing and lists nothing.
+    names_of_report = _listed_names(folder / MANIFEST, "files")
+    names = dict.fromkeys([*names_of_report, *_table_inputs(folder)])
     return [folder / name for name in names if is_planned(name) and not os.path.isfile(folder / name)]
 
 
 def records_of_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, Path]:
-    """Return folder of a run -> the record of the job that makes it with others; {} where each run is a job."""
+    """Return folder of a run -> the record of the job that makes it with others.
+
+    Returns {} where each run is a job.
+    """
     jobs = loaded.records(results).items()
     return {run_dir(results, loaded.name, cell.slug, k): record for record, job in jobs for cell, k in job.runs}
 
@@ -77,18 +81,20 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
     record itself is missing, the job counts if the table of runs has one of its runs; else it has not run yet. A cell
     that is newer than a record is made without that.
     """
-    incomplete: dict[Path, list[Path]] = {}
-    concluded = {f"{cell}/rep{repeat}" for cell, repeat in _runs_of_table(results / loaded.name)}
+    missing_by_record: dict[Path, list[Path]] = {}
+    runs_in_table = {f"{cell}/rep{repeat}" for cell, repeat in _runs_of_table(results / loaded.name)}
     for record, job in loaded.records(results).items():
-        runs = [f"{cell.slug}/rep{repeat}" for cell, repeat in job.runs]
-        if not os.path.isfile(record) and concluded.isdisjoint(runs):
-            continue
-        made = _listed_names(record, "runs") or concluded.intersection(runs) or runs
-        files = [results / loaded.name / "runs" / run / name for run in runs if run in made for name in RUN_FILES]
-        missing = [path for path in files if not os.path.isfile(path)]
-        if missing:
-            incomplete[record] = missing
-    return incomplete
+        runs_of_job = [f"{cell.slug}/rep{repeat}" for cell, repeat in job.runs]
+        if not os.path.isfile(record) and runs_in_table.isdisjoint(runs_of_job):
+            continue  # the job has not run yet
+
+        made_runs = _listed_names(record, "runs") or runs_in_table.intersection(runs_of_job) or runs_of_job
+        folders = [results / loaded.name / "runs" / run for run in runs_of_job if run in made_runs]
+        files = [folder / name for folder in folders for name in RUN_FILES]
+        missing_files = [path for path in files if not os.path.isfile(path)]
+        if missing_files:
+            missing_by_record[record] = missing_files
+    return missing_by_record
 
 
 def _table_inputs(folder: Path) -> Iterator[str]:
@@ -125,14 +131,17 @@ def _runs_of_table(folder: Path) -> list[tuple[str, str]]:
 
 
 def lost_text(lost: Collection[Path]) -> str:
-    """Return in words what is missing: "results/demo/runs/ddp-n1x2/rep1 is no longer complete; 3 files are missing"."""
+    """Return in words what is missing: "results/demo/runs/ddp-n1x2/rep1 is no longer complete", "3 files are missing".
+
+    Runs and other files are two statements, with a semicolon between them.
+    """
     runs = sorted({str(path.parent) for path in lost if path.parent.name.startswith("rep")})
     others = [str(path) for path in lost if str(path.parent) not in runs]
     texts = []
     if runs:
-        what = f"{runs[0]} is" if len(runs) == 1 else f"{len(runs)} runs ({runs[0]}, ...) are"
-        texts.append(f"{what} no longer complete")
+        subject = f"{runs[0]} is" if len(runs) == 1 else f"{len(runs)} runs ({runs[0]}, ...) are"
+        texts.append(f"{subject} no longer complete")
     if others:
-        what = f"{others[0]} is" if len(others) == 1 else f"{len(others)} files ({others[0]}, ...) are"
-        texts.append(f"{what} missing")
+        subject = f"{others[0]} is" if len(others) == 1 else f"{len(others)} files ({others[0]}, ...) are"
+        texts.append(f"{subject} missing")
     return "; ".join(texts)

@@ -8,8 +8,8 @@ from pathlib import Path
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.run import CAPTURE, METRICS, read_run
 
-# What of a campaign's results is computed from its runs, and made again. All else stays: what was measured, forecasts
-# (one that is sealed after its runs proves nothing), and what anybody has put there.
+# The files of a campaign that are computed from its runs, and made again. All others stay: measurements, forecasts (a
+# forecast that is sealed after its runs proves nothing), and whatever anybody has put there.
 COMPUTED = (
     *("tables", "charts", "looks", "runs.csv", "cells.csv", "losses.csv", "findings.json", "scaling_report.json"),
     *("comparison.json", "traces.json", "waterfall.json", "forecast.json", "claims.json"),
@@ -18,7 +18,7 @@ COMPUTED = (
 
 
 def remove_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces: Sequence[Path] = ()) -> list[Path]:
-    """Remove the folders in `runs` and `traces` whose run or trace failed or is damaged; return these folders.
+    """Remove the folders in `runs` and `traces` whose run or trace failed or is damaged. Return these folders.
 
     `campaign`: the folder of its results; `anyway`: remove sound folders, too. Everything computed from them goes as
     well, because Snakemake does not miss an input as long as the file made from it is there.
@@ -29,6 +29,7 @@ def remove_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces
     removed += [folder for folder in made_traces if anyway or not _has_sound_trace(folder)]
     if not removed:
         return []
+
     for folder in removed:
         _remove(folder)
     # Without its record, a job of several runs is sent once more for the missing runs.
@@ -53,7 +54,7 @@ def _remove(folder: Path) -> None:
 
 
 def _has_made_one_of(record: Path, runs: set[str]) -> bool:
-    """Return whether one of `runs` was made by the job of this record; True where it is damaged."""
+    """Return whether one of `runs` was made by the job of this record. True where the record is damaged."""
     try:
         return not runs.isdisjoint(json.loads(record.read_text())["runs"])
     except (KeyError, OSError, ValueError, TypeError):
@@ -64,7 +65,7 @@ def _has_sound_trace(folder: Path) -> bool:
     """Return whether the folder holds a trace that was taken without a fault."""
     try:
         return bool(json.loads((folder / CAPTURE).read_text())["status"] == "ok")
-    except (KeyError, OSError, ValueError):
+    except (KeyError, OSError, TypeError, ValueError):
         return False
 
 

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,14 +15,17 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.run import TimedRun
 from scaleproof.ground.records.steps import COLUMNS, PHASES, ROW, losses_of, windows_of
 
+if TYPE_CHECKING:
+    import pyarrow
+
 TOGETHER = 1 << 20  # bytes of files that are parsed at once
 BLOCK = 1 << 26  # bytes of which pyarrow makes a chunk
 HEADER = f"{','.join(COLUMNS)}\n".encode()
-WRITTEN = b"0123456789+-.e,nan\n" + "".join(PHASES).encode()  # what stands below the header
+WRITTEN = b"0123456789+-.e,nan\n" + "".join(PHASES).encode()  # the characters below the header
 
 
 def read_series(runs: Iterable[TimedRun]) -> None:
-    """Read steps.csv of many runs together and give each run its series, so that none is read when it is asked for.
+    """Read steps.csv of many runs together and give each run its series, so that no run reads its own file.
 
     Where a file cannot be read or has another form, the runs parsed together with it are left alone: each reads its own
     file when asked for it, and raises what is wrong with it.
@@ -42,12 +46,12 @@ def read_series(runs: Iterable[TimedRun]) -> None:
 
 
 def _parse(contents: dict[TimedRun, bytes]) -> None:
-    """Give each run the series in its steps.csv; none gets one where one of the files has another form."""
+    """Give each run the series in its steps.csv, unless one of the files has another form."""
     with contextlib.suppress(ValueError):
         rows, ends = parse_series(list(contents.values()))
-        rows_of_runs = np.split(rows, ends[:-1])
-        of_runs = zip(contents, rows_of_runs, windows_of(rows, ends), losses_of(rows, ends), strict=True)
-        for run, steps, window, losses in of_runs:
+        rows_by_run = np.split(rows, ends[:-1])
+        series_by_run = zip(contents, rows_by_run, windows_of(rows, ends), losses_of(rows, ends), strict=True)
+        for run, steps, window, losses in series_by_run:
             run.take_series(steps=steps, window=window, losses=losses)
 
 
@@ -56,32 +60,34 @@ def parse_series(contents: Sequence[bytes]) -> tuple[np.ndarray, list[int]]:
 
     `contents`: of files of exactly the form that `write_steps` gives them. Raises ValueError for another form.
     """
-    import pyarrow as pa
-    from pyarrow import csv
-
-    types = {"U": pa.dictionary(pa.int32(), pa.string()), "i": pa.int64(), "f": pa.float64()}
+    are_whole = all(content.startswith(HEADER) and content.endswith(b"\n") for content in contents)
     bodies = [content.removeprefix(HEADER) for content in contents]
-    are_whole = all(
-        len(body) + len(HEADER) == len(content) and body.endswith(b"\n")
-        for body, content in zip(bodies, contents, strict=True)
-    )
-    joined = b"".join(bodies)
-    if not are_whole or joined.translate(None, WRITTEN):
+    body = b"".join(bodies)
+    if not are_whole or not all(bodies) or body.translate(None, WRITTEN):
         raise ValueError("not as written")
-    table = csv.read_csv(
-        pa.py_buffer(joined),
-        csv.ReadOptions(use_threads=False, column_names=COLUMNS, block_size=min(BLOCK, len(joined) + 1)),
-        convert_options=csv.ConvertOptions(
-            column_types={name: types[ROW[name].kind] for name in COLUMNS}, null_values=[]
-        ),
-    )
-    table = table.unify_dictionaries().combine_chunks()
+    table = _read_table(body)
     ends = list(accumulate(body.count(b"\n") for body in bodies))
     phase = table["phase"].chunk(0)
     if len(table) != ends[-1] or not set(phase.dictionary.to_pylist()) <= set(PHASES):
         raise ValueError("not as written")
+
     rows = np.empty(len(table), ROW)
     rows["phase"] = np.array(phase.dictionary.to_pylist())[phase.indices.to_numpy()]
     for name in COLUMNS[1:]:
         rows[name] = table[name].to_numpy()
     return rows, ends
+
+
+def _read_table(body: bytes) -> "pyarrow.Table":
+    """Return the table in the rows of steps.csv files, without their headers. Raises ValueError for another form."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    types = {"U": pa.dictionary(pa.int32(), pa.string()), "i": pa.int64(), "f": pa.float64()}
+    column_types = {name: types[ROW[name].kind] for name in COLUMNS}
+    table = csv.read_csv(
+        pa.py_buffer(body),
+        csv.ReadOptions(use_threads=False, column_names=COLUMNS, block_size=min(BLOCK, len(body) + 1)),
+        convert_options=csv.ConvertOptions(column_types=column_types, null_values=[]),
+    )
+    return table.unify_dictionaries().combine_chunks()

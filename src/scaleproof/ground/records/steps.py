@@ -83,22 +83,22 @@ def losses_of(rows: np.ndarray, ends: Sequence[int]) -> list[np.ndarray]:
 
 
 def step_ends_s(rows: np.ndarray) -> np.ndarray:
-    """Return the seconds from the begin of the window to the end of each step, on the rank that ends it last.
+    """Return the seconds from the start of the window to the end of each step, on the rank that ends it last.
 
     `rows`: all rows of a run, warm-up included. Each rank's step times are summed by themselves.
     """
     window = rows[_in_window(rows)]
     steps, ranks = window["step"], window["rank"]
     n_ranks = int(ranks.max(initial=-1)) + 1
-    # `times`: steps x ranks. Rows in the usual order are such a table already.
-    if n_ranks and len(ranks) % n_ranks == 0 and _is_in_turn(steps.reshape(-1, n_ranks), ranks.reshape(-1, n_ranks)):
-        times = window["step_time_s"].reshape(-1, n_ranks)
+    is_table = n_ranks > 0 and len(ranks) % n_ranks == 0  # perhaps steps x ranks, as rows in the usual order are
+    if is_table and _is_in_turn(steps.reshape(-1, n_ranks), ranks.reshape(-1, n_ranks)):
+        times_s = window["step_time_s"].reshape(-1, n_ranks)
     else:
-        distinct, place = np.unique(steps, return_inverse=True)
-        times = np.zeros((len(distinct), n_ranks))
-        times[place, ranks] = window["step_time_s"]
-    last: np.ndarray = times.cumsum(axis=0).max(axis=1, initial=0.0)
-    return last
+        distinct_steps, index = np.unique(steps, return_inverse=True)
+        times_s = np.zeros((len(distinct_steps), n_ranks))
+        times_s[index, ranks] = window["step_time_s"]
+    ends_s: np.ndarray = times_s.cumsum(axis=0).max(axis=1, initial=0.0)
+    return ends_s
 
 
 def _is_in_turn(steps: np.ndarray, ranks: np.ndarray) -> bool:

@@ -89,6 +89,12 @@ class WatchedRank(WatchedSection):
     )
 
 
+def watched_folder(place: Path) -> Path | None:
+    """Return the folder of watched ranks that `place` is, is a file of, or holds; None where it is none of these."""
+    folders = (place.parent if place.match(PATTERN) else place, place / FOLDER)
+    return next((folder for folder in folders if any(folder.glob(PATTERN))), None)
+
+
 def read_watched(folder: Path) -> list[WatchedRank]:
     """Return all ranks below `folder`, in their order. Raises UserError where it has no rank, or a file is damaged."""
     files = sorted(folder.glob(PATTERN))

@@ -256,11 +256,23 @@ def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell
 
     if all(step.seconds and step.samples_per_s for step in steps):
         return "samples", None
-    raise NoFigures(
+    log_text = (
         f"its log has figures of {plural(len(steps), 'step')} (the last: {_figures_text(steps[-1])}), but not how much "
-        'work a step is: give workload.per_step, e.g. {tokens: 8192}, {samples: "{micro_batch} * {devices}"}, or '
-        "{steps: 1} to compare steps/s (of ab: --metric steps/s if a step of A is as much work as one of B, else "
-        "--per-step with A's tokens and B's)"
+        "work a step is"
+    )
+    rate_unit = "tokens" if steps[-1].tokens_per_s else "samples"
+    has_rate = steps[-1].tokens_per_s or steps[-1].samples_per_s
+    if has_rate and not steps[-1].seconds:  # a rate alone: its steps have no time that could be counted
+        metric = " --metric samples/s" if rate_unit == "samples" else ""
+        raise NoFigures(
+            f"{log_text}, which gives its time: give workload.per_step, e.g. {{{rate_unit}: 8192}} (of ab:{metric} "
+            f"--per-step with A's {rate_unit} of a step and B's)"
+        )
+    raise NoFigures(
+        f"{log_text}: give "
+        'workload.per_step, e.g. {tokens: 8192}, {samples: "{micro_batch} * {devices}"}, or {steps: 1} to compare '
+        "steps/s (of ab: --metric steps/s if a step of A is as much work as one of B, else --per-step with A's tokens "
+        "and B's)"
     )
 
 

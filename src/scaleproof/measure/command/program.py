@@ -5,7 +5,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from scaleproof.ground.campaign.command import existing_files
@@ -31,9 +31,9 @@ def describe_program(words: Sequence[str]) -> Program:
     )
 
 
-def files_of_command(words: Sequence[str]) -> dict[str, str]:
+def files_of_command(words: Sequence[str], sha256: Callable[[Path], str] = sha256_of) -> dict[str, str]:
     """Return the sha256 of each file that a command names: name without places of this machine -> sha256."""
-    return {scrub(word): sha256_of(Path(word)) for word in existing_files(words)}
+    return {scrub(word): sha256(Path(word)) for word in existing_files(words)}
 
 
 def absent_program(words: Sequence[str]) -> str | None:

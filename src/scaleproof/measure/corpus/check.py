@@ -10,14 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scaleproof.ground.campaign.config import Workload
 from scaleproof.ground.campaign.corpora import Corpus, absent_field_text, check_local, local_files
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
 from scaleproof.measure.corpus.documents import gather_documents
 from scaleproof.measure.corpus.encode import read_documents
 from scaleproof.measure.corpus.forms import NotADocument, documents_of_file
-from scaleproof.measure.corpus.reader import check_samples, samples_in
 from scaleproof.measure.corpus.remote import Remote
 from scaleproof.measure.corpus.tokenise import check_documents
 from scaleproof.measure.corpus.tokenizer import learn_tokens
@@ -72,33 +70,38 @@ def most_trainable_entries(documents: list[str], at_most: int = SMALL_TEXT) -> i
     return len(learn_tokens(at_most, iter(documents))) + 1  # the end of a text
 
 
-def check_enough_samples(tokens: Path, text: list[str] | None, workload: Workload, global_batch: int) -> None:
-    """Raise UserError where a corpus has fewer samples than a step takes, as far as that is known.
+def size_of_text(text: list[str]) -> dict[str, int]:
+    """Return the most documents and tokens that a text (`small_text`) can have: a token is a byte or more.
 
-    By the folder of its `tokens`, if they are made, else by its `text` (`small_text`): a token is a byte or more, and
-    each document has one more, its end.
+    Each document has one token more, its end.
     """
-    if (tokens / TOKENS).is_file():
-        check_samples(samples_in(dict(read_tokens(tokens)["train"]), workload), global_batch)
-    elif text is not None:
-        most = {"documents": len(text), "tokens": sum(len(document.encode()) + 1 for document in text)}
-        check_samples(samples_in(most, workload), global_batch, "at most ")
+    return {"documents": len(text), "tokens": sum(len(document.encode()) + 1 for document in text)}
+
+
+def size_of_tokens(folder: Path) -> dict[str, int] | None:
+    """Return the documents and tokens for training in the folder of a corpus' tokens; None where they are not made."""
+    if not (folder / TOKENS).is_file():
+        return None
+    part = read_tokens(folder)["train"]
+    return {"documents": part["documents"], "tokens": part["tokens"]}
 
 
 def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
     """Ask the hub about a corpus with `source: dataset` or `hub`; return a line to print, "" for other sources.
 
-    It is asked for the address, size and checksum of files, not their content. Raises UserError where the hub does not
-    have what the table says.
+    It is asked for the address, size and checksum of files that are not here, not for their content. Raises UserError
+    where the hub does not have what the table says.
     """
     if corpus.source == "dataset":
         return remote.dataset(name, corpus).check()
     if corpus.source != "hub":
         return ""
-    files = [remote.hub_file(corpus, file) for file in corpus.remote_files]
-    for file in files:
-        file.check()
-    return f"the hub has {plural(len(files), 'file')} of {corpus.repository} at {corpus.revision}"
+    missing = remote.missing_files(corpus)
+    for name in missing:
+        remote.hub_file(corpus, name).check()
+    counts = {"the hub has": len(missing), f"{remote.folder} has": len(corpus.remote_files) - len(missing)}
+    of = f"of {corpus.repository} at {corpus.revision}"
+    return "; ".join(f"{who} {plural(number, 'file')} {of}" for who, number in counts.items() if number)
 
 
 def _rows_may_hold_text(path: Path, corpus: Corpus) -> bool:

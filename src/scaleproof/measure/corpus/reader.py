@@ -1,6 +1,7 @@
 """Samples of flat token files, windows of a text or documents with their labels; and which of them make which step."""
 
 import hashlib
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -95,11 +96,8 @@ def open_split(directory: Path, split: str, workload: Workload) -> TokenFile:
     return file_class(directory, split, workload.seq_len)
 
 
-def samples_in(entry: dict[str, Any], workload: Workload) -> int:
-    """Return how many samples of the workload's task a split has.
-
-    `entry`: the split's entry in tokens.json.
-    """
+def samples_in(entry: Mapping[str, int], workload: Workload) -> int:
+    """Return how many samples of the workload's task a split has. `entry`: the split's entry in tokens.json."""
     if workload.task == "classification":
         return entry["documents"]
     return max(0, (entry["tokens"] - 1) // workload.seq_len)  # no token predicts the first one

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from scaleproof.ground.campaign.corpora import Corpus, Known
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import sha256_of
 from scaleproof.ground.snakemake_command import RESULTS
 from scaleproof.measure.corpus.transfer import RemoteFile, RetryPolicy, download
 
@@ -74,16 +75,32 @@ class Remote:
             gated=corpus.gated,
         )
 
+    def place_of(self, corpus: Corpus, name: str) -> Path:
+        """Return where the corpus' file `name` is kept, downloaded or put there by hand."""
+        version = corpus.revision or "none"  # sources hub and http have one
+        if corpus.source == "hub":
+            return self.folder / "hub" / str(corpus.repository) / version / name
+        first = urlsplit(corpus.urls[0])
+        return self.folder / f"{first.hostname}/{first.path.strip('/')}" / version / name
+
+    def missing_files(self, corpus: Corpus) -> list[str]:
+        """Return those of the corpus' files that are not here as the table knows them."""
+        return [name for name in corpus.remote_files if not self._is_here(corpus, name)]
+
+    def _is_here(self, corpus: Corpus, name: str) -> bool:
+        """Return whether the file is here, with the size and sha256 of the table."""
+        place, known = self.place_of(corpus, name), corpus.known.get(name, Known())
+        if not place.is_file() or known.size not in (None, place.stat().st_size):
+            return False
+        return known.sha256 is None or sha256_of(place) == known.sha256
+
     def download(self, corpus: Corpus, name: str) -> tuple[Path, dict[str, Any]]:
         """Return path and record of the corpus' file `name`, downloaded unless it is here already. Raises UserError."""
-        known = corpus.known.get(name, Known())
-        version = corpus.revision or "none"  # sources hub and http have one
+        path = self.place_of(corpus, name)
         if corpus.source == "hub":
             from scaleproof.measure.corpus.hub import download_from_hub
 
-            path = self.folder / "hub" / str(corpus.repository) / version / name
             return path, download_from_hub(self.hub_file(corpus, name), path)
+        known = corpus.known.get(name, Known())
         urls = tuple(f"{url.rstrip('/')}/{quote(name)}" for url in corpus.urls)
-        first = urlsplit(corpus.urls[0])
-        path = self.folder / f"{first.hostname}/{first.path.strip('/')}" / version / name
         return path, download(RemoteFile(urls, known.size, known.sha256), path, self.policy)

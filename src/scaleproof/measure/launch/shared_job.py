@@ -8,7 +8,7 @@ from scaleproof.ground.campaign.command import existing_files
 from scaleproof.ground.campaign.shared_jobs import SharedJob
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import write_json
+from scaleproof.ground.files import sha256_of, write_json
 from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.run import LAUNCHER, METRICS, STEPS, read_run
 from scaleproof.measure.command.program import files_of_command
@@ -68,14 +68,16 @@ def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
     return metrics if same and has_same_files(metrics, cell, folder / METRICS) else None
 
 
-def has_same_files(metrics: Timed | Failed, cell: Cell, record: Path) -> bool:
+def has_same_files(
+    metrics: Timed | Failed, cell: Cell, record: Path, sha256: Callable[[Path], str] = sha256_of
+) -> bool:
     """Return whether the files of a cell's command are as they were in its run.
 
     If the run failed, none may be newer than its record. A cell without a command has none. `record`: the file of the
-    run's metrics.
+    run's metrics. `sha256`: the function that hashes a file.
     """
     if isinstance(metrics, Printed):
-        files = files_of_command(cell.words)
+        files = files_of_command(cell.words, sha256)
         return all(files.get(name, sha256) == sha256 for name, sha256 in metrics.program.files.items())
     written = record.stat().st_mtime
     return all(Path(word).stat().st_mtime <= written for word in existing_files(cell.words))

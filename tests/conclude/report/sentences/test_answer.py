@@ -153,8 +153,8 @@ def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
     text = text_of(answer_campaign(report), "next")
     line = re.match(
         r"Next: to show differences of 2 % reliably instead of \d+ %, "
-        r'set "repeats: (\{resolve: 2 %, at_least: 5, at_most: (\d+)\})" '
-        r"in config/campaigns/demo.yaml and run snakemake --cores 2 results/demo/report.html again: "
+        r'set "repeats: (\{resolve: 2 %, at_least: 5, at_most: (\d+)\})" in config/campaigns/demo.yaml and run '
+        r"snakemake --cores 2 --forcerun collect findings -- results/demo/report.html again: "
         r"at most (\d+) more repeats? of each of the 2 cells, (.+?) \(reliably: 7 to 9 times in 10\)$",
         text,
     )

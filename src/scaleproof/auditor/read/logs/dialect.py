@@ -38,7 +38,7 @@ def least(a: float | None, b: float | None) -> float | None:
 
 
 def share(text: str | None) -> float | None:
-    """Return a percentage as a fraction: "47.8" -> 0.478. None for the -100 % that programs print before they know."""
+    """Return a percentage as a fraction: "47.8" -> 0.478. None for -100 %, which programs print before they know."""
     value = figure(text) if text else None
     return None if value is None or value < 0 else value / 100
 
@@ -50,20 +50,20 @@ def seconds_of(milliseconds: str | None) -> float | None:
 
 
 class LogReader:
-    """Reads one program's lines. Subclasses say how they look (`mark`), which of them matter, what they mean."""
+    """Reads the lines of one program. A subclass says how they look (`mark`), which of them matter, what they mean."""
 
     mark: ClassVar[str]  # a pattern that only this program's logs have
     looked_at: ClassVar[str]  # a pattern of the lines that `feed` is given
     format: ClassVar[str]
     rate_scope: ClassVar[str | None] = None
-    one_line_is_enough = False  # of a quoted log: it has all that says how fast the run was
-    peak_flops: ClassVar[float | None] = None  # that the program divides by, whatever the device
+    one_line_is_enough = False  # one line of a quoted log says how fast the run was
+    peak_flops: ClassVar[float | None] = None  # the program divides by it, whatever the device
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.runs = [self._new()]
         self._bars_count_to = ""  # "1000" of "10/1000"
-        self._pending: dict[str, Any] = {}  # what stands before the first step of the next run, if there is one
+        self._fields_of_next_run: dict[str, Any] = {}  # stated behind the last step of this run
 
     @property
     def run(self) -> ReportedRun:
@@ -84,29 +84,34 @@ class LogReader:
         if value is None:
             return
         if self.run.logged_steps:
-            self._pending[field] = value
+            self._fields_of_next_run[field] = value
         else:
             setattr(self.run, field, value)
 
     def bar(self, line: str) -> bool:
         """Take the rate of a progress bar of training. Return whether the line is any bar.
 
-        Those that count to another number than the first one are taken to be of evaluation.
+        A bar that counts to another number than the first bar is taken to be of evaluation.
         """
         m = BAR.match(line) if "<" in line else None
-        self._bars_count_to = self._bars_count_to or (m["of"] if m else "")
-        if m and m["of"] == self._bars_count_to and (rate := float(m["rate"])):
+        if m is None:
+            return False
+        self._bars_count_to = self._bars_count_to or m["of"]
+        rate = float(m["rate"])
+        if m["of"] == self._bars_count_to and rate:
             self.run.steps_per_s.append(rate if m["steps"] else 1 / rate)
-        return m is not None
+        return True
 
     def launch(self, line: str) -> None:
         """Take the world size of a command line that starts ranks."""
-        if (command := LAUNCH.search(line)) and (per_node := PROCESSES_PER_NODE.search(command[0])):
+        command = LAUNCH.search(line)
+        processes_per_node = PROCESSES_PER_NODE.search(command[0]) if command else None
+        if command and processes_per_node:
             nodes = NODES.search(command[0])  # "--nnodes 2 --nproc_per_node 8": 16
-            self.say("world_size", int(per_node[1]) * (int(nodes[1]) if nodes else 1))
+            self.say("world_size", int(processes_per_node[1]) * (int(nodes[1]) if nodes else 1))
 
     def step(self, step: LoggedStep, loss: str | None = None) -> None:
-        """Add a step; a number not above the first one begins another run. `loss` is its text: "nan" is counted."""
+        """Add a step. A number not above the first step begins another run. `loss` is its text: "nan" is counted."""
         numbers = self.run.logged_steps.step_numbers
         if len(numbers) > 1 and step.step <= numbers[0] and step.step < numbers[-1]:
             self._restart()
@@ -122,13 +127,13 @@ class LogReader:
             setattr(self.run, field, getattr(before, field))
         if "tokens_per_step" in before.details:  # a setting of the file, too
             self.run.details["tokens_per_step"] = before.details["tokens_per_step"]
-        for field, value in self._pending.items():
+        for field, value in self._fields_of_next_run.items():
             setattr(self.run, field, value)
-        self._pending = {}
+        self._fields_of_next_run = {}
 
     def finish(self) -> list[ReportedRun]:
         """Return the runs of the file, numbered where there are several: "train.log#1", "train.log#2"."""
-        for field, value in self._pending.items():
+        for field, value in self._fields_of_next_run.items():
             if getattr(self.run, field) is None:
                 setattr(self.run, field, value)
         for k, run in enumerate(self.runs):
@@ -152,7 +157,7 @@ class Name(NamedTuple):
 
 
 def _times(factor: float) -> ReaderOfText:
-    """Return a reader of figures in another unit: it multiplies by `factor`; None for 0 and for no figure."""
+    """Return a reader that multiplies figures by `factor`. It returns None for 0 and for texts without a figure."""
     return lambda text: (figure(text) or 0.0) * factor or None
 
 
@@ -162,8 +167,8 @@ def _count(text: str) -> int | None:
 
 def _devices_of_mesh(sizes: str) -> int | None:
     """Return the number of devices in a mesh, the product of its sizes: "2, 4" -> 8. None for 0."""
-    limited = (min(int(size), 10**6) for size in sizes.split(",")[:5] if size.strip())  # damaged lines have any
-    return prod(limited) or None
+    limited_sizes = (min(int(size), 10**6) for size in sizes.split(",")[:5] if size.strip())  # of damaged lines, too
+    return prod(limited_sizes) or None
 
 
 OF_STEPS = {
@@ -202,7 +207,8 @@ class Line:
 
     def read(self, line: str) -> dict[str, str] | None:
         """Return the text of each name in a line: {"step": "12", "loss": "2.3"}. None where it is no such line."""
-        if (m := self._search(line)) is None:
+        m = self._search(line)
+        if m is None:
             return None
         return {name: text for name, text in zip(self._names, m.groups(), strict=True) if text is not None}
 
@@ -214,31 +220,31 @@ class Dialect(LogReader):
     others: ClassVar[tuple[Line, ...]] = ()
 
     def feed(self, number: int, line: str) -> None:
-        """Read one line: of a step, one that says something about the run, or else perhaps a command."""
-        if (texts := self.of_step.read(line)) is not None:
-            self._add_step(texts, number)
+        """Read one line: of a step, of something about the run, or else perhaps a command."""
+        texts_of_step = self.of_step.read(line)
+        if texts_of_step is not None:
+            self._add_step(texts_of_step, number)
             return
         for other in self.others:
             texts = other.read(line)
-            if texts is None:
-                continue
-            for name, text in texts.items():
-                self._set_field(name, text, self.say)
-            return
+            if texts is not None:
+                for name, text in texts.items():
+                    self._set_field(name, text, self.say)
+                return
         self.launch(line)
 
     def _add_step(self, texts: dict[str, str], number: int) -> None:
-        """Add the step of a line, and what else this line says about the run. `texts`: of the names in the line."""
+        """Add the step of a line, and what else this line says about the run. `texts`: name in the line -> its text."""
         step = LoggedStep(int(texts["step"]), line=number)
-        of_run = [name for name in texts if name in OF_RUNS]
-        for name in texts.keys() - of_run:
+        names_of_run = [name for name in texts if name in OF_RUNS]
+        for name in texts.keys() - names_of_run:
             setattr(step, OF_STEPS[name].field, OF_STEPS[name].read(texts[name]))
         self.step(step, texts.get("loss"))
-        for name in of_run:  # of this run: `say` would take it for the next one's, now that there is a step
+        for name in names_of_run:  # `say` would set the fields of the next run, now that this run has a step
             self._set_field(name, texts[name], lambda field, value: setattr(self.run, field, value))
 
     def _set_field(self, name: str, text: str, assign: Callable[[str, Any], None]) -> None:
-        """Set the field of the run that a name stands for: the least loss, the most memory, or the value."""
+        """Set the field of the run that a name stands for. Of losses the least counts, of memory the most."""
         field, read, _ = OF_RUNS[name]
         run, value = self.run, read(text)
         if field == "best_val_loss":

@@ -28,7 +28,10 @@ TRAINER_COUNTS = {
 
 
 def _entry_in(line: str) -> dict[str, Any]:
-    """Return the JSON object that ends a line; {} where there is none."""
+    """Return the JSON object that ends a line.
+
+    Returns {} where there is none.
+    """
     try:
         entry = json.loads(line[line.index("{") :])
     except ValueError:
@@ -37,7 +40,7 @@ def _entry_in(line: str) -> dict[str, Any]:
 
 
 class MLPerf(LogReader):
-    """`:::MLLOG {...}` of mlcommons/logging: run_start to run_stop is the result; epochs and blocks are parts of it."""
+    """`:::MLLOG {...}` of mlcommons/logging. The result is the time from run_start to run_stop."""
 
     mark = r":::MLLOG \{"
     looked_at = r":::MLLOG"
@@ -46,7 +49,7 @@ class MLPerf(LogReader):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._started_ms: dict[str, float] = {}
+        self._start_ms: dict[str, float] = {}  # by stage
 
     def feed(self, number: int, line: str) -> None:
         """Read one line, and pass over what is no entry."""
@@ -54,15 +57,15 @@ class MLPerf(LogReader):
         if not isinstance(entry.get("key"), str):
             return
         time_ms, metadata = entry.get("time_ms"), entry.get("metadata")
-        what, _, event = entry["key"].rpartition("_")
+        stage, _, event = entry["key"].rpartition("_")
         if event == "start" and isinstance(time_ms, int | float):
-            self._start(what, time_ms)
+            self._start(stage, time_ms)
         elif event in ("stop", "end") and isinstance(time_ms, int | float):
-            self._stop(what, time_ms, metadata if isinstance(metadata, dict) else {})
+            self._stop(stage, time_ms, metadata if isinstance(metadata, dict) else {})
         else:
-            self._take(entry["key"], entry.get("value"))
+            self._set_field(entry["key"], entry.get("value"))
 
-    def _take(self, key: str, value: Any) -> None:
+    def _set_field(self, key: str, value: Any) -> None:
         """Take what an entry says of the run: "global_batch_size", 256."""
         run = self.run
         if key in MLPERF_COUNTS and isinstance(value, int) and value > 0:
@@ -76,23 +79,21 @@ class MLPerf(LogReader):
             if isinstance(rate, int | float) and math.isfinite(rate):
                 run.details.setdefault("throughputs", []).append(float(rate))
 
-    def _start(self, what: str, time_ms: float) -> None:
-        """Note when a part of the run ("run", "eval", "init", ...) started. A second run is another one."""
-        if what == "run" and self.run.timed_spans:
+    def _start(self, stage: str, time_ms: float) -> None:
+        """Note when a stage ("run", "eval", "init", ...) started. A second "run" begins another run."""
+        if stage == "run" and self.run.timed_spans:
             self._restart()
-        self._started_ms[what] = time_ms
+        self._start_ms[stage] = time_ms
 
-    def _stop(self, what: str, time_ms: float, metadata: dict[str, Any]) -> None:
-        """Note how long a part of the run ("run", "eval", "init", ...) took, and the status of the run."""
-        started_ms = self._started_ms.pop(what, None)
-        if started_ms is None or time_ms <= started_ms:
+    def _stop(self, stage: str, time_ms: float, metadata: dict[str, Any]) -> None:
+        """Note how long the stage "run" took, and its status. Other stages ("eval", "init", ...) are parts of it."""
+        start_ms = self._start_ms.pop(stage, None)
+        if stage != "run" or start_ms is None or time_ms <= start_ms:
             return
-        seconds = (time_ms - started_ms) / 1e3
-        if what == "run":
-            rates = self.run.details.get("throughputs") or []
-            mean_rate = sum(rates) / len(rates) if rates else None
-            self.run.timed_spans = [TimedSpan(None, seconds, samples_per_s=mean_rate)]
-            self.run.details["status"] = str(metadata.get("status", "")) or None
+        rates = self.run.details.get("throughputs") or []
+        mean_rate = sum(rates) / len(rates) if rates else None
+        self.run.timed_spans = [TimedSpan(None, (time_ms - start_ms) / 1e3, samples_per_s=mean_rate)]
+        self.run.details["status"] = str(metadata.get("status", "")) or None
 
 
 class DLLogger(LogReader):
@@ -104,7 +105,7 @@ class DLLogger(LogReader):
     rate_scope = "global"
 
     def feed(self, number: int, line: str) -> None:
-        """Read one line, of parameters or of a step. What is no entry is passed over."""
+        """Read one line, of parameters or of a step. Lines without an entry are passed over."""
         entry = _entry_in(line)
         data = entry.get("data")
         if not isinstance(data, dict):
@@ -122,9 +123,11 @@ class DLLogger(LogReader):
                 self.say(OF_KIND[kind], value)
 
     def _store_entry(self, step_path: Any, data: dict[str, Any], number: int) -> None:
-        """Store the figures of an entry as a step ([epoch, step]), a timed span ([epoch]) or the summary ([])."""
+        """Store the figures of an entry as a step ([epoch, step]) or a timed span ([epoch]). No summary ([])."""
+        if not isinstance(step_path, list):
+            return
         values = _values_by_kind(data)
-        numbers = [int(part) for part in step_path if isinstance(part, int)] if isinstance(step_path, list) else []
+        numbers = [int(part) for part in step_path if isinstance(part, int)]
         if len(numbers) >= 2:
             epoch, step_number, *_ = numbers
             loss_text = next((str(value) for key, value in data.items() if str(key).endswith("loss")), None)
@@ -166,10 +169,10 @@ class HuggingFaceConsole(LogReader):
                 self.store(data, number)
         elif m := re.search(r"Total optimization steps = ([\d,]+)", line):
             self.run.details["total_steps"] = _count(m[1])
-        elif counts := {field: m[1] for pattern, field in TRAINER_COUNTS.items() if (m := pattern.search(line))}:
-            for field, printed in counts.items():
-                if field != "dataset_samples" or self.run.dataset_samples is None:  # those of training come first
-                    setattr(self.run, field, _count(printed))
+        elif matches := [(field, m) for pattern, field in TRAINER_COUNTS.items() if (m := pattern.search(line))]:
+            for field, m in matches:
+                if field != "dataset_samples" or self.run.dataset_samples is None:  # the samples of training come first
+                    setattr(self.run, field, _count(m[1]))
         elif not self.bar(line):
             self.launch(line)
 
@@ -178,12 +181,7 @@ class HuggingFaceConsole(LogReader):
         values = {str(key): figure(str(value)) for key, value in data.items()}
         run, epoch = self.run, values.get("epoch")
         if values.get("train_runtime"):
-            span = TimedSpan(None, values["train_runtime"], train_loss=values.get("train_loss"))
-            span.samples_per_s = values.get("train_samples_per_second")
-            span.optimizer_steps = run.details.get("total_steps")
-            run.details["steps_per_second"] = values.get("train_steps_per_second")
-            run.timed_spans = [span]
-            run.epochs = int(epoch) if epoch and epoch == int(epoch) else run.epochs
+            self._store_summary(values)
         elif "eval_loss" in data:
             run.best_val_loss = least(run.best_val_loss, values.get("eval_loss"))
         elif "loss" in data:
@@ -193,11 +191,25 @@ class HuggingFaceConsole(LogReader):
             self.step(step, str(data["loss"]))
             self.run.see_gradient_norm(values.get("grad_norm"))
 
+    def _store_summary(self, values: dict[str, float | None]) -> None:
+        """Store the summary of the run: {"train_runtime": 61.2, "train_samples_per_second": 980.4, ...}."""
+        run, epoch = self.run, values.get("epoch")
+        span = TimedSpan(
+            seconds=values["train_runtime"],
+            samples_per_s=values.get("train_samples_per_second"),
+            train_loss=values.get("train_loss"),
+            optimizer_steps=run.details.get("total_steps"),
+        )
+        run.timed_spans = [span]
+        run.details["steps_per_second"] = values.get("train_steps_per_second")
+        if epoch and epoch == int(epoch):
+            run.epochs = int(epoch)
+
 
 def _literal(text: str) -> Any:
-    """Return the value of a Python literal, {"loss": "nan"} of "{'loss': nan}"; None for other texts.
+    """Return the value of a Python literal, {"loss": "nan"} of "{'loss': nan}".
 
-    As JSON, with other quotes, it is read faster: a log has millions of such lines.
+    Returns None for other texts. As JSON, with other quotes, it is read faster: a log has millions of such lines.
     """
     if '"' not in text and "\\" not in text:
         try:

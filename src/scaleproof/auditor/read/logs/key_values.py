@@ -1,4 +1,4 @@
-"""Repeated lines of `key: number` that no known program prints. What is read so is marked as guessed.
+"""Repeated lines of `key: number` that no known program prints. Their runs are marked as guessed.
 
 A line counts where at least one key is understood as a result (a time, a rate, a loss) and one as a step or an epoch,
 and where lines with the same keys come at least three times.
@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,11 +32,10 @@ BARE = re.compile(
     r"(?P<unit>(?:[kKM] )?[a-zA-Zµ]+/[a-zA-Z]+(?:/[a-zA-Z]+)?)(?![\w/]|\s{0,2}[:=])"
 )
 NEXT_NUMBER = re.compile(r"\s{1,4}[-+]?\d")  # behind "tokens/s" in "loss 3.1 tokens/s 128000"
-Meaning = tuple[str, float, bool | None]  # kind, scale and scope (whether it is of one device) of a figure
 MAGNITUDES = {"k": 1e3, "K": 1e3, "M": 1e6}
 LEAST_LINES = 3  # lines with the same keys
-TOOK = "took_s"  # the kind of a time of the step or epoch of its line; a "time" may run since the start
-BARE_TIME = "bare_step_time_s"  # that of a step, by its unit alone: of how many steps it is the mean, nobody says
+TOOK = "took_s"  # kind of a time that the step or epoch of its line took; a "time" may run since the start
+BARE_TIME = "bare_step_time_s"  # kind of a step's time by its unit alone: nobody says of how many steps it is the mean
 FIGURES_OF_STEPS = {TOOK, BARE_TIME, "step_time_s", "epoch_time_s", "time_s", "loss"}
 FIGURES_OF_STEPS |= {"tokens_per_s", "samples_per_s", "steps_per_s", "rate"}
 RANK = re.compile(r"(?i)(?:\[?rank[ :=]?|\[(?:GPU|cuda:?) ?)(\d{1,5})")
@@ -45,24 +45,40 @@ LONGEST_LINE = 1000  # characters
 DIGITS = re.compile(r"([0-9]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedNumber:
-    """A pair whose key is understood, in all lines that differ in their digits alone."""
+class Meaning(NamedTuple):
+    """What a printed number is: number x scale is in the base unit of its kind."""
 
     kind: str
-    scale: float  # printed number x scale is in the base unit
-    printed: str  # where the number has no digits
-    first: int  # else it is `printed` and the parts from this to the last, of the line cut at its runs of digits
-    last: int
+    scale: float
     per_device: bool | None = None
+
+
+class PrintedNumber(NamedTuple):
+    """A match of PAIR or BARE whose key or unit is understood."""
+
+    match: re.Match[str]
+    meaning: Meaning
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedNumber:
+    """A number with its meaning, in all lines that differ in their digits alone.
+
+    Its text is `prefix` and the parts from `first` to `last` of the line, which is cut at its runs of digits.
+    """
+
+    meaning: Meaning
+    prefix: str  # a sign; "nan" where the number has no digits
+    first: int = 0
+    last: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What all lines with the same text between their digits have in common. `kinds`: those of the pairs."""
+    """What all lines with the same text between their digits have in common."""
 
-    pairs: tuple[KeyedNumber, ...]
-    kinds: frozenset[str]
+    numbers: tuple[KeyedNumber, ...]
+    kinds: frozenset[str]  # of the numbers
     is_log_line: bool
     has_rank: bool
 
@@ -75,48 +91,55 @@ def form_of(parts: list[str]) -> Form:
     """
     template = "0".join(parts[::2])
     ends = list(accumulate(1 if k % 2 else len(part) for k, part in enumerate(parts)))  # of the parts in `template`
-    pairs: list[KeyedNumber] = []
-    for m, (kind, scale, per_device) in _numbers_with_meaning(template):
-        # The parts of the line that the number is made of, from its first run of digits to its last.
-        digits = [k for k in range(1, len(parts), 2) if m.start("number") < ends[k] <= m.end("number")]
-        if digits:
-            sign = m["number"][0] if m["number"][0] in "+-" else ""
-            pairs.append(KeyedNumber(kind, scale, sign, digits[0], digits[-1], per_device))
-        else:  # "nan"
-            pairs.append(KeyedNumber(kind, scale, m["number"], 0, -1))
-    kinds = frozenset(pair.kind for pair in pairs[:MOST_PAIRS])
-    is_log_line = bool(kinds & {"step", "steps", "epoch", "epochs"}) and bool(kinds & FIGURES_OF_STEPS)
-    return Form(tuple(pairs[:MOST_PAIRS]), kinds, is_log_line, RANK.search(template) is not None)
+    numbers = [_keyed_number(printed, ends) for printed in _printed_numbers(template)[:MOST_PAIRS]]
+    kinds = frozenset(number.meaning.kind for number in numbers)
+    has_place = bool(kinds & {"step", "steps", "epoch", "epochs"})
+    is_log_line = has_place and bool(kinds & FIGURES_OF_STEPS)
+    return Form(tuple(numbers), kinds, is_log_line, has_rank=RANK.search(template) is not None)
 
 
-def _numbers_with_meaning(text: str) -> list[tuple[re.Match[str], Meaning]]:
-    """Return (match of PAIR or BARE, its meaning) for each number of a text whose key or unit is understood."""
-    bare = {m.start("unit"): m for m in BARE.finditer(text)}
-    matches: dict[int, tuple[re.Match[str], Meaning | None]] = {}  # by the place of the number
+def _keyed_number(printed: PrintedNumber, ends: list[int]) -> KeyedNumber:
+    """Return which parts of its line a number is made of. `ends`: where each part ends; every second has digits."""
+    m = printed.match
+    text = m["number"]
+    digits = [k for k in range(1, len(ends), 2) if m.start("number") < ends[k] <= m.end("number")]
+    if not digits:  # "nan"
+        return KeyedNumber(Meaning(printed.meaning.kind, printed.meaning.scale), prefix=text)
+    sign = text[0] if text[0] in "+-" else ""
+    return KeyedNumber(printed.meaning, prefix=sign, first=digits[0], last=digits[-1])
+
+
+def _printed_numbers(text: str) -> list[PrintedNumber]:
+    """Return each number of a text whose key or unit is understood."""
+    bare_matches = {m.start("unit"): m for m in BARE.finditer(text)}
+    meanings: dict[int, tuple[re.Match[str], Meaning | None]] = {}  # by the place of the number
     start = 0
     while m := PAIR.search(text, start):
-        before = bare.get(m.start("key"))
-        if before is not None and before.start("number") not in matches:
-            start = before.end()  # no key, but the unit of the number before it
+        number_before = bare_matches.get(m.start("key"))
+        if number_before is not None and number_before.start("number") not in meanings:
+            start = number_before.end()  # no key, but the unit of the number before it
         else:
             meaning, start = _meaning_of_pair(m)
-            matches[m.start("number")] = m, meaning
-    is_of_step = any(meaning and meaning[0] in ("step", "steps") for _, meaning in matches.values())
-    for m in bare.values() if is_of_step else ():  # a rate beside an epoch may be of a part of it
-        matches.setdefault(m.start("number"), (m, _meaning_of_unit(m)))
-    return [(m, meaning) for m, meaning in matches.values() if meaning is not None]
+            meanings[m.start("number")] = m, meaning
+
+    has_step = any(meaning is not None and meaning.kind in ("step", "steps") for _, meaning in meanings.values())
+    if has_step:  # a rate beside an epoch may be of a part of it
+        for m in bare_matches.values():
+            meanings.setdefault(m.start("number"), (m, _meaning_of_unit(m)))
+    return [PrintedNumber(m, meaning) for m, meaning in meanings.values() if meaning is not None]
 
 
 def _meaning_of_pair(m: re.Match[str]) -> tuple[Meaning | None, int]:
     """Return the meaning of a match of PAIR, None for a key that is no figure, and where the next match may start."""
     last_word = m["key"].split()[-1]
     column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
-    column = column if column.kind is not None else column_of(last_word)
+    if column.kind is None:
+        column = column_of(last_word)
+    kind = "step" if last_word.lower() == "it" else column.kind
+    scale, per_device = column.scale, column.per_device
     unit = unit_of(m["unit"]) if m["unit"] else None
     # Without a unit, the word behind the number is the next key.
     end = m.end("number") if unit is None else m.end()
-    kind, scale = "step" if last_word.lower() == "it" else column.kind, column.scale
-    per_device = column.per_device
     if kind is None or kind in NOT_FIGURES:
         return None, end
 
@@ -131,17 +154,17 @@ def _meaning_of_pair(m: re.Match[str]) -> tuple[Meaning | None, int]:
         return None, end
     if kind == "time_s" and m["key"].lower().endswith("took"):
         kind = TOOK
-    return (kind, scale, per_device), end
+    return Meaning(kind, scale, per_device), end
 
 
 def _meaning_of_unit(m: re.Match[str]) -> Meaning | None:
-    """Return the meaning of a match of BARE, "412 ms/step"; None unless its unit is a rate of work or a step's time."""
+    """Return the meaning of a match of BARE, "412 ms/step". None unless its unit is a rate of work or a step's time."""
     unit = unit_of(m["unit"])
     if unit is None:
         return None
     if unit.dimension == "rate" and unit.item:
-        return RATE_KINDS[unit.item], unit.scale, unit.per_device
-    return (BARE_TIME, unit.scale, None) if unit.dimension == "time" and unit.of == "step" else None
+        return Meaning(RATE_KINDS[unit.item], unit.scale, unit.per_device)
+    return Meaning(BARE_TIME, unit.scale) if unit.dimension == "time" and unit.of == "step" else None
 
 
 class KeyValues(LogReader):
@@ -155,11 +178,11 @@ class KeyValues(LogReader):
         super().__init__(name)
         self._lines_by_kinds: Counter[frozenset[str]] = Counter()
         self._steps = StepSeries()
-        self._kinds: list[frozenset[str]] = []  # of the lines of `_steps`
-        self._texts_of_losses: dict[int, str] = {}  # by place in `_steps`, of losses that are no numbers
+        self._kinds_of_steps: list[frozenset[str]] = []  # kinds of the line of each step
+        self._texts_of_losses: dict[int, str] = {}  # index of a step -> its loss that is no number
         self._spans: list[tuple[frozenset[str], TimedSpan]] = []  # epochs, with the kinds of their lines
         self._place_before: tuple[int, int | None] | None = None  # step and epoch of the line before
-        self._rank: str | None = None  # the first one, whose lines are read
+        self._first_rank: str | None = None  # only its lines are read
         self._example = ""
         self._forms: dict[str, Form] = {}
 
@@ -182,17 +205,15 @@ class KeyValues(LogReader):
     def feed(self, number: int, line: str) -> None:
         """Read one line: a step or an epoch of the first rank with its figures, a progress bar, or else a command."""
         form, parts = _form_and_parts(line, self._forms)
-        is_bar = self.bar(line)  # its rate has been taken
+        is_bar = self.bar(line)  # takes its rate
         is_log_line = form is not None and form.is_log_line
         if is_bar or is_log_line:
             self._example = self._example or line.strip()[:120]
         if form is None or not is_log_line:
             self.launch(line)
             return
-        if form.has_rank and (m := RANK.search(line)):
-            self._rank = self._rank or m[1]
-            if m[1] != self._rank:
-                return
+        if form.has_rank and not self._is_of_first_rank(line):
+            return
         self._lines_by_kinds[form.kinds] += 1
 
         values, texts = self._figures(form, parts)
@@ -204,9 +225,17 @@ class KeyValues(LogReader):
             if logged.loss is None and "loss" in texts:
                 self._texts_of_losses[len(self._steps)] = texts["loss"]
             self._steps.append(logged)
-            self._kinds.append(form.kinds)
+            self._kinds_of_steps.append(form.kinds)
         if not is_bar:
             self._take_epoch_and_rate(form, values, epoch if step is None else None)
+
+    def _is_of_first_rank(self, line: str) -> bool:
+        """Whether a line is of the rank whose line came first, or names no rank."""
+        m = RANK.search(line)
+        if m is None:
+            return True
+        self._first_rank = self._first_rank or m[1]
+        return m[1] == self._first_rank
 
     def _take_epoch_and_rate(self, form: Form, values: dict[str, float | None], epoch: float | None) -> None:
         """Take an epoch, None where the line is on a step, and how many steps it says were made in a second."""
@@ -221,42 +250,45 @@ class KeyValues(LogReader):
             self.run.steps_per_s.append(steps_per_s)
 
     def _figures(self, form: Form, parts: list[str]) -> tuple[dict[str, float | None], dict[str, str]]:
-        """Return kind -> figure in base units, and kind -> its text, of a line; of two of a kind the first."""
+        """Return kind -> figure in base units, and kind -> its text, of a line. The first number of a kind counts."""
         values: dict[str, float | None] = {}
         texts: dict[str, str] = {}
-        for pair in form.pairs:
-            if pair.kind in values:
+        for number in form.numbers:
+            kind, scale, per_device = number.meaning
+            if kind in values:
                 continue
-            text = pair.printed + "".join(parts[pair.first : pair.last + 1])
-            value = figure(text)
-            values[pair.kind] = None if value is None else value * pair.scale
-            texts[pair.kind] = text
-            if pair.kind == "tokens_per_s" and pair.per_device is not None:
-                self.run.rate_scope = "rank" if pair.per_device else "global"
+            texts[kind] = number.prefix + "".join(parts[number.first : number.last + 1])
+            value = figure(texts[kind])
+            values[kind] = None if value is None else value * scale
+            if kind == "tokens_per_s" and per_device is not None:
+                self.run.rate_scope = "rank" if per_device else "global"
         return values, texts
 
     def finish(self) -> list[ReportedRun]:
-        """Return the runs, of the lines whose keys are repeated. Epochs count only where there are no steps."""
-        common = {kinds for kinds, count in self._lines_by_kinds.items() if count >= LEAST_LINES}
-        numbers = np.array(self._steps.step_numbers)
-        if not self._texts_of_losses and common.issuperset(self._kinds) and (np.diff(numbers) > 0).all():
+        """Return the runs of the lines whose keys are repeated. Epochs count only where there are no steps."""
+        meanings = [number.meaning for form in self._forms.values() for number in form.numbers]
+        if Meaning("mfu", 1.0) in meanings:  # without "%"
+            self._steps.read_mfu_as_share()
+        common_kinds = {kinds for kinds, count in self._lines_by_kinds.items() if count >= LEAST_LINES}
+        do_steps_rise = bool((np.diff(np.array(self._steps.step_numbers)) > 0).all())
+        if do_steps_rise and not self._texts_of_losses and common_kinds.issuperset(self._kinds_of_steps):
             self.run.logged_steps = self._steps  # the usual log, one run without NaN or a repeated step, in no time
         else:
-            for place, (kinds, logged) in enumerate(zip(self._kinds, self._steps, strict=True)):
-                if kinds in common:
-                    self._add_step(logged, self._texts_of_losses.get(place))
+            for k, (kinds, logged) in enumerate(zip(self._kinds_of_steps, self._steps, strict=True)):
+                if kinds in common_kinds:
+                    self._add_step(logged, self._texts_of_losses.get(k))
         if not self.run.logged_steps:
-            self._add_spans([span for kinds, span in self._spans if kinds in common])
+            self._add_spans([span for kinds, span in self._spans if kinds in common_kinds])
         for run in self.runs:
             run.guessed = f"lines like `{self._example}`"
         return super().finish()
 
     def _add_step(self, logged: LoggedStep, loss: str | None) -> None:
-        """Add a step to its run, unless the line before had the same one: then another rank printed it."""
-        before, self._place_before = self._place_before, (logged.step, logged.epoch)
-        if before == self._place_before:
+        """Add a step to its run, unless the line before had the same step: then another rank printed it."""
+        place_before, self._place_before = self._place_before, (logged.step, logged.epoch)
+        if place_before == self._place_before:
             return
-        _, epoch_before = before or (None, logged.epoch)
+        _, epoch_before = place_before or (None, logged.epoch)
         if logged.epoch not in (None, epoch_before):  # steps may count from 0 in each epoch: no new run
             self.run.logged_steps.append(logged)
             if loss is not None and not_finite(loss):
@@ -265,51 +297,59 @@ class KeyValues(LogReader):
             self.step(logged, loss)
 
     def _add_spans(self, spans: list[TimedSpan]) -> None:
-        """Add epochs to the run, or to several where they start again behind the last one: 1, 2, 3, 1, 2, 3.
+        """Add epochs to the run, or to several where they start again behind the last epoch: 1, 2, 3, 1, 2, 3.
 
-        Where epochs of two sequences take turns (1, 1, 2, 2), several ranks print them to one file: those of the first
-        sequence are read.
+        Where epochs of two sequences take turns (1, 1, 2, 2), several ranks print them to one file, and only the first
+        sequence is read.
         """
-        last_place = -1  # of the sequence that was added last
+        end = -1  # place of the last epoch that was added
         for sequence in _sequences_of_epochs(spans):
-            first_place, _ = sequence[0]
-            if first_place < last_place:
-                continue  # it begins before that one ends
+            if sequence[0].place < end:
+                continue
             if self.run.timed_spans:
                 self._restart()
-            self.run.timed_spans = [span for _, span in sequence]
-            last_place, _ = sequence[-1]
+            self.run.timed_spans = [epoch.span for epoch in sequence]
+            end = sequence[-1].place
 
 
-def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[tuple[int, TimedSpan]]]:
-    """Sort epochs into sequences in which each follows the one before: 1, 2, 3, 1, 2 are [1, 2, 3] and [1, 2].
+class _Epoch(NamedTuple):
+    """An epoch and its place among the epochs of a log."""
 
-    Each epoch has its place among `spans`. Of two lines of one epoch, one of them of validation, one epoch is made.
+    place: int
+    span: TimedSpan
+
+
+def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[_Epoch]]:
+    """Sort epochs into sequences in which each follows the epoch before: 1, 2, 3, 1, 2 are [1, 2, 3] and [1, 2].
+
+    Two lines of an epoch, of which one is of validation, make one epoch.
     """
-    sequences: list[list[tuple[int, TimedSpan]]] = []
+    sequences: list[list[_Epoch]] = []
 
-    def that_ends_in(number: int | None) -> list[tuple[int, TimedSpan]] | None:
-        """Return the first sequence whose last epoch has this number; None without one."""
-        return next((sequence for sequence in sequences if sequence[-1][1].index == number), None)
+    def sequence_ending_in(number: int | None) -> list[_Epoch] | None:
+        """Return the first sequence whose last epoch has this number. None without any."""
+        return next((sequence for sequence in sequences if sequence[-1].span.index == number), None)
 
     for place, span in enumerate(spans):
-        if (same := that_ends_in(span.index)) is not None:
-            _, epoch = same[-1]
+        same_epoch = sequence_ending_in(span.index)
+        if same_epoch is not None:
+            epoch = same_epoch[-1].span
             if (span.val_loss is None) != (epoch.val_loss is None):
                 epoch.val_loss = epoch.val_loss if epoch.val_loss is not None else span.val_loss
                 continue
-        before = None if span.index is None else that_ends_in(span.index - 1)
-        if before is None:
-            sequences.append([(place, span)])
+        epochs_before = None if span.index is None else sequence_ending_in(span.index - 1)
+        if epochs_before is None:
+            sequences.append([_Epoch(place, span)])
         else:
-            before.append((place, span))
+            epochs_before.append(_Epoch(place, span))
     return sequences
 
 
 def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, list[str]]:
     """Return the form of a line, and its parts cut at runs of digits: ["lr ", "10", ""].
 
-    (None, []) for a line that is too long or has no digits. `forms` remembers those of lines with other digits.
+    The result is (None, []) for a line that is too long or has no digits. `forms`: template -> form, to remember the
+    forms of lines that differ in their digits alone.
     """
     text = CONTROL.sub("", line) if "\x1b" in line else line
     parts = DIGITS.split(text) if len(line) <= LONGEST_LINE else []

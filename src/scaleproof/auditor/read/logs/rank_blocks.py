@@ -13,7 +13,7 @@ from scaleproof.auditor.read.run_fields import figure
 MIB = 2.0**20
 CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})"
 BAR = rf"(\w*):? *\d+%\|[^|]*\| *{STEP}/\d+ \[{CLOCK}<[^,\]]*, *{N}(it/s|s/it)\]"
-# What is printed in a line, several of them in any order.
+# The events of a line: several may stand in it, in any order.
 EVENT = re.compile(
     rf"(?P<step>Step {STEP}: loss:? {N})|(?P<elapsed>elapsed_time_per_iteration:? {N} ?s)"
     rf"|(?P<rate_at>Throughput \(TFLOPS\) at step {STEP}: {N})|(?P<rate>Throughput average on \d+: {N})"
@@ -41,11 +41,11 @@ class RankBlocks(LogReader):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._steps: dict[int, LoggedStep] = {}
-        self._last: LoggedStep | None = None
+        self._last_step: LoggedStep | None = None
         self._unplaced_seconds = 0.0  # a time that stands before any step's number
         self._columns: list[str] = []  # of GPUtil's table
         self._bar: dict[int, tuple[float, float]] = {}  # step -> seconds since the start, seconds a step
-        self._loss_scale: float | None = None  # to which the last one was reduced
+        self._loss_scale: float | None = None  # after its last reduction
         self._is_settling = True  # the loss scaler still looks for its scale
         self._readers: dict[str, Callable[[str, int], None]] = {
             "step": self._on_step,
@@ -59,9 +59,9 @@ class RankBlocks(LogReader):
     def feed(self, number: int, line: str) -> None:
         """Read one line: all of its events in their order, and the settings that it states."""
         events = list(EVENT.finditer(line))
-        for event in events:  # a match of one of EVENT's groups
-            name = next(name for name in self._readers if event[name] is not None)
-            self._readers[name](event[0], number)
+        for event in events:
+            group = next(name for name in self._readers if event[name] is not None)
+            self._readers[group](event[0], number)
         if line.startswith("|"):
             self._device_table(line)
         elif not events and (m := re.match(r" *(?:\[[^\]]*\] *)*(?:--)?([\w-]+)(?: \.{3,} |: |=)(\S+)$", line)):
@@ -76,10 +76,10 @@ class RankBlocks(LogReader):
         return self._steps[step]
 
     def _on_step(self, text: str, number: int) -> None:
-        """Note the loss that a rank printed for a step ("Step 12: loss: 2.3"). The first one is that of the run."""
+        """Note the loss that a rank printed for a step ("Step 12: loss: 2.3"). The first loss is that of the run."""
         step, printed_loss = re.findall(rf"Step {STEP}: loss:? {N}", text)[0]
         logged = self._step_of(int(step), number)
-        self._last = logged
+        self._last_step = logged
         loss = figure(printed_loss)
         if loss is not None:
             self.run.rank_losses.setdefault(logged.step, []).append(loss)
@@ -88,19 +88,20 @@ class RankBlocks(LogReader):
             self.run.nan_steps.append(logged.step)
 
     def _on_elapsed(self, text: str, number: int) -> None:
-        """Note the time of the last step, that of the slowest rank."""
-        seconds = _last_figure(text.removesuffix("s"))
-        if self._last is None:
-            self._unplaced_seconds = max(self._unplaced_seconds, seconds or 0.0)
+        """Note the time of the last step on its slowest rank."""
+        seconds = _last_figure(text.removesuffix("s")) or 0.0
+        if self._last_step is None:
+            self._unplaced_seconds = max(self._unplaced_seconds, seconds)
         else:
-            self._last.seconds = max(self._last.seconds or 0.0, seconds or 0.0) or None
+            self._last_step.seconds = max(self._last_step.seconds or 0.0, seconds) or None
 
     def _on_rate(self, text: str, number: int) -> None:
-        """Note FLOP/s of a step, those of the slowest rank.
+        """Note the FLOP/s of a step on its slowest rank.
 
-        "at step 15" names the step; "average on 15" names how many steps: it is of the step that was printed last.
+        "at step 15" names the step. "average on 15" names how many steps: the figure is of the step that was printed
+        last.
         """
-        logged = self._last
+        logged = self._last_step
         if m := re.search(rf"at step {STEP}", text):
             logged = self._step_of(int(m[1]), number)
             logged.seconds = logged.seconds or self._unplaced_seconds or None
@@ -113,16 +114,16 @@ class RankBlocks(LogReader):
         self.run.see_memory((_last_figure(text.removesuffix("MB")) or 0.0) * MIB)
 
     def _on_bar(self, text: str, number: int) -> None:
-        """Note the seconds of a step, and those since the start (0:06), by tqdm's bar: "3/9 [00:06<00:12, 2.0s/it]"."""
+        """Note the seconds of a step, and since the start (0:06), by tqdm's bar: "3/9 [00:06<00:12, 2.0s/it]"."""
         name, step, hours, minutes, seconds, printed, unit = re.findall(BAR, text)[0]
         if re.match(r"(?i)valid|eval|test|load|map|token|download", name):
             return  # no bar of training
-        seconds_a_step = figure(printed)
-        if seconds_a_step and unit == "it/s":
-            seconds_a_step = 1 / seconds_a_step
-        if seconds_a_step and seconds_a_step > 0:
-            elapsed = int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds)
-            self._bar.setdefault(int(step), (float(elapsed), seconds_a_step))
+        seconds_per_step = figure(printed)
+        if seconds_per_step and unit == "it/s":
+            seconds_per_step = 1 / seconds_per_step
+        if seconds_per_step and seconds_per_step > 0:
+            elapsed_s = int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds)
+            self._bar.setdefault(int(step), (float(elapsed_s), seconds_per_step))
 
     def _device_table(self, line: str) -> None:
         """Take memory and name of a device from GPUtil's table, e.g. "| 0 | A100 | 30000MB |" below its headings."""
@@ -132,14 +133,15 @@ class RankBlocks(LogReader):
         elif self._columns and len(cells) == len(self._columns) and cells[0].isdigit():
             row = dict(zip(self._columns, cells, strict=True))
             text = next(cell for name, cell in row.items() if name.startswith(("memory used", "used memory")))
-            used = figure(text.removesuffix("MB"))
-            self.run.memory_used_bytes = max(self.run.memory_used_bytes or 0.0, (used or 0.0) * MIB) or None
+            used_mib = figure(text.removesuffix("MB")) or 0.0
+            self.run.memory_used_bytes = max(self.run.memory_used_bytes or 0.0, used_mib * MIB) or None
             self.run.device = row.get("name", self.run.device)
 
     def _argument(self, name: str, value: str) -> None:
         """Take an argument that the program printed, by its name and its value as printed."""
         count = whole_number(value)
-        if name in ARGUMENTS and count and name != "train_micro_batch_size_per_gpu":  # that is the engine's
+        is_of_engine = name == "train_micro_batch_size_per_gpu"
+        if name in ARGUMENTS and count and not is_of_engine:
             setattr(self.run, ARGUMENTS[name], count)
         if name in ("use_pytorch_profiler", "profile") and value == "True":
             self.run.debug_settings[f"--{name.replace('_', '-')}"] = "on"
@@ -161,7 +163,7 @@ class RankBlocks(LogReader):
     def _count_skipped(self, attempted_scale: float | None, reduced_scale: float | None) -> None:
         """Count a skipped update, unless the loss scaler still looks for its scale.
 
-        It looks from the first step on, as long as each scale that it attempts is the one to which it reduced the last.
+        It looks from the first step on, as long as it attempts the scale to which it reduced the scale before.
         """
         is_first = self._loss_scale is None and not self._steps
         is_halving = attempted_scale is not None and (is_first or attempted_scale == self._loss_scale)
@@ -171,7 +173,7 @@ class RankBlocks(LogReader):
         self._loss_scale = reduced_scale
 
     def _other_line(self, line: str) -> None:
-        """Take what else a line states: a profiler, a validation loss, or a command."""
+        """Take a profiler, a validation loss, or a command from a line."""
         if re.search(r"(?i)profiler initialized|stopping profiler", line):
             self.run.debug_settings["torch.profiler"] = "on"
         elif m := re.search(rf"Validation loss: {N}", line):

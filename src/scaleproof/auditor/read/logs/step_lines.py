@@ -10,9 +10,9 @@ from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.auditor.read.run_fields import FIELDS, figure
 
 ARGUMENTS = {word: name for name, entry in FIELDS.items() for word in entry.words}
-# A loss scale that DeepSpeed does not tell. The norm beside it is printed as 0, and is not known either.
+# The loss scale that is printed where DeepSpeed does not tell it. The norm beside it is printed as 0, unknown, too.
 UNKNOWN_LOSS_SCALE = -1.0
-SETTLING_STEPS = 50  # in which a loss scaler that starts at 2**32 has found its scale
+SETTLING_STEPS = 50  # after so many a loss scaler that starts at 2**32 has found its scale
 
 
 class Megatron(LogReader):
@@ -30,7 +30,7 @@ class Megatron(LogReader):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._settled = False  # a line without skipped iterations was there: the loss scaler has found its scale
+        self._is_settled = False  # the loss scaler has found its scale: no iteration was skipped since the line before
 
     def feed(self, number: int, line: str) -> None:
         """Read one line: of a step, an argument, the memory, or perhaps a command."""
@@ -47,10 +47,7 @@ class Megatron(LogReader):
 
     def _add_step(self, step: LoggedStep, line: str) -> None:
         """Add a step with the figures between the bars of its line: "| lm loss: 2.3 | grad norm: 1.1 |"."""
-        texts: dict[str, str] = {}
-        for part in line.split("|"):
-            name, _, text = part.rpartition(":")
-            texts[name.strip().replace("_", " ")] = text.strip()
+        texts = _texts_between_bars(line)
         loss = texts.get("lm loss") or texts.get("loss")
         step.loss = figure(loss)
         tflops = texts.get("throughput per GPU (TFLOP/s/GPU)") or texts.get("TFLOPs")
@@ -60,25 +57,27 @@ class Megatron(LogReader):
         step.tokens_per_s = figure(texts.get("tokens per gpu per second (tgs)")) or None
         self.step(step, loss)
 
-        run = self.run  # another one than before, where the steps start again
+        run = self.run  # another run than before, where the steps start again
         if figure(texts.get("loss scale")) != UNKNOWN_LOSS_SCALE:
             run.see_gradient_norm(figure(texts.get("grad norm")))
         run.global_batch = whole_number(texts.get("global batch size")) or run.global_batch
         run.rate_scope = "rank" if step.tokens_per_s else run.rate_scope
         self._count_skipped(whole_number(texts.get("number of skipped iterations")) or 0)
-        if nan := whole_number(texts.get("number of nan iterations")):  # since the line before, without their numbers
-            run.nan_steps += [step.step] * min(nan, 10_000)
+        nan_count = whole_number(texts.get("number of nan iterations"))  # since the line before, without their numbers
+        if nan_count:
+            run.nan_steps += [step.step] * min(nan_count, 10_000)
 
     def _count_skipped(self, count: int) -> None:
-        """Count skipped iterations, but for the first ones, in which the loss scaler looks for its scale."""
+        """Count skipped iterations, except the first ones, in which the loss scaler looks for its scale."""
         run = self.run
         if len(run.logged_steps) == 1:
-            self._settled = False
-        if self._settled:
+            self._is_settled = False
+        if self._is_settled:
             run.skipped_steps = (run.skipped_steps or 0) + count
         numbers = run.logged_steps.step_numbers
-        self._settled |= count == 0 or (len(numbers) >= 2 and numbers[-1] > SETTLING_STEPS)
-        if self._settled and run.skipped_steps is None:
+        is_late = len(numbers) >= 2 and numbers[-1] > SETTLING_STEPS
+        self._is_settled = self._is_settled or count == 0 or is_late
+        if self._is_settled and run.skipped_steps is None:
             run.skipped_steps = 0  # from here on they are counted
 
     def _argument(self, name: str, value: str) -> None:
@@ -97,6 +96,15 @@ class Megatron(LogReader):
             if run.global_batch and run.seq_len:
                 run.details["tokens_per_step"] = run.global_batch * run.seq_len
         return super().finish()
+
+
+def _texts_between_bars(line: str) -> dict[str, str]:
+    """Return name -> text of the parts of a line: {"grad norm": "1.1"} of "| grad norm: 1.1 |"."""
+    texts: dict[str, str] = {}
+    for part in line.split("|"):
+        name, _, text = part.rpartition(":")
+        texts[name.strip().replace("_", " ")] = text.strip()
+    return texts
 
 
 class GptNeoX(Megatron):
@@ -154,29 +162,29 @@ class ModdedNanoGPT(LogReader):
             return
         run = self.run
         step = int(m["step"])
-        clock = (figure(m["clock"]) or 0.0) / (1e3 if m["milli"] else 1.0)
+        clock_s = (figure(m["clock"]) or 0.0) / (1e3 if m["milli"] else 1.0)
         if m["val_loss"] is not None:
             run.best_val_loss = least(run.best_val_loss, figure(m["val_loss"]))
-            self._validations.append(LoggedStep(step, clock, line=number))
+            self._validations.append(LoggedStep(step, clock_s, line=number))
             return
 
         seconds = None
         if "clock" in run.details:
-            last_step, last_clock = run.details["clock"]
-            if step > last_step and clock > last_clock:
-                seconds = (clock - last_clock) / (step - last_step)
+            last_step, last_clock_s = run.details["clock"]
+            if step > last_step and clock_s > last_clock_s:
+                seconds = (clock_s - last_clock_s) / (step - last_step)
         self.step(LoggedStep(step, seconds, figure(m["loss"]), line=number), m["loss"])
-        self.run.details["clock"] = (step, clock)  # not of `run`, which may have ended with this step
+        self.run.details["clock"] = (step, clock_s)  # not of `run`, which may have ended with this step
 
     def finish(self) -> list[ReportedRun]:
-        """Return the runs. Where only validation was printed, steps have the mean time between two lines of it."""
+        """Return the runs. Where only validations were printed, steps have the mean time between two of them."""
         if any(run.logged_steps for run in self.runs):
             return super().finish()
         for before, after in pairwise(self._validations):
             steps = after.step - before.step
-            elapsed = (after.seconds or 0.0) - (before.seconds or 0.0)
-            if steps > 0 and elapsed > 0:
-                self.step(LoggedStep(after.step, elapsed / steps, line=after.line))
+            elapsed_s = (after.seconds or 0.0) - (before.seconds or 0.0)
+            if steps > 0 and elapsed_s > 0:
+                self.step(LoggedStep(after.step, elapsed_s / steps, line=after.line))
         return super().finish()
 
 
@@ -352,12 +360,12 @@ class Keras(LogReader):
     def _add_epoch(self, epoch: int, seconds: float, figures: str) -> None:
         """Add an epoch and its validation. The first epoch, when it comes again behind others, begins a new run.
 
-        Any other epoch that is there already is another rank's; of the last one its validation loss may be missing.
+        Any other epoch that comes again is another rank's. It may bring the validation loss of the last epoch.
         """
-        last = self.run.timed_spans[-1] if self.run.timed_spans else None
-        if last is not None and last.index is not None and epoch <= last.index:
-            if epoch == last.index:
-                self._set_validation(last, figures)
+        last_span = self.run.timed_spans[-1] if self.run.timed_spans else None
+        if last_span is not None and last_span.index is not None and epoch <= last_span.index:
+            if epoch == last_span.index:
+                self._set_validation(last_span, figures)
                 return
             if epoch != self.run.timed_spans[0].index:
                 return
@@ -372,7 +380,8 @@ class Keras(LogReader):
         self._set_validation(span, figures)
 
     def _set_validation(self, span: TimedSpan, figures: str) -> None:
-        """Take the validation loss of an epoch from its line, unless it has one."""
-        if (m := re.search(rf"val_loss: {N}", figures)) and span.val_loss is None:
+        """Take the validation loss of an epoch from its line, unless the epoch has one."""
+        m = re.search(rf"val_loss: {N}", figures)
+        if m is not None and span.val_loss is None:
             span.val_loss = figure(m[1])
             self.run.best_val_loss = least(self.run.best_val_loss, span.val_loss)

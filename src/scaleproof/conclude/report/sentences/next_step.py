@@ -13,6 +13,9 @@ from scaleproof.ground.snakemake_command import HERE, results_option
 RELIABLY = f"reliably: {POWER_IN_WORDS}"
 REPEATED_FOR = DISTURBED | {"machine-busy", "process-starved"}  # findings that runs on a quiet machine may not have
 
+# Snakemake does not miss a look whose table of runs is there: forced, it makes the look, and the rounds after it.
+FORCED = "--forcerun collect findings -- "
+
 Step = tuple[str, str | None]  # what to do, and what to know about it
 
 
@@ -101,15 +104,18 @@ def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> 
     key = f"repeats: {{resolve: {effect}, at_least: {at_least}, at_most: {repeats}}}"
     if report.repeats:  # this campaign has spent its chance of an error: a further look would claim too often
         return f'make a campaign in a new file, with "{key}"'
-    return f'set "{key}" in {_file(report)} and {_repeats_command(report, n, repeats)}'
+    return f'set "{key}" in {_file(report)} and {_repeats_command(report, n, repeats, FORCED)}'
 
 
-def _repeats_command(report: ScalingReport, n: int, repeats: int) -> str:
-    """Return in words the command that makes `repeats` of the `n` so far, and what the further ones cost."""
+def _repeats_command(report: ScalingReport, n: int, repeats: int, options: str = "") -> str:
+    """Return in words the command that makes `repeats` of the `n` so far, and what the further ones cost.
+
+    `options`: of the command, before its target.
+    """
     cells = len({point.cell for point in report.points})
     most = "at most " if repeats > FEWEST_REPEATS else ""
     cost = f"{most}{plural(repeats - n, 'more repeat')} of {f'each of the {cells} cells' if cells > 1 else 'the cell'}"
-    return f"run {command(report)} again: {cost}{_time_text(report, repeats - n)}"
+    return f"run {command(report, options)} again: {cost}{_time_text(report, repeats - n)}"
 
 
 def _time_text(report: ScalingReport, repeats: int) -> str:
@@ -118,9 +124,9 @@ def _time_text(report: ScalingReport, repeats: int) -> str:
     return f", {duration_text(repeats * seconds, 2)}" if seconds else ""
 
 
-def command(report: ScalingReport) -> str:
+def command(report: ScalingReport, options: str = "") -> str:
     """Return the command that makes the report again, with further runs where the campaign asks for some."""
-    return f"snakemake {report.snakemake or HERE} {report.folder}/report.html"
+    return f"snakemake {report.snakemake or HERE} {options}{report.folder}/report.html"
 
 
 def _file(report: ScalingReport) -> str:

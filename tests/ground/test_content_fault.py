@@ -1,0 +1,52 @@
+"""A file that is something else than its name says, or a log that cannot be a series: named, not only unread."""
+
+from pathlib import Path
+
+import pytest
+
+from scaleproof.auditor.audit import NoResult, audit_paths
+from scaleproof.auditor.compare_external import compare_external
+from scaleproof.auditor.read.rates_by_size import rates_by_size
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import content_fault
+from scaleproof.verify.contents import json_of
+
+PAGE = "\n<!DOCTYPE html>\n<html><body><form>Sign in</form></body></html>\n"
+FLAT = "".join(f"step 0 loss 2.{n} time 12.3 ms\n" for n in range(9))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        ("results.csv", PAGE, " is an HTML page"),
+        ("page.html", PAGE, ""),
+        ("train.log", FLAT, " says step 0 in all of 9 lines"),
+        ("train.log", "".join(f"iter {n}: loss 2.3\n" for n in range(9)), ""),
+        ("train.log", "step 0 loss 2.3\n" * 2, ""),
+        ("train.log", "", ""),
+    ],
+)
+def test_what_a_file_is_instead(tmp_path, name, text, fault):
+    (tmp_path / name).write_text(text)
+    assert content_fault(tmp_path / name).startswith(fault)
+    assert bool(content_fault(tmp_path / name)) == bool(fault)
+
+
+@pytest.mark.parametrize(("name", "text"), [("results.csv", PAGE), ("train.log", FLAT)])
+def test_every_reader_says_it(tmp_path, monkeypatch, name, text):
+    monkeypatch.chdir(tmp_path)
+    path = Path(name)
+    path.write_text(text)
+    said = f"^{name}{content_fault(path)[:20]}"
+    with pytest.raises(NoResult, match=said):
+        audit_paths([path])
+    with pytest.raises(UserError, match=said):
+        compare_external(path, path, [])
+    with pytest.raises(UserError, match=said):
+        rates_by_size(path, 1)
+
+
+def test_a_list_in_place_of_an_object_is_named(tmp_path):
+    (tmp_path / "scaling_report.json").write_text("[1, 2]")
+    with pytest.raises(ValueError, match="a list is in it, not an object"):
+        json_of(tmp_path / "scaling_report.json")

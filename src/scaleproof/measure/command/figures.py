@@ -93,10 +93,7 @@ def _check_one_run(printed: PrintedLog, cell: Cell) -> None:
 def _figures_by_arrivals(
     printed: PrintedLog, lines: Sequence[str], arrivals: Sequence[float], cell: Cell, was_ended: bool
 ) -> TimedWork:
-    """Return the figures of a log without a time or a rate: its steps, timed by the launcher.
-
-    Raises NoFigures.
-    """
+    """Return the figures of steps without a time or a rate, timed by the launcher. Raises NoFigures."""
     is_auto = cell.workload.figures == "auto"
     progress = find_progress(lines, arrivals) if is_auto else _progress_of_steps(printed.steps, arrivals)
     texts = [line.strip() for line in lines if line.strip()]
@@ -115,10 +112,7 @@ def _steps_with_time(printed: PrintedLog) -> list[PrintedStep]:
 
 
 def _progress_of_steps(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> Progress | None:
-    """Return the progress of `steps` that have a number alone, timed by `arrivals`.
-
-    Returns None for fewer than three.
-    """
+    """Return the progress of steps that have a number alone, by `arrivals`; None for fewer than three."""
     step_at_place = [(step.line - 1, step) for step in steps if step.line and step.line <= len(arrivals)]
     if len({step.step for _, step in step_at_place}) < FEWEST:
         return None

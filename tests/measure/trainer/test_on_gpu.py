@@ -208,7 +208,7 @@ def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monke
     events = []
     monkeypatch.setattr(torch.accelerator, "empty_cache", lambda: events.append("emptied"))
     monkeypatch.setattr(measure, "Probe", lambda strategy, measure_state: nullcontext())
-    monkeypatch.setattr(measure, "record_of_probed_step", lambda *arguments: None)
+    monkeypatch.setattr(measure, "record_of_probed_step", lambda *arguments, **named: None)
     monkeypatch.setattr(measure, "must_keep_on_host", lambda ready: False)
     ready = SimpleNamespace(
         strategy=SimpleNamespace(device=torch.device("cuda", 0)),
@@ -225,7 +225,7 @@ def test_the_probe_looks_at_tokens_before_threads_share_them(monkeypatch):
     looked = []
     monkeypatch.setattr(measure.TokenChecksum, "add", lambda self, rows: looked.append(len(rows)))
     monkeypatch.setattr(measure, "Probe", lambda strategy, measure_state: nullcontext())
-    monkeypatch.setattr(measure, "record_of_probed_step", lambda *arguments: None)
+    monkeypatch.setattr(measure, "record_of_probed_step", lambda *arguments, **named: None)
     model = nn.Identity()
 
     class Whole(nn.Module):

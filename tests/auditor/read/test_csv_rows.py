@@ -163,6 +163,15 @@ def test_a_log_in_thousands_of_tokens_a_second_is_not_accused(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("heading", "is_accused"), [("step_time", False), ("step_time_ms", False), ("step_time_s", True)]
+)
+def test_milliseconds_need_not_be_called_so(tmp_path, heading, is_accused):
+    head = f"step,loss,{heading},tokens_per_s,global_batch,seq_len"
+    read(tmp_path, head, *(f"{k},2.1,400,81920,32,1024" for k in range(9)))
+    assert ("rate-times-time" in codes(tmp_path)) == is_accused
+
+
+@pytest.mark.parametrize(
     ("row", "seconds", "loss", "tokens_per_s"),
     [
         ("{step};412,5;2,31;9.900,25", 0.4125, 2.31, 9900.25),

@@ -109,6 +109,8 @@ def _wrong_rate_of_steps(run: ReportedRun) -> Flag | None:
     if len(products) < 5 or not tokens:
         return _wrong_steps_per_second(run)
     median = float(np.median(products))
+    if not run.states_time_unit and near(median, 1000 * tokens, MOVING_AVERAGE_TOLERANCE):
+        return None  # milliseconds under a heading without a unit
     sentence = f"tokens/s x step time is {integer(median)} in the median of {len(products):,} steps; "
     sentence += f"a step has {tokens:,} tokens"
     rate = float(np.median(run.logged_steps.nonzero("tokens_per_s")))

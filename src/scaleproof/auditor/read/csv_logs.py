@@ -319,6 +319,8 @@ class _LoggedRun:
         `key`: the texts in these columns. They are part of the run's name where the file has `several` runs.
         """
         run, layout = self.run, self.layout
+        if "seconds" in layout.index_of and layout.columns[layout.index_of["seconds"]].unit is None:
+            run.states_time_unit = False
         if "mfu" in layout.index_of and layout.columns[layout.index_of["mfu"]].unit is None:
             run.logged_steps.read_mfu_as_share()
         if "epoch_seconds" in layout.index_of and layout.kind_of("epoch_seconds") != "epoch_time_s":

@@ -95,6 +95,7 @@ class ReportedRun:
     timed_spans: list[TimedSpan] = field(default_factory=list)
     logged_steps: StepSeries = field(default_factory=StepSeries)
     rank_losses: dict[int, list[float]] = field(default_factory=dict)  # step -> what each rank printed
+    states_time_unit: bool = True  # a CSV log need not say whether its step times are s or ms
     rate_scope: str | None = None  # "global", "rank" or None: whose rate the file says it states
     sampled_every: int | None = None  # only every n-th micro-step is timed
     sampled_from: int = 0

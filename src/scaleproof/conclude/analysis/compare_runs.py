@@ -163,9 +163,8 @@ def _why_invalid(findings: list[Finding], a: str, b: str) -> str | None:
     evidence_by_code = {finding.code: finding.evidence for finding in findings if finding.severity == "invalid"}
     if not evidence_by_code:
         return None
-    first_evidence, *_ = evidence_by_code.values()
-    codes = ", ".join(sorted(evidence_by_code))
-    return f"invalid: {codes}: {shortened(first_evidence, 300)} (scaleproof audit {a} {b})"
+    codes = sorted(evidence_by_code)
+    return f"invalid: {', '.join(codes)}: {shortened(evidence_by_code[codes[0]], 300)} (scaleproof audit {a} {b})"
 
 
 def _compared_name(path: str, cell: str) -> str:

@@ -66,14 +66,20 @@ def _flag_other_losses(run: MeasuredRun, reference: MeasuredRun) -> Iterator[Fla
     # A loss that is not a number makes a difference of NaN, which is above no tolerance.
     differences = np.abs(losses - expected_losses) / np.maximum(np.abs(expected_losses), SMALL_LOSS)
 
-    if has_other_length or (differences > tolerances).any():
-        step = int(np.nan_to_num(differences / tolerances).argmax())
-        yield Flag(
-            f"at step {step} the loss is {significant(losses[step], 6)} in {run.name} and "
-            f"{significant(expected_losses[step], 6)} in {reference.name}, {scientific(differences[step])} apart; "
-            f"{scientific(tolerances[step], 0)} is allowed",
-            about=[reference, run],
-        )
+    if not (differences > tolerances).any():
+        if has_other_length:
+            counts = (
+                f"{integer(len(run.losses))} in {run.name} and {integer(len(reference.losses))} in {reference.name}"
+            )
+            yield Flag(f"the steps with a loss are {counts}", about=[reference, run])
+        return
+    step = int(np.nan_to_num(differences / tolerances).argmax())
+    yield Flag(
+        f"at step {step} the loss is {significant(losses[step], 6)} in {run.name} and "
+        f"{significant(expected_losses[step], 6)} in {reference.name}, {scientific(differences[step])} apart; "
+        f"{scientific(tolerances[step], 0)} is allowed",
+        about=[reference, run],
+    )
 
 
 @of_timed.finds("provenance-differs", "suspect")

@@ -70,7 +70,7 @@ def _flag_busy_hosts(run: MeasuredRun) -> Iterator[Flag]:
         capacity_s = ranks[0]["machine_cpus"] * (window_length(ranks[0]) or 0.0)
         others_s = ranks[0]["machine_busy_s"] - sum(rank["cpu_s"] for rank in ranks)
         if capacity_s and others_s - busy_time_error_s(capacity_s) > BUSY * capacity_s:
-            bound_ranks = _bound_ranks(run)
+            bound_ranks = [rank for rank in _bound_ranks(run) if rank["host"] == host]
             # More was taken from the cores of these ranks than the kernel may miscount.
             disturbed = [rank for rank in bound_ranks if _taken_s(rank) > busy_time_error_s(_available_s(rank))]
             is_elsewhere = bool(bound_ranks) and not disturbed

@@ -109,3 +109,32 @@ OF_OTHERS = (
 @pytest.mark.parametrize("sentence", OF_OTHERS)
 def test_a_figure_of_another_row_or_program_is_not_accused(tmp_path, sentence):
     assert "claim-not-in-data" not in audited(tmp_path, f"{FIGURES}\n\n{sentence}\n")
+
+
+OF_DEVICES = (
+    "On 4 GPUs training is {} faster than on one GPU.",
+    "4 GPUs give a {} speed-up over a single GPU.",
+    "Four GPUs yield a {} speedup.",
+    "It scales to 4 GPUs with a {} speedup.",
+    "On one GPU it is slow; with 4 GPUs it is {} faster than on 1 GPU.",
+)
+
+
+@pytest.mark.parametrize("sentence", OF_DEVICES)
+def test_a_speed_up_of_so_many_devices_is_held_against_their_row(tmp_path, sentence):
+    assert "claim-not-in-data" in audited(tmp_path, f"{FIGURES}\n\n{sentence.format('2.9x')}\n")
+    assert "claim-not-in-data" not in audited(tmp_path, f"{FIGURES}\n\n{sentence.format('3.7x')}\n")
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "On 4 GPUs FSDP is 2.9x faster than DDP on 4 GPUs.",
+        "4 GPUs give a 2.9x speedup over the naive code.",
+        "It scales to 4 GPUs with a 2.9x larger batch.",
+        "On 4 GPUs it is 2.9x faster than on two older GPUs.",
+        "It scales to 4 nodes with a 2.9x speedup.",
+    ],
+)
+def test_a_speed_up_over_something_else_is_not_accused(tmp_path, sentence):
+    assert "claim-not-in-data" not in audited(tmp_path, f"{FIGURES}\n\n{sentence}\n")

@@ -89,7 +89,8 @@ BOUNDS: tuple[tuple[re.Pattern[str], Literal["<", ">", "~"]], ...] = (
 )
 _COUNT = r"(?<![A-Za-z\d.])(\d{1,5}|a single|single|one|two|four|eight|sixteen)"
 _ON_DEVICES = re.compile(
-    rf"(?i)\b(?:on|with|using|across|at|for|over)(?: the| all)? {_COUNT}[ -]?(?:[x×] ?)?(?:\w+ )?(?:{DEVICE}|{DEVICES})"
+    rf"(?i)\b(?:on|with|using|across|at|for|over|scal(?:es?|ed|ing) to)(?: the| all)? "
+    rf"{_COUNT}[ -]?(?:[x×] ?)?(?:\w+ )?{ANY_DEVICE}"
 )
 _OVER_DEVICES = re.compile(
     rf"(?i)\b(?:vs\.?|versus|over|compared (?:to|with)|relative to|than(?: on| with)?)(?: the| a| using)? "
@@ -99,7 +100,8 @@ _FROM_TO_DEVICES = re.compile(
     rf"(?i)\b(?:from )?{_COUNT} ?(?:(?:{DEVICE}) )?(?:to|→|->) ?{_COUNT} ?(?:\w+ )?(?:{DEVICE}|{DEVICES})"
 )
 _DEVICES_BEFORE = re.compile(
-    rf"(?i){_COUNT}[ -]?(?:[x×] ?)?(?:{DEVICE}|{DEVICES})\)?(?::| =| -| –| takes?| needs?) ?[~≈]?$"
+    rf"(?i){_COUNT}[ -]?(?:[x×] ?)?(?:{DEVICE}|{DEVICES})\)?"
+    rf"(?::| =| -| –| takes?| needs?| (?:give|yield|bring|reach|achieve|deliver|provide|get)(?:s|es)? an?) ?[~≈]?$"
 )
 DIGIT = re.compile(r"\d")
 # A paragraph without any of these states no figure that is understood.
@@ -241,6 +243,8 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
     figure.bound = next((bound for pattern, bound in BOUNDS if pattern.search(before)), None)
     _set_devices(figure, sentence, m.start("n"), m.end("n"))
     figure.words = dict(_words_of(sentence[:400]))
+    if figure.over_devices == 1 and figure.words.get("strategy") == "single":
+        del figure.words["strategy"]  # "over a single GPU"
     return figure
 
 
@@ -257,13 +261,16 @@ def _set_devices(figure: StatedFigure, sentence: str, start: int, end: int) -> N
     if m := _FROM_TO_DEVICES.search(sentence):
         figure.over_devices, figure.devices = _count(m[1]), _count(m[2])
         return
-    if m := _OVER_DEVICES.search(sentence):
-        figure.over_devices = _count(m[1])
+    over = _OVER_DEVICES.search(sentence)
+    if over:
+        figure.over_devices = _count(over[1])
     if m := _DEVICES_BEFORE.search(sentence[:start]):
         figure.devices = _count(m[1])
         return
-    behind = [_count(m[1]) for m in _ON_DEVICES.finditer(sentence, end)]
-    anywhere = {_count(m[1]) for m in _ON_DEVICES.finditer(sentence)} - {figure.over_devices}
+    # "5.6x faster than on one GPU": these devices are the baseline's.
+    places = [m for m in _ON_DEVICES.finditer(sentence) if over is None or m.start(1) != over.start(1)]
+    behind = [_count(m[1]) for m in places if m.start() >= end]
+    anywhere = {_count(m[1]) for m in places} - {figure.over_devices}
     if behind:
         figure.devices = behind[0]
     elif len(anywhere) == 1:

@@ -79,7 +79,7 @@ def make_campaign(
     if work := {key: value for key, value in work.items() if value is not None}:
         campaign["work"] = work
     # Minutes until a run is stopped: longer than the seconds after which the user has it ended.
-    limit = LONGEST_RUN * request.minutes + 1.5 * (request.seconds or 0.0) / 60
+    limit = round(LONGEST_RUN * request.minutes + 1.5 * (request.seconds or 0.0) / 60, 6)
     return campaign | {
         "execution": {"geometry": request.geometry},
         "vary": vary,

@@ -44,8 +44,8 @@ DEFECTS = (
     Defect(
         "the doctor takes its own read of the losses for a wait of every strategy",
         "src/scaleproof/measure/doctor/doctor_ranks.py",
-        "in (of_several - of_one_step).items()",
-        "in of_several.items()",
+        "in (waits_of_several - waits_of_one).items()",
+        "in waits_of_several.items()",
         (STEPS,),
     ),
     Defect(
@@ -107,7 +107,7 @@ DEFECTS = (
     ),
     Defect(
         "copies between two devices are timed on a third",
-        "src/scaleproof/measure/doctor/doctor_gpu.py",
+        "src/scaleproof/measure/doctor/doctor_links.py",
         "with torch.cuda.device(first):",
         "if True:",
         (f"{PROGRAMS}::test_copies_between_devices_are_timed_where_they_run",),
@@ -151,7 +151,7 @@ DEFECTS = (
     ),
     Defect(
         "a look at the whole model ends a run that shards it",
-        "src/scaleproof/measure/trainer/measure.py",
+        "src/scaleproof/measure/trainer/first_losses.py",
         "except torch.OutOfMemoryError:",
         "except ZeroDivisionError:",
         ("tests/measure/trainer/test_on_gpu.py::test_a_model_that_does_not_fit_as_a_whole_has_no_first_losses",),

@@ -140,7 +140,7 @@ def rewritten(file: str, pattern: str, by: str | Callable[[re.Match[str]], str])
 
 
 def other_word(group: answer.GroupClaims) -> Any:
-    claim = group.claims[f"fastest/{group.place}"]
+    claim = group.claims[f"fastest/{group.index}"]
     return claim.model_copy(update={"word": "not-shown" if claim.word == "shown" else "shown"})
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from scaleproof.conclude.forecast import requirements
-from scaleproof.conclude.forecast.requirements import lines_of_downloads
 from scaleproof.driver import campaign_preview
 from scaleproof.driver.campaign_preview import preview_campaign
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.measure.corpus.downloads import lines_of_downloads
 from scaleproof.measure.machine.gpus import Gpu, LostDevice
 
 

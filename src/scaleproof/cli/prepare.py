@@ -40,10 +40,10 @@ MODELS = {
 
 def campaign_validate(args: argparse.Namespace) -> None:
     """Check a campaign, and print what will run and how long it takes. Raises UserError where it is not valid."""
-    from scaleproof.conclude.forecast.requirements import lines_of_downloads
     from scaleproof.driver.campaign_preview import unsupported_cells_text
     from scaleproof.driver.planned_work import planned_work
     from scaleproof.ground.campaign.repeats import repeats_text
+    from scaleproof.measure.corpus.downloads import lines_of_downloads
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
     loaded = load_checked_campaign(args.campaign, args.results)
@@ -201,8 +201,8 @@ def campaign_schema(args: argparse.Namespace) -> None:
 
 def corpus_list(args: argparse.Namespace) -> None:
     """Print the table of corpora."""
-    from scaleproof.conclude.forecast.requirements import describe_corpora_table
     from scaleproof.ground.campaign.loaded import corpora
+    from scaleproof.measure.corpus.downloads import describe_corpora_table
 
     print(describe_corpora_table(corpora()))
 

@@ -16,6 +16,7 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import bytes_text, integer
 from scaleproof.ground.records.evidence import MEANING
 from scaleproof.measure.command.program import absent_program
+from scaleproof.measure.corpus.downloads import describe_corpora
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable_gpus
 
@@ -36,7 +37,7 @@ def preview_campaign(loaded: LoadedCampaign) -> str:
         f"{_runs_text(fewest, most)}, {tokens_text} timed tokens; {_time_limit_text(campaign, most, in_pairs)}"
         f"{_jobs_line(loaded)}{_padding_line(loaded)}{_comparison_lines(loaded)}"
         f"{requirements.describe_models(loaded)}{requirements.memory_note(loaded, gpus)}"
-        f"{requirements.describe_corpora(loaded)}"
+        f"{describe_corpora(loaded)}"
         f"{_cpu_paragraph(loaded, gpus, lost)}{unsupported_cells_text(loaded, gpus)}"
     )
 

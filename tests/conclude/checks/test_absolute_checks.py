@@ -252,18 +252,6 @@ def test_a_busy_machine_is_worth_a_note_where_the_ranks_have_cores_of_their_own(
     }
 
 
-def test_what_others_take_on_one_host_is_no_fault_of_another(sound):
-    def change(data):
-        first, second = data["ranks"]
-        second["host"] = "elsewhere"
-        first["machine_busy_s"] = first["cpu_s"] + 8
-        second["cores_busy_s"] += 0.3
-        second["run_delay_s"] += 0.3
-        second["machine_busy_s"] = second["cpu_s"] + 0.3
-
-    assert codes([*sound[:-1], sealed(sound[-1], change)]).get("machine-busy") == "note"
-
-
 def test_idle_cores_are_named(sound):
     assert codes([*sound[:-1], sealed(sound[-1], use_of_cores(0.4, 0.3))]) == {"process-idle": "suspect"}
     assert codes([*sound[:-1], sealed(sound[-1], use_of_cores(0.4, 0.9))]) == {}

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from scaleproof.ground.campaign.corpora import Corpus, absent_field_text, check_local, local_files
 from scaleproof.ground.errors import UserError, plural, shortened
-from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
+from scaleproof.ground.records.corpus_files import TOKENS, DescribedSplit, read_tokens
 from scaleproof.measure.corpus.documents import gather_documents
 from scaleproof.measure.corpus.encode import read_documents
 from scaleproof.measure.corpus.forms import NotADocument, documents_of_file
@@ -78,12 +78,11 @@ def size_of_text(text: list[str]) -> dict[str, int]:
     return {"documents": len(text), "tokens": sum(len(document.encode()) + 1 for document in text)}
 
 
-def size_of_tokens(folder: Path) -> dict[str, int] | None:
-    """Return the documents and tokens for training in the folder of a corpus' tokens; None where they are not made."""
+def size_of_tokens(folder: Path) -> DescribedSplit | None:
+    """Return the entry of the training split in a corpus' tokens.json. None where the tokens are not made."""
     if not (folder / TOKENS).is_file():
         return None
-    part = read_tokens(folder)["train"]
-    return {"documents": part["documents"], "tokens": part["tokens"]}
+    return read_tokens(folder)["train"]
 
 
 def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:

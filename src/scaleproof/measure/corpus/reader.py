@@ -11,7 +11,7 @@ import numpy as np
 from scaleproof.ground.campaign.batch import Batch
 from scaleproof.ground.campaign.config import Workload
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.records.corpus_files import read_tokens
+from scaleproof.ground.records.corpus_files import DescribedSplit, read_tokens
 
 NO_TOKEN = -1  # stands in the place of padding
 LABELS = "labels"  # key of a split in tokens.json, and ending of its file's name
@@ -96,7 +96,7 @@ def open_split(directory: Path, split: str, workload: Workload) -> TokenFile:
     return file_class(directory, split, workload.seq_len)
 
 
-def samples_in(entry: Mapping[str, int], workload: Workload) -> int:
+def samples_in(entry: DescribedSplit | Mapping[str, int], workload: Workload) -> int:
     """Return how many samples of the workload's task a split has. `entry`: the split's entry in tokens.json."""
     if workload.task == "classification":
         return entry["documents"]

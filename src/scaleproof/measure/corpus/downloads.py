@@ -1,0 +1,62 @@
+"""What the corpora of a campaign download before its first run, and what stands in the way."""
+
+import os
+
+from scaleproof.ground.campaign.config import ENTRIES
+from scaleproof.ground.campaign.corpora import Corpus, folder_of
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.errors import plural
+from scaleproof.ground.number_format import bytes_text
+from scaleproof.ground.snakemake_command import RESULTS
+from scaleproof.measure.corpus.remote import Remote
+
+CORPORA = RESULTS / "corpora"
+DOWNLOADS = "downloads "
+
+
+def describe_corpora(loaded: LoadedCampaign) -> str:
+    """Return a line for each corpus of a campaign: its download, its licence, and what stands in the way."""
+    lines = [_corpus_line(name, corpus) for name, corpus in loaded.corpora.items()]
+    tokenizers = {cell.workload.tokenizer for cell in loaded.cells} & ENTRIES.keys() - {"bytes"}  # bytes need no file
+    lines += [f"\n  tokenizer {name}: downloads a file of less than 1 MB, once" for name in sorted(tokenizers)]
+    return "\n\nCorpora:" + "".join(lines)
+
+
+def describe_corpora_table(rows: dict[str, Corpus]) -> str:
+    """Return a line for each corpus of the table: its source, what would be downloaded, its licence."""
+    return "\n".join(f"{_corpus_line(name, corpus).strip()}; source {corpus.source}" for name, corpus in rows.items())
+
+
+def lines_of_downloads(loaded: LoadedCampaign) -> list[str]:
+    """Return a line for each corpus of a campaign that is downloaded before its first run."""
+    texts = {name: _download_text(name, corpus) for name, corpus in loaded.corpora.items()}
+    return [f"corpus {name} {text}" for name, text in texts.items() if text.startswith(DOWNLOADS)]
+
+
+def _download_text(name: str, corpus: Corpus) -> str:
+    """Return what of a corpus would be downloaded."""
+    if not corpus.remote:
+        return "nothing to download"
+    # A streamed data set names no files.
+    missing = Remote().missing_files(corpus) if corpus.remote_files else [name]
+    if (CORPORA / folder_of(name, corpus) / "corpus.json").exists() or not missing:
+        return "there already"
+    files = len(corpus.remote_files)
+    total = bytes_text(corpus.size) if corpus.size else "of unknown size"
+    may_be_less = len(missing) < files or (corpus.budget and (corpus.size or files > 1))
+    return f"{DOWNLOADS}{'at most ' if may_be_less else ''}{plural(files, 'file')}, {total}"
+
+
+def _corpus_line(name: str, corpus: Corpus) -> str:
+    """Return a line about a corpus, indented: revision, what would be downloaded, licence, what stands in the way."""
+    parts = [f"{name} at {corpus.revision[:12]}" if corpus.revision else name]
+    if corpus.budget:
+        parts.append(f"first {corpus.budget}")
+    parts.append(_download_text(name, corpus))
+    parts.append(f"licence {corpus.licence}")
+    if corpus.gated:
+        token_state = "is set" if os.environ.get("HF_TOKEN") else "is not set"
+        parts.append(f"gated: accept its terms on the hub; HF_TOKEN {token_state}")
+    if not corpus.pinned:
+        parts.append("its revision may move")
+    return f"\n  {'; '.join(parts)}"

@@ -97,6 +97,7 @@ class Figures:
 
     @cached_property
     def middle(self) -> Floats:
+        """The midpoint of each interval."""
         return (self.low + self.high) / 2
 
     @cached_property
@@ -159,17 +160,17 @@ class FigureColumn:
 
 @dataclass(frozen=True)
 class FigureTable:
-    """Columns of figures, the other columns by heading (`words`), and what the rows are called.
+    """The columns of figures of a table, and its other columns by heading (`words`).
 
-    `names` and `places` are those of the rows, as findings name them. `on_side`: whether its columns are the
-    rows of the table in the file. `devices`: of the rows, where all state a number ("8x V100"); else None.
+    `names`, `places`: how findings name each row and its place. `is_transposed`: whether rows and columns were
+    exchanged, so that a column is a row of the file. `devices`: the devices of each row; None unless all rows state it.
     """
 
     columns: list[FigureColumn]
     words: dict[str, list[str]]
     names: list[str]
     places: list[str]
-    on_side: bool
+    is_transposed: bool
     devices: Figures | None = None
 
     def has_unread_figures_before(self, column: FigureColumn) -> bool:
@@ -195,7 +196,7 @@ def groups_of(figures: FigureTable, fewest: int) -> Iterator[list[int]]:
 
 
 def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
-    """Yield a table as columns of figures, then turned on its side: the rows as columns, if there are few.
+    """Yield a table as columns of figures, then transposed: its rows as columns, if it has few rows.
 
     Either is left out if it has no column of figures beside another column.
     """
@@ -219,16 +220,21 @@ def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
     if width > 1 and 0 < len(cells) <= MOST_COLUMNS:
         names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]  # that become headings
         turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)][1:]
-        on_side = _figure_table(["", *names], [header_at, *rows_at], turned, [header_at] * (width - 1), on_side=True)
-        if on_side is not None:
-            yield on_side
+        headings_at = [header_at, *rows_at]
+        transposed = _figure_table(["", *names], headings_at, turned, [header_at] * (width - 1), is_transposed=True)
+        if transposed is not None:
+            yield transposed
 
 
 Place = tuple[int, str]  # a line of the file, and how findings name it
 
 
 def _figure_table(
-    header: list[str], headings_at: list[Place], cells: list[list[str]], rows_at: list[Place], on_side: bool = False
+    header: list[str],
+    headings_at: list[Place],
+    cells: list[list[str]],
+    rows_at: list[Place],
+    is_transposed: bool = False,
 ) -> FigureTable | None:
     """Sort columns into those of figures ("GPUs": 1, 4) and of words. None without one of figures beside any other.
 
@@ -251,7 +257,7 @@ def _figure_table(
     if not columns or len(columns) + len(words) < 2:
         return None
     names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
-    return FigureTable(columns, words, names, [place for _, place in rows_at], on_side)
+    return FigureTable(columns, words, names, [place for _, place in rows_at], is_transposed)
 
 
 def _without_unknown_unit(texts: list[str]) -> list[str]:

@@ -199,7 +199,7 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
     for table, figures in ((one, figures) for one in context.all_tables for figures in figure_tables(one)):
         ratios = (column for column in figures.columns if is_ratio(column))
         targets = [column for column in ratios if not figures.has_unread_figures_before(column)]
-        if figures.on_side:  # columns are called by names of rows, which are of anything
+        if figures.is_transposed:  # columns are called by names of rows, which are of anything
             targets = [column for column in targets if SPEEDUP_HEADING.search(column.heading)]
         flags = [flag for target in targets for flag in _wrong_ratios(figures, target)]
         if not flagged & set(figures.places) and table in context.evidence.tables:
@@ -305,7 +305,7 @@ def _ratios_of_nothing(table: FigureTable) -> Iterator[Flag]:
     of_figures = {column.heading: column.texts for column in table.columns if is_ratio(column)}
     for heading, texts in (of_figures | table.words).items():
         is_of_ratios = heading in of_figures or RATIO_HEADING.search(heading) is not None
-        stated = _stated_ratios(texts, is_of_ratios, table.on_side)
+        stated = _stated_ratios(texts, is_of_ratios, table.is_transposed)
         base = _baseline_of(texts, stated.keys())
         wrong = _rows_of_no_ratio(table, sources, heading, stated, base)
         if len(wrong) != 1 or "efficien" in heading.lower():
@@ -330,9 +330,10 @@ def _rows_of_no_ratio(
     return [i for i, gap in others if gap > RATIO_TOLERANCE]
 
 
-def _stated_ratios(texts: list[str], are_ratios: bool, on_side: bool) -> dict[int, Figures]:
-    """Return row -> the ratio that its cell states. Rows of a table on its side may have shares of one another."""
-    of_cells = {i: _ratio_in(text, are_ratios) for i, text in enumerate(texts) if not (on_side and "%" in text)}
+def _stated_ratios(texts: list[str], are_ratios: bool, is_transposed: bool) -> dict[int, Figures]:
+    """Return row -> the ratio that its cell states. Percentages in a transposed table may be shares of one another."""
+    texts_by_row = {i: text for i, text in enumerate(texts) if not (is_transposed and "%" in text)}
+    of_cells = {i: _ratio_in(text, are_ratios) for i, text in texts_by_row.items()}
     return {i: ratio for i, ratio in of_cells.items() if ratio is not None}
 
 

@@ -138,7 +138,7 @@ class RelationSearch:
     @property
     def demanded(self) -> float:
         """The certainty from which on a broken relation is reported."""
-        return FEWEST_EVIDENCE + MORE_EVIDENCE * self.table.on_side
+        return FEWEST_EVIDENCE + MORE_EVIDENCE * self.table.is_transposed
 
     def sums(self) -> Iterator[BrokenRelation]:
         """Yield rows in which a column is not the sum of others: 12.50 + 25.00 = 37.50 and so on, but 47.50 in one."""
@@ -174,7 +174,7 @@ class RelationSearch:
         columns = [self.columns[k] for k in (total, *parts)]
         dimensions = self.dimensions[[total, *parts]]
         known = dimensions[~np.isnan(dimensions[:, 0])]
-        if self.table.on_side and (len(known) < len(columns) or not TOTAL.search(self.columns[total].heading)):
+        if self.table.is_transposed and (len(known) < len(columns) or not TOTAL.search(self.columns[total].heading)):
             return False  # names of rows are of anything
         have_one_dimension = bool((known == known[:1]).all())
         return have_one_dimension and len({column.is_in_percent for column in columns}) == 1
@@ -203,7 +203,7 @@ class RelationSearch:
         is_pair = np.abs(exponents[:, ~of_devices]).sum(axis=1) == 2  # "$3/GPU-hour": cost / hours / GPUs
         # A pure product is any natural number, another ratio one of the text; unknown columns need more evidence.
         groups = [(is_pure, self._numbers(0.0, 0.5, 1.0)), (is_known & ~is_pure & is_pair, self._stated_numbers(0.5))]
-        if not self.table.on_side:  # names of rows are of anything
+        if not self.table.is_transposed:  # names of rows are of anything
             groups.append((~is_known, self._numbers(MORE_EVIDENCE, 1.0 + MORE_EVIDENCE, 2.0 + MORE_EVIDENCE)))
         for chosen, numbers in groups:
             tried = float(np.log10(max(1, chosen.sum())))

@@ -23,29 +23,42 @@ SHRUNK_MEMORY_RATIO = 0.85  # ratio of a device's memory that shows a smaller sh
 
 
 def rates_over_baselines(context: AuditContext) -> Iterator[Flag]:
-    """Flag a run whose rate x time is 1/N of the baseline's (a rate of one rank), or N times as much.
+    """Flag runs whose rate x time is 1/N of the baseline's tokens, or N times as many."""
+    yield from (flag for scaling in context.scalings if (flag := _rate_over_baseline(scaling)) is not None)
 
-    Both did the same work, so that the products should be one number of tokens. Example: 4 devices at 250 tokens/s for
-    40 s, one at 1,000 for 40 s: the 250 are of one rank.
+
+def _rate_over_baseline(scaling: Scaling) -> Flag | None:
+    """Flag a run on N devices whose rate x time is 1/N of the baseline's tokens, or N times as many.
+
+    Both runs processed the same tokens, so rate x time should be equal. Example: 4 devices ran 40 s at 250 tokens/s,
+    one device ran 40 s at 1,000 tokens/s. The 250 tokens/s are the rate of one rank.
     """
-    for scaling in context.scalings:
-        run, base = scaling.run, scaling.base
-        if run.tokens or run.rate_scope:
-            continue  # its own file shows it: `rates_of_runs`
-        if not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds):
-            continue
-        tokens, base_tokens = run.tokens_per_s * run.seconds, base.tokens_per_s * base.seconds
-        evidence = f"{run.tokens_per_s:,.2f} x {run.seconds:,.2f} s = {integer(tokens)} tokens, in {base.name} "
-        evidence += f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {integer(base_tokens)}"
-        rate = Quantity("tokens_per_s", run.tokens_per_s, "", "", per_device=False)
-        made, work = exact(tokens), exact(base_tokens)
-        flag = wrong_scope([run.name], evidence, made, work, scaling.devices, rate, SAME_TOKENS_TOLERANCE)
-        if flag and flag.corrected and flag.code == RATE_OF_ONE_RANK.name:
-            ratio = f"{flag.corrected.value / base.tokens_per_s:.3f} times the baseline"
-            faster = f"the rate x {scaling.devices:g}; {ratio}, {percent(1 - run.seconds / base.seconds, 1)} less time"
-            flag = replace(flag, corrected=flag.corrected.model_copy(update={"derivation": faster}))
-        if flag:
-            yield flag
+    run, base = scaling.run, scaling.base
+    if run.tokens or run.rate_scope:
+        return None  # `rates_of_runs` judges it by its own file
+    if not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds):
+        return None
+
+    tokens = run.tokens_per_s * run.seconds
+    base_tokens = base.tokens_per_s * base.seconds
+    evidence = f"{run.tokens_per_s:,.2f} x {run.seconds:,.2f} s = {integer(tokens)} tokens, in {base.name} "
+    evidence += f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {integer(base_tokens)}"
+    flag = wrong_scope(
+        [run.name],
+        evidence,
+        rate=Quantity(kind="tokens_per_s", value=run.tokens_per_s, text="", heading="", per_device=False),
+        rate_times_time=exact(tokens),
+        work_done=exact(base_tokens),
+        devices=scaling.devices,
+        tolerance=SAME_TOKENS_TOLERANCE,
+    )
+    if flag is None or flag.corrected is None or flag.code != RATE_OF_ONE_RANK.name:
+        return flag
+
+    ratio = f"{flag.corrected.value / base.tokens_per_s:.3f} times the baseline"
+    less_time = f"{percent(1 - run.seconds / base.seconds, 1)} less time"
+    derivation = f"the rate x {scaling.devices:g}; {ratio}, {less_time}"
+    return replace(flag, corrected=flag.corrected.model_copy(update={"derivation": derivation}))
 
 
 @of_evidence.finds("identical-losses", "suspect")

@@ -149,9 +149,15 @@ def _rows_without_their_batch(table: ReportedTable) -> Iterator[Flag]:
     wrong = [product for product in certain if not product.is_right]
     of_right_scope = []
     for product in wrong:
-        made, work = product.work, product.expected_work
-        sentence = f"{product.sentence}, {product.certain_batch} {integer(work.middle)}"
-        flag = wrong_scope([product.row.place], sentence, made, work, product.devices, product.rate, PRODUCT_TOLERANCE)
+        flag = wrong_scope(
+            [product.row.place],
+            f"{product.sentence}, {product.certain_batch} {integer(product.expected_work.middle)}",
+            rate=product.rate,
+            rate_times_time=product.work,
+            work_done=product.expected_work,
+            devices=product.devices,
+            tolerance=PRODUCT_TOLERANCE,
+        )
         if flag is not None:
             yield flag
         else:

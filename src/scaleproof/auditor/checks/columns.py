@@ -221,20 +221,16 @@ def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
         names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]  # that become headings
         turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)][1:]
         headings_at = [header_at, *rows_at]
-        transposed = _figure_table(["", *names], headings_at, turned, [header_at] * (width - 1), is_transposed=True)
-        if transposed is not None:
-            yield transposed
+        turned_table = _figure_table(["", *names], headings_at, turned, [header_at] * (width - 1), transposed=True)
+        if turned_table is not None:
+            yield turned_table
 
 
 Place = tuple[int, str]  # a line of the file, and how findings name it
 
 
 def _figure_table(
-    header: list[str],
-    headings_at: list[Place],
-    cells: list[list[str]],
-    rows_at: list[Place],
-    is_transposed: bool = False,
+    header: list[str], headings_at: list[Place], cells: list[list[str]], rows_at: list[Place], transposed: bool = False
 ) -> FigureTable | None:
     """Sort columns into those of figures ("GPUs": 1, 4) and of words. None without one of figures beside any other.
 
@@ -257,7 +253,7 @@ def _figure_table(
     if not columns or len(columns) + len(words) < 2:
         return None
     names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
-    return FigureTable(columns, words, names, [place for _, place in rows_at], is_transposed)
+    return FigureTable(columns, words, names, [place for _, place in rows_at], is_transposed=transposed)
 
 
 def _without_unknown_unit(texts: list[str]) -> list[str]:

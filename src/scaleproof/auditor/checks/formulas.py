@@ -123,8 +123,8 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     if not name_two_precisions(target.heading):  # "FP16 over FP32" is of both
         sources = [column for column in sources if not name_two_precisions(target.heading, column.heading)]
     yield from _ratios_of_two_columns(target, sources)
-    shares = (column for column in table.columns if column.kind in QUALITY or _is_share(column))
-    measured = [*sources, *(column for column in shares if column is not target)]
+    others = (column for column in table.columns if column is not target)
+    measured = [*sources, *(column for column in others if column.kind in QUALITY or _is_share(column))]
     yield from _differences_of_two_columns(target, measured)
     meant = columns_of_speedups(target, sources)
     rule_meant = "the row above" if OVER_THE_ROW_ABOVE.search(target.heading) else "the row that is 1"

@@ -9,14 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scaleproof.auditor.read import (
-    csv_logs,
-    logs,
-    monitor_logs,
-    published_claims,
-    text_files,
-    tracker_series,
-)
+from scaleproof.auditor.read import csv_logs, logs, monitor_logs, published_claims, text_files, tracker_series
 from scaleproof.auditor.read.archives import unpack
 from scaleproof.auditor.read.attach import GENERIC, Reading, add_run, settle
 from scaleproof.auditor.read.documents import quoted_blocks, read_document_file

@@ -110,7 +110,7 @@ def _read_grid(grid: Grid, table: ReportedTable, file: str) -> None:
     columns = table.columns
     if _is_on_its_side(grid, columns):
         read_columns(grid, table, file)
-    elif settings := _settings_in_header(grid, columns):
+    elif settings := _take_settings_of_header(grid, columns):
         read_configuration_columns(grid, table, settings, file)
     else:
         _read_rows(grid, table, file)
@@ -209,27 +209,26 @@ def _nodes_and_devices(heading: str, cell: str) -> dict[str, int]:
     return {"nodes": nodes, "devices": nodes * devices_per_node}
 
 
-def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
-    """Return column -> the configuration that its heading names ("8 GPUs"), and take the kind off these columns.
+def _take_settings_of_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
+    """Return column -> the configuration that its heading names: {1: 2 devices, 2: 8 devices} of "2 GPUs | 8 GPUs".
 
-    The result is {} unless there are two such columns or more.
+    These columns lose their kind, because each row has figures of another kind. Returns {} for a single such column.
     """
-    names = [cells[0] for _, cells in grid.rows if cells]
-    batch_sizes = _batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], names)
+    row_names = [cells[0] for _, cells in grid.rows if cells]
+    batch_sizes = _batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], row_names)
     settings: dict[int, Description] = {}
     for k, column in enumerate(columns[1:], start=1):  # the first column names the rows
+        description = _configuration_of(column, grid.header[0])
         if k in batch_sizes:
             settings[k] = Description(numbers={"batch": batch_sizes[k]})
-            column.kind = None
             column.words = {"run": f"batch {column.heading}"}
-            continue
-
-        description = _configuration_of(column, grid.header[0])
-        if description is not None and _has_figures([row[k] for _, row in grid.rows if k < len(row)]):
+        elif description is not None and _has_figures([row[k] for _, row in grid.rows if k < len(row)]):
             settings[k] = description
-            column.kind = None
             column.devices = description.numbers.get("devices")
             column.words = description.words or {"run": column.heading}
+
+    for k in settings:
+        columns[k].kind = None
     return settings if len(settings) >= 2 else {}
 
 

@@ -90,16 +90,12 @@ class Agreement:
         if self.stated is not None:
             value = np.full(len(self.rows), self.stated)
             return Figures(value, value)
-        most_shared = max(range(len(self.rows)), key=lambda i: self._same_as(i).sum())
+        most_shared = max(range(len(self.rows)), key=lambda i: self.same_as(i).sum())
         return self.figures[np.full(len(self.rows), most_shared)]
 
-    def _same_as(self, i: int) -> np.typing.NDArray[np.bool_]:
+    def same_as(self, i: int) -> np.typing.NDArray[np.bool_]:
         """Return (rows,) whether the product is the same number as in the i-th row."""
         return self.figures.distance(self.figures[np.full(len(self.rows), i)]) <= SAME_TOLERANCE
-
-    def is_alike(self, i: int, k: int) -> bool:
-        """Whether the products of two rows are the same number."""
-        return bool(self._same_as(k)[i])
 
     @cached_property
     def fits(self) -> np.typing.NDArray[np.bool_]:
@@ -133,7 +129,7 @@ class Agreement:
     def lone_rows(self) -> list[int]:
         """The rows that stand out, except three or more with one product: these may be of another model."""
         outliers = self.stands_out
-        return [i for i in np.flatnonzero(outliers).tolist() if (self._same_as(i) & outliers).sum() < FEWEST_ROWS]
+        return [i for i in np.flatnonzero(outliers).tolist() if (self.same_as(i) & outliers).sum() < FEWEST_ROWS]
 
     def factor_of(self, i: int) -> float:
         """Return how many times too large or too small a row's product is: 4, where it is 400 or 25 instead of 100."""

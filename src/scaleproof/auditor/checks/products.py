@@ -201,7 +201,7 @@ def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: 
     baselines = [k for k, row in enumerate(agreement.rows) if is_of_speedup and ratios.figures.middle[row] == 1]
     for i in agreement.lone_rows:
         row = agreement.rows[i]
-        if len(baselines) > 1 and any(agreement.is_alike(i, k) for k in baselines):
+        if len(baselines) > 1 and agreement.same_as(i)[baselines].any():
             continue  # each baseline has its own product
         if abs(agreement.factor_of(i) / THOUSAND - 1) <= NEAR_WHOLE:
             continue  # "1.234" may be 1,234

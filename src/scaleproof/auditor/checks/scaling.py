@@ -43,15 +43,9 @@ def _rate_over_baseline(scaling: Scaling) -> Flag | None:
     base_tokens = base.tokens_per_s * base.seconds
     evidence = f"{run.tokens_per_s:,.2f} x {run.seconds:,.2f} s = {integer(tokens)} tokens, in {base.name} "
     evidence += f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {integer(base_tokens)}"
-    flag = wrong_scope(
-        [run.name],
-        evidence,
-        rate=Quantity(kind="tokens_per_s", value=run.tokens_per_s, text="", heading="", per_device=False),
-        rate_times_time=exact(tokens),
-        work_done=exact(base_tokens),
-        devices=scaling.devices,
-        tolerance=SAME_TOKENS_TOLERANCE,
-    )
+    rate = Quantity(kind="tokens_per_s", value=run.tokens_per_s, text="", heading="", per_device=False)
+    product, work = exact(tokens), exact(base_tokens)
+    flag = wrong_scope([run.name], evidence, rate, scaling.devices, SAME_TOKENS_TOLERANCE, product=product, work=work)
     if flag is None or flag.corrected is None or flag.code != RATE_OF_ONE_RANK.name:
         return flag
 

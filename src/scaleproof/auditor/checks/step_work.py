@@ -149,14 +149,10 @@ def _rows_without_their_batch(table: ReportedTable) -> Iterator[Flag]:
     wrong = [product for product in certain if not product.is_right]
     of_right_scope = []
     for product in wrong:
+        place, work = product.row.place, product.expected_work
+        sentence = f"{product.sentence}, {product.certain_batch} {integer(work.middle)}"
         flag = wrong_scope(
-            [product.row.place],
-            f"{product.sentence}, {product.certain_batch} {integer(product.expected_work.middle)}",
-            rate=product.rate,
-            rate_times_time=product.work,
-            work_done=product.expected_work,
-            devices=product.devices,
-            tolerance=PRODUCT_TOLERANCE,
+            [place], sentence, product.rate, product.devices, PRODUCT_TOLERANCE, product=product.work, work=work
         )
         if flag is not None:
             yield flag

@@ -230,12 +230,10 @@ def _wrong_summary(figures: FigureTable, summary: Summary, is_correctable: bool)
     `is_correctable`: whether it is certain that all `summands`, and no others, are meant.
     """
     row, column = summary.row, summary.column
+    name, heading = summary.row_name, column.heading
     if figures.is_transposed:  # its columns are the rows of the file
-        name, heading = column.heading, summary.row_name
-        place = column.place
-    else:
-        name, heading = summary.row_name, column.heading
-        place = figures.places[row]
+        name, heading = heading, name
+    place = column.place if figures.is_transposed else figures.places[row]
 
     summand_texts = [summand.texts[row] for summand in summary.summands]
     description = f"{'the total' if summary.is_total else 'the mean'} of {', '.join(summand_texts[:MOST_LISTED])}"

@@ -41,29 +41,26 @@ RATE_MULTIPLIED = Code(
 def wrong_scope(
     about: list[str | ReportedRun],
     sentence: str,
-    *,
     rate: Quantity,
-    rate_times_time: PrintedInterval,
-    work_done: PrintedInterval,
     devices: float,
     tolerance: float,
+    *,
+    product: PrintedInterval,
+    work: PrintedInterval,
 ) -> Flag | None:
     """Flag a rate of one device that is given as that of all devices, or a rate that was multiplied by their number.
 
-    Example: 4 devices processed 400 tokens. Where rate x time is 100 tokens, the rate is of one device; where it is
-    1,600 tokens, somebody multiplied the rate by 4. Returns None where neither explains the difference.
+    Example: 4 devices processed 400 tokens, `work`. Where rate x time, `product`, is 100 tokens, the rate is of one
+    device; where it is 1,600 tokens, somebody multiplied the rate by 4. Returns None where neither explains it.
     """
     if devices <= 1:
         return None
     unit = RATE_UNITS.get(rate.kind, "")
-
-    is_given_for_all = rate.per_device is False
-    if is_given_for_all and (rate_times_time * devices).meets(work_done, tolerance):
+    is_given_for_all, may_be_of_all = rate.per_device is False, rate.per_device is not True
+    if is_given_for_all and (product * devices).meets(work, tolerance):
         correction = Correction(value=rate.value * devices, unit=unit, derivation=f"the rate x {devices:g} ranks")
         return Flag(f"{sentence}: 1/{devices:g} of it", about, RATE_OF_ONE_RANK.name, corrected=correction)
-
-    may_be_of_all = rate.per_device is not True
-    if may_be_of_all and rate_times_time.meets(work_done * devices, tolerance):
+    if may_be_of_all and product.meets(work * devices, tolerance):
         correction = Correction(value=rate.value / devices, unit=unit, derivation=f"the rate / {devices:g}")
         return Flag(f"{sentence}: {devices:g} times of it", about, RATE_MULTIPLIED.name, corrected=correction)
     return None
@@ -79,30 +76,21 @@ def _wrong_rate(
     run: ReportedRun,
     sentence: str,
     tokens_per_s: float,
-    rate_times_time: float,
+    product: float,
     tokens: float,
     tolerance: float = SAME_TOLERANCE,
 ) -> Flag | None:
-    """Flag a rate whose product with the time is not the number of processed `tokens`.
+    """Flag a rate whose `product` with the time is not the number of processed `tokens`.
 
     Returns None where the two agree. They also agree where the file calls the rate that of a rank and the product x
     ranks gives the tokens.
     """
     is_of_rank = run.rate_scope == "rank"
     ranks = run.world_size or 1
-    if near(rate_times_time, tokens, tolerance):
+    if near(product, tokens, tolerance) or (is_of_rank and near(product * ranks, tokens, tolerance)):
         return None
-    if is_of_rank and near(rate_times_time * ranks, tokens, tolerance):
-        return None
-    flag = wrong_scope(
-        [run],
-        sentence,
-        rate=Quantity(kind="tokens_per_s", value=tokens_per_s, text="", heading="", per_device=is_of_rank),
-        rate_times_time=exact(rate_times_time),
-        work_done=exact(tokens),
-        devices=ranks,
-        tolerance=tolerance,
-    )
+    rate = Quantity(kind="tokens_per_s", value=tokens_per_s, text="", heading="", per_device=is_of_rank)
+    flag = wrong_scope([run], sentence, rate, ranks, tolerance, product=exact(product), work=exact(tokens))
     return flag or Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect")
 
 

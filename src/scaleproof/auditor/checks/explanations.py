@@ -270,14 +270,12 @@ def _wrong_baseline(
 ) -> Flag | None:
     """Flag the row that is marked 1 and called the baseline, where all others are over another figure; else None."""
     marked = [i for i in range(len(target.texts)) if is_marked(target, i)]
+    if len(marked) != 1 or not BASELINE.search(f"{figures.names[marked[0]]} {target.texts[marked[0]]}"):
+        return None  # the baseline may be elsewhere
     expected = (e for e in explanations if e.formula.expected == ONLY_MEANING and e.factor_of_all)
     wrong = next((e for e in expected if meant is None or meant.agrees.sum() < e.comparable.sum() - 1), None)
-    if (
-        wrong is None
-        or len(marked) != 1
-        or not BASELINE.search(f"{figures.names[marked[0]]} {target.texts[marked[0]]}")
-    ):
-        return None  # else the baseline may be elsewhere
+    if wrong is None:
+        return None
     (base,), (heading,) = marked, wrong.formula.sources
     others = f"{target.heading} of all {int(wrong.comparable.sum())} other rows is over another figure"
     text = next(column.texts[base] for column in figures.columns if column.heading == heading)

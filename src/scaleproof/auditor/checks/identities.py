@@ -12,7 +12,7 @@ from scaleproof.auditor.checks.columns import figure_tables
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
 from scaleproof.auditor.checks.relations import rows_with_another_sum
 from scaleproof.auditor.checks.rows import RATE_UNITS, TIMES_OF_RUN, multiplies
-from scaleproof.auditor.checks.summaries import summaries_follow
+from scaleproof.auditor.checks.summaries import summaries_follow, totals_not_of_devices
 from scaleproof.auditor.read.printed_figures import PREFIXES, is_nothing
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable, exact
@@ -22,6 +22,20 @@ from scaleproof.ground.number_format import number
 
 TOTAL_TOLERANCE = 0.02  # by which a total may be below its parts
 SLOWEST_RANKS_TOLERANCE = 0.10  # by which the slowest ranks' steps exceed the window; 2 % on a machine in use
+FIT_TOLERANCE = 0.03  # relative difference that printing, medians and means do not explain
+CONTRADICTION = 0.10  # relative difference of a row that does not follow
+MISREAD_FACTOR = 200.0  # a factor above it is a unit or a magnitude that was misread
+COMPUTED_TOLERANCE = 0.005  # relative difference of a figure that was computed from the others
+COMPUTED_RESOLUTION = 0.06  # one unit of the last digit of such a figure, relative to it
+COARSE_RESOLUTION = 0.1  # one unit of the last digit, relative to a figure that was rounded for certain
+MOST_NATS = 100.0  # a loss above it is of something else
+POWER_TOLERANCE = 0.16  # relative difference of energy and power x time: power is sampled
+BATCH_KINDS = ("global_batch", "micro_batch", "batch")
+COUNTED_KINDS = ("tokens", "samples")
+EXACT_KINDS = ("steps", "epochs", "seq_len", *BATCH_KINDS)  # settings, unless they are printed as 300k
+NO_RUN = re.compile(r"(?i)\b(?:default|example|range|recommended|typical)\b")  # a column of a table of settings
+TOKENS_IN_TEXT = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?) ?(k|m|b|t|million|billion|trillion) tokens")
+DEVICES_IN_HEADING = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?)(k?) (?:gpus|devices|chips|tpus)\b")
 
 
 @of_evidence.finds("totals-disagree", "suspect")
@@ -44,7 +58,7 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     for table in (*context.tables, *context.evidence.settings):
         rows = [row for row in table.rows if row.measured and not NO_RUN.search(row.label)]
         for kind in (*RATE_UNITS, "memory_bytes"):
-            yield from _totals_not_of_devices(rows, kind)
+            yield from totals_not_of_devices(rows, kind)
         first_of_row = {flag.about[0]: flag for flag in reversed(list(_wrong_rows(table, rows)))}
         yield from first_of_row.values()
 
@@ -67,43 +81,6 @@ def _wrong_rows(table: ReportedTable, rows: Sequence[ReportedRow]) -> Iterator[F
             yield Flag(f"{product.row.description}: {evidence}", places)
 
 
-def _totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
-    """Flag rows whose figure per device x devices is not their total: 100 per device x 4, total 300.
-
-    `kind`: of both, a rate or memory. A figure that may be of one device or of all counts as the total only where it is
-    right in twice as many rows as not.
-    """
-    right_count = 0  # rows of several devices: of one device the total is the same figure
-    wrong = []  # (row, its total, its figure per device)
-    for row in rows:
-        pair = _total_and_part(row.all_of(kind))
-        if not row.devices or pair is None:
-            continue
-        total, of_one = pair
-        if not (of_one.interval * row.devices).meets_but_for_thousands(total.interval):
-            wrong.append((row, total, of_one))
-        elif row.devices > 1:
-            right_count += 1
-
-    for row, total, of_one in wrong:
-        devices, (figure, unit) = row.devices or 1, of_one.figure_and_unit
-        is_total = total.per_device is False and kind in RATE_UNITS  # memory of all may be that of the nodes
-        if is_total or right_count >= ROWS_PER_ODD_ROW * len(wrong):
-            product = f"{of_one.printed} per device x {devices} = {number(figure * devices, 4)}{unit}"
-            yield Flag(f"{row.description}: {product}, the total is given as {total.printed}", [row.place])
-
-
-def _total_and_part(figures: Sequence[Quantity]) -> tuple[Quantity, Quantity] | None:
-    """Return the one figure of all devices and the one of each, if they are of the same item and statistic."""
-    each = [figure for figure in figures if figure.per_device is True]
-    totals = [figure for figure in figures if figure.per_device is not True]
-    if len(each) != 1 or len(totals) != 1:
-        return None
-    (of_one,), (total,) = each, totals
-    is_pair = (total.item, total.statistic) == (of_one.item, of_one.statistic)
-    return (total, of_one) if is_pair and not total.bound and not of_one.bound else None
-
-
 def _wrong_steps_per_s(row: ReportedRow) -> str:
     """Return a sentence where steps/s x step time is not 1 ("2 x 0.25 s = 0.5 steps, not 1"); else ""."""
     rate, time = row.known("steps_per_s"), row.known("step_time_s")
@@ -115,14 +92,10 @@ def _wrong_steps_per_s(row: ReportedRow) -> str:
     return f"{row.description}: {rate.printed} x {time.printed} = {steps.middle:.3g} steps, not 1"
 
 
-NO_RUN = re.compile(r"(?i)\b(?:default|example|range|recommended|typical)\b")  # a column of a table of settings
-
-
 def _wrong_global_batch(row: ReportedRow, table: ReportedTable) -> Flag | None:
     """Flag a row where micro-batch x accumulation x replicas is no global batch: 8 x 4 x 2 = 64, not 46.
 
-    Replicas x stages of their model must divide the devices. Where the devices are unknown any number of replicas will
-    do.
+    Replicas x stages of their model must divide the devices, where these are known.
     """
     stated = [_stated(table, row, kind) for kind in ("global_batch", "micro_batch", "accumulation")]
     figures = [figure for figure in stated if figure]
@@ -143,20 +116,6 @@ def _wrong_global_batch(row: ReportedRow, table: ReportedTable) -> Flag | None:
     of_devices = f" on {plural(devices, 'device')}" if devices else ""
     product = f"{terms} = {micro_batch * accumulation}, which gives no global batch of {global_batch}{of_devices}"
     return Flag(f"{row.description}: {product}", _places(row, figures))
-
-
-FIT_TOLERANCE = 0.03  # relative difference that printing, medians and means do not explain
-CONTRADICTION = 0.10  # relative difference of a row that does not follow
-MISREAD_FACTOR = 200.0  # a factor above it is a unit or a magnitude that was misread
-COMPUTED_TOLERANCE = 0.005  # relative difference of a figure that was computed from the others
-COMPUTED_RESOLUTION = 0.06  # one unit of the last digit of such a figure, relative to it
-COARSE_RESOLUTION = 0.1  # one unit of the last digit, relative to a figure that was rounded for certain
-MOST_NATS = 100.0  # a loss above it is of something else
-POWER_TOLERANCE = 0.16  # relative difference of energy and power x time: power is sampled
-
-BATCH_KINDS = ("global_batch", "micro_batch", "batch")
-COUNTED_KINDS = ("tokens", "samples")
-EXACT_KINDS = ("steps", "epochs", "seq_len", *BATCH_KINDS)  # settings, unless they are printed as 300k
 
 
 @dataclass(frozen=True)
@@ -195,9 +154,6 @@ IDENTITIES = (
     Identity("energy_j", (("power_w",), TIMES_OF_RUN), tolerance=POWER_TOLERANCE),
     Identity("energy_j", (("power_w",), ("device_time_s",)), tolerance=POWER_TOLERANCE),
 )
-
-TOKENS_IN_TEXT = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?) ?(k|m|b|t|million|billion|trillion) tokens")
-DEVICES_IN_HEADING = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?)(k?) (?:gpus|devices|chips|tpus)\b")
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,20 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean, harmonic_mean, median
 
 from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext
+from scaleproof.auditor.checks.rows import RATE_UNITS
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import figures_of
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
 from scaleproof.auditor.read.surroundings import last_repeats
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
+from scaleproof.ground.number_format import number
 
 SUMMARY = re.compile(
     r"(?i)(?:overall |grand |arithmetic |geometric |geo\. ?|harmonic )?"
@@ -246,3 +249,40 @@ def _wrong_summary(figures: FigureTable, summary: Summary, is_correctable: bool)
     printed = figures_of(column.texts[row])[0].value
     right = printed * summary.right_value / float(column.figures.middle[row])  # in the unit that is printed
     return Flag(evidence, [place], corrected=Correction(value=float(f"{right:.5g}"), unit="", derivation=description))
+
+
+def totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
+    """Flag rows whose figure per device x devices is not their total: 100 per device x 4, total 300.
+
+    `kind`: of both, a rate or memory. A figure that may be of one device or of all counts as the total only where it is
+    right in twice as many rows as not.
+    """
+    right_count = 0  # rows of several devices: of one device the total is the same figure
+    wrong = []  # (row, its total, its figure per device)
+    for row in rows:
+        pair = _total_and_part(row.all_of(kind))
+        if not row.devices or pair is None:
+            continue
+        total, of_one = pair
+        if not (of_one.interval * row.devices).meets_but_for_thousands(total.interval):
+            wrong.append((row, total, of_one))
+        elif row.devices > 1:
+            right_count += 1
+
+    for row, total, of_one in wrong:
+        devices, (figure, unit) = row.devices or 1, of_one.figure_and_unit
+        is_total = total.per_device is False and kind in RATE_UNITS  # memory of all may be that of the nodes
+        if is_total or right_count >= ROWS_PER_ODD_ROW * len(wrong):
+            product = f"{of_one.printed} per device x {devices} = {number(figure * devices, 4)}{unit}"
+            yield Flag(f"{row.description}: {product}, the total is given as {total.printed}", [row.place])
+
+
+def _total_and_part(figures: Sequence[Quantity]) -> tuple[Quantity, Quantity] | None:
+    """Return the one figure of all devices and the one of each, if they are of the same item and statistic."""
+    each = [figure for figure in figures if figure.per_device is True]
+    totals = [figure for figure in figures if figure.per_device is not True]
+    if len(each) != 1 or len(totals) != 1:
+        return None
+    (of_one,), (total,) = each, totals
+    is_pair = (total.item, total.statistic) == (of_one.item, of_one.statistic)
+    return (total, of_one) if is_pair and not total.bound and not of_one.bound else None

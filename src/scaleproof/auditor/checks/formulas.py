@@ -290,19 +290,25 @@ def is_marked(column: FigureColumn, row: int) -> bool:
 
 
 def readings(column: FigureColumn) -> dict[str, Figures]:
-    """Return reading -> what a column of ratios is, read so: 20 is "1.0 of" 20, "0.01 of" 0.2, "0.01 more" 1.2."""
+    """Return each way to read a column of ratios -> its figures.
+
+    A printed 20 is 20 ("1.0 of"), 20 % ("0.01 of": 0.2) or 20 % more ("0.01 more": 1.2).
+    """
     printed = [figures_of(text) for text in column.texts]
     units = [figures[0].unit if figures else None for figures in printed]
     are_ratios = [unit is None or unit.dimension in RATIO_DIMENSIONS for unit in units]
     low, high = column.figures.low, column.figures.high
     difference = {DIFFERENCE: Figures(*np.sort(np.abs([low, high]), axis=0))}  # "+3,530 tok/s"
+
     ratios = Figures(np.where(are_ratios, low, np.nan), np.where(are_ratios, high, np.nan))
     if not np.isfinite(ratios.low).any():
         return difference
+
     are_times = all(unit is not None and unit.dimension == "times" for unit in units if unit)
     is_speedup = column.kind == "speedup" or SPEEDUP_HEADING.search(column.heading) or (any(units) and are_times)
     if not column.is_in_percent and is_speedup:
         return {"is": ratios}
+
     readings = {}
     is_saving = column.is_in_percent and SAVING_HEADING.search(column.heading)
     for scale in _scales_of(column):

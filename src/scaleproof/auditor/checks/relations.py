@@ -136,7 +136,7 @@ class RelationSearch:
         return np.array([dimension_of(column) for column in self.columns])
 
     @property
-    def demanded(self) -> float:
+    def needed_certainty(self) -> float:
         """The certainty from which on a broken relation is reported."""
         return FEWEST_EVIDENCE + MORE_EVIDENCE * self.table.is_transposed
 
@@ -157,7 +157,7 @@ class RelationSearch:
             # A total right beside its parts is the usual place: fewer sums were tried there.
             tried = 2 if len(parts) > 1 and total in (parts[0] - 1, parts[-1] + 1) else len(choices)
             certainty = _evidence_of(evidence, terms, fits) - np.log10(tried)
-            if certainty >= self.demanded:
+            if certainty >= self.needed_certainty:
                 sentence = f"{self.table.names[self.rows[row]]}: {self._sum_in_words(total, parts, row)}"
                 yield BrokenRelation(int(self.rows[row]), sentence, certainty)
 
@@ -225,19 +225,23 @@ class RelationSearch:
             return
         constant, surprise, is_natural = expected
         have_one_unit = len({self.columns[k].meaning.scale for k in used}) == 1
-        if len(used) == 2 and not powers.sum() and abs(constant) < ALIKE and have_one_unit:
+        is_ratio = len(used) == 2 and not powers.sum()
+        if is_ratio and abs(constant) < ALIKE and have_one_unit:
             return  # the two may have been measured alike
+
         distance = np.abs(results - constant)
         fits = distance <= width + EXACT_TOLERANCE
         row = _only_exception(fits, distance > width + CONTRADICTION, finite)
         if row is None:
             return
+
         if self._are_two_rates(used) or self._are_a_price(used):
             tried, surprise = 0.0, MORE_EVIDENCE
         evidence = self._evidence_by_row(powers, width, fits, is_natural)
         certainty = _evidence_of(evidence, self.logarithms[used], fits) - tried - surprise
-        if certainty < self.demanded or (self._are_two_rates(used) and self._is_of_other_work(row, fits)):
+        if certainty < self.needed_certainty or (self._are_two_rates(used) and self._is_of_other_work(row, fits)):
             return
+
         agreement = self._as_agreement(powers, constant if is_natural else None)
         is_pure = not (powers[used] @ self.dimensions[used]).any()  # nan, where one is not known, is no 0
         is_same = is_pure or is_same_configuration(self.table, agreement, int(self.rows[row]))

@@ -174,6 +174,7 @@ def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
         run, base = scaling.run, scaling.base
         if (run.strategy or "").lower() not in ("dp", "dataparallel", "data-parallel"):
             continue
+
         last, base_last = _last_timed(run), _last_timed(base)
         used, base_used = run.memory_used_bytes, base.memory_used_bytes
         if last is None or base_last is None or not (used and base_used):
@@ -183,12 +184,14 @@ def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
         work, base_work = flops * seconds, base_flops * base_seconds
         if not near(work, base_work, 0.03) or used >= SHRUNK_MEMORY_RATIO * base_used:
             continue
+
         repeats = [timed for repeat in scaling.bases if (timed := _last_timed(repeat)) is not None]
         times = sorted(repeat_seconds for _, repeat_seconds in repeats)
         multiplied = scaling.devices * flops / base_flops
         derivation = f"not {multiplied:.2f}x: {base_seconds:.4f} s / {seconds:.4f} s for the same batch"
         if len(times) > 1:
             derivation += f"; {times[0] / seconds:.2f}x to {times[-1] / seconds:.2f}x over the repeats of the baseline"
+
         product = f"{flops / 1e12:.3f} TFLOP/s x {seconds:.4f} s = {work / 1e12:.2f} TFLOP"
         memory = f"{integer(base_used / 2**20)} to {integer(used / 2**20)} MB"
         evidence = f"{product} on each of {run.world_size} devices, as many as on one ({base_work / 1e12:.2f}), while "

@@ -105,26 +105,31 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
         if proof := _proof_by_bar(run, timed, least=0.95, rounding_s=1.5) or _proof_by_falling_times(timed):
             proofs[run.name] = proof
     proofs |= _proofs_together(context.runs)
-    proven: dict[str, str] = {}  # format -> the first run that proves it
+
+    proving_run: dict[str, str] = {}  # format -> the first run that proves it
     for run in context.runs:
         if run.name in proofs:
-            proven.setdefault(run.format, run.name)
+            proving_run.setdefault(run.format, run.name)
             proof = proofs[run.name]
             yield Flag(proof.evidence, [run], corrected=_true_step_time(proof.before, proof.step))
-    # Other logs of a program that has the fault, with falling times, are suspect.
+
     for run in context.runs:
-        if run.format not in proven or run.name in proofs:
-            continue
-        timed = run.logged_steps.having("seconds")
-        if len(timed) < 2:
-            continue
-        before, step = timed[-2], timed[-1]
-        seconds_before, seconds = before.seconds or 0, step.seconds or 0
-        if seconds < seconds_before:
-            fault = f"the program that wrote this log divides by all steps so far (proven in {proven[run.format]})"
-            printed = f"{seconds_before:.4f} s at step {before.step} and {seconds:.4f} s at step {step.step}"
-            corrected = _true_step_time(before, step)
-            yield Flag(f"{fault}; here it prints {printed}", [run], severity="suspect", corrected=corrected)
+        if run.format in proving_run and run.name not in proofs:
+            yield from _suspect_step_times(run, proving_run[run.format])
+
+
+def _suspect_step_times(run: ReportedRun, proving_run: str) -> Iterator[Flag]:
+    """Flag a log with falling step times, whose program divides by all steps so far in the log of `proving_run`."""
+    timed = run.logged_steps.having("seconds")
+    if len(timed) < 2:
+        return
+    before, step = timed[-2], timed[-1]
+    seconds_before, seconds = before.seconds or 0, step.seconds or 0
+    if seconds < seconds_before:
+        fault = f"the program that wrote this log divides by all steps so far (proven in {proving_run})"
+        printed = f"{seconds_before:.4f} s at step {before.step} and {seconds:.4f} s at step {step.step}"
+        corrected = _true_step_time(before, step)
+        yield Flag(f"{fault}; here it prints {printed}", [run], severity="suspect", corrected=corrected)
 
 
 class Proof(NamedTuple):

@@ -71,12 +71,12 @@ RANGE = re.compile(r"\d ?[-–] ?$|[<>≤≥] ?$")
 
 @dataclass(frozen=True)
 class Explanation:
-    """A formula beside one reading of the column that may be computed by it."""
+    """A formula by which a column may be computed, beside the figures of the column in one reading."""
 
     formula: Formula
     stated: Figures
-    says_so: bool  # whether the heading calls it a speed-up, or names the columns
-    tried: int  # of how many it was chosen; ratios and differences, of columns and of rows, have equal chances
+    is_named: bool  # whether the heading calls the column a speed-up, or names the two columns of the formula
+    tried_count: int  # of how many it is one; ratios and differences, of columns and of rows, have equal chances
 
     @cached_property
     def distance(self) -> Floats:
@@ -88,7 +88,7 @@ class Explanation:
 
     @cached_property
     def comparable(self) -> np.typing.NDArray[np.bool_]:
-        """Return (rows,) whether a row can agree: it has both figures, with digits enough, and is not about 1."""
+        """(rows,) whether a row can show anything: it has both figures, with digits enough, and is not about 1."""
         nontrivial = np.abs(self.formula.values.middle - 1) > TRIVIAL_DIFFERENCE
         # An expected formula needs fewer digits: of two columns if one is named, of one if nothing else can be meant.
         is_expected = self.formula.expected >= (1 if len(self.formula.sources) == 2 else ONLY_MEANING)
@@ -97,12 +97,12 @@ class Explanation:
 
     @cached_property
     def agrees(self) -> np.typing.NDArray[np.bool_]:
-        """Return (rows,) whether the stated figure is what the formula gives."""
+        """(rows,) whether the stated figure is what the formula gives."""
         return self.comparable & (self.distance <= FIT_TOLERANCE)
 
     @cached_property
     def contradicts(self) -> np.typing.NDArray[np.bool_]:
-        """Return (rows,) whether the stated figure is another number than the formula gives."""
+        """(rows,) whether the stated figure is another number than the formula gives."""
         finite = np.isfinite(self.distance) & (self.stated.middle > 0)
         return finite & (self.distance > (CONTRADICTION if self.formula.is_steady else RATIO_TOLERANCE))
 
@@ -121,7 +121,7 @@ class Explanation:
     @cached_property
     def weight(self) -> float:
         """Log10 of how much likelier the explanation is than the best of those tried that fit by chance."""
-        return self.evidence + 2 * self.formula.expected - float(np.log10(self.tried))
+        return self.evidence + 2 * self.formula.expected - float(np.log10(self.tried_count))
 
     @property
     def rank(self) -> tuple[bool, float, int, int]:
@@ -140,14 +140,14 @@ class Explanation:
 
     @property
     def _is_named_yet_mostly_wrong(self) -> bool:
-        """Whether the heading names it, and no wrong row is far off, unless by a lost unit, or all by one factor."""
+        """Whether the heading names the formula, and wrong rows are near or lost a unit, but not all by one factor."""
         factors = (self.stated.middle / self.formula.values.middle)[self.contradicts]
         is_of_one_column = len(factors) > 1 and len(self.formula.sources) == 1
         has_other_baseline = is_of_one_column and np.ptp(factors) < CONTRADICTION * factors.max()  # one factor in all
         thousands = np.log10(np.abs(factors)) / LOST_UNIT  # 2 where 1.31 stands for 1.31M
         has_lost_unit = (np.round(thousands) != 0) & (np.abs(thousands - np.round(thousands)) < FIT_TOLERANCE)
         is_near = has_lost_unit | (self.distance[self.contradicts] < MOST_DIFFERENCE)
-        return self.says_so and not has_other_baseline and bool(is_near.all())
+        return self.is_named and not has_other_baseline and bool(is_near.all())
 
     @cached_property
     def factor_of_all(self) -> float | None:
@@ -222,19 +222,21 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
         return
     if meant is None or not meant.is_meant:
         return
-    agreeing = int(meant.agrees.sum())
+
+    formula, agreeing = meant.formula, int(meant.agrees.sum())
+    is_base = np.array([above == below for above, below in zip(formula.above, formula.below, strict=True)])
+    if agreeing < FEWEST_OFF and len(formula.sources) == 1 and (meant.contradicts & is_base).any():
+        return  # the baseline row itself contradicts: the ratios are over another row
+
     others = f"; so in {plural(agreeing, 'other row')} of the table" if agreeing else ""
-    is_base = np.array([text == below for text, below in zip(meant.formula.above, meant.formula.below, strict=True)])
-    if agreeing < FEWEST_OFF and len(meant.formula.sources) == 1 and (meant.contradicts & is_base).any():
-        return  # its baseline is another one: that row says so
-    inverse = meant.formula.sources[::-1] if len(meant.formula.sources) == 2 else None
+    inverse = formula.sources[::-1] if len(formula.sources) == 2 else None
     for i in np.flatnonzero(meant.contradicts).tolist():
         # "18.95x" where 24.08 / 679.65 is .04x: no column of speed-ups has some of them the other way round
         is_one_way = is_speedup and agreeing >= ROWS_PER_ODD_ROW and "slow" not in target.texts[i].lower()
         possible = [other for other in explanations if not (is_one_way and other.formula.sources == inverse)]
         if _is_explained(figures, target, i, meant, possible):
             continue
-        evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {meant.formula.of(i)}{others}"
+        evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {formula.of(i)}{others}"
         yield Flag(evidence, [figures.places[i]])
 
 
@@ -247,10 +249,10 @@ def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: boo
         for formula in formulas
         if formula.is_difference == (reading == DIFFERENCE)
     ]
-    alike = Counter((formula.is_difference, len(formula.sources)) for formula, _ in possible)
+    sizes = Counter((formula.is_difference, len(formula.sources)) for formula, _ in possible)  # of families alike
     for formula, stated in possible:
-        tried = len(alike) * alike[formula.is_difference, len(formula.sources)]
-        yield Explanation(formula, stated, is_speedup or len(formula.sources) == 2, tried)
+        tried_count = len(sizes) * sizes[formula.is_difference, len(formula.sources)]
+        yield Explanation(formula, stated, is_named=is_speedup or len(formula.sources) == 2, tried_count=tried_count)
 
 
 def _is_explained(
@@ -299,11 +301,12 @@ def _ratios_of_nothing(table: FigureTable) -> Iterator[Flag]:
     sources = [column for column in table.columns if family(column) in FAMILIES]
     if len(table.places) > MOST_ROWS or not sources:
         return
+
     headings = " ".join(column.heading.lower() for column in sources)
-    of_figures = {column.heading: column.texts for column in table.columns if is_ratio(column)}
-    for heading, texts in (of_figures | table.words).items():
-        is_of_ratios = heading in of_figures or RATIO_HEADING.search(heading) is not None
-        stated = _stated_ratios(texts, is_of_ratios, table.is_transposed)
+    columns_of_ratios = {column.heading: column.texts for column in table.columns if is_ratio(column)}
+    for heading, texts in (columns_of_ratios | table.words).items():
+        are_ratios = heading in columns_of_ratios or RATIO_HEADING.search(heading) is not None
+        stated = _stated_ratios(texts, are_ratios, table.is_transposed)
         base = _baseline_of(texts, stated.keys())
         wrong = _rows_of_no_ratio(table, sources, heading, stated, base)
         if len(wrong) != 1 or "efficien" in heading.lower():
@@ -330,8 +333,8 @@ def _rows_of_no_ratio(
 
 def _stated_ratios(texts: list[str], are_ratios: bool, is_transposed: bool) -> dict[int, Figures]:
     """Return row -> the ratio that its cell states. Percentages in a transposed table may be shares of one another."""
-    texts_by_row = {i: text for i, text in enumerate(texts) if not (is_transposed and "%" in text)}
-    of_cells = {i: _ratio_in(text, are_ratios) for i, text in texts_by_row.items()}
+    may_be_ratio = {i: text for i, text in enumerate(texts) if not (is_transposed and "%" in text)}
+    of_cells = {i: _ratio_in(text, are_ratios) for i, text in may_be_ratio.items()}
     return {i: ratio for i, ratio in of_cells.items() if ratio is not None}
 
 
@@ -384,9 +387,9 @@ def _least_gap(table: FigureTable, sources: list[FigureColumn], row: int, stated
     for one, other in product(sources, repeat=2):
         if family(one) == family(other):
             others = np.array([i for i in range(len(one.texts)) if i != row or one is not other], dtype=np.int64)
-            here, there = one.figures[np.full(len(others), row)], other.figures[others]
-            ratios = [here.over(there), there.over(here)]
-            if is_speedup and one is other:  # of a time it is the other one over that of the row
+            of_row, of_others = one.figures[np.full(len(others), row)], other.figures[others]
+            ratios = [of_row.over(of_others), of_others.over(of_row)]
+            if is_speedup and one is other:  # a speed-up is a rate over the others, or the other times over the row's
                 ratios = ratios[1:] if family(one) == "time" else ratios[:1]
             with np.errstate(divide="ignore", invalid="ignore"):
                 size_ratios = [size[row] / size[others] for size in sizes]

@@ -126,6 +126,7 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     others = (column for column in table.columns if column is not target)
     measured = [*sources, *(column for column in others if column.kind in QUALITY or _is_share(column))]
     yield from _differences_of_two_columns(target, measured)
+
     meant = columns_of_speedups(target, sources)
     rule_meant = "the row above" if OVER_THE_ROW_ABOVE.search(target.heading) else "the row that is 1"
     counts = (column.figures.middle for column in table.columns if column.kind in ("devices", "processes", "nodes"))
@@ -199,10 +200,11 @@ def meaning_of_ratio(target: FigureColumn) -> str:
 def _over_rows(
     source: FigureColumn, rule: str, base: Rows, devices: Figures | None, meant: str | None
 ) -> Iterator[Formula]:
-    """Yield a column over its baseline row, that over the column, and both x and / devices if known.
+    """Yield a column over its baseline row, the baseline row over the column, and both x and / devices if known.
 
-    `rule`: what the baseline is called; `base`: its row for each row, -1 without one; `meant`: a `meaning_of_ratio`, if
-    nothing but this source can be meant. Example: times 90, 24 give 1, 0.27 and 1, 3.75; on 1, 4 devices 1, 1.07 also.
+    `rule`: what the baseline is called; `base`: for each row its baseline row, -1 without one; `meant`: a
+    `meaning_of_ratio`, if nothing but this source can be meant. Example: times 90, 24 give the ratios 1, 0.27 and 1,
+    3.75; on 1 and 4 devices also 1, 1.07.
     """
     has_base = np.where(base >= 0, 1.0, np.nan)
     at_base = source.figures[base] * Figures(has_base, has_base)
@@ -219,9 +221,9 @@ def _over_rows(
         plain, over_devices = (usual, expected) if meant == "efficiency" else (expected, usual)
         yield Formula(name, headings, ratio, plain, above, below, is_steady)
         if devices is not None:
-            more = devices / devices[base]
-            yield Formula(f"{name}, x devices", headings, ratio * more, 0, above, below, is_steady)
-            yield Formula(f"{name}, / devices", headings, ratio / more, over_devices, above, below, is_steady)
+            times_devices = devices / devices[base]
+            yield Formula(f"{name}, x devices", headings, ratio * times_devices, 0, above, below, is_steady)
+            yield Formula(f"{name}, / devices", headings, ratio / times_devices, over_devices, above, below, is_steady)
 
 
 def _share_of_sum(source: FigureColumn) -> Formula:
@@ -242,7 +244,7 @@ def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> li
     words = [words_of(column.heading) for column in speeds]
     if words_of(target.heading) - GENERAL_WORDS - set().union(*words):
         return []  # of something that is not in the table
-    own_words = [one - words[0].intersection(*words) for one in words]
+    own_words = [words_of_column - words[0].intersection(*words) for words_of_column in words]
     named = [column for column, own in zip(speeds, own_words, strict=True) if set() < own <= words_of(target.heading)]
     return named if len(named) == 1 else speeds
 

@@ -15,23 +15,10 @@ from operator import attrgetter
 
 import numpy as np
 
+from scaleproof.auditor.checks import formulas
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats, figure_tables
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
-from scaleproof.auditor.checks.formulas import (
-    DIFFERENCE,
-    FAMILIES,
-    ONLY_MEANING,
-    RATIO_HEADING,
-    SETTINGS,
-    SPEEDUP_HEADING,
-    Formula,
-    family,
-    formulas_of,
-    is_marked,
-    is_ratio,
-    readings,
-)
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
 from scaleproof.auditor.read.printed_figures import NUMBER, number
@@ -73,7 +60,7 @@ RANGE = re.compile(r"\d ?[-–] ?$|[<>≤≥] ?$")
 class Explanation:
     """A formula by which a column may be computed, beside the figures of the column in one reading."""
 
-    formula: Formula
+    formula: formulas.Formula
     stated: Figures
     is_named: bool  # whether the heading calls the column a speed-up, or names the two columns of the formula
     tried_count: int  # of how many it is one; ratios and differences, of columns and of rows, have equal chances
@@ -91,7 +78,7 @@ class Explanation:
         """(rows,) whether a row can show anything: it has both figures, with digits enough, and is not about 1."""
         nontrivial = np.abs(self.formula.values.middle - 1) > TRIVIAL_DIFFERENCE
         # An expected formula needs fewer digits: of two columns if one is named, of one if nothing else can be meant.
-        is_expected = self.formula.expected >= (1 if len(self.formula.sources) == 2 else ONLY_MEANING)
+        is_expected = self.formula.expected >= (1 if len(self.formula.sources) == 2 else formulas.ONLY_MEANING)
         precise = self.width < (COARSEST_WIDTH if is_expected else COARSE_WIDTH)
         return np.isfinite(self.distance) & nontrivial & precise & (self.stated.middle > 0)
 
@@ -132,7 +119,7 @@ class Explanation:
     def is_meant(self) -> bool:
         """Whether rows that agree, or the heading, prove that it is meant."""
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
-        if self.formula.expected == ONLY_MEANING:
+        if self.formula.expected == formulas.ONLY_MEANING:
             return right >= wrong or self._is_named_yet_mostly_wrong
         if len(self.formula.sources) == 2 and self.formula.expected:  # the heading names one of the two
             return right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED
@@ -169,7 +156,7 @@ class Explanation:
 
     def explains(self, row: int, meant: "Explanation") -> bool:
         """Whether `row`, which contradicts the `meant` explanation, may be right by this one."""
-        if meant.formula.expected == ONLY_MEANING and len(meant.formula.sources) == 2:
+        if meant.formula.expected == formulas.ONLY_MEANING and len(meant.formula.sources) == 2:
             return False  # the heading names both columns: it leaves no other meaning
         is_rough = ABOUT < self.formula.values.width[row] < 3 * ABOUT and self.distance[row] == 0
         if is_rough and self.formula.expected and not self.contradicts.any():
@@ -197,10 +184,10 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
     flagged = {place for flag in speedups for place in flag.about}
     flagged |= {place for finding in efficiencies_follow(context) for place in finding.runs}
     for table, figures in ((one, figures) for one in context.all_tables for figures in figure_tables(one)):
-        ratios = (column for column in figures.columns if is_ratio(column))
+        ratios = (column for column in figures.columns if formulas.is_ratio(column))
         targets = [column for column in ratios if not figures.has_unread_figures_before(column)]
         if figures.is_transposed:  # columns are called by names of rows, which are of anything
-            targets = [column for column in targets if SPEEDUP_HEADING.search(column.heading)]
+            targets = [column for column in targets if formulas.SPEEDUP_HEADING.search(column.heading)]
         flags = [flag for target in targets for flag in _wrong_ratios(figures, target)]
         if not flagged & set(figures.places) and table in context.evidence.tables:
             flags += _ratios_of_nothing(figures)
@@ -213,8 +200,8 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
 
 def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     """Flag rows of a column of ratios that break the formula of most rows: 9.30 beside 1.80, of times 90, 50, 24."""
-    is_times = all(TIMES_CELL.search(text) or is_marked(target, i) for i, text in enumerate(target.texts))
-    is_speedup = (SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
+    is_times = all(TIMES_CELL.search(text) or formulas.is_marked(target, i) for i, text in enumerate(target.texts))
+    is_speedup = (formulas.SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
     explanations = list(_explanations_of(figures, target, is_speedup))
     meant = max(explanations, key=attrgetter("rank"), default=None)
     if flag := _wrong_baseline(figures, target, explanations, meant):
@@ -242,12 +229,12 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
 
 def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: bool) -> Iterator[Explanation]:
     """Yield each formula of a column of ratios beside each of its readings: as times, as a change, as a difference."""
-    formulas = list(formulas_of(target, figures))
+    possible_formulas = list(formulas.formulas_of(target, figures))
     possible = [
         (formula, stated)
-        for reading, stated in readings(target).items()
-        for formula in formulas
-        if formula.is_difference == (reading == DIFFERENCE)
+        for reading, stated in formulas.readings(target).items()
+        for formula in possible_formulas
+        if formula.is_difference == (reading == formulas.DIFFERENCE)
     ]
     sizes = Counter((formula.is_difference, len(formula.sources)) for formula, _ in possible)  # of families alike
     for formula, stated in possible:
@@ -271,10 +258,10 @@ def _wrong_baseline(
     figures: FigureTable, target: FigureColumn, explanations: list[Explanation], meant: Explanation | None
 ) -> Flag | None:
     """Flag the row that is marked 1 and called the baseline, where all others are over another figure; else None."""
-    marked = [i for i in range(len(target.texts)) if is_marked(target, i)]
+    marked = [i for i in range(len(target.texts)) if formulas.is_marked(target, i)]
     if len(marked) != 1 or not BASELINE.search(f"{figures.names[marked[0]]} {target.texts[marked[0]]}"):
         return None  # the baseline may be elsewhere
-    expected = (e for e in explanations if e.formula.expected == ONLY_MEANING and e.factor_of_all)
+    expected = (e for e in explanations if e.formula.expected == formulas.ONLY_MEANING and e.factor_of_all)
     wrong = next((e for e in expected if meant is None or meant.agrees.sum() < e.comparable.sum() - 1), None)
     if wrong is None:
         return None
@@ -298,14 +285,14 @@ def _is_of_another_size(figures: FigureTable, meant: Explanation, row: int) -> b
 
 def _ratios_of_nothing(table: FigureTable) -> Iterator[Flag]:
     """Flag a cell that states a ratio which no two figures of the table give: "2.4x" of 100 and 180 tokens/s."""
-    sources = [column for column in table.columns if family(column) in FAMILIES]
+    sources = [column for column in table.columns if formulas.family(column) in formulas.FAMILIES]
     if len(table.places) > MOST_ROWS or not sources:
         return
 
     headings = " ".join(column.heading.lower() for column in sources)
-    columns_of_ratios = {column.heading: column.texts for column in table.columns if is_ratio(column)}
+    columns_of_ratios = {column.heading: column.texts for column in table.columns if formulas.is_ratio(column)}
     for heading, texts in (columns_of_ratios | table.words).items():
-        are_ratios = heading in columns_of_ratios or RATIO_HEADING.search(heading) is not None
+        are_ratios = heading in columns_of_ratios or formulas.RATIO_HEADING.search(heading) is not None
         stated = _stated_ratios(texts, are_ratios, table.is_transposed)
         base = _baseline_of(texts, stated.keys())
         wrong = _rows_of_no_ratio(table, sources, heading, stated, base)
@@ -324,7 +311,7 @@ def _rows_of_no_ratio(
     table: FigureTable, sources: list[FigureColumn], heading: str, stated: dict[int, Figures], base: int | None
 ) -> list[int]:
     """Return the rows whose `stated` ratio is far from that of any figures; [] where nothing shows what it is over."""
-    is_speedup = SPEEDUP_HEADING.search(heading) is not None
+    is_speedup = formulas.SPEEDUP_HEADING.search(heading) is not None
     if base is None and not (is_speedup and _are_variant_and_baseline(sources)):
         return []
     others = ((i, _least_gap(table, sources, i, ratio, is_speedup)) for i, ratio in stated.items() if i != base)
@@ -348,14 +335,15 @@ def _baseline_of(texts: list[str], stated: Set[int]) -> int | None:
 
 def _has_other_baseline(table: FigureTable, row: int, base: int | None) -> bool:
     """Whether the baseline shares a setting or a word with a row, and this row has another: its own is elsewhere."""
-    settings = [column.texts for column in table.columns if family(column) not in FAMILIES and not is_ratio(column)]
+    no_ratios = [column for column in table.columns if not formulas.is_ratio(column)]
+    settings = [column.texts for column in no_ratios if formulas.family(column) not in formulas.FAMILIES]
     groups = (texts for texts in (*settings, *table.words.values()) if base is not None)
     return any(texts[row] != texts[base or 0] and texts.count(texts[base or 0]) > 1 for texts in groups)
 
 
 def _are_variant_and_baseline(columns: list[FigureColumn]) -> bool:
     """Whether there are two columns of one quantity, one of which is called the baseline: "PyTorch ms", "Triton ms"."""
-    is_pair = len(columns) == 2 and family(columns[0]) == family(columns[1])
+    is_pair = len(columns) == 2 and formulas.family(columns[0]) == formulas.family(columns[1])
     return is_pair and any(BASELINE.search(column.heading) for column in columns)
 
 
@@ -381,16 +369,17 @@ def _least_gap(table: FigureTable, sources: list[FigureColumn], row: int, stated
 
     `sources`: the columns of these figures. The devices, the batch and other settings may be factors of the ratio.
     """
-    sizes = [column.figures.middle for column in table.columns if column.kind in SETTINGS and not column.has_decimals]
+    settings = [column for column in table.columns if column.kind in formulas.SETTINGS]
+    sizes = [column.figures.middle for column in settings if not column.has_decimals]
     sizes += [table.devices.middle] if table.devices is not None else []
     gaps = [np.empty(0)]
     for one, other in product(sources, repeat=2):
-        if family(one) == family(other):
+        if formulas.family(one) == formulas.family(other):
             others = np.array([i for i in range(len(one.texts)) if i != row or one is not other], dtype=np.int64)
             of_row, of_others = one.figures[np.full(len(others), row)], other.figures[others]
             ratios = [of_row.over(of_others), of_others.over(of_row)]
             if is_speedup and one is other:  # a speed-up is a rate over the others, or the other times over the row's
-                ratios = ratios[1:] if family(one) == "time" else ratios[:1]
+                ratios = ratios[1:] if formulas.family(one) == "time" else ratios[:1]
             with np.errstate(divide="ignore", invalid="ignore"):
                 size_ratios = [size[row] / size[others] for size in sizes]
             for factor in (np.ones(len(others)), *size_ratios, *(1 / size_ratio for size_ratio in size_ratios)):

@@ -14,15 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from scaleproof.auditor.checks.agreements import (
-    BATCHES,
-    DEVICES,
-    DURATIONS,
-    Agreement,
-    Factor,
-    is_same_configuration,
-    sentence_of,
-)
+from scaleproof.auditor.checks import agreements
 from scaleproof.auditor.checks.columns import LETTERS, FigureColumn, FigureTable, Floats, Rows, dimension_of
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import figures_of
@@ -42,7 +34,7 @@ ALIKE = 0.25  # logarithm of the ratio of columns that may be of one quantity
 
 # What one unit is of another, but for powers of ten: bytes of 1,024, minutes, hours, days.
 MANTISSAS = (6.0, 3.6, 8.64, 2.4, 1.024, 1.048576, 1.073741824)
-COUNTS = (*DEVICES, *BATCHES, "nodes", "devices_per_node", "accumulation", "epochs", "seq_len")
+COUNTS = (*agreements.DEVICES, *agreements.BATCHES, "nodes", "devices_per_node", "accumulation", "epochs", "seq_len")
 SETTINGS = (*NOT_FIGURES, "learning_rate", "zero_stage", "step", "epoch", "repeats")
 RATE_HEADING = re.compile(r"(?i)\w ?(?:/|per) ?s(?:ec(?:ond)?)?\b")
 BANDWIDTHS = (re.compile(r"(?i)\balg"), re.compile(r"(?i)\bbus"))  # of a collective: one is a constant times the other
@@ -199,7 +191,7 @@ class RelationSearch:
         exponents = self._exponents()
         is_known = np.abs(exponents) @ np.isnan(self.dimensions[:, 0]) == 0  # the dimension of each of its columns
         is_pure = is_known & ~(exponents @ np.nan_to_num(self.dimensions)).any(axis=1)  # without dimension
-        of_devices = np.array([column.kind in DEVICES for column in self.columns])
+        of_devices = np.array([column.kind in agreements.DEVICES for column in self.columns])
         is_pair = np.abs(exponents[:, ~of_devices]).sum(axis=1) == 2  # "$3/GPU-hour": cost / hours / GPUs
         # A pure product is any natural number, another ratio one of the text; unknown columns need more evidence.
         groups = [(is_pure, self._numbers(0.0, 0.5, 1.0)), (is_known & ~is_pure & is_pair, self._stated_numbers(0.5))]
@@ -244,9 +236,9 @@ class RelationSearch:
 
         agreement = self._as_agreement(powers, constant if is_natural else None)
         is_pure = not (powers[used] @ self.dimensions[used]).any()  # nan, where one is not known, is no 0
-        is_same = is_pure or is_same_configuration(self.table, agreement, int(self.rows[row]))
+        is_same = is_pure or agreements.is_same_configuration(self.table, agreement, int(self.rows[row]))
         if is_same and not agreement.is_multiple(row):  # a multiple may be of another batch, or of other devices
-            yield BrokenRelation(int(self.rows[row]), sentence_of(self.table, agreement, row), certainty)
+            yield BrokenRelation(int(self.rows[row]), agreements.sentence_of(self.table, agreement, row), certainty)
 
     def _evidence_by_row(self, powers: Floats, width: Floats, fits: Flags, is_natural: bool) -> Floats:
         """Return (rows,) -log10 of how probable a product is so near by chance. `width`: of each, by printed digits."""
@@ -277,22 +269,23 @@ class RelationSearch:
             return constant, surprise, True
         return (middle, 2 * MORE_EVIDENCE, False) if self._may_be_any_number(used, len(results) - 1) else None
 
-    def _as_agreement(self, powers: Floats, logarithm: float | None) -> Agreement:
+    def _as_agreement(self, powers: Floats, logarithm: float | None) -> agreements.Agreement:
         """Return a product as an agreement of all rows, for its sentence; `logarithm`: of its natural number, if any.
 
         Divisors come last: "86.53 / 5.23 / 13.07" rather than "5.23 x 13.07 / 86.53".
         """
         sign = -1 if (powers < 0).any() and powers.sum() > 0 else 1  # one dividend, several divisors
-        factors = [Factor(self.columns[k], int(sign * powers[k])) for k in np.flatnonzero(powers)]
+        factors = [agreements.Factor(self.columns[k], int(sign * powers[k])) for k in np.flatnonzero(powers)]
         in_order = tuple(sorted(factors, key=lambda factor: -factor.exponent))
-        return Agreement(in_order, self.rows.tolist(), None if logarithm is None else float(np.exp(sign * logarithm)))
+        number = None if logarithm is None else float(np.exp(sign * logarithm))
+        return agreements.Agreement(in_order, self.rows.tolist(), number)
 
     def _exponents(self) -> Floats:
         """Return (products, columns): exponents of each two or three columns, perhaps with devices as a factor more.
 
         The first column has 1, so that a product comes once, not as its inverse, too: (1, 1), (1, -1).
         """
-        devices = [k for k, column in enumerate(self.columns) if column.kind in DEVICES][:1]
+        devices = [k for k, column in enumerate(self.columns) if column.kind in agreements.DEVICES][:1]
         others = [k for k in range(len(self.columns)) if k not in devices]
         exponents = []
         for chosen in (*combinations(others, 2), *combinations(others, 3)):
@@ -327,8 +320,8 @@ class RelationSearch:
 
     def _are_a_price(self, used: Rows) -> bool:
         """Whether `used` are costs and times, perhaps with devices: their ratio is the price of an hour."""
-        kinds = {self.columns[k].kind for k in used} - {*DEVICES}
-        return len(kinds) == 2 and "cost" in kinds and bool(kinds & {*DURATIONS, "device_time_s"})
+        kinds = {self.columns[k].kind for k in used} - {*agreements.DEVICES}
+        return len(kinds) == 2 and "cost" in kinds and bool(kinds & {*agreements.DURATIONS, "device_time_s"})
 
     def _is_of_other_work(self, row: int, fits: Flags) -> bool:
         """Whether all rows that fit have one setting, and this row another: 128 tokens a request there, 512 here."""

@@ -166,7 +166,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
         path=path,
         name=name,
         encoding=encoding,
-        opening=text_files.decoded(start, encoding),
+        opening=text_files.CONTROL.sub("", start.decode(encoding, errors="replace")),
         is_whole=len(start) < text_files.HEAD,
         was_given=path in evidence.named_files,
         is_named=is_named,

@@ -96,7 +96,7 @@ class Figures:
             return (self.high - self.low) / np.abs(self.middle)
 
     def distance(self, other: "Figures") -> Floats:
-        """Return the gap between two intervals, relative to the smaller middle; 0 where they overlap."""
+        """Return the gap between two intervals, relative to the smaller middle. Returns 0 where they overlap."""
         with np.errstate(divide="ignore", invalid="ignore"):
             gap = np.maximum(self.low - other.high, other.low - self.high)
             return np.maximum(gap, 0.0) / np.minimum(np.abs(self.middle), np.abs(other.middle))
@@ -221,9 +221,10 @@ Place = tuple[int, str]  # a line of the file, and how findings name it
 def _figure_table(
     header: list[str], headings_at: list[Place], cells: list[list[str]], rows_at: list[Place], transposed: bool = False
 ) -> FigureTable | None:
-    """Sort columns into those of figures ("GPUs": 1, 4) and of words. None without one of figures beside any other.
+    """Return a table whose columns are sorted into columns of figures ("GPUs": 1, 4) and columns of words.
 
-    `headings_at`, `rows_at`: where each heading and each row of `cells` stands in the file.
+    Returns None unless a column of figures stands beside another column. `headings_at`, `rows_at`: where each heading
+    and each row of `cells` stands in the file.
     """
     columns, words = [], {}
     in_brackets: list[FigureColumn] = []

@@ -267,7 +267,7 @@ def _devices_by_name(run: ReportedRun) -> int | None:
 
 
 def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
-    """Return what shows that two runs are one measurement ("times of 40 steps"); None where nothing does."""
+    """Return what shows that two runs are one measurement ("times of 40 steps"). Returns None where nothing does."""
     if a.run_id and a.run_id == b.run_id and a.tokens_per_s == b.tokens_per_s is not None:
         return f"run id and rate: {str(a.run_id)[:60]}"
     times = _step_times(a)

@@ -138,7 +138,7 @@ class Explanation:
 
     @cached_property
     def factor_of_all(self) -> float | None:
-        """The one factor by which three rows or more are off, all that can be compared; None where it is about whole.
+        """The one factor by which all comparable rows, three or more, are off; None where it is about whole.
 
         Then the figure that all of them are over is wrong: 54.2 ms, where 9.6x, 3.7x and 1.9x are over 45.2 ms.
         """
@@ -348,7 +348,7 @@ def _are_variant_and_baseline(columns: list[FigureColumn]) -> bool:
 
 
 def _ratio_in(text: str, is_in_column_of_ratios: bool) -> Figures | None:
-    """Return what the ratio in a cell may be, as times: 1.72 or 0.28 of "72% improvement"; None without one.
+    """Return what the ratio in a cell may be, as times: 1.72 or 0.28 of "72% improvement". Returns None without one.
 
     Without a sign it may be a share, too: 0.72 of "72%".
     """
@@ -365,9 +365,10 @@ def _ratio_in(text: str, is_in_column_of_ratios: bool) -> Figures | None:
 
 
 def _least_gap(table: FigureTable, sources: list[FigureColumn], row: int, stated: Figures, is_speedup: bool) -> float:
-    """Return how far a stated ratio is from the nearest one of a figure of its row and any other one; -1 without any.
+    """Return how far a stated ratio is from the nearest ratio of a figure of its row and any other figure.
 
-    `sources`: the columns of these figures. The devices, the batch and other settings may be factors of the ratio.
+    Returns -1 without any. `sources`: the columns of these figures. The devices, the batch and other settings may be
+    factors of the ratio.
     """
     settings = [column for column in table.columns if column.kind in formulas.SETTINGS]
     sizes = [column.figures.middle for column in settings if not column.has_decimals]

@@ -248,7 +248,7 @@ def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
 
 
 def _stated_flops(row: ReportedRow, device: str) -> tuple[str, list[PrintedInterval]]:
-    """Return how a row states its FLOP/s, and what they may be for one device; ("", []) where it does not."""
+    """Return how a row states its FLOP/s, and what they may be for one device. Returns ("", []) where it does not."""
     share, flops = row.known("mfu"), row.known("flops_per_s")
     if share and (peaks := peaks_of(device)):
         return f"{share.heading} {share.printed} of {device}", [share.interval * max(peaks)]

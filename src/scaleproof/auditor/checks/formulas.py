@@ -179,7 +179,7 @@ def _is_share(column: FigureColumn) -> bool:
 
 
 def _difference_to_row(source: FigureColumn, rule: str, base: Rows, is_meant: bool) -> Formula:
-    """Return how far each figure of a column is from that of its baseline row; NaN without one.
+    """Return how far each figure of a column is from that of its baseline row. Returns NaN without one.
 
     `is_meant`: nothing else can be meant.
     """

@@ -82,7 +82,7 @@ def _wrong_rows(table: ReportedTable, rows: Sequence[ReportedRow]) -> Iterator[F
 
 
 def _wrong_steps_per_s(row: ReportedRow) -> str:
-    """Return a sentence where steps/s x step time is not 1 ("2 x 0.25 s = 0.5 steps, not 1"); else ""."""
+    """Return a sentence where steps/s x step time is not 1 ("2 x 0.25 s = 0.5 steps, not 1"). Returns "" otherwise."""
     rate, time = row.known("steps_per_s"), row.known("step_time_s")
     if rate is None or time is None or rate.per_device or not multiplies(rate, time):
         return ""
@@ -336,7 +336,7 @@ def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | Non
 
 
 def _tokens_in(text: str) -> Quantity | None:
-    """Return the number of tokens that a text states, as "9T tokens"; None where it states none or several."""
+    """Return the number of tokens that a text states, as "9T tokens". Returns None where it states none or several."""
     matches = {m[0]: m for m in TOKENS_IN_TEXT.finditer(text)}
     if len(matches) != 1:
         return None

@@ -44,7 +44,7 @@ def is_over_fewest(series: RowSeries, kind: str) -> bool:
 
 
 def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
-    """Flag a baseline whose rate or time is wrong, as all larger rows print ratios over one other figure; else None.
+    """Flag a baseline whose rate or time is wrong: all larger rows print ratios over one other figure.
 
     Example: rates 100, 250, 500 and speed-ups 1, 2, 4 on 1, 2, 4 devices: the baseline's was 125. `kind`: "speedup" or
     "efficiency". Where figures of another kind give a printed ratio, three sizes must show it, else two.
@@ -89,7 +89,7 @@ def _printed_as_speedups(series: RowSeries, kind: str) -> Iterator[tuple[Reporte
 
 
 def _common_factor(factors: list[PrintedInterval], harmless: int | None) -> float | None:
-    """Return the one factor that all intervals hold; None without one, or where it is about 1 or `harmless`.
+    """Return the one factor that all intervals hold. Returns None without one, or where it is about 1 or `harmless`.
 
     `harmless`: a factor that another number of devices or another batch explains; None: any whole number.
     """
@@ -102,7 +102,7 @@ def _common_factor(factors: list[PrintedInterval], harmless: int | None) -> floa
 
 
 def wrong_mark(series: RowSeries, kind: str) -> Flag | None:
-    """Flag a baseline whose own ratio is not 1, though all others are over it; None where it is right or unclear.
+    """Flag a baseline whose own printed ratio is not 1, though all other ratios are over it.
 
     Example: speed-ups 2, 2, 4 beside rates 100, 200, 400. `kind`: "speedup" or "efficiency".
     """

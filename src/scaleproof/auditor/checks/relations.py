@@ -71,7 +71,7 @@ def rows_with_another_product(figures: FigureTable, stated: set[float]) -> Itera
 
 
 def _search_in(figures: FigureTable, stated: Set[float] = frozenset()) -> "RelationSearch | None":
-    """Return a search in the columns and rows that can be compared; None where there are too few."""
+    """Return a search in the columns and rows that can be compared. Returns None where there are too few."""
     means = [column for column in figures.columns if column.meaning.statistic in (None, "mean")]
     # A setting follows from nothing; a "step" with decimals is none.
     measured = [column for column in means if column.kind not in SETTINGS or column.has_decimals]
@@ -104,7 +104,7 @@ class RelationSearch:
 
     @cached_property
     def values(self) -> Floats:
-        """The figures; NaN where they are not above 0, so that they have no logarithm."""
+        """The figures; a figure that is not above 0 is NaN, because it has no logarithm."""
         values = np.array([column.figures.middle[self.rows] for column in self.columns])
         return np.where(values > 0, values, np.nan)
 
@@ -368,7 +368,7 @@ def _are_chosen(texts: Sequence[str]) -> bool:
 
 
 def _only_exception(fits: Flags, contradicts: Flags, has_figures: Flags) -> int | None:
-    """Return the one row that contradicts, where all others that have figures fit, two at least; None otherwise."""
+    """Return the one row that contradicts where all others, two at least, fit. Returns None without such a row."""
     is_clear = contradicts.sum() == 1 and fits.sum() >= FEWEST_ROWS - 1 and (fits | contradicts)[has_figures].all()
     return int(np.flatnonzero(contradicts)[0]) if is_clear else None
 

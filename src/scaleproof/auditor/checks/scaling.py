@@ -201,7 +201,7 @@ def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
 
 
 def _last_timed(run: ReportedRun) -> tuple[float, float] | None:
-    """Return (FLOP/s of a device, seconds) of the last step that has both; None where no step has."""
+    """Return (FLOP/s of a device, seconds) of the last step that has both. Returns None where no step has."""
     timed = run.logged_steps.having("flops_per_s", "seconds")
     return (timed[-1].flops_per_s or 0, timed[-1].seconds or 0) if timed else None
 

@@ -75,7 +75,7 @@ class _Product:
 
     @property
     def certain_batch(self) -> str:
-        """The key of `batches` that is surely the batch of one step on all devices; "" where none is."""
+        """The key of `batches` that is surely the batch of one step on all devices. It is "" where none is."""
         if self.row.devices is None and self.rate.per_device is not False:
             return ""  # the rate may be one device's
         if not self.states_batch and not self.table.figures:

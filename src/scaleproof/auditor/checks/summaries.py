@@ -144,7 +144,7 @@ def _shares_not_adding_up(figures: FigureTable) -> Iterator[Flag]:
 
 
 def _figure_of(text: str) -> float:
-    """Return the figure of a cell as it is printed; NaN where it has none or several."""
+    """Return the figure of a cell as it is printed. Returns NaN where it has none or several."""
     figures = figures_of(text)
     return figures[0].value if len(figures) == 1 else math.nan
 

@@ -69,7 +69,7 @@ class _Sawtooth:
 
 
 def _sawtooth(times: Figures) -> _Sawtooth | None:
-    """Return the sawtooth on which most step times (s) lie: 0.2, 0.4, 0.6, 0.2, ...; None where they do not.
+    """Return the sawtooth on which most step times (s) lie: 0.2, 0.4, 0.6, 0.2 and so on. Returns None without it.
 
     It needs three falls or more, half of which come an equal number of steps, 3 or more, after the one before.
     """
@@ -151,10 +151,11 @@ def _proofs_together(runs: list[ReportedRun]) -> dict[str, Proof]:
 
 
 def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s: float) -> Proof | None:
-    """Return the first two lines between which a progress bar's clock shows a division by all steps; None without any.
+    """Return the first two lines between which a progress bar's clock shows a division by all steps.
 
-    The time on its clock is much more than printed time x steps in between, but about printed time x all steps, which
-    must be `least` of it, less `rounding_s`. Example: 0.5 s at step 20, 10 s after step 10 on the bar's clock.
+    Returns None without such lines. The time on its clock is much more than printed time x steps in between, but about
+    printed time x all steps, which must be `least` of it, less `rounding_s`. Example: 0.5 s at step 20, 10 s after step
+    10 on the bar's clock.
     """
     elapsed = {step: seconds for step, seconds, _ in run.progress_bar}
     if not elapsed:
@@ -177,7 +178,7 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
 
 
 def _proof_by_falling_times(timed: StepSeries) -> Proof | None:
-    """Return a proof by printed times that fall as 1, 1/2, 1/3: 6, 3, 2 s at steps 10, 20, 30; else None.
+    """Return a proof by printed times that fall as 1, 1/2, 1/3: 6, 3, 2 s at steps 10, 20, 30. Returns None otherwise.
 
     So do equally long intervals, here of 60 s, over all steps so far. Four lines at multiples of the first are needed.
     """

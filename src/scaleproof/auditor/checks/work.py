@@ -217,7 +217,7 @@ def steps_are_the_batches(context: AuditContext) -> Iterator[Flag]:
 
 
 def samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
-    """Flag an epoch in which each rank went through the whole data set: 4 ranks, 4,000 samples of 1,000. Else None."""
+    """Flag an epoch in which each rank went through the whole data set: 4 ranks took 4,000 samples of 1,000."""
     micro, world = run.micro_batch, run.world_size
     data = run.dataset_samples
     if not (micro and world and span.micro_steps and data) or world < 2:
@@ -235,5 +235,5 @@ def samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
 
 
 def _epoch_prefix(run: ReportedRun, span: TimedSpan) -> str:
-    """Return how a sentence about an epoch begins: "epoch 3: "; "" where the run has only this one."""
+    """Return how a sentence about an epoch begins: "epoch 3: ". Returns "" where the run has only this one."""
     return f"epoch {span.index}: " if len(run.timed_spans) > 1 and span.index is not None else ""

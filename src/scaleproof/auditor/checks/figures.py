@@ -267,13 +267,12 @@ def _strategies_with_own_batch(rows: list[ReportedRow]) -> Iterator[Flag]:
     # Of one kind: the global batch of a row is not compared with the micro-batch of another.
     kinds = ("global_batch", "batch", "micro_batch")
     kind = next((kind for kind in kinds if all(row.value(kind) for row in rows)), None)
-    if kind is None:
-        return
-    batches: dict[str, set[float]] = defaultdict(set)
-    for row in rows:
-        strategy = row.words.get("strategy") or row.words.get("run")
-        if strategy is None:
-            return  # a row of unknown strategy may be of any
+    strategies = [row.words.get("strategy") or row.words.get("run") for row in rows]
+    if kind is None or None in strategies:
+        return  # a row of unknown strategy may be of any
+
+    batches: dict[str | None, set[float]] = defaultdict(set)
+    for strategy, row in zip(strategies, rows, strict=True):
         batches[strategy].add(row.value(kind) or 0.0)
     if len(batches) < 2 or any(len(sizes) > 1 for sizes in batches.values()):
         return  # one strategy, or a sweep over batches

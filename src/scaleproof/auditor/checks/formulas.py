@@ -209,16 +209,17 @@ def _over_rows(
     has_base = np.where(base >= 0, 1.0, np.nan)
     at_base = source.figures[base] * Figures(has_base, has_base)
     texts_at_base = [source.texts[i] for i in base]
-    usual = int(rule in USUAL_BASELINES)  # how far the rule alone makes a formula expected
     name, headings = f"{source.heading} over {rule}", (source.heading,)
     is_steady = source.kind not in TIMES_OF_RUN
+    expected_by_rule = int(rule in USUAL_BASELINES)
+
     for is_over_base in (True, False):
         ratio = source.figures.over(at_base) if is_over_base else at_base.over(source.figures)
         above, below = (source.texts, texts_at_base) if is_over_base else (texts_at_base, source.texts)
         # A speed-up is the baseline's time over the row's, an overhead the other way round.
         is_right_way = is_over_base != (family(source) == "time" and meant != "overhead")
-        expected = ONLY_MEANING if meant and is_right_way else usual
-        plain, over_devices = (usual, expected) if meant == "efficiency" else (expected, usual)
+        expected = ONLY_MEANING if meant and is_right_way else expected_by_rule
+        plain, over_devices = (expected_by_rule, expected) if meant == "efficiency" else (expected, expected_by_rule)
         yield Formula(name, headings, ratio, plain, above, below, is_steady)
         if devices is not None:
             times_devices = devices / devices[base]
@@ -265,19 +266,24 @@ def columns_named(heading: str, above: str, below: str) -> int:
 
 
 def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, Rows]]:
-    """Yield (what a baseline is called, its row for each row): ("the row above", [-1, 0, 1]); -1 is none."""
-    rows = len(table.places)
-    yield "the row above", np.arange(rows) - 1
-    yield "the first row", np.zeros(rows, dtype=np.int64)
-    yield "the last row", np.full(rows, rows - 1)
-    marked = [i for i in range(rows) if is_marked(target, i)]
+    """Yield each kind of baseline by name, with the baseline row of each row: ("the row above", [-1, 0, 1]).
+
+    -1 stands for no row.
+    """
+    row_count = len(table.places)
+    yield "the row above", np.arange(row_count) - 1
+    yield "the first row", np.zeros(row_count, dtype=np.int64)
+    yield "the last row", np.full(row_count, row_count - 1)
+
+    marked = [i for i in range(row_count) if is_marked(target, i)]
     if marked:
-        nearest = [max((m for m in marked if m <= i), default=marked[0]) for i in range(rows)]
-        yield "the row that is 1", np.array(nearest)
+        last_marked = [max((m for m in marked if m <= i), default=marked[0]) for i in range(row_count)]
+        yield "the row that is 1", np.array(last_marked)
+
     settings = [column for column in table.columns if family(column) is None and not is_ratio(column)]
     groupings = {**table.words, **{column.heading: column.texts for column in settings}}
     for heading, texts in groupings.items():
-        if 1 < len(set(texts)) < rows:
+        if 1 < len(set(texts)) < row_count:
             first = [texts.index(text) for text in texts]
             yield f"the first row of its {heading}", np.array(first)
             if len(marked) > 1:

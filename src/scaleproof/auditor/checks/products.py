@@ -187,8 +187,7 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[Identity, list[tu
             if name_two_precisions(one.heading, other.heading):
                 continue
             # Replicas x stages are the devices: no stage may be left out, as other factors may.
-            further = _further_factors(figures, identity.further_kinds, (one, other))
-            choices = [stages] if is_of_replicas else further
+            choices = [stages] if is_of_replicas else _further_factors(figures, identity.further_kinds, (one, other))
             yield identity, [(Factor(one, 1), Factor(other, identity.exponent), *chosen) for chosen in choices]
 
 

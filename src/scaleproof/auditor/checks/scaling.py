@@ -50,8 +50,7 @@ def _rate_over_baseline(scaling: Scaling) -> Flag | None:
         return flag
 
     ratio = f"{flag.corrected.value / base.tokens_per_s:.3f} times the baseline"
-    less_time = f"{percent(1 - run.seconds / base.seconds, 1)} less time"
-    derivation = f"the rate x {scaling.devices:g}; {ratio}, {less_time}"
+    derivation = f"the rate x {scaling.devices:g}; {ratio}, {percent(1 - run.seconds / base.seconds, 1)} less time"
     return replace(flag, corrected=flag.corrected.model_copy(update={"derivation": derivation}))
 
 

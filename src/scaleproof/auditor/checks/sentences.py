@@ -81,8 +81,7 @@ def contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
     yield from flags_on_ratios
     flagged_sources = {flag.about[0] for flag in flags_on_ratios}
 
-    evidence = context.evidence
-    of_sentences = [*evidence.stated_figures[:MOST_SENTENCES], *evidence.other_figures[:MOST_SENTENCES]]
+    of_sentences = [*context.evidence.stated_figures[:MOST_SENTENCES], *context.evidence.other_figures[:MOST_SENTENCES]]
     figures = list(filter(_may_be_in_table, of_sentences))
     tables = {stated.file: list[FigureTable]() for stated in figures}  # file -> its tables
     for table in context.all_tables:
@@ -92,8 +91,8 @@ def contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
     for stated in figures:
         cell = _mistyped_cell(stated, tables[stated.file])
         if cell is not None and stated.source not in flagged_sources:
-            contradiction = f"“{stated.printed}”, but {cell.row_name} has {cell.column.heading} {cell.text}"
-            yield Flag(f"{contradiction}: the same figure but for a slip", [stated.source, cell.place])
+            evidence = f"“{stated.printed}”, but {cell.row_name} has {cell.column.heading} {cell.text}"
+            yield Flag(f"{evidence}: the same figure but for a slip", [stated.source, cell.place])
 
 
 def _contradicted_ratios(context: AuditContext) -> Iterator[Flag]:
@@ -245,8 +244,7 @@ def _clauses_around(stated: StatedFigure) -> list[str]:
 def _has_unit_of(stated: StatedFigure, column: FigureColumn) -> bool:
     """Whether all figures of a column have the dimension of a stated figure, and count the same items."""
     dimensions, items = _units(column)
-    may_count_same = stated.item is None or not items or stated.item in items
-    return dimensions == {stated.dimension} and may_count_same
+    return dimensions == {stated.dimension} and (stated.item is None or not items or stated.item in items)
 
 
 @lru_cache(maxsize=2_000)

@@ -11,6 +11,8 @@ from scaleproof.auditor.read.row_figures import add_facts_of_label, heading_rema
 from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
 from scaleproof.auditor.read.words import Description, describe, devices_in
 
+VALUE_HEADING = re.compile(r"(?:values?|results?|measured|number|actual|measurement|achieved|)")
+
 
 def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
     """Add the columns of a grid to `table`, each as a row. The first cell of a line says what its figures are."""
@@ -19,7 +21,7 @@ def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
     columns = table.columns
     table.columns = [columns[0], *(meaning for *_, meaning in lines)]
     for k, heading in enumerate(grid.header[1:], start=1):
-        is_value = _is_value(heading)
+        is_value = VALUE_HEADING.fullmatch(heading.strip().lower()) is not None  # it names no configuration
         if columns[k].kind in ("change", "speedup", "text", "status", "metric") and not is_value:
             continue  # the column compares the other ones, or remarks on them
         label = (table.heading or table.caption) if is_value else heading
@@ -50,14 +52,6 @@ def _take_cell(row: ReportedRow, line: int, name: str, cell: str, meaning: Table
         take_figures(row, meaning, cell, european=printed_figures.is_european([cell]))
         for figure in row.figures[figures_before:]:
             figure.line = line
-
-
-_VALUE_HEADING = re.compile(r"(?:values?|results?|measured|number|actual|measurement|achieved|)")
-
-
-def _is_value(heading: str) -> bool:
-    """Whether a heading says that figures stand below it, and not of which configuration."""
-    return _VALUE_HEADING.fullmatch(heading.strip().lower()) is not None
 
 
 RATIOS = ("speedup", "efficiency", "change")

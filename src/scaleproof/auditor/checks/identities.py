@@ -234,8 +234,7 @@ def _contradicting_products(products: list[Product], identity: Identity) -> Iter
         if product.breaks(identity.bound):
             yield product, product.sentence(max(product.readings), right_count)  # with devices, if that is possible
         elif right_count and product in wrong:
-            direction = "more" if product.readings[with_devices].low > 1 else "less"
-            is_innocent = identity.innocent == direction
+            is_innocent = identity.innocent == ("more" if product.readings[with_devices].low > 1 else "less")
             witnesses = computed_count if is_innocent else right_count
             witnesses_per_wrong_row = 1 if have_one_reading and not is_innocent else ROWS_PER_ODD_ROW
             if witnesses >= witnesses_per_wrong_row * len(wrong):

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from statistics import fmean, median
+from typing import NamedTuple
 
 from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, epochs_of_runs, fields_that_settle
 from scaleproof.auditor.checks.context import AuditContext, first_of_each_run, listed, near, of_evidence
@@ -174,35 +175,39 @@ def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
         if (run.strategy or "").lower() not in ("dp", "dataparallel", "data-parallel"):
             continue
 
-        last, base_last = _last_timed(run), _last_timed(base)
+        step, base_step = _last_timed(run), _last_timed(base)
         used, base_used = run.memory_used_bytes, base.memory_used_bytes
-        if last is None or base_last is None or not (used and base_used):
+        if step is None or base_step is None or not (used and base_used):
             continue
-        flops, seconds = last  # FLOP/s of a device
-        base_flops, base_seconds = base_last
-        work, base_work = flops * seconds, base_flops * base_seconds
+        work, base_work = step.flops_per_s * step.seconds, base_step.flops_per_s * base_step.seconds
         if not near(work, base_work, 0.03) or used >= SHRUNK_MEMORY_RATIO * base_used:
             continue
 
-        repeats = [timed for repeat in scaling.bases if (timed := _last_timed(repeat)) is not None]
-        times = sorted(repeat_seconds for _, repeat_seconds in repeats)
-        multiplied = scaling.devices * flops / base_flops
-        derivation = f"not {multiplied:.2f}x: {base_seconds:.4f} s / {seconds:.4f} s for the same batch"
+        repeats = (_last_timed(repeat) for repeat in scaling.bases)
+        times = sorted(repeat.seconds for repeat in repeats if repeat is not None)
+        multiplied = scaling.devices * step.flops_per_s / base_step.flops_per_s
+        derivation = f"not {multiplied:.2f}x: {base_step.seconds:.4f} s / {step.seconds:.4f} s for the same batch"
         if len(times) > 1:
-            derivation += f"; {times[0] / seconds:.2f}x to {times[-1] / seconds:.2f}x over the repeats of the baseline"
+            lowest, highest = times[0] / step.seconds, times[-1] / step.seconds
+            derivation += f"; {lowest:.2f}x to {highest:.2f}x over the repeats of the baseline"
 
-        product = f"{flops / 1e12:.3f} TFLOP/s x {seconds:.4f} s = {work / 1e12:.2f} TFLOP"
+        product = f"{step.flops_per_s / 1e12:.3f} TFLOP/s x {step.seconds:.4f} s = {work / 1e12:.2f} TFLOP"
         memory = f"{integer(base_used / 2**20)} to {integer(used / 2**20)} MB"
         evidence = f"{product} on each of {run.world_size} devices, as many as on one ({base_work / 1e12:.2f}), while "
         evidence += f"the memory of the first device falls from {memory}: its share is smaller, the batch is the total"
-        corrected = Correction(value=round(base_seconds / seconds, 4), unit="x", derivation=derivation)
+        corrected = Correction(value=round(base_step.seconds / step.seconds, 4), unit="x", derivation=derivation)
         yield Flag(evidence, [run, base], corrected=corrected)
 
 
-def _last_timed(run: ReportedRun) -> tuple[float, float] | None:
-    """Return (FLOP/s of a device, seconds) of the last step that has both. Returns None where no step has."""
+class _TimedStep(NamedTuple):
+    flops_per_s: float  # of one device
+    seconds: float
+
+
+def _last_timed(run: ReportedRun) -> _TimedStep | None:
+    """Return the last step that states FLOP/s and seconds. Returns None where no step does."""
     timed = run.logged_steps.having("flops_per_s", "seconds")
-    return (timed[-1].flops_per_s or 0, timed[-1].seconds or 0) if timed else None
+    return _TimedStep(timed[-1].flops_per_s or 0, timed[-1].seconds or 0) if timed else None
 
 
 @of_evidence.finds("baseline-ambiguous", "note")

@@ -112,6 +112,7 @@ def _not_above_zero(table: ReportedTable, column: TableColumn) -> Iterator[Flag]
     rows = [row for row in table.rows if row.measured and not OF_DIFFERENCES.search(row.label)]
     cells = [(row, row.texts.get(column.heading, "")) for row in rows]
     figures = [(row, cell, read[0].value) for row, cell in cells if (read := figures_of(cell)) and "%" not in cell]
+
     allows_zero = column.kind not in SIZES or MAY_BE_NONE.search(column.heading)
     odd = [(row, cell) for row, cell, value in figures if value < 0 or (value == 0 and not allows_zero)]
     if len(odd) == 1 and len(figures) > 2 and not re.fullmatch(r"[-−](?:1|100)(?:\.0+)?\D*", odd[0][1]):

@@ -161,18 +161,19 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
     if not elapsed:
         return None
     for before, step in pairwise(timed):
-        steps, printed = step.step - before.step, step.seconds or 0
-        if steps <= 0 or step.step < 1.5 * steps or before.step not in elapsed or step.step not in elapsed:
+        step_count, printed_s = step.step - before.step, step.seconds or 0
+        if step_count <= 0 or step.step < 1.5 * step_count or before.step not in elapsed or step.step not in elapsed:
             continue
-        passed_s = elapsed[step.step] - elapsed[before.step]
-        all_steps_s = printed * step.step
+
+        bar_s = elapsed[step.step] - elapsed[before.step]
+        all_steps_s = printed_s * step.step
         # 5 % and 1.5 s more, 1 s less: the bar's clock has whole seconds.
-        is_of_all_steps = least * passed_s - rounding_s <= all_steps_s <= 1.05 * passed_s + 1.5
-        is_too_short = printed * steps < 0.8 * least / 0.95 * passed_s - 1  # by a fifth where `least` is 0.95
-        if passed_s > 5 and is_of_all_steps and is_too_short:
-            bar = f"{passed_s:.0f} s for steps {before.step + 1} to {step.step}, {passed_s / steps:.2f} s each"
-            evidence = f"at step {step.step} it prints {printed:.4f} s an iteration; the progress bar took {bar}, "
-            evidence += f"and {printed:.4f} x {step.step} = {all_steps_s:.1f} s"
+        is_of_all_steps = least * bar_s - rounding_s <= all_steps_s <= 1.05 * bar_s + 1.5
+        is_too_short = printed_s * step_count < 0.8 * least / 0.95 * bar_s - 1  # by a fifth where `least` is 0.95
+        if bar_s > 5 and is_of_all_steps and is_too_short:
+            bar = f"{bar_s:.0f} s for steps {before.step + 1} to {step.step}, {bar_s / step_count:.2f} s each"
+            evidence = f"at step {step.step} it prints {printed_s:.4f} s an iteration; the progress bar took {bar}, "
+            evidence += f"and {printed_s:.4f} x {step.step} = {all_steps_s:.1f} s"
             return Proof(before, step, evidence)
     return None
 

@@ -48,8 +48,8 @@ EVIDENCE_OF_INVERSE = 6.0  # evidence that one of two columns is the inverse of 
 EVIDENCE_OF_INVERSE_SPEEDUP = 2.5  # likewise, where one of the two columns is called a speed-up
 
 
-class Identity(NamedTuple):
-    """A product of two columns, perhaps of further ones, that is constant in rows of the same work: rate x time."""
+class ProductPattern(NamedTuple):
+    """Kinds of columns whose product is constant in rows of the same work: rate x time."""
 
     first_kinds: tuple[str, ...]
     second_kinds: tuple[str, ...]
@@ -59,31 +59,31 @@ class Identity(NamedTuple):
 
 # Where one of these products is constant, one column is the inverse of what it is called. -> evidence that is needed
 INVERTED = {
-    Identity(DURATIONS, DURATIONS, 1): EVIDENCE_OF_INVERSE,
-    Identity(RATES, DURATIONS, -1): EVIDENCE_OF_INVERSE,
-    Identity(RATES, RATES, 1): EVIDENCE_OF_INVERSE,
-    Identity(("speedup",), DURATIONS, -1): EVIDENCE_OF_INVERSE_SPEEDUP,
-    Identity(("speedup",), RATES, 1): EVIDENCE_OF_INVERSE_SPEEDUP,
+    ProductPattern(DURATIONS, DURATIONS, 1): EVIDENCE_OF_INVERSE,
+    ProductPattern(RATES, DURATIONS, -1): EVIDENCE_OF_INVERSE,
+    ProductPattern(RATES, RATES, 1): EVIDENCE_OF_INVERSE,
+    ProductPattern(("speedup",), DURATIONS, -1): EVIDENCE_OF_INVERSE_SPEEDUP,
+    ProductPattern(("speedup",), RATES, 1): EVIDENCE_OF_INVERSE_SPEEDUP,
 }
-RATE_TIMES_DURATION = Identity(RATES, DURATIONS, 1, (DEVICES, BATCHES))
-IDENTITIES = (
+RATE_TIMES_DURATION = ProductPattern(RATES, DURATIONS, 1, (DEVICES, BATCHES))
+CONSTANT_PRODUCTS = (
     RATE_TIMES_DURATION,
-    Identity(("steps_per_s",), DURATIONS, 1),
-    Identity(RATES, RATES, -1, (DEVICES,)),
-    Identity(("flops_per_s",), RATES, -1, (DEVICES,)),
-    Identity(("flops_per_s",), DURATIONS, 1, (DEVICES, BATCHES)),
-    Identity(("mfu", "hfu"), ("flops_per_s",), -1, (DEVICES,)),
-    Identity(("mfu", "hfu"), RATES, -1),
-    Identity(("mfu",), ("hfu",), -1),
-    Identity(DURATIONS, DURATIONS, -1, (COUNTS,)),
-    Identity(("energy_j",), ("power_w",), -1, ((*DURATIONS, "device_time_s"), DEVICES)),
-    Identity(("cost",), DURATIONS, -1, (DEVICES,)),
-    Identity(("energy_j",), ("cost",), -1),
-    Identity(("speedup", "efficiency"), DURATIONS, 1, (DEVICES,)),
-    Identity(("speedup", "efficiency"), RATES, -1, (DEVICES,)),
-    Identity(COUNTS, BATCHES, 1, (DEVICES,)),
-    Identity(BATCHES, BATCHES, -1, ((*DEVICES, *REPLICAS), ("accumulation",))),
-    Identity((*DEVICES, "nodes"), REPLICAS, -1),
+    ProductPattern(("steps_per_s",), DURATIONS, 1),
+    ProductPattern(RATES, RATES, -1, (DEVICES,)),
+    ProductPattern(("flops_per_s",), RATES, -1, (DEVICES,)),
+    ProductPattern(("flops_per_s",), DURATIONS, 1, (DEVICES, BATCHES)),
+    ProductPattern(("mfu", "hfu"), ("flops_per_s",), -1, (DEVICES,)),
+    ProductPattern(("mfu", "hfu"), RATES, -1),
+    ProductPattern(("mfu",), ("hfu",), -1),
+    ProductPattern(DURATIONS, DURATIONS, -1, (COUNTS,)),
+    ProductPattern(("energy_j",), ("power_w",), -1, ((*DURATIONS, "device_time_s"), DEVICES)),
+    ProductPattern(("cost",), DURATIONS, -1, (DEVICES,)),
+    ProductPattern(("energy_j",), ("cost",), -1),
+    ProductPattern(("speedup", "efficiency"), DURATIONS, 1, (DEVICES,)),
+    ProductPattern(("speedup", "efficiency"), RATES, -1, (DEVICES,)),
+    ProductPattern(COUNTS, BATCHES, 1, (DEVICES,)),
+    ProductPattern(BATCHES, BATCHES, -1, ((*DEVICES, *REPLICAS), ("accumulation",))),
+    ProductPattern((*DEVICES, "nodes"), REPLICAS, -1),
 )
 
 # Checks whose findings on a row leave nothing to add for this one.
@@ -118,16 +118,16 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
 def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
     """Flag two columns of which one is the inverse of what it is called: times 2, 4, 8 s and 0.5, 0.25, 0.125 s."""
     all_rows = list(range(len(figures.places)))
-    for identity, needed_evidence in INVERTED.items():
-        for one, other in _pairs_of_columns(figures, identity):
-            if "speedup" in identity.first_kinds and not SPEEDUP_HEADING.search(one.heading):
+    for pattern, needed_evidence in INVERTED.items():
+        for one, other in _pairs_of_columns(figures, pattern):
+            if "speedup" in pattern.first_kinds and not SPEEDUP_HEADING.search(one.heading):
                 continue  # "0.167 s (2.04x)" is as many times as long
             is_second_time = figures.columns.index(one) >= figures.columns.index(other)
-            if identity.first_kinds == identity.second_kinds and is_second_time:
+            if pattern.first_kinds == pattern.second_kinds and is_second_time:
                 continue
-            agreement = Agreement((Factor(one, 1), Factor(other, identity.exponent)), all_rows)
+            agreement = Agreement((Factor(one, 1), Factor(other, pattern.exponent)), all_rows)
             if agreement.evidence >= needed_evidence and not agreement.stands_out.any():
-                sign = " x " if identity.exponent == 1 else " / "
+                sign = " x " if pattern.exponent == 1 else " / "
                 rows = np.flatnonzero(agreement.fits)
                 examples = ", ".join(f"{one.texts[i]}{sign}{other.texts[i]}" for i in rows[:2])
                 number = f"{agreement.expected.middle[0]:.4g} in all {len(rows)} rows ({examples})"
@@ -143,11 +143,11 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
     """
     flagged: set[int] = set()
     all_rows = list(range(len(figures.places)))
-    for identity, products in _possible_products(figures):
+    for pattern, products in _possible_products(figures):
         by_group = [[Agreement(factors, rows) for factors in products] for rows in groups_of(figures, FEWEST_ROWS)]
         # Of each group of rows the product (with or without devices and batch) that most of them share.
         possible = [max(group, key=lambda a: (a.is_constant, -a.stands_out.sum(), a.evidence)) for group in by_group]
-        if identity is RATE_TIMES_DURATION:
+        if pattern is RATE_TIMES_DURATION:
             with_work = (Agreement(factors, all_rows, work) for factors, work in product(products, works))
             possible += [agreement for agreement in with_work if agreement.fits.any()]
 
@@ -161,25 +161,25 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
                     yield Flag(sentence_of(figures, agreement, i), [figures.places[row]])
 
 
-def _pairs_of_columns(figures: FigureTable, identity: Identity) -> Iterator[tuple[FigureColumn, FigureColumn]]:
+def _pairs_of_columns(figures: FigureTable, pattern: ProductPattern) -> Iterator[tuple[FigureColumn, FigureColumn]]:
     """Yield each pair of a column of `first_kinds` and one of `second_kinds`."""
-    return product(_columns_of(figures, identity.first_kinds), _columns_of(figures, identity.second_kinds))
+    return product(_columns_of(figures, pattern.first_kinds), _columns_of(figures, pattern.second_kinds))
 
 
-def _possible_products(figures: FigureTable) -> Iterator[tuple[Identity, list[tuple[Factor, ...]]]]:
-    """Yield each identity with the products that a pair of columns forms for it.
+def _possible_products(figures: FigureTable) -> Iterator[tuple[ProductPattern, list[tuple[Factor, ...]]]]:
+    """Yield each pattern with the products that a pair of columns forms for it.
 
     A pair forms several products: rate x time, rate x time x GPUs, rate x time / GPUs.
     """
     stages = tuple(Factor(column, -1) for kind in STAGES for column in _columns_of(figures, (kind,)))
     headings = [*figures.words, *(column.heading for column in figures.columns)]
     has_other_parallel = any(map(OTHER_PARALLEL.fullmatch, headings))
-    for identity in IDENTITIES:
-        is_of_replicas = identity.second_kinds == REPLICAS
+    for pattern in CONSTANT_PRODUCTS:
+        is_of_replicas = pattern.second_kinds == REPLICAS
         if is_of_replicas and has_other_parallel:
             continue
-        for one, other in _pairs_of_columns(figures, identity):
-            have_same_kinds = identity.first_kinds == identity.second_kinds
+        for one, other in _pairs_of_columns(figures, pattern):
+            have_same_kinds = pattern.first_kinds == pattern.second_kinds
             if one is other or (have_same_kinds and _are_of_one_quantity(one, other)):
                 continue  # their ratio is no constant
             if _ordinal(figures, one) != _ordinal(figures, other):
@@ -187,8 +187,8 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[Identity, list[tu
             if name_two_precisions(one.heading, other.heading):
                 continue
             # Replicas x stages are the devices: no stage may be left out, as other factors may.
-            choices = [stages] if is_of_replicas else _further_factors(figures, identity.further_kinds, (one, other))
-            yield identity, [(Factor(one, 1), Factor(other, identity.exponent), *chosen) for chosen in choices]
+            choices = [stages] if is_of_replicas else _further_factors(figures, pattern.further_kinds, (one, other))
+            yield pattern, [(Factor(one, 1), Factor(other, pattern.exponent), *chosen) for chosen in choices]
 
 
 def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: list[Agreement]) -> Iterator[int]:

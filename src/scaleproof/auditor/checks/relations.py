@@ -144,11 +144,12 @@ class RelationSearch:
             row = _only_exception(fits, gap > np.maximum(PART_OF_SUM * smallest, 4 * digits), np.isfinite(gap))
             if row is None or not self._has_one_unit((total, *parts), row):
                 continue
+
             # By chance a gap is about as large as the smallest part.
             evidence = np.log10(np.maximum(smallest / (2 * gap + digits), 1.0))
             # A total right beside its parts is the usual place: fewer sums were tried there.
-            tried = 2 if len(parts) > 1 and total in (parts[0] - 1, parts[-1] + 1) else len(choices)
-            certainty = _evidence_of(evidence, terms, fits) - np.log10(tried)
+            is_beside = len(parts) > 1 and total in (parts[0] - 1, parts[-1] + 1)
+            certainty = _evidence_of(evidence, terms, fits) - np.log10(2 if is_beside else len(choices))
             if certainty >= self.needed_certainty:
                 sentence = f"{self.table.names[self.rows[row]]}: {self._sum_in_words(total, parts, row)}"
                 yield BrokenRelation(int(self.rows[row]), sentence, certainty)

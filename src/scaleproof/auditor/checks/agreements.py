@@ -206,8 +206,7 @@ class Agreement:
             return self.evidence >= FEWEST_EVIDENCE_OF_ONE and agreeing >= ROWS_PER_ODD_ROW * self.stands_out.sum()
 
         kinds = {factor.column.kind for factor in self.factors}
-        has_rate, has_time = bool(kinds & {*RATES, "flops_per_s"}), bool(kinds & {*DURATIONS})
-        is_rate_x_time = len(self.factors) == 2 and has_rate and has_time
+        is_rate_x_time = len(self.factors) == 2 and bool(kinds & {*RATES, "flops_per_s"}) and bool(kinds & {*DURATIONS})
         certain_evidence = FEWEST_EVIDENCE if is_rate_x_time else 2 * FEWEST_EVIDENCE
         needed_evidence = FEWEST_EVIDENCE_OF_ONE if kinds == {"mfu", "flops_per_s"} else certain_evidence
         fewest_rows = FEWEST_ROWS - 1 if self.evidence >= certain_evidence else FEWEST_ROWS

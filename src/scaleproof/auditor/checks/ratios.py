@@ -212,6 +212,8 @@ def _takes_longer(row: ReportedRow, series: RowSeries) -> bool:
 
 def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
     """Yield the speed-up of each run over its baseline; it is not `is_slower` if its rate is known to be wrong."""
+    if not context.scalings:  # then nobody asks which rates are wrong
+        return
     with_wrong_rate = {name for flag in rates_over_baselines(context) for name in flag.about}
     for scaling in context.scalings:
         if scaling.speedups:

@@ -56,11 +56,10 @@ def wrong_scope(
     if devices <= 1:
         return None
     unit = RATE_UNITS.get(rate.kind, "")
-    is_given_for_all, may_be_of_all = rate.per_device is False, rate.per_device is not True
-    if is_given_for_all and (product * devices).meets(work, tolerance):
+    if rate.per_device is False and (product * devices).meets(work, tolerance):
         correction = Correction(value=rate.value * devices, unit=unit, derivation=f"the rate x {devices:g} ranks")
         return Flag(f"{sentence}: 1/{devices:g} of it", about, RATE_OF_ONE_RANK.name, corrected=correction)
-    if may_be_of_all and product.meets(work * devices, tolerance):
+    if rate.per_device is not True and product.meets(work * devices, tolerance):
         correction = Correction(value=rate.value / devices, unit=unit, derivation=f"the rate / {devices:g}")
         return Flag(f"{sentence}: {devices:g} times of it", about, RATE_MULTIPLIED.name, corrected=correction)
     return None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scaleproof.auditor.read import printed_figures, typed_tables
+from scaleproof.auditor.read import printed_figures
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.heading_words import PHRASES
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
@@ -305,8 +305,7 @@ def test_each_cell_is_cleaned_once(tmp_path, monkeypatch):
     """A border that every cell passes, and none twice."""
     cleaned = []
     real = printed_figures.plain_text
-    for module in (printed_figures, typed_tables):
-        monkeypatch.setattr(module, "plain_text", lambda text: cleaned.append(text) or real(text))
+    monkeypatch.setattr(printed_figures, "plain_text", lambda text: cleaned.append(text) or real(text))
     (tmp_path / "README.md").write_text("| GPUs | **Speedup** |\n|---|---|\n| 1 | `1.00x` |\n| 4 | _3.91x_ |\n")
     (table,) = gather([tmp_path]).tables
     assert [row.value("speedup") for row in table.rows] == [1, 3.91]

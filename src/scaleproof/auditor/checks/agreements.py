@@ -45,7 +45,7 @@ class Factor:
 
     @cached_property
     def figures(self) -> Figures:
-        """Return its figures to the power of the exponent, 1 or -1; NaN in rows where they are not above 0."""
+        """The figures to the power of the exponent, 1 or -1; NaN in rows where they are not above 0."""
         low, high = self.column.figures.low, self.column.figures.high
         if self.is_exact:
             low = high = self.column.figures.middle
@@ -58,17 +58,18 @@ class Factor:
         return self.column.kind in (*DEVICES, *BATCHES, *COUNTS, *PARALLEL, "accumulation", "nodes", "devices_per_node")
 
     @property
-    def varies(self) -> float:
-        """Return the largest over the smallest figure; 1 without figures."""
+    def variation(self) -> float:
+        """The largest over the smallest figure; 1 without figures."""
         middle = self.figures.middle[np.isfinite(self.figures.middle)]
         return float(middle.max() / middle.min()) if middle.size else 1.0
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """A product in a group of rows: 100 x 50, 200 x 25, 400 x 20, of which the third stands out.
+    """A product of columns in a group of rows: 100 x 50, 200 x 25, 400 x 20. The third product stands out.
 
-    `rows`: their indices in the table. `stated`: what a text says that the product is.
+    `rows`: the indices of the rows in the table; methods that take `i` or `k` count within the group. `stated`: what a
+    text says that the product is.
     """
 
     factors: tuple[Factor, ...]
@@ -89,16 +90,12 @@ class Agreement:
         if self.stated is not None:
             value = np.full(len(self.rows), self.stated)
             return Figures(value, value)
-        most_shared = max(range(len(self.rows)), key=lambda i: self._same_as(i).sum())
+        most_shared = max(range(len(self.rows)), key=lambda i: self.same_as(i).sum())
         return self.figures[np.full(len(self.rows), most_shared)]
 
-    def _same_as(self, i: int) -> np.typing.NDArray[np.bool_]:
+    def same_as(self, i: int) -> np.typing.NDArray[np.bool_]:
         """Return (rows,) whether the product is the same number as in the i-th row."""
         return self.figures.distance(self.figures[np.full(len(self.rows), i)]) <= SAME_TOLERANCE
-
-    def is_alike(self, i: int, k: int) -> bool:
-        """Whether the products of two rows are the same number."""
-        return bool(self._same_as(k)[i])
 
     @cached_property
     def fits(self) -> np.typing.NDArray[np.bool_]:
@@ -107,26 +104,32 @@ class Agreement:
 
     @cached_property
     def stands_out(self) -> np.typing.NDArray[np.bool_]:
-        """Return (rows,) whether the product is another number than the expected one.
+        """(rows,) whether the product is another number than the expected one."""
+        return self.figures.distance(self.expected) > self._explained_difference
 
-        The limit is wider for MFU, which may be of other steps than the rate: not so where all rows but one, four or
-        more, agree so closely that MFU and rate must be of the same steps.
+    @property
+    def _explained_difference(self) -> float:
+        """The largest relative difference that other reasons than a wrong figure explain.
+
+        An MFU may be of other steps than the rate beside it, so that it may differ more. It may not where one row is
+        off and the others, four or more, agree to their digits: then MFU and rate are of the same steps.
         """
+        kinds = {factor.column.kind for factor in self.factors}
+        if "latency_s" in kinds:
+            return REQUEST_STANDS_OUT
+        if kinds.isdisjoint(("mfu", "hfu")):
+            return STANDS_OUT
         distance = self.figures.distance(self.expected)
-        if any(factor.column.kind == "latency_s" for factor in self.factors):
-            return distance > REQUEST_STANDS_OUT
-        if not any(factor.column.kind in ("mfu", "hfu") for factor in self.factors):
-            return distance > STANDS_OUT
         near = distance <= STANDS_OUT
-        one_is_far = near.sum() > FEWEST_ROWS and (~near).sum() == 1
+        has_one_outlier = near.sum() > FEWEST_ROWS and (~near).sum() == 1
         is_exact = (distance[near] <= EXACT_TOLERANCE).all() and (self.figures.width[near] <= SAME_TOLERANCE).all()
-        return distance > (STANDS_OUT if one_is_far and is_exact else SHARE_STANDS_OUT)
+        return STANDS_OUT if has_one_outlier and is_exact else SHARE_STANDS_OUT
 
     @cached_property
     def lone_rows(self) -> list[int]:
-        """The rows that stand out, but for three or more with one product: these may be of another model."""
+        """The rows that stand out, except three or more with one product: these may be of another model."""
         outliers = self.stands_out
-        return [i for i in np.flatnonzero(outliers).tolist() if (self._same_as(i) & outliers).sum() < FEWEST_ROWS]
+        return [i for i in np.flatnonzero(outliers).tolist() if (self.same_as(i) & outliers).sum() < FEWEST_ROWS]
 
     def factor_of(self, i: int) -> float:
         """Return how many times too large or too small a row's product is: 4, where it is 400 or 25 instead of 100."""
@@ -147,24 +150,31 @@ class Agreement:
     def evidence(self) -> float:
         """-log10 of the probability that the rows that fit agree by chance.
 
-        By chance the products would vary as the first column does: of that range (a logarithm) a row's `width` agrees.
+        By chance the logarithms of the products would spread as widely as those of the first column, `variation`. Then
+        a row agrees with probability `width` / log(`variation`).
         """
         fitting = self.factors[0].figures.middle[np.array(self.rows)][self.fits]
         if not fitting.size:
             return 0.0  # no product is a number
-        is_identity = self._is_identity_of_counts
-        # Equal figures count once. The first row only shows the number, which is known beforehand where it is 1.
-        agreeing = len({f"{value:.3g}" for value in fitting}) - 1 + is_identity
-        variation = max(factor.varies for factor in self.factors) if is_identity else fitting.max() / fitting.min()
+        agreeing = len({f"{value:.3g}" for value in fitting})  # rows with equal figures count once
+        if self._is_identity_of_counts:
+            variation = max(factor.variation for factor in self.factors)
+        else:
+            agreeing -= 1  # the first row only shows what the number is
+            variation = fitting.max() / fitting.min()
         if agreeing < 1 or variation < LEAST_VARIATION:
             return 0.0
+
         farthest = float(self.figures.distance(self.expected)[self.fits].max())
         width = float(np.median(self.figures.width[self.fits])) + 2 * farthest + 1e-4  # 0 for exact figures otherwise
         return -agreeing * float(np.log10(min(1.0, width / np.log(variation))))
 
     @property
     def _is_identity_of_counts(self) -> bool:
-        """Whether it is of counts alone and 1 (global batch / batch / devices); nodes / devices may also be 1/N."""
+        """Whether all factors are counts and the product is 1, as in global batch / batch / devices.
+
+        Nodes / devices may also be 1/N.
+        """
         number = float(self.expected.middle[0])
         if self.factors[0].column.kind == "nodes":
             number *= round(1 / number)  # N devices on each node
@@ -172,7 +182,10 @@ class Agreement:
 
     @property
     def most_fit(self) -> bool:
-        """Whether two rows fit for each that is far off, and none is in between; a stated number counts as a row."""
+        """Whether two rows fit for each row that is far off, and no row is in between.
+
+        A stated number counts as a row that fits.
+        """
         far = int((self.figures.distance(self.expected) > 2 * STANDS_OUT).sum())
         witnesses = int(self.fits.sum()) + (self.stated is not None)
         return witnesses >= ROWS_PER_ODD_ROW * max(far, 1) and far == self.stands_out.sum()
@@ -191,60 +204,72 @@ class Agreement:
         agreeing = self.fits.sum()
         if self._is_identity_of_counts:
             return self.evidence >= FEWEST_EVIDENCE_OF_ONE and agreeing >= ROWS_PER_ODD_ROW * self.stands_out.sum()
+
         kinds = {factor.column.kind for factor in self.factors}
         is_rate_x_time = len(self.factors) == 2 and bool(kinds & {*RATES, "flops_per_s"}) and bool(kinds & {*DURATIONS})
-        certain = FEWEST_EVIDENCE if is_rate_x_time else 2 * FEWEST_EVIDENCE
-        enough = FEWEST_EVIDENCE_OF_ONE if kinds == {"mfu", "flops_per_s"} else certain
-        fewest_rows = FEWEST_ROWS - 1 if self.evidence >= certain else FEWEST_ROWS
-        return self.evidence >= enough and agreeing >= max(fewest_rows, ROWS_PER_ODD_ROW * len(self.lone_rows))
+        certain_evidence = FEWEST_EVIDENCE if is_rate_x_time else 2 * FEWEST_EVIDENCE
+        needed_evidence = FEWEST_EVIDENCE_OF_ONE if kinds == {"mfu", "flops_per_s"} else certain_evidence
+        fewest_rows = FEWEST_ROWS - 1 if self.evidence >= certain_evidence else FEWEST_ROWS
+        needed_rows = max(fewest_rows, ROWS_PER_ODD_ROW * len(self.lone_rows))
+        return self.evidence >= needed_evidence and agreeing >= needed_rows
 
 
-OF_DECODING, OF_FIRST_TOKEN = re.compile(r"(?i)decod|generat"), re.compile(r"(?i)ttft|first.?token|prefill")
+OF_DECODING = re.compile(r"(?i)decod|generat")
+OF_FIRST_TOKEN = re.compile(r"(?i)ttft|first.?token|prefill")
 OF_FIRST_RUN = re.compile(r"(?i)\b(?:cold|warm-?up|first run)\b")  # with start-up
 
 
 def is_same_configuration(figures: FigureTable, agreement: Agreement, row: int) -> bool:
     """Whether a row is of the configuration of the rows that fit, so that its product must be theirs.
 
-    It is not where it says "bf16" and they all say "fp32", where its model has another size, or it alone started cold.
+    Another configuration says "bf16" where all of them say "fp32", has a model of another size, or alone started cold.
     """
-    fitting = [agreement.rows[i] for i in np.flatnonzero(agreement.fits)]
-    if agreement.stated is not None or all(factor.is_exact for factor in agreement.factors):
-        settings = []  # it holds for any model
-    elif agreement.factors[0].column.kind == "flops_per_s":
-        # The FLOPs of a step depend on the model and its length: any setting may be one of these.
-        kinds = (*SIZE_KINDS, *PARALLEL, *RESULTS)
-        settings = [column.texts for column in figures.columns if column.kind not in kinds]
-    else:
-        settings = figures.model_sizes
     headings = [*figures.words, *(column.heading for column in figures.columns)]
     is_of_decoding = any(OF_DECODING.search(factor.column.heading) for factor in agreement.factors)
     if is_of_decoding and any(map(OF_FIRST_TOKEN.search, headings)):
         return False  # the rate is of what follows the first token, a time perhaps of both
+
+    fitting = [agreement.rows[i] for i in np.flatnonzero(agreement.fits)]
     first_runs = {i for i, name in enumerate(figures.names) if OF_FIRST_RUN.search(name)}
-    is_first_run = row in first_runs and first_runs.isdisjoint(fitting)
-    if is_first_run or any(texts[row] not in [texts[i] for i in fitting] for texts in settings):
+    if row in first_runs and first_runs.isdisjoint(fitting):
         return False
+    if any(texts[row] not in [texts[i] for i in fitting] for texts in _settings_of_work(figures, agreement)):
+        return False
+
     for texts in figures.words.values():
-        others = [texts[i] for i in fitting]
+        other_texts = [texts[i] for i in fitting]
         # A word tells configurations apart where rows share it; names of rows are all different.
-        is_of_several_rows = len(set(others)) < len(others) or texts.count(texts[row]) > 1
-        if texts[row] not in others and is_of_several_rows:
+        is_shared = len(set(other_texts)) < len(other_texts) or texts.count(texts[row]) > 1
+        if texts[row] not in other_texts and is_shared:
             return False
     return True
+
+
+def _settings_of_work(figures: FigureTable, agreement: Agreement) -> list[list[str]]:
+    """Return the columns, as printed, on which the product depends."""
+    if agreement.stated is not None or all(factor.is_exact for factor in agreement.factors):
+        return []  # it holds for any model
+    if agreement.factors[0].column.kind != "flops_per_s":
+        return figures.model_sizes
+    # The FLOPs of a step depend on the model and its length: any setting may be one of these.
+    kinds = (*SIZE_KINDS, *PARALLEL, *RESULTS)
+    return [column.texts for column in figures.columns if column.kind not in kinds]
 
 
 def sentence_of(figures: FigureTable, agreement: Agreement, i: int) -> str:
     """Return what is wrong in the i-th row: "4: 62.5 x 99.9 = 6244 (img/s, s); in 5 other rows 5600"."""
     row = agreement.rows[i]
-    terms = [factor.column.texts[row] for factor in agreement.factors]
-    signs = [" x " if factor.exponent == 1 else " / " for factor in agreement.factors]
-    printed = "".join(sign + term for sign, term in zip(signs, terms, strict=True)).removeprefix(" x ")
+    terms = ((" x " if factor.exponent == 1 else " / ") + factor.column.texts[row] for factor in agreement.factors)
+    product = "".join(terms).removeprefix(" x ")
     headings = ", ".join(factor.column.heading for factor in agreement.factors)
-    results = (float(values.middle[i]) / agreement.unit_of_row(i) for values in (agreement.figures, agreement.expected))
-    product_of_row, expected = (
-        f"{result:.4g}" if not 1 / LARGEST_IN_DIGITS < result < LARGEST_IN_DIGITS else number(result, 4)
-        for result in results
+    result, expected = (
+        _in_digits(float(values.middle[i]) / agreement.unit_of_row(i))
+        for values in (agreement.figures, agreement.expected)
     )
-    name, others = figures.names[row], agreement.fits.sum()
-    return f"{name}: {printed} = {product_of_row} ({headings}); in {others} other rows {expected}"
+    others = f"{agreement.fits.sum()} other rows"
+    return f"{figures.names[row]}: {product} = {result} ({headings}); in {others} {expected}"
+
+
+def _in_digits(value: float) -> str:
+    """Return a number with four digits, a very large or small one as a power of ten."""
+    return number(value, 4) if 1 / LARGEST_IN_DIGITS < value < LARGEST_IN_DIGITS else f"{value:.4g}"

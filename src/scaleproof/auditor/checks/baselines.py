@@ -55,7 +55,7 @@ def epochs_of_runs(run: ReportedRun) -> list[list[TimedSpan]]:
 
 
 def epoch_seconds(run: ReportedRun) -> float | None:
-    """Return the mean seconds of an epoch; None where no epoch has a time.
+    """Return the mean seconds of an epoch. Returns None where no epoch has a time.
 
     In runs of three epochs or more the first, which holds the warm-up, is left out.
     """
@@ -73,7 +73,7 @@ def high_median(values: Figures) -> float:
 
 
 def total_rate(run: ReportedRun) -> TotalRate | None:
-    """Return the rate of all ranks together; None where the file does not say.
+    """Return the rate of all ranks together. Returns None where the file does not say.
 
     The first of these that the file has: tokens/s as stated, the median of logged tokens/s (both x ranks where they are
     of one rank), FLOP/s of the last step, tokens/s by the step times, epochs/s.
@@ -98,7 +98,7 @@ def total_rate(run: ReportedRun) -> TotalRate | None:
 
 
 def steps_rate(run: ReportedRun) -> float | None:
-    """Return steps/s: by the median step time, else as progress bars print it; None where neither is known."""
+    """Return steps/s: by the median step time, else as progress bars print it. Returns None where neither is known."""
     seconds = run.logged_steps.nonzero("seconds")
     if seconds.size:
         return 1 / high_median(seconds)

@@ -9,19 +9,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from scaleproof.auditor.read import printed_figures
 from scaleproof.auditor.read.headings import columns_of
-from scaleproof.auditor.read.printed_figures import (
-    ITEMS,
-    KINDS,
-    KINDS_OF_UNITS,
-    NUMBER,
-    OTHER_KINDS,
-    PLAIN,
-    figures_of,
-    is_european,
-    is_nothing,
-    unit_of,
-)
 from scaleproof.auditor.read.reported_tables import ABOUT, WORDS, ReportedTable, TableColumn
 from scaleproof.auditor.read.surroundings import by_own_unit
 
@@ -29,7 +18,7 @@ MOST_COLUMNS = 24
 MOST_ROWS = 300
 KINDS_OF_RATIOS = {"times": "speedup", "percent": "change"}
 MODEL_SIZE = re.compile(r"(?i)(?:model )?(?:size|params?|parameters)")
-UNKNOWN_UNIT = re.compile(rf"([~≈]?{NUMBER}) ?([A-Za-zµ]+ ?/ ?[A-Za-z]+|[QRqr][Pp][Ss])")
+UNKNOWN_UNIT = re.compile(rf"([~≈]?{printed_figures.NUMBER}) ?([A-Za-zµ]+ ?/ ?[A-Za-z]+|[QRqr][Pp][Ss])")
 _DIMENSIONS = {
     "T": "time latency_s step_time_s epoch_time_s total_time_s time_s device_time_s communication_time_s "
     "compute_time_s data_time_s",
@@ -52,7 +41,7 @@ LETTERS = "TFBJ$"  # how many items one request, step or epoch has is any number
 UNIT_IN_BRACKETS = re.compile(r".*[(\[]([^()\[\]]{2,}|s|h|%)[)\]]")
 DEVICE_HOURS = re.compile(r"(?i)\b(?:node|core|cpu)s?[- ]?hours?\b")
 QUOTIENT = re.compile(r"(?i)(?:^|[(\[ ])([a-zµ$]+) ?(?:/|per) ?\d*[kmb]? ?([a-z]+)[)\]]?$")  # "$ per 1M tokens"
-ITEM_NAMES = {name for names in ITEMS.values() for name in names}
+ITEM_NAMES = {name for names in printed_figures.ITEMS.values() for name in names}
 FIGURES_SHARE = 0.5  # share of the filled cells of a column that must be figures
 
 Rows = npt.NDArray[np.int64]
@@ -97,6 +86,7 @@ class Figures:
 
     @cached_property
     def middle(self) -> Floats:
+        """The midpoint of each interval."""
         return (self.low + self.high) / 2
 
     @cached_property
@@ -106,7 +96,7 @@ class Figures:
             return (self.high - self.low) / np.abs(self.middle)
 
     def distance(self, other: "Figures") -> Floats:
-        """Return the gap between two intervals, relative to the smaller middle; 0 where they overlap."""
+        """Return the gap between two intervals, relative to the smaller middle. Returns 0 where they overlap."""
         with np.errstate(divide="ignore", invalid="ignore"):
             gap = np.maximum(self.low - other.high, other.low - self.high)
             return np.maximum(gap, 0.0) / np.minimum(np.abs(self.middle), np.abs(other.middle))
@@ -149,7 +139,7 @@ class FigureColumn:
 
     def unit_of_cell(self, row: int) -> float:
         """Return what 1 in a cell is worth in the base unit: 0.001 in "12 ms"; by the heading if the cell has none."""
-        figures = figures_of(self.texts[row])
+        figures = printed_figures.figures_of(self.texts[row])
         return figures[0].unit.scale if figures and figures[0].unit else self.meaning.scale
 
     @property
@@ -159,17 +149,17 @@ class FigureColumn:
 
 @dataclass(frozen=True)
 class FigureTable:
-    """Columns of figures, the other columns by heading (`words`), and what the rows are called.
+    """The columns of figures of a table, and its other columns by heading (`words`).
 
-    `names` and `places` are those of the rows, as findings name them. `on_side`: whether its columns are the
-    rows of the table in the file. `devices`: of the rows, where all state a number ("8x V100"); else None.
+    `names`, `places`: how findings name each row and its place. `is_transposed`: whether rows and columns were
+    exchanged, so that a column is a row of the file. `devices`: the devices of each row; None unless all rows state it.
     """
 
     columns: list[FigureColumn]
     words: dict[str, list[str]]
     names: list[str]
     places: list[str]
-    on_side: bool
+    is_transposed: bool
     devices: Figures | None = None
 
     def has_unread_figures_before(self, column: FigureColumn) -> bool:
@@ -195,7 +185,7 @@ def groups_of(figures: FigureTable, fewest: int) -> Iterator[list[int]]:
 
 
 def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
-    """Yield a table as columns of figures, then turned on its side: the rows as columns, if there are few.
+    """Yield a table as columns of figures, then transposed: its rows as columns, if it has few rows.
 
     Either is left out if it has no column of figures beside another column.
     """
@@ -219,20 +209,22 @@ def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
     if width > 1 and 0 < len(cells) <= MOST_COLUMNS:
         names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]  # that become headings
         turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)][1:]
-        on_side = _figure_table(["", *names], [header_at, *rows_at], turned, [header_at] * (width - 1), on_side=True)
-        if on_side is not None:
-            yield on_side
+        headings_at = [header_at, *rows_at]
+        turned_table = _figure_table(["", *names], headings_at, turned, [header_at] * (width - 1), transposed=True)
+        if turned_table is not None:
+            yield turned_table
 
 
 Place = tuple[int, str]  # a line of the file, and how findings name it
 
 
 def _figure_table(
-    header: list[str], headings_at: list[Place], cells: list[list[str]], rows_at: list[Place], on_side: bool = False
+    header: list[str], headings_at: list[Place], cells: list[list[str]], rows_at: list[Place], transposed: bool = False
 ) -> FigureTable | None:
-    """Sort columns into those of figures ("GPUs": 1, 4) and of words. None without one of figures beside any other.
+    """Return a table whose columns are sorted into columns of figures ("GPUs": 1, 4) and columns of words.
 
-    `headings_at`, `rows_at`: where each heading and each row of `cells` stands in the file.
+    Returns None unless a column of figures stands beside another column. `headings_at`, `rows_at`: where each heading
+    and each row of `cells` stands in the file.
     """
     columns, words = [], {}
     in_brackets: list[FigureColumn] = []
@@ -241,7 +233,7 @@ def _figure_table(
         bare = _without_unknown_unit(texts)
         meaning = meaning_of(column, bare)
         figures = _figures(bare, meaning.scale)
-        filled = sum(not is_nothing(text) for text in texts)
+        filled = sum(not printed_figures.is_nothing(text) for text in texts)
         if np.isfinite(figures.low).sum() > FIGURES_SHARE * max(filled, 1):
             columns.append(FigureColumn(meaning, figures, texts, k, *headings_at[k]))
             in_brackets += _column_in_brackets(columns[-1])
@@ -251,13 +243,13 @@ def _figure_table(
     if not columns or len(columns) + len(words) < 2:
         return None
     names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
-    return FigureTable(columns, words, names, [place for _, place in rows_at], on_side)
+    return FigureTable(columns, words, names, [place for _, place in rows_at], is_transposed=transposed)
 
 
 def _without_unknown_unit(texts: list[str]) -> list[str]:
     """Return cells without the unit that all share and nobody knows: "12 req/s", "22 req/s" -> "12", "22"."""
-    with_unit = [UNKNOWN_UNIT.fullmatch(text) for text in texts if not is_nothing(text)]
-    if not all(with_unit) or len({m[2] for m in with_unit if m}) != 1 or any(map(figures_of, texts)):
+    with_unit = [UNKNOWN_UNIT.fullmatch(text) for text in texts if not printed_figures.is_nothing(text)]
+    if not all(with_unit) or len({m[2] for m in with_unit if m}) != 1 or any(map(printed_figures.figures_of, texts)):
         return texts
     return [m[1] if (m := UNKNOWN_UNIT.fullmatch(text)) else text for text in texts]
 
@@ -267,12 +259,12 @@ def _column_in_brackets(column: FigureColumn) -> list[FigureColumn]:
 
     [] where fewer than two cells have one, or their units differ or are unknown.
     """
-    of_cells = [figures_of(text) for text in column.texts]  # a second figure is one in brackets
+    of_cells = [printed_figures.figures_of(text) for text in column.texts]  # a second figure is one in brackets
     in_brackets = [figures[1] if len(figures) > 1 else None for figures in of_cells]
     units = {figure.unit for figure in in_brackets if figure is not None}
     texts = [figure.text if figure else "" for figure in in_brackets]
     unit = units.pop() if len(units) == 1 and sum(map(bool, texts)) > 1 else None
-    kind = (KINDS_OF_UNITS | KINDS_OF_RATIOS).get(unit.dimension) if unit else None
+    kind = (printed_figures.KINDS_OF_UNITS | KINDS_OF_RATIOS).get(unit.dimension) if unit else None
     if unit is None or kind is None:
         return []
     meaning = TableColumn(f"{column.heading}, in brackets", kind, unit.scale, unit.dimension, item=unit.item)
@@ -285,17 +277,19 @@ def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
 
     First a kind that the unit of the cells changes, then that of the heading, of its unit ("Foo (ms)"), of the cells.
     """
-    units = {figures[0].unit.dimension if figures[0].unit else "" for text in texts if (figures := figures_of(text))}
+    first_figures = [figures[0] for text in texts if (figures := printed_figures.figures_of(text))]
+    units = {figure.unit.dimension if figure.unit else "" for figure in first_figures}
     unit_of_cells = next(iter(units)) if len(units) == 1 else ""
-    if kind := OTHER_KINDS.get((meaning.kind or "", unit_of_cells)):
+    if kind := printed_figures.OTHER_KINDS.get((meaning.kind or "", unit_of_cells)):
         return replace(meaning, kind=kind)
-    if unit_of_cells == "times" and "times" not in KINDS.get(meaning.kind or "", PLAIN).printed_in:
+    units_of_kind = printed_figures.KINDS.get(meaning.kind or "", printed_figures.PLAIN).printed_in
+    if unit_of_cells == "times" and "times" not in units_of_kind:
         return replace(meaning, kind=None)  # "Relative cost": 1.14x
     if meaning.kind in WORDS and unit_of_cells:
         meaning = replace(meaning, kind=None)  # "Our platform": $15,552
     if meaning.kind in (None, "step", "epoch", *WORDS):
         meaning = by_own_unit(meaning)
-    return replace(meaning, kind=meaning.kind or KINDS_OF_UNITS.get(unit_of_cells))
+    return replace(meaning, kind=meaning.kind or printed_figures.KINDS_OF_UNITS.get(unit_of_cells))
 
 
 def _row_name(cells: list[str], line: int) -> str:
@@ -309,10 +303,10 @@ def _figures(texts: list[str], scale_of_heading: float) -> Figures:
 
     NaN for cells without a figure, and for bounds such as "< 5"; "~ 5" is wider by ABOUT.
     """
-    european = is_european(texts)
+    european = printed_figures.is_european(texts)
     low, high = np.full(len(texts), np.nan), np.full(len(texts), np.nan)
     for i, text in enumerate(texts):
-        figures = figures_of(text, european)
+        figures = printed_figures.figures_of(text, european)
         if figures and figures[0].bound in (None, "~"):
             value, unit = figures[0].value, figures[0].unit
             width = max(figures[0].resolution, ABOUT * abs(value) if figures[0].bound else 0.0)
@@ -323,7 +317,7 @@ def _figures(texts: list[str], scale_of_heading: float) -> Figures:
 
 def dimension_of(column: FigureColumn) -> list[float]:
     """Return the exponents of LETTERS in the unit of a column, [-1, 0, 0, 0, 0] of tokens/s; all NaN if unknown."""
-    unit = unit_of(UNIT_IN_BRACKETS.sub(r"\1", column.heading))
+    unit = printed_figures.unit_of(UNIT_IN_BRACKETS.sub(r"\1", column.heading))
     quotient = QUOTIENT.search(column.heading)
     dimension: str | None = None
     if column.is_in_percent:
@@ -334,7 +328,7 @@ def dimension_of(column: FigureColumn) -> list[float]:
         dimension = "T"
     elif unit is not None and unit.dimension in DIMENSIONS:
         dimension = DIMENSIONS[unit.dimension]
-    elif quotient and quotient[2].lower() in ITEM_NAMES and (unit := unit_of(quotient[1])):
+    elif quotient and quotient[2].lower() in ITEM_NAMES and (unit := printed_figures.unit_of(quotient[1])):
         dimension = f"{DIMENSIONS[unit.dimension]}/I" if unit.dimension in DIMENSIONS else None
     if dimension is None:
         return [np.nan] * len(LETTERS)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scaleproof.auditor.checks.baselines import CONDITIONS, MOST_CONFIGURATIONS, configuration
+from scaleproof.auditor.checks.baselines import CONDITIONS, MOST_CONFIGURATIONS, Scaling, configuration
 from scaleproof.auditor.checks.context import AuditContext, differences, digits_of, grouped_by, listed, of_evidence
 from scaleproof.auditor.read.logged_steps import Figures
 from scaleproof.auditor.read.reported import PART_OF_REPEAT, ReportedRun
@@ -32,11 +32,9 @@ def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:
     Seen: GPT-2 on 1, 2 and 4 V100: autocast on one device, fp16 DeepSpeed on two and four; 0.97 and 0.85 mix both.
     Repair: Run the same program at every number of devices; show the best single-device program in a column of its own.
     """
-    for base, run, different in _baseline_differences(context, PROGRAM):
-        if different:
-            published = context.is_published(base, run)
-            evidence = _difference_sentence(base, run, different)
-            yield Flag(evidence, [base, run], severity="invalid" if published else "note")
+    for scaling in context.scalings:
+        different = differences(scaling.base, scaling.run, PROGRAM)
+        yield from _other_conditions(context, scaling, different, if_published="invalid")
 
 
 @of_evidence.finds("baseline-other-surroundings", "note")
@@ -48,32 +46,30 @@ def baseline_has_the_same_environment(context: AuditContext) -> Iterator[Flag]:
     Seen: GPT-2 on 1, 2 and 4 V100: one commit for 1 GPU, another for 2 and 4.
     Repair: Run all sizes from one commit in one environment.
     """
-    for base, run, different in _baseline_differences(context, ENVIRONMENT):
-        for package in sorted(base.versions.keys() & run.versions.keys()):
-            base_version, version = base.versions[package], run.versions[package]
-            if base_version != version:
-                different[package] = (base_version, version)
-        if different:
-            published = context.is_published(base, run)
-            evidence = _difference_sentence(base, run, different)
-            yield Flag(evidence, [base, run], severity="suspect" if published else "note")
+    for scaling in context.scalings:
+        different = differences(scaling.base, scaling.run, ENVIRONMENT)
+        base_versions, versions = scaling.base.versions, scaling.run.versions
+        for package in sorted(base_versions.keys() & versions.keys()):
+            if base_versions[package] != versions[package]:
+                different[package] = (base_versions[package], versions[package])
+        yield from _other_conditions(context, scaling, different, if_published="suspect")
 
 
 Differences = dict[str, tuple[Any, Any]]  # field -> its values in two runs
 
 
-def _baseline_differences(
-    context: AuditContext, names: tuple[str, ...]
-) -> Iterator[tuple[ReportedRun, ReportedRun, Differences]]:
-    """Yield (baseline, run, those of the named fields in which they differ) for each run that has a baseline."""
-    for scaling in context.scalings:
-        yield scaling.base, scaling.run, differences(scaling.base, scaling.run, names)
+def _other_conditions(
+    context: AuditContext, scaling: Scaling, different: Differences, if_published: Severity
+) -> Iterator[Flag]:
+    """Flag a run and its baseline: "1 device (a) and 4 (b) differ in precision: bf16 | fp16".
 
-
-def _difference_sentence(base: ReportedRun, run: ReportedRun, different: Differences) -> str:
-    """Return a sentence: "1 device (a) and 4 (b) differ in precision: bf16 | fp16"."""
-    sizes = f"{plural(base.world_size or 0, 'device')} ({base.name}) and {run.world_size} ({run.name})"
-    return f"{sizes} differ in {_pairs_of_values(different)}"
+    `if_published`: the severity where somebody published a comparison of the two.
+    """
+    base, run = scaling.base, scaling.run
+    if different:
+        sizes = f"{plural(base.world_size or 0, 'device')} ({base.name}) and {run.world_size} ({run.name})"
+        severity: Severity = if_published if context.is_published(base, run) else "note"
+        yield Flag(f"{sizes} differ in {_pairs_of_values(different)}", [base, run], severity=severity)
 
 
 def _pairs_of_values(different: Differences) -> str:
@@ -271,7 +267,7 @@ def _devices_by_name(run: ReportedRun) -> int | None:
 
 
 def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
-    """Return what shows that two runs are one measurement ("times of 40 steps"); None where nothing does."""
+    """Return what shows that two runs are one measurement ("times of 40 steps"). Returns None where nothing does."""
     if a.run_id and a.run_id == b.run_id and a.tokens_per_s == b.tokens_per_s is not None:
         return f"run id and rate: {str(a.run_id)[:60]}"
     times = _step_times(a)

@@ -147,7 +147,7 @@ def _efficiencies_without_baseline_row(series: RowSeries) -> list[_Efficiency]:
 
 
 def _divided_by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:
-    """Flag a series whose efficiencies are speed-ups over all devices, though the baseline has several; else None.
+    """Flag a series whose efficiencies are speed-ups over all devices, though the baseline has several devices.
 
     Example: a speed-up of 1.9 on 4 devices over a baseline of 2 is 95 %, printed is 1.9 / 4 = 47.5 %.
     """

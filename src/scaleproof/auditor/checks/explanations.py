@@ -15,23 +15,10 @@ from operator import attrgetter
 
 import numpy as np
 
+from scaleproof.auditor.checks import formulas
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats, figure_tables
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
-from scaleproof.auditor.checks.formulas import (
-    DIFFERENCE,
-    FAMILIES,
-    ONLY_MEANING,
-    RATIO_HEADING,
-    SETTINGS,
-    SPEEDUP_HEADING,
-    Formula,
-    family,
-    formulas_of,
-    is_marked,
-    is_ratio,
-    readings,
-)
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
 from scaleproof.auditor.read.printed_figures import NUMBER, number
@@ -71,12 +58,12 @@ RANGE = re.compile(r"\d ?[-–] ?$|[<>≤≥] ?$")
 
 @dataclass(frozen=True)
 class Explanation:
-    """A formula beside one reading of the column that may be computed by it."""
+    """A formula by which a column may be computed, beside the figures of the column in one reading."""
 
-    formula: Formula
+    formula: formulas.Formula
     stated: Figures
-    says_so: bool  # whether the heading calls it a speed-up, or names the columns
-    tried: int  # of how many it was chosen; ratios and differences, of columns and of rows, have equal chances
+    is_named: bool  # whether the heading calls the column a speed-up, or names the two columns of the formula
+    tried_count: int  # of how many it is one; ratios and differences, of columns and of rows, have equal chances
 
     @cached_property
     def distance(self) -> Floats:
@@ -88,21 +75,21 @@ class Explanation:
 
     @cached_property
     def comparable(self) -> np.typing.NDArray[np.bool_]:
-        """Return (rows,) whether a row can agree: it has both figures, with digits enough, and is not about 1."""
+        """(rows,) whether a row can show anything: it has both figures, with digits enough, and is not about 1."""
         nontrivial = np.abs(self.formula.values.middle - 1) > TRIVIAL_DIFFERENCE
         # An expected formula needs fewer digits: of two columns if one is named, of one if nothing else can be meant.
-        is_expected = self.formula.expected >= (1 if len(self.formula.sources) == 2 else ONLY_MEANING)
+        is_expected = self.formula.expected >= (1 if len(self.formula.sources) == 2 else formulas.ONLY_MEANING)
         precise = self.width < (COARSEST_WIDTH if is_expected else COARSE_WIDTH)
         return np.isfinite(self.distance) & nontrivial & precise & (self.stated.middle > 0)
 
     @cached_property
     def agrees(self) -> np.typing.NDArray[np.bool_]:
-        """Return (rows,) whether the stated figure is what the formula gives."""
+        """(rows,) whether the stated figure is what the formula gives."""
         return self.comparable & (self.distance <= FIT_TOLERANCE)
 
     @cached_property
     def contradicts(self) -> np.typing.NDArray[np.bool_]:
-        """Return (rows,) whether the stated figure is another number than the formula gives."""
+        """(rows,) whether the stated figure is another number than the formula gives."""
         finite = np.isfinite(self.distance) & (self.stated.middle > 0)
         return finite & (self.distance > (CONTRADICTION if self.formula.is_steady else RATIO_TOLERANCE))
 
@@ -121,7 +108,7 @@ class Explanation:
     @cached_property
     def weight(self) -> float:
         """Log10 of how much likelier the explanation is than the best of those tried that fit by chance."""
-        return self.evidence + 2 * self.formula.expected - float(np.log10(self.tried))
+        return self.evidence + 2 * self.formula.expected - float(np.log10(self.tried_count))
 
     @property
     def rank(self) -> tuple[bool, float, int, int]:
@@ -132,7 +119,7 @@ class Explanation:
     def is_meant(self) -> bool:
         """Whether rows that agree, or the heading, prove that it is meant."""
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
-        if self.formula.expected == ONLY_MEANING:
+        if self.formula.expected == formulas.ONLY_MEANING:
             return right >= wrong or self._is_named_yet_mostly_wrong
         if len(self.formula.sources) == 2 and self.formula.expected:  # the heading names one of the two
             return right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED
@@ -140,18 +127,18 @@ class Explanation:
 
     @property
     def _is_named_yet_mostly_wrong(self) -> bool:
-        """Whether the heading names it, and no wrong row is far off, unless by a lost unit, or all by one factor."""
+        """Whether the heading names the formula, and wrong rows are near or lost a unit, but not all by one factor."""
         factors = (self.stated.middle / self.formula.values.middle)[self.contradicts]
         is_of_one_column = len(factors) > 1 and len(self.formula.sources) == 1
         has_other_baseline = is_of_one_column and np.ptp(factors) < CONTRADICTION * factors.max()  # one factor in all
         thousands = np.log10(np.abs(factors)) / LOST_UNIT  # 2 where 1.31 stands for 1.31M
         has_lost_unit = (np.round(thousands) != 0) & (np.abs(thousands - np.round(thousands)) < FIT_TOLERANCE)
         is_near = has_lost_unit | (self.distance[self.contradicts] < MOST_DIFFERENCE)
-        return self.says_so and not has_other_baseline and bool(is_near.all())
+        return self.is_named and not has_other_baseline and bool(is_near.all())
 
     @cached_property
     def factor_of_all(self) -> float | None:
-        """The one factor by which three rows or more are off, all that can be compared; None where it is about whole.
+        """The one factor by which all comparable rows, three or more, are off; None where it is about whole.
 
         Then the figure that all of them are over is wrong: 54.2 ms, where 9.6x, 3.7x and 1.9x are over 45.2 ms.
         """
@@ -169,7 +156,7 @@ class Explanation:
 
     def explains(self, row: int, meant: "Explanation") -> bool:
         """Whether `row`, which contradicts the `meant` explanation, may be right by this one."""
-        if meant.formula.expected == ONLY_MEANING and len(meant.formula.sources) == 2:
+        if meant.formula.expected == formulas.ONLY_MEANING and len(meant.formula.sources) == 2:
             return False  # the heading names both columns: it leaves no other meaning
         is_rough = ABOUT < self.formula.values.width[row] < 3 * ABOUT and self.distance[row] == 0
         if is_rough and self.formula.expected and not self.contradicts.any():
@@ -197,10 +184,10 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
     flagged = {place for flag in speedups for place in flag.about}
     flagged |= {place for finding in efficiencies_follow(context) for place in finding.runs}
     for table, figures in ((one, figures) for one in context.all_tables for figures in figure_tables(one)):
-        ratios = (column for column in figures.columns if is_ratio(column))
+        ratios = (column for column in figures.columns if formulas.is_ratio(column))
         targets = [column for column in ratios if not figures.has_unread_figures_before(column)]
-        if figures.on_side:  # columns are called by names of rows, which are of anything
-            targets = [column for column in targets if SPEEDUP_HEADING.search(column.heading)]
+        if figures.is_transposed:  # columns are called by names of rows, which are of anything
+            targets = [column for column in targets if formulas.SPEEDUP_HEADING.search(column.heading)]
         flags = [flag for target in targets for flag in _wrong_ratios(figures, target)]
         if not flagged & set(figures.places) and table in context.evidence.tables:
             flags += _ratios_of_nothing(figures)
@@ -213,8 +200,8 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
 
 def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     """Flag rows of a column of ratios that break the formula of most rows: 9.30 beside 1.80, of times 90, 50, 24."""
-    is_times = all(TIMES_CELL.search(text) or is_marked(target, i) for i, text in enumerate(target.texts))
-    is_speedup = (SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
+    is_times = all(TIMES_CELL.search(text) or formulas.is_marked(target, i) for i, text in enumerate(target.texts))
+    is_speedup = (formulas.SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
     explanations = list(_explanations_of(figures, target, is_speedup))
     meant = max(explanations, key=attrgetter("rank"), default=None)
     if flag := _wrong_baseline(figures, target, explanations, meant):
@@ -222,35 +209,37 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
         return
     if meant is None or not meant.is_meant:
         return
-    agreeing = int(meant.agrees.sum())
+
+    formula, agreeing = meant.formula, int(meant.agrees.sum())
+    is_base = np.array([above == below for above, below in zip(formula.above, formula.below, strict=True)])
+    if agreeing < FEWEST_OFF and len(formula.sources) == 1 and (meant.contradicts & is_base).any():
+        return  # the baseline row itself contradicts: the ratios are over another row
+
     others = f"; so in {plural(agreeing, 'other row')} of the table" if agreeing else ""
-    is_base = np.array([text == below for text, below in zip(meant.formula.above, meant.formula.below, strict=True)])
-    if agreeing < FEWEST_OFF and len(meant.formula.sources) == 1 and (meant.contradicts & is_base).any():
-        return  # its baseline is another one: that row says so
-    inverse = meant.formula.sources[::-1] if len(meant.formula.sources) == 2 else None
+    inverse = formula.sources[::-1] if len(formula.sources) == 2 else None
     for i in np.flatnonzero(meant.contradicts).tolist():
         # "18.95x" where 24.08 / 679.65 is .04x: no column of speed-ups has some of them the other way round
         is_one_way = is_speedup and agreeing >= ROWS_PER_ODD_ROW and "slow" not in target.texts[i].lower()
         possible = [other for other in explanations if not (is_one_way and other.formula.sources == inverse)]
         if _is_explained(figures, target, i, meant, possible):
             continue
-        evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {meant.formula.of(i)}{others}"
+        evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {formula.of(i)}{others}"
         yield Flag(evidence, [figures.places[i]])
 
 
 def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: bool) -> Iterator[Explanation]:
     """Yield each formula of a column of ratios beside each of its readings: as times, as a change, as a difference."""
-    formulas = list(formulas_of(target, figures))
+    possible_formulas = list(formulas.formulas_of(target, figures))
     possible = [
         (formula, stated)
-        for reading, stated in readings(target).items()
-        for formula in formulas
-        if formula.is_difference == (reading == DIFFERENCE)
+        for reading, stated in formulas.readings(target).items()
+        for formula in possible_formulas
+        if formula.is_difference == (reading == formulas.DIFFERENCE)
     ]
-    alike = Counter((formula.is_difference, len(formula.sources)) for formula, _ in possible)
+    sizes = Counter((formula.is_difference, len(formula.sources)) for formula, _ in possible)  # of families alike
     for formula, stated in possible:
-        tried = len(alike) * alike[formula.is_difference, len(formula.sources)]
-        yield Explanation(formula, stated, is_speedup or len(formula.sources) == 2, tried)
+        tried_count = len(sizes) * sizes[formula.is_difference, len(formula.sources)]
+        yield Explanation(formula, stated, is_named=is_speedup or len(formula.sources) == 2, tried_count=tried_count)
 
 
 def _is_explained(
@@ -269,15 +258,13 @@ def _wrong_baseline(
     figures: FigureTable, target: FigureColumn, explanations: list[Explanation], meant: Explanation | None
 ) -> Flag | None:
     """Flag the row that is marked 1 and called the baseline, where all others are over another figure; else None."""
-    marked = [i for i in range(len(target.texts)) if is_marked(target, i)]
-    expected = (e for e in explanations if e.formula.expected == ONLY_MEANING and e.factor_of_all)
+    marked = [i for i in range(len(target.texts)) if formulas.is_marked(target, i)]
+    if len(marked) != 1 or not BASELINE.search(f"{figures.names[marked[0]]} {target.texts[marked[0]]}"):
+        return None  # the baseline may be elsewhere
+    expected = (e for e in explanations if e.formula.expected == formulas.ONLY_MEANING and e.factor_of_all)
     wrong = next((e for e in expected if meant is None or meant.agrees.sum() < e.comparable.sum() - 1), None)
-    if (
-        wrong is None
-        or len(marked) != 1
-        or not BASELINE.search(f"{figures.names[marked[0]]} {target.texts[marked[0]]}")
-    ):
-        return None  # else the baseline may be elsewhere
+    if wrong is None:
+        return None
     (base,), (heading,) = marked, wrong.formula.sources
     others = f"{target.heading} of all {int(wrong.comparable.sum())} other rows is over another figure"
     text = next(column.texts[base] for column in figures.columns if column.heading == heading)
@@ -298,14 +285,15 @@ def _is_of_another_size(figures: FigureTable, meant: Explanation, row: int) -> b
 
 def _ratios_of_nothing(table: FigureTable) -> Iterator[Flag]:
     """Flag a cell that states a ratio which no two figures of the table give: "2.4x" of 100 and 180 tokens/s."""
-    sources = [column for column in table.columns if family(column) in FAMILIES]
+    sources = [column for column in table.columns if formulas.family(column) in formulas.FAMILIES]
     if len(table.places) > MOST_ROWS or not sources:
         return
+
     headings = " ".join(column.heading.lower() for column in sources)
-    of_figures = {column.heading: column.texts for column in table.columns if is_ratio(column)}
-    for heading, texts in (of_figures | table.words).items():
-        is_of_ratios = heading in of_figures or RATIO_HEADING.search(heading) is not None
-        stated = _stated_ratios(texts, is_of_ratios, table.on_side)
+    columns_of_ratios = {column.heading: column.texts for column in table.columns if formulas.is_ratio(column)}
+    for heading, texts in (columns_of_ratios | table.words).items():
+        are_ratios = heading in columns_of_ratios or formulas.RATIO_HEADING.search(heading) is not None
+        stated = _stated_ratios(texts, are_ratios, table.is_transposed)
         base = _baseline_of(texts, stated.keys())
         wrong = _rows_of_no_ratio(table, sources, heading, stated, base)
         if len(wrong) != 1 or "efficien" in heading.lower():
@@ -323,16 +311,17 @@ def _rows_of_no_ratio(
     table: FigureTable, sources: list[FigureColumn], heading: str, stated: dict[int, Figures], base: int | None
 ) -> list[int]:
     """Return the rows whose `stated` ratio is far from that of any figures; [] where nothing shows what it is over."""
-    is_speedup = SPEEDUP_HEADING.search(heading) is not None
+    is_speedup = formulas.SPEEDUP_HEADING.search(heading) is not None
     if base is None and not (is_speedup and _are_variant_and_baseline(sources)):
         return []
     others = ((i, _least_gap(table, sources, i, ratio, is_speedup)) for i, ratio in stated.items() if i != base)
     return [i for i, gap in others if gap > RATIO_TOLERANCE]
 
 
-def _stated_ratios(texts: list[str], are_ratios: bool, on_side: bool) -> dict[int, Figures]:
-    """Return row -> the ratio that its cell states. Rows of a table on its side may have shares of one another."""
-    of_cells = {i: _ratio_in(text, are_ratios) for i, text in enumerate(texts) if not (on_side and "%" in text)}
+def _stated_ratios(texts: list[str], are_ratios: bool, is_transposed: bool) -> dict[int, Figures]:
+    """Return row -> the ratio that its cell states. Percentages in a transposed table may be shares of one another."""
+    may_be_ratio = {i: text for i, text in enumerate(texts) if not (is_transposed and "%" in text)}
+    of_cells = {i: _ratio_in(text, are_ratios) for i, text in may_be_ratio.items()}
     return {i: ratio for i, ratio in of_cells.items() if ratio is not None}
 
 
@@ -346,19 +335,20 @@ def _baseline_of(texts: list[str], stated: Set[int]) -> int | None:
 
 def _has_other_baseline(table: FigureTable, row: int, base: int | None) -> bool:
     """Whether the baseline shares a setting or a word with a row, and this row has another: its own is elsewhere."""
-    settings = [column.texts for column in table.columns if family(column) not in FAMILIES and not is_ratio(column)]
+    no_ratios = [column for column in table.columns if not formulas.is_ratio(column)]
+    settings = [column.texts for column in no_ratios if formulas.family(column) not in formulas.FAMILIES]
     groups = (texts for texts in (*settings, *table.words.values()) if base is not None)
     return any(texts[row] != texts[base or 0] and texts.count(texts[base or 0]) > 1 for texts in groups)
 
 
 def _are_variant_and_baseline(columns: list[FigureColumn]) -> bool:
     """Whether there are two columns of one quantity, one of which is called the baseline: "PyTorch ms", "Triton ms"."""
-    is_pair = len(columns) == 2 and family(columns[0]) == family(columns[1])
+    is_pair = len(columns) == 2 and formulas.family(columns[0]) == formulas.family(columns[1])
     return is_pair and any(BASELINE.search(column.heading) for column in columns)
 
 
 def _ratio_in(text: str, is_in_column_of_ratios: bool) -> Figures | None:
-    """Return what the ratio in a cell may be, as times: 1.72 or 0.28 of "72% improvement"; None without one.
+    """Return what the ratio in a cell may be, as times: 1.72 or 0.28 of "72% improvement". Returns None without one.
 
     Without a sign it may be a share, too: 0.72 of "72%".
     """
@@ -375,20 +365,22 @@ def _ratio_in(text: str, is_in_column_of_ratios: bool) -> Figures | None:
 
 
 def _least_gap(table: FigureTable, sources: list[FigureColumn], row: int, stated: Figures, is_speedup: bool) -> float:
-    """Return how far a stated ratio is from the nearest one of a figure of its row and any other one; -1 without any.
+    """Return how far a stated ratio is from the nearest ratio of a figure of its row and any other figure.
 
-    `sources`: the columns of these figures. The devices, the batch and other settings may be factors of the ratio.
+    Returns -1 without any. `sources`: the columns of these figures. The devices, the batch and other settings may be
+    factors of the ratio.
     """
-    sizes = [column.figures.middle for column in table.columns if column.kind in SETTINGS and not column.has_decimals]
+    settings = [column for column in table.columns if column.kind in formulas.SETTINGS]
+    sizes = [column.figures.middle for column in settings if not column.has_decimals]
     sizes += [table.devices.middle] if table.devices is not None else []
     gaps = [np.empty(0)]
     for one, other in product(sources, repeat=2):
-        if family(one) == family(other):
+        if formulas.family(one) == formulas.family(other):
             others = np.array([i for i in range(len(one.texts)) if i != row or one is not other], dtype=np.int64)
-            here, there = one.figures[np.full(len(others), row)], other.figures[others]
-            ratios = [here.over(there), there.over(here)]
-            if is_speedup and one is other:  # of a time it is the other one over that of the row
-                ratios = ratios[1:] if family(one) == "time" else ratios[:1]
+            of_row, of_others = one.figures[np.full(len(others), row)], other.figures[others]
+            ratios = [of_row.over(of_others), of_others.over(of_row)]
+            if is_speedup and one is other:  # a speed-up is a rate over the others, or the other times over the row's
+                ratios = ratios[1:] if formulas.family(one) == "time" else ratios[:1]
             with np.errstate(divide="ignore", invalid="ignore"):
                 size_ratios = [size[row] / size[others] for size in sizes]
             for factor in (np.ones(len(others)), *size_ratios, *(1 / size_ratio for size_ratio in size_ratios)):

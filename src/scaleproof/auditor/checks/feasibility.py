@@ -177,18 +177,20 @@ def _peak_of_another_device(
 
 
 def _peaks_of_most_rows(rows: Sequence[ReportedRow]) -> set[float]:
-    """Return the published peaks, mostly one, that MFU and FLOP/s of most rows imply; none if a row names a device."""
+    """Return the published peaks that MFU and FLOP/s of most rows imply. Returns none if a row names its device."""
     if any("device" in row.words for row in rows):
         return set()
-    implied = []
+
+    implied_peaks = []
     for row in (row for row in rows if row.measured):
         share, flops = row.known("mfu"), row.known("flops_per_s")
         if share and flops:
-            implied.append(_flops_of_one_device(flops, row.devices or 1)[0] / share.interval)
-    rows_with = {peak: sum(interval.contains(peak, SAME_TOLERANCE) for interval in implied) for peak in ALL_PEAKS}
-    most = max(rows_with.values(), default=0)
-    fewest = max(2, ROWS_PER_ODD_ROW * (len(implied) - most))  # one row is no majority
-    return {peak for peak, count in rows_with.items() if count == most >= fewest}
+            implied_peaks.append(_flops_of_one_device(flops, row.devices or 1)[0] / share.interval)
+
+    row_counts = {peak: sum(implied.contains(peak, SAME_TOLERANCE) for implied in implied_peaks) for peak in ALL_PEAKS}
+    most_rows = max(row_counts.values(), default=0)
+    needed_rows = max(2, ROWS_PER_ODD_ROW * (len(implied_peaks) - most_rows))  # one row is no majority
+    return {peak for peak, count in row_counts.items() if count == most_rows >= needed_rows}
 
 
 def _flops_of_one_device(flops: Quantity, devices: int) -> list[PrintedInterval]:
@@ -231,24 +233,26 @@ def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
         text, flops_of_device = _stated_flops(row, device)
         if not flops_of_device:
             continue
+
         device_rate = rate.value / (1 if rate.per_device else row.devices or 1)  # tokens/s
         most = max(reading.high for reading in flops_of_device) / device_rate / parameters  # for a parameter and token
         least = min(reading.low for reading in flops_of_device) / device_rate / parameters
         # In fp8 the peak is twice as high: the MFU may be relative to that.
-        fewest = FORWARD_FLOPS / (2 if WITH_FP8.search(device) else 1)
-        if most < fewest * (1 - ROUNDED_SIZE_TOLERANCE):
+        fewest_flops = FORWARD_FLOPS / (2 if WITH_FP8.search(device) else 1)
+        if most < fewest_flops * (1 - ROUNDED_SIZE_TOLERANCE):
             wrong, why = most, f"the forward pass takes {FORWARD_FLOPS:g}"
         elif parameters >= LARGE and least > MOST_FLOPS:
             wrong, why = least, "training takes 6, and attention some more"
         else:
             continue
+
         evidence = f"{row.description}: {text} at {rate.printed} is {wrong:.2g} FLOPs for each of "
         evidence += f"{parameters / 1e9:g}B parameters and token; {why}"
         yield Flag(evidence, [row.place], MFU_IMPOSSIBLE.name, severity="suspect")
 
 
 def _stated_flops(row: ReportedRow, device: str) -> tuple[str, list[PrintedInterval]]:
-    """Return how a row states its FLOP/s, and what they may be for one device; ("", []) where it does not."""
+    """Return how a row states its FLOP/s, and what they may be for one device. Returns ("", []) where it does not."""
     share, flops = row.known("mfu"), row.known("flops_per_s")
     if share and (peaks := peaks_of(device)):
         return f"{share.heading} {share.printed} of {device}", [share.interval * max(peaks)]

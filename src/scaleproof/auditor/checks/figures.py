@@ -112,6 +112,7 @@ def _not_above_zero(table: ReportedTable, column: TableColumn) -> Iterator[Flag]
     rows = [row for row in table.rows if row.measured and not OF_DIFFERENCES.search(row.label)]
     cells = [(row, row.texts.get(column.heading, "")) for row in rows]
     figures = [(row, cell, read[0].value) for row, cell in cells if (read := figures_of(cell)) and "%" not in cell]
+
     allows_zero = column.kind not in SIZES or MAY_BE_NONE.search(column.heading)
     odd = [(row, cell) for row, cell, value in figures if value < 0 or (value == 0 and not allows_zero)]
     if len(odd) == 1 and len(figures) > 2 and not re.fullmatch(r"[-−](?:1|100)(?:\.0+)?\D*", odd[0][1]):
@@ -267,13 +268,12 @@ def _strategies_with_own_batch(rows: list[ReportedRow]) -> Iterator[Flag]:
     # Of one kind: the global batch of a row is not compared with the micro-batch of another.
     kinds = ("global_batch", "batch", "micro_batch")
     kind = next((kind for kind in kinds if all(row.value(kind) for row in rows)), None)
-    if kind is None:
-        return
-    batches: dict[str, set[float]] = defaultdict(set)
-    for row in rows:
-        strategy = row.words.get("strategy") or row.words.get("run")
-        if strategy is None:
-            return  # a row of unknown strategy may be of any
+    strategies = [row.words.get("strategy") or row.words.get("run") for row in rows]
+    if kind is None or None in strategies:
+        return  # a row of unknown strategy may be of any
+
+    batches: dict[str | None, set[float]] = defaultdict(set)
+    for strategy, row in zip(strategies, rows, strict=True):
         batches[strategy].add(row.value(kind) or 0.0)
     if len(batches) < 2 or any(len(sizes) > 1 for sizes in batches.values()):
         return  # one strategy, or a sweep over batches

@@ -102,7 +102,7 @@ def runs_have_numbers(context: AuditContext) -> Iterator[Flag]:
 
 NAME_OF_PARTIAL_STATS = "more"  # in the name of a text of other tables of nsys stats, or of a part of the kernels'
 BOTTLENECK_SHARE = 0.2  # share of all-reduce above which the summary's own program calls it one
-NEARLY_ALL_UPDATES = 0.98  # updates of steps that an all-gather for each update would give
+SHARES_OF_UPDATES = (0.98, 0.9)  # least updates over steps; the second, where the first fits no number of ranks
 
 
 @of_evidence.check(
@@ -164,17 +164,18 @@ def _missing_updates(run: ReportedRun, kernels: KernelSums) -> Iterator[Flag]:
     With ZeRO-1 and ZeRO-2 each update gathers the parameters once on each rank; a skipped one does not. The file does
     not say how many ranks were traced: it is taken to be the one number for which nearly all updates were made.
     """
-    stated = sum(span.optimizer_steps or 0 for span in run.timed_spans)
+    steps = sum(span.optimizer_steps or 0 for span in run.timed_spans)
     gathers = sum(count for name, count in kernels.calls_by_kernel.items() if "AllGather" in name)
-    if run.zero_stage not in (1, 2) or not stated or not run.world_size:
+    if run.zero_stage not in (1, 2) or not steps or not run.world_size:
         return
-    for least in (NEARLY_ALL_UPDATES, 0.9):  # the second where the first fits no number of ranks
-        possible = [ranks for ranks in range(1, run.world_size + 1) if least * stated <= gathers / ranks <= stated]
-        if possible:
+
+    for least_share in SHARES_OF_UPDATES:
+        fits = [ranks for ranks in range(1, run.world_size + 1) if least_share * steps <= gathers / ranks <= steps]
+        if fits:
             break
-    if len(possible) == 1:
-        (ranks,) = possible
-        updates, rest = divmod(gathers, ranks)
-        if rest == 0 and updates < stated:
-            gathered = f"{updates:,} all-gathers on each of {ranks} traced ranks, one for each update"
-            yield Flag(f"{gathered}; {stated:,} steps are stated", [run], UPDATES_SKIPPED.name)
+    if len(fits) != 1:
+        return
+    updates, rest = divmod(gathers, fits[0])
+    if rest == 0 and updates < steps:
+        gathered = f"{updates:,} all-gathers on each of {fits[0]} traced ranks, one for each update"
+        yield Flag(f"{gathered}; {steps:,} steps are stated", [run], UPDATES_SKIPPED.name)

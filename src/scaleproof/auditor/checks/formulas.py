@@ -123,9 +123,10 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     if not name_two_precisions(target.heading):  # "FP16 over FP32" is of both
         sources = [column for column in sources if not name_two_precisions(target.heading, column.heading)]
     yield from _ratios_of_two_columns(target, sources)
-    shares = (column for column in table.columns if column.kind in QUALITY or _is_share(column))
-    measured = [*sources, *(column for column in shares if column is not target)]
+    others = (column for column in table.columns if column is not target)
+    measured = [*sources, *(column for column in others if column.kind in QUALITY or _is_share(column))]
     yield from _differences_of_two_columns(target, measured)
+
     meant = columns_of_speedups(target, sources)
     rule_meant = "the row above" if OVER_THE_ROW_ABOVE.search(target.heading) else "the row that is 1"
     counts = (column.figures.middle for column in table.columns if column.kind in ("devices", "processes", "nodes"))
@@ -178,7 +179,7 @@ def _is_share(column: FigureColumn) -> bool:
 
 
 def _difference_to_row(source: FigureColumn, rule: str, base: Rows, is_meant: bool) -> Formula:
-    """Return how far each figure of a column is from that of its baseline row; NaN without one.
+    """Return how far each figure of a column is from that of its baseline row. Returns NaN without one.
 
     `is_meant`: nothing else can be meant.
     """
@@ -199,29 +200,31 @@ def meaning_of_ratio(target: FigureColumn) -> str:
 def _over_rows(
     source: FigureColumn, rule: str, base: Rows, devices: Figures | None, meant: str | None
 ) -> Iterator[Formula]:
-    """Yield a column over its baseline row, that over the column, and both x and / devices if known.
+    """Yield a column over its baseline row, the baseline row over the column, and both x and / devices if known.
 
-    `rule`: what the baseline is called; `base`: its row for each row, -1 without one; `meant`: a `meaning_of_ratio`, if
-    nothing but this source can be meant. Example: times 90, 24 give 1, 0.27 and 1, 3.75; on 1, 4 devices 1, 1.07 also.
+    `rule`: what the baseline is called; `base`: for each row its baseline row, -1 without one; `meant`: a
+    `meaning_of_ratio`, if nothing but this source can be meant. Example: times 90, 24 give the ratios 1, 0.27 and 1,
+    3.75; on 1 and 4 devices also 1, 1.07.
     """
     has_base = np.where(base >= 0, 1.0, np.nan)
     at_base = source.figures[base] * Figures(has_base, has_base)
     texts_at_base = [source.texts[i] for i in base]
-    usual = int(rule in USUAL_BASELINES)  # how far the rule alone makes a formula expected
     name, headings = f"{source.heading} over {rule}", (source.heading,)
     is_steady = source.kind not in TIMES_OF_RUN
+    expected_by_rule = int(rule in USUAL_BASELINES)
+
     for is_over_base in (True, False):
         ratio = source.figures.over(at_base) if is_over_base else at_base.over(source.figures)
         above, below = (source.texts, texts_at_base) if is_over_base else (texts_at_base, source.texts)
         # A speed-up is the baseline's time over the row's, an overhead the other way round.
         is_right_way = is_over_base != (family(source) == "time" and meant != "overhead")
-        expected = ONLY_MEANING if meant and is_right_way else usual
-        plain, over_devices = (usual, expected) if meant == "efficiency" else (expected, usual)
+        expected = ONLY_MEANING if meant and is_right_way else expected_by_rule
+        plain, over_devices = (expected_by_rule, expected) if meant == "efficiency" else (expected, expected_by_rule)
         yield Formula(name, headings, ratio, plain, above, below, is_steady)
         if devices is not None:
-            more = devices / devices[base]
-            yield Formula(f"{name}, x devices", headings, ratio * more, 0, above, below, is_steady)
-            yield Formula(f"{name}, / devices", headings, ratio / more, over_devices, above, below, is_steady)
+            times_devices = devices / devices[base]
+            yield Formula(f"{name}, x devices", headings, ratio * times_devices, 0, above, below, is_steady)
+            yield Formula(f"{name}, / devices", headings, ratio / times_devices, over_devices, above, below, is_steady)
 
 
 def _share_of_sum(source: FigureColumn) -> Formula:
@@ -242,7 +245,7 @@ def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> li
     words = [words_of(column.heading) for column in speeds]
     if words_of(target.heading) - GENERAL_WORDS - set().union(*words):
         return []  # of something that is not in the table
-    own_words = [one - words[0].intersection(*words) for one in words]
+    own_words = [words_of_column - words[0].intersection(*words) for words_of_column in words]
     named = [column for column, own in zip(speeds, own_words, strict=True) if set() < own <= words_of(target.heading)]
     return named if len(named) == 1 else speeds
 
@@ -263,19 +266,24 @@ def columns_named(heading: str, above: str, below: str) -> int:
 
 
 def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, Rows]]:
-    """Yield (what a baseline is called, its row for each row): ("the row above", [-1, 0, 1]); -1 is none."""
-    rows = len(table.places)
-    yield "the row above", np.arange(rows) - 1
-    yield "the first row", np.zeros(rows, dtype=np.int64)
-    yield "the last row", np.full(rows, rows - 1)
-    marked = [i for i in range(rows) if is_marked(target, i)]
+    """Yield each kind of baseline by name, with the baseline row of each row: ("the row above", [-1, 0, 1]).
+
+    -1 stands for no row.
+    """
+    row_count = len(table.places)
+    yield "the row above", np.arange(row_count) - 1
+    yield "the first row", np.zeros(row_count, dtype=np.int64)
+    yield "the last row", np.full(row_count, row_count - 1)
+
+    marked = [i for i in range(row_count) if is_marked(target, i)]
     if marked:
-        nearest = [max((m for m in marked if m <= i), default=marked[0]) for i in range(rows)]
-        yield "the row that is 1", np.array(nearest)
+        last_marked = [max((m for m in marked if m <= i), default=marked[0]) for i in range(row_count)]
+        yield "the row that is 1", np.array(last_marked)
+
     settings = [column for column in table.columns if family(column) is None and not is_ratio(column)]
     groupings = {**table.words, **{column.heading: column.texts for column in settings}}
     for heading, texts in groupings.items():
-        if 1 < len(set(texts)) < rows:
+        if 1 < len(set(texts)) < row_count:
             first = [texts.index(text) for text in texts]
             yield f"the first row of its {heading}", np.array(first)
             if len(marked) > 1:
@@ -290,19 +298,25 @@ def is_marked(column: FigureColumn, row: int) -> bool:
 
 
 def readings(column: FigureColumn) -> dict[str, Figures]:
-    """Return reading -> what a column of ratios is, read so: 20 is "1.0 of" 20, "0.01 of" 0.2, "0.01 more" 1.2."""
+    """Return each way to read a column of ratios -> its figures.
+
+    A printed 20 is 20 ("1.0 of"), 20 % ("0.01 of": 0.2) or 20 % more ("0.01 more": 1.2).
+    """
     printed = [figures_of(text) for text in column.texts]
     units = [figures[0].unit if figures else None for figures in printed]
     are_ratios = [unit is None or unit.dimension in RATIO_DIMENSIONS for unit in units]
     low, high = column.figures.low, column.figures.high
     difference = {DIFFERENCE: Figures(*np.sort(np.abs([low, high]), axis=0))}  # "+3,530 tok/s"
+
     ratios = Figures(np.where(are_ratios, low, np.nan), np.where(are_ratios, high, np.nan))
     if not np.isfinite(ratios.low).any():
         return difference
+
     are_times = all(unit is not None and unit.dimension == "times" for unit in units if unit)
     is_speedup = column.kind == "speedup" or SPEEDUP_HEADING.search(column.heading) or (any(units) and are_times)
     if not column.is_in_percent and is_speedup:
         return {"is": ratios}
+
     readings = {}
     is_saving = column.is_in_percent and SAVING_HEADING.search(column.heading)
     for scale in _scales_of(column):

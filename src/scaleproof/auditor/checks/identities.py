@@ -12,7 +12,7 @@ from scaleproof.auditor.checks.columns import figure_tables
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
 from scaleproof.auditor.checks.relations import rows_with_another_sum
 from scaleproof.auditor.checks.rows import RATE_UNITS, TIMES_OF_RUN, multiplies
-from scaleproof.auditor.checks.summaries import summaries_follow
+from scaleproof.auditor.checks.summaries import summaries_follow, totals_not_of_devices
 from scaleproof.auditor.read.printed_figures import PREFIXES, is_nothing
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable, exact
@@ -22,6 +22,20 @@ from scaleproof.ground.number_format import number
 
 TOTAL_TOLERANCE = 0.02  # by which a total may be below its parts
 SLOWEST_RANKS_TOLERANCE = 0.10  # by which the slowest ranks' steps exceed the window; 2 % on a machine in use
+FIT_TOLERANCE = 0.03  # relative difference that printing, medians and means do not explain
+CONTRADICTION = 0.10  # relative difference of a row that does not follow
+MISREAD_FACTOR = 200.0  # a factor above it is a unit or a magnitude that was misread
+COMPUTED_TOLERANCE = 0.005  # relative difference of a figure that was computed from the others
+COMPUTED_RESOLUTION = 0.06  # one unit of the last digit of such a figure, relative to it
+COARSE_RESOLUTION = 0.1  # one unit of the last digit, relative to a figure that was rounded for certain
+MOST_NATS = 100.0  # a loss above it is of something else
+POWER_TOLERANCE = 0.16  # relative difference of energy and power x time: power is sampled
+BATCH_KINDS = ("global_batch", "micro_batch", "batch")
+COUNTED_KINDS = ("tokens", "samples")
+EXACT_KINDS = ("steps", "epochs", "seq_len", *BATCH_KINDS)  # settings, unless they are printed as 300k
+NO_RUN = re.compile(r"(?i)\b(?:default|example|range|recommended|typical)\b")  # a column of a table of settings
+TOKENS_IN_TEXT = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?) ?(k|m|b|t|million|billion|trillion) tokens")
+DEVICES_IN_HEADING = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?)(k?) (?:gpus|devices|chips|tpus)\b")
 
 
 @of_evidence.finds("totals-disagree", "suspect")
@@ -44,7 +58,7 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     for table in (*context.tables, *context.evidence.settings):
         rows = [row for row in table.rows if row.measured and not NO_RUN.search(row.label)]
         for kind in (*RATE_UNITS, "memory_bytes"):
-            yield from _totals_not_of_devices(rows, kind)
+            yield from totals_not_of_devices(rows, kind)
         first_of_row = {flag.about[0]: flag for flag in reversed(list(_wrong_rows(table, rows)))}
         yield from first_of_row.values()
 
@@ -57,7 +71,7 @@ def _places(row: ReportedRow, figures: Sequence[Quantity]) -> list[str | Reporte
 def _wrong_rows(table: ReportedTable, rows: Sequence[ReportedRow]) -> Iterator[Flag]:
     """Flag each row as often as it breaks an identity."""
     yield from (Flag(evidence, [row.place]) for row in rows if (evidence := _wrong_steps_per_s(row)))
-    yield from (Flag(evidence, [row.place]) for row, evidence in _wrong_perplexities(rows))
+    yield from _wrong_perplexities(rows)
     if len(rows) < FEWEST_ROWS:  # of more rows the products must agree: `products_agree`
         yield from (flag for row in rows if (flag := _wrong_global_batch(row, table)))
     for identity in IDENTITIES:
@@ -67,44 +81,8 @@ def _wrong_rows(table: ReportedTable, rows: Sequence[ReportedRow]) -> Iterator[F
             yield Flag(f"{product.row.description}: {evidence}", places)
 
 
-def _totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
-    """Flag rows whose figure per device x devices is not their total: 100 per device x 4, total 300.
-
-    `kind`: of both, a rate or memory. A figure that may be of one device or of all counts as the total only where it is
-    right in twice as many rows as not.
-    """
-    right = 0  # rows of several devices: of one device the total is the same figure
-    wrong = []
-    for row in rows:
-        pair = _total_and_part(row.all_of(kind))
-        if not row.devices or pair is None:
-            continue
-        total, of_one = pair
-        if not (of_one.interval * row.devices).meets_but_for_thousands(total.interval):
-            wrong.append((row, total, of_one))
-        elif row.devices > 1:
-            right += 1
-    for row, total, of_one in wrong:
-        devices, (figure, unit) = row.devices or 1, of_one.figure_and_unit
-        is_total = total.per_device is False and kind in RATE_UNITS  # memory of all may be that of the nodes
-        if is_total or right >= ROWS_PER_ODD_ROW * len(wrong):
-            product = f"{of_one.printed} per device x {devices} = {number(figure * devices, 4)}{unit}"
-            yield Flag(f"{row.description}: {product}, the total is given as {total.printed}", [row.place])
-
-
-def _total_and_part(figures: Sequence[Quantity]) -> tuple[Quantity, Quantity] | None:
-    """Return the one figure of all devices and the one of each, if they are of the same item and statistic."""
-    each = [figure for figure in figures if figure.per_device is True]
-    totals = [figure for figure in figures if figure.per_device is not True]
-    if len(each) != 1 or len(totals) != 1:
-        return None
-    (of_one,), (total,) = each, totals
-    is_pair = (total.item, total.statistic) == (of_one.item, of_one.statistic)
-    return (total, of_one) if is_pair and not total.bound and not of_one.bound else None
-
-
 def _wrong_steps_per_s(row: ReportedRow) -> str:
-    """Return a sentence where steps/s x step time is not 1 ("2 x 0.25 s = 0.5 steps, not 1"); else ""."""
+    """Return a sentence where steps/s x step time is not 1 ("2 x 0.25 s = 0.5 steps, not 1"). Returns "" otherwise."""
     rate, time = row.known("steps_per_s"), row.known("step_time_s")
     if rate is None or time is None or rate.per_device or not multiplies(rate, time):
         return ""
@@ -114,44 +92,30 @@ def _wrong_steps_per_s(row: ReportedRow) -> str:
     return f"{row.description}: {rate.printed} x {time.printed} = {steps.middle:.3g} steps, not 1"
 
 
-NO_RUN = re.compile(r"(?i)\b(?:default|example|range|recommended|typical)\b")  # a column of a table of settings
-
-
 def _wrong_global_batch(row: ReportedRow, table: ReportedTable) -> Flag | None:
     """Flag a row where micro-batch x accumulation x replicas is no global batch: 8 x 4 x 2 = 64, not 46.
 
-    Replicas may be any that divide the devices with the stages of their model; where these are unknown, any number.
+    Replicas x stages of their model must divide the devices, where these are known.
     """
     stated = [_stated(table, row, kind) for kind in ("global_batch", "micro_batch", "accumulation")]
-    values = [figure for figure in stated if figure]
-    if len(values) < len(stated):
+    figures = [figure for figure in stated if figure]
+    if len(figures) < len(stated) or not any(figure in row.figures for figure in figures):
         return None
-    total, each, steps = (int(figure.value) for figure in values)
+
+    global_batch, micro_batch, accumulation = (int(figure.value) for figure in figures)
+    length = int(row.value("seq_len") or 1)
+    is_in_tokens = length > 1 and global_batch % length == 0  # then it is not comparable with the micro-batch
     stages = int((row.value("tensor_parallel") or 1) * (row.value("pipeline_parallel") or 1))
     devices = _devices(table, row, ())
-    replicas, rest = divmod(total, each * steps)
+    replicas, rest = divmod(global_batch, micro_batch * accumulation)
     fits = replicas == 1 or not devices or (replicas * stages <= devices and devices % (replicas * stages) == 0)
-    in_tokens = total % (length := int(row.value("seq_len") or 1)) == 0 < length - 1  # of the global batch alone
-    if (replicas and not rest and fits) or in_tokens or not any(figure in row.figures for figure in values):
+    if (replicas and not rest and fits) or is_in_tokens:
         return None
-    terms = " x ".join(f"{figure.heading} {figure.printed}" for figure in values[1:])
+
+    terms = " x ".join(f"{figure.heading} {figure.printed}" for figure in figures[1:])
     of_devices = f" on {plural(devices, 'device')}" if devices else ""
-    product = f"{terms} = {each * steps}, which gives no global batch of {total}{of_devices}"
-    return Flag(f"{row.description}: {product}", _places(row, values))
-
-
-FIT_TOLERANCE = 0.03  # relative difference that printing, medians and means do not explain
-CONTRADICTION = 0.10  # relative difference of a row that does not follow
-MISREAD_FACTOR = 200.0  # a factor above it is a unit or a magnitude that was misread
-COMPUTED_TOLERANCE = 0.005  # relative difference of a figure that was computed from the others
-COMPUTED_RESOLUTION = 0.06  # one unit of the last digit of such a figure, relative to it
-COARSE_RESOLUTION = 0.1  # one unit of the last digit, relative to a figure that was rounded for certain
-MOST_NATS = 100.0  # a loss above it is of something else
-POWER_TOLERANCE = 0.16  # relative difference of energy and power x time: power is sampled
-
-BATCH_KINDS = ("global_batch", "micro_batch", "batch")
-COUNTED_KINDS = ("tokens", "samples")
-EXACT_KINDS = ("steps", "epochs", "seq_len", *BATCH_KINDS)  # settings, unless they are printed as 300k
+    product = f"{terms} = {micro_batch * accumulation}, which gives no global batch of {global_batch}{of_devices}"
+    return Flag(f"{row.description}: {product}", _places(row, figures))
 
 
 @dataclass(frozen=True)
@@ -190,9 +154,6 @@ IDENTITIES = (
     Identity("energy_j", (("power_w",), TIMES_OF_RUN), tolerance=POWER_TOLERANCE),
     Identity("energy_j", (("power_w",), ("device_time_s",)), tolerance=POWER_TOLERANCE),
 )
-
-TOKENS_IN_TEXT = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?) ?(k|m|b|t|million|billion|trillion) tokens")
-DEVICES_IN_HEADING = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?)(k?) (?:gpus|devices|chips|tpus)\b")
 
 
 @dataclass(frozen=True)
@@ -257,53 +218,63 @@ class Product:
 
 
 def _contradicting_products(products: list[Product], identity: Identity) -> Iterator[tuple[Product, str]]:
-    """Yield (product, a sentence) for each that breaks the identity's bound, or is wrong where enough others are right.
+    """Yield each product that breaks the identity, with a sentence that says so.
 
-    Whether devices are a factor is taken from the rows that are right. A result that is off in the `innocent` direction
-    is wrong only where most others were computed, not measured: then its reason is none.
+    It breaks the bound of the identity, or enough other rows are right. These rows also show whether the devices are a
+    factor. A result that is off in the `innocent` direction is wrong only where most others were computed, not
+    measured: then evaluation, restarts and the like explain nothing.
     """
     readings = (item for product in products for item in product.readings.items())
     votes = Counter(with_devices for with_devices, ratio in readings if ratio.contains(1.0, FIT_TOLERANCE))
-    with_devices, right = votes.most_common(1)[0] if votes else (True, 0)
+    with_devices, right_count = votes.most_common(1)[0] if votes else (True, 0)
     wrong = [product for product in products if product.contradicts(with_devices, identity.tolerance)]
-    computed = sum(product.is_computed(with_devices) for product in products)
-    rows_per_wrong_one = 1 if all(len(product.readings) == 1 for product in products) else ROWS_PER_ODD_ROW
+    computed_count = sum(product.is_computed(with_devices) for product in products)
+    have_one_reading = all(len(product.readings) == 1 for product in products)
     for product in products:
         if product.breaks(identity.bound):
-            yield product, product.sentence(max(product.readings), right)
-        elif right and product in wrong:
+            yield product, product.sentence(max(product.readings), right_count)  # with devices, if that is possible
+        elif right_count and product in wrong:
             is_innocent = identity.innocent == ("more" if product.readings[with_devices].low > 1 else "less")
-            shown_by, for_each = (computed, ROWS_PER_ODD_ROW) if is_innocent else (right, rows_per_wrong_one)
-            if shown_by >= for_each * len(wrong):
-                yield product, product.sentence(with_devices, right)
+            witnesses = computed_count if is_innocent else right_count
+            witnesses_per_wrong_row = 1 if have_one_reading and not is_innocent else ROWS_PER_ODD_ROW
+            if witnesses >= witnesses_per_wrong_row * len(wrong):
+                yield product, product.sentence(with_devices, right_count)
 
 
 def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Product | None:
-    """Return the product of an identity by a row, its table or the text above; None where a figure is missing.
+    """Return the product of an identity in a row; its table, or the text above, may state some of the figures.
 
-    None, too, where all figures are the table's own and say nothing of the row, or no reading makes sense.
+    Returns None where a figure is missing, where the row itself states none of them, or where no reading makes sense.
     """
-    stated, figures = _stated(table, row, identity.result), []  # the factors, then the divisor
-    for kinds in (*identity.factors, *filter(None, [identity.over])):
-        figure = next((figure for kind in kinds if (figure := _stated(table, row, kind))), None)
-        if figure is None:
-            return None
-        figures.append(figure)
-    if stated is None or not multiplies(stated, *figures):
+    result = _stated(table, row, identity.result)
+    factors = [figure for kinds in identity.factors if (figure := _first_stated(table, row, kinds))]
+    over = _first_stated(table, row, identity.over)
+    has_divisor = over is not None or not identity.over
+    if result is None or len(factors) < len(identity.factors) or not has_divisor:
         return None
-    factors, over = (figures[:-1], figures[-1]) if identity.over else (figures, None)
+    figures = [result, *factors, *filter(None, [over])]
+    if not multiplies(*figures) or all(figure in table.figures for figure in figures):
+        return None
+
     product = exact(1.0)
     for factor in factors:
         product = product * _possible_values(factor)
     if over is not None:
         product = product / _possible_values(over)
-    if not product.low or all(figure in table.figures for figure in (stated, *figures)):
+    if not product.low:
         return None
-    ratio, devices = _possible_values(stated) / product, _devices(table, row, figures)
-    ways = _possible_readings(stated, factors, devices)
+
+    ratio = _possible_values(result) / product
+    devices = _devices(table, row, figures[1:])
+    ways = _possible_readings(result, factors, devices)
     readings = {with_devices: ratio / float(devices or 1) if with_devices else ratio for with_devices in ways}
-    is_of_row = all(figure in row.figures and not figure.remark for figure in (stated, *figures))
-    return Product(row, stated, factors, over, devices, readings, is_of_row) if readings else None
+    is_of_row = all(figure in row.figures and not figure.remark for figure in figures)
+    return Product(row, result, factors, over, devices, readings, is_of_row) if readings else None
+
+
+def _first_stated(table: ReportedTable, row: ReportedRow, kinds: Sequence[str]) -> Quantity | None:
+    """Return the figure of the first of `kinds` that a row, its table or the text above states; None without any."""
+    return next((figure for kind in kinds if (figure := _stated(table, row, kind))), None)
 
 
 def _possible_readings(stated: Quantity, factors: Sequence[Quantity], devices: int | None) -> set[bool]:
@@ -326,23 +297,26 @@ def _possible_readings(stated: Quantity, factors: Sequence[Quantity], devices: i
     return {True, False} if devices and not per_device else {False}
 
 
-def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedRow, str]]:
-    """Yield (row, a sentence) where a perplexity is not e to the loss, though it is in most rows: 25 of loss 3.0."""
-    right, wrong = 0, []
+def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[Flag]:
+    """Flag rows whose perplexity is not e to the loss, though it is in most rows: 25 beside a loss of 3.0."""
+    right_count, wrong_count = 0, 0
+    far_off: list[tuple[ReportedRow, str]] = []  # the rows that are clearly wrong, and what is wrong
     for row in rows:
         perplexity, loss = row.known("perplexity"), row.known("val_loss") or row.known("loss")
         if not perplexity or not loss:
             continue
         expected, printed = exp(min(loss.value, MOST_NATS)), _possible_values(perplexity)
         if printed.contains(expected, FIT_TOLERANCE + loss.resolution):
-            right += 1
+            right_count += 1
             continue
-        is_far = not printed.contains(expected, CONTRADICTION + loss.resolution)
-        terms = f"e to the {loss.heading} {loss.printed} is {number(expected, 4)}"
-        wrong.append((row, f"{terms}, {perplexity.heading} is {perplexity.printed}", is_far))
-    for row, evidence, is_far in wrong:
-        if is_far and right >= len(wrong):
-            yield row, f"{row.description}: {evidence}; so in {plural(right, 'other row')} of the table"
+        wrong_count += 1
+        if not printed.contains(expected, CONTRADICTION + loss.resolution):
+            terms = f"e to the {loss.heading} {loss.printed} is {number(expected, 4)}"
+            far_off.append((row, f"{terms}, {perplexity.heading} is {perplexity.printed}"))
+
+    for row, evidence in far_off if right_count >= wrong_count else ():
+        others = f"so in {plural(right_count, 'other row')} of the table"
+        yield Flag(f"{row.description}: {evidence}; {others}", [row.place])
 
 
 def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | None:
@@ -361,7 +335,7 @@ def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | Non
 
 
 def _tokens_in(text: str) -> Quantity | None:
-    """Return the number of tokens that a text states, as "9T tokens"; None where it states none or several."""
+    """Return the number of tokens that a text states, as "9T tokens". Returns None where it states none or several."""
     matches = {m[0]: m for m in TOKENS_IN_TEXT.finditer(text)}
     if len(matches) != 1:
         return None

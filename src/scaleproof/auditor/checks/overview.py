@@ -46,7 +46,7 @@ Subjects = dict[str, list[Finding]]  # name of a run, or place of a row -> findi
 
 
 def by_subject(findings: Iterable[Finding]) -> Subjects:
-    """Return name of a run or place -> findings about it; [] for any other name."""
+    """Return name of a run or place -> findings about it. Returns [] for any other name."""
     subjects: Subjects = defaultdict(list)
     for finding in findings:
         for name in finding.runs:
@@ -101,7 +101,7 @@ def rate_of_run(run: ReportedRun) -> str:
 
 
 def _other_rate_of_run(run: ReportedRun) -> str:
-    """Return samples/s, the time of an epoch or steps/s in words; "" without any.
+    """Return samples/s, the time of an epoch or steps/s in words. Returns "" without any.
 
     These are shown alone: files rarely say of how many ranks they are, so that no ratio is formed of them.
     """
@@ -184,7 +184,7 @@ def _rate_of_row(row: ReportedRow) -> str:
 
 
 def _recomputed_speedup(row: ReportedRow, series: RowSeries | None) -> str:
-    """Return how many times as fast as its baseline a row is ("3.5x", "3.4x to 3.6x"); "" where it has none.
+    """Return how many times as fast as its baseline a row is ("3.5x", "3.4x to 3.6x"). Returns "" where it has none.
 
     Where figures can be read in several ways, those that the printed speed-up confirms count, if there are any.
     """
@@ -212,7 +212,7 @@ def _corrected_figure(findings: list[Finding], name: str) -> str:
 
 
 def mark_of(findings: list[Finding]) -> Mark:
-    """Return the severity of the worst finding; "" where there are only notes."""
+    """Return the severity of the worst finding. Returns "" where there are only notes."""
     for severity in ("invalid", "suspect"):
         if any(finding.severity == severity for finding in findings):
             return severity

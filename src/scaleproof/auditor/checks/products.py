@@ -7,6 +7,7 @@ rows say so.
 import re
 from collections.abc import Iterator
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,37 +46,48 @@ THOUSAND = 1000.0
 OTHER_PARALLEL = re.compile(r"(?i)(?:cp|ep|context|expert)\b.*")  # then devices are not replicas x stages alone
 EVIDENCE_OF_INVERSE = 6.0  # evidence that one of two columns is the inverse of what it is called
 EVIDENCE_OF_INVERSE_SPEEDUP = 2.5  # likewise, where one of the two columns is called a speed-up
-# Two kinds and the exponent of the second: where this product is constant, one of the columns is the other's inverse.
-INVERTED = (
-    (DURATIONS, DURATIONS, 1, EVIDENCE_OF_INVERSE),
-    (RATES, DURATIONS, -1, EVIDENCE_OF_INVERSE),
-    (RATES, RATES, 1, EVIDENCE_OF_INVERSE),
-    (("speedup",), DURATIONS, -1, EVIDENCE_OF_INVERSE_SPEEDUP),
-    (("speedup",), RATES, 1, EVIDENCE_OF_INVERSE_SPEEDUP),
-)
-# Kinds of two columns, the exponent of the second, and kinds that may be factors or divisors besides.
-IDENTITIES: tuple[tuple[tuple[str, ...], tuple[str, ...], int, tuple[tuple[str, ...], ...]], ...] = (
-    (RATES, DURATIONS, 1, (DEVICES, BATCHES)),
-    (("steps_per_s",), DURATIONS, 1, ()),
-    (RATES, RATES, -1, (DEVICES,)),
-    (("flops_per_s",), RATES, -1, (DEVICES,)),
-    (("flops_per_s",), DURATIONS, 1, (DEVICES, BATCHES)),
-    (("mfu", "hfu"), ("flops_per_s",), -1, (DEVICES,)),
-    (("mfu", "hfu"), RATES, -1, ()),
-    (("mfu",), ("hfu",), -1, ()),
-    (DURATIONS, DURATIONS, -1, (COUNTS,)),
-    (("energy_j",), ("power_w",), -1, ((*DURATIONS, "device_time_s"), DEVICES)),
-    (("cost",), DURATIONS, -1, (DEVICES,)),
-    (("energy_j",), ("cost",), -1, ()),
-    (("speedup", "efficiency"), DURATIONS, 1, (DEVICES,)),
-    (("speedup", "efficiency"), RATES, -1, (DEVICES,)),
-    (COUNTS, BATCHES, 1, (DEVICES,)),
-    (BATCHES, BATCHES, -1, ((*DEVICES, *REPLICAS), ("accumulation",))),
-    ((*DEVICES, "nodes"), REPLICAS, -1, ()),
+
+
+class ProductPattern(NamedTuple):
+    """Kinds of columns whose product is constant in rows of the same work: rate x time."""
+
+    first_kinds: tuple[str, ...]
+    second_kinds: tuple[str, ...]
+    exponent: int  # of the second column
+    further_kinds: tuple[tuple[str, ...], ...] = ()  # for each further factor or divisor that there may be
+
+
+# Where one of these products is constant, one column is the inverse of what it is called. -> evidence that is needed
+INVERTED = {
+    ProductPattern(DURATIONS, DURATIONS, 1): EVIDENCE_OF_INVERSE,
+    ProductPattern(RATES, DURATIONS, -1): EVIDENCE_OF_INVERSE,
+    ProductPattern(RATES, RATES, 1): EVIDENCE_OF_INVERSE,
+    ProductPattern(("speedup",), DURATIONS, -1): EVIDENCE_OF_INVERSE_SPEEDUP,
+    ProductPattern(("speedup",), RATES, 1): EVIDENCE_OF_INVERSE_SPEEDUP,
+}
+RATE_TIMES_DURATION = ProductPattern(RATES, DURATIONS, 1, (DEVICES, BATCHES))
+CONSTANT_PRODUCTS = (
+    RATE_TIMES_DURATION,
+    ProductPattern(("steps_per_s",), DURATIONS, 1),
+    ProductPattern(RATES, RATES, -1, (DEVICES,)),
+    ProductPattern(("flops_per_s",), RATES, -1, (DEVICES,)),
+    ProductPattern(("flops_per_s",), DURATIONS, 1, (DEVICES, BATCHES)),
+    ProductPattern(("mfu", "hfu"), ("flops_per_s",), -1, (DEVICES,)),
+    ProductPattern(("mfu", "hfu"), RATES, -1),
+    ProductPattern(("mfu",), ("hfu",), -1),
+    ProductPattern(DURATIONS, DURATIONS, -1, (COUNTS,)),
+    ProductPattern(("energy_j",), ("power_w",), -1, ((*DURATIONS, "device_time_s"), DEVICES)),
+    ProductPattern(("cost",), DURATIONS, -1, (DEVICES,)),
+    ProductPattern(("energy_j",), ("cost",), -1),
+    ProductPattern(("speedup", "efficiency"), DURATIONS, 1, (DEVICES,)),
+    ProductPattern(("speedup", "efficiency"), RATES, -1, (DEVICES,)),
+    ProductPattern(COUNTS, BATCHES, 1, (DEVICES,)),
+    ProductPattern(BATCHES, BATCHES, -1, ((*DEVICES, *REPLICAS), ("accumulation",))),
+    ProductPattern((*DEVICES, "nodes"), REPLICAS, -1),
 )
 
-# Checks that say of a row what this one would say of it again.
-SAID_FIRST = (totals_follow, columns_follow, efficiencies_follow, rate_times_time)
+# Checks whose findings on a row leave nothing to add for this one.
+MADE_BEFORE = (totals_follow, columns_follow, efficiencies_follow, rate_times_time)
 
 
 @of_evidence.finds("row-stands-out", "suspect")
@@ -96,7 +108,7 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
         for figures in figure_tables(table):
             flags = [*_outliers(figures, works), *rows_with_another_product(figures, numbers)]
             if flags:  # the other checks are asked only where it matters
-                subjects = (finding.runs for check in SAID_FIRST for finding in check(context))
+                subjects = (finding.runs for check in MADE_BEFORE for finding in check(context))
                 places = {place for about in subjects if len(about) == 1 for place in about}
                 first_of_row = {flag.about[0]: flag for flag in reversed(flags) if not places & set(flag.about)}
                 yield from reversed(first_of_row.values())
@@ -106,15 +118,16 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
 def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
     """Flag two columns of which one is the inverse of what it is called: times 2, 4, 8 s and 0.5, 0.25, 0.125 s."""
     all_rows = list(range(len(figures.places)))
-    for first, second, exponent, least_evidence in INVERTED:
-        for one, other in product(_columns_of(figures, first), _columns_of(figures, second)):
-            if first == second and figures.columns.index(one) >= figures.columns.index(other):
-                continue  # the same two, the other way round
-            if "speedup" in first and not SPEEDUP_HEADING.search(one.heading):
+    for pattern, needed_evidence in INVERTED.items():
+        for one, other in _pairs_of_columns(figures, pattern):
+            if "speedup" in pattern.first_kinds and not SPEEDUP_HEADING.search(one.heading):
                 continue  # "0.167 s (2.04x)" is as many times as long
-            agreement = Agreement((Factor(one, 1), Factor(other, exponent)), all_rows)
-            if agreement.evidence >= least_evidence and not agreement.stands_out.any():
-                sign = " x " if exponent == 1 else " / "
+            is_second_time = figures.columns.index(one) >= figures.columns.index(other)
+            if pattern.first_kinds == pattern.second_kinds and is_second_time:
+                continue
+            agreement = Agreement((Factor(one, 1), Factor(other, pattern.exponent)), all_rows)
+            if agreement.evidence >= needed_evidence and not agreement.stands_out.any():
+                sign = " x " if pattern.exponent == 1 else " / "
                 rows = np.flatnonzero(agreement.fits)
                 examples = ", ".join(f"{one.texts[i]}{sign}{other.texts[i]}" for i in rows[:2])
                 number = f"{agreement.expected.middle[0]:.4g} in all {len(rows)} rows ({examples})"
@@ -123,21 +136,23 @@ def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
 
 
 def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
-    """Flag rows in which a product of columns, constant in the others, is another number; each row once.
+    """Flag each row once in which a product of columns is another number than in the other rows.
 
     Example: rate x time of an epoch is 5,596 to 5,606 images in five rows and 6,245 in one. `works`: the amounts of
     work that the text states, with which rate x time is compared even where few rows agree.
     """
     flagged: set[int] = set()
     all_rows = list(range(len(figures.places)))
-    for products, is_work in _possible_products(figures):
+    for pattern, products in _possible_products(figures):
         by_group = [[Agreement(factors, rows) for factors in products] for rows in groups_of(figures, FEWEST_ROWS)]
-        alternatives = [alternative for group in by_group for alternative in group]
         # Of each group of rows the product (with or without devices and batch) that most of them share.
-        shared = [max(group, key=lambda a: (a.is_constant, -a.stands_out.sum(), a.evidence)) for group in by_group]
-        of_works = [Agreement(factors, all_rows, work) for factors in products for work in (works if is_work else ())]
-        possible = shared + [agreement for agreement in of_works if agreement.fits.any()]
+        possible = [max(group, key=lambda a: (a.is_constant, -a.stands_out.sum(), a.evidence)) for group in by_group]
+        if pattern is RATE_TIMES_DURATION:
+            with_work = (Agreement(factors, all_rows, work) for factors, work in product(products, works))
+            possible += [agreement for agreement in with_work if agreement.fits.any()]
+
         proven = [a for a in possible if a.is_constant or (_is_one_number(figures, a) and a.most_fit)]
+        alternatives = [alternative for group in by_group for alternative in group]
         for agreement in sorted(proven, key=lambda a: (-a.evidence, a.stands_out.sum())):
             for i in _unexplained_rows(figures, agreement, alternatives):
                 row = agreement.rows[i]
@@ -146,44 +161,54 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
                     yield Flag(sentence_of(figures, agreement, i), [figures.places[row]])
 
 
-def _possible_products(figures: FigureTable) -> Iterator[tuple[list[tuple[Factor, ...]], bool]]:
-    """Yield (the products that two columns form, whether they are rate x time) of each pair of columns in IDENTITIES.
+def _pairs_of_columns(figures: FigureTable, pattern: ProductPattern) -> Iterator[tuple[FigureColumn, FigureColumn]]:
+    """Yield each pair of a column of `first_kinds` and one of `second_kinds`."""
+    return product(_columns_of(figures, pattern.first_kinds), _columns_of(figures, pattern.second_kinds))
 
-    A pair forms several: rate x time, rate x time x GPUs, rate x time / GPUs.
+
+def _possible_products(figures: FigureTable) -> Iterator[tuple[ProductPattern, list[tuple[Factor, ...]]]]:
+    """Yield each pattern with the products that a pair of columns forms for it.
+
+    A pair forms several products: rate x time, rate x time x GPUs, rate x time / GPUs.
     """
     stages = tuple(Factor(column, -1) for kind in STAGES for column in _columns_of(figures, (kind,)))
     headings = [*figures.words, *(column.heading for column in figures.columns)]
     has_other_parallel = any(map(OTHER_PARALLEL.fullmatch, headings))
-    for first, second, exponent, further in IDENTITIES:
-        if second == REPLICAS and has_other_parallel:
+    for pattern in CONSTANT_PRODUCTS:
+        is_of_replicas = pattern.second_kinds == REPLICAS
+        if is_of_replicas and has_other_parallel:
             continue
-        for one, other in product(_columns_of(figures, first), _columns_of(figures, second)):
-            if one is other or (first == second and _are_of_one_quantity(one, other)):
+        for one, other in _pairs_of_columns(figures, pattern):
+            have_same_kinds = pattern.first_kinds == pattern.second_kinds
+            if one is other or (have_same_kinds and _are_of_one_quantity(one, other)):
                 continue  # their ratio is no constant
             if _ordinal(figures, one) != _ordinal(figures, other):
                 continue  # the first "images/s" and the second "efficiency" are of two programs
             if name_two_precisions(one.heading, other.heading):
                 continue
             # Replicas x stages are the devices: no stage may be left out, as other factors may.
-            choices = [stages] if second == REPLICAS else _further_factors(figures, further, (one, other))
-            products = [(Factor(one, 1), Factor(other, exponent), *chosen) for chosen in choices]
-            yield products, (first, second) == (RATES, DURATIONS)
+            choices = [stages] if is_of_replicas else _further_factors(figures, pattern.further_kinds, (one, other))
+            yield pattern, [(Factor(one, 1), Factor(other, pattern.exponent), *chosen) for chosen in choices]
 
 
 def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: list[Agreement]) -> Iterator[int]:
     """Yield the lone rows of an agreement that nothing explains: no other batch, configuration or product."""
     others = [other for other in alternatives if other.fits.sum() >= FEWEST_ROWS and other.evidence > 0]
-    explained = {other.rows[i] for other in others for i in np.flatnonzero(other.fits)}
+    rows_of_others = {other.rows[i] for other in others for i in np.flatnonzero(other.fits)}
     ratios = agreement.factors[0].column
-    marked = [k for k, row in enumerate(agreement.rows) if ratios.kind == "speedup" and ratios.figures.middle[row] == 1]
+    is_of_speedup = ratios.kind == "speedup"
+    baselines = [k for k, row in enumerate(agreement.rows) if is_of_speedup and ratios.figures.middle[row] == 1]
     for i in agreement.lone_rows:
-        if len(marked) > 1 and any(agreement.is_alike(i, k) for k in marked):
-            continue  # each baseline has its own
-        has_other_mark = abs(agreement.factor_of(i) / THOUSAND - 1) <= NEAR_WHOLE  # "1.234" may be 1,234
-        has_other_size = agreement.is_multiple(i) and not _has_usual_size(figures, agreement, i)
         row = agreement.rows[i]
-        is_same = row not in explained and is_same_configuration(figures, agreement, row)
-        if is_same and not has_other_size and not has_other_mark and not _is_of_stated_work(figures, alternatives, row):
+        if len(baselines) > 1 and agreement.same_as(i)[baselines].any():
+            continue  # each baseline has its own product
+        if abs(agreement.factor_of(i) / THOUSAND - 1) <= NEAR_WHOLE:
+            continue  # "1.234" may be 1,234
+        if agreement.is_multiple(i) and not _has_usual_size(figures, agreement, i):
+            continue
+        if row in rows_of_others or not is_same_configuration(figures, agreement, row):
+            continue
+        if not _is_of_stated_work(figures, alternatives, row):
             yield i
 
 

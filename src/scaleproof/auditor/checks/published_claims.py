@@ -20,7 +20,7 @@ CLAIM_UNITS = {"speedup": "x", "change": "", "throughput": "tokens/s"}
 
 
 def recomputed(context: AuditContext, claim: PublishedClaim) -> float | None:
-    """Compute the figure of a claim from the files; None where they do not have what it takes."""
+    """Compute the figure of a claim from the files. Returns None where they do not have what it takes."""
     compute = _COMPUTED.get(claim.kind)
     return compute(context, claim.values) if compute else None
 

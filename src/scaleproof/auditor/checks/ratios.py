@@ -26,13 +26,10 @@ def speedups_follow(context: AuditContext) -> Iterator[Flag]:
     for series in context.series:
         if series.did_unequal_work:
             continue  # a ratio of times is no speed-up there
-        if flag := wrong_mark(series, "speedup"):
+        if flag := wrong_mark(series, "speedup") or wrong_baseline(series, "speedup"):
             yield flag
         elif is_over_fewest(series, "speedup"):
-            if flag := wrong_baseline(series, "speedup"):
-                yield flag
-            else:
-                yield from _unsupported_speedups(series)
+            yield from _unsupported_speedups(series)
 
 
 def is_over_fewest(series: RowSeries, kind: str) -> bool:
@@ -47,7 +44,7 @@ def is_over_fewest(series: RowSeries, kind: str) -> bool:
 
 
 def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
-    """Flag a baseline whose rate or time is wrong, as all larger rows print ratios over one other figure; else None.
+    """Flag a baseline whose rate or time is wrong: all larger rows print ratios over one other figure.
 
     Example: rates 100, 250, 500 and speed-ups 1, 2, 4 on 1, 2, 4 devices: the baseline's was 125. `kind`: "speedup" or
     "efficiency". Where figures of another kind give a printed ratio, three sizes must show it, else two.
@@ -57,12 +54,15 @@ def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
         return None
     if not all(rows.comparable(row, base, devices) for row, devices in series.larger()):
         return None
+
     printed = list(_printed_as_speedups(series, kind))
     # Not `series.ratios`, which uses votes of the printed speed-ups: the wrong figure may have swayed them.
     ratios = [(ratio, stated) for row, devices, stated in printed for ratio in rows.ratios_of(row, (base,), devices)]
     is_supported = any(ratio.readings[0].meets(stated, RATIO_TOLERANCE) for ratio, stated in ratios)
-    if len({devices for _, devices, _ in printed}) < FEWEST_SIZES + is_supported:
+    sizes = {devices for _, devices, _ in printed}
+    if len(sizes) < FEWEST_SIZES + is_supported:
         return None
+
     for measured in MEASURED:
         of_base = base.usable(measured)
         times_off = [ratio.readings[0] / stated for ratio, stated in ratios if ratio.kind == measured]
@@ -71,6 +71,7 @@ def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
         factor = _common_factor(times_off, None if is_supported else base.devices or 1)
         if factor is None:
             continue
+
         figure, unit = of_base.figure_and_unit
         right = figure * factor if measured in RATES else figure / factor
         over = f"the ratio of each of the {len(printed)} larger rows is over {number(right, 4)}{unit}"
@@ -88,7 +89,7 @@ def _printed_as_speedups(series: RowSeries, kind: str) -> Iterator[tuple[Reporte
 
 
 def _common_factor(factors: list[PrintedInterval], harmless: int | None) -> float | None:
-    """Return the one factor that all intervals hold; None without one, or where it is about 1 or `harmless`.
+    """Return the one factor that all intervals hold. Returns None without one, or where it is about 1 or `harmless`.
 
     `harmless`: a factor that another number of devices or another batch explains; None: any whole number.
     """
@@ -101,7 +102,7 @@ def _common_factor(factors: list[PrintedInterval], harmless: int | None) -> floa
 
 
 def wrong_mark(series: RowSeries, kind: str) -> Flag | None:
-    """Flag a baseline whose own ratio is not 1, though all others are over it; None where it is right or unclear.
+    """Flag a baseline whose own printed ratio is not 1, though all other ratios are over it.
 
     Example: speed-ups 2, 2, 4 beside rates 100, 200, 400. `kind`: "speedup" or "efficiency".
     """
@@ -162,11 +163,11 @@ def one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit:
 
 @dataclass(frozen=True)
 class _Speedup:
-    """How many times as fast a row or run is with `devices` times the devices of its baseline."""
+    """How many times as fast a row or run is with `times_devices` times the devices of its baseline."""
 
     ratio: PrintedInterval  # holds all that the figures may mean
-    devices: float
-    slower: bool  # whether more devices made it slower, under every reading of the figures
+    times_devices: float
+    is_slower: bool  # whether more devices made it slower, under every reading of the figures
     evidence: str
     about: list[str | ReportedRun]
 
@@ -184,16 +185,16 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
             is_supported = stated is not None and any(ratio.gives(stated.interval, RATIO_TOLERANCE) for ratio in ratios)
             if stated is not None and (is_supported or not ratios):
                 speedup = stated.interval
-                slower = speedup.high < SLOWER_RATIO
+                is_slower = speedup.high < SLOWER_RATIO
                 text = stated.printed + ("" if stated.printed.endswith(("x", "×", "X", "%")) else "x")
             elif ratios and _did_comparable_work(row, series, devices):
                 speedup = rows.hull_of(ratios)
-                slower = _takes_longer(row, series)
+                is_slower = _takes_longer(row, series)
                 text = " and ".join(dict.fromkeys(times(ratio.readings[0].middle) for ratio in ratios))
             else:
                 continue
             evidence = f"{row.description}: {text} over {series.base_name} with {devices:g} times the devices"
-            yield _Speedup(speedup, devices, slower, evidence, [row.place])
+            yield _Speedup(speedup, devices, is_slower, evidence, [row.place])
 
 
 def _did_comparable_work(row: ReportedRow, series: RowSeries, devices: float) -> bool:
@@ -210,7 +211,7 @@ def _takes_longer(row: ReportedRow, series: RowSeries) -> bool:
 
 
 def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
-    """Yield the speed-up of each run over its baseline; it is not `slower` if its rate is found to be a wrong one."""
+    """Yield the speed-up of each run over its baseline; it is not `is_slower` if its rate is known to be wrong."""
     if not context.scalings:  # then nobody asks which rates are wrong
         return
     with_wrong_rate = {name for flag in rates_over_baselines(context) for name in flag.about}
@@ -220,17 +221,18 @@ def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
             ratio = f"{low:.3f}" if f"{low:.3f}" == f"{high:.3f}" else f"{low:.3f} to {high:.3f}"
             names = listed(base.name for base in scaling.bases)
             evidence = f"{ratio} times as fast as {names} with {scaling.devices:g} times the devices"
-            slower = high < SLOWER_RATIO and scaling.run.name not in with_wrong_rate
-            yield _Speedup(PrintedInterval(low, high), scaling.devices, slower, evidence, [scaling.run, scaling.base])
+            is_slower = high < SLOWER_RATIO and scaling.run.name not in with_wrong_rate
+            about: list[str | ReportedRun] = [scaling.run, scaling.base]
+            yield _Speedup(PrintedInterval(low, high), scaling.devices, is_slower, evidence, about)
 
 
 @of_evidence.check(SUPER_LINEAR, SLOWER_WITH_MORE)
 def speedups_are_possible(context: AuditContext) -> Iterator[Flag]:
     """Flag speed-ups above N with N times the devices, and those below 1, under every reading of their figures."""
     for speedup in (*_speedups_of_tables(context), *_speedups_of_runs(context)):
-        if speedup.ratio.low > NOISE_FACTOR * speedup.devices:
+        if speedup.ratio.low > NOISE_FACTOR * speedup.times_devices:
             yield Flag(speedup.evidence, speedup.about, SUPER_LINEAR.name)
-        elif speedup.slower:
+        elif speedup.is_slower:
             yield Flag(speedup.evidence, speedup.about, SLOWER_WITH_MORE.name)
 
 

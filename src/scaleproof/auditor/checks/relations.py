@@ -14,15 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from scaleproof.auditor.checks.agreements import (
-    BATCHES,
-    DEVICES,
-    DURATIONS,
-    Agreement,
-    Factor,
-    is_same_configuration,
-    sentence_of,
-)
+from scaleproof.auditor.checks import agreements
 from scaleproof.auditor.checks.columns import LETTERS, FigureColumn, FigureTable, Floats, Rows, dimension_of
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import figures_of
@@ -42,7 +34,7 @@ ALIKE = 0.25  # logarithm of the ratio of columns that may be of one quantity
 
 # What one unit is of another, but for powers of ten: bytes of 1,024, minutes, hours, days.
 MANTISSAS = (6.0, 3.6, 8.64, 2.4, 1.024, 1.048576, 1.073741824)
-COUNTS = (*DEVICES, *BATCHES, "nodes", "devices_per_node", "accumulation", "epochs", "seq_len")
+COUNTS = (*agreements.DEVICES, *agreements.BATCHES, "nodes", "devices_per_node", "accumulation", "epochs", "seq_len")
 SETTINGS = (*NOT_FIGURES, "learning_rate", "zero_stage", "step", "epoch", "repeats")
 RATE_HEADING = re.compile(r"(?i)\w ?(?:/|per) ?s(?:ec(?:ond)?)?\b")
 BANDWIDTHS = (re.compile(r"(?i)\balg"), re.compile(r"(?i)\bbus"))  # of a collective: one is a constant times the other
@@ -79,7 +71,7 @@ def rows_with_another_product(figures: FigureTable, stated: set[float]) -> Itera
 
 
 def _search_in(figures: FigureTable, stated: Set[float] = frozenset()) -> "RelationSearch | None":
-    """Return a search in the columns and rows that can be compared; None where there are too few."""
+    """Return a search in the columns and rows that can be compared. Returns None where there are too few."""
     means = [column for column in figures.columns if column.meaning.statistic in (None, "mean")]
     # A setting follows from nothing; a "step" with decimals is none.
     measured = [column for column in means if column.kind not in SETTINGS or column.has_decimals]
@@ -112,7 +104,7 @@ class RelationSearch:
 
     @cached_property
     def values(self) -> Floats:
-        """The figures; NaN where they are not above 0, so that they have no logarithm."""
+        """The figures; a figure that is not above 0 is NaN, because it has no logarithm."""
         values = np.array([column.figures.middle[self.rows] for column in self.columns])
         return np.where(values > 0, values, np.nan)
 
@@ -136,9 +128,9 @@ class RelationSearch:
         return np.array([dimension_of(column) for column in self.columns])
 
     @property
-    def demanded(self) -> float:
+    def needed_certainty(self) -> float:
         """The certainty from which on a broken relation is reported."""
-        return FEWEST_EVIDENCE + MORE_EVIDENCE * self.table.on_side
+        return FEWEST_EVIDENCE + MORE_EVIDENCE * self.table.is_transposed
 
     def sums(self) -> Iterator[BrokenRelation]:
         """Yield rows in which a column is not the sum of others: 12.50 + 25.00 = 37.50 and so on, but 47.50 in one."""
@@ -152,12 +144,13 @@ class RelationSearch:
             row = _only_exception(fits, gap > np.maximum(PART_OF_SUM * smallest, 4 * digits), np.isfinite(gap))
             if row is None or not self._has_one_unit((total, *parts), row):
                 continue
+
             # By chance a gap is about as large as the smallest part.
             evidence = np.log10(np.maximum(smallest / (2 * gap + digits), 1.0))
             # A total right beside its parts is the usual place: fewer sums were tried there.
-            tried = 2 if len(parts) > 1 and total in (parts[0] - 1, parts[-1] + 1) else len(choices)
-            certainty = _evidence_of(evidence, terms, fits) - np.log10(tried)
-            if certainty >= self.demanded:
+            is_beside = len(parts) > 1 and total in (parts[0] - 1, parts[-1] + 1)
+            certainty = _evidence_of(evidence, terms, fits) - np.log10(2 if is_beside else len(choices))
+            if certainty >= self.needed_certainty:
                 sentence = f"{self.table.names[self.rows[row]]}: {self._sum_in_words(total, parts, row)}"
                 yield BrokenRelation(int(self.rows[row]), sentence, certainty)
 
@@ -174,7 +167,7 @@ class RelationSearch:
         columns = [self.columns[k] for k in (total, *parts)]
         dimensions = self.dimensions[[total, *parts]]
         known = dimensions[~np.isnan(dimensions[:, 0])]
-        if self.table.on_side and (len(known) < len(columns) or not TOTAL.search(self.columns[total].heading)):
+        if self.table.is_transposed and (len(known) < len(columns) or not TOTAL.search(self.columns[total].heading)):
             return False  # names of rows are of anything
         have_one_dimension = bool((known == known[:1]).all())
         return have_one_dimension and len({column.is_in_percent for column in columns}) == 1
@@ -199,11 +192,11 @@ class RelationSearch:
         exponents = self._exponents()
         is_known = np.abs(exponents) @ np.isnan(self.dimensions[:, 0]) == 0  # the dimension of each of its columns
         is_pure = is_known & ~(exponents @ np.nan_to_num(self.dimensions)).any(axis=1)  # without dimension
-        of_devices = np.array([column.kind in DEVICES for column in self.columns])
+        of_devices = np.array([column.kind in agreements.DEVICES for column in self.columns])
         is_pair = np.abs(exponents[:, ~of_devices]).sum(axis=1) == 2  # "$3/GPU-hour": cost / hours / GPUs
         # A pure product is any natural number, another ratio one of the text; unknown columns need more evidence.
         groups = [(is_pure, self._numbers(0.0, 0.5, 1.0)), (is_known & ~is_pure & is_pair, self._stated_numbers(0.5))]
-        if not self.table.on_side:  # names of rows are of anything
+        if not self.table.is_transposed:  # names of rows are of anything
             groups.append((~is_known, self._numbers(MORE_EVIDENCE, 1.0 + MORE_EVIDENCE, 2.0 + MORE_EVIDENCE)))
         for chosen, numbers in groups:
             tried = float(np.log10(max(1, chosen.sum())))
@@ -225,24 +218,28 @@ class RelationSearch:
             return
         constant, surprise, is_natural = expected
         have_one_unit = len({self.columns[k].meaning.scale for k in used}) == 1
-        if len(used) == 2 and not powers.sum() and abs(constant) < ALIKE and have_one_unit:
+        is_ratio = len(used) == 2 and not powers.sum()
+        if is_ratio and abs(constant) < ALIKE and have_one_unit:
             return  # the two may have been measured alike
+
         distance = np.abs(results - constant)
         fits = distance <= width + EXACT_TOLERANCE
         row = _only_exception(fits, distance > width + CONTRADICTION, finite)
         if row is None:
             return
+
         if self._are_two_rates(used) or self._are_a_price(used):
             tried, surprise = 0.0, MORE_EVIDENCE
         evidence = self._evidence_by_row(powers, width, fits, is_natural)
         certainty = _evidence_of(evidence, self.logarithms[used], fits) - tried - surprise
-        if certainty < self.demanded or (self._are_two_rates(used) and self._is_of_other_work(row, fits)):
+        if certainty < self.needed_certainty or (self._are_two_rates(used) and self._is_of_other_work(row, fits)):
             return
+
         agreement = self._as_agreement(powers, constant if is_natural else None)
         is_pure = not (powers[used] @ self.dimensions[used]).any()  # nan, where one is not known, is no 0
-        is_same = is_pure or is_same_configuration(self.table, agreement, int(self.rows[row]))
+        is_same = is_pure or agreements.is_same_configuration(self.table, agreement, int(self.rows[row]))
         if is_same and not agreement.is_multiple(row):  # a multiple may be of another batch, or of other devices
-            yield BrokenRelation(int(self.rows[row]), sentence_of(self.table, agreement, row), certainty)
+            yield BrokenRelation(int(self.rows[row]), agreements.sentence_of(self.table, agreement, row), certainty)
 
     def _evidence_by_row(self, powers: Floats, width: Floats, fits: Flags, is_natural: bool) -> Floats:
         """Return (rows,) -log10 of how probable a product is so near by chance. `width`: of each, by printed digits."""
@@ -273,22 +270,23 @@ class RelationSearch:
             return constant, surprise, True
         return (middle, 2 * MORE_EVIDENCE, False) if self._may_be_any_number(used, len(results) - 1) else None
 
-    def _as_agreement(self, powers: Floats, logarithm: float | None) -> Agreement:
+    def _as_agreement(self, powers: Floats, logarithm: float | None) -> agreements.Agreement:
         """Return a product as an agreement of all rows, for its sentence; `logarithm`: of its natural number, if any.
 
         Divisors come last: "86.53 / 5.23 / 13.07" rather than "5.23 x 13.07 / 86.53".
         """
         sign = -1 if (powers < 0).any() and powers.sum() > 0 else 1  # one dividend, several divisors
-        factors = [Factor(self.columns[k], int(sign * powers[k])) for k in np.flatnonzero(powers)]
+        factors = [agreements.Factor(self.columns[k], int(sign * powers[k])) for k in np.flatnonzero(powers)]
         in_order = tuple(sorted(factors, key=lambda factor: -factor.exponent))
-        return Agreement(in_order, self.rows.tolist(), None if logarithm is None else float(np.exp(sign * logarithm)))
+        number = None if logarithm is None else float(np.exp(sign * logarithm))
+        return agreements.Agreement(in_order, self.rows.tolist(), number)
 
     def _exponents(self) -> Floats:
         """Return (products, columns): exponents of each two or three columns, perhaps with devices as a factor more.
 
         The first column has 1, so that a product comes once, not as its inverse, too: (1, 1), (1, -1).
         """
-        devices = [k for k, column in enumerate(self.columns) if column.kind in DEVICES][:1]
+        devices = [k for k, column in enumerate(self.columns) if column.kind in agreements.DEVICES][:1]
         others = [k for k in range(len(self.columns)) if k not in devices]
         exponents = []
         for chosen in (*combinations(others, 2), *combinations(others, 3)):
@@ -323,8 +321,8 @@ class RelationSearch:
 
     def _are_a_price(self, used: Rows) -> bool:
         """Whether `used` are costs and times, perhaps with devices: their ratio is the price of an hour."""
-        kinds = {self.columns[k].kind for k in used} - {*DEVICES}
-        return len(kinds) == 2 and "cost" in kinds and bool(kinds & {*DURATIONS, "device_time_s"})
+        kinds = {self.columns[k].kind for k in used} - {*agreements.DEVICES}
+        return len(kinds) == 2 and "cost" in kinds and bool(kinds & {*agreements.DURATIONS, "device_time_s"})
 
     def _is_of_other_work(self, row: int, fits: Flags) -> bool:
         """Whether all rows that fit have one setting, and this row another: 128 tokens a request there, 512 here."""
@@ -371,7 +369,7 @@ def _are_chosen(texts: Sequence[str]) -> bool:
 
 
 def _only_exception(fits: Flags, contradicts: Flags, has_figures: Flags) -> int | None:
-    """Return the one row that contradicts, where all others that have figures fit, two at least; None otherwise."""
+    """Return the one row that contradicts where all others, two at least, fit. Returns None without such a row."""
     is_clear = contradicts.sum() == 1 and fits.sum() >= FEWEST_ROWS - 1 and (fits | contradicts)[has_figures].all()
     return int(np.flatnonzero(contradicts)[0]) if is_clear else None
 

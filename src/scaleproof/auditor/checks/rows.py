@@ -67,7 +67,7 @@ class RowSeries:
 
     @property
     def baseline(self) -> ReportedRow | None:
-        """The one row with the fewest devices; None where there are several."""
+        """The one row with the fewest devices. It is None where there are several."""
         return self.bases[0] if len(self.bases) == 1 else None
 
     @property
@@ -233,10 +233,11 @@ def hull_of(ratios: Iterable[Ratio]) -> PrintedInterval:
 
 
 def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak: bool) -> Ratio | None:
-    """Return the ratio by one kind of figure over one baseline; None where one of the two rows has no such figure.
+    """Return the ratio of a row over one baseline by one kind of figure.
 
-    `devices`: over the baseline's; `weak`: whether the kind is known to be of weak scaling, or of one device.
-    Example: 95 s on 4 times the devices after 100 s are 1.05 times as fast, or 4.2 if each device did that work.
+    Returns None where one of the two rows has no such figure. `devices`: those of the row over the baseline's; `weak`:
+    whether the kind is known to be of weak scaling, or of one device. Example: 95 s on 4 times the devices after 100 s
+    are 1.05 times as fast, or 4.2 if each device did that work.
     """
     here, there = row.usable(kind), base.usable(kind)
     if here is None or there is None or not here.is_like(there):
@@ -258,9 +259,10 @@ def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak:
 
 
 def _work_ratio_in_time(row: ReportedRow, base: ReportedRow, kind: str, devices: float) -> float | None:
-    """Return the work that a row did over the baseline's in a time of this kind; None where the rows do not say it.
+    """Return the work that a row did in a time of this kind over the work of the baseline.
 
-    `devices`: those of the row over the baseline's. Example: steps of 256 and of 64 samples give 4.
+    Returns None where the rows do not say it. `devices`: those of the row over the baseline's. Example: steps of 256
+    and of 64 samples give 4.
     """
     steps = 1.0 if kind in PER_STEP else _multiple(row, base, "steps")
     batch = _multiple(row, base, "global_batch")
@@ -271,7 +273,7 @@ def _work_ratio_in_time(row: ReportedRow, base: ReportedRow, kind: str, devices:
 
 
 def _multiple(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
-    """Return a row's figure as a multiple of the baseline's; None where one of them has none, or 0."""
+    """Return a row's figure as a multiple of the baseline's. Returns None where one of them has none, or 0."""
     here, there = row.value(kind), base.value(kind)
     return here / there if here and there else None
 

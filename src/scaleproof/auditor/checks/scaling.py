@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from statistics import fmean, median
+from typing import NamedTuple
 
 from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, epochs_of_runs, fields_that_settle
 from scaleproof.auditor.checks.context import AuditContext, first_of_each_run, listed, near, of_evidence
@@ -23,29 +24,35 @@ SHRUNK_MEMORY_RATIO = 0.85  # ratio of a device's memory that shows a smaller sh
 
 
 def rates_over_baselines(context: AuditContext) -> Iterator[Flag]:
-    """Flag a run whose rate x time is 1/N of the baseline's (a rate of one rank), or N times as much.
+    """Flag runs whose rate x time is 1/N of the baseline's tokens, or N times as many."""
+    yield from (flag for scaling in context.scalings if (flag := _rate_over_baseline(scaling)) is not None)
 
-    Both did the same work, so that the products should be one number of tokens. Example: 4 devices at 250 tokens/s for
-    40 s, one at 1,000 for 40 s: the 250 are of one rank.
+
+def _rate_over_baseline(scaling: Scaling) -> Flag | None:
+    """Flag a run on N devices whose rate x time is 1/N of the baseline's tokens, or N times as many.
+
+    Both runs processed the same tokens, so rate x time should be equal. Example: 4 devices ran 40 s at 250 tokens/s,
+    one device ran 40 s at 1,000 tokens/s. The 250 tokens/s are the rate of one rank.
     """
-    for scaling in context.scalings:
-        run, base = scaling.run, scaling.base
-        if run.tokens or run.rate_scope:
-            continue  # its own file shows it: `rates_of_runs`
-        if not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds):
-            continue
-        tokens, base_tokens = run.tokens_per_s * run.seconds, base.tokens_per_s * base.seconds
-        evidence = f"{run.tokens_per_s:,.2f} x {run.seconds:,.2f} s = {integer(tokens)} tokens, in {base.name} "
-        evidence += f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {integer(base_tokens)}"
-        rate = Quantity("tokens_per_s", run.tokens_per_s, "", "", per_device=False)
-        made, work = exact(tokens), exact(base_tokens)
-        flag = wrong_scope([run.name], evidence, made, work, scaling.devices, rate, SAME_TOKENS_TOLERANCE)
-        if flag and flag.corrected and flag.code == RATE_OF_ONE_RANK.name:
-            ratio = f"{flag.corrected.value / base.tokens_per_s:.3f} times the baseline"
-            faster = f"the rate x {scaling.devices:g}; {ratio}, {percent(1 - run.seconds / base.seconds, 1)} less time"
-            flag = replace(flag, corrected=flag.corrected.model_copy(update={"derivation": faster}))
-        if flag:
-            yield flag
+    run, base = scaling.run, scaling.base
+    if run.tokens or run.rate_scope:
+        return None  # `rates_of_runs` judges it by its own file
+    if not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds):
+        return None
+
+    tokens = run.tokens_per_s * run.seconds
+    base_tokens = base.tokens_per_s * base.seconds
+    evidence = f"{run.tokens_per_s:,.2f} x {run.seconds:,.2f} s = {integer(tokens)} tokens, in {base.name} "
+    evidence += f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {integer(base_tokens)}"
+    rate = Quantity(kind="tokens_per_s", value=run.tokens_per_s, text="", heading="", per_device=False)
+    product, work = exact(tokens), exact(base_tokens)
+    flag = wrong_scope([run.name], evidence, rate, scaling.devices, SAME_TOKENS_TOLERANCE, product=product, work=work)
+    if flag is None or flag.corrected is None or flag.code != RATE_OF_ONE_RANK.name:
+        return flag
+
+    ratio = f"{flag.corrected.value / base.tokens_per_s:.3f} times the baseline"
+    derivation = f"the rate x {scaling.devices:g}; {ratio}, {percent(1 - run.seconds / base.seconds, 1)} less time"
+    return replace(flag, corrected=flag.corrected.model_copy(update={"derivation": derivation}))
 
 
 @of_evidence.finds("identical-losses", "suspect")
@@ -167,33 +174,40 @@ def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
         run, base = scaling.run, scaling.base
         if (run.strategy or "").lower() not in ("dp", "dataparallel", "data-parallel"):
             continue
-        last, base_last = _last_timed(run), _last_timed(base)
+
+        step, base_step = _last_timed(run), _last_timed(base)
         used, base_used = run.memory_used_bytes, base.memory_used_bytes
-        if last is None or base_last is None or not (used and base_used):
+        if step is None or base_step is None or not (used and base_used):
             continue
-        flops, seconds = last  # FLOP/s of a device
-        base_flops, base_seconds = base_last
-        work, base_work = flops * seconds, base_flops * base_seconds
+        work, base_work = step.flops_per_s * step.seconds, base_step.flops_per_s * base_step.seconds
         if not near(work, base_work, 0.03) or used >= SHRUNK_MEMORY_RATIO * base_used:
             continue
-        repeats = [timed for repeat in scaling.bases if (timed := _last_timed(repeat)) is not None]
-        times = sorted(repeat_seconds for _, repeat_seconds in repeats)
-        multiplied = scaling.devices * flops / base_flops
-        derivation = f"not {multiplied:.2f}x: {base_seconds:.4f} s / {seconds:.4f} s for the same batch"
+
+        repeats = (_last_timed(repeat) for repeat in scaling.bases)
+        times = sorted(repeat.seconds for repeat in repeats if repeat is not None)
+        multiplied = scaling.devices * step.flops_per_s / base_step.flops_per_s
+        derivation = f"not {multiplied:.2f}x: {base_step.seconds:.4f} s / {step.seconds:.4f} s for the same batch"
         if len(times) > 1:
-            derivation += f"; {times[0] / seconds:.2f}x to {times[-1] / seconds:.2f}x over the repeats of the baseline"
-        product = f"{flops / 1e12:.3f} TFLOP/s x {seconds:.4f} s = {work / 1e12:.2f} TFLOP"
+            lowest, highest = times[0] / step.seconds, times[-1] / step.seconds
+            derivation += f"; {lowest:.2f}x to {highest:.2f}x over the repeats of the baseline"
+
+        product = f"{step.flops_per_s / 1e12:.3f} TFLOP/s x {step.seconds:.4f} s = {work / 1e12:.2f} TFLOP"
         memory = f"{integer(base_used / 2**20)} to {integer(used / 2**20)} MB"
         evidence = f"{product} on each of {run.world_size} devices, as many as on one ({base_work / 1e12:.2f}), while "
         evidence += f"the memory of the first device falls from {memory}: its share is smaller, the batch is the total"
-        corrected = Correction(value=round(base_seconds / seconds, 4), unit="x", derivation=derivation)
+        corrected = Correction(value=round(base_step.seconds / step.seconds, 4), unit="x", derivation=derivation)
         yield Flag(evidence, [run, base], corrected=corrected)
 
 
-def _last_timed(run: ReportedRun) -> tuple[float, float] | None:
-    """Return (FLOP/s of a device, seconds) of the last step that has both; None where no step has."""
+class _TimedStep(NamedTuple):
+    flops_per_s: float  # of one device
+    seconds: float
+
+
+def _last_timed(run: ReportedRun) -> _TimedStep | None:
+    """Return the last step that states FLOP/s and seconds. Returns None where no step does."""
     timed = run.logged_steps.having("flops_per_s", "seconds")
-    return (timed[-1].flops_per_s or 0, timed[-1].seconds or 0) if timed else None
+    return _TimedStep(timed[-1].flops_per_s or 0, timed[-1].seconds or 0) if timed else None
 
 
 @of_evidence.finds("baseline-ambiguous", "note")

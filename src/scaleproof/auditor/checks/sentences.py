@@ -35,12 +35,12 @@ OF_A_PART = re.compile(
     r"attention|data ?load\w*|sync\w*|transfers?|compil\w+) (?:is|are|was|were|runs?|becomes?|gets?) [^.;,]{0,20}$"
 )
 ALIKE = 0.002  # relative difference of figures that are one, beside their rounding
-DIFFERENT = 0.05  # of figures that are not one
-MOST_CHANCE = 0.4  # that one of the possible cells has such digits by chance
-SLIPS = 30  # numbers that one wrong digit of the first three, or two that are exchanged, makes of one
+DIFFERENT = 0.05  # relative difference of figures that are not one
+MOST_CHANCE = 0.4  # expected number of possible cells that have such digits by chance
+SLIPS = 30  # numbers that a slip makes of one: a wrong digit of the first three, or two digits exchanged
 MOST_WORDS = 6  # of a cell that names its row
 SETTINGS = ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch", "seq_len", "accumulation")
-# What ends a part of a sentence that is about one row.
+# What ends a clause: a piece of a sentence that is about one row.
 END_OF_CLAUSE = re.compile(
     r"(?i)→|->|=>|[;,:]\s|[；，。（]| [-–—] |"
     r"\b(?:vs\.?|versus|than|to|from|and|while|whereas|but|over|against|compared)\b"
@@ -64,7 +64,7 @@ class Cell(NamedTuple):
     column: FigureColumn
     row: int
     place: str
-    name: str  # of its row
+    row_name: str
 
     @property
     def text(self) -> str:
@@ -76,20 +76,22 @@ class Cell(NamedTuple):
 
 
 def contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
-    """Flag figures of sentences that tables of their file contradict: ratios of devices, cells but for a slip."""
-    contradicted = list(_contradicted_ratios(context))
-    yield from contradicted
-    named = {flag.about[0] for flag in contradicted}
+    """Flag figures of sentences that tables of their file contradict: wrong speed-ups, and cells mistyped."""
+    flags_on_ratios = list(_contradicted_ratios(context))
+    yield from flags_on_ratios
+    flagged_sources = {flag.about[0] for flag in flags_on_ratios}
+
     of_sentences = [*context.evidence.stated_figures[:MOST_SENTENCES], *context.evidence.other_figures[:MOST_SENTENCES]]
     figures = list(filter(_may_be_in_table, of_sentences))
-    tables = {stated.file: list[FigureTable]() for stated in figures}
+    tables = {stated.file: list[FigureTable]() for stated in figures}  # file -> its tables
     for table in context.all_tables:
         if table.file in tables:
             tables[table.file] += figure_tables(table)
+
     for stated in figures:
         cell = _mistyped_cell(stated, tables[stated.file])
-        if cell is not None and stated.source not in named:
-            evidence = f"“{stated.printed}”, but {cell.name} has {cell.column.heading} {cell.text}"
+        if cell is not None and stated.source not in flagged_sources:
+            evidence = f"“{stated.printed}”, but {cell.row_name} has {cell.column.heading} {cell.text}"
             yield Flag(f"{evidence}: the same figure but for a slip", [stated.source, cell.place])
 
 
@@ -103,8 +105,8 @@ def _contradicted_ratios(context: AuditContext) -> Iterator[Flag]:
         tables = (table for table in context.tables if table.file == stated.file)
         all_series = [series for table in tables for series in series_of(table)][:MOST_SERIES]
         contradictions = [flag for series in all_series for flag in _contradictions(stated, series)]
-        series_with_size = sum(any(row.devices == stated.devices for row in series.rows) for series in all_series)
-        if contradictions and len(contradictions) == series_with_size:
+        of_this_size = [series for series in all_series if any(row.devices == stated.devices for row in series.rows)]
+        if contradictions and len(contradictions) == len(of_this_size):
             index = index or evidence_index(context.evidence)  # made once, and only where it is needed
             if match(stated, index) is None:
                 yield contradictions[0]
@@ -126,20 +128,21 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
         return
     base = series.bases[0].description
     is_efficiency = stated.kind == "efficiency"
-    for row, devices in series.larger():
+    for row, times_devices in series.larger():
         ratios = series.ratios(row) if _is_about(stated, row, series.table) else []
         if not ratios:
             continue
         speedup = hull_of(ratios)
-        right = speedup / devices if is_efficiency else speedup
+        right = speedup / times_devices if is_efficiency else speedup
         if stated_interval(stated).meets(right, DIFFERENT):
             continue
+
         corrected = None
-        if right.precision < DIFFERENT:  # all figures of the row agree on one
+        if right.precision < DIFFERENT:  # all figures of the row agree on one speed-up
             value, unit = (100 * right.middle, "%") if is_efficiency else (right.middle, "x")
             corrected = Correction(value=round(value, 3), unit=unit, derivation=f"{row.place} over {base}")
-        given = " and ".join(f"{times(ratio.readings[0].middle)} by {ratio.heading}" for ratio in ratios)
-        evidence = f"“{stated.printed}” on {stated.devices} devices; {row.place} gives {given} over {base}"
+        speedups = " and ".join(f"{times(ratio.readings[0].middle)} by {ratio.heading}" for ratio in ratios)
+        evidence = f"“{stated.printed}” on {stated.devices} devices; {row.place} gives {speedups} over {base}"
         yield Flag(evidence, [stated.source, row.place], corrected=corrected)
 
 
@@ -165,25 +168,26 @@ def _introduces(stated: StatedFigure, table: ReportedTable) -> bool:
 def _may_be_in_table(stated: StatedFigure) -> bool:
     """Whether a sentence states a measured figure of three digits or more: no bound, no ratio, nothing of others."""
     is_measured = not stated.hypothetical and stated.bound not in ("<", ">") and stated.dimension != "times"
-    return is_measured and len(_significant(stated.printed)) > 2 and not OF_OTHERS.search(stated.sentence)
+    return is_measured and len(_significant_digits(stated.printed)) > 2 and not OF_OTHERS.search(stated.sentence)
 
 
 def _mistyped_cell(stated: StatedFigure, tables: Sequence[FigureTable]) -> Cell | None:
     """Return the one cell that a sentence may be about and that has its digits but for a slip; None without one."""
-    columns = ((table, column) for table in tables for column in table.columns if _has_unit_of(stated, column))
     figure = stated_interval(stated)
+    columns = ((table, column) for table in tables for column in table.columns if _has_unit_of(stated, column))
     if any(figure.meets(cell.interval, ALIKE) for table, column in columns for cell in _cells(table, column)):
-        return None
+        return None  # a cell has the figure
+
     possible = [cell for table in tables for cell in _possible_cells(stated, table)]
-    slips = {cell.place: cell for cell in possible if _is_slip(figure, stated.printed, cell)}
-    chance = len({cell.text for cell in possible}) * SLIPS / 10 ** len(_significant(stated.printed))
-    if len({cell.text for cell in slips.values()}) != 1 or chance > MOST_CHANCE:
+    mistyped = {cell.place: cell for cell in possible if _is_slip(figure, stated.printed, cell)}
+    chance = len({cell.text for cell in possible}) * SLIPS / 10 ** len(_significant_digits(stated.printed))
+    if len({cell.text for cell in mistyped.values()}) != 1 or chance > MOST_CHANCE:
         return None
-    cell = next(iter(slips.values()))
+    cell = next(iter(mistyped.values()))
     return None if figure.meets(cell.interval, DIFFERENT) else cell
 
 
-def _significant(text: str) -> str:
+def _significant_digits(text: str) -> str:
     """Return the digits of the first number of a text, without zeros at its ends: "1234" of "1,234.0 ms"."""
     number = _NUMBER.search(text)
     return re.sub(r"\D", "", number[0]).strip("0") if number else ""
@@ -191,73 +195,83 @@ def _significant(text: str) -> str:
 
 def _is_slip(figure: PrintedInterval, printed: str, cell: Cell) -> bool:
     """Whether a figure and a cell, in one unit, have one other digit, or two exchanged: "0.896 s" and "0.869"."""
-    digits, others = (re.sub(r"[^\d.]", "", m[0]) for m in map(_NUMBER.search, (printed, cell.text)) if m)
-    different = [(a, b) for a, b in zip(digits, others, strict=False) if a != b]
-    is_exchange = len(different) == 2 and different[0] == different[1][::-1]
-    if len(digits) != len(others) or "." in chain(*different) or not (len(different) == 1 or is_exchange):
+    digits, cell_digits = (re.sub(r"[^\d.]", "", m[0]) for m in map(_NUMBER.search, (printed, cell.text)) if m)
+    differing = [(a, b) for a, b in zip(digits, cell_digits, strict=False) if a != b]
+    if len(digits) != len(cell_digits) or "." in chain(*differing):
         return False
-    times_cell = figure / cell.interval
-    return times_cell.contains(float(digits) / float(others))
+    is_exchange = len(differing) == 2 and differing[0] == differing[1][::-1]
+    has_one_slip = len(differing) == 1 or is_exchange
+    return has_one_slip and (figure / cell.interval).contains(float(digits) / float(cell_digits))
 
 
 def _cells(table: FigureTable, column: FigureColumn) -> Iterator[Cell]:
     """Yield the cells of a column that have a figure above 0."""
     for row, (place, name) in enumerate(zip(table.places, table.names, strict=True)):
         if column.figures.low[row] > 0:
-            yield Cell(column, row, column.place if table.on_side else place, name)
+            yield Cell(column, row, column.place if table.is_transposed else place, name)
 
 
 def _possible_cells(stated: StatedFigure, table: FigureTable) -> Iterator[Cell]:
-    """Yield the cells of a table that a figure may be: in its unit, and of the one row that is named.
+    """Yield the cells of a table that a sentence may be about: those in its unit whose rows or columns it names.
 
-    Of four digits and more: of the rows, or of the columns, that are named.
+    A figure of up to three digits is like many cells by chance, so that the sentence must name a single row.
     """
-    clauses = _clauses(stated)
+    clauses = _clauses_around(stated)
     columns = [column for column in table.columns if _has_unit_of(stated, column)]
-    rows, named_columns = _named_rows(clauses, table), _named_columns(clauses, columns)
-    is_narrowed = len(rows) < len(table.places) or len(named_columns) < len(columns)
-    if is_narrowed and (len(rows) == 1 or len(_significant(stated.printed)) > 3):
+    named_columns = _named_columns(clauses, columns)
+    named_rows = _named_rows(clauses, table)
+
+    names_any = len(named_rows) < len(table.places) or len(named_columns) < len(columns)
+    names_enough = len(named_rows) == 1 or len(_significant_digits(stated.printed)) > 3
+    if names_any and names_enough:
         for column in named_columns:
-            yield from (cell for cell in _cells(table, column) if cell.row in rows)
+            yield from (cell for cell in _cells(table, column) if cell.row in named_rows)
 
 
-def _clauses(stated: StatedFigure) -> list[str]:
-    """Return the parts of a sentence that may name what a figure is of, the most telling first; none begins behind."""
+def _clauses_around(stated: StatedFigure) -> list[str]:
+    """Return the texts around a figure that may name its row and column, the most telling first.
+
+    These are its clause, the clause up to the figure, the sentence up to the end of the clause, and up to the figure.
+    """
     sentence, start = stated.sentence, stated.position
     end = start + len(stated.printed)
-    marks = list(END_OF_CLAUSE.finditer(sentence))
-    first = max((m.end() for m in marks if m.end() <= start), default=0)
-    last = min((m.start() for m in marks if m.start() >= end), default=len(sentence))
-    return [sentence[first:last], sentence[first:start], sentence[:last], sentence[:start]]
+    bounds = list(END_OF_CLAUSE.finditer(sentence))
+    clause_start = max((m.end() for m in bounds if m.end() <= start), default=0)
+    clause_end = min((m.start() for m in bounds if m.start() >= end), default=len(sentence))
+    return [sentence[clause_start:clause_end], sentence[clause_start:start], sentence[:clause_end], sentence[:start]]
 
 
 def _has_unit_of(stated: StatedFigure, column: FigureColumn) -> bool:
-    """Whether all figures of a column have the dimension of a stated figure, and count the same."""
+    """Whether all figures of a column have the dimension of a stated figure, and count the same items."""
     dimensions, items = _units(column)
     return dimensions == {stated.dimension} and (stated.item is None or not items or stated.item in items)
 
 
 @lru_cache(maxsize=2_000)
 def _units(column: FigureColumn) -> tuple[set[str | None], set[str]]:
-    """Return the dimensions of the figures of a column, by their cells or else the heading, and what they count."""
-    units = [figures[0].unit for text in column.texts if (figures := figures_of(text))]
+    """Return the dimensions of the figures of a column and the items that they count: ({"rate"}, {"tokens"}).
+
+    A cell without a unit has that of the heading.
+    """
+    cell_units = [figures[0].unit for text in column.texts if (figures := figures_of(text))]
     last_word = column.heading.rpartition(" ")[2]
-    of_heading = unit_of(last_word) if "/" in last_word else None  # "c=64 tok/s"; not "64 MiB"
-    dimension = column.meaning.unit or (of_heading.dimension if of_heading else None)
-    items = {column.meaning.item, *(unit.item for unit in (of_heading, *units) if unit)}
-    return {unit.dimension if unit else dimension for unit in units}, {item for item in items if item}
+    heading_unit = unit_of(last_word) if "/" in last_word else None  # "c=64 tok/s"; not "64 MiB"
+    heading_dimension = column.meaning.unit or (heading_unit.dimension if heading_unit else None)
+    dimensions = {unit.dimension if unit else heading_dimension for unit in cell_units}
+    items = {column.meaning.item, *(unit.item for unit in (heading_unit, *cell_units) if unit)}
+    return dimensions, {item for item in items if item}
 
 
 def _named_columns(clauses: list[str], columns: list[FigureColumn]) -> list[FigureColumn]:
-    """Return the columns whose heading a clause names best, by the first clause that names any; else all of them."""
+    """Return the columns with most words of the first clause that names any; all columns where none does."""
     for words in map(words_of, clauses):
-        named = [sum(_occurs(word, words) for word in _content(column.heading)) for column in columns]
-        if any(named):
-            return [column for column, count in zip(columns, named, strict=True) if count == max(named)]
+        counts = [sum(_occurs(word, words) for word in _telling_words(column.heading)) for column in columns]
+        if any(counts):
+            return [column for column, count in zip(columns, counts, strict=True) if count == max(counts)]
     return columns
 
 
-def _content(heading: str) -> set[str]:
+def _telling_words(heading: str) -> set[str]:
     """Return the words of a heading that tell it from others, no units: "Comm overhead (%)" -> {"comm", "overhead"}."""
     words = words_of(heading) - ITEM_NAMES
     return {word for word in words if not WITHOUT_CONTENT.fullmatch(word) and unit_of(word) is None}
@@ -270,38 +284,40 @@ def _occurs(word: str, words: set[str]) -> bool:
 
 
 def _named_rows(clauses: list[str], table: FigureTable) -> set[int]:
-    """Return the rows that the words and numbers of a sentence leave: of each column those with what it names."""
+    """Return the rows that have all the words and settings of a sentence: those of 4 GPUs and "DDP".
+
+    For each column the first clause that names any of its cells counts.
+    """
     rows = set(range(len(table.places)))
     for texts in table.words.values():
-        if len(set(texts)) > 1 and all(len(words_of(text)) <= MOST_WORDS for text in texts):
-            named = next(filter(None, (_named_texts(texts, clause) for clause in clauses)), set(texts))
-            rows &= {row for row, text in enumerate(texts) if text in named}
-    for column in table.columns:
-        if column.kind in SETTINGS:
-            numbers = next(filter(None, (_numbers_of(column, clause) for clause in clauses)), None)
-            values = column.figures.middle
-            rows = {row for row in rows if numbers is None or values[row] in numbers}
+        if len(set(texts)) <= 1 or any(len(words_of(text)) > MOST_WORDS for text in texts):
+            continue  # the column names no rows
+        if named_texts := next(filter(None, (_named_texts(texts, clause) for clause in clauses)), None):
+            rows = {row for row in rows if texts[row] in named_texts}
+    for column in (column for column in table.columns if column.kind in SETTINGS):
+        if numbers := next(filter(None, (_numbers_of_setting(column, clause) for clause in clauses)), None):
+            rows = {row for row in rows if column.figures.middle[row] in numbers}
     return rows
 
 
 def _named_texts(texts: Sequence[str], clause: str) -> set[str]:
-    """Return the cells of a column that a clause names, by all words that not all of them have, or by one of its own.
+    """Return the cells of a column that a clause names: by a word of this cell alone, or by all its telling words.
 
-    Of "AWQ" and "AWQ Marlin" the second counts alone, where both are there.
+    Words that all cells have tell nothing. A clause with "AWQ Marlin" does not name the cell "AWQ" besides.
     """
     words_by_text = {text: words_of(text) for text in set(texts) if text}
-    common = set.intersection(*words_by_text.values())
+    common_words = set.intersection(*words_by_text.values())
     counts = Counter(word for words in words_by_text.values() for word in words)
-    named = {}
+    shared_words = {}  # text of a named cell -> its telling words in the clause
     for text, words in words_by_text.items():
-        there = (words - common) & words_of(clause)
-        has_its_own = any(counts[word] == 1 and len(word) > 2 and not word.isdigit() for word in there)
-        if there and (there == words - common or has_its_own):
-            named[text] = there
-    return {text for text, there in named.items() if not any(there < other for other in named.values())}
+        shared = (words - common_words) & words_of(clause)
+        has_unique_word = any(counts[word] == 1 and len(word) > 2 and not word.isdigit() for word in shared)
+        if shared and (shared == words - common_words or has_unique_word):
+            shared_words[text] = shared
+    return {text for text, words in shared_words.items() if not any(words < more for more in shared_words.values())}
 
 
-def _numbers_of(column: FigureColumn, clause: str) -> set[float]:
+def _numbers_of_setting(column: FigureColumn, clause: str) -> set[float]:
     """Return the numbers that a clause states of a setting: 4 of "4 GPUs", 16 of "batch=16"."""
     own_words = re.findall("[a-z]{3,}", column.heading.lower()) or ["#"]
     noun = _DEVICES if column.kind in ("devices", "processes") else "|".join(own_words)

@@ -121,11 +121,11 @@ def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float
 def _contradicting_places(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[Flag]:
     """Flag figures that two sources print differently, where they print EQUAL_PER_DIFFERENT times as many alike.
 
-    Figures of surely one quantity are counted together, those of two columns that may be of one (a unit is not said) by
-    themselves. Example: 100 and 390 tokens/s in both, 750 in one and 690 in the other.
+    Figures that are surely of one quantity are counted together. Two columns that may be of one quantity, because a
+    heading has no unit, are counted apart. Example: 100 and 390 tokens/s in both, 750 in one and 690 in the other.
     """
-    equal: Counter[tuple[str, ...]] = Counter()  # () or the headings of two columns -> figures that tell
-    different = defaultdict(list)
+    equal: Counter[tuple[str, ...]] = Counter()  # () or the headings of two columns -> telling figures that are equal
+    contradictions = defaultdict(list)  # the same -> (what is wrong, where) of each figure that differs
     for place, other in _pairs_of_places(first, second):
         for here, there in product(_compared_figures(place.row), _compared_figures(other.row)):
             is_surely_one = here.kind == there.kind and here.is_like(there) and here.unit_stated
@@ -135,15 +135,16 @@ def _contradicting_places(first: Sequence[_Place], second: Sequence[_Place]) -> 
             if here.interval.meets(there.interval, EQUAL_TOLERANCE):
                 equal[headings] += min(here.interval.precision, there.interval.precision) <= TELLING_PRECISION
             elif not _range(here).meets(_range(there), SOURCES_TOLERANCE):
-                different[headings].append((place.row, here, other.row, there))
-    for headings, pairs in different.items():
-        if equal[headings] < EQUAL_PER_DIFFERENT * len(pairs):
+                figures = f"{here.printed} in {place.row.place}, {there.printed} in {other.row.place}"
+                evidence = f"{place.row.description}: {here.heading} {figures}"
+                contradictions[headings].append((evidence, [place.row.place, other.row.place]))
+
+    for headings, wrong in contradictions.items():
+        if equal[headings] < EQUAL_PER_DIFFERENT * len(wrong):
             continue  # the sources are of something else
         verb = "is" if equal[headings] == 1 else "are"
         others = f"{plural(equal[headings], 'other figure')} of the two places {verb} equal"
-        for row, here, other_row, there in pairs:
-            figures = f"{here.printed} in {row.place}, {there.printed} in {other_row.place}"
-            yield Flag(f"{row.description}: {here.heading} {figures}; {others}", [row.place, other_row.place])
+        yield from (Flag(f"{evidence}; {others}", about) for evidence, about in wrong)
 
 
 def _pairs_of_places(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:

@@ -75,7 +75,7 @@ class _Product:
 
     @property
     def certain_batch(self) -> str:
-        """The key of `batches` that is surely the batch of one step on all devices; "" where none is."""
+        """The key of `batches` that is surely the batch of one step on all devices. It is "" where none is."""
         if self.row.devices is None and self.rate.per_device is not False:
             return ""  # the rate may be one device's
         if not self.states_batch and not self.table.figures:
@@ -149,9 +149,11 @@ def _rows_without_their_batch(table: ReportedTable) -> Iterator[Flag]:
     wrong = [product for product in certain if not product.is_right]
     of_right_scope = []
     for product in wrong:
-        made, work = product.work, product.expected_work
+        place, work = product.row.place, product.expected_work
         sentence = f"{product.sentence}, {product.certain_batch} {integer(work.middle)}"
-        flag = wrong_scope([product.row.place], sentence, made, work, product.devices, product.rate, PRODUCT_TOLERANCE)
+        flag = wrong_scope(
+            [place], sentence, product.rate, product.devices, PRODUCT_TOLERANCE, product=product.work, work=work
+        )
         if flag is not None:
             yield flag
         else:

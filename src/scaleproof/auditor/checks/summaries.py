@@ -2,17 +2,20 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean, harmonic_mean, median
 
 from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext
+from scaleproof.auditor.checks.rows import RATE_UNITS
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import figures_of
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
 from scaleproof.auditor.read.surroundings import last_repeats
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
+from scaleproof.ground.number_format import number
 
 SUMMARY = re.compile(
     r"(?i)(?:overall |grand |arithmetic |geometric |geo\. ?|harmonic )?"
@@ -25,10 +28,10 @@ ADDED_UP = ("cost", "energy_j", "device_time_s", "tokens", "samples", "parameter
 SAME_SIZE_FACTOR = 3.0  # beyond which a figure is of something else
 ROUNDING_TOLERANCE = 0.005  # relative difference of a mean or total that is right
 MEAN_TOLERANCE = 0.02  # relative difference from every mean that shows that it is none
-FEWEST_PARTS = 2  # of a mean or total
+FEWEST_SUMMANDS = 2  # of a mean or total
 FEWEST_SHARES = 3  # of a sum of shares, and rows of them
 ALL_PERCENT = 100.0
-LISTED_PARTS = 6  # that a sentence lists
+MOST_LISTED = 6  # figures that a sentence lists
 # Ends of kinds of figures.
 NEVER_SUMMED = (
     *("_per_s", "rate", "mfu", "hfu", "utilization", "speedup", "efficiency"),
@@ -40,12 +43,15 @@ KINDS_OF_MEAN: tuple[Callable[[list[float]], float], ...] = (fmean, median, geom
 
 @dataclass(frozen=True)
 class Summary:
-    """One figure of `column` that is called the mean or the total of those of `parts`, in the same row."""
+    """A figure that its heading calls the mean or the total of other figures of its row.
+
+    Example: in a row "2, 4, 6, 4" the last cell stands in `column` "mean", and `summands` are the three columns before.
+    """
 
     row: int
-    name: str
+    row_name: str
     column: FigureColumn
-    parts: list[FigureColumn]
+    summands: list[FigureColumn]
     is_total: bool
 
     @property
@@ -56,13 +62,14 @@ class Summary:
 
     @property
     def values(self) -> list[float]:
-        return [float(part.figures.middle[self.row]) for part in self.parts]
+        """The figures that are averaged or added up."""
+        return [float(summand.figures.middle[self.row]) for summand in self.summands]
 
     @property
     def has_figures(self) -> bool:
-        """Whether it and all its parts are above 0; a total may have parts of 0, too."""
-        least_is_fine = all(value > 0 or (self.is_total and value == 0) for value in self.values)
-        return self.stated[0] > 0 and least_is_fine
+        """Whether the summary and its summands are above 0. Summands of a total may also be 0."""
+        lowest, _ = self.stated
+        return lowest > 0 and all(value > 0 or (self.is_total and value == 0) for value in self.values)
 
     def is_near(self, value: float, relative: float = ROUNDING_TOLERANCE) -> bool:
         """Whether the printed figure may have been `value`, give or take a relative difference."""
@@ -70,28 +77,32 @@ class Summary:
         return low * (1 - relative) <= value <= high * (1 + relative)
 
     @property
-    def right(self) -> float:
-        """The total, or the arithmetic mean."""
+    def right_value(self) -> float:
+        """The total or the arithmetic mean of the summands."""
         return sum(self.values) if self.is_total else fmean(self.values)
 
     @property
     def is_impossible(self) -> bool:
-        """Whether it is below or above what any mean or total of these parts, of its size at all, can be."""
+        """Whether no mean or total of any kind can have this value.
+
+        A figure of quite another size is of something else, and not impossible.
+        """
         low, high = self.stated
-        if not 1 / SAME_SIZE_FACTOR < (low + high) / 2 / self.right < SAME_SIZE_FACTOR:
-            return False  # it is of something else
-        lows = [float(part.figures.low[self.row]) for part in self.parts]
-        highs = [float(part.figures.high[self.row]) for part in self.parts]
+        if not 1 / SAME_SIZE_FACTOR < (low + high) / 2 / self.right_value < SAME_SIZE_FACTOR:
+            return False
+
+        lows = [float(summand.figures.low[self.row]) for summand in self.summands]
+        highs = [float(summand.figures.high[self.row]) for summand in self.summands]
         if self.is_total:
-            least = sum(lows) if self.column.kind in ADDED_UP else max(lows)
-            return high < least * (1 - ROUNDING_TOLERANCE)
+            least_total = sum(lows) if self.column.kind in ADDED_UP else max(lows)
+            return high < least_total * (1 - ROUNDING_TOLERANCE)
         return high < min(lows) * (1 - ROUNDING_TOLERANCE) or low > max(highs) * (1 + ROUNDING_TOLERANCE)
 
     @property
     def is_total_or_mean(self) -> bool:
-        """Whether it is what it is called: the total, or a mean of any kind."""
-        means = [self.right] if self.is_total else [mean(self.values) for mean in KINDS_OF_MEAN]
-        return any(self.is_near(value, MEAN_TOLERANCE) for value in means)
+        """Whether the figure is what it is called: the total, or a mean of any kind."""
+        possible = [self.right_value] if self.is_total else [mean(self.values) for mean in KINDS_OF_MEAN]
+        return any(self.is_near(value, MEAN_TOLERANCE) for value in possible)
 
     @property
     def is_mean_of_most(self) -> bool:
@@ -106,12 +117,12 @@ def summaries_follow(context: AuditContext) -> Iterator[Flag]:
     for table in context.all_tables:
         if table.cut_off:
             continue  # its totals are of rows that were not read
-        is_read = table in context.evidence.tables
+        is_understood = table in context.evidence.tables
         for figures in figure_tables(table):
-            if is_read and not figures.on_side:
+            if is_understood and not figures.is_transposed:
                 yield from _shares_not_adding_up(figures)
-            for k, column in enumerate(figures.columns):
-                yield from _wrong_summaries(figures, k, column, is_read)
+            for k in range(len(figures.columns)):
+                yield from _wrong_summaries(figures, k, is_understood)
 
 
 def _shares_not_adding_up(figures: FigureTable) -> Iterator[Flag]:
@@ -119,98 +130,159 @@ def _shares_not_adding_up(figures: FigureTable) -> Iterator[Flag]:
     in_percent = (column for column in figures.columns if column.is_in_percent)
     shares = [column for column in in_percent if column.kind not in ("speedup", "efficiency", "change")]
     sums = [sum(_figure_of(column.texts[i]) for column in shares) for i in range(len(figures.places))]
-    right = sum(abs(total - ALL_PERCENT) <= len(shares) / 2 for total in sums)
-    if len(shares) < FEWEST_SHARES or len(sums) < FEWEST_SHARES or right < ROWS_PER_ODD_ROW * (len(sums) - right):
+    rounding = len(shares) / 2  # half a per cent for each share
+    right_count = sum(abs(total - ALL_PERCENT) <= rounding for total in sums)
+    if len(shares) < FEWEST_SHARES or len(sums) < FEWEST_SHARES:
         return
+    if right_count < ROWS_PER_ODD_ROW * (len(sums) - right_count):
+        return
+
     for i, total in enumerate(sums):
-        if abs(total - ALL_PERCENT) > MEAN_TOLERANCE * ALL_PERCENT + len(shares) / 2:
-            parts = " + ".join(column.texts[i] for column in shares)
-            yield Flag(f"{figures.names[i]}: {parts} is {total:.4g} %, in all other rows 100 %", [figures.places[i]])
+        if abs(total - ALL_PERCENT) > MEAN_TOLERANCE * ALL_PERCENT + rounding:
+            terms = " + ".join(column.texts[i] for column in shares)
+            yield Flag(f"{figures.names[i]}: {terms} is {total:.4g} %, in all other rows 100 %", [figures.places[i]])
 
 
 def _figure_of(text: str) -> float:
-    """Return the figure of a cell as it is printed; NaN where it has none or several."""
+    """Return the figure of a cell as it is printed. Returns NaN where it has none or several."""
     figures = figures_of(text)
     return figures[0].value if len(figures) == 1 else math.nan
 
 
-def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn, is_read: bool) -> Iterator[Flag]:
-    """Flag wrong figures of the k-th column, where it is one of means or totals of the columns beside it.
+def _wrong_summaries(figures: FigureTable, k: int, is_understood: bool) -> Iterator[Flag]:
+    """Flag wrong figures of the k-th column, if its heading says that it has means or totals.
 
-    Of a table on its side that is a row. `is_read`: whether its headings are understood; else other figures must show
-    that it is a summary. Example: means 4 and 9 of 2, 4, 6 and of 3, 5, 7.
+    `is_understood`: whether the headings of the table are known. Where they are not, right figures in other rows must
+    show that the column is a summary. Example: means 4 and 9 of 2, 4, 6 and of 3, 5, 7.
     """
-    match = SUMMARY.fullmatch(column.heading.strip(" *_:"))
-    if match is None:
+    column = figures.columns[k]
+    heading = SUMMARY.fullmatch(column.heading.strip(" *_:"))
+    if heading is None:
         return
-    is_total = match["total"] is not None
-    parts = _parts_of_summary(figures, k, is_total)
-    repeats = 0 if is_total else last_repeats([part.heading for part in parts])
-    parts = parts[-repeats:]  # of the repeats alone, where the last columns are some; [-0:] are all
-    if len(parts) < FEWEST_PARTS:
+    is_total = heading["total"] is not None
+    summands = _summands(figures, k, is_total)
+    repeat_count = 0 if is_total else last_repeats([summand.heading for summand in summands])
+    if repeat_count:
+        summands = summands[-repeat_count:]  # a mean behind "run 1" and "run 2" is of these repeats alone
+    if len(summands) < FEWEST_SUMMANDS:
         return
-    of_rows = (Summary(i, name, column, parts, is_total) for i, name in enumerate(figures.names))
+
+    of_rows = (Summary(row, name, column, summands, is_total) for row, name in enumerate(figures.names))
     summaries = [summary for summary in of_rows if summary.has_figures and _can_be_summed_up(summary, figures)]
-    right = sum(summary.is_near(summary.right) for summary in summaries)
-    needed = (1 if figures.on_side and len(parts) > FEWEST_PARTS else ROWS_PER_ODD_ROW) * (len(summaries) - right)
-    if not is_read and right < max(needed, 1):
+    right_count = sum(summary.is_near(summary.right_value) for summary in summaries)
+    one_suffices = figures.is_transposed and len(summands) > FEWEST_SUMMANDS
+    rows_per_wrong_row = 1 if one_suffices else ROWS_PER_ODD_ROW
+    if not is_understood and right_count < max(1, rows_per_wrong_row * (len(summaries) - right_count)):
         return
-    rows_show_it = right > 0 and len(parts) + right > FEWEST_PARTS + 1  # two rows of two parts, or one of three
+
+    # One right figure of three summands, or two of two summands, are no chance.
+    rows_show_it = right_count > 0 and len(summands) + right_count > FEWEST_SUMMANDS + 1
     for summary in summaries:
-        headings_show_it = repeats > 0 and not summary.is_mean_of_most  # "run 1", "run 2", mean
-        is_no_summary = (rows_show_it or headings_show_it) and not summary.is_total_or_mean
-        if is_no_summary or (summary.is_impossible and (right or figures.on_side)):
-            yield _wrong_summary(figures, summary, corrected=bool(right) or not summary.is_total)
+        is_certain = rows_show_it or (repeat_count > 0 and not summary.is_mean_of_most)
+        is_wrong = is_certain and not summary.is_total_or_mean
+        if is_wrong or (summary.is_impossible and (right_count or figures.is_transposed)):
+            yield _wrong_summary(figures, summary, is_correctable=right_count > 0 or not is_total)
 
 
-def _parts_of_summary(figures: FigureTable, k: int, is_total: bool) -> list[FigureColumn]:
-    """Return the columns whose mean or total the k-th column has: those before it, of a total perhaps those behind."""
-    before = _columns_beside(figures.columns, k, figures.on_side, -1)
-    if len(before) >= FEWEST_PARTS or not is_total:
+def _summands(figures: FigureTable, k: int, is_total: bool) -> list[FigureColumn]:
+    """Return the columns whose means or totals stand in the k-th column.
+
+    They stand before it. Those of a total may stand behind it.
+    """
+    before = _columns_beside(figures, k, step=-1)
+    if len(before) >= FEWEST_SUMMANDS or not is_total:
         return before
-    return _columns_beside(figures.columns, k, figures.on_side, 1)
+    return _columns_beside(figures, k, step=1)
 
 
-def _columns_beside(columns: list[FigureColumn], k: int, on_side: bool, step: int) -> list[FigureColumn]:
+def _columns_beside(figures: FigureTable, k: int, step: int) -> list[FigureColumn]:
     """Return the columns right before the k-th (`step` -1) or behind it (1): [A, B] of A, B, total.
 
-    Another summary ends them and, in an upright table, another unit. [] where columns between were not read.
+    They end at another summary and, unless the table is transposed, at another unit. Returns [] where a column between
+    was not read.
     """
-    parts: list[FigureColumn] = []
+    columns, is_transposed = figures.columns, figures.is_transposed
+    summands: list[FigureColumn] = []
     last = columns[k]
     for column in reversed(columns[:k]) if step < 0 else columns[k + 1 :]:  # the nearest first
-        ends = {(part.kind or "")[-6:] for part in (column, *parts[:1])}  # "time_s": the times of phases are added up
-        has_same_unit = on_side or len(ends - {""}) <= 1  # "Total" alone is of what is before it
-        if SUMMARY.fullmatch(column.heading.strip(" *_:")) or not has_same_unit:
+        # The last letters are the unit: "compute_time_s" and "data_time_s" can be added up. "Total" alone has no kind.
+        units = {(beside.kind or "")[-6:] for beside in (column, *summands[:1])} - {""}
+        has_other_unit = not is_transposed and len(units) > 1
+        if SUMMARY.fullmatch(column.heading.strip(" *_:")) or has_other_unit:
             break
-        if column.position != last.position + step or (on_side and column.line != last.line + step):
+        if column.position != last.position + step or (is_transposed and column.line != last.line + step):
             return []
-        parts.append(column)
+        summands.append(column)
         last = column
-    return parts[::step]
+    return summands[::step]
 
 
 def _can_be_summed_up(summary: Summary, figures: FigureTable) -> bool:
     """Whether figures of this kind are ever added up, or averaged: there is no total of rates, no mean of devices."""
-    # Of a table on its side the rows are the columns of the file, whose names say what the figures are.
-    kind = column_of(summary.name if figures.on_side else summary.column.heading).kind or ""
+    # In a transposed table the name of a row is the heading in the file, which says what its figures are.
+    kind = column_of(summary.row_name if figures.is_transposed else summary.column.heading).kind or ""
     if summary.is_total and "%" in summary.column.texts[summary.row]:
         # Savings, changes and what is complete have no total; shares have one, 100 %.
         return summary.is_near(1.0) and max(summary.values) < 1
     return not kind.endswith(NEVER_SUMMED if summary.is_total else NEVER_AVERAGED)
 
 
-def _wrong_summary(figures: FigureTable, summary: Summary, corrected: bool) -> Flag:
-    """Flag "4.5 is given as the mean of 2, 4, 6". `corrected`: whether it is known which mean or total is meant."""
+def _wrong_summary(figures: FigureTable, summary: Summary, is_correctable: bool) -> Flag:
+    """Say that a figure is no mean or total of its row: "run 1: mean 4.5 is given as the mean of 2, 4, 6".
+
+    `is_correctable`: whether it is certain that all `summands`, and no others, are meant.
+    """
     row, column = summary.row, summary.column
-    listed = ", ".join(part.texts[row] for part in summary.parts[:LISTED_PARTS])
-    more = ", ..." if len(summary.parts) > LISTED_PARTS else ""
-    description = f"{'the total' if summary.is_total else 'the mean'} of {listed}{more}"
-    # Of a table on its side the column is a row of the file.
-    name, heading = (column.heading, summary.name) if figures.on_side else (summary.name, column.heading)
-    place = column.place if figures.on_side else figures.places[row]
-    printed = figures_of(column.texts[row])[0].value
-    right = printed * summary.right / float(column.figures.middle[row])  # in the unit that is printed
-    correction = Correction(value=float(f"{right:.5g}"), unit="", derivation=description)
+    name, heading = summary.row_name, column.heading
+    if figures.is_transposed:  # its columns are the rows of the file
+        name, heading = heading, name
+    place = column.place if figures.is_transposed else figures.places[row]
+
+    summand_texts = [summand.texts[row] for summand in summary.summands]
+    description = f"{'the total' if summary.is_total else 'the mean'} of {', '.join(summand_texts[:MOST_LISTED])}"
+    if len(summand_texts) > MOST_LISTED:
+        description += ", ..."
     evidence = f"{name}: {heading} {column.texts[row]} is given as {description}"
-    return Flag(evidence, [place], corrected=correction if corrected else None)
+    if not is_correctable:
+        return Flag(evidence, [place])
+
+    printed = figures_of(column.texts[row])[0].value
+    right = printed * summary.right_value / float(column.figures.middle[row])  # in the unit that is printed
+    return Flag(evidence, [place], corrected=Correction(value=float(f"{right:.5g}"), unit="", derivation=description))
+
+
+def totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
+    """Flag rows whose figure per device x devices is not their total: 100 per device x 4, total 300.
+
+    `kind`: of both, a rate or memory. A figure that may be of one device or of all counts as the total only where it is
+    right in twice as many rows as not.
+    """
+    right_count = 0  # rows of several devices: of one device the total is the same figure
+    wrong = []  # (row, its total, its figure per device)
+    for row in rows:
+        pair = _total_and_part(row.all_of(kind))
+        if not row.devices or pair is None:
+            continue
+        total, of_one = pair
+        if not (of_one.interval * row.devices).meets_but_for_thousands(total.interval):
+            wrong.append((row, total, of_one))
+        elif row.devices > 1:
+            right_count += 1
+
+    for row, total, of_one in wrong:
+        devices, (figure, unit) = row.devices or 1, of_one.figure_and_unit
+        is_total = total.per_device is False and kind in RATE_UNITS  # memory of all may be that of the nodes
+        if is_total or right_count >= ROWS_PER_ODD_ROW * len(wrong):
+            product = f"{of_one.printed} per device x {devices} = {number(figure * devices, 4)}{unit}"
+            yield Flag(f"{row.description}: {product}, the total is given as {total.printed}", [row.place])
+
+
+def _total_and_part(figures: Sequence[Quantity]) -> tuple[Quantity, Quantity] | None:
+    """Return the one figure of all devices and the one of each, if they are of the same item and statistic."""
+    each = [figure for figure in figures if figure.per_device is True]
+    totals = [figure for figure in figures if figure.per_device is not True]
+    if len(each) != 1 or len(totals) != 1:
+        return None
+    (of_one,), (total,) = each, totals
+    is_pair = (total.item, total.statistic) == (of_one.item, of_one.statistic)
+    return (total, of_one) if is_pair and not total.bound and not of_one.bound else None

@@ -69,7 +69,7 @@ class _Sawtooth:
 
 
 def _sawtooth(times: Figures) -> _Sawtooth | None:
-    """Return the sawtooth on which most step times (s) lie: 0.2, 0.4, 0.6, 0.2, ...; None where they do not.
+    """Return the sawtooth on which most step times (s) lie: 0.2, 0.4, 0.6, 0.2 and so on. Returns None without it.
 
     It needs three falls or more, half of which come an equal number of steps, 3 or more, after the one before.
     """
@@ -105,26 +105,31 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
         if proof := _proof_by_bar(run, timed, least=0.95, rounding_s=1.5) or _proof_by_falling_times(timed):
             proofs[run.name] = proof
     proofs |= _proofs_together(context.runs)
-    proven: dict[str, str] = {}  # format -> the first run that proves it
+
+    proving_run: dict[str, str] = {}  # format -> the first run that proves it
     for run in context.runs:
         if run.name in proofs:
-            proven.setdefault(run.format, run.name)
+            proving_run.setdefault(run.format, run.name)
             proof = proofs[run.name]
             yield Flag(proof.evidence, [run], corrected=_true_step_time(proof.before, proof.step))
-    # Other logs of a program that has the fault, with falling times, are suspect.
+
     for run in context.runs:
-        if run.format not in proven or run.name in proofs:
-            continue
-        timed = run.logged_steps.having("seconds")
-        if len(timed) < 2:
-            continue
-        before, step = timed[-2], timed[-1]
-        seconds_before, seconds = before.seconds or 0, step.seconds or 0
-        if seconds < seconds_before:
-            fault = f"the program that wrote this log divides by all steps so far (proven in {proven[run.format]})"
-            printed = f"{seconds_before:.4f} s at step {before.step} and {seconds:.4f} s at step {step.step}"
-            corrected = _true_step_time(before, step)
-            yield Flag(f"{fault}; here it prints {printed}", [run], severity="suspect", corrected=corrected)
+        if run.format in proving_run and run.name not in proofs:
+            yield from _suspect_step_times(run, proving_run[run.format])
+
+
+def _suspect_step_times(run: ReportedRun, proving_run: str) -> Iterator[Flag]:
+    """Flag a log with falling step times, whose program divides by all steps so far in the log of `proving_run`."""
+    timed = run.logged_steps.having("seconds")
+    if len(timed) < 2:
+        return
+    before, step = timed[-2], timed[-1]
+    seconds_before, seconds = before.seconds or 0, step.seconds or 0
+    if seconds < seconds_before:
+        fault = f"the program that wrote this log divides by all steps so far (proven in {proving_run})"
+        printed = f"{seconds_before:.4f} s at step {before.step} and {seconds:.4f} s at step {step.step}"
+        corrected = _true_step_time(before, step)
+        yield Flag(f"{fault}; here it prints {printed}", [run], severity="suspect", corrected=corrected)
 
 
 class Proof(NamedTuple):
@@ -146,33 +151,35 @@ def _proofs_together(runs: list[ReportedRun]) -> dict[str, Proof]:
 
 
 def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s: float) -> Proof | None:
-    """Return the first two lines between which a progress bar's clock shows a division by all steps; None without any.
+    """Return the first two lines between which a progress bar's clock shows a division by all steps.
 
-    The time on its clock is much more than printed time x steps in between, but about printed time x all steps, which
-    must be `least` of it, less `rounding_s`. Example: 0.5 s at step 20, 10 s after step 10 on the bar's clock.
+    Returns None without such lines. The time on its clock is much more than printed time x steps in between, but about
+    printed time x all steps, which must be `least` of it, less `rounding_s`. Example: 0.5 s at step 20, 10 s after step
+    10 on the bar's clock.
     """
     elapsed = {step: seconds for step, seconds, _ in run.progress_bar}
     if not elapsed:
         return None
     for before, step in pairwise(timed):
-        steps, printed = step.step - before.step, step.seconds or 0
-        if steps <= 0 or step.step < 1.5 * steps or before.step not in elapsed or step.step not in elapsed:
+        step_count, printed_s = step.step - before.step, step.seconds or 0
+        if step_count <= 0 or step.step < 1.5 * step_count or before.step not in elapsed or step.step not in elapsed:
             continue
-        passed_s = elapsed[step.step] - elapsed[before.step]
-        all_steps_s = printed * step.step
+
+        bar_s = elapsed[step.step] - elapsed[before.step]
+        all_steps_s = printed_s * step.step
         # 5 % and 1.5 s more, 1 s less: the bar's clock has whole seconds.
-        is_of_all_steps = least * passed_s - rounding_s <= all_steps_s <= 1.05 * passed_s + 1.5
-        is_too_short = printed * steps < 0.8 * least / 0.95 * passed_s - 1  # by a fifth where `least` is 0.95
-        if passed_s > 5 and is_of_all_steps and is_too_short:
-            bar = f"{passed_s:.0f} s for steps {before.step + 1} to {step.step}, {passed_s / steps:.2f} s each"
-            evidence = f"at step {step.step} it prints {printed:.4f} s an iteration; the progress bar took {bar}, "
-            evidence += f"and {printed:.4f} x {step.step} = {all_steps_s:.1f} s"
+        is_of_all_steps = least * bar_s - rounding_s <= all_steps_s <= 1.05 * bar_s + 1.5
+        is_too_short = printed_s * step_count < 0.8 * least / 0.95 * bar_s - 1  # by a fifth where `least` is 0.95
+        if bar_s > 5 and is_of_all_steps and is_too_short:
+            bar = f"{bar_s:.0f} s for steps {before.step + 1} to {step.step}, {bar_s / step_count:.2f} s each"
+            evidence = f"at step {step.step} it prints {printed_s:.4f} s an iteration; the progress bar took {bar}, "
+            evidence += f"and {printed_s:.4f} x {step.step} = {all_steps_s:.1f} s"
             return Proof(before, step, evidence)
     return None
 
 
 def _proof_by_falling_times(timed: StepSeries) -> Proof | None:
-    """Return a proof by printed times that fall as 1, 1/2, 1/3: 6, 3, 2 s at steps 10, 20, 30; else None.
+    """Return a proof by printed times that fall as 1, 1/2, 1/3: 6, 3, 2 s at steps 10, 20, 30. Returns None otherwise.
 
     So do equally long intervals, here of 60 s, over all steps so far. Four lines at multiples of the first are needed.
     """

@@ -41,24 +41,25 @@ RATE_MULTIPLIED = Code(
 def wrong_scope(
     about: list[str | ReportedRun],
     sentence: str,
-    made: PrintedInterval,
-    work: PrintedInterval,
-    devices: float,
     rate: Quantity,
+    devices: float,
     tolerance: float,
+    *,
+    product: PrintedInterval,
+    work: PrintedInterval,
 ) -> Flag | None:
-    """Flag a rate of one device that is given as that of all, or a rate that was multiplied by their number.
+    """Flag a rate of one device that is given as that of all devices, or a rate that was multiplied by their number.
 
-    `made`: the work by the rate, which is rate x time; `work`: what was done. None where neither explains how they
-    differ. Example: 4 devices did 400 tokens. If the rate makes 100, it is of one rank; if 1,600, it was multiplied.
+    Example: 4 devices processed 400 tokens, `work`. Where rate x time, `product`, is 100 tokens, the rate is of one
+    device; where it is 1,600 tokens, somebody multiplied the rate by 4. Returns None where neither explains it.
     """
     if devices <= 1:
         return None
     unit = RATE_UNITS.get(rate.kind, "")
-    if rate.per_device is False and (made * devices).meets(work, tolerance):
+    if rate.per_device is False and (product * devices).meets(work, tolerance):
         correction = Correction(value=rate.value * devices, unit=unit, derivation=f"the rate x {devices:g} ranks")
         return Flag(f"{sentence}: 1/{devices:g} of it", about, RATE_OF_ONE_RANK.name, corrected=correction)
-    if rate.per_device is not True and made.meets(work * devices, tolerance):
+    if rate.per_device is not True and product.meets(work * devices, tolerance):
         correction = Correction(value=rate.value / devices, unit=unit, derivation=f"the rate / {devices:g}")
         return Flag(f"{sentence}: {devices:g} times of it", about, RATE_MULTIPLIED.name, corrected=correction)
     return None
@@ -71,18 +72,24 @@ def rates_of_runs(context: AuditContext) -> Iterator[Flag]:
 
 
 def _wrong_rate(
-    run: ReportedRun, sentence: str, rate: float, made: float, work: float, tolerance: float = SAME_TOLERANCE
+    run: ReportedRun,
+    sentence: str,
+    tokens_per_s: float,
+    product: float,
+    tokens: float,
+    tolerance: float = SAME_TOLERANCE,
 ) -> Flag | None:
-    """Flag a rate in tokens/s whose product with the time is `made`, where `work` tokens were processed.
+    """Flag a rate whose `product` with the time is not the number of processed `tokens`.
 
-    None where the two agree, or where the rate is of a rank, as the file says, and `made` x ranks is `work`.
+    Returns None where the two agree. They also agree where the file calls the rate that of a rank and the product x
+    ranks gives the tokens.
     """
     is_of_rank = run.rate_scope == "rank"
     ranks = run.world_size or 1
-    if near(made, work, tolerance) or (is_of_rank and near(made * ranks, work, tolerance)):
+    if near(product, tokens, tolerance) or (is_of_rank and near(product * ranks, tokens, tolerance)):
         return None
-    stated = Quantity("tokens_per_s", rate, "", "", per_device=is_of_rank)
-    flag = wrong_scope([run], sentence, exact(made), exact(work), ranks, stated, tolerance)
+    rate = Quantity(kind="tokens_per_s", value=tokens_per_s, text="", heading="", per_device=is_of_rank)
+    flag = wrong_scope([run], sentence, rate, ranks, tolerance, product=exact(product), work=exact(tokens))
     return flag or Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect")
 
 
@@ -211,7 +218,7 @@ def steps_are_the_batches(context: AuditContext) -> Iterator[Flag]:
 
 
 def samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
-    """Flag an epoch in which each rank went through the whole data set: 4 ranks, 4,000 samples of 1,000. Else None."""
+    """Flag an epoch in which each rank went through the whole data set: 4 ranks took 4,000 samples of 1,000."""
     micro, world = run.micro_batch, run.world_size
     data = run.dataset_samples
     if not (micro and world and span.micro_steps and data) or world < 2:
@@ -229,5 +236,5 @@ def samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
 
 
 def _epoch_prefix(run: ReportedRun, span: TimedSpan) -> str:
-    """Return how a sentence about an epoch begins: "epoch 3: "; "" where the run has only this one."""
+    """Return how a sentence about an epoch begins: "epoch 3: ". Returns "" where the run has only this one."""
     return f"epoch {span.index}: " if len(run.timed_spans) > 1 and span.index is not None else ""

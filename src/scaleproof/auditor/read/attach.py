@@ -92,7 +92,7 @@ def _complete_from_claims(run: ReportedRun, claims_of_folders: list[tuple[str, F
         if os.path.commonpath([folder, run.details["folder"]]) != folder:
             continue  # the claims file is beside other runs
         for part, facts in facts_by_part.items():
-            if published_claims.matching(run.name, part):
+            if published_claims.is_named(run.name, part):
                 published_claims.complete(run, facts)
 
 

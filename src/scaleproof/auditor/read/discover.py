@@ -9,14 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scaleproof.auditor.read import (
-    csv_logs,
-    logs,
-    monitor_logs,
-    published_claims,
-    text_files,
-    tracker_series,
-)
+from scaleproof.auditor.read import csv_logs, logs, monitor_logs, published_claims, text_files, tracker_series
 from scaleproof.auditor.read.archives import unpack
 from scaleproof.auditor.read.attach import GENERIC, Reading, add_run, settle
 from scaleproof.auditor.read.documents import quoted_blocks, read_document_file
@@ -173,7 +166,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
         path=path,
         name=name,
         encoding=encoding,
-        opening=text_files.decoded(start, encoding),
+        opening=text_files.CONTROL.sub("", start.decode(encoding, errors="replace")),
         is_whole=len(start) < text_files.HEAD,
         was_given=path in evidence.named_files,
         is_named=is_named,

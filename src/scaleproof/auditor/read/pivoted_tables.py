@@ -3,20 +3,15 @@
 import re
 from dataclasses import replace
 
+from scaleproof.auditor.read import printed_figures
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, kind_with_unit
-from scaleproof.auditor.read.printed_figures import (
-    KINDS_OF_UNITS,
-    RESULTS,
-    figures_of,
-    is_european,
-    is_nothing,
-    remarks_of,
-)
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import add_facts_of_label, heading_remarks, take_figures, take_words
 from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
 from scaleproof.auditor.read.words import Description, describe, devices_in
+
+VALUE_HEADING = re.compile(r"(?:values?|results?|measured|number|actual|measurement|achieved|)")
 
 
 def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
@@ -26,7 +21,7 @@ def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
     columns = table.columns
     table.columns = [columns[0], *(meaning for *_, meaning in lines)]
     for k, heading in enumerate(grid.header[1:], start=1):
-        is_value = _is_value(heading)
+        is_value = VALUE_HEADING.fullmatch(heading.strip().lower()) is not None  # it names no configuration
         if columns[k].kind in ("change", "speedup", "text", "status", "metric") and not is_value:
             continue  # the column compares the other ones, or remarks on them
         label = (table.heading or table.caption) if is_value else heading
@@ -40,7 +35,7 @@ def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
             row.figures.append(Quantity("devices", float(devices), heading, heading))
         add_facts_of_label(row)
         for name in unknown_names:
-            if not is_nothing(row.texts.get(name, "")):
+            if not printed_figures.is_nothing(row.texts.get(name, "")):
                 row.not_understood[name] = row.texts[name]
         table.rows.append(row)
 
@@ -54,17 +49,9 @@ def _take_cell(row: ReportedRow, line: int, name: str, cell: str, meaning: Table
         if not row.figures:
             row.line = line  # of its first figure
         figures_before = len(row.figures)
-        take_figures(row, meaning, cell, european=is_european([cell]))
+        take_figures(row, meaning, cell, european=printed_figures.is_european([cell]))
         for figure in row.figures[figures_before:]:
             figure.line = line
-
-
-_VALUE_HEADING = re.compile(r"(?:values?|results?|measured|number|actual|measurement|achieved|)")
-
-
-def _is_value(heading: str) -> bool:
-    """Whether a heading says that figures stand below it, and not of which configuration."""
-    return _VALUE_HEADING.fullmatch(heading.strip().lower()) is not None
 
 
 RATIOS = ("speedup", "efficiency", "change")
@@ -92,8 +79,8 @@ def read_configuration_columns(grid: Grid, table: ReportedTable, settings: dict[
             meaning = _meaning_of_cell(meaning_of_row, meaning_of_table, cell, column.heading)
             if meaning is not None:
                 take_figures(row, meaning, cell)
-            elif not is_nothing(cell):
-                row.remarks |= remarks_of(cell)
+            elif not printed_figures.is_nothing(cell):
+                row.remarks |= printed_figures.remarks_of(cell)
                 row.not_understood[column.heading] = cell
             add_facts_of_label(row)
 
@@ -166,7 +153,7 @@ def _kind_by_direction(grid: Grid, table: ReportedTable, settings: dict[int, Des
     for _, cells in grid.rows:
         if max(smallest, largest) >= len(cells):
             continue
-        of_smallest, of_largest = figures_of(cells[smallest]), figures_of(cells[largest])
+        of_smallest, of_largest = map(printed_figures.figures_of, (cells[smallest], cells[largest]))
         if of_smallest and of_largest and of_smallest[0].value > 0:
             ratios.append(of_largest[0].value / of_smallest[0].value)
 
@@ -186,7 +173,7 @@ def _hinted_kind(grid: Grid) -> TableColumn | None:
         if column.kind == "rate" and column.unit is None and in_prose and (in_prose.kind or "").endswith("_per_s"):
             return in_prose  # "Performance", in the unit of the paragraph
         parts = re.split(r" (?:vs\.?|by|for|on|across|of|per|with) |[:,–—-]", text)  # "Throughput by model"
-        results = [part for part in (column, *map(column_of, parts)) if part.kind in RESULTS]
+        results = [part for part in (column, *map(column_of, parts)) if part.kind in printed_figures.RESULTS]
         if results:
             return results[0]
         if m := WORK_PER_SECOND.search(text):
@@ -202,9 +189,9 @@ def _meaning_of_cell(
     meaning_of_row: TableColumn, meaning_of_table: TableColumn | None, cell: str, heading: str
 ) -> TableColumn | None:
     """Return what a cell states, by the name of its row, else by its unit, its heading or its table. Else None."""
-    if meaning_of_row.kind in RESULTS | {"loss", "val_loss", "accuracy", "perplexity"}:
+    if meaning_of_row.kind in printed_figures.RESULTS | {"loss", "val_loss", "accuracy", "perplexity"}:
         return meaning_of_row
-    figures = figures_of(cell)
+    figures = printed_figures.figures_of(cell)
     unit = figures[0].unit if figures else None
     if unit is None:
         return _quantity_of_heading(heading) or meaning_of_table
@@ -213,7 +200,8 @@ def _meaning_of_cell(
     table = meaning_of_table
     if table is not None and table.kind and kind_with_unit(table.kind, unit):
         return replace(table, heading=heading, devices=None, over="", words={}, note="")
-    kind = f"{unit.of}_time_s" if unit.of else (KINDS_OF_UNITS | {"times": "speedup"}).get(unit.dimension)
+    kinds = printed_figures.KINDS_OF_UNITS | {"times": "speedup"}
+    kind = f"{unit.of}_time_s" if unit.of else kinds.get(unit.dimension)
     return TableColumn(heading, kind) if kind else None
 
 
@@ -225,6 +213,6 @@ def _quantity_of_heading(heading: str) -> TableColumn | None:
     if m := UNIT_IN_BRACKETS.search(heading):
         for name in ("throughput", "time"):
             column = column_of(f"{name} ({m[1]})")
-            if column.kind in ("time_s", *RESULTS) and column.unit:
+            if column.kind in ("time_s", *printed_figures.RESULTS) and column.unit:
                 return column
     return None

@@ -110,6 +110,6 @@ def complete(run: ReportedRun, facts: dict[str, Any]) -> None:
             setattr(run, field, value)
 
 
-def matching(name: str, part: str) -> bool:
-    """Whether a run's name holds `part` at its path components or a piece of them."""
-    return part in name or Path(name).match(part)
+def is_named(run_name: str, part: str) -> bool:
+    """Whether `part` of a claims file means a run: it is a piece of the run's name, or a pattern of its path."""
+    return part in run_name or Path(run_name).match(part)

@@ -92,11 +92,6 @@ def _utf16_without_mark(start: bytes) -> str | None:
     return None
 
 
-def decoded(start: bytes, name: str) -> str:
-    """Return the text of a file's first bytes, without colours."""
-    return CONTROL.sub("", start.decode(name, errors="replace"))
-
-
 def full_text(path: Path, name: str) -> str:
     """Return the text of a file that must be read as one piece. Raises UnreadableFile where it is too large."""
     size = path.stat().st_size

@@ -4,20 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from scaleproof.auditor.read import row_figures
+from scaleproof.auditor.read import printed_figures, row_figures
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, columns_of
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_configuration_columns
-from scaleproof.auditor.read.printed_figures import (
-    CLEARLY_ENGLISH,
-    DEVICE,
-    RESULTS,
-    figures_of,
-    is_european,
-    is_nothing,
-    plain_text,
-    unit_of,
-)
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.words import Description, describe, devices_in, is_inference, names_in, only_device
 
@@ -40,7 +30,7 @@ def is_profile(header: list[str]) -> bool:
 def read_table(grid: Grid, file: str) -> ReportedTable | None:
     """Return the table of a grid: its columns typed, a row for each configuration. None where it has no result."""
     table = typed_table(grid, file)
-    return table if table is not None and table.kinds() & RESULTS else None
+    return table if table is not None and table.kinds() & printed_figures.RESULTS else None
 
 
 def typed_table(grid: Grid, file: str) -> ReportedTable | None:
@@ -68,7 +58,7 @@ def typed_table(grid: Grid, file: str) -> ReportedTable | None:
         grid=grid,
     )
     _read_grid(grid, table, file)
-    if not table.kinds() & RESULTS and (typed := row_figures.columns_by_units(grid, columns)):
+    if not table.kinds() & printed_figures.RESULTS and (typed := row_figures.columns_by_units(grid, columns)):
         table.columns, table.rows = typed, []
         table.checked = False  # no heading is understood: it is shown, and no check judges it
         _read_rows(grid, table, file)
@@ -81,12 +71,12 @@ def _without_markup(grid: Grid) -> Grid:
     """Return a copy of a grid, its texts without markup: "**8** GPUs" -> "8 GPUs"."""
     return replace(
         grid,
-        header=list(map(plain_text, grid.header)),
-        rows=[(line, list(map(plain_text, cells))) for line, cells in grid.rows],
-        caption=plain_text(grid.caption),
-        section=list(map(plain_text, grid.section)),
-        above=plain_text(grid.above),
-        before=list(map(plain_text, grid.before)),
+        header=list(map(printed_figures.plain_text, grid.header)),
+        rows=[(line, list(map(printed_figures.plain_text, cells))) for line, cells in grid.rows],
+        caption=printed_figures.plain_text(grid.caption),
+        section=list(map(printed_figures.plain_text, grid.section)),
+        above=printed_figures.plain_text(grid.above),
+        before=list(map(printed_figures.plain_text, grid.before)),
     )
 
 
@@ -110,7 +100,7 @@ def _read_grid(grid: Grid, table: ReportedTable, file: str) -> None:
     columns = table.columns
     if _is_on_its_side(grid, columns):
         read_columns(grid, table, file)
-    elif settings := _settings_in_header(grid, columns):
+    elif settings := _take_settings_of_header(grid, columns):
         read_configuration_columns(grid, table, settings, file)
     else:
         _read_rows(grid, table, file)
@@ -158,7 +148,8 @@ def _header_with_units(grid: Grid) -> list[str]:
     if len(grid.rows) < 2:
         return grid.header
     _, first_row = grid.rows[0]
-    units = {k: cell.strip("()[] ") for k, cell in enumerate(first_row) if not is_nothing(cell) and cell not in NO_UNIT}
+    filled = {k: cell for k, cell in enumerate(first_row) if not printed_figures.is_nothing(cell)}
+    units = {k: cell.strip("()[] ") for k, cell in filled.items() if cell not in NO_UNIT}
     if not units or max(units) >= len(grid.header):
         return grid.header
     if not all(_is_unit_of_column(unit, k, grid) for k, unit in units.items()):
@@ -170,10 +161,10 @@ def _header_with_units(grid: Grid) -> list[str]:
 
 def _is_unit_of_column(text: str, k: int, grid: Grid) -> bool:
     """Whether a text in the first row is the unit of column `k`: its heading has none, and figures are below it."""
-    if re.search(r"\d", text) or unit_of(text) is None or column_of(grid.header[k]).unit is not None:
+    if re.search(r"\d", text) or printed_figures.unit_of(text) is None or column_of(grid.header[k]).unit is not None:
         return False
-    cells = [row[k] for _, row in grid.rows[1:] if k < len(row) and not is_nothing(row[k])]
-    return all(map(figures_of, cells))
+    cells = [row[k] for _, row in grid.rows[1:] if k < len(row) and not printed_figures.is_nothing(row[k])]
+    return all(map(printed_figures.figures_of, cells))
 
 
 def _is_on_its_side(grid: Grid, columns: list[TableColumn]) -> bool:
@@ -209,38 +200,37 @@ def _nodes_and_devices(heading: str, cell: str) -> dict[str, int]:
     return {"nodes": nodes, "devices": nodes * devices_per_node}
 
 
-def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
-    """Return column -> the configuration that its heading names ("8 GPUs"), and take the kind off these columns.
+def _take_settings_of_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
+    """Return column -> the configuration that its heading names: {1: 2 devices, 2: 8 devices} of "2 GPUs | 8 GPUs".
 
-    The result is {} unless there are two such columns or more.
+    These columns lose their kind, because each row has figures of another kind. Returns {} for a single such column.
     """
-    names = [cells[0] for _, cells in grid.rows if cells]
-    batch_sizes = _batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], names)
+    row_names = [cells[0] for _, cells in grid.rows if cells]
+    batch_sizes = _batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], row_names)
     settings: dict[int, Description] = {}
     for k, column in enumerate(columns[1:], start=1):  # the first column names the rows
+        description = _configuration_of(column, grid.header[0])
         if k in batch_sizes:
             settings[k] = Description(numbers={"batch": batch_sizes[k]})
-            column.kind = None
             column.words = {"run": f"batch {column.heading}"}
-            continue
-
-        description = _configuration_of(column, grid.header[0])
-        if description is not None and _has_figures([row[k] for _, row in grid.rows if k < len(row)]):
+        elif description is not None and _has_figures([row[k] for _, row in grid.rows if k < len(row)]):
             settings[k] = description
-            column.kind = None
             column.devices = description.numbers.get("devices")
             column.words = description.words or {"run": column.heading}
+
+    for k in settings:
+        columns[k].kind = None
     return settings if len(settings) >= 2 else {}
 
 
 def _has_figures(cells: list[str]) -> bool:
     """Whether at least half of the cells of a column that are filled have figures."""
-    filled_count = sum(not is_nothing(cell) for cell in cells)
-    return 2 * sum(bool(figures_of(cell)) for cell in cells) >= max(1, filled_count)
+    filled_count = sum(not printed_figures.is_nothing(cell) for cell in cells)
+    return 2 * sum(bool(printed_figures.figures_of(cell)) for cell in cells) >= max(1, filled_count)
 
 
 BATCH_SIZES = re.compile(r"(?i)\bbatch[- ]?sizes?\b")
-OF_DEVICES = re.compile(rf"(?i)\b(?:{DEVICE}|nodes?|number of \w+)\b")
+OF_DEVICES = re.compile(rf"(?i)\b(?:{printed_figures.DEVICE}|nodes?|number of \w+)\b")
 
 
 def _batch_columns(header: list[str], texts: list[str], names: list[str]) -> dict[int, int]:
@@ -319,7 +309,7 @@ def _rows_with_words(grid: Grid, columns: list[TableColumn]) -> Iterator[tuple[i
 def _label_of(names: list[str]) -> str:
     """Return the label of a row by its names, except hashes and figures: "12.5" is no name, "gpt2 124M" is one."""
     names = [name for name in names if name and not HASH.fullmatch(name)]
-    names = [name for name in names if not figures_of(name) or re.search(r"[A-Za-z]{2,}", name)]
+    names = [name for name in names if not printed_figures.figures_of(name) or re.search(r"[A-Za-z]{2,}", name)]
     return ", ".join(dict.fromkeys(names))[:200]
 
 
@@ -372,7 +362,8 @@ def _have_decimal_commas(grid: Grid, width: int) -> list[bool]:
     """Return for each of `width` columns whether its figures have decimal commas: "12,5"."""
     rows = [cells for _, cells in grid.rows[:500]]
     columns = [[cells[k] for cells in rows if k < len(cells)] for k in range(width)]
-    are_european = [is_european(cells) for cells in columns]
-    if any(are_european) and not any(CLEARLY_ENGLISH.search(cell) for column in columns for cell in column):
+    are_european = [printed_figures.is_european(cells) for cells in columns]
+    is_english = any(printed_figures.CLEARLY_ENGLISH.search(cell) for column in columns for cell in column)
+    if any(are_european) and not is_english:
         return [True] * width  # one table, one author
     return are_european

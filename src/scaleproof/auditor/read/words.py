@@ -361,12 +361,23 @@ def in_english(text: str) -> str:
 def _east_asian_in_english(text: str) -> str:
     """Return a text with its Chinese, Japanese and Korean terms in English: "2机8卡" -> "2 nodes"."""
     text = text.translate(_FULL_WIDTH)
-    # On several nodes the cards of each are meant, or all of them.
-    text = NODES_AND_CARDS.sub(lambda m: f" {m[2]} gpus " if m[1] in ("1", "单") else f" {m[1]} nodes ", text)
+    text = NODES_AND_CARDS.sub(_nodes_or_cards, text)
     text = NUMBER_OF_CARDS.sub(r" \1 gpus ", text)
-    text = _EAST_ASIAN_TERM.sub(
-        lambda m: f" {_ENGLISH_OF_EAST_ASIAN.get(m[0]) or _ENGLISH_OF_EAST_ASIAN.get(m[0].lower(), m[0])} ", text
-    )
+    text = _EAST_ASIAN_TERM.sub(lambda m: f" {_english_term(m[0])} ", text)
     # The spaces that this has set around words do not belong behind "/" and in brackets.
     text = re.sub(r"/ +(s|ms|min|hours)\b", r"/\1", text)
     return re.sub(r"([(\[]) +| +([)\]])", r"\1\2", " ".join(text.split()))
+
+
+def _nodes_or_cards(m: re.Match[str]) -> str:
+    """Return "8 gpus" for "1机8卡", one node with 8 cards, but "2 nodes" for "2机8卡".
+
+    With several nodes the cards may be those of each node, or of all.
+    """
+    nodes, cards = m.groups()
+    return f" {cards} gpus " if nodes in ("1", "单") else f" {nodes} nodes "
+
+
+def _english_term(term: str) -> str:
+    """Return a known term in English, whatever the case of Latin letters in it."""
+    return _ENGLISH_OF_EAST_ASIAN.get(term) or _ENGLISH_OF_EAST_ASIAN.get(term.lower(), term)

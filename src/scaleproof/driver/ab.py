@@ -146,7 +146,7 @@ def _ratio_so_far(runs: Path) -> str:
     Returns "" where a run failed, or no round is finished.
     """
     round_count = 0
-    rates = []  # of A and of B, by round
+    rates: list[tuple[float, float]] = []  # of A and of B, by round
     for a_folder in (record.parent for record in runs.glob(f"a-*/*/{METRICS}")):
         b_folder = runs / a_folder.parent.name.replace("a", "b", 1) / a_folder.name
         if (b_folder / METRICS).is_file():

@@ -74,7 +74,7 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: 
     times = run_times(results, loaded.name, probes)
     # One entry for each run: of a cell alone (`timed`), and of an arm in a pair (`arms`).
     timed = [cell for cell in loaded.cells for _ in range(campaign.most_repeats)]
-    arms = []
+    arms: list[Cell] = []
     for comparison, a, b in loaded.comparisons.values():
         n_pairs = comparison.pairs + comparison.null_pairs
         arms += [a] * n_pairs + [b] * n_pairs
@@ -87,7 +87,7 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: 
     token_folders = {tokens_dir(results, cell) for cell in trained}
     report_jobs = drawn + ANALYSES
 
-    seconds = {
+    seconds: dict[str, float] = {
         "timed runs": sum(times.seconds(cell) + JOB_S for cell in timed),
         "runs in pairs": sum(times.seconds(arm) + PAIR_S for arm in arms),
         "starts of engines": _engine_starts_s([*timed, *arms], times),

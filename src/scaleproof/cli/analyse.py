@@ -118,7 +118,7 @@ def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", tar
 
 
 def look(args: argparse.Namespace) -> None:
-    """Write and print whether a campaign goes on after `--repeats` repeats. Raises UserError if their number is fixed."""
+    """Write and print whether a campaign goes on after `--repeats` repeats. Raises UserError if it is fixed."""
     from scaleproof.conclude.analysis.scaling import scaling_report
     from scaleproof.ground.findings.finding import Findings
 

@@ -105,7 +105,7 @@ class Cell:
         """The batch of the cell with all of its numbers resolved. Raises UserError where they disagree."""
         work, n_devices = self.work, self.execution.geometry.n_devices
         if self.command is not None and "{global_batch}" not in self.command:
-            # The command alone knows its batch, unless it has the micro-batch as a number; 1 stands for an unknown.
+            # Its global batch is unknown: it is derived from the micro-batch, or from 1 where that is no number.
             micro = work.micro_batch if isinstance(work.micro_batch, int) else 1
             work = work.model_copy(update={"global_batch": "derive", "micro_batch": micro})
         return resolve_batch(work, n_devices)
@@ -252,9 +252,8 @@ def _check_distinct_names(axis: str, values: Iterable[object]) -> None:
             nameless = f'"{text}" has no letter or digit for a name of a cell; give a label: {{one: {text!r}}}'
             raise UserError(f"vary.{axis}: {nameless}", ("vary", axis))
         if part in value_of_part:
-            other = value_of_part[part]
-            ambiguity = f': "{other}" and "{text}" would both be "{part}" in names of cells; give labels'
-            fault = f" lists {text} twice" if other == text else ambiguity
+            ambiguity = f': "{value_of_part[part]}" and "{text}" would both be "{part}" in names of cells; give labels'
+            fault = f" lists {text} twice" if value_of_part[part] == text else ambiguity
             raise UserError(f"vary.{axis}{fault}", ("vary", axis))
         value_of_part[part] = text
 
@@ -321,9 +320,8 @@ def arms_of(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
     if a.fingerprint == b.fingerprint:
         raise UserError(f"{arms} are the same cell, {a.slug}; give `a` or `b` a key", place)
     if a.execution.geometry != b.execution.geometry:
-        raise UserError(
-            f"{arms} have different geometries; `vary` is for scaling, pairs run on the same devices", place
-        )
+        advice = "`vary` is for scaling, pairs run on the same devices"
+        raise UserError(f"{arms} have different geometries; {advice}", place)
     if tokens_of(a) != tokens_of(b):
         raise UserError(f"{arms} have different corpora or tokenizers", place)
     return a, b
@@ -335,7 +333,7 @@ def tokens_of(cell: Cell) -> tuple[str, str]:
 
 
 def _axis_settings(axis: str, values: list[Scalar] | dict[str, Scalar]) -> list[Setting]:
-    """Return the settings of an axis of the user's own. {label: value} has labels; values of a list get some: "lr0.1"."""
+    """Return the settings of an axis of the user's own: {label: value}, or a list whose labels are made, as "lr0.1"."""
     if isinstance(values, dict):
         return [Setting(label, str(value)) for label, value in values.items()]
     return [Setting.from_value(axis, value) for value in values]
@@ -360,14 +358,11 @@ def _make_cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> 
 
     Raises UserError where the values do not go together.
     """
-    changes: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}  # section -> axis -> value
-    settings = {}
-    for axis, value in choice.items():
-        if axis in AXES:
-            changes[AXES[axis][0]][axis] = value
-        else:
-            settings[axis] = value
-    sections = {name: getattr(campaign, name).model_copy(update=changes[name]) for name in SECTIONS}
+    settings = {axis: value for axis, value in choice.items() if axis not in AXES}
+    sections: dict[str, Any] = {}
+    for name in SECTIONS:
+        changes = {axis: value for axis, value in choice.items() if axis in AXES and AXES[axis][0] == name}
+        sections[name] = getattr(campaign, name).model_copy(update=changes)
     if campaign.workload.command is not None:
         check_axes(campaign.workload.command, settings, choice)
         named = [axis for axis in named if axis != "strategy"]
@@ -384,11 +379,9 @@ def _make_cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> 
     micro_batch = sections["work"].micro_batch
     searched = micro_batch if micro_batch in SEARCHED else None
     cell = Cell(slug, **sections, searched=searched, settings=settings)
+    check = check_cell if cell.command is None else check_command
     try:
-        if cell.command is not None:
-            check_command(cell)
-        else:
-            check_cell(cell)
+        check(cell)
     except UserError as error:
         raise UserError(f"cell {slug}: {error}", error.key) from None
     return cell

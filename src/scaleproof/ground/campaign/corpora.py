@@ -266,10 +266,7 @@ def local_files(name: str, corpus: Corpus) -> list[str]:
 
 
 def _find_files(pattern: str, where: str) -> list[Path]:
-    """Find the regular files that a pattern matches, in order of path. Raises UserError where there is none.
-
-    `where`: the beginning of the message, which names the pattern.
-    """
+    """Find the files that a pattern matches, in order of path. Raises UserError, begun with `where`, for none."""
     path = Path(pattern)
     if pattern.startswith(("~", "$")):
         expanded = os.path.expandvars(path.expanduser())
@@ -329,10 +326,7 @@ def check_local(name: str, corpus: Corpus) -> None:
 
 
 def _fault_of_first_bytes(path: Path, start: bytes) -> str | None:
-    """Describe what is wrong with a file that begins with the bytes `start`: its suffix, or its kind, as of a PDF.
-
-    Returns None where nothing is wrong.
-    """
+    """Describe a file whose first bytes `start` belong to no corpus, or not to its suffix. Returns None for others."""
     for suffix, magic in PACKED.items():
         if start.startswith(magic) and path.suffix != suffix:
             return f"is packed; rename it to {path.name}{suffix}, and it will be unpacked"
@@ -342,7 +336,7 @@ def _fault_of_first_bytes(path: Path, start: bytes) -> str | None:
 
 
 def _file_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
-    """Describe what in the first bytes `start` of a file is not of the corpus' format. Returns None for a good start."""
+    """Describe what in the first bytes `start` of a file is not of the corpus' format. Returns None if all is."""
     if corpus.form == "parquet":
         return None if start.startswith(b"PAR1") else "cannot be read as parquet: it does not begin like one"
     if path.suffix in PACKED:

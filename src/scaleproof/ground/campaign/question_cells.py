@@ -18,12 +18,9 @@ def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str,
     relation = "not_slower_than" if question.not_slower_than else "better_than"
     base_name = question.not_slower_than if question.better_than is None else question.better_than
     if base_name is None:
-        others = ", ".join(cell.slug for cell in cells if cell.slug != subject)
-        raise UserError(
-            f"question: {subject} is compared with nothing; give better_than: CELL, or not_slower_than: CELL with by: "
-            f"5 %. Other cells: {others or 'none'}",
-            ("question",),
-        )
+        others = ", ".join(cell.slug for cell in cells if cell.slug != subject) or "none"
+        advice = f"give better_than: CELL, or not_slower_than: CELL with by: 5 %. Other cells: {others}"
+        raise UserError(f"question: {subject} is compared with nothing; {advice}", ("question",))
 
     base = _find_cell_meant(relation, base_name, question, cells).slug
     if subject == base:

@@ -42,11 +42,11 @@ def ab(args: argparse.Namespace) -> None:
 
     campaign, verdict = run_comparison(_checked_request(args), args.name)
     page = RESULTS / campaign.stem / "report.html"
-    report = str(page) if page.is_file() else None  # the minutes may be over before it is made
+    report = str(page) if page.is_file() else None  # the minutes may be over before the page is made
     if args.json:
         print(json.dumps(asdict(verdict) | {"campaign": str(campaign), "report": report}, indent=2))
     else:
-        print(*filter(None, (verdict.sentence, report)), sep="\n")
+        print(f"{verdict.sentence}\n{report}" if report else verdict.sentence)
     if code := EXIT_CODES[verdict.word]:
         raise SystemExit(code)
 
@@ -55,24 +55,25 @@ def _checked_request(args: argparse.Namespace) -> "AbRequest":
     """Return the comparison that the command line asks for. Raises UserError for wrong input."""
     from scaleproof.driver.ab_campaign import AbRequest
 
-    if args.seconds and (args.metric == "time" or args.steps):
+    times_whole_runs = args.metric == "time" or args.steps
+    if args.seconds and times_whole_runs:
         raise UserError("--seconds ends runs early, and --steps or --metric time times them to their end")
     if args.minutes < LEAST_MINUTES:
         raise UserError(f"--minutes {args.minutes:g} is too short to start both programs; at least {LEAST_MINUTES}")
     if args.seconds and 2 * args.seconds > 60 * args.minutes:
         raise UserError(f"--seconds {args.seconds:g} for each of A and B are more than --minutes {args.minutes:g}")
-    patterns = dict(map(_pattern, args.pattern))
+    patterns = dict(_pattern(option) for option in args.pattern)
     if len(patterns) < len(args.pattern) or (patterns and args.figures != "auto"):
         raise UserError("--pattern is given once for each figure, and without --figures, which it would replace")
     a, b = split(args.programs)
-    if not a or not b or SEPARATOR in b:  # none, one or three
+    if not a or not b or SEPARATOR in b:  # there are none, one or three commands
         raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
     _check_program("A", a)
     _check_program("B", b)
     return AbRequest(
         a,
         b,
-        figures="whole" if args.metric == "time" or args.steps else args.figures,
+        figures="whole" if times_whole_runs else args.figures,
         patterns=patterns,
         per_step=_per_step(args),
         steps=tuple(args.steps) if args.steps else None,
@@ -87,7 +88,7 @@ def _checked_request(args: argparse.Namespace) -> "AbRequest":
 
 
 def _check_program(name: str, words: Sequence[str]) -> None:
-    """Check that the command `name` (A, B) has a program, and an interpreter its script. Raises UserError."""
+    """Check that the program of command `name` (A, B), and its script, are there. Raises UserError."""
     program, *arguments = words
     if not shutil.which(program):
         raise UserError(f'command {name}: there is no program "{program}"{_missing_program_hint(program)}')
@@ -97,13 +98,14 @@ def _check_program(name: str, words: Sequence[str]) -> None:
 
 
 def _missing_program_hint(program: str) -> str:
-    """Return what to write in place of a first word that is no program: what the word is, else the nearest program."""
+    """Return a hint at a first word that is no program: what it is, or the nearest program."""
     if "=" in program.partition(" ")[0] and not SHELL_SIGNS & set(program):
         return f"; to set a variable: env {program} ..."
     if os.path.isfile(program):
         return f"; the file may not be executed: python {program}, or chmod +x"
     if program in SHELL_WORDS or SHELL_SIGNS & set(program):
-        return f"; no shell reads the command: bash -c '{program}{'' if ' ' in program else ' ...'}'"
+        arguments = "" if " " in program else " ..."
+        return f"; no shell reads the command: bash -c '{program}{arguments}'"
     if os.path.isdir(program):
         return "; it is a folder"
     if " " in program:
@@ -121,9 +123,9 @@ def _pattern(given: str) -> tuple[str, str]:
 
 
 def _per_step(args: argparse.Namespace) -> tuple[str, Sequence[int]] | None:
-    """Return the unit and the amounts of a step's work: one, or A's and B's; None where the programs' logs say it.
+    """Return the unit and the amounts of a step's work, one for both programs or A's and B's.
 
-    Raises UserError for another metric, or more than two amounts.
+    Returns None where the logs say it. Raises UserError for another metric, or more than two amounts.
     """
     if not args.per_step:  # runs of two lengths (--steps) count their steps
         return ("steps", [1]) if args.metric == "steps/s" and not args.steps else None
@@ -167,13 +169,9 @@ def add(commands: Group) -> None:
     parser.add_argument("--geometry", type=text, default="1x1", metavar="NxD", help=help_text)
     help_text = "the smallest that matters (default: 2)"
     parser.add_argument("--difference", type=Number("%", most=100), default=2.0, metavar="PERCENT", help=help_text)
-    parser.add_argument(
-        "--minutes",
-        type=Number("minutes", most=MOST_MINUTES),
-        default=10.0,
-        metavar="M",
-        help="all that it may take, the page with it (default: 10)",
-    )
+    help_text = "all that it may take, the page with it (default: 10)"
+    minutes = Number("minutes", most=MOST_MINUTES)
+    parser.add_argument("--minutes", type=minutes, default=10.0, metavar="M", help=help_text)
     help_text = "compare watched programs of other models or precisions too"
     parser.add_argument("--accept-differences", action="store_true", help=help_text)
     parser.add_argument("--name", type=campaign_name, metavar="NAME", help="of the campaign (default: ab- and a hash)")

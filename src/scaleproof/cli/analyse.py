@@ -2,6 +2,7 @@
 
 import argparse
 import gc
+import itertools
 import json
 import shlex
 import sys
@@ -23,24 +24,23 @@ if TYPE_CHECKING:
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.comparison import Compared
     from scaleproof.ground.findings.finding import Finding, Findings
-    from scaleproof.ground.findings.forecast_report import ForecastReport
     from scaleproof.ground.records.run import Run
 
     PlannedRuns = list[tuple[Path, Cell, int]]  # folder, cell and number of each run
 
-MANY_RUNS = 1000  # from as many on the garbage collector is kept from their records
+MANY_RUNS = 1000  # from as many on, the garbage collector is off while they are read
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
 
 def collect(args: argparse.Namespace) -> None:
-    """Write runs.csv from all runs of a campaign; print which of them another campaign has made."""
+    """Write runs.csv from all runs of a campaign, and print which runs another campaign has made."""
     from scaleproof.conclude.analysis.run_tables import runs_table
 
     loaded, planned = _load_planned_runs(args)
 
     def runs() -> "Iterator[Run]":
-        """Yield the runs; a foreign one is named on standard error."""
+        """Yield the runs, and name those of another campaign on standard error."""
         for run in _read_each(loaded, planned):
             if run.metrics.campaign != loaded.name:
                 print(f"scaleproof: {run.folder}: of campaign {run.metrics.campaign}, says its record", file=sys.stderr)
@@ -50,9 +50,10 @@ def collect(args: argparse.Namespace) -> None:
 
 
 def findings(args: argparse.Namespace) -> None:
-    """Write findings.json, what the checks find in the runs of a campaign, and print each finding."""
+    """Write findings.json with the findings of all checks in a campaign, and print each finding."""
     from scaleproof.conclude.analysis.ab_comparison import read_comparisons
     from scaleproof.conclude.analysis.campaign_findings import campaign_findings, with_forecasts
+    from scaleproof.ground.findings.forecast_report import read_forecast
     from scaleproof.ground.records.excluded_nodes import read_excluded_nodes
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
 
@@ -63,14 +64,14 @@ def findings(args: argparse.Namespace) -> None:
     audit_log = _audit_log if loaded.campaign.workload.command is not None else None
     all_findings = campaign_findings(loaded.name, runs, profiles, pairs, read_excluded_nodes(folder), audit_log)
     if loaded.campaign.forecast.enabled:
-        all_findings = with_forecasts(all_findings, _forecast(folder / "forecast.json"))
+        all_findings = with_forecasts(all_findings, read_forecast(folder / "forecast.json"))
     write_json(folder / "findings.json", all_findings.model_dump(mode="json"))
     for finding in all_findings.findings:
         print(f"{finding.severity} {finding.code} in {', '.join(finding.cells)}: {finding.evidence}")
 
 
 def _audit_log(log: Path) -> "list[Finding]":
-    """Return what the audit finds in a log, as in anybody's; [] where it has no result."""
+    """Return the findings of the audit in the log of a command; [] where it can read no result."""
     from scaleproof.auditor.audit import audit_paths
 
     try:
@@ -82,12 +83,13 @@ def _audit_log(log: Path) -> "list[Finding]":
 def analyse(args: argparse.Namespace) -> None:
     """Write scaling_report.json, cells.csv and losses.csv of a campaign."""
     from scaleproof.conclude.analysis.scaling import scaling_report
+    from scaleproof.ground.findings.finding import read_findings
     from scaleproof.ground.records.run import timed_runs
     from scaleproof.ground.records.series import read_series
 
     loaded, runs = _load_runs(args)
     folder, campaign = args.results / loaded.name, loaded.campaign
-    all_findings = _read_findings(folder)
+    all_findings = read_findings(folder / "findings.json")
     read_series(timed_runs(runs))  # once, for all that follows
     report = scaling_report(
         loaded.name,
@@ -105,7 +107,7 @@ def analyse(args: argparse.Namespace) -> None:
 
 
 def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", target_loss: Any) -> None:
-    """Write cells.csv and losses.csv into `folder`. `target_loss`: of the campaign; None: it has none."""
+    """Write cells.csv and losses.csv into `folder`. `target_loss`: of the campaign, or None."""
     from scaleproof.conclude.analysis.loss_curves import curves_of, losses_table, times_to_loss
     from scaleproof.conclude.analysis.run_tables import cells_table, measured_by_cell
 
@@ -116,7 +118,7 @@ def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", tar
 
 
 def look(args: argparse.Namespace) -> None:
-    """Write and print whether a campaign goes on after `--repeats` repeats. Raises UserError if that is fixed."""
+    """Write and print whether a campaign goes on after `--repeats` repeats. Raises UserError if it is fixed."""
     from scaleproof.conclude.analysis.scaling import scaling_report
     from scaleproof.ground.findings.finding import Findings
 
@@ -124,35 +126,37 @@ def look(args: argparse.Namespace) -> None:
     rule = loaded.campaign.repeat_until
     if rule is None:
         raise UserError(f"{args.campaign}: repeats is a number; there is nothing to decide")
-    # Rates alone decide when repeats end: what a check finds in them is for the report.
+    # Rates alone decide when repeats end. Findings of the checks are for the report.
     unchecked = Findings(campaign=loaded.name, checks=[], findings=[])
     title = loaded.campaign.title
     report = scaling_report(loaded.name, title, runs, unchecked, question=loaded.question, repeat_until=rule)
     decision = report.repeats
     write_json(args.out, decision)
-    what = "goes on" if decision and decision.goes_on else f"ends: {decision and decision.why}"
-    print(f"{loaded.name}: {args.repeats} repeats; {what}")
+    verdict = "goes on" if decision and decision.goes_on else f"ends: {decision and decision.why}"
+    print(f"{loaded.name}: {args.repeats} repeats; {verdict}")
 
 
 def comparison(args: argparse.Namespace) -> None:
-    """Write comparison.json, of the A/B pairs of a campaign, with its table and chart."""
+    """Write comparison.json of the A/B pairs of a campaign, with its table and chart."""
     from scaleproof.conclude.analysis.ab_comparison import comparison_report, read_comparisons
     from scaleproof.conclude.report.charts import draw_comparison
     from scaleproof.conclude.report.tables.comparison import write_comparison
     from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.findings.finding import read_findings
 
     loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
     pairs = read_comparisons(folder, loaded.comparisons)
     comparisons = {name: (a, b, pairs[name]) for name, (_, a, b) in loaded.comparisons.items()}
-    report = comparison_report(loaded.name, comparisons, _read_findings(folder), loaded.cells)
+    all_findings = read_findings(folder / "findings.json")
+    report = comparison_report(loaded.name, comparisons, all_findings, loaded.cells)
     write_json(folder / "comparison.json", report)
     write_comparison(report, folder / "tables")
     draw_comparison(report.comparisons, folder / "charts")
 
 
 def waterfall(args: argparse.Namespace) -> None:
-    """Write waterfall.json, where scaling is lost, with its table and chart."""
+    """Write waterfall.json, which says where scaling is lost, with its table and chart."""
     from scaleproof.conclude.analysis.waterfall import waterfall_report
     from scaleproof.conclude.report.charts import draw_waterfall
     from scaleproof.conclude.report.read_results import read_inputs, read_profiles
@@ -184,9 +188,10 @@ def charts(args: argparse.Namespace) -> None:
     """Write the charts of all cells and of scaling into `charts` of a campaign's folder."""
     from scaleproof.conclude.report.charts import CHARTS, draw
     from scaleproof.conclude.report.read_results import read_inputs
+    from scaleproof.ground.findings.forecast_report import read_forecast
 
     inputs = read_inputs(args.folder)
-    forecasts = _forecast(args.forecast).forecasts if args.forecast else []
+    forecasts = read_forecast(args.forecast).forecasts if args.forecast else []
     for name in CHARTS:
         draw(name, *inputs, args.folder / "charts", forecasts)
 
@@ -223,32 +228,41 @@ def pdf(args: argparse.Namespace) -> None:
 
 
 def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "PlannedRuns") -> "PageInputs":
-    """Read all that the report of a campaign is made from. Raises UserError where a file is missing or damaged."""
+    """Read all inputs of the report of a campaign. Raises UserError where a file is missing or damaged."""
     from scaleproof.conclude.report.chart_catalog import charts_of
     from scaleproof.conclude.report.page_facts import PageInputs, collect_run_facts
     from scaleproof.conclude.report.read_results import read_inputs, read_traces
+    from scaleproof.ground.findings.finding import read_findings
+    from scaleproof.ground.findings.forecast_report import read_forecast
     from scaleproof.ground.records.comparison_report import read_comparison
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
     from scaleproof.ground.records.waterfall_report import read_waterfall
     from scaleproof.measure.doctor.doctor import DOCTOR, read_report
 
     folder = args.results / loaded.name
-    runs_table, cells, scaling = read_inputs(folder)
     drawn = charts_of(loaded)
+    runs_table, cells, scaling = read_inputs(folder)
+    facts = collect_run_facts(_read(loaded, planned), read_report(args.results / DOCTOR))
+    all_findings = read_findings(folder / "findings.json")
+    comparisons = read_comparison(folder / "comparison.json").comparisons if loaded.comparisons else []
+    traces = read_traces(folder)[0] if loaded.traced else None
+    profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
+    waterfall = read_waterfall(folder / "waterfall.json").cells if "waterfall" in drawn else []
+    forecast = read_forecast(folder / "forecast.json") if "forecast" in drawn else None
     return PageInputs(
-        facts=collect_run_facts(_read(loaded, planned), read_report(args.results / DOCTOR)),
+        facts=facts,
         runs_table=runs_table,
         cells=cells,
-        report=scaling.model_copy(update={"title": loaded.campaign.title}),  # another title re-draws the page alone
-        findings=_read_findings(folder),
+        report=scaling.model_copy(update={"title": loaded.campaign.title}),  # a new title changes the page alone
+        findings=all_findings,
         charts=folder / "charts",
         drawn=drawn,
         campaign_file=str(args.campaign),
-        comparisons=read_comparison(folder / "comparison.json").comparisons if loaded.comparisons else [],
-        traces=read_traces(folder)[0] if loaded.traced else None,
-        profiles=[read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced],
-        waterfall=read_waterfall(folder / "waterfall.json").cells if "waterfall" in drawn else [],
-        forecast=_forecast(folder / "forecast.json") if "forecast" in drawn else None,
+        comparisons=comparisons,
+        traces=traces,
+        profiles=profiles,
+        waterfall=waterfall,
+        forecast=forecast,
         anonymous=args.anonymous,
     )
 
@@ -264,41 +278,41 @@ def compare(args: argparse.Namespace) -> None:
 
     if Path("-") in (args.a, args.b):
         raise UserError("compare reads files and folders, not standard input: write each log into a file of its own")
-    for place in (args.a, args.b):
-        if place.exists():  # whoever reads it has a hint for what does not
-            check_root(place)
+    for result in (args.a, args.b):
+        if result.exists():  # the readers below have a hint at a path that does not exist
+            check_root(result)
+
     if are_all_own(args.a, args.b):
-        compared, alone = compare_results(args.a, args.b, args.vary)
+        compared, one_sided_cells = compare_results(args.a, args.b, args.vary)
     else:
-        alone = []
-        compared = [compare_external(args.a, args.b, args.vary)]
+        compared, one_sided_cells = [compare_external(args.a, args.b, args.vary)], []
     if args.json:
-        print(json.dumps({"compared": [asdict(pair) for pair in compared], "on_one_side": alone}, indent=2))
+        print(json.dumps({"compared": [asdict(pair) for pair in compared], "on_one_side": one_sided_cells}, indent=2))
     else:
         for line in (compared_verdict(compared), *map(compared_sentence, compared), intervals_note(compared)):
             if line:
                 print(line)
-        if alone:
-            print(f"on one side alone: {', '.join(alone)}")
+        if one_sided_cells:
+            print(f"on one side alone: {', '.join(one_sided_cells)}")
     if args.html:
-        _compare_page(args, compared, alone)
-    if all(pair.why for pair in compared):  # why it is not comparable
+        _compare_page(args, compared, one_sided_cells)
+    if all(pair.why for pair in compared):  # `why`: the reason why a pair is not comparable
         raise SystemExit(1)
 
 
-def _compare_page(args: argparse.Namespace, compared: "list[Compared]", alone: list[str]) -> None:
-    """Write the page of a comparison. `alone`: the cells that only one side has."""
+def _compare_page(args: argparse.Namespace, compared: "list[Compared]", one_sided_cells: list[str]) -> None:
+    """Write the page of a comparison. `one_sided_cells`: the cells that only one side has."""
     from scaleproof.conclude.analysis.compare_runs import are_all_own, read_runs_by_cell
     from scaleproof.conclude.report.compare_page import Side, compare_page
 
-    own = are_all_own(args.a, args.b)
-    a, b = (
-        Side(str(path), [run for runs in read_runs_by_cell(path).values() for run in runs] if own else [])
-        for path in (args.a, args.b)
-    )
+    sides = []
+    for result in (args.a, args.b):
+        runs_by_cell = read_runs_by_cell(result) if are_all_own(args.a, args.b) else {}
+        sides.append(Side(str(result), list(itertools.chain.from_iterable(runs_by_cell.values()))))
+    a, b = sides
     vary = ["--vary", *args.vary] if args.vary else []
     words = ["scaleproof", "compare", str(args.a), str(args.b), *vary, "--html", str(args.html)]
-    write_atomic(args.html, compare_page(compared, alone, a, b, shlex.join(words)))
+    write_atomic(args.html, compare_page(compared, one_sided_cells, a, b, shlex.join(words)))
     print(f"{args.html}: the comparison as a page", file=sys.stderr)
 
 
@@ -309,7 +323,7 @@ def _load_runs(args: argparse.Namespace, repeats: int | None = None) -> "tuple[L
 
 
 def _load_planned_runs(args: argparse.Namespace, repeats: int | None = None) -> "tuple[LoadedCampaign, PlannedRuns]":
-    """Load the campaign of `args`; return it with its planned runs, or the first `repeats` of each cell."""
+    """Load the campaign of `args`. Returns it with its planned runs, or the first `repeats` of each cell."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     loaded = LoadedCampaign(args.campaign, args.results)
@@ -317,36 +331,21 @@ def _load_planned_runs(args: argparse.Namespace, repeats: int | None = None) -> 
 
 
 def _read_each(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "Iterator[Run]":
-    """Return the runs one by one, so that nobody must hold all: ten thousand take 280 MB."""
+    """Read the runs one by one, so that no caller must hold them all: ten thousand take 280 MB."""
     from scaleproof.ground.records.unreadable import read_or_mark_unreadable
 
     return (read_or_mark_unreadable(folder, loaded.name, cell, repeat) for folder, cell, repeat in planned)
 
 
 def _read(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "list[Run]":
-    """Read all planned runs; of many, without the garbage collector, which would go through them again and again."""
-    many = len(planned) >= MANY_RUNS
-    if many:
-        gc.disable()
+    """Read all planned runs. The garbage collector would go through many runs again and again, and is off meanwhile."""
+    if len(planned) < MANY_RUNS:
+        return list(_read_each(loaded, planned))
+    gc.disable()
     runs = list(_read_each(loaded, planned))
-    if many:
-        gc.freeze()
-        gc.enable()
+    gc.freeze()
+    gc.enable()
     return runs
-
-
-def _forecast(path: Path) -> "ForecastReport":
-    """Read forecast.json at `path`. Raises UserError where it is missing or damaged."""
-    from scaleproof.ground.findings.forecast_report import read_forecast
-
-    return read_forecast(path)
-
-
-def _read_findings(folder: Path) -> "Findings":
-    """Read findings.json of a campaign's `folder`. Raises UserError where it is missing or damaged."""
-    from scaleproof.ground.findings.finding import read_findings
-
-    return read_findings(folder / "findings.json")
 
 
 def add(commands: Group) -> None:

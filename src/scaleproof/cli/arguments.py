@@ -1,11 +1,11 @@
 """How a command is declared: what it is called, what it does, an example, and the options that several share."""
 
 import argparse
+import itertools
 import os
 import re
 import sys
 from collections.abc import Callable, Collection
-from itertools import takewhile
 from typing import Any, NoReturn
 
 from scaleproof.cli.values import RESULTS, chart_to_write, file_to_read, folder, page_to_write, path, results_folder
@@ -13,16 +13,14 @@ from scaleproof.ground.errors import did_you_mean, shortened
 
 Group = argparse._SubParsersAction
 
-# Words for what the workflow does.
+# Words that people try as commands, for what the workflow does.
 WORKFLOW_WORDS = ("run", "start", "execute", "bench", "benchmark", "report", "build", "submit", "plot", "charts")
-
-
-# What shtab asks for where the name of a file or folder belongs: by shell, its function for that.
+# Shell -> its function that completes the names of files and folders, for shtab.
 OF_FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
 
 
 class _Once(argparse._StoreAction):
-    """An option that may be given once: of two values the first would be lost without a word."""
+    """Stores the value of an option that may be given once: of two values, the first would be lost without a word."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, name: str | None = None
@@ -40,7 +38,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that names the nearest command, choice or option when it does not know a word."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Begin a parser as ArgumentParser does, but without abbreviations, and with each option at most once."""
+        """Make a parser as ArgumentParser does, but without abbreviations, and with each option at most once."""
         options.setdefault("allow_abbrev", False)  # an abbreviation would change its meaning with the next option
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **options)
@@ -48,9 +46,9 @@ class Parser(argparse.ArgumentParser):
             self.register("action", name, _Once)
 
     def add_argument(self, *names: Any, needs: str = "", **options: Any) -> argparse.Action:
-        """Add an argument as ArgumentParser does; shells complete the names of files, where it takes one.
+        """Add an argument as ArgumentParser does. Where it takes a file, shells complete the names of files.
 
-        `needs`: the option without which this one would mean nothing.
+        `needs`: the option without which this option would mean nothing.
         """
         action = super().add_argument(*names, **options)
         action.needs = needs  # type: ignore[attr-defined]
@@ -60,56 +58,63 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Check that `value` is one of the choices. Raises ArgumentError, with the nearest one."""
-        if action.choices is not None and value not in action.choices:
-            choices = [str(choice) for choice in action.choices]
-            if isinstance(action, argparse._SubParsersAction):
-                first = next(iter(sys.argv[1:]), "")  # of an unknown option, the value may be taken for the command
-                hint = f' "{first}" is no option before a command.' if first.startswith("-") else ""
-                hint += _command_hint(self.prog, action, str(value))
-            else:
-                hint = did_you_mean(value, choices)
-            message = f'there is no "{value}".{hint} Allowed: {", ".join(choices)}'
-            raise argparse.ArgumentError(action, message)
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        if not isinstance(action, argparse._SubParsersAction):
+            hint = did_you_mean(value, choices)
+        else:
+            hint = _command_hint(self.prog, action, str(value))
+            first_word = sys.argv[1] if len(sys.argv) > 1 else ""
+            if first_word.startswith("-"):  # an unknown option, whose value may have been taken for the command
+                hint = f' "{first_word}" is no option before a command.{hint}'
+        raise argparse.ArgumentError(action, f'there is no "{value}".{hint} Allowed: {", ".join(choices)}')
 
     def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
         """Count the words that belong to an argument. Raises ArgumentError, which says what value is missing."""
         try:
             return super()._match_argument(action, arg_strings_pattern)
         except argparse.ArgumentError:
-            what = f"allowed: {', '.join(map(str, action.choices))}" if action.choices else f"{action.help}"
+            meaning = f"allowed: {', '.join(map(str, action.choices))}" if action.choices else f"{action.help}"
             values = f"{action.nargs} values" if isinstance(action.nargs, int) else "a value"
-            pairs = zip(sys.argv, sys.argv[1:], strict=False)  # a word, and the one that was no value of it
-            what += "".join(f'; not "{after}"' for word, after in pairs if word in action.option_strings)
-            raise argparse.ArgumentError(action, f"needs {values}, {_value_placeholder(action)}: {what}") from None
+            for word, next_word in itertools.pairwise(sys.argv):
+                if word in action.option_strings:  # argparse did not take the next word as its value
+                    meaning += f'; not "{next_word}"'
+            raise argparse.ArgumentError(action, f"needs {values}, {_value_placeholder(action)}: {meaning}") from None
 
     def error(self, message: str) -> NoReturn:
-        """End with exit code 2 and argparse's `message`, in clearer words where it is one of three known ones."""
+        """End with exit code 2 and argparse's `message`. Messages of the commonest slips get clearer words."""
         groups = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
         known = self._option_string_actions
-        own = sys.argv[1 : sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
-        options = [word for word in own if re.match("--?[a-z]", word)]
-        unknown = [word for word in options if word.partition("=")[0] not in known]  # why a word may seem to be missing
+        end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+        options = [word for word in sys.argv[1:end] if re.match("--?[a-z]", word)]
+        # An unknown option may be why a word seems to be missing, or have its value taken for an argument.
+        unknown = [word for word in options if word.partition("=")[0] not in known]
+        is_about_argument = message.startswith("argument ") and not message.startswith("argument --")
+        value_of_flag = re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message, re.DOTALL)  # --json=1
+
         if message.endswith("required: COMMAND") and groups:
-            what = f"{_describe_strange_option(unknown[0], known)} A" if unknown else "a"
-            message = f"{what} command is missing; allowed: {', '.join(groups[0].choices)}"
+            hint = f"{_describe_strange_option(unknown[0], known)} A" if unknown else "a"
+            message = f"{hint} command is missing; allowed: {', '.join(groups[0].choices)}"
         elif "are required:" in message:
             hints = " ".join(_describe_strange_option(word, known) for word in unknown[:3])
-            greedy = [word for word in options if getattr(known.get(word), "nargs", None) == "+"]
-            hints += "".join(f"{word} takes all words after it: write it at the end." for word in greedy)
+            for word in options:
+                if getattr(known.get(word), "nargs", None) == "+":
+                    hints += f"{word} takes all words after it: write it at the end."
             message = " ".join(part for part in (hints, f"{message}.", self._example()) if part)
-        elif match := re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message, re.DOTALL):  # --json=1
-            message = f"argument {match[1]}: takes no value, and {match[2]} is one; leave it out"
-        elif unknown and not groups and message.startswith("argument ") and not message.startswith("argument --"):
-            self.reject_unknown(unknown)  # its value was taken for the argument
+        elif value_of_flag:
+            message = f"argument {value_of_flag[1]}: takes no value, and {value_of_flag[2]} is one; leave it out"
+        elif is_about_argument and unknown and not groups:
+            self.reject_unknown(unknown)
         super().error(shortened(message, 1000))
 
     def _example(self) -> str:
-        """Return the first example of the help in one line, after "Example:"; "" where there is none."""
+        """Return the first example of the help in one line, "Example: scaleproof ..."; "" where there is none."""
         heading_and_first = (self.epilog or "").splitlines()[:2]
         return " ".join(" ".join(heading_and_first).split())
 
     def check_needs(self, given: Collection[str]) -> None:
-        """End with exit code 2 where an option is among those `given`, but not the one that it needs."""
+        """End with exit code 2 where an option is `given` without the option that it needs."""
         for action in self._actions:
             needs = getattr(action, "needs", "")
             if needs and action.dest in given and self._option_string_actions[needs].dest not in given:
@@ -117,38 +122,37 @@ class Parser(argparse.ArgumentParser):
 
     def check_order(self, args: argparse.Namespace) -> None:
         """End with exit code 2 where the two words of a command, a path and a name, are in the wrong order."""
-        words = [action for action in self._actions if not action.option_strings and action.nargs is None]
-        if len(words) == 2 and words[1].type is None:  # the second is no path, but a name
-            first, second = (str(getattr(args, action.dest)) for action in words)
+        arguments = [action for action in self._actions if not action.option_strings and action.nargs is None]
+        if len(arguments) == 2 and arguments[1].type is None:  # the second is no path, but a name
+            first, second = (str(getattr(args, action.dest)) for action in arguments)
             if os.path.exists(second) and not os.path.exists(first):
                 self.error(f"the words are in the wrong order: {self.prog} {shortened(second)} {shortened(first)}")
 
     def reject_unknown(self, words: list[str]) -> NoReturn:
         """End with exit code 2 and name the `words` that no option or argument of the command takes."""
         known = self._option_string_actions
+        arguments = {action.dest: _value_placeholder(action) for action in self._actions if not action.option_strings}
         strange = [word for word in words if word.startswith("-") and len(word) > 1]
         if not strange:
-            places = [action for action in self._actions if not action.option_strings]
-            takes = " ".join(_value_placeholder(action) for action in places) or "no argument"
-            self.error(f'"{words[0]}" is one word too many; {self.prog} takes {takes}. {self._example()}')
-        listed = ", ".join(name for name in known if name.startswith("--"))
-        arguments = {action.dest: _value_placeholder(action) for action in self._actions if not action.option_strings}
+            placeholders = " ".join(arguments.values()) or "no argument"
+            self.error(f'"{words[0]}" is one word too many; {self.prog} takes {placeholders}. {self._example()}')
         for word in strange:
             if name := arguments.get(word.strip("-").partition("=")[0]):
                 usage = " ".join(self.format_usage().split())
                 self.error(f'"{word}" is no option here: give {name} alone. {usage}')
-        self.error(f"{' '.join(_describe_strange_option(word, known) for word in strange)} Options: {listed}")
+        faults = " ".join(_describe_strange_option(word, known) for word in strange)
+        self.error(f"{faults} Options: {', '.join(name for name in known if name.startswith('--'))}")
 
 
 def _value_placeholder(action: argparse.Action) -> str:
-    """Return what stands for the value of an argument in its help."""
+    """Return the placeholder for the value of an argument in its help."""
     if action.metavar:
         return str(action.metavar)
     return f"one of {', '.join(map(str, action.choices))}" if action.choices else action.dest
 
 
 def _describe_strange_option(word: str, known: dict[str, argparse.Action]) -> str:
-    """Return a sentence, with a hint, on an option that the command does not know. `known`: its options by name."""
+    """Describe an option that the command does not know, with a hint. `known`: the command's options by name."""
     name = word.partition("=")[0]
     if os.path.lexists(word):
         return f'"{shortened(word)}" is taken for an option; for the file write ./{shortened(word)}.'
@@ -156,16 +160,16 @@ def _describe_strange_option(word: str, known: dict[str, argparse.Action]) -> st
         return f'"{name}" stands before the command; write it at the end.'
     options = [option for option in known if option.startswith("--")]
     letters = name.strip("-")
-    beginning = [option for option in options if option[2:3] == letters[:1]]  # those with the same first letter
-    is_short_for_one = len(letters) == 1 and len(beginning) == 1
-    hint = f' Did you mean "{beginning[0]}"?' if is_short_for_one else did_you_mean(name, options)
+    with_same_letter = [option for option in options if option[2:3] == letters[:1]]
+    is_short_for_one = len(letters) == 1 and len(with_same_letter) == 1
+    hint = f' Did you mean "{with_same_letter[0]}"?' if is_short_for_one else did_you_mean(name, options)
     return f'"{shortened(word)}" is not expected.{hint}'
 
 
 def _command_hint(prog: str, group: Group, word: str) -> str:
-    """Return which command `word` may mean, after a blank: ` Did you mean "scaleproof campaign validate"?`; else "".
+    """Return a hint at the command that `word` may mean: ` Did you mean "scaleproof campaign validate"?`; else "".
 
-    `prog`: the words before it, "scaleproof" or "scaleproof campaign", of which `group` has the commands.
+    `prog`: the words before it, "scaleproof" or "scaleproof campaign"; `group` has the commands that may follow.
     """
     if word.partition(" ")[0] in group.choices and word not in group.choices:
         return f" Several words in quotes are one; without them: {prog} {word}."
@@ -177,22 +181,23 @@ def _command_hint(prog: str, group: Group, word: str) -> str:
         for action in parser._actions
         if isinstance(action, argparse._SubParsersAction) and word in action.choices
     ]
-    if inside:  # the second word of a command without the first
+    if inside:  # `word` is the second word of a command without the first
         return f" Did you mean {' or '.join(inside[:3])}?"
     if word.endswith(".yaml") and "campaign" in group.choices:
         return f" A command comes first: {prog} campaign show {word}."
-    if "/" in word or "." in word:  # a file: one command that reads files
+    if "/" in word or "." in word:  # a file lacks the command that reads it
         words = sys.argv[sys.argv.index(word) :] if word in sys.argv else [word]
-        rest = " ".join(takewhile(lambda one: not one.startswith("-"), words))  # options may be another command's
+        # Without the options, which may be those of another command.
+        files = " ".join(itertools.takewhile(lambda one: not one.startswith("-"), words))
         first = "audit" if "audit" in group.choices else next(iter(group.choices))
-        return f" A command comes first: {prog} {first} {rest}."
+        return f" A command comes first: {prog} {first} {files}."
     return did_you_mean(word, [*group.choices, "--help", "--version"])
 
 
 def add_command(
     group: Group, name: str, run: Callable[[argparse.Namespace], None], doc: str, example: str = ""
 ) -> argparse.ArgumentParser:
-    """Add the command `name`, which calls `run` with the parsed arguments. `example`: lines for the end of its help."""
+    """Add the command `name`. It calls `run` with the parsed arguments; `example` is the end of its help."""
     epilog = "Example:\n" + "\n".join(f"  {line}" for line in example.splitlines()) if example else None
     sub: argparse.ArgumentParser = group.add_parser(name, help=doc, description=doc, epilog=epilog)
     sub.set_defaults(run=run, parser=sub)
@@ -202,14 +207,14 @@ def add_command(
 def add_campaign_command(
     group: Group, name: str, run: Callable[[argparse.Namespace], None], doc: str, example: str = ""
 ) -> argparse.ArgumentParser:
-    """Add the command `name` as `add_command` does; its first argument is a campaign file."""
+    """Add the command `name` as `add_command` does, with a campaign file as its first argument."""
     sub = add_command(group, name, run, doc, example)
     sub.add_argument("campaign", type=path, metavar="CAMPAIGN", help="campaign file, e.g. config/campaigns/demo.yaml")
     return sub
 
 
 def add_subcommands(group: Group, name: str, doc: str) -> Group:
-    """Add the word `name`, which several commands begin with, and return the group that they are added to."""
+    """Add the word `name`, with which several commands begin. Returns the group to which they are added."""
     return group.add_parser(name, help=doc, description=doc).add_subparsers(required=True, metavar="COMMAND")
 
 
@@ -225,6 +230,6 @@ def add_results_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_fingerprints_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--fingerprints`: those of the cells when the workflow planned this job."""
+    """Add `--fingerprints`, which the cells had when the workflow planned the job."""
     help_text = "refuse to run if these are no longer the cells' fingerprints"
     parser.add_argument("--fingerprints", nargs="+", metavar="F", help=help_text)

@@ -34,14 +34,14 @@ SEVERITIES = ("invalid", "suspect", "note")  # the most severe first
 def audit_results(args: argparse.Namespace) -> None:
     """Audit files and folders, and print the findings.
 
-    Ends with SystemExit: 1 with findings of the severity of `--fail-on` or above, 0 without, 2 if nothing could be
+    Ends with SystemExit: 1 for findings of the severity of `--fail-on` or above, 0 without them, 2 if no file could be
     read.
     """
     from scaleproof.auditor.audit import NoResult, audit_paths
     from scaleproof.auditor.waivers import WAIVER_FILE, read_waivers, without_waived
     from scaleproof.ground.records.watched import watched_folder
 
-    given = _stated_of_runs(args)  # part of a run's name -> what it says of itself nowhere
+    stated = _stated_of_runs(args)
     for folder in dict.fromkeys(filter(None, map(watched_folder, args.paths))):
         remark = f"scaleproof.watch recorded {folder}; its checks: scaleproof watched {folder}"
         print(f"scaleproof: {remark}", file=sys.stderr)
@@ -51,28 +51,28 @@ def audit_results(args: argparse.Namespace) -> None:
     waivers = read_waivers(WAIVER_FILE) if WAIVER_FILE.exists() else []
     with _standard_input_as_file(args.paths) as paths:
         try:
-            result = audit_paths(paths, given)
+            result = audit_paths(paths, stated)
         except NoResult as error:
             if not args.allow_empty:
                 raise
             print(f"scaleproof: {error}", file=sys.stderr)
             raise SystemExit(0) from None
-    for name in filter(None, given):
+    for name in filter(None, stated):
         if not any(name in run for run in result.runs):
             hint = f"{did_you_mean(name, result.runs)} Runs: {', '.join(result.runs[:10]) or 'none'}"
-            raise UserError(f'"{name}={next(iter(given[name].values()))}": no run has "{name}" in its name.{hint}')
+            raise UserError(f'"{name}={next(iter(stated[name].values()))}": no run has "{name}" in its name.{hint}')
     waived = without_waived(result, waivers, args.paths, date.today())
     for remark in waived.remarks:
         print(f"{WAIVER_FILE}: {remark}", file=sys.stderr)
     _output_audit(args, waived.audit)
     if not result.formats:  # no file could be read
         raise SystemExit(2)
-    counted = SEVERITIES[: SEVERITIES.index(args.fail_on) + 1]
-    raise SystemExit(1 if any(waived.audit.count(severity) for severity in counted) else 0)
+    failing_severities = SEVERITIES[: SEVERITIES.index(args.fail_on) + 1]
+    raise SystemExit(1 if any(waived.audit.count(severity) for severity in failing_severities) else 0)
 
 
 def _output_audit(args: argparse.Namespace, result: "Audit") -> None:
-    """Print the audit in the form that was asked for, and write its page if one was."""
+    """Print the audit in the format of `--format`, and write its page if `--html` names one."""
     if args.html:
         from scaleproof.auditor.audit_page import audit_page
 
@@ -110,7 +110,7 @@ def _standard_input_as_file(paths: list[Path]) -> Iterator[list[Path]]:
 
 
 def explain(args: argparse.Namespace) -> None:
-    """Print the page of a finding, what a word or a column means, the index, or all pages.
+    """Print the page of a finding, the meaning of a word or a column, the index, or all pages.
 
     Raises UserError where there is no such finding or word.
     """
@@ -145,21 +145,21 @@ def explain(args: argparse.Namespace) -> None:
 
 
 def _definition(text: str) -> str | None:
-    """Return what a column (by its name or heading) or a key of campaigns means; None for any other text."""
+    """Return the meaning of a column (by its name or heading) or of a key of campaigns; None for any other text."""
     from scaleproof.ground.columns import COLUMNS
     from scaleproof.ground.words import bare_word
 
     for column in COLUMNS.values():
         headings = filter(None, map(bare_word, (column.name, column.heading, column.in_series)))
         if bare_word(text) in headings and column.definition:
-            return f"{column.definition}{f' ({column.unit})' if column.unit else ''}"
+            return f"{column.definition} ({column.unit})" if column.unit else column.definition
     return _key_of_campaign(re.sub(r"\W", "_", text.lower().rpartition(".")[2]))
 
 
 def _key_of_campaign(name: str) -> str | None:
-    """Return what a key of campaign files, such as margin, means; None where there is no such key.
+    """Return the meaning of a key of campaign files, such as margin; None where there is no such key.
 
-    It is read from the schema's file: making the schema of the models would take a second.
+    The schema's file has it: making the schema of the models would take a second.
     """
     schema = json.loads((Path(__file__).parents[1] / "workflow_files/config/campaign.schema.json").read_text())
     keys = [section.get("properties", {}) for section in (schema, *schema["$defs"].values())]
@@ -168,7 +168,7 @@ def _key_of_campaign(name: str) -> str | None:
 
 
 def _stated_of_runs(args: argparse.Namespace) -> dict[str, dict[str, int]]:
-    """Return what --world-size and --global-batch say: part of a run's name -> {"world_size": 8}, "" for all runs.
+    """Read --world-size and --global-batch. Returns part of a run's name -> {"world_size": 8}; "" stands for all runs.
 
     They are given as "NAME=8" or "8". Raises UserError for any other text, and for two numbers of the same runs.
     """
@@ -177,21 +177,20 @@ def _stated_of_runs(args: argparse.Namespace) -> dict[str, dict[str, int]]:
         for text in texts:
             name, number = _parse_number(key, text)
             if stated.setdefault(name, {}).setdefault(key, number) != number:
-                option, of_runs = key.replace("_", "-"), f"runs with {name} in their name" if name else "all runs"
-                raise UserError(f"--{option} is {stated[name][key]} and {number} for {of_runs}; give one of them")
+                option, runs = key.replace("_", "-"), f"runs with {name} in their name" if name else "all runs"
+                raise UserError(f"--{option} is {stated[name][key]} and {number} for {runs}; give one of them")
     return stated
 
 
 def _parse_number(key: str, text: str) -> tuple[str, int]:
-    """Split "NAME=8", for runs whose name contains NAME, into ("NAME", 8), and "8", for all runs, into ("", 8).
+    """Split "NAME=8", for runs whose name contains NAME, into ("NAME", 8); "8", for all runs, into ("", 8).
 
-    `key`: the option. Raises UserError where the number is none.
+    `key`: the option, for the message. Raises UserError where the text has no such number.
     """
     name, _, number = text.rpartition("=")
     if not number.isdecimal() or not 0 < int(number) < 10**9 or text.startswith("="):
-        raise UserError(
-            f'--{key.replace("_", "-")} is "{text}"; allowed: a number from 1 to 999,999,999, or NAME=NUMBER'
-        )
+        option = key.replace("_", "-")
+        raise UserError(f'--{option} is "{text}"; allowed: a number from 1 to 999,999,999, or NAME=NUMBER')
     return name, int(number)
 
 
@@ -235,7 +234,6 @@ def add(commands: Group) -> None:
     )
     example = "scaleproof explain\nscaleproof explain super-linear\nscaleproof explain undecided"
     parser = add_command(commands, "explain", explain, doc, example)
-    parser.add_argument(
-        "code", nargs="*", type=text_type, metavar="CODE", help="code of a finding, a word, or a column"
-    )
+    help_text = "code of a finding, a word, or a column"
+    parser.add_argument("code", nargs="*", type=text_type, metavar="CODE", help=help_text)
     parser.add_argument("--all", action="store_true", help="print all pages as Markdown (docs/findings.md)")

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def sweep_groups(args: argparse.Namespace) -> None:
-    """Measure collectives in the groups of a campaign, or in `--group`, or read them from files of nccl-tests.
+    """Measure collectives in the groups of a campaign or in `--group`, or read them from files of nccl-tests.
 
-    Raises UserError where a campaign has no group, or files are given for several.
+    Raises UserError where a campaign has no group, or `--nccl-tests` has files for several groups.
     """
     from scaleproof.conclude.forecast.sweep import group_called, groups_of, measure_sweep
     from scaleproof.conclude.forecast.sweep_file import merge_sweeps, pair_rows, read_nccl_tests
@@ -40,24 +40,27 @@ def sweep_groups(args: argparse.Namespace) -> None:
     loaded = LoadedCampaign(args.campaign)
     groups = groups_of(loaded)
     if args.group:
-        chosen, cell = group_called(loaded, args.group)
-        groups = {chosen: cell}
+        group, cell = group_called(loaded, args.group)
+        groups = {group: cell}
     if not groups:
         raise UserError(f"{args.campaign}: every cell is one device; there is no communication to sweep")
+
     folder = args.results / loaded.name / "sweep"
-    if args.nccl_tests and len(groups) > 1:
-        names = ", ".join(str(group) for group in groups)
-        raise UserError(f"--nccl-tests needs --group: which ranks did it run on? Groups: {names}")
     if args.nccl_tests:
+        if len(groups) > 1:
+            names = ", ".join(str(group) for group in groups)
+            raise UserError(f"--nccl-tests needs --group: which ranks did it run on? Groups: {names}")
         (group,) = groups
-        _publish_sweep(merge_sweeps([read_nccl_tests(file, group) for file in args.nccl_tests]), folder / str(group))
+        sweeps = [read_nccl_tests(file, group) for file in args.nccl_tests]
+        _publish_sweep(merge_sweeps(sweeps), folder / str(group))
         return
+
     link = SweepLink(bytes_per_s=args.link * 1e9, source=args.link_source) if args.link else None
-    for group, cell in groups.items():  # of ranks -> a cell that trains on them
+    for group, cell in groups.items():  # group of ranks -> a cell that trains on them
         with stoppable("the sweep will be made again"):
-            made = measure_sweep(loaded, group, cell, folder / str(group), args.launches, link)
-        _publish_sweep(made, folder / str(group))
-        draw_node_pairs(pair_rows(made), folder / str(group))
+            result = measure_sweep(loaded, group, cell, folder / str(group), args.launches, link)
+        _publish_sweep(result, folder / str(group))
+        draw_node_pairs(pair_rows(result), folder / str(group))
 
 
 def sweep(args: argparse.Namespace) -> None:
@@ -68,8 +71,8 @@ def sweep(args: argparse.Namespace) -> None:
     loaded = LoadedCampaign(args.campaign, args.results)
     group, cell = group_called(loaded, args.group)
     with stoppable("the sweep will be made again"):
-        made = measure_sweep(loaded, group, cell, args.out, loaded.campaign.forecast.launches)
-    _publish_sweep(made, args.out)
+        result = measure_sweep(loaded, group, cell, args.out, loaded.campaign.forecast.launches)
+    _publish_sweep(result, args.out)
 
 
 def forecast_cells(args: argparse.Namespace) -> None:
@@ -89,18 +92,18 @@ def forecast_cells(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast.text import forecasts_text, pilots_text
 
     evidence = read_evidence(args.campaign, args.results)
-    made = make_forecasts(evidence)
-    written = write_forecasts(args.results / evidence.loaded.name / "forecasts", made)
-    print(forecasts_text(made))
-    shorter = plan_pilots(evidence, run_times(args.results, evidence.loaded.name))
-    if shorter:
-        print(f"\n{pilots_text(shorter)}")
-    print(f"\nwritten before its runs: {written}")
+    forecasts = make_forecasts(evidence)
+    file = write_forecasts(args.results / evidence.loaded.name / "forecasts", forecasts)
+    print(forecasts_text(forecasts))
+    pilots = plan_pilots(evidence, run_times(args.results, evidence.loaded.name))
+    if pilots:
+        print(f"\n{pilots_text(pilots)}")
+    print(f"\nwritten before its runs: {file}")
     _score(evidence, args.results)
 
 
 def _forecast_table(args: argparse.Namespace) -> None:
-    """Print forecasts from a table. Raises UserError where there is none, or a campaign is given as well."""
+    """Print forecasts from a table. Raises UserError without a forecast, or with a campaign as well."""
     from scaleproof.auditor.read.rates_by_size import rates_by_size, unread_rows_text
     from scaleproof.conclude.forecast.table_forecast import disturbances_of, forecast_rates, is_of_cpus, table_text
 
@@ -117,17 +120,17 @@ def _forecast_table(args: argparse.Namespace) -> None:
 
 
 def forecast(args: argparse.Namespace) -> None:
-    """Forecast the held-out cells before they run; `--out`, for which their runs wait, names the file of forecasts."""
+    """Forecast the held-out cells before they run. Their runs wait for `--out`, which names the file of forecasts."""
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts
 
     evidence = read_evidence(args.campaign, args.results)
-    written = write_forecasts(args.results / evidence.loaded.name / "forecasts", make_forecasts(evidence))
-    write_json(args.out, {"forecasts": written.name})
+    file = write_forecasts(args.results / evidence.loaded.name / "forecasts", make_forecasts(evidence))
+    write_json(args.out, {"forecasts": file.name})
 
 
 def forecast_report(args: argparse.Namespace) -> None:
-    """Score earlier forecasts; write forecast.json with its table and charts."""
+    """Score earlier forecasts, and write forecast.json with its table and charts."""
     from scaleproof.conclude.forecast.report_data import make_forecast_report
     from scaleproof.conclude.report.charts.forecast import draw_forecast
     from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs
@@ -135,7 +138,7 @@ def forecast_report(args: argparse.Namespace) -> None:
 
     evidence = read_evidence(args.campaign, args.results)
     _score(evidence, args.results)
-    evidence = read_evidence(args.campaign, args.results)  # again: its ledger has the new scores now
+    evidence = read_evidence(args.campaign, args.results)  # its ledger has the new scores now
     folder = args.results / evidence.loaded.name
     report = make_forecast_report(evidence, folder / "forecasts")
     write_json(folder / "forecast.json", report)
@@ -146,7 +149,7 @@ def forecast_report(args: argparse.Namespace) -> None:
 
 
 def plan(args: argparse.Namespace) -> None:
-    """Print what a campaign takes, in time, money and memory, and what it has spent; record the plan."""
+    """Print and record the time, money and memory that a campaign takes, and print what it has spent."""
     from datetime import date
 
     from scaleproof.conclude.forecast.plan import make_plan
@@ -162,21 +165,21 @@ def plan(args: argparse.Namespace) -> None:
         price = Price(args.price, args.currency, args.price_date or date.today().isoformat())
     evidence = read_evidence(args.campaign, args.results)
     times = run_times(args.results, evidence.loaded.name)
-    made = make_plan(evidence, price, args.budget, args.watts, args.count_memory, times)
+    result = make_plan(evidence, price, args.budget, args.watts, args.count_memory, times)
     folder = args.results / evidence.loaded.name / PLANS
-    print(plan_text(evidence.loaded, made))
+    print(plan_text(evidence.loaded, result))
     for line in better_splits(evidence.loaded, args.results):
         print(line)
     work = planned_work(evidence.loaded, args.results, count_tables_and_charts(evidence.loaded))
     print(f"all of the campaign, with what is done already and the report: {work.text}")
-    result = compare_with_spent(folder, evidence.runs)
-    if result:
-        print(spent_text(result))
-    record_plan(folder, evidence.loaded.name, made, now_utc())
+    comparison = compare_with_spent(folder, evidence.runs)
+    if comparison:
+        print(spent_text(comparison))
+    record_plan(folder, evidence.loaded.name, result, now_utc())
 
 
 def frontier_of_cell(args: argparse.Namespace) -> None:
-    """Find the largest micro-batch of a cell that fits: the command. Raises UserError where it has no tokens."""
+    """Find the largest micro-batch of a cell that fits, as a command. Raises UserError where its tokens are missing."""
     from scaleproof.conclude.forecast.frontier import limit_of
     from scaleproof.ground.campaign.loaded import LoadedCampaign, frontier_file, tokens_dir
     from scaleproof.measure.machine.gpus import cuda_devices
@@ -192,9 +195,9 @@ def frontier_of_cell(args: argparse.Namespace) -> None:
 
 
 def frontier(args: argparse.Namespace) -> None:
-    """Find the micro-batch of a cell that says `largest` or `fastest`: the stage of the workflow.
+    """Find the micro-batch of a cell whose micro_batch is `largest` or `fastest`, as a stage of the workflow.
 
-    A cell that cannot run here gets the smallest one: its run then ends as a row that says why.
+    A cell that cannot run here gets the smallest micro-batch: its run then ends as a row that says why.
     """
     from scaleproof.conclude.forecast.frontier import NoTrial, limit_of, micro_batches
     from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -216,9 +219,9 @@ def frontier(args: argparse.Namespace) -> None:
 def _find_frontier(
     loaded: "LoadedCampaign", cell: "Cell", tokens: Path, out: Path, limit: float | None, compare_speed: bool
 ) -> None:
-    """Find the largest micro-batch of a cell by trials; write it to `out` and print it.
+    """Find the largest micro-batch of a cell by trials, write it to `out` and print it.
 
-    `limit`: memory of a device in bytes; None: that of the GPU. `compare_speed`: also time its half and its quarter.
+    `limit`: bytes of memory of a device; None: all memory of the GPU. `compare_speed`: also time its half and quarter.
     """
     from dataclasses import asdict
 
@@ -228,20 +231,21 @@ def _find_frontier(
     with stoppable("no trial was kept"):
         answer = find_frontier(cell, loaded.name, tokens, out.parent, limit, loaded.time_limit_s, compare_speed)
     best = answer.fastest if cell.searched == "fastest" else answer.largest
-    chosen = best or min(trial.micro_batch for trial in answer.trials)  # where nothing fits it runs, and says so
+    # Where no micro-batch fits, the cell runs with the smallest, and its row says so.
+    micro_batch = best or min(trial.micro_batch for trial in answer.trials)
     facts = {"campaign": loaded.name, "cell": cell.slug, "planned_fingerprint": cell.planned_fingerprint}
-    write_json(out, asdict(answer) | facts | {"micro_batch": chosen})
+    write_json(out, asdict(answer) | facts | {"micro_batch": micro_batch})
     print(frontier_text(cell.slug, answer))
 
 
 def _stated_limit_bytes(loaded: "LoadedCampaign") -> float | None:
-    """Return the bytes of a device that the campaign allows; None where it does not say."""
-    given = loaded.campaign.frontier.limit_gb
-    return None if given is None else given * 1e9
+    """Return the bytes of a device that the campaign allows; None where it states no limit."""
+    limit_gb = loaded.campaign.frontier.limit_gb
+    return None if limit_gb is None else limit_gb * 1e9
 
 
 def read_evidence(campaign: Path, results: Path) -> "ForecastEvidence":
-    """Read all that forecasts of a campaign are made from, and check its runs. Raises UserError."""
+    """Read all inputs for forecasts of a campaign, and check its runs. Raises UserError."""
     from scaleproof.conclude.checks.all_checks import audit
     from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, read_measured
     from scaleproof.conclude.forecast.ledger import LEDGER, read_ledger
@@ -256,7 +260,7 @@ def read_evidence(campaign: Path, results: Path) -> "ForecastEvidence":
 
 
 def _score(evidence: "ForecastEvidence", results: Path) -> None:
-    """Score the forecasts whose cells are measured now, add them to the ledger, and print how many were inside."""
+    """Score the forecasts of cells that are measured now, add them to the ledger, and print how many were inside."""
     from scaleproof.conclude.forecast.campaign_forecast import measured_outcomes
     from scaleproof.conclude.forecast.ledger import LEDGER, add_to_ledger, read_forecasts, score_forecasts
 
@@ -269,14 +273,14 @@ def _score(evidence: "ForecastEvidence", results: Path) -> None:
         print(f"scored {len(scores)} forecasts of {evidence.loaded.name}: {inside} inside their interval")
 
 
-def _publish_sweep(made: "Sweep", folder: Path) -> None:
+def _publish_sweep(result: "Sweep", folder: Path) -> None:
     """Write a sweep into `folder`, with the rates of pairs of nodes, and print it."""
     from scaleproof.conclude.forecast.sweep_file import SWEEP, write_node_pairs
     from scaleproof.conclude.forecast.text import sweep_text
 
-    write_json(folder / SWEEP, made.model_dump(mode="json"))
-    write_node_pairs(made, folder)
-    print(sweep_text(made))
+    write_json(folder / SWEEP, result.model_dump(mode="json"))
+    write_node_pairs(result, folder)
+    print(sweep_text(result))
 
 
 def add(commands: Group) -> None:

@@ -19,7 +19,7 @@ from scaleproof.ground.snakemake_command import RESULTS
 if TYPE_CHECKING:
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
-# File -> where its model is.
+# Kind of file -> module and class of its model.
 MODELS = {
     "campaign": "ground.campaign.config:Campaign",
     "corpora": "ground.campaign.corpora:CorpusTable",
@@ -47,10 +47,10 @@ def campaign_validate(args: argparse.Namespace) -> None:
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
     loaded = load_checked_campaign(args.campaign, args.results)
-    cells, campaign = len(loaded.cells), loaded.campaign
-    fewest = f"{integer(cells * campaign.fewest_repeats)} to " if campaign.repeat_until else ""
-    runs = fewest + plural(cells * campaign.most_repeats, "run")
-    print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
+    n_cells, campaign = len(loaded.cells), loaded.campaign
+    fewest = f"{integer(n_cells * campaign.fewest_repeats)} to " if campaign.repeat_until else ""
+    runs = fewest + plural(n_cells * campaign.most_repeats, "run")
+    print(f"{args.campaign}: valid; {plural(n_cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
     for line in lines_of_downloads(loaded):
         print(line)
     work = planned_work(loaded, args.results, count_tables_and_charts(loaded), probes=False)  # a check is to be quick
@@ -70,9 +70,9 @@ def campaign_show(args: argparse.Namespace) -> None:
 
 
 def better_splits(loaded: "LoadedCampaign", results: Path) -> list[str]:
-    """Return lines on other splits of the same time into repeats and steps, or pairs and steps, that would show more.
+    """Return lines on better splits of the same time: other numbers of repeats, or pairs, and steps that show more.
 
-    They follow from the runs so far: [] without any. What is damaged is left out: the report names it.
+    The lines follow from the runs so far; without runs there are none. The report names damaged pairs, not these lines.
     """
     folder = results / loaded.name
     if not (folder / "runs").is_dir():
@@ -92,7 +92,7 @@ def better_splits(loaded: "LoadedCampaign", results: Path) -> list[str]:
 
 
 def count_tables_and_charts(loaded: "LoadedCampaign") -> int:
-    """Return how many tables and charts the report has."""
+    """Count the tables and charts of the report."""
     from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
 
     of_traces = 4 if loaded.traced else 0
@@ -126,7 +126,7 @@ def load_checked_campaign(campaign: Path, results: Path) -> "LoadedCampaign":
 
 
 def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
-    """Raise UserError where a corpus does not hold what its row says, or is too small for a tokenizer or a step."""
+    """Raise UserError where a corpus differs from its row in the table, or is too small for a tokenizer or a step."""
     from scaleproof.ground.campaign.cells import tokens_of
     from scaleproof.ground.campaign.config import tokenizer_entries
     from scaleproof.ground.campaign.loaded import tokens_dir
@@ -144,36 +144,35 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
         check_corpus(name, corpus)
         cells = [cell for cell in loaded.cells if tokens_of(cell)[0] == name]
         tokenizers = [tokens_of(cell)[1] for cell in cells]
-        sizes = {tokenizer: tokenizer_entries(tokenizer) for tokenizer in tokenizers if tokenizer.startswith("bpe-")}
+        entries = {tokenizer: tokenizer_entries(tokenizer) for tokenizer in tokenizers if tokenizer.startswith("bpe-")}
         text = small_text(name, corpus)
-        most = most_trainable_entries(text, max(sizes.values(), default=FEWEST)) if text else None
-        for tokenizer, size in sizes.items():
-            if most is not None and size > most:
-                raise UserError(f"{loaded.path}: {error_for_small_text(tokenizer, most)}")
-        made = {folder: size_of_tokens(folder) for folder in {tokens_dir(results, cell) for cell in cells}}
+        most_entries = most_trainable_entries(text, max(entries.values(), default=FEWEST)) if text else None
+        for tokenizer, n_entries in entries.items():
+            if most_entries is not None and n_entries > most_entries:
+                raise UserError(f"{loaded.path}: {error_for_small_text(tokenizer, most_entries)}")
+
+        sizes = {folder: size_of_tokens(folder) for folder in {tokens_dir(results, cell) for cell in cells}}
         most_size = size_of_text(text) if text is not None else None
         for cell in cells:
-            of_tokens = made[tokens_dir(results, cell)]
-            known, at_most = (of_tokens, "") if of_tokens else (most_size, "at most ")
+            token_size = sizes[tokens_dir(results, cell)]
+            size, at_most = (token_size, "") if token_size else (most_size, "at most ")
             try:
-                if known:
-                    check_samples(samples_in(known, cell.workload), cell.batch.global_, at_most)
+                if size:
+                    check_samples(samples_in(size, cell.workload), cell.batch.global_, at_most)
             except UserError as error:
                 raise UserError(f"{loaded.path}: cell {cell.slug}: {error}") from None
 
 
 def stale(args: argparse.Namespace) -> None:
-    """Print what would be measured again, of each campaign. Raises SystemExit(1) where anything would."""
+    """Print the runs of each campaign that would be measured again. Raises SystemExit(1) where there are any."""
     from scaleproof.driver.stale import stale_runs, stale_text
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, other_folder_hint
 
-    campaigns = args.campaigns
-    if not campaigns:  # all that have results
-        files = sorted(CAMPAIGNS.glob("*.yaml"))
-        campaigns = [file for file in files if (args.results / file.stem / "runs").is_dir()]
+    with_results = [file for file in sorted(CAMPAIGNS.glob("*.yaml")) if (args.results / file.stem / "runs").is_dir()]
+    campaigns = args.campaigns or with_results
     for campaign in args.campaigns:
-        LoadedCampaign(campaign)  # all are looked at before Snakemake is asked of the first
+        LoadedCampaign(campaign)  # raises UserError for any campaign, before Snakemake is asked about the first
     answers = [stale_runs(campaign, args.results) for campaign in campaigns]
     text = "\n".join(stale_text(answer) for answer in answers)
     hint = other_folder_hint() or ("" if CAMPAIGNS.is_dir() else f"; there is no folder {CAMPAIGNS} here")
@@ -183,7 +182,7 @@ def stale(args: argparse.Namespace) -> None:
 
 
 def keep(args: argparse.Namespace) -> None:
-    """Have Snakemake take the finished runs of a campaign as they are. Raises UserError where it may not."""
+    """Let Snakemake take the finished runs of a campaign as they are. Raises UserError where it may not."""
     from scaleproof.driver.keep import keep
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
@@ -215,11 +214,11 @@ def corpus_check(args: argparse.Namespace) -> None:
 
     corpus = corpus_called(args.corpus)
     check_corpus(args.corpus, corpus)
-    answer = ask_hub(args.corpus, corpus, Remote.from_environment(os.environ, RESULTS / "downloads"))
+    hub_answer = ask_hub(args.corpus, corpus, Remote.from_environment(os.environ, RESULTS / "downloads"))
     text = small_text(args.corpus, corpus)
-    most = most_trainable_entries(text) if text else None
-    size = f"a small text, on which tokenizers up to bpe-{most} can be trained" if most else ""
-    print("; ".join(filter(None, [f"{args.corpus}: valid", answer, size])))
+    most_entries = most_trainable_entries(text) if text else None
+    size = f"a small text, on which tokenizers up to bpe-{most_entries} can be trained" if most_entries else ""
+    print("; ".join(part for part in (f"{args.corpus}: valid", hub_answer, size) if part))
 
 
 def model_fetch(args: argparse.Namespace) -> None:
@@ -238,15 +237,12 @@ def corpus_fetch(args: argparse.Namespace) -> None:
     from scaleproof.measure.corpus.documents import gather_documents
     from scaleproof.measure.corpus.remote import Remote
 
-    description = gather_documents(
-        args.corpus, corpus_called(args.corpus), args.out, Remote.from_environment(os.environ, args.downloads)
-    )
+    remote = Remote.from_environment(os.environ, args.downloads)
+    description = gather_documents(args.corpus, corpus_called(args.corpus), args.out, remote)
     print(f"{plural(description['documents'], 'document')}, {integer(description['bytes'])} bytes")
     if description["replaced_characters"]:
-        print(
-            f"warning: {integer(description['replaced_characters'])} places were not UTF-8 and hold U+FFFD now",
-            file=sys.stderr,
-        )
+        count_text = integer(description["replaced_characters"])
+        print(f"warning: {count_text} places were not UTF-8 and hold U+FFFD now", file=sys.stderr)
 
 
 def corpus_tokenizer(args: argparse.Namespace) -> None:
@@ -275,16 +271,19 @@ def corpus_tokenise(args: argparse.Namespace) -> None:
 
 
 def corpus_reread(args: argparse.Namespace) -> None:
-    """Compare token files with the documents of their corpus, and these with their source; print the differences."""
+    """Compare token files with the documents of their corpus, and the documents with their source.
+
+    The comparison is written as JSON, and its differences are printed.
+    """
     from scaleproof.ground.campaign.loaded import corpus_of_folder
     from scaleproof.measure.reference.corpus_reader import read_corpus
 
-    reading = read_corpus(args.tokens, corpus_of_folder(args.tokens.parent.name)[1], args.downloads)
+    _, corpus = corpus_of_folder(args.tokens.parent.name)
+    reading = read_corpus(args.tokens, corpus, args.downloads)
     write_json(args.out, reading.model_dump(mode="json"))
     print(f"{plural(reading.read, 'document')} of {integer(reading.documents)} read again")
-    print(
-        f"{integer(reading.compared or 0)} compared with their source{f': {reading.unread}' if reading.unread else ''}"
-    )
+    reason_unread = f": {reading.unread}" if reading.unread else ""
+    print(f"{integer(reading.compared or 0)} compared with their source{reason_unread}")
     for difference in reading.differences:
         print(difference)
 

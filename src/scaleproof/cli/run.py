@@ -63,7 +63,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def _plan_run(loaded: "LoadedCampaign", cell: "Cell", repeat: int, tokens: Path) -> "PlannedRun":
-    """Return the plan of a run of `cell`; the first repeat makes the witness of all."""
+    """Return the plan of a run of `cell`. The first repeat makes the witness of the cell."""
     from scaleproof.measure.trainer.request import PlannedRun
 
     witness_steps = loaded.count_witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
@@ -71,9 +71,9 @@ def _plan_run(loaded: "LoadedCampaign", cell: "Cell", repeat: int, tokens: Path)
 
 
 def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
-    """Return "; 5 of 12 runs left, about 4 min", if each takes as long as `latest`; "" if none is left.
+    """Describe the runs that are left, each as long as `latest`: "; 5 of 12 runs left, about 4 min".
 
-    "" also on a cluster, where runs are side by side, so that no time can be told.
+    Returns "" if no run is left, or on a cluster: runs side by side take an unknown time.
     """
     from scaleproof.ground.records.run import METRICS
 
@@ -88,30 +88,30 @@ def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") ->
 def look_up_planned(
     file: Path, what: str, planned: Sequence[str] | None, look_up: Callable[[], Sequence[Planned]]
 ) -> Sequence[Planned]:
-    """Return what `look_up` finds in the campaign's file now, if it still has the fingerprints that were `planned`.
+    """Return the items that `look_up` finds in the campaign's file, if these still have the `planned` fingerprints.
 
-    `planned`: by the workflow, one each; None where a command was typed by hand, and nothing is compared. `what`: what
-    is looked up, for the message. Raises UserError where the campaign was edited while the job waited.
+    `planned`: one fingerprint for each item, from the workflow; None for a command that was typed by hand, where
+    nothing is compared. `what`: the items in words. Raises UserError where the campaign was edited meanwhile.
     """
     try:
-        present = look_up()
+        items = look_up()
     except UserError:
         if not planned:
             raise
-        present = []  # it was there when the workflow planned it
-    if planned and list(planned) != [item.planned_fingerprint for item in present]:
+        items = []  # the item was there when the workflow planned it
+    if planned and list(planned) != [item.planned_fingerprint for item in items]:
         raise _changed(file, what)
-    return present
+    return items
 
 
 def _changed(file: Path, what: str) -> UserError:
-    """Return the error for `what`, which the campaign's file does not say any more."""
+    """Return the error for an item `what` that the campaign's file no longer has as it was."""
     return UserError(f"{file}: {what} was changed while the workflow ran; start snakemake again")
 
 
 @contextmanager
 def stoppable(consequence: str) -> Iterator[None]:
-    """Run the `with` block; where a signal stops its run, print the `consequence` and end with the signal's code."""
+    """Run the `with` block. Where a signal stops it, print the `consequence` and end with the signal's exit code."""
     from scaleproof.measure.launch.supervise import Interrupted
 
     try:
@@ -122,7 +122,7 @@ def stoppable(consequence: str) -> Iterator[None]:
 
 
 def reference(args: argparse.Namespace) -> None:
-    """Replay the first steps of the workload that the file to write is named after. Raises UserError if none is."""
+    """Replay the first steps of a workload. Raises UserError where the campaign has no workload of the file's name."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.measure.launch.replay import replay_cell
     from scaleproof.measure.launch.replayed_cells import cells_by_workload
@@ -134,9 +134,8 @@ def reference(args: argparse.Namespace) -> None:
         raise _changed(args.campaign, f"workload {workload}")
     replayed = replay_cell(cell, loaded.name, args.tokens, loaded.time_limit_s)
     write_json(args.out, replayed.model_dump(mode="json"))
-    print(
-        f"{replayed.workload}: {len(replayed.losses)} of {replayed.total_steps} steps in {seconds(replayed.seconds, 1)}"
-    )
+    steps = f"{len(replayed.losses)} of {replayed.total_steps} steps"
+    print(f"{replayed.workload}: {steps} in {seconds(replayed.seconds, 1)}")
     if replayed.shortened:
         print(f"{replayed.workload}: {replayed.shortened}")
 
@@ -165,7 +164,7 @@ def pairs(args: argparse.Namespace) -> None:
 
 
 def shared_job(args: argparse.Namespace) -> None:
-    """Make the runs of one job, one after the other, but for those that are there; print how many it made."""
+    """Make the missing runs of one job, one after the other, and print how many these were."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir, tokens_of_run
     from scaleproof.measure.launch.run import run_one_of_several
     from scaleproof.measure.launch.shared_job import run_shared_job
@@ -191,60 +190,67 @@ def retry(args: argparse.Namespace) -> None:
     from scaleproof.ground.records.retry import remove_failed
 
     loaded = LoadedCampaign(args.campaign)
-    cells = {name for name in args.cell if "/" not in name}
     folder = args.results / loaded.name
     runs = _chosen_runs(loaded, args)
-    traces = [folder / "traces" / cell.slug for cell in loaded.traced if not args.cell or cell.slug in cells]
-    before = sorted(folder.iterdir())
-    again = snakemake_command(folder / "report.html")  # before their records are removed, which know the profile
+    traces = [folder / "traces" / cell.slug for cell in loaded.traced if not args.cell or cell.slug in args.cell]
+    results_before = sorted(folder.iterdir())
+    command = snakemake_command(folder / "report.html")  # reads the profile from records that are removed below
     if (folder / "report.pdf").exists():
-        again += f" {folder / 'report.pdf'}"
+        command += f" {folder / 'report.pdf'}"
+
     removed = remove_failed(folder, runs, bool(args.cell), traces)
     for place in removed:
         print(f"removed {place}")
     if not removed:
         print("no run failed: there is nothing to remove")
         return
-    computed = ", ".join(place.name for place in before if not place.exists())
+    computed = ", ".join(result.name for result in results_before if not result.exists())
     if computed:
         print(f"removed what was computed with them, which is made again: {computed}")
-    amount = plural(len(removed), "run")  # a traced one is a run too
-    print(f"{amount} will be repeated by: {again}")
+    print(f"{plural(len(removed), 'run')} will be repeated by: {command}")
 
 
 def _chosen_runs(loaded: "LoadedCampaign", args: argparse.Namespace) -> list[Path]:
-    """Return the folders of the runs that `--cell` names (CELL, CELL/rep1), else of all runs. Raises UserError."""
+    """Return the folders of the runs that `--cell` names, as CELL or CELL/rep1. Without `--cell`, returns all folders.
+
+    Raises UserError where a name means no run, or the campaign has no folder of results.
+    """
     slugs = [cell.slug for cell in loaded.cells]
     for name in args.cell:
-        if name.count("/") > 1 or not name.partition("/")[0]:
-            meant = " or ".join(part for part in Path(name).parts if part in slugs)
-            hint = f' Did you mean "{meant}"?' if meant else f" Cells: {', '.join(slugs)}"
+        slug, _, repeat = name.partition("/")
+        if not slug or "/" in repeat:
+            nearest_slugs = " or ".join(part for part in Path(name).parts if part in slugs)
+            hint = f' Did you mean "{nearest_slugs}"?' if nearest_slugs else f" Cells: {', '.join(slugs)}"
             raise UserError(f"--cell {shortened(name)}: a cell is named by its slug, and a run as CELL/rep1.{hint}")
-        loaded.cell(name.partition("/")[0])  # UserError where there is no such cell
+        loaded.cell(slug)  # raises UserError where there is no such cell
+
     folder = args.results / loaded.name
     if not folder.is_dir():
-        raise UserError(
-            f"{folder}: no such folder; no run of {args.campaign} is there (option --results).{nearest_path(folder)}"
-        )
-    planned = {f"{place.parent.name}/{place.name}": place for place in loaded.runs(args.results)}
-    for run in sorted(name for name in args.cell if "/" in name and name not in planned):
-        repeats = [name for name in planned if name.partition("/")[0] == run.partition("/")[0]]
-        raise UserError(f"--cell {run}: the campaign plans no such run; of this cell: {', '.join(repeats)}")
-    named = [run for run in planned if run in args.cell or run.partition("/")[0] in args.cell]
-    return [planned[run] for run in (named if args.cell else planned)]
+        hint = f"no run of {args.campaign} is there (option --results).{nearest_path(folder)}"
+        raise UserError(f"{folder}: no such folder; {hint}")
+
+    folders = {f"{run.parent.name}/{run.name}": run for run in loaded.runs(args.results)}  # CELL/rep1 -> its folder
+    for name in sorted(args.cell):
+        if "/" in name and name not in folders:
+            slug, _ = name.split("/")
+            repeats = ", ".join(run for run in folders if run.startswith(f"{slug}/"))
+            raise UserError(f"--cell {name}: the campaign plans no such run; of this cell: {repeats}")
+    if not args.cell:
+        return list(folders.values())
+    return [folder for run, folder in folders.items() if run in args.cell or run.partition("/")[0] in args.cell]
 
 
 def cluster_check(args: argparse.Namespace) -> None:
-    """Print a verdict on each thing that a campaign needs of a cluster. Raises SystemExit(1) where one is bad."""
+    """Print a verdict on each thing that a campaign needs of a cluster. Raises SystemExit(1) after a bad verdict."""
     from scaleproof.driver.cluster.check import check_cluster, verdict_text
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     verdicts = check_cluster(args.profile, args.results, LoadedCampaign(args.campaign) if args.campaign else None)
     for verdict in verdicts:
         print(verdict_text(verdict))
-    wrong = sum(not verdict.ok for verdict in verdicts)
-    if wrong:
-        print(f"\n{plural(wrong, 'thing')} to fix before a campaign is sent here", file=sys.stderr)
+    fault_count = sum(not verdict.ok for verdict in verdicts)
+    if fault_count:
+        print(f"\n{plural(fault_count, 'thing')} to fix before a campaign is sent here", file=sys.stderr)
         raise SystemExit(1)
 
 
@@ -274,10 +280,10 @@ def add(commands: Group) -> None:
 
 
 def _read_log(log: Path, reader: str) -> "PrintedLog | None":
-    """Read the log of somebody's program with the auditor's `reader`; None where no reader knows a line of it.
+    """Read the log of a command with the auditor's `reader`. Returns None where no reader knows a line of it.
 
-    Whoever measures is handed this function. If it imported the readers, they would be code of the measurement, and an
-    edit of one would have all runs measured again. Each record names the reader that has read it.
+    The code that measures is handed this function. If it imported the readers, they would be code of the measurement,
+    and an edit of a reader would have all runs measured again. Each record names its reader.
     """
     from scaleproof.auditor.read.printed_log import printed_log
 
@@ -312,7 +318,7 @@ def add_stages(stages: Group) -> None:
 
 
 def _add_training_options(stage: argparse.ArgumentParser) -> None:
-    """Add the options of a stage that trains: results and tokens; and the function that reads logs of commands."""
+    """Add the options of a stage that trains, and the function that reads the logs of commands."""
     add_results_option(stage)
     stage.set_defaults(read_log=_read_log)
     help_text = "folder of train.bin, val.bin and tokens.json; not for a command"

@@ -20,10 +20,10 @@ from scaleproof.ground.files import write_atomic, write_json
 
 
 def trace_capture(args: argparse.Namespace) -> None:
-    """Take a trace of one cell and print what came of it.
+    """Take a trace of one cell and print the result.
 
-    Where there is no trace, a command typed by hand ends with SystemExit(1), and a stage well: the report has the
-    reason. Raises UserError, which the log of a stage's trace has as well.
+    Without a trace, a command typed by hand ends with SystemExit(1), but a stage ends well: the report has the reason.
+    Raises UserError, whose message is in the log of a stage's trace as well.
     """
     from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
     from scaleproof.ground.records.corpus_files import TOKENS
@@ -31,14 +31,14 @@ def trace_capture(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign, args.results)
     (cell,) = look_up_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
-    chosen = {name: getattr(args, name) for name in ("steps", "tool", "nodes") if getattr(args, name) is not None}
-    settings = loaded.campaign.trace.model_copy(update=chosen)
+    options = {name: getattr(args, name) for name in ("steps", "tool", "nodes") if getattr(args, name) is not None}
+    settings = loaded.campaign.trace.model_copy(update=options)
     tokens = args.tokens or tokens_dir(args.results, cell)
     out = args.out or args.results / loaded.name / "traces" / cell.slug
     try:
         if args.tokens and not (args.tokens / TOKENS).is_file():
-            usual = tokens_dir(args.results, cell)
-            raise UserError(f"{args.tokens / TOKENS}: no such file; --tokens is a folder such as {usual}")
+            own_tokens = tokens_dir(args.results, cell)
+            raise UserError(f"{args.tokens / TOKENS}: no such file; --tokens is a folder such as {own_tokens}")
         with stoppable("this trace will be repeated"):
             result = capture_trace(cell, loaded.name, tokens, out, settings, loaded.time_limit_s)
     except UserError as error:
@@ -48,19 +48,19 @@ def trace_capture(args: argparse.Namespace) -> None:
     if result.status != "ok":
         print(f"{cell.slug}: {result.status}: {result.reason}", file=sys.stderr)
     else:
-        why = f" ({result.tool_reason})" if result.tool_reason else ""
-        print(f"{cell.slug}: {result.steps} steps traced with {result.tool}{why}")
+        reason = f" ({result.tool_reason})" if result.tool_reason else ""
+        print(f"{cell.slug}: {result.steps} steps traced with {result.tool}{reason}")
     _fail_by_hand(args, result.status)
 
 
 def _fail_by_hand(args: argparse.Namespace, status: str) -> None:
-    """Raise SystemExit(1) where there is no trace and the command was typed by hand; a stage goes on."""
+    """Raise SystemExit(1) where there is no trace and the command was typed by hand. A stage goes on."""
     if status != "ok" and not args.is_stage:
         raise SystemExit(1)
 
 
 def trace_summary(args: argparse.Namespace) -> None:
-    """Print where the time of a trace went, or why a capture failed, and write the summary."""
+    """Print the shares of time in a trace, or why a capture failed, and write the summary."""
     from scaleproof.conclude.report.sentences.trace import trace_sentences
     from scaleproof.ground.records.profile_schema import PROFILE
     from scaleproof.ground.records.run import CAPTURE
@@ -78,7 +78,7 @@ def trace_summary(args: argparse.Namespace) -> None:
 
 
 def trace_interconnect(args: argparse.Namespace) -> None:
-    """Print over which links a run communicated, by each file."""
+    """Print the links over which a run communicated, according to each file."""
     from scaleproof.measure.trace.readers.interconnect import read_interconnect
 
     for file in args.files:
@@ -87,7 +87,7 @@ def trace_interconnect(args: argparse.Namespace) -> None:
 
 
 def trace_diff(args: argparse.Namespace) -> None:
-    """Print which parts moved between two traces, as a table and in words."""
+    """Print which parts of a step changed between two traces, as a table and in words."""
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
     from scaleproof.ground.records.run import CAPTURE
     from scaleproof.measure.trace.diff import diff_rows, diff_table, summarise_diff
@@ -95,11 +95,11 @@ def trace_diff(args: argparse.Namespace) -> None:
     from scaleproof.measure.trace.summarise import summarise_files
 
     profiles = []
-    for place in (args.a, args.b):
-        if (place / CAPTURE).is_file() or place.name == PROFILE or (place / PROFILE).is_file():
-            profiles.append(read_profile(place))
+    for trace in (args.a, args.b):
+        if (trace / CAPTURE).is_file() or trace.name == PROFILE or (trace / PROFILE).is_file():
+            profiles.append(read_profile(trace))
         else:
-            files = traces_in(place) if place.is_dir() else [place]
+            files = traces_in(trace) if trace.is_dir() else [trace]
             profiles.append(summarise_files(files, args.ranks, args.steps))
     rows = diff_rows(profiles[0], profiles[1], names=(f"A ({args.a})", f"B ({args.b})"))
     print(diff_table(rows))

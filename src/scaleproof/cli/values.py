@@ -15,7 +15,7 @@ from scaleproof.ground.snakemake_command import RESULTS
 
 ADDRESS = re.compile(r"[a-z]+://|git@", re.IGNORECASE)
 LONGEST_NAME = 255  # bytes, of a file or a folder
-OTHER_FORMATS = (".pdf", ".png", ".svg", ".html", ".json", ".csv", ".md", ".tex", ".parquet")  # as names say
+OTHER_FORMATS = (".pdf", ".png", ".svg", ".html", ".json", ".csv", ".md", ".tex", ".parquet")  # endings of names
 MEMORY = {"MB": 1e6, "GB": 1e9, "TB": 1e12}
 AMOUNT = re.compile(r"([0-9]*\.?[0-9]+(?:e[0-9]+)?) ?([MGT]B)", re.IGNORECASE)
 
@@ -56,9 +56,10 @@ def hub_name(words: str) -> str:
         here = "a file or folder of this machine; the hub is asked for"
         raise argparse.ArgumentTypeError(f'"{shortened(words)}" is {here} owner/name, like Qwen/Qwen3-0.6B')
     if not HUB_NAME.fullmatch(words):
-        meant = "/".join(words.rstrip("/").split("/")[-2:])
-        is_address = ADDRESS.match(words) is not None and HUB_NAME.fullmatch(meant) is not None
-        raise refused(words, "owner/name, like Qwen/Qwen3-0.6B" + f"; write {meant}" * is_address)
+        end_of_address = "/".join(words.rstrip("/").split("/")[-2:])
+        is_address = ADDRESS.match(words) and HUB_NAME.fullmatch(end_of_address)
+        hint = f"; write {end_of_address}" if is_address else ""
+        raise refused(words, f"owner/name, like Qwen/Qwen3-0.6B{hint}")
     return words
 
 
@@ -83,8 +84,8 @@ def path(text: str) -> Path:
     if "\0" in text:
         raise argparse.ArgumentTypeError("a path cannot contain a NUL character")
     if text.startswith("~") and not os.path.lexists(text):
-        meant = os.path.expanduser(text)
-        raise argparse.ArgumentTypeError(f'"{shortened(text)}" begins with ~, which a shell replaces: write {meant}')
+        expanded = os.path.expanduser(text)
+        raise argparse.ArgumentTypeError(f'"{shortened(text)}" begins with ~, which a shell replaces: write {expanded}')
     if ADDRESS.match(text):
         raise argparse.ArgumentTypeError(f'"{shortened(text)}" is an address; download it, and give the file or folder')
     if any(len(part.encode(errors="replace")) > LONGEST_NAME for part in Path(text).parts):
@@ -101,7 +102,7 @@ def folder(text: str) -> Path:
 
 
 def results_folder(text: str) -> Path:
-    """Return the folder of all results. Raises ArgumentTypeError where it is not there, unless it is the usual one."""
+    """Return the folder of all results. Raises ArgumentTypeError where it is not there; `results` may be missing."""
     return RESULTS if path(text) == RESULTS and not os.path.lexists(text) else folder(text)
 
 
@@ -116,11 +117,11 @@ def file_to_read(text: str) -> Path:
 
 
 def file_to_write(text: str, replaced: tuple[str, ...]) -> Path:
-    """Return `text` as the path of a file to write, in a folder that is there, so that a typo makes none.
+    """Return `text` as the path of a file to write. Raises ArgumentTypeError.
 
-    `replaced`: the endings of what the caller writes. A file that is there may be the only copy: it is replaced only
-    if it has one of them. A new name may have any ending but that of another format (.png, .csv). Raises
-    ArgumentTypeError.
+    Its folder must be there, so that a typo makes no folder. `replaced`: the endings of what the caller writes. A file
+    that is there may be the only copy: it is replaced only if it has one of these endings. A new name may have any
+    ending but that of another format (.png, .csv).
     """
     place = path(text)
     if place.is_dir():
@@ -129,9 +130,8 @@ def file_to_write(text: str, replaced: tuple[str, ...]) -> Path:
         raise argparse.ArgumentTypeError(f"{place}{fault}")
     endings = " or ".join(replaced)
     if place.is_file() and place.suffix not in replaced:
-        raise argparse.ArgumentTypeError(
-            f"{place} is there, and would be lost; allowed: a new name, or one that ends in {endings}"
-        )
+        allowed = f"a new name, or one that ends in {endings}"
+        raise argparse.ArgumentTypeError(f"{place} is there, and would be lost; allowed: {allowed}")
     if place.suffix in OTHER_FORMATS and place.suffix not in replaced:
         raise argparse.ArgumentTypeError(f"{place}: what is written is no {place.suffix}; give a name with {endings}")
     _check_parent(place)
@@ -147,8 +147,8 @@ def folder_to_write(text: str) -> Path:
     """Return `text` as a folder, which may be new, inside of one that is there. Raises ArgumentTypeError."""
     place = path(text)
     if os.path.lexists(place) and not place.is_dir():
-        what = path_fault(place) or " is a file"
-        raise argparse.ArgumentTypeError(f'"{place}"{what}; give a folder, which is made where there is none')
+        fault = path_fault(place) or " is a file"
+        raise argparse.ArgumentTypeError(f'"{place}"{fault}; give a folder, which is made where there is none')
     _check_parent(place)
     return place
 
@@ -172,15 +172,15 @@ def _check_parent(place: Path) -> None:
 
 @dataclass(frozen=True)
 class Number:
-    """A number from `least` to `most`, in a unit; `least` itself only where numbers are whole."""
+    """The type of a number in a unit, up to `most`."""
 
     unit: str = ""
-    least: int = 0
+    least: int = 0  # of whole numbers; others must be above 0
     most: float = 1e12
     whole: bool = False
 
     def __call__(self, text: str) -> float:
-        """Return `text` as a number. Raises ArgumentTypeError where it is none, or out of range."""
+        """Return `text` as a number. Raises ArgumentTypeError where it is no number, or out of range."""
         try:
             value = int(text) if self.whole else float(text)
             is_plain = re.fullmatch(r"[0-9.eE+-]+", text.strip()) is not None
@@ -194,7 +194,7 @@ class Number:
         raise refused(text, f"{least} to {integer(self.most)}{unit}{self._hint(text)}")
 
     def _hint(self, text: str) -> str:
-        """Return what to write for whole numbers with commas, or for an amount of money or with a comma; else ""."""
+        """Return a hint at whole numbers with commas, an amount of money, or a decimal comma; "" for other texts."""
         if self.whole:
             are_several = re.fullmatch(r"[0-9]+(, ?[0-9]+)+", text)
             return "; without commas, several with blanks between them" if are_several else ""

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 # Packages are imported inside the commands: others must not wait for them.
 
-MISSING = "is missing"  # what is said of whole files
+# Problems of whole files.
+MISSING = "is missing"
 CHANGED = "changed since the report was written"
 RENAMED = "was renamed since"
 UNREADABLE = "not readable"
-USUAL_LOSS = 5.0  # %: what a gate says of its sight, where no --difference is given
+USUAL_LOSS = 5.0  # %, the loss that a gate says whether it can see, where no --difference is given
 UNDECIDED = 5  # exit code, as of scaleproof ab
 SHOWN = 5  # differences of a file, or of a folder of results: many have one cause
 
@@ -31,8 +32,8 @@ SHOWN = 5  # differences of a file, or of a folder of results: many have one cau
 def verify(args: argparse.Namespace) -> None:
     """Recompute a campaign, make its checks again and print the differences. Raises SystemExit(1) if there are any.
 
-    Where what the checks need is not installed, only files are compared, and a line says so. Findings that only today's
-    rules of the checks make, and not those that the report was made by, are printed, and do not count.
+    Where a package of the checks is not installed, only files are compared, and a line says so. Rules of the checks may
+    be younger than the report: findings that only these rules make are printed, and do not count.
     """
     from scaleproof.verify.campaign import folder_of, verify
     from scaleproof.verify.signature import signer_of
@@ -48,68 +49,81 @@ def verify(args: argparse.Namespace) -> None:
         if not differences and (reason := why_rules_differ(folder)):
             for difference in findings_left_out(folder):
                 print(f"not counted, because {reason}: {difference}")
-    lines, following = _sort_differences(folder, differences)
+
+    lines, following_count = _sort_differences(folder, differences)
     for line in lines:
         print(line)
-    counted = f"{integer(figures)} figures recomputed from {plural(runs, 'run')}"
+    work = f"{integer(figures)} figures recomputed from {plural(runs, 'run')}"
     if differences:
-        more = f"; {following} more, in files that did not change, may follow from it" if following else ""
-        print(f"FAIL  {plural(len(differences) - following, 'difference')}{more}; {counted}")
+        more = f"; {following_count} more, in files that did not change, may follow from it" if following_count else ""
+        print(f"FAIL  {plural(len(differences) - following_count, 'difference')}{more}; {work}")
         raise SystemExit(1)
-    of_folder = f" of {folder}" if folder != args.results else ""  # a page alone was given
-    print(f"PASS  {counted}; every file{of_folder} is the one that the report was made from")
+    of_folder = f" of {folder}" if folder != args.results else ""  # the user has given a page, not its folder
+    print(f"PASS  {work}; every file{of_folder} is the one that the report was made from")
     key, _ = signer_of(folder)
     if key:
         print(f"signed by {key}")
 
 
 def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tuple[list[str], int]:
-    """Return the lines to print about `differences`, and how many others may follow from these.
+    """Separate the differences to print from those that may follow from them. Returns lines, and a number of others.
 
-    At most SHOWN lines are on one file or folder of results, and one on the files that are missing from a folder. What
-    differs in files that did not change can be seen when those that did are back.
+    Files that are missing, changed or renamed are at fault. The differences that may follow are in other files: they
+    are told once the files at fault are back. At most SHOWN lines are on one file or folder of results.
     """
-    gone = [d.file for d in differences if _is_gone(d)]
+    missing_files = [d.file for d in differences if _is_missing_file(d)]
     at_fault = {d.file for d in differences if d.where == "sha256" or d.problem == CHANGED or RENAMED in d.problem}
-    at_fault |= set(gone)
-    own = [difference for difference in differences if not (at_fault and _may_follow(difference, at_fault))]
-    lines_on_gone: dict[str, str] = {}  # file -> the line on all files that are missing from its folder
-    for place, files in group_by(gone, lambda file: _folder_of_missing(folder, file)).items():
-        if len(files) > 1:
-            listed = ", ".join(os.path.relpath(file, place) for file in files[:SHOWN])
-            listed += ", ..." if len(files) > SHOWN else ""
-            line = f"{place or 'results'}: {len(files)} files are missing: {listed}"
-            lines_on_gone |= dict.fromkeys(files, line)
-    printed = []
-    for place, of_place in group_by(own, lambda difference: difference.file.partition("/")[0]).items():
-        texts = (lines_on_gone.get(d.file, str(d)) if _is_gone(d) else str(d) for d in of_place)
-        lines = list(dict.fromkeys(texts))  # each once
-        printed += lines[:SHOWN]
-        if len(lines) > SHOWN:
-            printed.append(f"{place}: and {len(lines) - SHOWN} more")
-    return printed, len(differences) - len(own)
+    at_fault |= set(missing_files)
+    to_print = [d for d in differences if not (at_fault and _may_follow(d, at_fault))]
+
+    line_of_missing = _lines_on_missing(folder, missing_files)
+    lines = []
+    for top, of_top in group_by(to_print, lambda difference: difference.file.partition("/")[0]).items():
+        own_lines: dict[str, None] = {}  # each line once: one line may be on many missing files
+        for difference in of_top:
+            line = str(difference)
+            own_lines[line_of_missing.get(difference.file, line) if _is_missing_file(difference) else line] = None
+        lines += list(own_lines)[:SHOWN]
+        if len(own_lines) > SHOWN:
+            lines.append(f"{top}: and {len(own_lines) - SHOWN} more")
+    return lines, len(differences) - len(to_print)
 
 
-def _is_gone(difference: "Difference") -> bool:
+def _lines_on_missing(folder: Path, files: list[str]) -> dict[str, str]:
+    """Return file -> the line on all files that are missing from its folder, where these are several."""
+    line_of_file: dict[str, str] = {}
+    for parent, of_parent in group_by(files, lambda file: _folder_of_missing(folder, file)).items():
+        if len(of_parent) > 1:
+            names = ", ".join(os.path.relpath(file, parent) for file in of_parent[:SHOWN])
+            more = ", ..." if len(of_parent) > SHOWN else ""
+            line = f"{parent or 'results'}: {len(of_parent)} files are missing: {names}{more}"
+            line_of_file |= dict.fromkeys(of_parent, line)
+    return line_of_file
+
+
+def _is_missing_file(difference: "Difference") -> bool:
     """Return whether a difference is that a whole file is missing."""
     return difference.problem == MISSING and not difference.where
 
 
 def _folder_of_missing(folder: Path, file: str) -> str:
-    """Return the folder that misses a file: the topmost that is not there itself, else the one around the file."""
-    above = [str(place) for place in Path(file).parents if place != Path()]  # from the file upwards
-    return next((place for place in reversed(above) if not (folder / place).is_dir()), above[0] if above else "")
+    """Return the topmost folder around a missing file that is missing too; where none is, the file's own folder."""
+    parents = [str(parent) for parent in Path(file).parents if parent != Path()]  # from the file upwards
+    for parent in reversed(parents):
+        if not (folder / parent).is_dir():
+            return parent
+    return parents[0] if parents else ""
 
 
 def _may_follow(difference: "Difference", at_fault: set[str]) -> bool:
-    """Return whether a difference may follow from the files `at_fault`, as another file says other things than they."""
-    is_read = difference.where or UNREADABLE in difference.problem  # what a file says, and not that it is there
-    misses_another = difference.problem.endswith(f" {MISSING}")  # "scaling.md is missing", of what is read besides
-    return misses_another or bool(is_read and difference.file not in at_fault)
+    """Return whether a difference may follow from the files `at_fault`, because another file repeats their content."""
+    is_in_content = difference.where or UNREADABLE in difference.problem
+    misses_another = difference.problem.endswith(f" {MISSING}")  # "scaling.md is missing", said of another file
+    return misses_another or bool(is_in_content and difference.file not in at_fault)
 
 
 def why(args: argparse.Namespace) -> None:
-    """Print where one figure of a report comes from: value, formula, files. Raises UserError for an unknown one."""
+    """Print where one figure of a report comes from: value, formula, files. Raises UserError for an unknown figure."""
     from scaleproof.verify.campaign import why
 
     print(why(args.results, args.figure))
@@ -134,9 +148,8 @@ def gate(args: argparse.Namespace) -> None:
         _history(args)
         return
     if not args.results or not args.baseline:
-        raise UserError(
-            "give RESULTS and --baseline with at least three earlier results, or --history with all of them"
-        )
+        options = "--baseline with at least three earlier results, or --history with all of them"
+        raise UserError(f"give RESULTS and {options}")
     from scaleproof.conclude.publication.gate import compare_with_baselines, what_is_seen
 
     result = compare_with_baselines(args.results, args.baseline)
@@ -148,6 +161,7 @@ def gate(args: argparse.Namespace) -> None:
         print(verdict)
     for fault in result.faults:
         print(f"FAIL  {fault}")
+
     loss = (args.difference or USUAL_LOSS) / 100
     is_blind = bool(args.difference and result.verdicts and result.verdicts[0].seen > loss)
     if result.verdicts:
@@ -178,17 +192,17 @@ def _history(args: argparse.Namespace) -> None:
         change = f"{100 * shift.change:+.2f} % ({interval})"
         print(f"{word}  {shift.series}: {change} since {since.folder}, {since.date[:10]}")
     for cell in series.gone:
-        print(
-            f"FAIL  {cell}: the newest result, {series.sessions[-1].folder}, has no numbers of it; the one before has"
-        )
+        newest = series.sessions[-1].folder
+        print(f"FAIL  {cell}: the newest result, {newest}, has no numbers of it; the one before has")
     for cell, keys in series.changed.items():
         print(f"FAIL  {cell}: its configuration is not that of the result before the newest: {keys}")
     cells, shifts = plural(len(series.cells), "cell"), plural(len(series.shifts), "shift")
-    worse = series.alarms or series.gone or series.changed
-    print(f"{'FAIL' if worse else 'PASS'}  {len(series.sessions)} results, {cells}, {shifts}")
+    has_failed = series.alarms or series.gone or series.changed
+    word = "FAIL" if has_failed else "PASS"
+    print(f"{word}  {len(series.sessions)} results, {cells}, {shifts}")
     if args.chart:
         _draw_history(series, args.chart)
-    if worse:
+    if has_failed:
         raise SystemExit(1)
 
 
@@ -197,7 +211,9 @@ def _draw_history(series: "History", out: Path) -> None:
     from scaleproof.conclude.report.charts.history import draw_history
 
     sessions = list(enumerate(series.sessions))
-    tracks = {cell: {n: one.rates[cell] for n, one in sessions if cell in one.rates} for cell in series.cells}
+    tracks = {}  # cell -> number of the session -> rate
+    for cell in series.cells:
+        tracks[cell] = {n: session.rates[cell] for n, session in sessions if cell in session.rates}
     labels = [f"{session.commit[:7]} {session.date[:10]}" for session in series.sessions]
     shifts = group_by(series.shifts, lambda shift: shift.series)
     first_after = {name: [shift.session for shift in of_series] for name, of_series in shifts.items()}

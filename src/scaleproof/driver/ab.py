@@ -20,6 +20,7 @@ from scaleproof.driver.ab_campaign import (
     LONGEST_RUN,
     MOST,
     AbRequest,
+    Pace,
     make_campaign,
     read_campaign,
     repeats_of,
@@ -49,64 +50,32 @@ from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
 WAITED = re.compile("^scaleproof: waiting for ", re.MULTILINE)  # in the log of a job
 SERIES = "series"  # folder of results/: the budgets of series
-COUNTED = ("steps", "batches", "epochs", "items")  # units: how much work one is, nobody may have said
-# What the first round takes beside its runs, Snakemake's start and its jobs', tells the rest: parts of it.
-START_OF_ROUND = 0.25  # of a further round: several are one job
-PAGE = 3.0  # of the page, with all before it (2.7 measured, and 2 on a busy machine)
-START_UP = 0.25  # of a run: steps that fill less leave most of the minutes to its start
-BEGUN = 0.2  # of a run that was ended: steps that fill less have hardly begun
-FURTHER_CHANCE = 0.5  # of an error, where an earlier call has looked: all calls together err at most twice as often
-
-
-@dataclass(frozen=True)
-class Pace:
-    """What the first round took, A once and B once. `elapsed_s`: with all around its runs, `runs_s`: they alone."""
-
-    elapsed_s: float
-    runs_s: float
-    spent_s: float = 0.0  # before it
-
-    @property
-    def page_s(self) -> float:
-        """Seconds that the page takes."""
-        return PAGE * self._around_s
-
-    @property
-    def _around_s(self) -> float:
-        """Seconds of the first round beside its runs; all of them where the runs were there already."""
-        beside = self.elapsed_s - self.runs_s
-        return beside if beside > 0 else self.elapsed_s
-
-    @property
-    def round_s(self) -> float:
-        """Seconds that a further round takes."""
-        return self.runs_s + START_OF_ROUND * self._around_s
-
-    def rounds_in(self, minutes: float) -> int:
-        """Return how many rounds end, with the page, within `minutes`; at least the first."""
-        left = 60 * minutes - self.spent_s - self.elapsed_s - self.page_s
-        return 1 + max(0, int(left // self.round_s))
+COUNTED = ("steps", "batches", "epochs", "items")  # units that may be different work in A and in B
+LEAST_TRAINING_SHARE = 0.25  # of a run: with less training, most of the minutes go into its start
+HARDLY_BEGUN_SHARE = 0.2  # of a run that was ended: with less training, it says nothing
+FURTHER_CHANCE = 0.5  # factor on the chance of an error after an earlier call: all calls err at most twice as often
 
 
 @dataclass(frozen=True)
 class _Call:
-    """A call of `scaleproof ab`: the campaign's file, and the end of the minutes. `earlier`: rounds that it adds to."""
+    """One call of `scaleproof ab`."""
 
-    path: Path
+    path: Path  # the campaign's file
     request: AbRequest
     results: Path
-    end: float
+    end: float  # of the minutes, by time.monotonic()
     chance: float | None  # of claiming a difference that is not there; None: 5 %
-    earlier: int
+    earlier_rounds: int  # rounds of earlier calls, to which this call adds
 
     def campaign(self, rounds: int, seconds: float | None) -> dict[str, Any]:
-        """Return the content of the campaign's file with `rounds` more, each of whose runs is ended after `seconds`."""
-        return make_campaign(self.request, self.earlier + rounds, self.chance, seconds, self.earlier)
+        """Return the content of the campaign's file with `rounds` more rounds. Each run is ended after `seconds`."""
+        rounds += self.earlier_rounds
+        return make_campaign(self.request, rounds, self.chance, seconds, looked=self.earlier_rounds)
 
     def write_rounds(self, campaign: Mapping[str, Any]) -> None:
         """Write the campaign's file with another number of rounds.
 
-        What an earlier page was made from is removed: Snakemake does not miss a look whose table of runs is there.
+        The tables that an earlier page was made from are removed: where they are there, Snakemake takes no new look.
         """
         if read_yaml(self.path)[0] == campaign:
             return
@@ -116,79 +85,93 @@ class _Call:
 
 
 def run_comparison(request: AbRequest, name: str | None = None, results: Path = RESULTS) -> tuple[Path, AbVerdict]:
-    """Compare the two commands within the minutes of `request`; return the campaign's file and the verdict.
+    """Compare the two commands within the minutes of `request`. Returns the campaign's file and the verdict.
 
-    Whatever runs when the minutes are over is ended: the verdict is that of the finished rounds if there is time for
-    their page, else that nobody can tell yet.
-    `name`: of the file; without it that of the request. Where an earlier call has left it open, more minutes go on with
-    its rounds. Raises UserError for another comparison in this file, a command that cannot be run here, a failure of
-    Snakemake, and damaged results.
+    Whatever runs when the minutes are over is ended. The verdict then is that of the finished rounds if there is time
+    for their page, else that nobody can tell yet. Where an earlier call has left the comparison open, a call with more
+    minutes adds to its rounds. `name`: of the campaign's file; None: the request's name. Raises UserError for another
+    comparison in this file, a command that cannot be run here, a failure of Snakemake, and damaged results.
     """
     end = time.monotonic() + 60 * request.minutes - GRACE_S
     path = CAMPAIGNS / f"{name or request.name}.yaml"
     budget = results / SERIES / f"{request.series}.json" if request.series else None
     if budget:
-        read_series(budget)  # raises where it is damaged, before anything is written
-    there = _write_first_campaign(path, request)
-    has_more_time = make_campaign(request)["resources"]["time_limit"] > there["resources"]["time_limit"]
-    earlier = _rounds_left_open(path, there, request, results) if has_more_time and not budget else 0
-    if has_more_time and not earlier:
+        read_series(budget)  # raises UserError where the file is damaged, before anything is written
+
+    campaign = _write_first_campaign(path, request)
+    has_more_time = make_campaign(request)["resources"]["time_limit"] > campaign["resources"]["time_limit"]
+    earlier_rounds = _rounds_left_open(path, campaign, request, results) if has_more_time and not budget else 0
+    if has_more_time and not earlier_rounds:
         _remove_timeouts(path, results)
+
     chance = level_in_series(budget, path.stem) if budget else None
-    if earlier >= FEWEST_REPEATS:  # fewer claim nothing
-        was = LoadedCampaign(path).campaign.repeats
-        chance = round(FURTHER_CHANCE * (was.chance if isinstance(was, RepeatUntil) else 1 - CONFIDENCE), 9)
-    call = _Call(path, request, results, end, chance, earlier)
+    if earlier_rounds >= FEWEST_REPEATS:  # fewer rounds claim nothing
+        repeats = LoadedCampaign(path).campaign.repeats
+        earlier_chance = repeats.chance if isinstance(repeats, RepeatUntil) else 1 - CONFIDENCE
+        chance = round(FURTHER_CHANCE * earlier_chance, 9)
+
+    call = _Call(path, request, results, end, chance, earlier_rounds)
     try:
-        _make_page(call, _make_first_round(call, there))
+        _make_page(call, _make_first_round(call, campaign))
         verdict = read_verdict(path, request, results)
     except OutOfTime:
         page = results / path.stem / "report.html"
         verdict = read_verdict(path, request, results) if _is_of_all_runs(page) else _verdict_without(page, request)
     if budget:
-        entries = read_series(budget)  # with the level of this comparison
+        entries = read_series(budget)  # level_in_series has added this comparison
         entries[path.stem]["decided"] = verdict.word in ("faster", "slower")
         write_json(budget, entries)
     return path, verdict
 
 
 def _is_of_all_runs(page: Path) -> bool:
-    """Return whether a page was made after every run: Snakemake may be ended when it has made all."""
+    """Return whether a page is there and younger than every run. Snakemake may be ended after the page is made."""
     records = page.parent.glob(f"runs/*/*/{METRICS}")
     return page.is_file() and all(record.stat().st_mtime <= page.stat().st_mtime for record in records)
 
 
 def _verdict_without(page: Path, request: AbRequest) -> AbVerdict:
     """Return the verdict where the minutes were over before the `page` of all runs was made."""
-    runs = sum(1 for _ in page.parent.glob(f"runs/*/*/{METRICS}"))
-    then = "the same command goes on from there" if runs else "give more of them, or shorter runs (--seconds)"
+    run_count = len(list(page.parent.glob(f"runs/*/*/{METRICS}")))
+    advice = "the same command goes on from there" if run_count else "give more of them, or shorter runs (--seconds)"
     ratio = _ratio_so_far(page.parent / "runs")
-    missing = "a page of them" if page.is_file() else "a page"  # an earlier call's is of fewer
-    why = f"{request.minutes:g} min were over after {plural(runs, 'run')}, without {missing}; {ratio}{then}"
+    missing = "a page of them" if page.is_file() else "a page"  # the page of an earlier call is of fewer runs
+    why = f"{request.minutes:g} min were over after {plural(run_count, 'run')}, without {missing}; {ratio}{advice}"
     return AbVerdict("undecided", f"cannot tell yet: {why}")
 
 
 def _ratio_so_far(runs: Path) -> str:
-    """Return the rates of B over A in the whole rounds, as a part of a sentence; "" where one failed, or is none."""
-    files = [(a, runs / a.parts[-3].replace("a", "b", 1) / a.parts[-2]) for a in runs.glob(f"a-*/*/{METRICS}")]
-    rounds = [(read_run(a.parent).metrics, read_run(b).metrics) for a, b in files if (b / METRICS).is_file()]
-    whole = [(a, b) for a, b in rounds if isinstance(a, Printed) and isinstance(b, Printed) and a.unit == b.unit]
-    rates = [(a.window.tokens_per_s, b.window.tokens_per_s) for a, b in whole]
-    if not rates or len(rates) < len(rounds):
+    """Describe the rate of B over that of A in the finished rounds, as a part of a sentence.
+
+    Returns "" where a run failed, or no round is finished.
+    """
+    round_count = 0
+    rates: list[tuple[float, float]] = []  # of A and of B, by round
+    for a_folder in (record.parent for record in runs.glob(f"a-*/*/{METRICS}")):
+        b_folder = runs / a_folder.parent.name.replace("a", "b", 1) / a_folder.name
+        if (b_folder / METRICS).is_file():
+            round_count += 1
+            a, b = read_run(a_folder).metrics, read_run(b_folder).metrics
+            if isinstance(a, Printed) and isinstance(b, Printed) and a.unit == b.unit:
+                rates.append((a.window.tokens_per_s, b.window.tokens_per_s))
+    if not rates or len(rates) < round_count:
         return ""
-    a, b = map(median, zip(*rates, strict=True))
-    return f"by the medians of {plural(len(rates), 'round')} B is {b / a:.3g} times as fast, unchecked: no verdict; "
+
+    a_rate, b_rate = map(median, zip(*rates, strict=True))
+    ratio = f"{b_rate / a_rate:.3g}"
+    return f"by the medians of {plural(len(rates), 'round')} B is {ratio} times as fast, unchecked: no verdict; "
 
 
 def _write_first_campaign(path: Path, request: AbRequest) -> dict[str, Any]:
-    """Write the campaign of `request` to `path`, unless it is there, and check it as every campaign is; return it.
+    """Write the campaign of `request` to `path`, unless its file is there. Checks the campaign and returns its content.
 
-    Raises UserError where it is wrong or not for this machine, and removes the file if this call wrote it.
+    Raises UserError where the campaign is wrong or not for this machine, and removes the file if this call wrote it.
     """
-    was_there = read_campaign(path, request)
-    campaign = was_there or make_campaign(request, seconds=request.seconds)
-    if not was_there:
+    earlier_campaign = read_campaign(path, request)
+    campaign = earlier_campaign or make_campaign(request, seconds=request.seconds)
+    if not earlier_campaign:
         write_campaign(path, campaign)
+
     try:
         geometry = LoadedCampaign(path).cells[0].execution.geometry
         job = current_allocation() if geometry.nodes > 1 else None
@@ -196,17 +179,17 @@ def _write_first_campaign(path: Path, request: AbRequest) -> dict[str, Any]:
         gpus = len(usable_gpus(cuda_devices)[0])
         devices = gpus or available_cores()
         if geometry.nodes > nodes or geometry.devices_per_node > devices:
-            what = f"{plural(nodes, 'node')} with {plural(devices, 'GPU' if gpus else 'core')}"
-            raise UserError(f"--geometry {geometry} is not here; allowed: at most {nodes}x{devices}, {what}")
+            machine = f"{plural(nodes, 'node')} with {plural(devices, 'GPU' if gpus else 'core')}"
+            raise UserError(f"--geometry {geometry} is not here; allowed: at most {nodes}x{devices}, {machine}")
     except UserError as error:
-        if not was_there:
+        if not earlier_campaign:
             path.unlink()
         raise UserError(_name_options(str(error), path)) from None
     return campaign
 
 
 def _name_options(message: str, path: Path) -> str:
-    """Return a message on the campaign at `path` that names the options of `scaleproof ab` in place of file and keys.
+    """Replace file and keys of the campaign in a message by the options of `scaleproof ab`.
 
     "config/campaigns/ab.yaml, line 7: work.seconds 9: ..." becomes "--seconds 9: ...".
     """
@@ -215,13 +198,14 @@ def _name_options(message: str, path: Path) -> str:
     return re.sub(r"workload\.figures(\.|: )", "--pattern ", message).replace("workload.command", "the command")
 
 
-def _rounds_left_open(path: Path, there: Mapping[str, Any], request: AbRequest, results: Path) -> int:
-    """Return how many rounds of earlier calls have told nobody yet who is faster; 0 if some have, or there was one.
+def _rounds_left_open(path: Path, campaign: Mapping[str, Any], request: AbRequest, results: Path) -> int:
+    """Count the rounds of earlier calls, if these have left open who is faster.
 
-    `there`: the content of the campaign's file. Raises UserError where the results of these calls are damaged.
+    Returns 0 where a verdict is there, or earlier calls have made the first round alone. `campaign`: the content of the
+    campaign's file. Raises UserError where the results of these calls are damaged.
     """
     folder = results / path.stem
-    if there["repeats"] == 1:
+    if campaign["repeats"] == 1:
         return 0
     if (folder / "report.html").is_file() and read_verdict(path, request, results).word != "undecided":
         return 0
@@ -230,77 +214,81 @@ def _rounds_left_open(path: Path, there: Mapping[str, Any], request: AbRequest, 
 
 
 def _remove_timeouts(path: Path, results: Path) -> None:
-    """Remove the failed runs where one was stopped at a limit that the minutes of an earlier call had set."""
-    runs = [place for place in LoadedCampaign(path, results).runs(results) if (place / METRICS).is_file()]
-    failures = [run.failure for run in (read_run(place).metrics for place in runs) if run.failure]
-    if any(failure.failure_class == "timeout" for failure in failures):
+    """Remove all failed runs if the time limit, which the minutes of an earlier call had set, has stopped any."""
+    runs = [run for run in LoadedCampaign(path, results).runs(results) if (run / METRICS).is_file()]
+    failures = [read_run(run).metrics.failure for run in runs]
+    if any(failure and failure.failure_class == "timeout" for failure in failures):
         remove_failed(results / path.stem, runs)
 
 
 def _whole_rounds(path: Path, results: Path) -> int:
-    """Return how many rounds are finished; of one that was cut off, remove what it has left: it is none of the results.
+    """Count the finished rounds, and remove the runs of a round that was cut off.
 
     Nothing is removed where no round is finished.
     """
-    runs = [results / path.stem / "runs" / cell.slug for cell in LoadedCampaign(path, results).cells]
-    rounds = min(len(list(of_cell.glob(f"*/{METRICS}"))) for of_cell in runs)
-    for place in (results / path.stem).glob("runs/*/rep*") if rounds else ():
-        if int(place.name.removeprefix("rep")) > rounds:
-            shutil.rmtree(place)
+    folder = results / path.stem / "runs"
+    cells = LoadedCampaign(path, results).cells
+    rounds = min(len(list((folder / cell.slug).glob(f"*/{METRICS}"))) for cell in cells)
+    for run in folder.glob("*/rep*") if rounds else ():
+        if int(run.name.removeprefix("rep")) > rounds:
+            shutil.rmtree(run)
     return rounds
 
 
 def _make_page(call: _Call, page_s: float) -> None:
-    """Make the rounds and the page; those rounds alone that are finished `page_s` seconds before the end.
+    """Make the rounds and their page. The page has the rounds that are finished `page_s` seconds before the end.
 
-    Raises OutOfTime where there is no time for the page either.
+    Raises OutOfTime where the time is too short for the page.
     """
     page = call.results / call.path.stem / "report.html"
     try:
         run_snakemake(call.path, [page], limit_s=call.end - page_s - time.monotonic())
     except OutOfTime:
-        if not (rounds := _whole_rounds(call.path, call.results)):  # those of an earlier call were removed
+        rounds = _whole_rounds(call.path, call.results)
+        if not rounds:  # the runs of an earlier call may have been removed
             raise
-        repeats = repeats_of(call.request, rounds, call.chance, call.earlier)
+        repeats = repeats_of(call.request, rounds, call.chance, call.earlier_rounds)
         call.write_rounds(read_yaml(call.path)[0] | {"repeats": repeats})
         run_snakemake(call.path, [page], limit_s=call.end - time.monotonic())
 
 
-def _make_first_round(call: _Call, there: dict[str, Any]) -> float:
+def _make_first_round(call: _Call, earlier_campaign: dict[str, Any]) -> float:
     """Run both commands once, then write the campaign with as many rounds as there is time for.
 
     Returns about how many seconds the page takes; 0 where that is unknown. Raises OutOfTime at the end.
 
-    The round is made again with longer runs while one of them had hardly begun when it was ended. Runs as long as
-    LONG_RUN suffice if all have printed a figure. Nothing is done where an earlier call has given the answer.
-    `there`: the content of the campaign's file, whose runs keep their length.
+    While a run had hardly begun when it was ended, the round is made again with longer runs. Runs as long as LONG_RUN
+    suffice if all have printed a figure. Nothing is done where an earlier call has given the answer.
+    `earlier_campaign`: the content of the campaign's file; a further round has runs of the same length.
     """
-    if there["repeats"] != 1 and not call.earlier:
+    if earlier_campaign["repeats"] != 1 and not call.earlier_rounds:
         return 0.0
+
     request, began = call.request, time.monotonic()
-    lengths = run_lengths_to_try(request, there.get("work", {}).get("seconds"))
-    for seconds in lengths[:1] if call.earlier else lengths:
+    lengths = run_lengths_to_try(request, earlier_campaign.get("work", {}).get("seconds"))
+    repeat = call.earlier_rounds + 1
+    for seconds in lengths[:1] if call.earlier_rounds else lengths:
         round_began = time.monotonic()
-        write_campaign(call.path, call.campaign(1, seconds) | {"repeats": call.earlier + 1})
+        write_campaign(call.path, call.campaign(1, seconds) | {"repeats": repeat})
         loaded = LoadedCampaign(call.path, call.results)
         try:
             run_snakemake(call.path, list(loaded.records(call.results)), limit_s=call.end - round_began)
         except (OutOfTime, KeyboardInterrupt):
-            if call.earlier:  # the page of the earlier call stays that of its rounds
-                write_campaign(call.path, there)
+            if call.earlier_rounds:  # the file, the runs and the page of the earlier call go together
+                write_campaign(call.path, earlier_campaign)
                 _whole_rounds(call.path, call.results)
             raise
-        places = [place for place in loaded.runs(call.results) if place.name == f"rep{call.earlier + 1}"]
-        runs = [read_run(place).metrics for place in places]
+        runs = [read_run(run).metrics for run in loaded.runs(call.results) if run.name == f"rep{repeat}"]
         too_short = [run for run in runs if _had_hardly_begun(run, seconds)]
         if seconds is not None and seconds >= LONG_RUN * 60 * request.minutes:
             too_short = [run for run in too_short if run.failure]
         if not too_short:
             break
+
     now = time.monotonic()
     runs_s = sum(run.total_wall_time_s or 0.0 for run in runs)
     pace = Pace(elapsed_s=now - round_began, runs_s=runs_s, spent_s=round_began - began)
-    has_failed = any(run.failure for run in runs)  # such a program is not started again
+    has_failed = any(run.failure for run in runs)  # a program that fails is not started again
     campaign = call.campaign(1 if has_failed else pace.rounds_in(request.minutes), seconds)
     call.write_rounds(campaign)
     if not has_failed:
@@ -309,7 +297,7 @@ def _make_first_round(call: _Call, there: dict[str, Any]) -> float:
 
 
 def _describe_rounds(repeats: int | dict[str, float]) -> str:
-    """Return a sentence: how many rounds there is time for, and which difference they will probably show."""
+    """Describe how many rounds there is time for, and which difference they will probably show."""
     if isinstance(repeats, int):
         return f"there is time for {plural(repeats, 'round')}, too few to look at them in between"
     rule = RepeatUntil.model_validate(repeats)
@@ -319,22 +307,24 @@ def _describe_rounds(repeats: int | dict[str, float]) -> str:
 
 def _had_hardly_begun(run: Timed | Failed, seconds: float | None) -> bool:
     """Return whether a run that was ended after `seconds` trained for too short a time to say anything."""
-    if run.failure:  # it had printed no figure by then
+    if run.failure:  # a run without a figure fails
         was_ended = seconds is not None and (run.total_wall_time_s or 0.0) >= seconds
         return was_ended and run.failure.failure_class == "no_figures" and LONGER in run.failure.reason
-    return isinstance(run, Printed) and trained_s(run) < BEGUN * (run.reading.ended_after_s or 0.0)
+    return isinstance(run, Printed) and trained_s(run) < HARDLY_BEGUN_SHARE * (run.reading.ended_after_s or 0.0)
 
 
 def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbVerdict:
-    """Return the verdict of the campaign at `path`, which has run; undecided, it says how many rounds there were.
+    """Return the verdict of the campaign at `path`, which has run. An open verdict says how many rounds there were.
 
-    Raises UserError where a file of its results is missing or damaged.
+    Raises UserError where a file of the results is missing or damaged.
     """
     folder = results / path.stem
     loaded = LoadedCampaign(path, results)
     runs = [read_run(place).metrics for place in loaded.runs(results) if (place / METRICS).is_file()]
     failures = {run.cell: f"{run.failure.failure_class}: {run.failure.reason}" for run in runs if run.failure}
-    report, findings = read_scaling_report(folder / "scaling_report.json"), read_findings(folder / "findings.json")
+    report = read_scaling_report(folder / "scaling_report.json")
+    findings = read_findings(folder / "findings.json")
+
     repeats = loaded.campaign.repeats
     level = 1 - repeats.chance if isinstance(repeats, RepeatUntil) else CONFIDENCE
     verdict = ab_verdict(report, findings, failures, request.difference, request.accept_differences, level)
@@ -345,7 +335,7 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
 def _remarks_on_verdict(
     verdict: AbVerdict, request: AbRequest, campaign: Campaign, runs: Sequence[Timed | Failed], waited: bool
 ) -> Iterator[str]:
-    """Yield what to say behind a verdict: how `runs` were counted and ended, and what would decide an open one.
+    """Yield remarks on a verdict: how `runs` were counted and ended, and what would decide an open verdict.
 
     `waited`: whether a job has waited for devices.
     """
@@ -353,9 +343,11 @@ def _remarks_on_verdict(
         if any(run.failure and run.failure.failure_class == "timeout" for run in runs):
             yield f"a run may take {percent(LONGEST_RUN)} of --minutes {request.minutes:g}"
         return
+
     printed = [run for run in runs if isinstance(run, Printed)]
-    if counted := [run.unit for run in printed if run.unit in COUNTED and run.reading.per_step is None]:
-        yield f"{counted[0]} of A are taken for as much work as those of B"
+    units = [run.unit for run in printed if run.unit in COUNTED and run.reading.per_step is None]
+    if units:
+        yield f"{units[0]} of A are taken for as much work as those of B"
     if any(run.reading.ended_after_s for run in printed):
         yield f"runs were ended after {campaign.work.seconds:g} s"
     rounds = campaign.most_repeats
@@ -366,25 +358,25 @@ def _remarks_on_verdict(
 
 
 def _has_waited(logs: Path) -> bool:
-    """Return whether a job has waited for devices, as its log in the folder `logs` says."""
+    """Return whether a job has waited for devices. Its log in the folder `logs` says so."""
     return any(WAITED.search(log.read_text("utf-8", "replace")) for log in logs.glob("together-*.log"))
 
 
 def _ways_to_decide(verdict: AbVerdict, request: AbRequest, rounds: int, runs: Sequence[Printed]) -> Iterator[str]:
-    """Yield sentences on what would decide a comparison that `rounds` have left open: more time, or longer training."""
+    """Yield ways to decide a comparison that `rounds` have left open: more time, or longer training."""
     needed = max(rounds_needed(verdict, request.difference) or 0, FIRST_LOOK + 1)
     if needed > MOST:
         yield f"{integer(needed)} rounds would be needed: longer runs (--seconds) or a larger --difference need fewer"
     else:
         minutes = math.ceil(request.minutes * needed / rounds)
-        how = "under another --name" if request.series else "go on with these rounds"
-        yield f"about {plural(minutes, 'minute')} would tell (--minutes {minutes} {how})"
+        advice = "under another --name" if request.series else "go on with these rounds"
+        yield f"about {plural(minutes, 'minute')} would tell (--minutes {minutes} {advice})"
     share = sum(map(trained_s, runs)) / sum(run.total_wall_time_s for run in runs)
-    if share < START_UP:
+    if share < LEAST_TRAINING_SHARE:
         yield f"training is {percent(share)} of the time of a run, the rest is its start: let it train longer"
 
 
 def trained_s(run: Printed) -> float:
-    """Return the seconds of a run in which it trained: its window, or if longer, from its first line to its last."""
+    """Return the seconds in which a run trained: its window, or the time from its first line to its last if longer."""
     between_lines_s = run.second_clock.window_s if run.second_clock else None
     return max(run.window.wall_time_s, between_lines_s or 0.0)

@@ -15,48 +15,78 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic
 
 A, B = "a", "b"
-FIRST_LOOK = 4  # rounds before it
+FIRST_LOOK = 4  # rounds before the first look at the results
 MOST = 30  # rounds
-# Of the minutes:
-SHORT_RUN = 0.04  # a run that goes on is ended after it, as a proper end, which leaves room for ten rounds ...
-LONG_RUN = 0.1  # ... or after this, where it had hardly begun to train by then ...
-SLOW_START = 0.2  # ... or after this, where it had printed no figure by then either
-LONGEST_RUN = 0.25  # one that cannot be ended is stopped after it
+# Lengths of a run, as parts of the minutes of a call:
+SHORT_RUN = 0.04  # the first try: a run that goes on is ended, as a proper end, which leaves room for ten rounds
+LONG_RUN = 0.1  # the second try, where a run had hardly begun to train by then
+SLOW_START = 0.2  # the third try, where a run had printed no figure by then either
+LONGEST_RUN = 0.25  # a run that cannot be ended is stopped
 LEAST_RUN_S = 15.0  # the start of a program may take so long
-FURTHER = 1.5  # times as long as the first try, or a further one tells little
+FURTHER = 1.5  # factor on the first try's length: a further try that is not longer tells little
+
+# The first round's overhead is its time beside its runs: the start of Snakemake and of its jobs. In multiples of it:
+FURTHER_ROUND_OVERHEAD = 0.25  # of each further round: several are one job
+PAGE_OVERHEAD = 3.0  # the page, with all jobs before it (2.7 measured, and 2 on a busy machine)
 
 
 @dataclass(frozen=True)
 class AbRequest:
-    """A is compared with, B is asked about; each a command line in words."""
+    """What `scaleproof ab` is asked for."""
 
-    a: Sequence[str]
+    a: Sequence[str]  # the words of the command that B is compared with
     b: Sequence[str]
     figures: str = "auto"
     patterns: Mapping[str, str] = field(default_factory=dict)
-    per_step: tuple[str, Sequence[int]] | None = None  # unit, and amount of both or of each
+    per_step: tuple[str, Sequence[int]] | None = None  # unit, and one amount for both or one for each
     steps: tuple[int, int] | None = None  # two lengths of run
-    seconds: float | None = None  # after which runs are ended; None: as there is time
+    seconds: float | None = None  # of a run until it is ended; None: as many as there is time for
     warmup_steps: int | None = None
     geometry: str = "1x1"
-    difference: float = 0.02  # the smallest that matters, as a part
+    difference: float = 0.02  # the smallest that matters, as a part of the rate
     minutes: float = 10.0  # from the first start of a call to the page
-    accept_differences: bool = False  # of what watched programs do
+    accept_differences: bool = False  # between what watched programs do
     series: str | None = None  # name of comparisons that share one budget of false claims
 
     @property
     def name(self) -> str:
-        """ab- and a hash of what is compared, and how; with more minutes it is the same comparison."""
+        """The name of the campaign: ab- and a hash of what is compared. It is the same with more minutes."""
         content = json.dumps(_asked(make_campaign(self, seconds=self.seconds), self), sort_keys=True)
         return f"ab-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
+@dataclass(frozen=True)
+class Pace:
+    """The time that the first round took, in which A and B ran once each."""
+
+    elapsed_s: float  # the runs and the overhead: the start of Snakemake and of its jobs
+    runs_s: float  # the runs alone
+    spent_s: float = 0.0  # before the round began
+
+    @property
+    def page_s(self) -> float:
+        """Seconds that the page will take."""
+        return PAGE_OVERHEAD * self._overhead_s
+
+    @property
+    def _overhead_s(self) -> float:
+        """Seconds of the first round beside its runs. Where the runs were there already, these are all its seconds."""
+        overhead_s = self.elapsed_s - self.runs_s
+        return overhead_s if overhead_s > 0 else self.elapsed_s
+
+    @property
+    def round_s(self) -> float:
+        """Seconds that each further round will take."""
+        return self.runs_s + FURTHER_ROUND_OVERHEAD * self._overhead_s
+
+    def rounds_in(self, minutes: float) -> int:
+        """Count the rounds that end, with the page, within `minutes`. The first round always counts."""
+        further_rounds_s = 60 * minutes - self.spent_s - self.elapsed_s - self.page_s
+        return 1 + max(0, int(further_rounds_s // self.round_s))
+
+
 def make_campaign(
-    request: AbRequest,
-    rounds: int = 1,
-    chance: float | None = None,
-    seconds: float | None = None,
-    looked: int = 0,
+    request: AbRequest, rounds: int = 1, chance: float | None = None, seconds: float | None = None, looked: int = 0
 ) -> dict[str, Any]:
     """Return the content of the campaign file that compares the two commands of `request`.
 
@@ -78,7 +108,8 @@ def make_campaign(
     work = {"steps": steps, "warmup_steps": request.warmup_steps, "seconds": seconds}
     if work := {key: value for key, value in work.items() if value is not None}:
         campaign["work"] = work
-    # Minutes until a run is stopped: longer than the seconds after which the user has it ended.
+
+    # Minutes until a run is stopped. They are longer than the seconds after which the user has the run ended.
     limit = round(LONGEST_RUN * request.minutes + 1.5 * (request.seconds or 0.0) / 60, 6)
     return campaign | {
         "execution": {"geometry": request.geometry},
@@ -91,23 +122,23 @@ def make_campaign(
 
 
 def run_lengths_to_try(request: AbRequest, tried: float | None) -> list[float | None]:
-    """Return lengths of runs to try until one suffices, in seconds, the shortest first; [None]: runs end themselves.
+    """Return the seconds of a run to try, the shortest first, until one suffices; [None] for runs that end themselves.
 
-    `tried`: that of an earlier call, whose runs are kept: none is shorter.
+    `tried`: the length of an earlier call's runs. They are kept, so that no further run is shorter.
     """
     if request.figures == "whole":
         return [None]
     if request.seconds:
         return [request.seconds]
     short_s, long_s, longest_s = (60 * request.minutes * part for part in (SHORT_RUN, LONG_RUN, SLOW_START))
-    first_s = tried or min(max(short_s, LEAST_RUN_S), longest_s)  # of few minutes all may be shorter than a start
+    first_s = tried or min(max(short_s, LEAST_RUN_S), longest_s)  # with few minutes, each may be shorter than a start
     return [first_s, *(length for length in (long_s, longest_s) if length >= FURTHER * first_s)]
 
 
 def repeats_of(request: AbRequest, rounds: int, chance: float | None = None, looked: int = 0) -> int | dict[str, float]:
-    """Return the key `repeats`: a number for few rounds, else a rule that stops once A and B are told apart."""
-    if rounds < FIRST_LOOK:  # a number is judged at 5 %, which is more than a series gives; one run claims nothing
-        return rounds if chance is None else 1
+    """Return the value of `repeats`: a number for few rounds, else a rule that stops once A and B are told apart."""
+    if rounds < FIRST_LOOK:
+        return rounds if chance is None else 1  # judged at 5 %, more than a series gives; a single run claims nothing
     # The first look must come before the last round.
     first_look = min(max(FIRST_LOOK, looked + 1), rounds - 1, MOST - 1)
     repeats = {"resolve": request.difference, "at_least": first_look, "at_most": min(MOST, rounds)}
@@ -115,24 +146,24 @@ def repeats_of(request: AbRequest, rounds: int, chance: float | None = None, loo
 
 
 def _asked(campaign: Mapping[str, Any], request: AbRequest) -> dict[str, Any]:
-    """Return what a campaign was asked for: without all that the minutes have set."""
+    """Return what the user has asked for in a campaign, without all that follows from the minutes."""
     work = {key: value for key, value in campaign.get("work", {}).items() if key != "seconds" or request.seconds}
     resources = {key: value for key, value in campaign["resources"].items() if key != "time_limit"}
     return {**campaign, "repeats": 1, "work": work, "resources": resources}
 
 
 def read_campaign(path: Path, request: AbRequest) -> dict[str, Any] | None:
-    """Return the content of the file of an earlier call; None without one.
+    """Read the campaign that an earlier call has written. Returns None where there is no file.
 
-    Raises UserError where another comparison than that of `request` is there.
+    Raises UserError where the file has another comparison than `request`.
     """
     if not path.is_file():
         return None
-    there, _ = read_yaml(path)
-    is_ours = isinstance(there, dict) and isinstance(there.get("resources"), dict)
-    if not is_ours or _asked(there, request) != _asked(make_campaign(request, seconds=request.seconds), request):
+    campaign, _ = read_yaml(path)
+    is_ours = isinstance(campaign, dict) and isinstance(campaign.get("resources"), dict)
+    if not is_ours or _asked(campaign, request) != _asked(make_campaign(request, seconds=request.seconds), request):
         raise UserError(f"{path} is there already, with another comparison; give another --name, or remove it")
-    return dict(there)
+    return dict(campaign)
 
 
 def write_campaign(path: Path, campaign: Mapping[str, Any]) -> None:

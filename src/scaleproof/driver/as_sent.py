@@ -23,9 +23,9 @@ class CampaignsAsSent:
     """The campaigns of one Snakemake: read from their files where it plans, from copies of them in its jobs."""
 
     def __init__(self, plans: bool, environment: MutableMapping[str, str] = os.environ) -> None:
-        """Begin without campaigns; in a job, with the copies that `environment` names (VARIABLE).
+        """Begin without campaigns, or in a job, with the copies that VARIABLE of `environment` names.
 
-        `plans`: whether this is the Snakemake that the user has started, not that of one of its jobs.
+        `plans`: whether the user has started this Snakemake, and not one of its jobs.
         """
         self._plans, self._environment = plans, environment
         if plans:  # the user's Snakemake may itself run in a job of another one, whose copies are not meant
@@ -35,11 +35,11 @@ class CampaignsAsSent:
 
     @property
     def loaded(self) -> list[LoadedCampaign]:
-        """The campaigns that were asked for, by name."""
+        """The campaigns that were loaded, in the order of their names."""
         return [self._campaigns[name] for name in sorted(self._campaigns)]
 
     def load_named(self, name: str, results: Path = RESULTS) -> LoadedCampaign:
-        """Return the campaign called `name`, whose results are in `results`; it is loaded once. Raises UserError."""
+        """Return the campaign called `name`, with its results in `results`. It is loaded once. Raises UserError."""
         if name not in self._campaigns:
             load = self._load_copy if name in self._copies else load_named
             self._campaigns[name] = load(name, results)

@@ -25,16 +25,17 @@ def preview_campaign(loaded: LoadedCampaign) -> str:
     """Return the preview of a campaign: a table of its cells, totals, what they need, and what cannot run here."""
     if loaded.campaign.workload.command is not None:
         return _preview_commands(loaded)
-    campaign, rows = loaded.campaign, [_training_row(cell) for cell in loaded.cells]
+    campaign = loaded.campaign
+    rows = [_training_row(cell) for cell in loaded.cells]
     table = tabulate(rows, "keys", intfmt=",", disable_numparse=[0, 1, 7], colalign=("left", "left", *["right"] * 6))
     tokens = sum(row["tokens/run"] for row in rows)
     tokens_text = _range_text(tokens * campaign.fewest_repeats, tokens * campaign.most_repeats)
-    fewest, most = (len(rows) * n for n in (campaign.fewest_repeats, campaign.most_repeats))
-    in_pairs = sum(2 * (c.pairs + c.null_pairs) for c in campaign.compare)
+    most_runs = len(rows) * campaign.most_repeats
+    runs_in_pairs = sum(2 * (comparison.pairs + comparison.null_pairs) for comparison in campaign.compare)
     gpus, lost = usable_gpus(cuda_devices)
     return (
-        f"{campaign.title}\n\n{table}\n\n{plural(len(rows), 'cell')} x {repeats_text(campaign.repeats)} = "
-        f"{_runs_text(fewest, most)}, {tokens_text} timed tokens; {_time_limit_text(campaign, most, in_pairs)}"
+        f"{campaign.title}\n\n{table}\n\n{_cells_text(campaign, len(rows))}, {tokens_text} timed tokens; "
+        f"{_time_limit_text(campaign, most_runs, runs_in_pairs)}"
         f"{_jobs_line(loaded)}{_padding_line(loaded)}{_comparison_lines(loaded)}"
         f"{requirements.describe_models(loaded)}{requirements.memory_note(loaded, gpus)}"
         f"{describe_corpora(loaded)}"
@@ -58,30 +59,31 @@ def _training_row(cell: Cell) -> dict[str, Any]:
 
 
 def _preview_commands(loaded: LoadedCampaign) -> str:
-    """Return the preview of a campaign of commands: what each cell starts, and where its figures come from."""
+    """Return the preview of a campaign of commands: the command of each cell, and the source of its figures."""
     campaign = loaded.campaign
-    rows = [
-        [cell.slug, cell.execution.geometry.n_devices, cell.per_step, shlex.join(cell.words)] for cell in loaded.cells
-    ]
+    rows = []
+    for cell in loaded.cells:
+        rows.append([cell.slug, cell.execution.geometry.n_devices, cell.per_step, shlex.join(cell.words)])
     unit = campaign.workload.per_step.unit if campaign.workload.per_step else "work"
-    table = tabulate(
-        rows, ["cell", "devices", f"{unit}/step", "command"], missingval="by its log", disable_numparse=True
-    )
-    fewest, most = (len(rows) * n for n in (campaign.fewest_repeats, campaign.most_repeats))
+    headings = ["cell", "devices", f"{unit}/step", "command"]
+    table = tabulate(rows, headings, missingval="by its log", disable_numparse=True)
     figures = campaign.workload.figures
     reader = figures if isinstance(figures, str) else "patterns"
     return (
-        f"{campaign.title}\n\n{table}\n\n{plural(len(rows), 'cell')} x {repeats_text(campaign.repeats)} = "
-        f"{_runs_text(fewest, most)}; {_time_limit_text(campaign, most)}\nFigures: {reader}. "
+        f"{campaign.title}\n\n{table}\n\n{_cells_text(campaign, len(rows))}; "
+        f"{_time_limit_text(campaign, len(rows) * campaign.most_repeats)}\nFigures: {reader}. "
         f"Evidence: printed: {MEANING['printed']}."
     )
 
 
-def _time_limit_text(campaign: Campaign, runs: int, in_pairs: int = 0) -> str:
-    """Return "time limit 10 minutes per run, so at most 3 hours in all", of `runs` and `in_pairs` runs of A/B pairs."""
+def _time_limit_text(campaign: Campaign, runs: int, runs_in_pairs: int = 0) -> str:
+    """Describe the time limit of `runs`: "time limit 10 minutes per run, so at most 3 hours in all".
+
+    `runs_in_pairs`: further runs, in the pairs of A/B comparisons.
+    """
     minutes = campaign.resources.time_limit
-    hours = _amount_text((runs + in_pairs) * minutes / 60, "hour")
-    with_pairs = f" with the {in_pairs} of A/B pairs" if in_pairs else " in all"
+    hours = _amount_text((runs + runs_in_pairs) * minutes / 60, "hour")
+    with_pairs = f" with the {runs_in_pairs} of A/B pairs" if runs_in_pairs else " in all"
     return f"time limit {_amount_text(minutes, 'minute')} per run, so at most {hours}{with_pairs}"
 
 
@@ -89,6 +91,12 @@ def _amount_text(number: float, noun: str) -> str:
     """Return a number with its noun: "1 hour", "0.333 hours"."""
     digits = f"{number:.3g}"
     return f"{digits} {noun if digits == '1' else noun + 's'}"
+
+
+def _cells_text(campaign: Campaign, n_cells: int) -> str:
+    """Return "2 cells x 3 repeats = 6 runs"."""
+    runs = _runs_text(n_cells * campaign.fewest_repeats, n_cells * campaign.most_repeats)
+    return f"{plural(n_cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}"
 
 
 def _runs_text(fewest: int, most: int) -> str:
@@ -108,14 +116,14 @@ def _jobs_line(loaded: LoadedCampaign) -> str:
 
 
 def _padding_line(loaded: LoadedCampaign) -> str:
-    """Return a line that classification's token counts are upper bounds, as texts are padded; else ""."""
+    """Return a line that the token counts of a classification are upper bounds; "" for other tasks."""
     if all(cell.workload.task == "language-modelling" for cell in loaded.cells):
         return ""
     return "\nClassification: a document has at most seq_len tokens; fewer are counted where it is shorter."
 
 
 def _cpu_paragraph(loaded: LoadedCampaign, gpus: list[Gpu], lost: str) -> str:
-    """Return the paragraph that devices are processes on CPU cores, or why no GPU works (`lost`); "" if all is well."""
+    """Return a paragraph on why no GPU works (`lost`), or that devices are processes on CPU cores; "" with GPUs."""
     if lost:
         return f"\n\nNo CUDA device can be used, because {lost}."
     if gpus or all(cell.execution.device == "cuda" for cell in loaded.cells):
@@ -124,30 +132,30 @@ def _cpu_paragraph(loaded: LoadedCampaign, gpus: list[Gpu], lost: str) -> str:
 
 
 def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
-    """Return paragraphs: the cells that this machine cannot run, by reason, then those whose ranks share its cores."""
+    """Return paragraphs on the cells whose ranks share cores, on searches without a limit, and on unsupported cells."""
     cores, sharing = available_cores(), []
-    cells_by_reason = defaultdict(list)
+    slugs_by_reason = defaultdict(list)
     for cell in loaded.cells:
         execution = cell.execution
-        if reason := unsupported_reason(cell, gpus) or (cell.command and absent_program(cell.words)):
-            cells_by_reason[reason].append(cell.slug)
+        reason = unsupported_reason(cell, gpus) or (cell.command and absent_program(cell.words))
+        if reason:
+            slugs_by_reason[reason].append(cell.slug)
         elif not gpus and execution.geometry.devices_per_node * execution.threads_per_device > cores:
             sharing.append(cell.slug)
-    shared = f"\n\nThese share {cores} cores, which is no scaling: {', '.join(sharing)}" if sharing else ""
-    searched = [cell.slug for cell in loaded.cells if cell.searched and not gpus]
+
+    text = f"\n\nThese share {cores} cores, which is no scaling: {', '.join(sharing)}" if sharing else ""
+    searched = ", ".join(cell.slug for cell in loaded.cells if cell.searched and not gpus)
     if searched and loaded.campaign.frontier.limit_gb is None:
-        shared += (
-            f"\n\nOn a CPU the micro-batch of {', '.join(searched)} cannot be searched without a limit; write "
-            "frontier: {limit_gb: 4}, or what one process may use"
-        )
-    if not cells_by_reason:
-        return shared
-    heading = "\n\nThis machine by itself cannot run these (each is a row that says so):\n"
-    return shared + heading + "\n".join(f"  {reason}: {', '.join(slugs)}" for reason, slugs in cells_by_reason.items())
+        advice = "write frontier: {limit_gb: 4}, or what one process may use"
+        text += f"\n\nOn a CPU the micro-batch of {searched} cannot be searched without a limit; {advice}"
+    if slugs_by_reason:
+        text += "\n\nThis machine by itself cannot run these (each is a row that says so):\n"
+        text += "\n".join(f"  {reason}: {', '.join(slugs)}" for reason, slugs in slugs_by_reason.items())
+    return text
 
 
 def _comparison_lines(loaded: LoadedCampaign) -> str:
-    """Return a line for each A/B comparison, below an empty one; "" where there is none."""
+    """Return an empty line and a line for each A/B comparison; "" where there is none."""
     lines = [
         f"\nA/B {c.name}: {b.slug} against {a.slug}; {c.pairs} pairs, {c.null_pairs} of A against A"
         for c, a, b in loaded.comparisons.values()

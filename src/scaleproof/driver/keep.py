@@ -25,21 +25,22 @@ from scaleproof.measure.launch.replayed_cells import cells_by_workload
 from scaleproof.measure.launch.shared_job import finished_run
 from scaleproof.measure.reference.schema import FOLDER
 
-# Rules that measure -> what they make.
+# Rule that measures -> noun for what it makes.
 MEASURED = {"train": "finished run", "shared_job": "finished run", "trace_capture": "trace", "pairs": "comparison"}
 MEASURED |= {rule: rule for rule in ("reference", "sweep")}
 
 
 def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
-    """Have Snakemake take a campaign's finished runs, traces and pairs as they are; return the runs' folders.
+    """Let Snakemake take a campaign's finished runs, traces and pairs as they are. Returns the runs' folders.
 
-    Raises UserError where one is of another configuration or other tokens, or its files were changed since.
+    Raises UserError where a run has another configuration or other tokens, or its files were changed since.
     """
     runs = [(folder, cell, k) for folder, cell, k in loaded.planned(results) if (folder / METRICS).is_file()]
     if not runs:
         raise UserError(f"{results / loaded.name}: no finished run of {loaded.path} is there; there is nothing to keep")
-    changed: dict[str, str] = {}  # cell -> what is wrong with one of its runs
-    records = []  # (run, cell) of each
+
+    changed: dict[str, str] = {}  # slug of a cell -> fault of one of its runs
+    records = []  # each run with its cell
     for folder, cell, repeat in runs:
         try:
             run = read_planned(folder, cell.slug, repeat, cell.fingerprint)
@@ -49,6 +50,7 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
             changed.setdefault(cell.slug, str(error))
     _raise_if_changed(loaded, results, changed)
     _check_tokens(loaded, results, records)
+
     outputs = loaded.records(results) if loaded.shared_jobs else [folder / METRICS for folder in loaded.runs(results)]
     files = [path for path in (*outputs, *measured_beside(loaded, results)) if path.is_file()]
     snakemake_view.mark_up_to_date(files)
@@ -56,7 +58,7 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
 
 
 def _check_seal(run: Run) -> None:
-    """Check that the files of a run are those that were written together. Raises UserError where one is not."""
+    """Check that the files of a run were written together. Raises UserError where one was not."""
     launcher = run.folder / LAUNCHER
     try:
         seal = json.loads(launcher.read_bytes()).get(METRICS_SEAL)
@@ -65,46 +67,49 @@ def _check_seal(run: Run) -> None:
     if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:
         raise UserError(f"{run.folder / METRICS} was changed after the run: {LAUNCHER} has another sha256 of it")
     if run.ok:
-        run.steps_file()  # raises where steps.csv is not of these metrics
+        run.steps_file()  # raises UserError where steps.csv belongs to other metrics
 
 
 def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tuple[Run, Cell]]) -> None:
-    """Check that the runs of `records` were made with the tokens that the campaign has now; commands have none.
+    """Check that the runs of `records` were made with the tokens that the campaign has now. Commands have no tokens.
 
-    Tokens that are missing, or are of local files, are made first. Raises UserError where a run has others.
+    Missing tokens are made first, and tokens of local files, whose text may have changed. Downloaded files cannot have
+    changed: the folder's name has their revision. Raises UserError where a run has other tokens.
     """
     trained = [(run, cell, tokens_dir(results, cell)) for run, cell in records if cell.command is None]
-    to_make = set()  # local texts may have changed; a folder of downloaded ones has their revision in its name
+    to_make = set()
     for _, cell, folder in trained:
-        name = cell.workload.corpus
-        if local_files(name, loaded.corpora[name]) or not (folder / TOKENS).is_file():
+        corpus = cell.workload.corpus
+        if local_files(corpus, loaded.corpora[corpus]) or not (folder / TOKENS).is_file():
             to_make.add(folder / TOKENS)
     if to_make:
         print("scaleproof: making the tokens of the runs again, to compare; this may take minutes", file=sys.stderr)
         snakemake_view.make_files(sorted(to_make))
-    changed: dict[str, str] = {}  # cell -> what is wrong with one of its runs
+
+    changed: dict[str, str] = {}  # slug of a cell -> fault of one of its runs
     for run, cell, folder in trained:
         tokens, data = read_tokens(folder), run.metrics.data
-        if run.ok and data and any(data.get(f"{part}_sha256") != tokens[part]["sha256"] for part in ("train", "val")):
+        if not run.ok or not data:
+            continue
+        if any(data.get(f"{split}_sha256") != tokens[split]["sha256"] for split in ("train", "val")):
             changed.setdefault(cell.slug, f"{run.folder / METRICS} is of other tokens than {folder}")
     _raise_if_changed(loaded, results, changed)
 
 
 def _raise_if_changed(loaded: LoadedCampaign, results: Path, changed: dict[str, str]) -> None:
-    """Raise UserError where a run cannot be kept. `changed`: slug of a cell -> what is wrong with one of its runs."""
+    """Raise UserError if there are `changed` runs: slug of a cell -> fault of one of its runs."""
     if changed:
-        raise UserError(
-            f"nothing was kept: {next(iter(changed.values()))}. Of {plural(len(changed), 'cell')} runs cannot be kept; "
-            f"measure them again, then keep the others: {retry_command(loaded.path, changed, results)}"
-        )
+        fault = f"{next(iter(changed.values()))}. Of {plural(len(changed), 'cell')} runs cannot be kept"
+        advice = f"measure them again, then keep the others: {retry_command(loaded.path, changed, results)}"
+        raise UserError(f"nothing was kept: {fault}; {advice}")
 
 
 def measured_beside(loaded: LoadedCampaign, results: Path) -> dict[Path, str]:
-    """Return file -> its rule, of what was measured beside the runs: files that are there and fit the campaign."""
+    """Return file -> its rule for what was measured beside the runs, if the file is there and fits the campaign."""
     folder = results / loaded.name
     traces = {folder / "traces" / cell.slug / CAPTURE: cell for cell in loaded.traced}
     rules = {trace: "trace_capture" for trace, cell in traces.items() if _is_record_of(cell, trace)}
-    for name, (comparison, a, b) in loaded.comparisons.items():  # the first pair shows of which configuration all are
+    for name, (comparison, a, b) in loaded.comparisons.items():  # all pairs have the configuration of the first
         pair = folder / "compare" / name / f"pair{first_pair(comparison)}"
         if _is_record_of(a, pair / "a" / METRICS) and _is_record_of(b, pair / "b" / METRICS):
             rules[pair.with_name(PAIRS)] = "pairs"
@@ -114,12 +119,12 @@ def measured_beside(loaded: LoadedCampaign, results: Path) -> dict[Path, str]:
 
 
 def counted_text(rules: Iterable[str]) -> str:
-    """Return in words what jobs of these rules have made: "1 trace, 2 references"."""
+    """Describe what jobs of these rules have made: "1 trace, 2 references"."""
     return ", ".join(plural(number, MEASURED[rule]) for rule, number in Counter(rules).items())
 
 
 def _is_record_of(cell: Cell, record: Path) -> bool:
-    """Return whether the file `record` of a run or trace is there, and of the configuration of `cell`."""
+    """Return whether the file `record` of a run or trace is there, with the configuration of `cell`."""
     try:
         return json.loads(record.read_bytes())["fingerprint"] == cell.fingerprint
     except (OSError, ValueError, LookupError, TypeError):
@@ -127,31 +132,33 @@ def _is_record_of(cell: Cell, record: Path) -> bool:
 
 
 def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[Path]) -> str | None:
-    """Return a warning that Snakemake would measure some of `outputs` again for want of a record of them; None if not.
+    """Warn that Snakemake would measure some of `outputs` again, because it has no record of them.
 
-    It names the files, and the commands to keep them or measure them again. Runs that do not fit the campaign any more
-    are measured again without a warning.
+    The warning names the files, and the commands to keep them or measure them again. Runs that do not fit the campaign
+    any more are measured again without a warning. Returns None where there is nothing to warn of.
     """
     records = records_of_runs(loaded, results)  # {} where each run is a job
     runs = []
     for folder, cell, repeat in loaded.planned(results):
         is_sound_output = records.get(folder, folder / METRICS) in outputs and _fits_campaign(folder, cell, repeat)
-        if is_sound_output and not (folder in records and finished_run(folder, cell)):  # which its job would take
+        is_kept_by_job = folder in records and finished_run(folder, cell)
+        if is_sound_output and not is_kept_by_job:
             runs.append(folder)
     files = dict.fromkeys(runs, "shared_job" if records else "train")  # run or file -> its rule
     files |= {path: rule for path, rule in measured_beside(loaded, results).items() if path in outputs}
     if not files:
         return None
-    first, them = (f"{next(iter(files))}, ...", "them") if len(files) > 1 else (next(iter(files)), "it")
+    first_file = next(iter(files))
+    files_text, pronoun = (first_file, "it") if len(files) == 1 else (f"{first_file}, ...", "them")
     return (
-        f"snakemake has no record of {counted_text(files.values())} of {loaded.name} ({first}) and would measure "
-        f"{them} again: copied from another folder, or made by jobs of a snakemake that was killed?\n"
+        f"snakemake has no record of {counted_text(files.values())} of {loaded.name} ({files_text}) and would measure "
+        f"{pronoun} again: copied from another folder, or made by jobs of a snakemake that was killed?\n"
         f"{choices_text(loaded, results, *dict.fromkeys(files.values()))}"
     )
 
 
 def choices_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:
-    """Return two lines, of which people choose one: the command to keep the runs, and the one to measure them again."""
+    """Return two commands, of which people choose one: to keep the runs, or to measure them again."""
     report = results / loaded.name / "report.html"
     forced = f"--forcerun {' '.join(rules)} -- " if rules else ""
     return (
@@ -161,7 +168,7 @@ def choices_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:
 
 
 def _fits_campaign(folder: Path, cell: Cell, repeat: int) -> bool:
-    """Return whether the run in `folder` has numbers, and is of the configuration of `cell`."""
+    """Return whether the run in `folder` has numbers, and the configuration of `cell`."""
     try:
         return read_planned(folder, cell.slug, repeat, cell.fingerprint).ok
     except UserError:

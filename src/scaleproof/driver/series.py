@@ -10,27 +10,27 @@ from scaleproof.ground.files import write_json
 
 
 def read_series(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the comparisons in a file of a series, by campaign, in the order in which they were begun.
+    """Read the comparisons in the file of a series, by campaign, in the order in which they were begun.
 
-    {"ab-1f2e": {"level": 0.025, "decided": True}}: its level of significance, and whether it claimed a difference. {}
-    without a file. Raises UserError where it holds anything else.
+    {"ab-1f2e": {"level": 0.025, "decided": True}} has the level of significance, and whether the comparison claimed a
+    difference. Returns {} without a file. Raises UserError where the file holds anything else.
     """
     if not path.is_file():
         return {}
     try:
         entries: dict[str, dict[str, Any]] = json.loads(path.read_bytes())
-        return {
-            name: {"level": float(entry["level"]), "decided": bool(entry["decided"])} for name, entry in entries.items()
-        }
+        for name, entry in entries.items():
+            entries[name] = {"level": float(entry["level"]), "decided": bool(entry["decided"])}
+        return entries
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         cure = "remove it, and the series begins anew"
         raise UserError(f"{path} is no series of comparisons ({describe_first_fault(error)}); {cure}") from None
 
 
 def level_in_series(path: Path, campaign: str) -> float:
-    """Return the level of significance that a comparison has in its series, whose file is `path`.
+    """Return the level of significance of a comparison in its series, whose file is `path`.
 
-    The level is noted before the comparison begins, so that one that is given up has spent it.
+    The level is noted before the comparison begins, so that a comparison that is given up has spent it.
     """
     entries = read_series(path)
     if campaign not in entries:

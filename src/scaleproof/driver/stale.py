@@ -27,7 +27,7 @@ UNRECORDED = "snakemake has no record of it, as of one that was copied from anot
 INPUT = "an input of it changed"
 PROGRAM = "a file of its command changed"
 MOST_NAMED = 6  # jobs that a command names one by one
-DRAWN = ("tables", "charts")  # folders of what nothing but the page is made from
+DRAWN = ("tables", "charts")  # folders from which nothing but the page is made
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class _StaleRun:
     cell: Cell
     reason: str
     metrics: Timed | Failed | None = None  # None where its files are damaged
-    seen: Seen | None = None  # how Snakemake sees what the run's job makes; None where that is not known
+    seen: Seen | None = None  # Snakemake's view of the file that the run's job makes; None where it has none
 
     @property
     def device_hours(self) -> float:
-        """What the run took when it was measured."""
+        """Hours of a device that the run took when it was measured."""
         seconds = self.metrics.total_wall_time_s if self.metrics else None
         return (seconds or 0.0) * self.cell.execution.geometry.n_devices / 3600
 
@@ -55,14 +55,14 @@ class StaleRuns:
     results: Path
     planned: int
     runs: list[_StaleRun]
-    beside: dict[Path, str]  # file -> its rule, of traces, comparisons, ... that would be measured again
-    lost: list[Path]  # what results were made from, and is missing now
-    view: Mapping[Path, Seen]  # of Snakemake
+    beside: dict[Path, str]  # file -> its rule: traces, comparisons, ... that would be measured again
+    lost: list[Path]  # files from which results were made, and which are missing now
+    view: Mapping[Path, Seen]  # file -> how Snakemake sees it
     unmade: int  # planned runs that were never made
 
     @property
     def cells(self) -> list[str]:
-        """The cells whose runs cannot be kept, as they are of another configuration."""
+        """The cells whose runs cannot be kept, because they have another configuration."""
         return list(dict.fromkeys(run.cell.slug for run in self.runs if run.reason == CONFIGURATION))
 
     @property
@@ -73,13 +73,13 @@ class StaleRuns:
 
     @property
     def unrecorded(self) -> list[str]:
-        """The rules of what Snakemake has no record of: it makes that only when forced."""
+        """The rules of the files of which Snakemake has no record: it makes these only when forced."""
         seen = [*(run.seen for run in self.runs if run.seen), *(self.view[path] for path in self.beside)]
         return list(dict.fromkeys(file.rule for file in seen if not file.recorded))
 
 
 def stale_runs(path: Path, results: Path) -> StaleRuns:
-    """Compare a campaign's finished runs with its file `path`, with today's code, and with what Snakemake would do.
+    """Compare a campaign's finished runs with its file `path`, with today's code, and with Snakemake's plan.
 
     Runs that were never made are not stale. Raises UserError where the campaign is not valid.
     """
@@ -88,24 +88,25 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     finished = [(folder, cell) for folder, cell, _ in planned if (folder / METRICS).is_file()]
     lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
     view = (ask_snakemake([results / loaded.name / "report.html"]) if finished or lost else None) or {}
+
     records, code = records_of_runs(loaded, results), code_sha256(*MEASURING)
-    sha256 = cache(sha256_of)  # a file of a command is that of all its runs
-    judged = [
-        _judge_run(folder, cell, code, view.get(records.get(folder, folder / METRICS)), sha256)
-        for folder, cell in finished
-    ]
+    sha256 = cache(sha256_of)  # the runs of a command have its files in common
+    runs = []
+    for folder, cell in finished:
+        output = records.get(folder, folder / METRICS)
+        if run := _judge_run(folder, cell, code, view.get(output), sha256):
+            runs.append(run)
     beside = measured_beside(loaded, results).items()
     pending = {path: rule for path, rule in beside if path in view and view[path].pending}
-    unmade = len(
-        {folder for folder, *_ in planned} - {folder for folder, _ in finished} - {path.parent for path in lost}
-    )
-    return StaleRuns(loaded, results, len(planned), [run for run in judged if run], pending, lost, view, unmade)
+    made = {folder for folder, _ in finished} | {path.parent for path in lost}
+    unmade = len({folder for folder, *_ in planned} - made)
+    return StaleRuns(loaded, results, len(planned), runs, pending, lost, view, unmade)
 
 
 def _judge_run(
     folder: Path, cell: Cell, current_code: str, seen: Seen | None, sha256: Callable[[Path], str]
 ) -> _StaleRun | None:
-    """Return a finished run with the reason to measure it again; None where none is. `seen`: as in _StaleRun."""
+    """Return a finished run with the reason to measure it again. Returns None without one. `seen`: as in _StaleRun."""
     try:
         metrics = _sound_metrics(folder)
     except UserError:
@@ -117,7 +118,7 @@ def _judge_run(
 def _sound_metrics(folder: Path) -> Timed | Failed:
     """Return the metrics of a run. Raises UserError where they, or the steps.csv that belongs to them, are damaged."""
     run = read_run(folder)
-    if run.ok and (folder / STEPS).is_file():  # what is missing is told apart from what is damaged
+    if run.ok and (folder / STEPS).is_file():  # a missing file counts as lost, not as damaged
         run.steps_file()
     return run.metrics
 
@@ -130,11 +131,11 @@ def _reason_to_measure_again(
     seen: Seen | None,
     sha256: Callable[[Path], str],
 ) -> str | None:
-    """Return why a run would be measured again; None if it would not. `record`: the file of its metrics.
+    """Return the reason why a run would be measured again. Returns None where it would not be.
 
-    `seen`: how Snakemake sees what the run's job makes, its metrics or a record; None where that is not known.
+    `record`: the file of its metrics. `seen`: as in _StaleRun.
     """
-    if metrics.fingerprint != cell.fingerprint:  # Snakemake may hold it for up to date, after a --touch
+    if metrics.fingerprint != cell.fingerprint:  # after a --touch, Snakemake may take it for up to date
         return CONFIGURATION
     if seen and not seen.pending:
         return None
@@ -146,17 +147,17 @@ def _reason_to_measure_again(
 
 
 def stale_text(stale: StaleRuns) -> str:
-    """Return the answer for one campaign, with what to type."""
+    """Describe what is stale in one campaign, with the commands to type."""
     unmade = f"{stale.loaded.name}: not made yet: {plural(stale.unmade, 'run')}" if stale.unmade else ""
-    return "\n".join(filter(None, (_measured_again_text(stale), _lost_files_text(stale), unmade)))
+    return "\n".join(text for text in (_measured_again_text(stale), _lost_files_text(stale), unmade) if text)
 
 
 def _lost_files_text(stale: StaleRuns) -> str:
-    """Return which files behind results are lost, and the command that makes them again; "" if none is."""
+    """Describe the lost files behind results, with the command that makes them again. Returns "" without any."""
     if not stale.lost:
         return ""
     text = f"{stale.loaded.name}: {lost_text(stale.lost)}"
-    if stale.cells or stale.damaged:  # the command that measures these again makes all of the rest
+    if stale.cells or stale.damaged:  # the command that measures these again makes the lost files as well
         return text
     return f"{text}\n  to make what is missing again: snakemake {' '.join(_words_for_lost_files(stale))}"
 
@@ -164,50 +165,53 @@ def _lost_files_text(stale: StaleRuns) -> str:
 def _words_for_lost_files(stale: StaleRuns) -> list[str]:
     """Return Snakemake's options and targets, as few as possible, by which it makes the lost files again.
 
-    A file of each job is a target: on the way to another target, Snakemake does not notice what is lost.
+    A file of each job is a target: on the way to another target, Snakemake does not notice that files are lost.
     """
     folder = stale.results / stale.loaded.name
     report = folder / "report.html"
-    records = records_without_runs(stale.loaded, stale.results)  # of jobs that Snakemake holds for done: forced
-    of_records = {path for missing in records.values() for path in missing}
+    records = records_without_runs(stale.loaded, stale.results)  # Snakemake takes their jobs for done: forced
+    made_by_force = {path for missing_files in records.values() for path in missing_files}
     targets: dict[tuple[str, Path], Path] = {}  # a job, by its rule and folder -> one of its files
-    for path in sorted(stale.lost, key=lambda path: path.suffix == ".png"):  # of a chart rather the .svg
-        if path not in of_records:
+    for path in sorted(stale.lost, key=lambda path: path.suffix == ".png"):  # the .svg of a chart comes first
+        if path not in made_by_force:
             rule = stale.view[path].rule if path in stale.view else path.stem
             targets.setdefault((rule, path.parent), path)
+
     forced, files = [str(record) for record in records], [str(path) for path in targets.values()]
-    if len(forced) + len(files) > MOST_NAMED:  # the jobs that read these make all that they miss, if forced
-        of_runs = forced if len(forced) <= MOST_NAMED else ["shared_job"]
-        forced, files = [*of_runs, str(folder / "runs.csv"), str(folder / "findings.json")], []
+    if len(forced) + len(files) > MOST_NAMED:  # the jobs of these two files make all that they read, if forced
+        forced_runs = forced if len(forced) <= MOST_NAMED else ["shared_job"]
+        forced, files = [*forced_runs, str(folder / "runs.csv"), str(folder / "findings.json")], []
     if forced or any(path.parent.name not in DRAWN for path in stale.lost):
         files.append(str(report))
-    return [options_for(report), *(["--forcerun", *forced, "--"] if forced else []), *files]
+    force_options = ["--forcerun", *forced, "--"] if forced else []
+    return [options_for(report), *force_options, *files]
 
 
 def _measured_again_text(stale: StaleRuns) -> str:
-    """Return how many finished runs would be measured again, why, and what to type for or against it."""
+    """Describe how many finished runs would be measured again and why, with the commands for and against it."""
     beside = counted_text(stale.beside.values())
     if stale.runs:
         reasons = Counter(run.reason for run in stale.runs)
         why = "; ".join(f"{count} because {reason}" for reason, count in reasons.items())
         hours = sum(run.device_hours for run in stale.runs)
-        commits = sorted({run.metrics.git_commit[:10] for run in stale.runs if run.metrics})
-        head = (
-            f"{len(stale.runs)} of {stale.planned} runs would be measured again ({hours:.3g} device hours): {why}; "
-            f"measured at {', '.join(commits) or 'an unknown commit'}{'; with them ' if beside else ''}{beside}"
-        )
+        commits = ", ".join(sorted({run.metrics.git_commit[:10] for run in stale.runs if run.metrics}))
+        amount = f"{len(stale.runs)} of {stale.planned} runs would be measured again ({hours:.3g} device hours)"
+        with_them = f"; with them {beside}" if beside else ""
+        head = f"{amount}: {why}; measured at {commits or 'an unknown commit'}{with_them}"
     elif beside:
         why = UNRECORDED if stale.unrecorded else f"{INPUT}, or its code"
         head = f"{beside} would be measured again, because {why}"
     else:
         return "" if stale.lost else f"{stale.loaded.name}: no finished run would be measured again"
+
     head = f"{stale.loaded.name}: {head}\n"
     path = stale.loaded.path
-    if stale.cells or stale.damaged:  # nobody can choose to keep these
-        again = retry_command(path, (*stale.cells, *stale.damaged), stale.results)
+    if stale.cells or stale.damaged:  # these runs cannot be kept
+        command = retry_command(path, (*stale.cells, *stale.damaged), stale.results)
         undo = f"undo the change in {path}, and make it in a copy of the file under another name"
-        return f"{head}  to measure them again: {again}" + (f"\n  to keep the old ones: {undo}" if stale.cells else "")
-    code = ""
+        advice = f"\n  to keep the old ones: {undo}" if stale.cells else ""
+        return f"{head}  to measure them again: {command}{advice}"
+    note = ""
     if any(run.reason == CODE for run in stale.runs):
-        code = "\n  each run keeps the hash of its code; no ratio is formed between runs of different code"
-    return head + choices_text(stale.loaded, stale.results, *stale.unrecorded) + code
+        note = "\n  each run keeps the hash of its code; no ratio is formed between runs of different code"
+    return head + choices_text(stale.loaded, stale.results, *stale.unrecorded) + note

@@ -17,7 +17,7 @@ LINE_END = "\n"
 
 
 def or_exit(function: Callable[..., Result], *arguments: Any) -> Result:
-    """Return `function(*arguments)`; wrong input ends Snakemake with the message alone and exit code 2."""
+    """Return `function(*arguments)`. Wrong input ends Snakemake with the message alone and exit code 2."""
     try:
         return function(*arguments)
     except UserError as error:

@@ -10,10 +10,9 @@ def cell_of_run(loaded: LoadedCampaign, slug: str, repeat: int) -> Cell:
     """Return the cell of a run that is a job of its own. Raises UserError where the campaign plans no such run."""
     cell = loaded.cell(slug)
     if loaded.shared_jobs:
-        raise UserError(
-            f"runs of {loaded.path} are made several in a job (resources); ask for all of them, "
-            f"results/{loaded.name}/runs.csv, or for one job: {next(iter(loaded.records(RESULTS, 1)))}"
-        )
+        first_job = next(iter(loaded.records(RESULTS, 1)))
+        advice = f"ask for all of them, results/{loaded.name}/runs.csv, or for one job: {first_job}"
+        raise UserError(f"runs of {loaded.path} are made several in a job (resources); {advice}")
     if repeat > loaded.campaign.most_repeats:
         raise UserError(f"{loaded.path} plans repeats 1 to {loaded.campaign.most_repeats} (key: repeats)")
     return cell
@@ -23,9 +22,7 @@ def cell_of_trace(loaded: LoadedCampaign, slug: str) -> Cell:
     """Return the cell of a trace. Raises UserError where the campaign does not trace it."""
     cell = loaded.cell(slug)
     if cell not in loaded.traced:
-        traced = [one.slug for one in loaded.traced]
-        raise UserError(
-            f"{loaded.path} does not trace {slug} (key: trace.cells).{did_you_mean(slug, traced)} "
-            f"Traced: {', '.join(traced) or 'none'}"
-        )
+        traced_slugs = [cell.slug for cell in loaded.traced]
+        hint = f"{did_you_mean(slug, traced_slugs)} Traced: {', '.join(traced_slugs) or 'none'}"
+        raise UserError(f"{loaded.path} does not trace {slug} (key: trace.cells).{hint}")
     return cell

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 LARGEST = 40  # tasks; sites limit the size of arrays, and of scripts, in which each task has some 3 KB
-UNLIKE = ("_nodes", "_cores", "tmpdir")  # resources that sbatch is not asked for
+UNLIKE = ("_nodes", "_cores", "tmpdir")  # resources that are no options of sbatch
 
 # srun and libraries take Slurm's variables for options and for facts of a step; the launcher asks Slurm itself.
 OWN = "SLURM_(JOB_?ID|CLUSTER_NAME|CONF|ARRAY_.*)"
@@ -12,15 +12,16 @@ CLEAN = f"unset $(compgen -e | grep -E '^(SLURM|SRUN|SBATCH)_' | grep -vE '^{OWN
 
 
 def group_into_arrays(jobs: Iterable[Any], rules: Collection[str]) -> list[list[Any]]:
-    """Group jobs of `rules` ("all": any) with equal requests into arrays of at most LARGEST; other jobs stay alone."""
-    alike: dict[object, list[Any]] = {}
+    """Group jobs of `rules` (or "all") with equal requests into arrays of at most LARGEST. Other jobs stay alone."""
+    groups: dict[object, list[Any]] = {}  # rule and resources -> jobs
     for job in jobs:
-        # The tasks of an array get the same nodes; what has failed must not get its node again.
-        single = job.is_group() or job.attempt > 1 or not {job.rule.name, "all"} & set(rules)
+        is_of_rules = job.rule.name in rules or "all" in rules
+        # The tasks of an array get the same nodes, and a job that has failed must not get its node again.
+        stays_alone = job.is_group() or job.attempt > 1 or not is_of_rules
         resources = sorted((name, str(value)) for name, value in job.resources.items() if name not in UNLIKE)
-        key = id(job) if single else (job.rule.name, *resources)
-        alike.setdefault(key, []).append(job)
-    return [group[start : start + LARGEST] for group in alike.values() for start in range(0, len(group), LARGEST)]
+        key = id(job) if stays_alone else (job.rule.name, *resources)
+        groups.setdefault(key, []).append(job)
+    return [group[start : start + LARGEST] for group in groups.values() for start in range(0, len(group), LARGEST)]
 
 
 def batch_script(commands: Sequence[str]) -> str:

@@ -91,17 +91,14 @@ class BadNodes:
                 continue
             states = {number: job.state for number, job in self._failures[node].items()}
             ends = ", ".join(f"{number} {state}" for number, state in states.items())
-            print(
-                f"node {node} is excluded from here on: jobs failed there ({ends}). Their logs are in "
-                "results/job-logs/; tell the site",
-                file=sys.stderr,
-            )
+            advice = "Their logs are in results/job-logs/; tell the site"
+            print(f"node {node} is excluded from here on: jobs failed there ({ends}). {advice}", file=sys.stderr)
             self._excluded[node] = ExcludedNode(node=node, jobs=states)
             for campaign in sorted(self._campaigns):
                 self._note(campaign, [self._excluded[node]])
 
     def _is_to_blame(self, node: str, sound_jobs: Sequence[SoundJob]) -> bool:
-        """Return whether a node is to blame for its failed jobs, as the class says. `sound_jobs`: those ended well."""
+        """Return whether a node is to blame for its failed jobs, as the class says. `sound_jobs` have ended well."""
         failures = self._failures[node].values()
         first_failure = min(job.ended for job in failures)
         if any(job.ended >= first_failure and node in job.nodes for job in sound_jobs):
@@ -124,7 +121,7 @@ class BadNodes:
             print(f"the report of {campaign} will not name {names}: {error}", file=sys.stderr)
 
     def excluded_for(self, job: Any, submission: Submission) -> frozenset[str]:
-        """Return the nodes that a job must not get: the bad ones, and if others are left, those on which it failed."""
+        """Return the nodes that a job must not get: bad nodes, and nodes on which it failed, if others are left."""
         failed_on = self._failed_on.get(outputs_text(job), set()) - self.excluded
         elsewhere = frozenset(self.excluded | failed_on)
         if failed_on and self._scheduler.would_take(replace(submission, excluded=elsewhere)):

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 
-# What Python, libraries, devices and module systems are set up by; anything else stays here.
+# Variables that set up Python, libraries, devices and module systems. Any other variable stays here.
 NAMES = """
 PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM TMPDIR XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME NO_PROXY
 no_proxy LD_LIBRARY_PATH LD_PRELOAD LIBRARY_PATH CPATH MANPATH CC CXX CUDAHOSTCXX BASH_ENV
@@ -43,10 +43,10 @@ ADDRESS = re.compile(r"://[^/\s@]+@")  # with a user, a token or a password in i
 
 
 def job_environment(also: Collection[str] = (), environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables of `environment` that a job is sent.
+    """Return the variables of `environment` that a job gets.
 
-    `also`: further names, sent whatever they look like, or patterns such as `MY_*`, of which anything like a secret
-    stays here. Addresses with a user or a password are never sent.
+    `also`: further names, which are sent even if they look like secrets, and patterns such as `MY_*`, whose names are
+    not sent if they do. Addresses with a user or a password are never sent.
     """
     return {name: value for name, value in environment.items() if _is_sent(name, also) and not ADDRESS.search(value)}
 
@@ -57,8 +57,10 @@ def withheld(also: Collection[str] = (), environment: Mapping[str, str] = os.env
 
 
 def _is_sent(name: str, also: Collection[str]) -> bool:
-    """Return whether a job is sent the variable `name`. `also`: as in `job_environment`."""
-    if name == "SNAKEMAKE_PROFILE":  # would make a job's Snakemake submit jobs again
+    """Return whether a job gets the variable `name`. `also`: as in `job_environment`."""
+    if name == "SNAKEMAKE_PROFILE":  # it would make a job's Snakemake submit jobs again
         return False
-    one_of_many = name.startswith(FAMILIES) or any(fnmatchcase(name, pattern) for pattern in also)
-    return name in ALWAYS_SENT or name in also or (one_of_many and not SECRET.search(name.upper()))
+    if name in ALWAYS_SENT or name in also:
+        return True
+    matches_pattern = name.startswith(FAMILIES) or any(fnmatchcase(name, pattern) for pattern in also)
+    return matches_pattern and not SECRET.search(name.upper())

@@ -59,13 +59,13 @@ common_settings = CommonSettings(
 
 
 class Executor(RemoteExecutor):
-    """Submits jobs, hears of their ends, and cancels them."""
+    """Submits jobs, reports how they end, and cancels them."""
 
     def __init__(self, *arguments: Any) -> None:
         # The base class begins to ask for jobs before it calls __post_init__.
         """Begin with no held job, as Snakemake calls it: `arguments` are its own."""
         self._held: list[Sequence[Any]] = []  # jobs that the scheduler will take later
-        self._stopped = ""  # why nothing is sent any more
+        self._stopped = ""  # the reason why no more jobs are sent; "" while jobs are sent
         super().__init__(*arguments)
 
     def __post_init__(self) -> None:
@@ -80,17 +80,16 @@ class Executor(RemoteExecutor):
         self._scheduler = _make_scheduler(settings, variables)
         self._ledger = Ledger(RESULTS)
         self._bad_nodes = BadNodes(self._scheduler, _split_names(settings.exclude_nodes), RESULTS)
-        self._first_refused: dict[str, float] = {}  # outputs of a refused job -> when, by the monotonic clock
-        self._stuck_since: dict[str, float] = {}  # job whose reason to wait cannot end by itself -> since when
-        self._not_again: dict[str, str] = {}  # outputs of a job -> why the job is not sent once more
+        self._first_refused: dict[str, float] = {}  # outputs of a refused job -> time, by the monotonic clock
+        self._stuck_since: dict[str, float] = {}  # job whose reason to wait cannot end by itself -> time
+        self._not_again: dict[str, str] = {}  # outputs of a job -> reason why the job is not sent once more
         self._ends: list[tuple[str, str]] = []  # (kind of end, outputs) of the jobs that failed since a job ended well
-        self._said: set[str] = set()  # messages that are not repeated
+        self._logged_keys: set[str] = set()  # keys of messages that are not repeated
         if left := jobs_left(self._scheduler, self._ledger, Path.cwd()):
-            raise WorkflowError(
-                "nothing was submitted: jobs of an earlier snakemake in this folder are still queued or running; wait "
-                f"for them, or end them with `{self._scheduler.cancel_command} {' '.join(left)}`, and start again: "
-                "what is finished is kept"
-            )
+            command = f"{self._scheduler.cancel_command} {' '.join(left)}"
+            fault = "jobs of an earlier snakemake in this folder are still queued or running"
+            advice = f"wait for them, or end them with `{command}`, and start again: what is finished is kept"
+            raise WorkflowError(f"nothing was submitted: {fault}; {advice}")
         if names := withheld(variables):
             self.logger.info(f"not sent to compute nodes (docs/cluster.md): {', '.join(names)}")
 
@@ -106,10 +105,10 @@ class Executor(RemoteExecutor):
         self._send([job])
 
     def _send(self, jobs: Sequence[Any]) -> None:
-        """Submit `jobs`, which ask for equal resources, together: now, or later if the scheduler takes no more."""
+        """Submit `jobs` of equal resources together, or hold them back while the scheduler takes no more."""
         if self._stopped:
             self._report_unsent(jobs, self._stopped)
-        elif outputs_text(jobs[0]) in self._not_again:  # Snakemake asks once more for what was told already
+        elif outputs_text(jobs[0]) in self._not_again:  # Snakemake asks again for jobs whose failure it has been told
             for job in jobs:
                 self.workflow.scheduler.error_callback(job)
         elif self._held:
@@ -118,15 +117,15 @@ class Executor(RemoteExecutor):
             self._submit(jobs)
 
     def _submit(self, jobs: Sequence[Any]) -> None:
-        """Submit `jobs`, several as an array; hold them back if the refusal may pass, else report that they failed."""
+        """Submit `jobs`, several as an array. Refused jobs are held back if the refusal may pass, else they fail."""
         submission = self._make_submission(jobs)
         try:
             number = self._scheduler.submit(submission)
         except Refused as refused:
             if self._may_pass(jobs, refused):
-                self._say_once(f"{self._scheduler.name} takes no more jobs now, others wait here: {refused.words}")
+                self._log_once(f"{self._scheduler.name} takes no more jobs now, others wait here: {refused.words}")
                 half = len(jobs) // 2 if refused.too_many else 0  # an array may exceed the limit by itself
-                self._held += filter(None, (jobs[:half], jobs[half:]))
+                self._held += [part for part in (jobs[:half], jobs[half:]) if part]
             else:
                 reason = f"{self._scheduler.name} refuses it: {refused.words}"
                 self._not_again |= dict.fromkeys(map(outputs_text, jobs), reason)
@@ -134,16 +133,17 @@ class Executor(RemoteExecutor):
                 self._report_unsent(jobs, reason)
                 self._stop_where_all_end_alike()
             return
-        several = len(jobs) > 1
-        tasks = f", {len(jobs)} tasks" if several else ""
+
+        is_array = len(jobs) > 1
+        tasks = f", {len(jobs)} tasks" if is_array else ""
         self.logger.info(f"{self._scheduler.name} job {number}: {submission.name}{tasks}")
         for task, job in enumerate(jobs, 1):
-            identity = f"{number}_{task}" if several else number
+            identity = f"{number}_{task}" if is_array else number
             self._ledger.note_submitted(identity, job)
             self._bad_nodes.note_submitted(identity, job)
             log = LOGS.absolute() / f"{submission.name}-{identity}.log"
             self.report_job_submission(SubmittedJobInfo(job, external_jobid=identity, aux={"log": log}))
-        if self._stopped:  # meanwhile, by the other thread
+        if self._stopped:  # the other thread has stopped all meanwhile
             self.cancel_jobs([])
 
     def get_job_args(self, job: Any) -> str:
@@ -152,17 +152,17 @@ class Executor(RemoteExecutor):
         return f"{super(RemoteExecutor, self).get_job_args(job)} {wait}"
 
     def _make_submission(self, jobs: Sequence[Any]) -> Submission:
-        """Return what to send for `jobs`, and write its script into the logs, where one can read it."""
-        first, several = jobs[0], len(jobs) > 1
+        """Return the submission of `jobs`, and write its script into the logs, where people can read it."""
+        first, is_array = jobs[0], len(jobs) > 1
         full_name = JOB_PREFIX + "-".join([first.name, *map(str, getattr(first, "wildcards", ()))])
-        file = LOGS.absolute() / f"{full_name}{'-array' if several else ''}.sh"
+        file = LOGS.absolute() / f"{full_name}{'-array' if is_array else ''}.sh"
         LOGS.mkdir(parents=True, exist_ok=True)
         write_atomic(file, batch_script([self.format_job_exec(job) for job in jobs]))
-        name = JOB_PREFIX + first.name if several else full_name
+        name = JOB_PREFIX + first.name if is_array else full_name
         submission = Submission(
             name=name,
             script=file,
-            log=LOGS.absolute() / f"{name}-{'%A_%a' if several else '%j'}.log",
+            log=LOGS.absolute() / f"{name}-{'%A_%a' if is_array else '%j'}.log",
             folder=Path(self.workflow.workdir_init),
             resources={"tasks": 1, "cpus_per_task": first.threads} | dict(first.resources.items()),
             tasks=len(jobs),
@@ -170,15 +170,15 @@ class Executor(RemoteExecutor):
         return replace(submission, excluded=self._bad_nodes.excluded_for(first, submission))
 
     def _may_pass(self, jobs: Sequence[Any], refused: Refused) -> bool:
-        """Return whether to try refused jobs again: what refuses them may pass, and has not lasted for too long."""
+        """Return whether to try refused jobs again: the cause may pass, and has not lasted for too long."""
         if not refused.passing:
             return False
         since = self._first_refused.setdefault(outputs_text(jobs[0]), time.monotonic())
         own_jobs_may_make_room = bool(self._ledger.open)
-        return own_jobs_may_make_room or not self._too_long(since)
+        return own_jobs_may_make_room or not self._is_too_long_ago(since)
 
-    def _too_long(self, since: float) -> bool:
-        """Return whether `give_up_after` has passed `since` a moment of the monotonic clock."""
+    def _is_too_long_ago(self, since: float) -> bool:
+        """Return whether `give_up_after` has passed since a time of the monotonic clock."""
         return time.monotonic() - since >= 60 * self._settings.give_up_after
 
     def _report_unsent(self, jobs: Sequence[Any], reason: str) -> None:
@@ -187,10 +187,10 @@ class Executor(RemoteExecutor):
             self.report_job_error(SubmittedJobInfo(job), msg=f"{reason}. ")
 
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
-        """Report the jobs that have ended, and yield the active ones: all while the scheduler does not answer.
+        """Report the jobs that have ended, and yield the active jobs: all while the scheduler does not answer.
 
-        Any error becomes a WorkflowError, and nothing more is sent: Snakemake would wait forever for this generator
-        otherwise.
+        Any error becomes a WorkflowError, and no more jobs are sent: otherwise Snakemake would wait forever for this
+        generator.
         """
         try:
             async for info in self._running_jobs(active_jobs):
@@ -198,29 +198,29 @@ class Executor(RemoteExecutor):
         except WorkflowError:
             raise
         except Exception as error:
-            self._stopped = (
-                f"stopped: a look at the jobs failed ({type(error).__name__}: {error}). Those that were sent go on; "
-                "the next call knows them"
-            )
+            fault = f"a look at the jobs failed ({type(error).__name__}: {error})"
+            self._stopped = f"stopped: {fault}. Those that were sent go on; the next call knows them"
             raise WorkflowError(self._stopped) from error
 
     async def _running_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
-        """Send what was held back, report the jobs that have ended, and yield the others."""
+        """Send the jobs that were held back, report the jobs that have ended, and yield the others."""
         held, self._held = self._held, []
         for jobs in held:
-            self._send(jobs)  # once one is refused, those behind it are held without a question
+            self._send(jobs)  # once the scheduler refuses one submission, the next ones are held at once
         if not active_jobs:
             return
+
         async with self.status_rate_limiter:
             states = self._scheduler.states({info.external_jobid for info in active_jobs}) or {}
         self._cancel_stuck_jobs(states)
-        failures = {
-            info.external_jobid: self._note_failure(info, states[info.external_jobid])
-            for info in active_jobs
-            if info.external_jobid in states and states[info.external_jobid].phase in ("failed", "cancelled")
-        }
-        # Before Snakemake sends a failed job once more, perhaps to the same node.
+        failures = {}  # job -> message
+        for info in active_jobs:
+            state = states.get(info.external_jobid)
+            if state and state.phase in ("failed", "cancelled"):
+                failures[info.external_jobid] = self._note_failure(info, state)
+        # Nodes are judged before Snakemake sends a failed job once more, perhaps to the same node.
         self._bad_nodes.judge()
+
         for info in active_jobs:
             number, log = info.external_jobid, info.aux["log"]
             state = states.get(number)
@@ -237,7 +237,7 @@ class Executor(RemoteExecutor):
         self._stop_where_all_end_alike()
 
     def _note_failure(self, info: SubmittedJobInfo, state: JobState) -> str:
-        """Note the end of a job that did not end well, and return what to say of it, in the scheduler's words."""
+        """Note the end of a job that did not end well, and return a message on it in the scheduler's words."""
         number, outputs = info.external_jobid, outputs_text(info.job)
         end = self._scheduler.end_of(number, state, info.aux["log"])
         self._bad_nodes.note_failed(number, state.name, end)
@@ -252,37 +252,36 @@ class Executor(RemoteExecutor):
         return f"{words}. {end.advice}"
 
     def _cancel_stuck_jobs(self, states: dict[str, JobState]) -> None:
-        """Say why jobs do not start, each reason once; cancel those that wait too long for what cannot end by itself.
+        """Log why jobs do not start, each reason once, and cancel jobs that wait too long.
 
-        Changes the state of those in `states` to cancelled.
+        A job waits too long for a reason that cannot end by itself. Its state in `states` becomes cancelled.
         """
         for job, state in states.items():
             if state.phase == "waiting" and state.reason:
-                self._say_once(f"{self._scheduler.name} does not start job {job}: {state.reason}", state.reason)
+                self._log_once(f"{self._scheduler.name} does not start job {job}: {state.reason}", state.reason)
             since = self._stuck_since.setdefault(job, time.monotonic()) if state.for_ever else None
-            if since is not None and self._too_long(since):
+            if since is not None and self._is_too_long_ago(since):
                 words = f"{self._scheduler.name} did not start job {job} in {self._settings.give_up_after} minutes"
                 self._not_again[self._ledger.outputs_of(job)] = f"{words}: {state.reason}; it was cancelled"
                 self._scheduler.cancel([job])
                 states[job] = replace(state, name="CANCELLED", phase="cancelled")
 
     def _stop_where_all_end_alike(self) -> None:
-        """Cancel all and raise WorkflowError once `same_failures` different jobs in turn have ended in the same way."""
+        """Cancel all and raise WorkflowError once `same_failures` different jobs in turn have ended alike."""
         limit = self._settings.same_failures
         kind = self._ends[-1][0] if self._ends else ""
         alike = {outputs for _, outputs in takewhile(lambda end: end[0] == kind, reversed(self._ends))}
         if limit and len(alike) >= limit:
-            self._stopped = (
-                f"stopped: {limit} jobs in turn have ended alike ({kind}), and none well. Their logs are in "
-                f"{LOGS}/, what is finished is kept; --scaleproof-same-failures changes this number"
-            )
+            fault = f"{limit} jobs in turn have ended alike ({kind}), and none well. Their logs are in {LOGS}/"
+            advice = "what is finished is kept; --scaleproof-same-failures changes this number"
+            self._stopped = f"stopped: {fault}, {advice}"
             self.cancel_jobs([])
             raise WorkflowError(self._stopped)
 
-    def _say_once(self, text: str, key: str = "") -> None:
-        """Log a message, unless one with this key was logged before; without a key messages are told apart by text."""
-        if (key or text) not in self._said:
-            self._said.add(key or text)
+    def _log_once(self, text: str, key: str = "") -> None:
+        """Log a message, unless a message with the same key was logged before. `key`: "" for the text itself."""
+        if (key or text) not in self._logged_keys:
+            self._logged_keys.add(key or text)
             self.logger.info(text)
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
@@ -295,21 +294,20 @@ class Executor(RemoteExecutor):
 
 
 def jobs_left(scheduler: Scheduler, ledger: Ledger, folder: Path) -> list[str]:
-    """Return the jobs of an earlier Snakemake in `folder` that have not ended; note in the ledger those that have.
+    """Return the jobs of an earlier Snakemake in `folder` that have not ended. The ledger gets the ends of the others.
 
     Raises WorkflowError where the scheduler does not answer.
     """
     earlier = set(ledger.open)
     states = scheduler.states(earlier) if earlier else {}
     if states is None:
-        raise WorkflowError(
-            f"nothing was submitted: {scheduler.name} does not answer, and an earlier snakemake has sent jobs from "
-            f"this folder: {', '.join(sorted(earlier))}; start again when it does"
-        )
+        jobs = ", ".join(sorted(earlier))
+        fault = f"{scheduler.name} does not answer, and an earlier snakemake has sent jobs from this folder: {jobs}"
+        raise WorkflowError(f"nothing was submitted: {fault}; start again when it does")
     for job, state in states.items():
         if state.phase in OVER:
             ledger.note_ended(job, state.name)
-    left = {job.partition("_")[0] for job in ledger.open}  # an array by its own number
+    left = {job.partition("_")[0] for job in ledger.open}  # the number of an array stands for its tasks
     return sorted({*left, *scheduler.left_in(folder)})
 
 

@@ -27,8 +27,8 @@ class Ledger:
 
     @property
     def open(self) -> dict[str, LedgerEntry]:
-        """The jobs that have not ended as far as is known, by their numbers."""
-        entries = list(self._entries.items())  # at once: jobs are sent and looked at by two threads
+        """Number -> entry of the jobs that have not ended, as far as is known."""
+        entries = list(self._entries.items())  # a copy, because another thread may add jobs meanwhile
         return {number: entry for number, entry in entries if entry.ended is None}
 
     def outputs_of(self, number: str) -> str:
@@ -45,7 +45,7 @@ class Ledger:
         self._write(LedgerEntry(id=number, makes=outputs_text(job), fingerprint=text, submitted=now_utc()))
 
     def note_ended(self, number: str, state: str, reason: str = "") -> None:
-        """Write down how a job has ended, in the scheduler's words; the first end counts."""
+        """Write down the end of a job, in the scheduler's words. The first end counts."""
         entry = self._entries.get(number)
         if entry and entry.ended is None:
             self._write(entry.model_copy(update={"ended": now_utc(), "state": state, "reason": reason}))
@@ -60,5 +60,5 @@ class Ledger:
 
 
 def outputs_text(job: Any) -> str:
-    """Return the files that a job of Snakemake makes, as one text, by which the job is known again."""
+    """Return the files that a job of Snakemake makes, as one text that identifies the job."""
     return " ".join(map(str, job.output))

@@ -14,7 +14,7 @@ from scaleproof.ground.errors import UserError, edit_distance, nearest_name, pat
 from scaleproof.ground.snakemake_command import SNAKEFILE
 
 NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "profile.yaml", "config.yaml")
-WORDS_FOR_ALL = {"jobs": "unlimited", "cores": "all"}  # in place of a number
+WORDS_FOR_ALL = {"jobs": "unlimited", "cores": "all"}  # option -> the word that may stand in place of its number
 UNITS = {"mem_mb": "MB", "runtime": "minutes", "cpus_per_task": "cores", "nodes": "nodes", "tasks": "tasks"}
 # Of a resource: a number, a time, or an expression of Snakemake's.
 IS_AMOUNT = re.compile(r"(\d+ ?[smhdw] ?)*\d*|.*([(*+/]|attempt|input|threads).*")
@@ -62,24 +62,23 @@ class SnakemakeProfile:
                 self._check_names((setting,), names, rules, "the workflow has no rule")
 
     def _check_names(self, place: tuple[str, ...], names: Iterable[str], known: Collection[str], what: str) -> None:
-        """Check the names at a place of the profile. Raises UserError for one that is known but for a letter or two."""
+        """Check the names at a place of the profile. Raises UserError for a name within two letters of a known one."""
         for key in names:
             near = [name for name in sorted(known) if edit_distance(key, name) <= 2]
             # A short rule, such as `pair`, may be one of another workflow, unless letters are swapped: trian.
-            meant = [name for name in near if "rule" not in what or "_" in name or sorted(key) == sorted(name)]
-            if key not in known and meant:
-                raise UserError(
-                    f'{self._lines.place_prefix(self.path, (*place, key))}{what} "{shortened(key)}". '
-                    f'Did you mean "{min(meant, key=lambda name: edit_distance(key, name))}"?'
-                )
+            likely = [name for name in near if "rule" not in what or "_" in name or sorted(key) == sorted(name)]
+            if key not in known and likely:
+                where = self._lines.place_prefix(self.path, (*place, key))
+                nearest = min(likely, key=lambda name: edit_distance(key, name))
+                raise UserError(f'{where}{what} "{shortened(key)}". Did you mean "{nearest}"?')
 
     def resources(self, rule: str) -> dict[str, str]:
-        """Return what the profile says of a rule's resources. Of what the rule says itself, only `replaced` counts."""
+        """Return the resources that the profile gives a rule: its defaults, and what it replaces."""
         defaults = self._parsed_pairs(("default-resources",), self.settings.get("default-resources"))
         return defaults | self.replaced(rule)
 
     def replaced(self, rule: str) -> dict[str, str]:
-        """Return what set-resources puts in the place of what the rule asks for: name -> value."""
+        """Return name -> value for the resources that set-resources puts in place of the rule's own."""
         return self._set_resources.get(rule, {})
 
     @property
@@ -122,16 +121,20 @@ class SnakemakeProfile:
 
         Values lose the quotes that keep Snakemake from evaluating them. `key_path`: of the profile, for messages.
         """
-        pairs: list[tuple[str, Any]] = list(setting.items()) if isinstance(setting, Mapping) else []
-        for entry in [] if isinstance(setting, Mapping) else _list_of(setting):
-            name, equals, value = str(entry).partition("=")
-            if not equals:
-                raise self._wrong(key_path, entry, "NAME: VALUE, or a list of NAME=VALUE")
-            pairs.append((name, value))
+        pairs: list[tuple[str, Any]] = []
+        if isinstance(setting, Mapping):
+            pairs += setting.items()
+        else:
+            for entry in _list_of(setting):
+                name, equals, value = str(entry).partition("=")
+                if not equals:
+                    raise self._wrong(key_path, entry, "NAME: VALUE, or a list of NAME=VALUE")
+                pairs.append((name, value))
+
         for name, value in pairs:
             if value in (None, "") or isinstance(value, Mapping | list):
                 raise self._wrong((*key_path, name), value, "a word or a number")
-            if key_path != ("config",):  # whose names are no resources
+            if key_path != ("config",):  # names under `config` are no resources
                 check_resource_names([name], self._lines.place_prefix(self.path, (*key_path, name)))
                 if name in UNITS and not IS_AMOUNT.fullmatch(str(value).strip("'\"")):
                     raise self._wrong((*key_path, name), value, f"a whole number ({UNITS[name]})")
@@ -144,16 +147,16 @@ class SnakemakeProfile:
 
 
 def _no_profile_error(folder: Path) -> UserError:
-    """Return the error for a folder that holds no profile, with the profile that was meant, or all profiles."""
+    """Return the error for a folder that holds no profile. It names the nearest profile, and all profiles."""
     profiles = sorted({str(file.parent) for name in NAMES for file in Path("profiles").glob(f"*/{name}")})
-    what = f": {NAMES[0]} is missing there"
+    fault = f": {NAMES[0]} is missing there"
     if not os.path.lexists(folder):
         by_name = {"slurm": "slurm"} | {Path(profile).name: profile for profile in profiles}
-        meant = by_name.get(folder.name) or by_name.get(nearest_name(folder.name, by_name) or "")
-        what = ": no such profile." + (f' Did you mean "{meant}"?' if meant else "")
+        nearest = by_name.get(folder.name) or by_name.get(nearest_name(folder.name, by_name) or "")
+        fault = ": no such profile." + (f' Did you mean "{nearest}"?' if nearest else "")
     elif not folder.is_dir():
-        what = path_fault(folder) or " is a file, not the folder of a profile"
-    return UserError(f"{folder}{what} (profiles: {', '.join(['slurm', *profiles])})")
+        fault = path_fault(folder) or " is a file, not the folder of a profile"
+    return UserError(f"{folder}{fault} (profiles: {', '.join(['slurm', *profiles])})")
 
 
 def _list_of(setting: Any) -> list[Any]:

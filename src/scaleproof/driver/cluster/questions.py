@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from scaleproof.driver.cluster.profile import SnakemakeProfile
 from scaleproof.driver.cluster.request import (
@@ -41,15 +42,24 @@ TOKENISING = JobRequest(nodes=1, devices=0, cores=2, memory_mb=4000, minutes=60,
 NUMBERS = ("mem_mb", "runtime", "cpus_per_task")  # by which a profile replaces what a rule asks for
 
 
+class PlannedJobs(NamedTuple):
+    """Equal jobs of one rule, and what the rule asks of the cluster for each of them."""
+
+    rule: str
+    request: JobRequest
+    name: str  # of what the jobs run, such as "ddp-n1x2" or "the reference of demo"
+    number: int = 1
+
+
 @dataclass(frozen=True)
 class QueueRequest:
     """Equal jobs that a campaign would submit."""
 
     rule: str
-    resources: Mapping[str, int | str]  # as they are sent: the campaign's request with what the profile changes
-    names: tuple[str, ...]  # of what they run
+    resources: Mapping[str, int | str]  # of each job: the campaign's request, with the values of the profile
+    names: tuple[str, ...]  # of what the jobs run
     jobs: int
-    too_short: str | None = None  # what is wrong with the time that the profile gives to it
+    too_short: str | None = None  # what is wrong with the time that the profile gives to a job
 
     @property
     def minutes(self) -> int:
@@ -58,12 +68,12 @@ class QueueRequest:
 
     @property
     def nodes(self) -> int:
-        """How many nodes each job asks for."""
+        """Number of nodes that each job asks for."""
         return int(self.resources["nodes"])
 
     @property
     def node_hours(self) -> float:
-        """Node hours of all these jobs, if each uses its nodes for all of the time that it asks for."""
+        """Node hours of all these jobs, if each uses its nodes as long as it asks for."""
         return self.jobs * self.nodes * self.minutes / 60
 
     @property
@@ -78,74 +88,79 @@ class QueueRequest:
 
 
 def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[QueueRequest]:
-    """Return each different request among the jobs of a campaign, with the number of its jobs."""
-    requests: dict[tuple[object, ...], QueueRequest] = {}  # by rule and resources
-    for rule, request, name, jobs in (*measuring_jobs(loaded), *tokenising_jobs(loaded)):
-        sent = with_profile_values(profile.site.resources(request), profile.replaced(rule))
-        too_short = complaint_on_job_time(rule, int(sent["runtime"]), loaded.campaign.resources)
-        same = requests.get((rule, *sent.items()), QueueRequest(rule, sent, (), 0, too_short))
-        requests[rule, *sent.items()] = replace(same, names=(*same.names, name), jobs=same.jobs + jobs)
+    """Group the jobs of a campaign that ask for the same. Returns one request for each group."""
+    requests: dict[tuple[object, ...], QueueRequest] = {}  # (rule, each resource as name and value) -> request
+    for planned in (*measuring_jobs(loaded), *tokenising_jobs(loaded)):
+        rule = planned.rule
+        resources = with_profile_values(profile.site.resources(planned.request), profile.replaced(rule))
+        too_short = complaint_on_job_time(rule, int(resources["runtime"]), loaded.campaign.resources)
+
+        key = (rule, *resources.items())
+        group = requests.get(key, QueueRequest(rule, resources, names=(), jobs=0, too_short=too_short))
+        requests[key] = replace(group, names=(*group.names, planned.name), jobs=group.jobs + planned.number)
     return list(requests.values())
 
 
 def ask_why_refused(request: QueueRequest, profile: SnakemakeProfile) -> str | None:
-    """Ask Slurm why it refuses a request; None where it would take it."""
+    """Ask Slurm why it refuses a request. Returns None where Slurm would take it."""
     return why_refused(question_to_sbatch(request.resources, profile.resources(request.rule)))
 
 
 def job_text(request: QueueRequest, profile: SnakemakeProfile) -> str:
-    """Return which jobs ask for what: "3 train (ddp-n1x4): sbatch --partition=gpu --nodes=1 ..."."""
+    """Describe which jobs ask for what: "3 train (ddp-n1x4): sbatch --partition=gpu --nodes=1 ..."."""
     options = sbatch_options({**profile.resources(request.rule), **request.resources})
     return f"{request.jobs} {request.rule} ({request.who}): sbatch {' '.join(options)}"
 
 
 def cure_for(reason: str) -> str:
-    """Return what to change where Slurm refuses a job for this reason."""
-    return next(advice for words, advice in CURES if re.search(words, reason.lower()))
+    """Return the advice for the reason for which Slurm refuses a job."""
+    return next(advice for pattern, advice in CURES if re.search(pattern, reason.lower()))
 
 
-def tokenising_jobs(loaded: LoadedCampaign) -> Iterator[tuple[str, JobRequest, str, int]]:
-    """Yield, as `measuring_jobs`, each job that makes tokens; those that are there already are not made again."""
+def tokenising_jobs(loaded: LoadedCampaign) -> Iterator[PlannedJobs]:
+    """Yield the jobs that make the tokens of each corpus. Snakemake skips a job whose files are there already."""
     for corpus, tokenizer in dict.fromkeys(tokens_of(cell) for cell in loaded.cells if cell.command is None):
         name = f"the tokens of {corpus} ({tokenizer})"
-        if tokenizer != "gpt2":  # whose merges are downloaded where Snakemake runs
-            yield "corpus_tokenizer", TOKENISING, name, 1
-        yield "corpus_tokenise", TOKENISING, name, 1
+        if tokenizer != "gpt2":  # the merges of GPT-2 are downloaded where Snakemake runs
+            yield PlannedJobs("corpus_tokenizer", TOKENISING, name)
+        yield PlannedJobs("corpus_tokenise", TOKENISING, name)
 
 
-def measuring_jobs(loaded: LoadedCampaign) -> Iterator[tuple[str, JobRequest, str, int]]:
-    """Yield (rule, request, name, how many) for each kind of job that measures: ("train", ..., "ddp-n1x2", 3)."""
-    resources, repeats = loaded.campaign.resources, loaded.campaign.most_repeats
+def measuring_jobs(loaded: LoadedCampaign) -> Iterator[PlannedJobs]:
+    """Yield the jobs that measure: of each cell its runs, its trace and its trials; pairs; references."""
+    resources = loaded.campaign.resources
     for shared in loaded.shared_jobs.values():
         runs = [cell for cell, _ in shared.runs]
         name = f"the {plural(len(runs), 'run')} of job {shared.name}"
-        yield "shared_job", request_of_shared_job(runs, resources), name, 1
-    for cell in () if loaded.shared_jobs else loaded.cells:
-        yield "train", request_of_run(cell, resources), cell.slug, repeats
+        yield PlannedJobs("shared_job", request_of_shared_job(runs, resources), name)
+    if not loaded.shared_jobs:
+        for cell in loaded.cells:
+            yield PlannedJobs("train", request_of_run(cell, resources), cell.slug, loaded.campaign.most_repeats)
+
     for name, (comparison, a, b) in loaded.comparisons.items():
         pairs = comparison.pairs + comparison.null_pairs
-        yield "pairs", request_of_shared_job([a, b] * pairs, resources), f"the {pairs} pairs of {name}", 1
+        yield PlannedJobs("pairs", request_of_shared_job([a, b] * pairs, resources), f"the {pairs} pairs of {name}")
     for cell in loaded.traced:
-        yield "trace_capture", request_of_run(cell, resources), f"the trace of {cell.slug}", 1
+        yield PlannedJobs("trace_capture", request_of_run(cell, resources), f"the trace of {cell.slug}")
     for cell in loaded.cells:
         if cell.searched:
-            yield "frontier", request_of_run(cell, resources), f"the micro-batch of {cell.slug}", 1
+            yield PlannedJobs("frontier", request_of_run(cell, resources), f"the micro-batch of {cell.slug}")
     for name, cell in cells_by_workload(loaded.cells).items():
-        yield "reference", request_of_replay(cell, resources), f"the reference of {name}", 1
+        yield PlannedJobs("reference", request_of_replay(cell, resources), f"the reference of {name}")
 
 
 def with_profile_values(resources: Mapping[str, int | str], replaced: Mapping[str, str]) -> dict[str, int | str]:
-    """Return resources with the values that the profile puts in their place. `replaced`: name -> value."""
+    """Replace resources by the values of the profile. `replaced`: name of a resource -> value in the profile."""
     numbers = {name: int(replaced[name]) for name in NUMBERS if replaced.get(name, "").isdigit()}
     return {**resources, "gres": replaced.get("gres", resources["gres"]), **numbers}
 
 
 def question_to_sbatch(sent: Mapping[str, int | str], resources: dict[str, str]) -> list[str]:
-    """Return the question to sbatch: the job as it is sent, with what the profile says of its rule."""
+    """Return the command that asks sbatch about a job with the resources `sent`, beside those of the profile."""
     return ["sbatch", "--test-only", *sbatch_options({**resources, **sent}), "--wrap=true"]
 
 
 def describe_request(sent: Mapping[str, int | str]) -> str:
-    """Return a request in words: "2 nodes with 8 cores, 64000 MB, gpu:4 for 30 minutes"."""
+    """Describe the resources of a job: "2 nodes with 8 cores, 64000 MB, gpu:4 for 30 minutes"."""
     each = [plural(int(sent["cpus_per_task"]), "core"), f"{sent['mem_mb']} MB", str(sent["gres"])]
     return f"{plural(int(sent['nodes']), 'node')} with {', '.join(filter(None, each))} for {sent['runtime']} minutes"

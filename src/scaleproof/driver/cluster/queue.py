@@ -17,7 +17,7 @@ from scaleproof.driver.cluster.scheduler import (
     run_scheduler_command,
 )
 
-FORGOTTEN = 4  # answers without a job, of which the first may be too early to have it
+FORGOTTEN = 4  # answers without a job; the first may be too early to have it
 PHASES: dict[str, Phase] = {
     "waiting": "waiting",
     "running": "running",
@@ -38,28 +38,27 @@ class Queue:
     submit_command: str
     status_command: str
     cancel_command: str
-    environment: Callable[[], Mapping[str, str]]  # of a job, asked for each of them
+    environment: Callable[[], Mapping[str, str]]  # called for each job, returns its variables
     name: str = "the queue"
-    _missed: dict[str, int] = field(default_factory=dict)  # job -> answers in turn in which it is missing
+    _missed: dict[str, int] = field(default_factory=dict)  # job -> number of answers in turn without it
 
     def submit(self, job: Submission) -> str:
         """Send a job and return its number, the last word that the command prints. Raises Refused."""
         line = fill_in_values(self.submit_command, {**job.resources, "log": job.log, "name": job.name})
-        code, printed, errors = run_scheduler_command(
-            ["sh", "-c", f"{line} {shlex.quote(str(job.script))}"], self.environment()
-        )
-        lines = printed.split()
-        if code or not lines:
-            words = " ".join((errors or printed).split()) or f"the submit command ended with exit code {code}"
-            raise Refused(words, passing=code == NO_ANSWER)
-        return lines[-1]
+        command = ["sh", "-c", f"{line} {shlex.quote(str(job.script))}"]
+        code, printed, errors = run_scheduler_command(command, self.environment())
+        words = printed.split()
+        if code or not words:
+            reason = " ".join((errors or printed).split()) or f"the submit command ended with exit code {code}"
+            raise Refused(reason, passing=code == NO_ANSWER)
+        return words[-1]
 
     def would_take(self, job: Submission) -> bool:
         """Return True, as a queue cannot be asked."""
         return True
 
     def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
-        """Return the state of each of `jobs` that the queue answers for; None where it does not answer."""
+        """Return the state of each of `jobs` that the queue knows. Returns None where it does not answer."""
         command = f"{self.status_command} {shlex.join(sorted(jobs))}"
         code, printed, _ = run_scheduler_command(["sh", "-c", command], self.environment())
         if code:
@@ -67,7 +66,7 @@ class Queue:
         states = {}
         for job in jobs:
             self._missed[job] = self._missed.get(job, 0) + 1
-            if self._missed[job] >= FORGOTTEN:  # unless this answer has it again: below
+            if self._missed[job] >= FORGOTTEN:  # the loop below corrects it if this answer has the job again
                 states[job] = JobState("forgotten", "unknown")
         for line in printed.splitlines():
             job, state, words = [*line.split(maxsplit=2), "", ""][:3]
@@ -77,7 +76,7 @@ class Queue:
         return states
 
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
-        """Return how a job has ended, in the words of its last state."""
+        """Describe the end of a job in the words of its last state."""
         words = state.reason or state.name
         by_hand = state.phase == "cancelled"
         return JobEnd(words, kind="" if by_hand else words, by_hand=by_hand)
@@ -96,5 +95,5 @@ class Queue:
 
 
 def fill_in_values(command: str, values: Mapping[str, object]) -> str:
-    """Put `values` in the place of {names} in a command; names without a value stay as they are."""
+    """Replace {names} in a command by their `values`. Names without a value stay as they are."""
     return re.sub(r"\{(\w+)\}", lambda name: str(values.get(name[1], name[0])), command)

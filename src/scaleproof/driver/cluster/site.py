@@ -40,31 +40,28 @@ RESOURCE_NAMES = [*sorted(OPTIONS.keys() - {"mem_mb"}), "slurm_extra", "lsf_queu
 
 
 def check_resource_names(names: Iterable[str], where: str = "the profile: ") -> None:
-    """Raise UserError for a resource that is one of ours but for a letter or two; any other name is the site's."""
+    """Raise UserError for a resource that differs from a known one by a letter or two. Any other name is the site's."""
     for name in names:
-        meant = f"slurm_{name}"
-        if meant not in RESOURCE_NAMES:
-            meant = min(RESOURCE_NAMES, key=lambda known: edit_distance(name, known))
-            if edit_distance(name, meant) > 2 or len(name) <= 4:  # short names are alike by chance
-                meant = name
-        if name != meant:
-            raise UserError(f'{where}no scheduler knows "{shortened(name)}". Did you mean "{meant}"?')
+        nearest = f"slurm_{name}"
+        if nearest not in RESOURCE_NAMES:
+            nearest = min(RESOURCE_NAMES, key=lambda known: edit_distance(name, known))
+            if edit_distance(name, nearest) > 2 or len(name) <= 4:  # short names are alike by chance
+                continue
+        if name != nearest:
+            raise UserError(f'{where}no scheduler knows "{shortened(name)}". Did you mean "{nearest}"?')
 
 
 def _check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Check that a profile's `config` has only `known` keys. Raises UserError, which says where another belongs."""
+    """Check that a profile's `config` has only `known` keys. Raises UserError, which says where another key belongs."""
     for key in config:
-        if key in Campaign.model_fields:  # told before other keys: such a config is not needed at all
-            raise UserError(
-                f'"{key}" is a key of a campaign, which needs no --configfile and no --config: write it into '
-                f"config/campaigns/NAME.yaml and ask for its report, {snakemake_command(REPORT)}"
-            )
+        if key in Campaign.model_fields:  # checked before other keys: such a config is not needed at all
+            advice = f"write it into config/campaigns/NAME.yaml and ask for its report, {snakemake_command(REPORT)}"
+            raise UserError(f'"{key}" is a key of a campaign, which needs no --configfile and no --config: {advice}')
     for key in config:
         if key not in known:
             hint = did_you_mean(key, known) or OF_OTHERS.get(key, "").format(command=snakemake_command(REPORT))
-            raise UserError(
-                f'unknown key "{shortened(key)}" in the config of {PLACES}.{hint} Allowed: {", ".join(known)}'
-            )
+            place = f"the config of {PLACES}"
+            raise UserError(f'unknown key "{shortened(key)}" in {place}.{hint} Allowed: {", ".join(known)}')
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class Site:
         """Return the site that a profile's `config` describes. Raises UserError for unknown keys and wrong values."""
         known = [field.name for field in fields(cls)]
         _check_keys(config or {}, [*known, *OTHER_KEYS])
-        # A key without a value is as good as none; true and false come from --config as text.
+        # A key without a value counts as absent; true and false come from --config as text.
         given = {key: str(value) for key, value in (config or {}).items() if value is not None}
         for key in ("exclusive", "anonymous"):  # the Snakefile reads `anonymous`
             truth = given.get(key, "true").lower()
@@ -93,18 +90,16 @@ class Site:
             value = getattr(site, key)
             if value not in allowed:
                 hint = did_you_mean(value, allowed)
-                raise UserError(
-                    f'config of {PLACES}: {key} is "{shortened(value)}".{hint} Allowed: {", ".join(allowed)}'
-                )
+                fault = f'{key} is "{shortened(value)}".{hint} Allowed: {", ".join(allowed)}'
+                raise UserError(f"config of {PLACES}: {fault}")
         if not all(c.isalnum() or c in "_.-" for c in site.gpu_type):
-            raise UserError(
-                f'config of {PLACES}: gpu_type is "{shortened(site.gpu_type)}"; allowed: letters, digits, "_", "." '
-                'and "-", like h100 (sinfo -o "%N %G" lists them)'
-            )
+            allowed_text = 'letters, digits, "_", "." and "-", like h100 (sinfo -o "%N %G" lists them)'
+            fault = f'gpu_type is "{shortened(site.gpu_type)}"; allowed: {allowed_text}'
+            raise UserError(f"config of {PLACES}: {fault}")
         return site
 
     def resources(self, request: JobRequest) -> Resources:
-        """Return a request as resources of a rule, in the words of this site and under the names of its scheduler."""
+        """Return the resources of a rule for a request, in this site's words and under its scheduler's names."""
         common: Resources = {
             "nodes": request.nodes,
             "cpus_per_task": request.cores,  # a task is the launcher of one node
@@ -114,15 +109,16 @@ class Site:
         }
         if self.scheduler == "slurm":
             gres, options = self._gpus(request.devices)
-            further = [ALWAYS, *([EXCLUSIVE] if self._whole_nodes(request) else []), *options]
-            return common | {"tasks": request.nodes, "gres": gres, "slurm_extra": " ".join(further)}
+            exclusive = [EXCLUSIVE] if self._whole_nodes(request) else []
+            slurm_extra = " ".join([ALWAYS, *exclusive, *options])
+            return common | {"tasks": request.nodes, "gres": gres, "slurm_extra": slurm_extra}
         common["nodes"] = 1  # nothing starts the ranks of several nodes: such a run ends as `not_applicable`
         if self.scheduler == "lsf":
             common["lsf_extra"] = self._lsf_extra(request)
         return common
 
     def _gpus(self, devices: int) -> tuple[str, list[str]]:
-        """Return by what this site's Slurm gives GPUs: the generic resource, or "", and further options of sbatch."""
+        """Return the generic resource by which this site's Slurm gives GPUs, or "", and further options of sbatch."""
         if not devices or self.gpu_option == "none":
             return "", []
         number = f"{self.gpu_type}:{devices}" if self.gpu_type else str(devices)
@@ -131,7 +127,7 @@ class Site:
         return f"gpu:{number}", []
 
     def _whole_nodes(self, request: JobRequest) -> bool:
-        """Return whether nobody else gets the nodes of a job: it asks for that, and the site grants it."""
+        """Return whether a job has its nodes for itself: it asks for whole nodes, and the site lets it have them."""
         return self.exclusive and request.exclusive
 
     def _lsf_extra(self, request: JobRequest) -> str:

@@ -34,14 +34,14 @@ FAILED = (
     *("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
 )
 ORDINARY = ("None", "Priority", "Resources", "Dependency", "JobArrayTaskLimit")  # reasons for which jobs wait anywhere
-# Reasons that do not end unless the job, the partition or a limit is changed.
+# Reasons that last until the job, the partition or a limit is changed.
 FOR_EVER = re.compile(
     r"Partition(TimeLimit|NodeLimit|Inactive|Down)|BadConstraints|(Account|QOS)NotAllowed|Invalid(Account|QOS)"
     r"|\w+Per(Job|Node)(Limit)?\b|QOSMin\w+|MaxMemPerLimit|\w*MaxWallDuration\w*|DependencyNeverSatisfied"
     r"|ReservationDeleted|Job's (account|QOS) not permitted|launch failed requeued held"
     r"|ReqNodeNotAvail\b.*(DRAINED|DOWN)"
 )
-# What sbatch says where the same job may be taken later: too many jobs, or a controller that does not answer.
+# Words of sbatch on a job that may be taken later: too many jobs, or a controller that does not answer.
 TOO_MANY = re.compile(r"job submit limit|MaxSubmit\w*|Invalid job array specification")  # the last: MaxArraySize
 AWAY = re.compile(
     r"Unable to contact slurm controller|Socket timed out|temporarily unable|Resource temporarily unavailable"
@@ -73,26 +73,26 @@ OPTIONS = {
 AT_ONCE = ("00:00:00", "00:00:01")
 UNSTARTED = "the node did not start its script, and Slurm has cancelled it"
 ANSWER_S = 60.0  # a busy controller takes seconds
-CONTROLLER_MEMORY_S = 100.0  # for which a controller surely remembers a job that has ended
+CONTROLLER_MEMORY_S = 100.0  # a controller surely remembers a job that has ended for so long
 CANCELLED_TASK = JobState("CANCELLED", "cancelled", "cancelled before it began")
 
 
 class Slurm:
-    """Sends jobs with sbatch; squeue, sacct and scontrol say how they are."""
+    """Sends jobs with sbatch, and asks squeue, sacct and scontrol for their states."""
 
     name = "Slurm"
     cancel_command = "scancel"
 
     def __init__(self, environment: Callable[[], Mapping[str, str]]) -> None:
-        """Take `environment`, a function that returns the variables for a job; it is called for each job."""
+        """Prepare for jobs. `environment` is called for each job, and returns its variables."""
         self._environment = environment
-        self._last_shared = ""  # the last job that measures on nodes that others may use, too
-        self._nodes: dict[str, str] = {}  # job -> the nodes with which it was first seen running
+        self._last_shared = ""  # the last job that measures on nodes which others may use, too
+        self._nodes: dict[str, str] = {}  # job -> its nodes when it was first seen running
         self._arrays: set[str] = set()  # the numbers of job arrays that were sent
         self._queue_read_at = time.monotonic()
 
     def submit(self, job: Submission) -> str:
-        """Send a job and return its number; one that shares nodes waits for the last such job. Raises Refused."""
+        """Send a job and return its number. A job that shares nodes waits for the last such job. Raises Refused."""
         shares = shares_nodes(job.resources)
         chain = [f"--dependency=afterany:{self._last_shared}"] if shares and self._last_shared else []
         options = _submit_options(job)
@@ -118,8 +118,8 @@ class Slurm:
         return why_refused(["sbatch", "--test-only", *_submit_options(job), "--wrap=true"]) is None
 
     def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
-        """Return the state of each of `jobs`; None while the controller does not answer."""
-        # With its heading, so that an empty queue is an answer.
+        """Return the state of each of `jobs`. Returns None while the controller does not answer."""
+        # The table has a heading, so that an empty queue is an answer, too.
         table = run_command("squeue", "--me", "--states=all", "--array", "--format=%i|%T|%B|%N|%r")
         if not table:
             return None
@@ -134,14 +134,14 @@ class Slurm:
                 run_command("scancel", job)
                 states[job] = JobState(LOST_FIRST_NODE, "failed", f"its first node, {batch_host}, was lost")
         missing = jobs - states.keys()
-        if unread_s <= CONTROLLER_MEMORY_S:  # else a task may have run, and have been dropped since
+        if unread_s <= CONTROLLER_MEMORY_S:  # after a longer time, a task may have run, and have been dropped
             states |= dict.fromkeys(self._cancelled_tasks(missing, states), CANCELLED_TASK)
         if missing:
             states |= states_by_accounting(missing)
         return {job: states.get(job, JobState("UNKNOWN", "unknown")) for job in jobs}
 
     def _cancelled_tasks(self, missing: Set[str], states: Mapping[str, JobState]) -> list[str]:
-        """Return which jobs `missing` from the queue are array tasks that were cancelled before they started.
+        """Return the jobs `missing` from the queue that are array tasks and were cancelled before they started.
 
         Slurm drops such a task at once, but still lists other tasks of its array.
         """
@@ -150,24 +150,25 @@ class Slurm:
         return [job for job in never_ran if job.partition("_")[0] in arrays]
 
     def _has_lost(self, job: str, batch_host: str, nodes: str) -> bool:
-        """Return whether a running job has lost the node of its script: with --no-kill it would hold the others."""
+        """Return whether a running job has lost the node of its script. With --no-kill it would hold the others."""
         return nodes != self._nodes.setdefault(job, nodes) and batch_host not in expand_node_list(nodes)
 
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
-        """Return how a job has ended, as the controller describes it, else by `state`; with the last error of its log.
+        """Describe the end of a job by the controller's facts, else by `state`, and by the last error in its log.
 
-        Errors of Slurm's daemons in the log come before those of Python. A cancelled job was cancelled by hand, unless
-        its node did not start it (AT_ONCE), or it ended itself as its first node was lost.
+        Errors of Slurm's daemons count before errors of Python. A cancelled job was cancelled by hand, unless its node
+        did not start it (AT_ONCE), or it ended itself because its first node was lost.
         """
         facts = describe_job(job, patience=(0,)) or {"JobState": state.name}
         text = log.read_text(errors="replace") if log.is_file() else ""
-        logged = (OF_DAEMON.findall(text) or OF_PYTHON.findall(text) or [""])[-1].strip()
-        cancelled = state.phase == "cancelled"
-        unstarted = cancelled and not log.exists() and facts.get("RunTime") in AT_ONCE and bool(facts.get("NodeList"))
-        by_hand = cancelled and not unstarted and LOST_FIRST_NODE not in facts.get("Comment", "")
+        logged_error = (OF_DAEMON.findall(text) or OF_PYTHON.findall(text) or [""])[-1].strip()
+        is_cancelled = state.phase == "cancelled"
+        ended_at_once = facts.get("RunTime") in AT_ONCE and bool(facts.get("NodeList"))
+        unstarted = is_cancelled and ended_at_once and not log.exists()
+        by_hand = is_cancelled and not unstarted and LOST_FIRST_NODE not in facts.get("Comment", "")
         ended_by_others = by_hand or state.name == "PREEMPTED"
-        short_of_memory = state.name == "OUT_OF_MEMORY" or OUT_OF_MEMORY.search(logged)
-        words = [state.reason or describe_state(facts), logged, UNSTARTED if unstarted else ""]
+        lacked_memory = state.name == "OUT_OF_MEMORY" or OUT_OF_MEMORY.search(logged_error)
+        words = [state.reason or describe_state(facts), logged_error, UNSTARTED if unstarted else ""]
         return JobEnd(
             words="; ".join(filter(None, words)),
             kind="" if ended_by_others else describe_state(facts | {"NodeList": ""}),
@@ -175,7 +176,7 @@ class Slurm:
             ended=facts.get("EndTime", ""),
             by_hand=by_hand,
             unstarted=unstarted,
-            advice=MEMORY if short_of_memory else "",
+            advice=MEMORY if lacked_memory else "",
         )
 
     def ended_well(self) -> list[SoundJob]:
@@ -189,10 +190,11 @@ class Slurm:
 
     def left_in(self, folder: Path) -> list[str]:
         """Return this user's jobs that a Snakemake in `folder` has submitted and that have not ended."""
-        queue = [
-            row for row in ask_for_table("squeue", "--me", columns=("%A", "%Z", "%j")) if row[2].startswith(JOB_PREFIX)
-        ]
-        return [job for job, job_folder, _ in queue if Path(job_folder).resolve() == folder.resolve()]
+        jobs = []
+        for job, job_folder, name in ask_for_table("squeue", "--me", columns=("%A", "%Z", "%j")):
+            if name.startswith(JOB_PREFIX) and Path(job_folder).resolve() == folder.resolve():
+                jobs.append(job)
+        return jobs
 
 
 def _submit_options(job: Submission) -> list[str]:
@@ -207,9 +209,9 @@ def _submit_options(job: Submission) -> list[str]:
 
 
 def shares_nodes(resources: Mapping[str, Any]) -> bool:
-    """Return whether a job measures on nodes that it does not have for itself; such jobs are sent one after the other.
+    """Return whether a job measures on nodes that it does not have for itself.
 
-    Side by side they would wait for each other's devices inside their allocations, and use up their own time.
+    Such jobs run one after the other: side by side they would wait for each other's devices, and use up their time.
     """
     has_whole_nodes = "--exclusive" in shlex.split(str(resources.get("slurm_extra") or ""))
     return "devices_per_node" in resources and not has_whole_nodes
@@ -222,10 +224,7 @@ def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
 
 
 def state_of(name: str, reason: str = "") -> JobState:
-    """Return a job's state from Slurm's word for it.
-
-    `reason`, why it waits, is kept unless it is one for which jobs wait anywhere (ORDINARY).
-    """
+    """Return a job's state from Slurm's word for it. The `reason` why it waits is kept unless it is ORDINARY."""
     phases: dict[str, Phase] = {"PENDING": "waiting", DONE: "done", "CANCELLED": "cancelled"}
     phase = phases.get(name, "failed" if name in FAILED else "running")
     notable = reason if phase == "waiting" and reason not in ORDINARY else ""
@@ -233,7 +232,7 @@ def state_of(name: str, reason: str = "") -> JobState:
 
 
 def states_by_accounting(jobs: Set[str]) -> dict[str, JobState]:
-    """Return job -> state as Slurm's accounting has them; empty on a cluster without accounting."""
+    """Return job -> state from Slurm's accounting; {} on a cluster without accounting."""
     numbers = f"--jobs={','.join(sorted(jobs))}"
     table = run_command("sacct", "--noheader", "--allocations", "--parsable2", numbers, "--format=JobID,State")
     entries = (line.split("|") for line in table.splitlines())
@@ -241,7 +240,7 @@ def states_by_accounting(jobs: Set[str]) -> dict[str, JobState]:
 
 
 def describe_state(facts: Mapping[str, str]) -> str:
-    """Return `facts`, Slurm's description of a job, in words: "FAILED on n1, NonZeroExitCode, exit code 1"."""
+    """Describe a job by Slurm's `facts`: "FAILED on n1, NonZeroExitCode, exit code 1"."""
     code, _, signal = facts.get("ExitCode", "").partition(":")
     entries = [
         facts.get("JobState", "no state") + (f" on {facts['NodeList']}" if facts.get("NodeList") else ""),
@@ -254,15 +253,15 @@ def describe_state(facts: Mapping[str, str]) -> str:
 
 
 def why_refused(line: Sequence[str]) -> str | None:
-    """Return Slurm's reason against the job of an sbatch line with --test-only; None where it would take it."""
+    """Return Slurm's reason against the job of an sbatch line with --test-only; None where Slurm would take the job."""
     code, _, errors = run_scheduler_command(line, os.environ, ANSWER_S)
     return (join_error_lines(errors) or f"exit code {code}") if code else None
 
 
 def join_error_lines(text: str) -> str:
-    """Return what sbatch or srun says of an error on one line, without prefixes: "QOS limit; Job violates policy".
+    """Join the error lines of sbatch or srun, without prefixes: "QOS limit; Job violates policy".
 
-    All of it, because the site's own explanation often comes first, and a general one last.
+    No line is left out, because the site's own explanation often comes first, and a general one last.
     """
     prefix = re.compile(r"^(?:(?:sbatch|srun|allocation failure|error): )+")
     lines = [prefix.sub("", line.strip()) for line in text.splitlines()]

@@ -19,55 +19,57 @@ from scaleproof.driver.cluster.questions import cure_for
 from scaleproof.driver.cluster.site import Resources
 from scaleproof.ground.verdict import Verdict, judged
 
-WAIT = 180  # seconds until nodes must have been given, and have answered
+WAIT = 180  # seconds until the cluster must have given nodes, and these have answered
 LATE = f"they were not given, or had not answered, within {WAIT} s"
 CANCEL = 60  # seconds for Snakemake to cancel what it has sent
-# Its rule has the name of the one that trains, so that a profile says the same of both.
+# The rule has the name of the rule that trains, so that a profile gives both the same resources.
 WORKFLOW = """\
 rule train:
     output: touch("ended")
     resources: **{resources!r}
     shell: "{command} > answers"
 """
-# What the executor says of a job, without what Snakemake adds.
+# The executor's words on a job, without what Snakemake adds.
 WORDS = re.compile(r"(Slurm (?:says|refuses|does not|takes no).*?)(?:\. For further.*)?$", re.MULTILINE)
 
 
 def try_nodes(profile: Path, resources: Resources, results: Path) -> list[Verdict]:
     """Send a small job to the cluster, and return verdicts on what each of its nodes reports.
 
-    These are on the shared folder, Python, torch, torch's use of a GPU, and the network between nodes. `profile`: its
-    folder. `resources`: what the job asks for. The job's folder is made in `results`, and stays if a node does not
-    answer.
+    The verdicts are on the shared folder, Python, torch, torch's use of a GPU, and the network between nodes.
+    `profile`: the profile's folder. `resources`: the request of the job. The job's folder is made in `results`, and
+    stays if a node does not answer.
     """
     folder = results.absolute() / f".cluster-check-{uuid.uuid4().hex[:8]}"
     folder.mkdir(parents=True)
-    token, count = folder / "token", int(resources["nodes"])
+    token, n_nodes = folder / "token", int(resources["nodes"])
     token.write_text(token.name)  # a node that can read it writes token.HOST beside it
     program = f"{sys.executable} -m scaleproof.driver.cluster.compute_node {token}"
-    command = f"srun --nodes={count} --ntasks={count} --ntasks-per-node=1 {program}"
+    command = f"srun --nodes={n_nodes} --ntasks={n_nodes} --ntasks-per-node=1 {program}"
     (folder / "Snakefile").write_text(WORKFLOW.format(resources=dict(resources), command=command))
     printed = _run_trial_workflow(folder, profile)
     answers = _read_answers(folder / "answers")
     writers = {path.suffix[1:] for path in folder.glob("token.*")}
-    if len(answers) == count:
+
+    verdicts: list[Verdict] = []
+    for node in answers:
+        verdicts += _judge_node(node, writers, results, needs_gpu=bool(resources["devices_per_node"]))
+    if len(answers) == n_nodes:
         shutil.rmtree(folder)
-        others = _judge_network(answers)
-    else:
-        others = [_judge_missing_answers(len(answers), count, _reason_for_silence(printed), results / folder.name)]
-    needs_gpu = bool(resources["devices_per_node"])
-    return [check for node in answers for check in _judge_node(node, writers, results, needs_gpu)] + others
+        return verdicts + _judge_network(answers)
+    reason = _reason_for_silence(printed)
+    return [*verdicts, _judge_missing_answers(len(answers), n_nodes, reason, results / folder.name)]
 
 
-def _judge_missing_answers(answers: int, nodes: int, why: str, folder: Path) -> Verdict:
-    """Return the failed verdict of a job that not all nodes have answered. `folder`: the job's, which is kept."""
+def _judge_missing_answers(answers: int, nodes: int, reason: str, folder: Path) -> Verdict:
+    """Return the failed verdict on a job that not all nodes have answered. `folder`: its folder, which is kept."""
     number = f"{answers} of {nodes} nodes answered" if answers else "no answer from compute nodes"
-    check_sharing = (
-        "see that this folder and this Python are on a shared file system; the job's script and log are in "
-        f"{folder}/results/job-logs/, and jobs of a campaign would end in the same way"
-    )
-    was_refused = "Slurm refuses" in why  # the executor's words
-    return judged(False, f"{number}: {why}", cure_for(why) if was_refused else check_sharing)
+    if "Slurm refuses" in reason:  # the executor's words
+        advice = cure_for(reason)
+    else:
+        advice = "see that this folder and this Python are on a shared file system; the job's script and log are in "
+        advice += f"{folder}/results/job-logs/, and jobs of a campaign would end in the same way"
+    return judged(False, f"{number}: {reason}", advice)
 
 
 def _run_trial_workflow(folder: Path, profile: Path) -> str:
@@ -89,13 +91,13 @@ def _run_trial_workflow(folder: Path, profile: Path) -> str:
 
 
 def _reason_for_silence(printed: str) -> str:
-    """Return why a job gave no answer: the scheduler's words in what Snakemake `printed`, else its last line."""
+    """Return the reason why a job gave no answer: the scheduler's words in Snakemake's output, else its last line."""
     words = WORDS.findall(printed) or [line for line in printed.splitlines() if line.strip()] or ["snakemake failed"]
     return words[-1].rstrip(". ")
 
 
 def _read_answers(file: Path) -> list[dict[str, Any]]:
-    """Return the JSON report of each node in `file`; other lines, such as a site's greeting, are left out."""
+    """Read the JSON report of each node in `file`. Other lines, such as a site's greeting, are left out."""
     answers = []
     for line in re.findall(r"^\{.*\}$", file.read_text() if file.is_file() else "", re.MULTILINE):
         with contextlib.suppress(ValueError):

@@ -11,12 +11,12 @@ SEARCHED = ("largest", "fastest")  # values of micro_batch that trials find
 
 @dataclass(frozen=True)
 class Batch:
-    """The resolved numbers of one cell, in samples (micro, global_), micro-batches (accumulation) and devices."""
+    """The resolved batch of one cell."""
 
-    micro: int
-    accumulation: int
+    micro: int  # samples
+    accumulation: int  # micro-batches
     n_devices: int
-    global_: int
+    global_: int  # samples
 
     def __str__(self) -> str:
         """Global batch = micro-batch x accumulation x devices."""
@@ -24,9 +24,9 @@ class Batch:
 
 
 def resolve_batch(work: Work, n_devices: int) -> Batch:
-    """Return the batch of a cell on `n_devices` devices, with what the campaign leaves to `derive` filled in.
+    """Compute the batch of a cell on `n_devices` devices, with the numbers that the campaign leaves to `derive`.
 
-    A micro-batch that is still to be found (`largest`, `fastest`) stands as 1. Raises UserError, with the arithmetic,
+    1 stands for a micro-batch that is still to be found (`largest`, `fastest`). Raises UserError, with the arithmetic,
     where the three given numbers disagree or do not divide.
     """
     if work.micro_batch in SEARCHED:
@@ -35,7 +35,7 @@ def resolve_batch(work: Work, n_devices: int) -> Batch:
     total, micro, accumulation = (value if isinstance(value, int) else None for value in given)  # None: `derive`
     if total is None and micro is None:
         raise UserError("work.global_batch and work.micro_batch are both `derive`: give one of them a number", KEY)
-    if accumulation is None:  # it follows where both others are given; else nothing fixes it
+    if accumulation is None:  # it follows from both other numbers; without one of them it is 1
         accumulation = 1 if micro is None or total is None else _divide("accumulation", total, micro, n_devices)
     if micro is None:
         assert total is not None  # otherwise both would be derived
@@ -43,23 +43,17 @@ def resolve_batch(work: Work, n_devices: int) -> Batch:
     if total is None:
         total = micro * accumulation * n_devices
     if micro * accumulation * n_devices != total:
-        raise UserError(
-            f"work.global_batch is {total}, but micro_batch x accumulation x "
-            f"devices = {micro} x {accumulation} x {n_devices} = "
-            f"{micro * accumulation * n_devices}. Leave one of the three to `derive`",
-            KEY,
-        )
+        product = f"{micro} x {accumulation} x {n_devices} = {micro * accumulation * n_devices}"
+        fault = f"work.global_batch is {total}, but micro_batch x accumulation x devices = {product}"
+        raise UserError(f"{fault}. Leave one of the three to `derive`", KEY)
     return Batch(micro, accumulation, n_devices, total)
 
 
 def _batch_before_search(work: Work, n_devices: int) -> Batch:
-    """Return the batch of a cell whose micro-batch trials are still to find: 1 stands for it. Raises UserError."""
+    """Return the batch of a cell before trials have found its micro-batch: 1 stands for it. Raises UserError."""
     if work.global_batch == "derive" or work.accumulation != "derive":
-        raise UserError(
-            f"work.micro_batch: {work.micro_batch} needs a number for work.global_batch and `derive` for "
-            "work.accumulation, which follows from both",
-            ("work", "micro_batch"),
-        )
+        needs = "a number for work.global_batch and `derive` for work.accumulation, which follows from both"
+        raise UserError(f"work.micro_batch: {work.micro_batch} needs {needs}", ("work", "micro_batch"))
     return Batch(1, _divide("accumulation", work.global_batch, 1, n_devices), n_devices, work.global_batch)
 
 
@@ -69,19 +63,18 @@ def candidate_micro_batches(work: Work, n_devices: int) -> list[int]:
     return [size for size in range(1, share + 1) if share % size == 0]
 
 
-def _divide(what: str, total: int, other: int, n_devices: int) -> int:
-    """Return the global batch `total` / (`other` x devices): the micro-batch or the accumulation, as `what` names it.
+def _divide(quotient_key: str, total: int, factor: int, n_devices: int) -> int:
+    """Return the quotient `total` / (`factor` x devices) of the global batch.
 
-    `other`: the one that is given. Raises UserError where the quotient is not a whole number.
+    `quotient_key`: "micro_batch" or "accumulation"; `factor` is the value of the other key. Raises UserError where the
+    quotient is not a whole number.
     """
-    divisor = other * n_devices
+    divisor = factor * n_devices
     if total % divisor:
         below = total - total % divisor
-        near = " or ".join(str(multiple) for multiple in (below, below + divisor) if multiple)
-        name = "accumulation" if what == "micro_batch" else "micro_batch"
-        raise UserError(
-            f"work.global_batch {total} cannot be divided: {what} = global_batch / ({name} x devices) = "
-            f"{total} / ({other} x {n_devices}) is not a whole number. Nearest global_batch that works: {near}",
-            KEY,
-        )
+        nearest = " or ".join(str(multiple) for multiple in (below, below + divisor) if multiple)
+        factor_key = "accumulation" if quotient_key == "micro_batch" else "micro_batch"
+        formula = f"{quotient_key} = global_batch / ({factor_key} x devices) = {total} / ({factor} x {n_devices})"
+        fault = f"work.global_batch {total} cannot be divided: {formula} is not a whole number"
+        raise UserError(f"{fault}. Nearest global_batch that works: {nearest}", KEY)
     return total // divisor

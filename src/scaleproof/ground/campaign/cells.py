@@ -105,7 +105,7 @@ class Cell:
         """The batch of the cell with all of its numbers resolved. Raises UserError where they disagree."""
         work, n_devices = self.work, self.execution.geometry.n_devices
         if self.command is not None and "{global_batch}" not in self.command:
-            # Its batch is unknown, or what it is told of it; 1 stands for a micro-batch that is not a number.
+            # Its global batch is unknown: it is derived from the micro-batch, or from 1 where that is no number.
             micro = work.micro_batch if isinstance(work.micro_batch, int) else 1
             work = work.model_copy(update={"global_batch": "derive", "micro_batch": micro})
         return resolve_batch(work, n_devices)
@@ -192,7 +192,7 @@ class Cell:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the effective configuration: two cells with the same one do the same work in the same way."""
+        """Hash of the effective configuration. Cells with the same hash do the same work in the same way."""
         return _hash_of_config(self.config)
 
     @cached_property
@@ -245,17 +245,17 @@ def expand_cells(campaign: Campaign) -> list[Cell]:
 
 def _check_distinct_names(axis: str, values: Iterable[object]) -> None:
     """Check that no two values of `vary.<axis>` have the same part in names of cells. Raises UserError."""
-    named: dict[str, str] = {}  # part of a cell's name -> the value that has it
+    value_of_part: dict[str, str] = {}  # part of a cell's name -> the value that makes it
     for value in values:
         part, text = _slug_part("", value), str(value)
         if value is not True and not part.strip("-"):
             nameless = f'"{text}" has no letter or digit for a name of a cell; give a label: {{one: {text!r}}}'
             raise UserError(f"vary.{axis}: {nameless}", ("vary", axis))
-        if part in named:
-            alike = f': "{named[part]}" and "{text}" would both be "{part}" in names of cells; give labels'
-            fault = f" lists {text} twice" if named[part] == text else alike
+        if part in value_of_part:
+            ambiguity = f': "{value_of_part[part]}" and "{text}" would both be "{part}" in names of cells; give labels'
+            fault = f" lists {text} twice" if value_of_part[part] == text else ambiguity
             raise UserError(f"vary.{axis}{fault}", ("vary", axis))
-        named[part] = text
+        value_of_part[part] = text
 
 
 def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
@@ -267,44 +267,44 @@ def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
         raise UserError(f"vary: {sizes} makes {integer(cells)} cells; {most}", key=("vary",))
     runs = cells * campaign.most_repeats
     if runs > MOST_RUNS:
-        raise UserError(
-            f"repeats: {integer(cells)} cells x {integer(campaign.most_repeats)} repeats = {integer(runs)} runs; at "
-            f"most {integer(MOST_RUNS)} are allowed",
-            key=("repeats",),
-        )
+        product = f"{integer(cells)} cells x {integer(campaign.most_repeats)} repeats = {integer(runs)} runs"
+        raise UserError(f"repeats: {product}; at most {integer(MOST_RUNS)} are allowed", key=("repeats",))
 
 
 def _combinations_to_run(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    """Return the combinations of `axes` (name -> values) that no `exclude` matches, each as axis -> value.
+    """Combine the values of `axes` (name -> values), without the combinations that an `exclude` matches.
 
     Raises UserError for an `exclude` that matches no combination.
     """
     excluded = [_values_given(entry) for entry in campaign.exclude]
-    unmatched = set(range(len(excluded)))  # places in `exclude`
+    unmatched = set(range(len(excluded)))  # indices into `exclude`
     remaining = []
     for values in itertools.product(*axes.values()):
-        choice = dict(zip(axes, values, strict=True))
-        matches = {
-            place
-            for place, entry in enumerate(excluded)
-            if all(str(_axis_value(campaign, choice, name)) == str(value) for name, value in entry.items())
-        }
+        choice = dict(zip(axes, values, strict=True))  # axis -> value
+        matches = set()
+        for index, entry in enumerate(excluded):
+            if all(str(_axis_value(campaign, choice, name)) == str(value) for name, value in entry.items()):
+                matches.add(index)
         unmatched -= matches
         if not matches:
             remaining.append(choice)
+
     if unmatched:
-        place = min(unmatched)
-        raise UserError(_unmatched_text(campaign, axes, excluded[place]), key=("exclude", place))
+        index = min(unmatched)
+        raise UserError(_unmatched_text(campaign, axes, excluded[index]), key=("exclude", index))
     return remaining
 
 
 def _unmatched_text(campaign: Campaign, axes: dict[str, list[Any]], entry: dict[str, Any]) -> str:
-    """Return what to say of an `exclude` that matches no combination: also the values that its axes have."""
-    present = {name: [str(value) for value in axes.get(name) or [_axis_value(campaign, {}, name)]] for name in entry}
-    absent = [name for name, value in entry.items() if str(value) not in present[name]]
-    given = "; ".join(f"{name} is {', '.join(present[name])}" for name in absent)
-    listed = ", ".join(f"{name}: {value}" for name, value in entry.items())
-    return f"exclude: {listed} matches no combination of `vary`{f' ({given})' if given else ''}; remove it or fix it"
+    """Describe an entry of `exclude` that matches no combination, with the values that its axes have."""
+    differences = []
+    for name, value in entry.items():
+        values = [str(present) for present in axes.get(name) or [_axis_value(campaign, {}, name)]]
+        if str(value) not in values:
+            differences.append(f"{name} is {', '.join(values)}")
+    reason = f" ({'; '.join(differences)})" if differences else ""
+    entry_text = ", ".join(f"{name}: {value}" for name, value in entry.items())
+    return f"exclude: {entry_text} matches no combination of `vary`{reason}; remove it or fix it"
 
 
 def arms_of(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
@@ -312,17 +312,18 @@ def arms_of(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
     choices = [_values_given(comparison.a), _values_given(comparison.b)]
     named = [*ALWAYS_NAMED, *choices[0], *choices[1]]
     a, b = (_make_cell(campaign, choice, named) for choice in choices)
-    place, who = ("compare", campaign.compare.index(comparison)), f"compare: the arms of {comparison.name}"
+    place = ("compare", campaign.compare.index(comparison))
+    arms = f"compare: the arms of {comparison.name}"
     if a.searched or b.searched:
-        raise UserError(
-            f"compare: {comparison.name} needs numbers for micro_batch; {a.searched or b.searched} is for cells", place
-        )
+        micro_batch = a.searched or b.searched
+        raise UserError(f"compare: {comparison.name} needs numbers for micro_batch; {micro_batch} is for cells", place)
     if a.fingerprint == b.fingerprint:
-        raise UserError(f"{who} are the same cell, {a.slug}; give `a` or `b` a key", place)
+        raise UserError(f"{arms} are the same cell, {a.slug}; give `a` or `b` a key", place)
     if a.execution.geometry != b.execution.geometry:
-        raise UserError(f"{who} have different geometries; `vary` is for scaling, pairs run on the same devices", place)
+        advice = "`vary` is for scaling, pairs run on the same devices"
+        raise UserError(f"{arms} have different geometries; {advice}", place)
     if tokens_of(a) != tokens_of(b):
-        raise UserError(f"{who} have different corpora or tokenizers", place)
+        raise UserError(f"{arms} have different corpora or tokenizers", place)
     return a, b
 
 
@@ -332,58 +333,55 @@ def tokens_of(cell: Cell) -> tuple[str, str]:
 
 
 def _axis_settings(axis: str, values: list[Scalar] | dict[str, Scalar]) -> list[Setting]:
-    """Return the values of an axis of the user's own: {label: value} keeps its labels, a list gets some, "lr0.1"."""
+    """Return the settings of an axis of the user's own: {label: value}, or a list whose labels are made, as "lr0.1"."""
     if isinstance(values, dict):
         return [Setting(label, str(value)) for label, value in values.items()]
     return [Setting.from_value(axis, value) for value in values]
 
 
 def _values_given(choice: Choice) -> dict[str, Any]:
-    """Return the values that a choice gives: name of an axis, or of a placeholder of the command -> value."""
-    declared = {
-        name: getattr(choice, name)
-        for name in choice.model_fields_set
-        if name != "settings" and getattr(choice, name) is not None
-    }
+    """Return axis -> value for the values of a choice. An axis may be a placeholder of the command."""
+    names = choice.model_fields_set - {"settings"}
+    declared = {name: getattr(choice, name) for name in names if getattr(choice, name) is not None}
     return declared | {name: Setting.from_value(name, value) for name, value in choice.settings.items()}
 
 
 def _axis_value(campaign: Campaign, choice: dict[str, Any], axis: str) -> Any:
-    """Return the value of an axis: from the choice, else from the campaign's section; None for a placeholder."""
+    """Return the value of an axis in the choice, else in the campaign's section. It is None for a placeholder."""
     if axis in choice or axis not in AXES:
         return choice.get(axis)
     return getattr(getattr(campaign, AXES[axis][0]), axis)
 
 
 def _make_cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
-    """Return the cell with the values of `choice` (axis -> value). `named`: axes whose values stand in its slug.
+    """Make the cell with the values of `choice` (axis -> value). `named`: the axes whose values the slug names.
 
     Raises UserError where the values do not go together.
     """
+    settings = {axis: value for axis, value in choice.items() if axis not in AXES}
     sections: dict[str, Any] = {}
     for name in SECTIONS:
         changes = {axis: value for axis, value in choice.items() if axis in AXES and AXES[axis][0] == name}
         sections[name] = getattr(campaign, name).model_copy(update=changes)
-    settings = {axis: value for axis, value in choice.items() if axis not in AXES}
     if campaign.workload.command is not None:
         check_axes(campaign.workload.command, settings, choice)
         named = [axis for axis in named if axis != "strategy"]
-    tokens = [_slug_part("", setting).strip("-") for setting in settings.values()]
+
+    slug_parts = [_slug_part("", setting).strip("-") for setting in settings.values()]
     for axis, (section, declared) in AXES.items():
         if axis in named:
-            tokens.append(_slug_part(axis_prefix(declared) or "", getattr(sections[section], axis)))
-    slug = "-".join(tokens)
+            slug_parts.append(_slug_part(axis_prefix(declared) or "", getattr(sections[section], axis)))
+    slug = "-".join(slug_parts)
     if len(slug) > LONGEST_SLUG:
-        raise UserError(
-            f"the name of cell {slug[:60]}... has {len(slug)} characters; at most {LONGEST_SLUG} are allowed"
-        )
-    micro = sections["work"].micro_batch
-    cell = Cell(slug, **sections, searched=micro if micro in SEARCHED else None, settings=settings)
+        length = f"{len(slug)} characters; at most {LONGEST_SLUG} are allowed"
+        raise UserError(f"the name of cell {slug[:60]}... has {length}")
+
+    micro_batch = sections["work"].micro_batch
+    searched = micro_batch if micro_batch in SEARCHED else None
+    cell = Cell(slug, **sections, searched=searched, settings=settings)
+    check = check_cell if cell.command is None else check_command
     try:
-        if cell.command is not None:
-            check_command(cell)
-        else:
-            check_cell(cell)
+        check(cell)
     except UserError as error:
         raise UserError(f"cell {slug}: {error}", error.key) from None
     return cell

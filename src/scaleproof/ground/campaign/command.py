@@ -46,10 +46,10 @@ Amount = Annotated[int, Field(ge=1, le=10**15)] | Annotated[str, Field(min_lengt
 
 
 class Setting(NamedTuple):
-    """A value of a free axis. `label`: in names of cells; `text`: what stands in the command."""
+    """A value of a free axis."""
 
-    label: str
-    text: str
+    label: str  # in names of cells
+    text: str  # in the command
 
     def __str__(self) -> str:
         """Return the label: how the value is called."""
@@ -86,9 +86,8 @@ class Patterns(Section):
             except re.error as error:
                 raise ValueError(f"{name}: {pattern} is no regular expression: {error}") from None
             if groups != 1:
-                raise ValueError(
-                    f"{name}: {pattern} has {groups} groups in parentheses; exactly one, around the number"
-                )
+                fault = f"has {groups} groups in parentheses; exactly one, around the number"
+                raise ValueError(f"{name}: {pattern} {fault}")
         if not set(given) - {"loss"}:
             raise ValueError("a pattern for tokens_per_s, samples_per_s, step_ms, step_s or step is needed")
         return self
@@ -132,9 +131,9 @@ def free_axes(command: str) -> list[str]:
 
 
 def move_placeholders_to_settings(data: dict[str, object]) -> dict[str, object]:
-    """Return a campaign file's content with values of its command's placeholders in `settings`, apart from the axes.
+    """Move the values of the command's placeholders into `settings`, apart from the axes. Returns the new content.
 
-    In `vary`, `cells` and `exclude` people write both side by side.
+    In `vary`, `cells` and `exclude` of a campaign file, people write both side by side.
     """
     workload = data.get("workload")
     command = workload.get("command") if isinstance(workload, dict) else None
@@ -142,59 +141,53 @@ def move_placeholders_to_settings(data: dict[str, object]) -> dict[str, object]:
     if not free:
         return data
 
-    def apart(choice: object) -> object:
-        """Return a choice's values with those of placeholders in `settings`; anything but a mapping as it is."""
+    def move(choice: object) -> object:
+        """Move the placeholders of one choice into `settings`. Returns anything but a mapping as it is."""
         if not isinstance(choice, dict):
             return choice
         settings = {name: value for name, value in choice.items() if name in free}
-        rest = {name: value for name, value in choice.items() if name not in free}
-        return rest | {"settings": settings} if settings else rest
+        axes = {name: value for name, value in choice.items() if name not in free}
+        return axes | {"settings": settings} if settings else axes
 
-    given = {name: value for name in ("cells", "exclude") if isinstance(value := data.get(name), list)}
-    lists = {name: list(map(apart, choices)) for name, choices in given.items()}
-    return data | lists | ({"vary": apart(data["vary"])} if "vary" in data else {})
+    moved = dict(data)
+    for section in ("cells", "exclude"):
+        choices = data.get(section)
+        if isinstance(choices, list):
+            moved[section] = [move(choice) for choice in choices]
+    if "vary" in data:
+        moved["vary"] = move(data["vary"])
+    return moved
 
 
 def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> None:
-    """Check that each free placeholder of `command` has a value in `settings`, and each axis of `varied` an effect.
+    """Check that each free placeholder of a command has a value, and each axis an effect. Raises UserError.
 
-    `settings`: names of free axes. Raises UserError, also for a name there that is no placeholder.
+    `settings`: the free axes that have values; each must be a placeholder. `varied`: all axes that have values.
     """
     free = free_axes(command)
-    if odd := re.search(r"[{$]({[a-z][a-z0-9_]*})}?", command):
-        how = "without the $" if odd[0].startswith("$") else "in single braces"
-        raise UserError(f"workload.command: write {odd[1]}, {how}", ("workload", "command"))
+    if wrong_braces := re.search(r"[{$]({[a-z][a-z0-9_]*})}?", command):
+        advice = "without the $" if wrong_braces[0].startswith("$") else "in single braces"
+        raise UserError(f"workload.command: write {wrong_braces[1]}, {advice}", ("workload", "command"))
     for name in settings:
         if name not in free:
-            raise UserError(
-                f'"{name}" is no placeholder of workload.command.{did_you_mean(name, free)} Placeholders: '
-                f"{', '.join(f'{{{placeholder}}}' for placeholder in free) or 'none'}",
-                ("vary", name),
-            )
+            names = ", ".join(f"{{{placeholder}}}" for placeholder in free) or "none"
+            hint = f"{did_you_mean(name, free)} Placeholders: {names}"
+            raise UserError(f'"{name}" is no placeholder of workload.command.{hint}', ("vary", name))
     for name in free:
         if name in varied and name not in settings:
             problem = f"{{{name}}} needs another name, as {name} is a key of every campaign"
             raise UserError(f"workload.command: {problem}", ("vary", name))
         if name not in settings:
-            raise UserError(
-                f"workload.command: {{{name}}} has no value; list its values under vary ({name}: [..., ...])."
-                f"{did_you_mean(name, BUILT_IN)}",
-                ("workload", "command"),
-            )
+            advice = f"list its values under vary ({name}: [..., ...]).{did_you_mean(name, BUILT_IN)}"
+            raise UserError(f"workload.command: {{{name}}} has no value; {advice}", ("workload", "command"))
     for name in varied:
         if name not in (*settings, "geometry", *BUILT_IN):
             raise UserError(f"vary.{name}: workload.command has no {{{name}}}, so it changes nothing", ("vary", name))
 
 
 def fill_in(text: str, values: Mapping[str, object]) -> str:
-    """Return the text with every placeholder that has a value replaced; other braces stay."""
-
-    def value_of(match: re.Match[str]) -> str:
-        """Return what stands in place of a pair of braces: the value, or the braces as they are."""
-        whole, name = match[0], match[1]
-        return str(values.get(name, whole))
-
-    return PLACEHOLDER.sub(value_of, text)
+    """Replace every placeholder that has a value. Other braces stay."""
+    return PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), text)
 
 
 def split_command(command: str) -> list[str]:
@@ -209,9 +202,9 @@ def split_command(command: str) -> list[str]:
 
 
 def existing_files(words: Iterable[str]) -> list[str]:
-    """Return the words of a command that name existing files, each once: scripts and configurations.
+    """Return the words of a command that name scripts and configurations, each once.
 
-    Interpreters, and files larger than LARGEST_FILE, which are data, are left out.
+    Interpreters are left out, and files larger than LARGEST_FILE, which are data.
     """
     files = []
     for word in words:
@@ -231,7 +224,5 @@ def evaluate_product(text: Amount, values: Mapping[str, object]) -> int:
     try:
         return math.prod(int(factor.strip()) for factor in factors)
     except ValueError:
-        raise UserError(
-            f'workload.per_step: "{text}" is no product of whole numbers and placeholders of the command',
-            ("workload", "per_step"),
-        ) from None
+        fault = f'"{text}" is no product of whole numbers and placeholders of the command'
+        raise UserError(f"workload.per_step: {fault}", ("workload", "per_step")) from None

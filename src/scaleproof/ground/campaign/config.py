@@ -284,9 +284,8 @@ class Comparison(Section):
     def _check_even_pairs(cls, pairs: int) -> int:
         """Check that the number of pairs is even, so that A and B go first equally often. Raises ValueError."""
         if pairs % 2:
-            raise ValueError(
-                f"{pairs} is odd, so A and B cannot go first equally often; allowed: even numbers, e.g. {pairs + 1}"
-            )
+            allowed = f"even numbers, e.g. {pairs + 1}"
+            raise ValueError(f"{pairs} is odd, so A and B cannot go first equally often; allowed: {allowed}")
         return pairs
 
 
@@ -342,7 +341,7 @@ class Campaign(Section):
 
     @property
     def most_repeats(self) -> int:
-        """How many runs each cell has at most; where the number is fixed, that one."""
+        """The largest number of runs that each cell may have."""
         return self.repeats.at_most if isinstance(self.repeats, RepeatUntil) else self.repeats
 
     @field_validator("title")
@@ -350,11 +349,10 @@ class Campaign(Section):
     def _read_title(cls, title: str) -> str:
         """Return the title without the line end of a block (`title: |`). Raises ValueError for control characters."""
         title = title.rstrip("\n")
-        for place, character in enumerate(title, start=1):
+        for position, character in enumerate(title, start=1):
             if not character.isprintable():
-                raise ValueError(
-                    f"character {place} is U+{ord(character):04X}; allowed: one line of text without control characters"
-                )
+                allowed = "one line of text without control characters"
+                raise ValueError(f"character {position} is U+{ord(character):04X}; allowed: {allowed}")
         return title
 
     @model_validator(mode="after")
@@ -362,28 +360,24 @@ class Campaign(Section):
         """Check that a command that is to be ended is not stopped before. Raises ValueError."""
         seconds, limit = self.work.seconds, self.resources.time_limit
         if seconds is not None and seconds >= 60 * limit:
-            raise ValueError(
-                f"work.seconds {seconds:g}: a run is stopped after resources.time_limit, which is {limit:g} minutes"
-            )
+            fault = f"a run is stopped after resources.time_limit, which is {limit:g} minutes"
+            raise ValueError(f"work.seconds {seconds:g}: {fault}")
         return self
 
     @model_validator(mode="before")
     @classmethod
     def _without_empty_sections(cls, data: Any) -> Any:
         """Return a file's content without empty sections: `vary:` with nothing under it is null in YAML."""
-        is_mapping = isinstance(data, dict)
-        return (
-            move_placeholders_to_settings({key: value for key, value in data.items() if value is not None})
-            if is_mapping
-            else data
-        )
+        if not isinstance(data, dict):
+            return data
+        return move_placeholders_to_settings({key: value for key, value in data.items() if value is not None})
 
 
 def tokenizer_entries(tokenizer: str) -> int:
-    """Return how many entries a tokenizer has, by its name, end-of-text included."""
+    """Return the number of entries of the tokenizer of this name, end-of-text included."""
     return ENTRIES[tokenizer] if tokenizer in ENTRIES else int(tokenizer.removeprefix("bpe-"))
 
 
 def shape_of(model: str | Shape | TransformersModel) -> Shape | TransformersModel:
-    """Return the numbers behind a model's name; a model of transformers, which has its own file, as it is."""
+    """Return the shape behind a model's name. A model of transformers has its own file, and is returned as it is."""
     return SHAPES[model] if isinstance(model, str) else model

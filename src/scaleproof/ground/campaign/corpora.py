@@ -1,12 +1,12 @@
 """The table of corpora in `config/corpora.yaml`: where each named corpus comes from, and what is known of its files."""
 
 import csv
+import itertools
 import json
 import math
 import os
 import re
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -40,8 +40,8 @@ ONLY_FOR = {
     **dict.fromkeys(("format", "known", "download_size"), ("hub", "http")),
     "files": (*LOCAL, "hub", "http"),
 }
-PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}  # unpacked when read, by their names
-# What files begin with that are no corpus -> what they are.
+PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}  # suffix -> first bytes of the file
+# First bytes of a file that is no corpus -> what is to be said of it.
 OTHERS = {b"%PDF-": "is a PDF; save its text", LFS.encode(): f"is {POINTER}"}
 FileName = Annotated[str, StringConstraints(pattern=r"^[^\s]+$")]
 
@@ -266,29 +266,31 @@ def local_files(name: str, corpus: Corpus) -> list[str]:
 
 
 def _find_files(pattern: str, where: str) -> list[Path]:
-    """Return the regular files that a pattern matches, in order of path. Raises UserError if it matches none."""
+    """Find the files that a pattern matches, in order of path. Raises UserError, begun with `where`, for none."""
     path = Path(pattern)
     if pattern.startswith(("~", "$")):
-        written = os.path.expandvars(path.expanduser())
-        meant = written if written != pattern else "the path itself"
-        raise UserError(f"{where} begins with {pattern[0]}, which only a shell replaces; write {meant}")
+        expanded = os.path.expandvars(path.expanduser())
+        advice = "the path itself" if expanded == pattern else expanded
+        raise UserError(f"{where} begins with {pattern[0]}, which only a shell replaces; write {advice}")
     if "://" in pattern:
         raise UserError(f"{where} is an address; local files stand here, and `source: http` has `urls`")
     if not _has_wildcard(pattern):
-        if (fault := _fault_of_kind(path)) is not None:
-            hint = "" if path.exists() or path.is_symlink() else f".{nearest_path(path)}"
+        if fault := _fault_of_kind(path):
+            hint = "" if os.path.lexists(path) else f".{nearest_path(path)}"
             raise UserError(f"{where} {fault}{hint}")
         return [path]
-    fixed = next((parent for parent in path.parents if not _has_wildcard(str(parent))), Path())
-    if "**" in pattern and len(fixed.resolve().parts) < 3:  # a folder such as / or /home
-        raise UserError(f"{where} would search all of {fixed.resolve()}; name a folder further down")
-    matches = sorted(islice(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor))), MOST_FILES + 1))
-    regular = [match for match in matches if match.is_file()]
-    if not regular:
-        first = f"; {matches[0]} {_fault_of_kind(matches[0])}" if matches else ""
-        hint = nearest_path(fixed / "*") if not matches and fixed.is_dir() else ""
-        raise UserError(f"{where} matches no file{first}.{hint}")
-    return regular
+
+    folder = next((parent for parent in path.parents if not _has_wildcard(str(parent))), Path())  # with all matches
+    if "**" in pattern and len(folder.resolve().parts) < 3:  # a folder such as / or /home
+        raise UserError(f"{where} would search all of {folder.resolve()}; name a folder further down")
+    root, pattern_below = Path(path.anchor or "."), str(path.relative_to(path.anchor))
+    matches = sorted(itertools.islice(root.glob(pattern_below), MOST_FILES + 1))
+    files = [match for match in matches if match.is_file()]
+    if files:
+        return files
+    if matches:
+        raise UserError(f"{where} matches no file; {matches[0]} {_fault_of_kind(matches[0])}.")
+    raise UserError(f"{where} matches no file.{nearest_path(folder / '*') if folder.is_dir() else ''}")
 
 
 def _has_wildcard(pattern: str) -> bool:
@@ -297,7 +299,7 @@ def _has_wildcard(pattern: str) -> bool:
 
 
 def _fault_of_kind(path: Path) -> str | None:
-    """Return why a path is no regular file, to be said after it: "is a folder; write ..."; None for a regular file."""
+    """Describe why a path is no regular file, as in "is a folder; write ...". Returns None for a regular file."""
     if path.is_file():
         return None
     if path.is_dir():
@@ -308,34 +310,33 @@ def _fault_of_kind(path: Path) -> str | None:
 
 
 def check_local(name: str, corpus: Corpus) -> None:
-    """Raise UserError where local files are empty, or do not begin as files of the kind that the table says."""
+    """Raise UserError where local files are empty, or do not begin like files of the corpus' format."""
     paths = [Path(path) for path in local_files(name, corpus)]
     if paths and not any(path.stat().st_size for path in paths):
-        names = ", ".join(map(str, paths[:3])) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
-        raise UserError(f"config/corpora.yaml: {name}.files: {names} is empty (0 bytes)")
+        others = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+        raise UserError(
+            f"config/corpora.yaml: {name}.files: {', '.join(map(str, paths[:3]))}{others} is empty (0 bytes)"
+        )
     for path in paths:
         with path.open("rb") as file:
             start = file.read(1 << 16)
-        reason = _fault_of_first_bytes(path, start) or _file_fault(path, start, corpus)
-        if reason:
-            raise UserError(f"config/corpora.yaml: {name}.files: {path} {reason}")
+        fault = _fault_of_first_bytes(path, start) or _file_fault(path, start, corpus)
+        if fault:
+            raise UserError(f"config/corpora.yaml: {name}.files: {path} {fault}")
 
 
 def _fault_of_first_bytes(path: Path, start: bytes) -> str | None:
-    """Return what is wrong with a file that begins with the bytes `start`, to be said after its path; else None.
-
-    A packed file without the suffix for it, a suffix without the packing, or a kind of file that is no corpus.
-    """
+    """Describe a file whose first bytes `start` belong to no corpus, or not to its suffix. Returns None for others."""
     for suffix, magic in PACKED.items():
         if start.startswith(magic) and path.suffix != suffix:
             return f"is packed; rename it to {path.name}{suffix}, and it will be unpacked"
         if path.suffix == suffix and not start.startswith(magic):
             return f"does not begin like a {suffix} file"
-    return next((description for magic, description in OTHERS.items() if start.startswith(magic)), None)
+    return next((fault for magic, fault in OTHERS.items() if start.startswith(magic)), None)
 
 
 def _file_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
-    """Return what is wrong with a file of the corpus, by its first bytes `start`; None where nothing is."""
+    """Describe what in the first bytes `start` of a file is not of the corpus' format. Returns None if all is."""
     if corpus.form == "parquet":
         return None if start.startswith(b"PAR1") else "cannot be read as parquet: it does not begin like one"
     if path.suffix in PACKED:
@@ -346,11 +347,18 @@ def _file_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
         return 'is a JSON list; jsonl has an object such as {"text": ...} on each line'
     if corpus.form == "csv" and start.lstrip().startswith(b"{"):
         return "holds JSON; write jsonl in place of csv"
-    line, *rest = start.lstrip().split(b"\n", 1)
-    if corpus.form == "csv" and not corpus.columns and line:
-        return absent_field_text(next(csv.reader([line.decode("utf-8-sig", "replace")])), corpus)
-    if corpus.form != "jsonl" or not line or not rest:  # without a rest the line may go on beyond `start`
-        return None
+
+    line, newline, _ = start.lstrip().partition(b"\n")
+    if corpus.form == "csv" and line and not corpus.columns:
+        names = next(csv.reader([line.decode("utf-8-sig", "replace")]))
+        return absent_field_text(names, corpus)
+    if corpus.form == "jsonl" and line and newline:  # without a newline the line may go on beyond `start`
+        return _jsonl_fault(line, corpus)
+    return None
+
+
+def _jsonl_fault(line: bytes, corpus: Corpus) -> str | None:
+    """Describe what is wrong with the first line of a jsonl file. Returns None for a good line."""
     try:
         row = json.loads(line)
     except UnicodeDecodeError as error:
@@ -363,26 +371,26 @@ def _file_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
 
 
 def absent_field_text(names: list[str], corpus: Corpus) -> str | None:
-    """Return what is wrong with a file whose fields are called `names`; None if all fields of the corpus are there."""
-    for name in corpus.fields:
-        if name not in names:
-            if corpus.form == "csv" and len(names) == 1:
-                for separator in ";\t|":
-                    if separator in names[0]:
-                        return f"has columns separated by {separator!r}; csv is read with commas"
-            what = "label" if name == corpus.label else "field"  # the key of the table that names it
-            more = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
-            present = shortened(", ".join(names), 300) or "none"
-            return f'has no field "{name}" (key: {what}).{did_you_mean(name, names)} Fields there: {present}{more}'
-    return None
+    """Describe which field of the corpus is not among the `names` of a file's fields. Returns None if each is there."""
+    absent = next((field for field in corpus.fields if field not in names), None)
+    if absent is None:
+        return None
+    if corpus.form == "csv" and len(names) == 1:
+        for separator in ";\t|":
+            if separator in names[0]:
+                return f"has columns separated by {separator!r}; csv is read with commas"
+    key_of_table = "label" if absent == corpus.label else "field"
+    hint = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
+    fields = f"{did_you_mean(absent, names)} Fields there: {shortened(', '.join(names), 300) or 'none'}"
+    return f'has no field "{absent}" (key: {key_of_table}).{fields}{hint}'
 
 
 def _expand_ranges(pattern: str) -> list[str]:
-    """Return the names that a name stands for, its ranges of numbers, `part-{00..79}`, written out."""
+    """Write out the ranges of numbers in the name of files, such as `part-{00..79}`."""
     match = RANGE.search(pattern)
     if not match:
         return [pattern]
     first, last = match.groups()
-    numbers = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-    rest = _expand_ranges(pattern[match.end() :])
-    return [pattern[: match.start()] + number + end for number in numbers for end in rest]
+    starts = [f"{pattern[: match.start()]}{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
+    ends = _expand_ranges(pattern[match.end() :])
+    return [start + end for start, end in itertools.product(starts, ends)]

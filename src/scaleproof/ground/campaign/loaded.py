@@ -47,10 +47,9 @@ class LoadedCampaign:
         if not path.is_file() or path.suffix not in (".yaml", ".yml") or (is_misnamed and not has_title(path)):
             raise no_campaign_error(path)
         if is_misnamed:
-            raise UserError(
-                f"{path} cannot be the name of a campaign, which is a folder of results/ as well; allowed: lower-case "
-                f"letters, digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}.{_rename_advice(path)}"
-            )
+            allowed = f"lower-case letters, digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}"
+            fault = f"{path} cannot be the name of a campaign, which is a folder of results/ as well"
+            raise UserError(f"{fault}; allowed: {allowed}.{_rename_advice(path)}")
         self.campaign, lines = load_campaign(path)
         try:
             self._expand(results)
@@ -58,7 +57,7 @@ class LoadedCampaign:
             if str(error).startswith(f"{CORPORA}"):  # the fault is in the other file
                 raise
             place = error.key
-            if place and ("vary", place[-1]) in lines:  # where the file gives the values of that key
+            if place and ("vary", place[-1]) in lines:  # the file gives the values of that key under `vary`
                 place = ("vary", place[-1])
             raise UserError(f"{lines.place_prefix(path, place)}{error}") from None
 
@@ -66,10 +65,10 @@ class LoadedCampaign:
         """Make the cells, and check what they name and whether keys go together. Raises UserError without a line."""
         self.cells: list[Cell] = [self._with_found_batch(cell, results) for cell in expand_cells(self.campaign)]
         names = [comparison.name for comparison in self.campaign.compare]
-        for place, name in enumerate(names):
-            if name in names[:place]:  # they would be one folder
+        for index, name in enumerate(names):
+            if name in names[:index]:  # both comparisons would have one folder
                 fault = f'compare: "{name}" is the name of two comparisons; rename one'
-                raise UserError(fault, ("compare", place, "name"))
+                raise UserError(fault, ("compare", index, "name"))
         self.comparisons = {c.name: (c, *arms_of(self.campaign, c)) for c in self.campaign.compare}
         self.traced: list[Cell] = self._cells_to_trace()
         self._check_forecast()
@@ -90,24 +89,22 @@ class LoadedCampaign:
         return 60 * self.campaign.resources.time_limit
 
     def _cells_to_trace(self) -> list[Cell]:
-        """Return the cells of which a trace is taken, in the order of `cells`. Raises UserError for an unknown name."""
+        """Return the cells to trace, in the order of `cells`. Raises UserError for an unknown name."""
         selection = self.campaign.trace.cells
         if selection == "all":
             return self.cells
         names = [cell.slug for cell in self.cells]
-        for place, slug in enumerate(selection):
-            if slug in selection[:place]:
-                raise UserError(f'trace.cells: "{slug}" is named twice', key=("trace", "cells", place))
+        for index, slug in enumerate(selection):
+            place = ("trace", "cells", index)
+            if slug in selection[:index]:
+                raise UserError(f'trace.cells: "{slug}" is named twice', place)
             if slug not in names:
                 hint = " For all of them write cells: all." if slug == "all" else did_you_mean(slug, names)
-                raise UserError(
-                    f'trace.cells: there is no cell "{slug}".{hint} Cells: {", ".join(names)}',
-                    key=("trace", "cells", place),
-                )
+                raise UserError(f'trace.cells: there is no cell "{slug}".{hint} Cells: {", ".join(names)}', place)
         return [cell for cell in self.cells if cell.slug in selection]
 
     def _with_found_batch(self, cell: Cell, results: Path) -> Cell:
-        """Return the cell with the micro-batch that trials found; as it is without trials, or before they were made."""
+        """Return the cell with the micro-batch that trials found, or the cell as it is where there is no answer yet."""
         path = frontier_file(results, self.name, cell.slug)
         if cell.searched is None or not path.is_file():
             return cell
@@ -116,51 +113,46 @@ class LoadedCampaign:
             """Return the cell with the micro-batch in the bytes of the trials' answer."""
             answer = json.loads(data)
             if answer["planned_fingerprint"] != cell.planned_fingerprint:
-                return cell  # of an older campaign file: the trials will be made again
+                return cell  # the answer is of an older campaign file: the trials will be made again
             return cell.resolved(int(answer["micro_batch"]))
 
         return read_record(path, resolve_from_answer)
 
     def _check_search(self) -> None:
-        """Check that no cell waits for trials to find its micro-batch where jobs hold several. Raises UserError."""
+        """Check that no cell needs trials for its micro-batch where jobs hold several runs. Raises UserError."""
         searched = [cell.slug for cell in self.cells if cell.searched]
         if searched and may_share_jobs(self.campaign):
             key = self._sharing_key
-            raise UserError(
-                f"work.micro_batch of {searched[0]}: with resources.{key} several cells run in one job, and none "
-                "after trials; give a number",
-                ("resources", key),
-            )
+            fault = f"with resources.{key} several cells run in one job, and none after trials; give a number"
+            raise UserError(f"work.micro_batch of {searched[0]}: {fault}", ("resources", key))
 
     def _check_forecast(self) -> None:
-        """Check that `forecast` names geometries of cells, and none on both of its sides. Raises UserError."""
+        """Check that `forecast` names geometries of cells, each on one of its sides. Raises UserError."""
         settings = self.campaign.forecast
-        present = sorted({str(cell.execution.geometry) for cell in self.cells})
+        geometries = sorted({str(cell.execution.geometry) for cell in self.cells})
         from_, held_out = list(map(str, settings.from_)), list(map(str, settings.hold_out))
-        for side, geometries in (("from", from_), ("hold_out", held_out)):
-            for place, geometry in enumerate(geometries):
-                if geometry not in present:
-                    hint = f"{did_you_mean(geometry, present)} Geometries: {', '.join(present)}"
-                    raise UserError(
-                        f'forecast.{side}: no cell has the geometry "{geometry}".{hint}', ("forecast", side, place)
-                    )
-        both = [geometry for geometry in held_out if geometry in from_]
-        if both:
-            raise UserError(f"forecast.hold_out: {both[0]} is in forecast.from as well", ("forecast", "hold_out"))
-        if held_out and set(held_out) == set(present):
-            raise UserError("forecast.hold_out: nothing is left to forecast from", ("forecast", "hold_out"))
-        if held_out and may_share_jobs(self.campaign):
-            raise UserError(
-                f"forecast.hold_out: with resources.{self._sharing_key} "
-                "several cells run in one job, none after the forecast",
-                ("forecast", "hold_out"),
-            )
-        if held_out and self.campaign.repeat_until:
-            raise UserError(
-                "forecast.hold_out: the forecast is made from all repeats of the other cells, whose number is not "
-                "known before the held-out ones have run; give repeats as a number",
-                ("forecast", "hold_out"),
-            )
+        for side, of_side in (("from", from_), ("hold_out", held_out)):
+            for index, geometry in enumerate(of_side):
+                if geometry not in geometries:
+                    hint = f"{did_you_mean(geometry, geometries)} Geometries: {', '.join(geometries)}"
+                    fault = f'no cell has the geometry "{geometry}".{hint}'
+                    raise UserError(f"forecast.{side}: {fault}", ("forecast", side, index))
+        if not held_out:
+            return
+
+        on_both_sides = [geometry for geometry in held_out if geometry in from_]
+        fault = ""
+        if on_both_sides:
+            fault = f"{on_both_sides[0]} is in forecast.from as well"
+        elif set(held_out) == set(geometries):
+            fault = "nothing is left to forecast from"
+        elif may_share_jobs(self.campaign):
+            fault = f"with resources.{self._sharing_key} several cells run in one job, none after the forecast"
+        elif self.campaign.repeat_until:
+            fault = "the forecast is made from all repeats of the other cells, whose number is not known before the "
+            fault += "held-out ones have run; give repeats as a number"
+        if fault:
+            raise UserError(f"forecast.hold_out: {fault}", ("forecast", "hold_out"))
 
     @property
     def _sharing_key(self) -> str:
@@ -169,7 +161,7 @@ class LoadedCampaign:
 
     @cached_property
     def shared_jobs(self) -> dict[str, SharedJob]:
-        """The jobs that hold several runs, by name; none where each run is a job. Raises UserError."""
+        """The jobs that hold several runs, by name. There are none where each run is a job. Raises UserError."""
         if not may_share_jobs(self.campaign):
             return {}
         return {job.name: job for job in plan_shared_jobs(self.campaign, self._cells_in_order)}
@@ -177,17 +169,17 @@ class LoadedCampaign:
     def shared_job(self, name: str) -> SharedJob:
         """Return the job called `name`. Raises UserError where the campaign has no such job, or no longer has it."""
         if name not in self.shared_jobs:
-            raise UserError(
-                f'{self.path}: there is no job "{name}" of several runs.{did_you_mean(name, self.shared_jobs)} '
-                "If the campaign was changed while the workflow ran, start snakemake again"
-            )
+            advice = "If the campaign was changed while the workflow ran, start snakemake again"
+            hint = f"{did_you_mean(name, self.shared_jobs)} {advice}"
+            raise UserError(f'{self.path}: there is no job "{name}" of several runs.{hint}')
         return self.shared_jobs[name]
 
     def records(self, results: Path, repeats: int | None = None) -> dict[Path, SharedJob]:
-        """Return path of its record -> job, of the jobs with several runs; only of the first `repeats`, if given."""
-        last = repeats or self.repeats(results)
+        """Return record -> job for the jobs with several runs. `repeats`: only jobs of so many first repeats."""
+        last_repeat = repeats or self.repeats(results)
         folder = results / self.name / TOGETHER
-        return {folder / f"{job.name}.json": job for job in self.shared_jobs.values() if job.rounds[0][0] <= last}
+        jobs = [job for job in self.shared_jobs.values() if job.rounds[0][0] <= last_repeat]
+        return {folder / f"{job.name}.json": job for job in jobs}
 
     def _cells_in_order(self, repeat: int) -> list[Cell]:
         """Return the cells as they run in a repeat."""
@@ -209,7 +201,7 @@ class LoadedCampaign:
 
     @cached_property
     def _by_slug(self) -> dict[str, Cell]:
-        """The cells by name; they are asked for several times for each of a thousand jobs."""
+        """The cells by name. Each of a thousand jobs asks for them several times."""
         return {cell.slug: cell for cell in self.cells}
 
     def cell(self, slug: str) -> Cell:
@@ -221,10 +213,10 @@ class LoadedCampaign:
         return cells[slug]
 
     def count_witness_steps(self, cell: Cell, repeats: int) -> int:
-        """Return how many steps the first run of `cell` makes once more after its window, each checked (its witness).
+        """Count the witness steps of `cell`, which its first run makes once more after its window, each checked.
 
         It makes them for all `repeats` of the cell: the share `resources.witness` of their steps, but at most as many
-        as one run has. 0 for a command.
+        as one run has. A command has none.
         """
         if cell.command is not None:
             return 0
@@ -235,10 +227,8 @@ class LoadedCampaign:
         """Return the comparison called `name` with its arms. Raises UserError, with the nearest name, for others."""
         if name in self.comparisons:
             return self.comparisons[name]
-        names = ", ".join(self.comparisons) or "none"
-        raise UserError(
-            f'{self.path}: there is no comparison "{name}".{did_you_mean(name, self.comparisons)} Comparisons: {names}'
-        )
+        hint = f"{did_you_mean(name, self.comparisons)} Comparisons: {', '.join(self.comparisons) or 'none'}"
+        raise UserError(f'{self.path}: there is no comparison "{name}".{hint}')
 
     def priority(self, slug: str, repeat: int) -> int:
         """Return the priority of a run's job: jobs with a higher number start first.
@@ -250,7 +240,7 @@ class LoadedCampaign:
         return (self.campaign.most_repeats - repeat) * len(order) + order[slug]
 
     def _order(self, repeat: int) -> dict[str, int]:
-        """Return the cells in the order of a repeat, each with its number: the first has the highest, the last 1."""
+        """Return slug -> priority in a repeat, in the order of the repeat: the first has the highest, the last 1."""
         if repeat not in self._orders:
             slugs = sorted(cell.slug for cell in self.cells)
             random.Random(f"{self.name} {repeat}").shuffle(slugs)
@@ -262,12 +252,12 @@ class LoadedCampaign:
         return [folder for folder, *_ in self.planned(results, repeats)]
 
     def planned(self, results: Path, repeats: int | None = None) -> list[tuple[Path, Cell, int]]:
-        """Return folder, cell and repeat of all runs; of each cell the first `repeats`, if given."""
+        """Return folder, cell and repeat of each run. `repeats`: only so many first runs of each cell."""
         numbers = range(1, (repeats or self.repeats(results)) + 1)
         return [(run_dir(results, self.name, cell.slug, k), cell, k) for cell in self.cells for k in numbers]
 
     def repeats(self, results: Path) -> int:
-        """Return how many runs each cell has: as planned, or with `repeats.resolve` as many as looks so far ask for."""
+        """Return the number of runs of each cell: as planned, or with `repeats.resolve` as the looks so far ask for."""
         rule = self.campaign.repeat_until
         if rule is None:
             return self.campaign.most_repeats
@@ -278,7 +268,7 @@ class LoadedCampaign:
 
     @property
     def corpora(self) -> dict[str, Corpus]:
-        """The rows of the corpora of all cells, by name; commands have no corpus."""
+        """The rows of the corpora of all cells, by name. Commands have no corpus."""
         names = [cell.workload.corpus for cell in self._all_cells if cell.command is None]
         return {name: corpus_called(name) for name in names}
 
@@ -294,9 +284,8 @@ def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
     path = CAMPAIGNS / f"{name}.yaml"
     if not path.is_file():
         names = [file.stem for file in sorted(CAMPAIGNS.glob("*.yaml"))]
-        raise UserError(
-            f'there is no campaign "{name}" ({path}).{did_you_mean(name, names)} Campaigns: {", ".join(names)}'
-        )
+        hint = f"{did_you_mean(name, names)} Campaigns: {', '.join(names)}"
+        raise UserError(f'there is no campaign "{name}" ({path}).{hint}')
     return LoadedCampaign(path, results)
 
 
@@ -308,8 +297,8 @@ def corpus_called(name: str, place: str = "") -> Corpus:
     table = corpora()
     if name not in table:
         hint = f"{did_you_mean(name, table)} Corpora: {', '.join(table)}"
-        why = lines_of_hub_name(name) or f'there is no corpus "{shortened(name)}" in {CORPORA}.{hint}'
-        raise UserError(f"{place}{why}", key=("workload", "corpus"))
+        fault = lines_of_hub_name(name) or f'there is no corpus "{shortened(name)}" in {CORPORA}.{hint}'
+        raise UserError(f"{place}{fault}", key=("workload", "corpus"))
     return table[name]
 
 
@@ -322,27 +311,23 @@ def corpora() -> dict[str, Corpus]:
 def _rename_advice(path: Path) -> str:
     """Return ` Rename it to "my-question.yaml".` for a campaign file; "" if no valid name resembles its name."""
     name = valid_name(path.stem).replace(".", "-")
-    meant = f"{name}.yaml"
-    is_free = name and name not in RESERVED and meant != path.name
-    return f' Rename it to "{meant}".' if is_free and NAME.fullmatch(name) else ""
+    is_other_name = name not in RESERVED and f"{name}.yaml" != path.name
+    return f' Rename it to "{name}.yaml".' if is_other_name and NAME.fullmatch(name) else ""
 
 
 def _check_corpus(cell: Cell) -> None:
     """Check that there is the corpus of a cell, with labels for a classification. Raises UserError."""
     corpus = corpus_called(cell.workload.corpus, "workload.corpus: ")
     if cell.workload.task == "classification" and not corpus.label:
-        labelled = [name for name, corpus in corpora().items() if corpus.label]
-        raise UserError(
-            f'workload.corpus: "{cell.workload.corpus}" has no labels in {CORPORA} (key: label), which classification '
-            f"needs. Corpora with labels: {', '.join(labelled) or 'none'}",
-            key=("workload", "corpus"),
-        )
+        labelled = ", ".join(name for name, corpus in corpora().items() if corpus.label) or "none"
+        fault = f'"{cell.workload.corpus}" has no labels in {CORPORA} (key: label), which classification needs'
+        raise UserError(f"workload.corpus: {fault}. Corpora with labels: {labelled}", key=("workload", "corpus"))
 
 
 def corpus_of_folder(folder: str) -> tuple[str, Corpus]:
     """Return name and row of the corpus whose folder below results/corpora is called `folder`.
 
-    Raises UserError where the table names another revision or budget by now.
+    Raises UserError where the table has another revision or budget by now.
     """
     name = folder.partition("@")[0]
     corpus = corpus_called(name)
@@ -367,7 +352,7 @@ def look_file(results: Path, campaign: str, repeats: int) -> Path:
 
 
 def asks_for_more_repeats(look: Path) -> bool:
-    """Return whether a look (a file) asked for more repeats; False without it. Raises UserError where it is damaged."""
+    """Return whether the look in a file asks for more repeats. Without a file, it does not. Raises UserError."""
     if not look.is_file():
         return False
     return read_record(look, lambda data: bool(json.loads(data)["goes_on"]))
@@ -380,5 +365,5 @@ def tokens_dir(results: Path, cell: Cell) -> Path:
 
 
 def tokens_of_run(results: Path, cell: Cell) -> Path:
-    """Return the folder of the tokens of a cell; Path() for a command, which has none."""
+    """Return the folder of the tokens of a cell; Path() for a command, which has no tokens."""
     return tokens_dir(results, cell) if cell.command is None else Path()

@@ -46,10 +46,8 @@ class RepeatUntil(Section):
         if self.resolve == 0:
             raise ValueError("resolve: 0 % is never resolved; give the difference that matters, e.g. 3 %")
         if self.at_least >= self.at_most:
-            raise ValueError(
-                f"at_least {self.at_least} must be less than at_most {self.at_most}; "
-                f"for a fixed number write repeats: {self.at_most}"
-            )
+            advice = f"for a fixed number write repeats: {self.at_most}"
+            raise ValueError(f"at_least {self.at_least} must be less than at_most {self.at_most}; {advice}")
         return self
 
     def looks(self) -> Sequence[int]:

@@ -21,8 +21,8 @@ class SharedJob:
     """Runs that are made one after the other in one job."""
 
     name: str
-    rounds: tuple[tuple[int, tuple[Cell, ...]], ...]  # number of the repeat, and its cells in the order of their runs
-    same_nodes: bool  # the runs of a round must share their nodes, so that a round is made as a whole
+    rounds: tuple[tuple[int, tuple[Cell, ...]], ...]  # (number of the repeat, its cells in the order of their runs)
+    same_nodes: bool  # whether the runs of a round must share their nodes, so that a round is made as a whole
 
     @property
     def runs(self) -> list[tuple[Cell, int]]:
@@ -41,7 +41,7 @@ class SharedJob:
 
 
 def run_minutes(resources: Resources) -> int:
-    """Return the minutes that one run may take of its job."""
+    """Return the minutes of a job that one run may take."""
     return int(resources.time_limit) + SPARE_MINUTES
 
 
@@ -51,16 +51,17 @@ def may_share_jobs(campaign: Campaign) -> bool:
 
 
 def plan_shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell]]) -> list[SharedJob]:
-    """Return the jobs of a campaign that hold several runs each, for all of its repeats.
+    """Plan the jobs of a campaign that hold several runs each, for all of its repeats.
 
-    `in_order(repeat)`: the cells as that repeat runs them. Raises UserError where a job has no time for its runs.
+    `in_order(repeat)`: the cells in the order of that repeat. Raises UserError where a job has no time for its runs.
     """
     same_nodes, cells = campaign.resources.same_allocation, in_order(1)
-    groups: dict[str, set[str]] = {}  # what names of jobs begin with -> the cells of those jobs
+    groups: dict[str, set[str]] = {}  # beginning of a job's name -> slugs of the cells of such jobs
     for cell in sorted(cells, key=lambda cell: str(cell.execution.geometry)):
-        # One geometry a job, so that a run on one device does not hold the nodes of the largest.
+        # A job has one geometry, so that a run on one device does not hold the nodes of the largest run.
         prefix = "" if same_nodes else f"{cell.execution.geometry}-"
         groups.setdefault(prefix, set()).add(cell.slug)
+
     jobs: list[SharedJob] = []
     for prefix, slugs in groups.items():
         room = _runs_per_job(campaign.resources, len(slugs) if same_nodes else 1)  # all cells of a repeat share nodes
@@ -70,30 +71,28 @@ def plan_shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell
 
 
 def _runs_per_job(resources: Resources, together: int) -> int:
-    """Return how many runs a job has room for, by their time limits; without minutes_per_job, the `together` ones.
+    """Count the runs for which a job has room, by their time limits.
 
-    `together`: runs that must share a job. Raises UserError where it has no room for these.
+    `together`: runs that must share a job; without minutes_per_job, a job holds just these. Raises UserError where a
+    job has no room for them.
     """
     if resources.minutes_per_job is None:
         return together
-    one_run = run_minutes(resources)
-    room = int(resources.minutes_per_job // one_run)
-    if room < together:
-        what = f"a repeat of all {plural(together, 'cell')} (same_allocation)" if together > 1 else "one run"
-        raise UserError(
-            f"resources.minutes_per_job is {resources.minutes_per_job:g}, but {what} may take "
-            f"{together * one_run}: time_limit and 2 minutes more for each run; lower time_limit or raise "
-            "minutes_per_job",
-            KEY,
-        )
-    return room
+    minutes_per_run = run_minutes(resources)
+    runs_per_job = int(resources.minutes_per_job // minutes_per_run)
+    if runs_per_job < together:
+        runs = f"a repeat of all {plural(together, 'cell')} (same_allocation)" if together > 1 else "one run"
+        time = f"{together * minutes_per_run}: time_limit and 2 minutes more for each run"
+        fault = f"is {resources.minutes_per_job:g}, but {runs} may take {time}"
+        raise UserError(f"resources.minutes_per_job {fault}; lower time_limit or raise minutes_per_job", KEY)
+    return runs_per_job
 
 
 def _repeats_between_decisions(campaign: Campaign) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of each stretch of repeats without a look at the results in between."""
-    until = campaign.repeat_until
+    """Yield (first, last) of the repeats from one look at the results to the next."""
+    rule = campaign.repeat_until
     first = 1
-    for last in until.looks() if until else [campaign.most_repeats]:
+    for last in rule.looks() if rule else [campaign.most_repeats]:
         yield first, last
         first = last + 1
 
@@ -101,18 +100,20 @@ def _repeats_between_decisions(campaign: Campaign) -> Iterator[tuple[int, int]]:
 def _group_jobs(
     prefix: str, slugs: set[str], repeats: range, room: int, in_order: Callable[[int], Sequence[Cell]], same_nodes: bool
 ) -> Iterator[SharedJob]:
-    """Yield the jobs for these repeats of a group of cells, of which `room` runs fit into one job.
+    """Yield the jobs for these repeats of a group of cells. `room`: number of runs that fit into one job.
 
-    A job has as many whole rounds as there is room for; where a round does not fit, a part of a round.
+    A job has as many whole rounds as fit into it. Where no round fits, a job has a part of a round.
     """
     rounds = {repeat: tuple(cell for cell in in_order(repeat) if cell.slug in slugs) for repeat in repeats}
     rounds_per_job = room // len(slugs)
+
     if rounds_per_job:
         for start in range(0, len(repeats), rounds_per_job):
             of_job = repeats[start : start + rounds_per_job]
             whole_rounds = tuple((repeat, rounds[repeat]) for repeat in of_job)
             yield SharedJob(f"{prefix}rep{of_job[0]}-{of_job[-1]}", whole_rounds, same_nodes)
         return
+
     n_parts = -(-len(slugs) // room)  # rounded up
     for repeat, cells in rounds.items():
         for part in range(n_parts):  # of equal size, to within one run

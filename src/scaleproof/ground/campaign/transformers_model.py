@@ -51,14 +51,11 @@ class TransformersModel(Section):
         """Check that one of hub, config and module names the model. Raises ValueError."""
         named = [name for name in ("hub", "config", "module") if getattr(self, name) is not None]
         if len(named) != 1:
-            raise ValueError(
-                f"a model of transformers is named by one of hub, config, module; not {len(named)} of them"
-            )
+            count = len(named)
+            raise ValueError(f"a model of transformers is named by one of hub, config, module; not {count} of them")
         if self.hub and self.revision is None:
-            raise ValueError(
-                f"`revision` is missing: the commit, so that the model never changes; "
-                f"scaleproof model fetch {self.hub} prints it"
-            )
+            advice = f"scaleproof model fetch {self.hub} prints it"
+            raise ValueError(f"`revision` is missing: the commit, so that the model never changes; {advice}")
         if self.revision and not self.hub:
             raise ValueError("`revision` is for `hub`")
         return self

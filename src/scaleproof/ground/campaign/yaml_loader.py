@@ -42,11 +42,11 @@ Model = TypeVar("Model", bound=BaseModel)
 MOST_BYTES = 1_000_000
 MOST_VALUES = 10_000  # keys, list entries and scalars; an alias counts all behind it
 MOST_DEPTH = 30
-MOST_DIGITS = 30  # of a number
+MOST_DIGITS = 30  # of a whole number
 LONG_NUMBER = re.compile(r"\d{4301}")  # more digits than Python reads
-WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither a key nor an entry of a list
+WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither `key: value` nor an entry of a list
 LINE_END = "\n"
-# What a person has done where the parser says so.
+# Words of the parser -> what the author probably has to change.
 YAML_HINTS = {
     "mapping values are not allowed": 'text with ": " in it needs quotes, and keys of one section begin in one column',
     "found undefined alias": 'text that begins with "*" needs quotes; an anchor stands above its alias',
@@ -91,35 +91,40 @@ def _cached_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def no_campaign_error(path: Path) -> UserError:
-    """Return the error for a path that is not a campaign file, with the campaign that was meant, or all campaigns."""
+    """Return the error for a path that is not a campaign file.
+
+    It names the campaign that was probably meant, or the campaigns that are there.
+    """
     fault = path_fault(path)
-    if fault and (os.path.lexists(path) or "not a folder" in fault):  # more is wrong than that it is not there
+    if fault and (os.path.lexists(path) or "not a folder" in fault):  # more is wrong than a missing file
         return UserError(f"{path}{fault}")
     namesake = path.with_suffix(".yml")
     if namesake.is_file() and namesake != path:
         return UserError(f"{path}: no such campaign file; {namesake} is there: rename it, campaigns end with .yaml")
+
     campaigns = _campaigns_near(path)
-    meant = _campaign_meant(path, campaigns)
-    hint = f' Did you mean "{meant}"?' if meant else ""
-    if path.is_dir() and meant:
-        return UserError(f"{path} is a folder, not a campaign file.{hint}")
+    nearest_campaign = _campaign_meant(path, campaigns)
+    hint = f' Did you mean "{nearest_campaign}"?' if nearest_campaign else ""
     if path.is_dir():
-        what = " is a folder, not a campaign file"
+        fault = " is a folder, not a campaign file"
+        if nearest_campaign:
+            return UserError(f"{path}{fault}.{hint}")
     elif path.exists():
-        empty = "is empty, and " if not path.stat().st_size else ""
-        what = f" {empty}is no campaign file, which ends with .yaml and has a title"
+        empty = "" if path.stat().st_size else "is empty, and "
+        fault = f" {empty}is no campaign file, which ends with .yaml and has a title"
     else:
-        what = ": no such campaign file" + ", and standard input is not read" * (path == Path("-"))
+        fault = ": no such campaign file" + (", and standard input is not read" if path == Path("-") else "")
+
     if not campaigns and (folder_hint := other_folder_hint()):
-        return UserError(f"{path}{what}{folder_hint}")
-    more = f" and {len(campaigns) - 10} more" if len(campaigns) > 10 else ""
-    listed = ", ".join(map(str, campaigns[:10])) or "none; `scaleproof init NAME` makes a folder with one"
-    return UserError(f"{path}{what}.{hint} Campaign files: {listed}{more}")
+        return UserError(f"{path}{fault}{folder_hint}")
+    others = f" and {len(campaigns) - 10} more" if len(campaigns) > 10 else ""
+    names = ", ".join(map(str, campaigns[:10])) or "none; `scaleproof init NAME` makes a folder with one"
+    return UserError(f"{path}{fault}.{hint} Campaign files: {names}{others}")
 
 
 def _campaigns_near(path: Path) -> list[Path]:
-    """Return the campaign files in the folder `path` or beside the file `path`, else those in config/campaigns."""
-    # A bare name is looked for among the campaigns: the repository's own folder has other YAML files.
+    """Find the campaign files in or beside `path`. Without any, returns the files in config/campaigns."""
+    # For a bare name, the folder is config/campaigns: the repository's own folder has other YAML files.
     parent = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS
     folder = path if path.is_dir() else parent
     near = sorted(filter(has_title, folder.glob("[!.]*.yaml")))
@@ -127,7 +132,7 @@ def _campaigns_near(path: Path) -> list[Path]:
 
 
 def _campaign_meant(path: Path, campaigns: list[Path]) -> Path | None:
-    """Return the campaign in config/campaigns of the name of `path`, else the one of `campaigns` with the nearest."""
+    """Find the campaign that `path` may mean: one of the same name in config/campaigns, else the nearest name."""
     same = CAMPAIGNS / f"{path.stem}.yaml"
     if same.is_file() and same != path:
         return same
@@ -136,19 +141,19 @@ def _campaign_meant(path: Path, campaigns: list[Path]) -> Path | None:
 
 
 def other_folder_hint() -> str:
-    """Return the hint `; this is ..., and campaigns are in ...: cd ...` to a folder around this one; else "".
+    """Return a hint to the campaigns of a folder above: `; this is ..., and campaigns are in ...: cd ...`.
 
-    "" where this folder has campaigns, or none around it has any.
+    Returns "" where the current folder has campaigns, or no folder above has any.
     """
     here = Path.cwd()
     if (here / CAMPAIGNS).is_dir():
         return ""
     outer = next((folder for folder in here.parents if (folder / CAMPAIGNS).is_dir()), None)
-    return f"; this is {here}, and campaigns are in {outer / CAMPAIGNS}: cd {outer}" if outer else ""
+    return "" if outer is None else f"; this is {here}, and campaigns are in {outer / CAMPAIGNS}: cd {outer}"
 
 
 def has_title(path: Path) -> bool:
-    """Return whether a file begins like a campaign, with a title; other YAML files lie about as well."""
+    """Return whether a file begins with a title, as campaigns do and other YAML files do not."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -156,7 +161,7 @@ def has_title(path: Path) -> bool:
 
 
 def read_yaml(path: Path) -> tuple[Any, Lines]:
-    """Return the document of a YAML file, and the lines of its places. Raises UserError."""
+    """Read a YAML file. Returns its document, and the line of each place in it. Raises UserError."""
     if not path.is_file():
         raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
     lines = Lines()
@@ -164,17 +169,26 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
 
 
 def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
-    """Return a YAML file as a `model`, and the lines of its places. Raises UserError with every fault, one per line."""
+    """Read a YAML file as a `model`. Returns it, and the line of each place in the file.
+
+    Raises UserError with every fault, one per line.
+    """
     data, lines = read_yaml(path)
     if isinstance(data, str) and data.startswith(LFS):
         raise UserError(f"{path} is {POINTER}")
     if not isinstance(data, dict):
-        keys = ", ".join(properties_at(_cached_schema(model), ())) or "mine: {source: text, files: [a.txt]}, ..."
-        fault = ": a mapping"
-        if data is None:
-            expected = "a campaign" if model is Campaign else "a table of corpora"
-            fault = f" {'has no key' if path.stat().st_size else 'is empty'}: {expected}"
+        if model is Campaign:
+            document, keys = "a campaign", ", ".join(properties_at(_cached_schema(model), ()))
+        else:
+            document, keys = "a table of corpora", "mine: {source: text, files: [a.txt]}, ..."
+        if data is not None:
+            fault = ": a mapping"
+        elif path.stat().st_size:
+            fault = f" has no key: {document}"
+        else:
+            fault = f" is empty: {document}"
         raise UserError(f"{path}{fault} is expected, with lines such as 'key: value'; allowed: {keys}")
+
     try:
         return model.model_validate(data), lines
     except ValidationError as error:
@@ -184,9 +198,9 @@ def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
 
 
 def _parse_document(path: Path) -> Any:
-    """Return the document of a file as ruamel.yaml reads it (YAML 1.2: `no`, `on` and `1:30` are text).
+    """Read a file with ruamel.yaml, by YAML 1.2: `no`, `on` and `1:30` are text.
 
-    Raises UserError, with the line if known, for a file that is not YAML or beyond the limits.
+    Raises UserError for a file that is not YAML or beyond the limits. The message names the line if it is known.
     """
     with path.open("rb") as file:
         raw = file.read(MOST_BYTES + 1)
@@ -200,6 +214,7 @@ def _parse_document(path: Path) -> Any:
     if text.lstrip().startswith("<"):
         raise UserError(f"{path} is a page (HTML), not YAML; download the raw file")
     _check_size(path, text)
+
     try:
         return YAML(typ="rt").load(text)
     except DuplicateKeyError as error:
@@ -209,25 +224,29 @@ def _parse_document(path: Path) -> Any:
     except MarkedYAMLError as error:
         raise UserError(f"{path}{_describe_yaml_fault(error, text.split(LINE_END))}") from None
     except YAMLError as error:
-        raise UserError(f"{path}{_line_of(text, error)}: not valid YAML: {str(error).splitlines()[0]}") from None
+        position = getattr(error, "position", None)  # of a character that YAML does not allow
+        where = f", line {text[:position].count(LINE_END) + 1}" if isinstance(position, int) else ""
+        raise UserError(f"{path}{where}: not valid YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise UserError(f"{path}: nested too deeply") from None
     except (ValueError, TypeError, OverflowError, AttributeError) as error:  # a number or a tag that cannot be built
-        long = LONG_NUMBER.search(text)
-        where = f", line {text[: long.start()].count(LINE_END) + 1}" if long else ""
+        number = LONG_NUMBER.search(text)
+        where = f", line {text[: number.start()].count(LINE_END) + 1}" if number else ""
         raise UserError(f"{path}{where}: not valid YAML: {describe_first_fault(error)}") from None
 
 
 def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
-    """Return where and why a document is not YAML, to stand after its path: ", line 3, column 5: not valid YAML: ...".
+    """Describe where and why a document is not YAML: ", line 3, column 5: not valid YAML: ...".
 
-    The parser says it; for the commonest slips, what the author probably meant stands in place of its words.
+    For the commonest slips, a hint or clearer words tell the author what to change. `lines`: the text of the document.
     """
-    conflict = next((n for n, line in enumerate(lines, 1) if line.startswith(("<<<<<<< ", ">>>>>>> "))), None)
-    if conflict:
-        return f", line {conflict}: a merge conflict of git is not resolved"
-    if template := next((n for n, line in enumerate(lines, 1) if "{%" in line or "{{ " in line), None):
-        return f", line {template}: templates (Jinja) are not filled in; write the values"
+    for number, text in enumerate(lines, 1):
+        if text.startswith(("<<<<<<< ", ">>>>>>> ")):
+            return f", line {number}: a merge conflict of git is not resolved"
+    for number, text in enumerate(lines, 1):
+        if "{%" in text or "{{ " in text:
+            return f", line {number}: templates (Jinja) are not filled in; write the values"
+
     mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
     if error.context_mark and "quoted scalar" in str(error.context):  # `problem_mark` is the end of the file
         mark, problem = error.context_mark, "a quote that begins here has no end"
@@ -235,60 +254,59 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
         mark = error.context_mark
     elif "expected '<document start>'" in problem:
         problem = "what stands here is not of the mapping above"
-    line, column = (mark.line, mark.column) if mark else (-1, 0)
-    above = lines[line - 1] if 0 < line < len(lines) else ""
-    if "mapping values" in problem and WITHOUT_COLON.fullmatch(above) and ":" not in lines[line][:column]:
-        # The line above has no colon, and was read on into this one: the fault is there.
-        line, column = line - 1, len(above) - len(above.lstrip())
-        problem = "could not find expected ':'"
-    where = f", line {line + 1}, column {column + 1}" if mark else ""
-    hint = next((f" ({meaning})" for words, meaning in YAML_HINTS.items() if words in problem), "")
+
+    where = ""
+    if mark is not None:
+        line, column = mark.line, mark.column
+        line_above = lines[line - 1] if 0 < line < len(lines) else ""
+        if "mapping values" in problem and WITHOUT_COLON.fullmatch(line_above) and ":" not in lines[line][:column]:
+            # The line above lacks the colon: the parser took both lines for one key.
+            line, column = line - 1, len(line_above) - len(line_above.lstrip())
+            problem = "could not find expected ':'"
+        where = f", line {line + 1}, column {column + 1}"
+    hint = next((f" ({advice})" for words, advice in YAML_HINTS.items() if words in problem), "")
     return f"{where}: not valid YAML: {problem}{hint}"
 
 
-def _line_of(text: str, error: YAMLError) -> str:
-    """Return where a character is that YAML does not allow, to stand after the path; "" if `error` does not say."""
-    place = getattr(error, "position", None)
-    return f", line {text[:place].count(LINE_END) + 1}" if isinstance(place, int) else ""
-
-
 def _check_size(path: Path, text: str) -> None:
-    """Raise UserError for too many values or levels, by the events of a parser, which cost next to nothing."""
-    anchors: list[str | None] = []  # of the collections around the event; None without an anchor
-    values = 0
+    """Raise UserError for too many values or levels.
+
+    They are counted by the events of a parser, which builds no values and so costs next to nothing.
+    """
+    anchors: list[str | None] = []  # the anchor, or None, of each collection around the event
+    n_values = 0
     try:
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-            at = f"{path}, line {event.start_mark.line + 1}: "
+            where = f"{path}, line {event.start_mark.line + 1}: "
             if isinstance(event, yaml.CollectionEndEvent):
                 anchors.pop()
             elif isinstance(event, yaml.NodeEvent):
-                values += 1
+                n_values += 1
             if isinstance(event, yaml.CollectionStartEvent):
                 anchors.append(event.anchor)
             if isinstance(event, yaml.AliasEvent) and event.anchor in anchors:
-                raise UserError(f"{at}an anchor that contains itself")
+                raise UserError(f"{where}an anchor that contains itself")
             if len(anchors) > MOST_DEPTH:
-                raise UserError(f"{at}nested too deeply; at most {MOST_DEPTH} levels are read")
-            if values > MOST_VALUES:
-                raise UserError(f"{at}more than {integer(MOST_VALUES)} keys and values, the limit")
+                raise UserError(f"{where}nested too deeply; at most {MOST_DEPTH} levels are read")
+            if n_values > MOST_VALUES:
+                raise UserError(f"{where}more than {integer(MOST_VALUES)} keys and values, the limit")
     except (yaml.YAMLError, RecursionError):
-        return  # ruamel.yaml says what is wrong, and where
+        return  # ruamel.yaml, which reads the text next, says what is wrong and where
 
 
 class _Reader:
-    """Makes plain data of what ruamel.yaml built, and fills `lines` with the lines of its places."""
+    """Makes plain data of what ruamel.yaml built, and notes the line of each place in `lines`."""
 
     def __init__(self, path: Path, lines: Lines) -> None:
         self.path, self.lines = path, lines
         self.count = 0
 
     def to_plain(self, node: Any, place: Place) -> Any:
-        """Return the node at `place` as dicts, lists and scalars. Raises UserError for tags and beyond the limits."""
+        """Convert the node at `place` to dicts, lists and scalars. Raises UserError for tags and beyond the limits."""
         self.count += 1
         if self.count > MOST_VALUES:
-            raise UserError(
-                f"{self.path} has more than {integer(MOST_VALUES)} keys and values, aliases written out; the limit"
-            )
+            limit = f"{integer(MOST_VALUES)} keys and values, aliases written out; the limit"
+            raise UserError(f"{self.path} has more than {limit}")
         if len(place) > MOST_DEPTH:
             raise UserError(f"{self.path}: nested too deeply")
         if isinstance(node, CommentedMap | CommentedSeq) and node.tag.value is not None:
@@ -303,15 +321,15 @@ class _Reader:
         return self._plain_scalar(node, place)
 
     def _note_line(self, place: Place, line: int | None) -> None:
-        """Note the line of a place, counted from 0; the first one that is noted stands."""
+        """Note the line of a place, unless a line is noted already. `line` is counted from 0."""
         if line is not None:
             self.lines.setdefault(place, line + 1)
 
     def _key_text(self, node: CommentedMap, key: Any) -> str:
         """Return a key of a mapping as text: "true" for true. Raises UserError for a list or a mapping."""
         if isinstance(key, tuple | list | Mapping):
-            places = node.lc.data or {}  # key -> line and column, counted from 0; without those merged by `<<`
-            line = (places[key][0] if key in places else node.lc.line or 0) + 1
+            positions = node.lc.data or {}  # key -> line and column, counted from 0; keys merged by `<<` have none
+            line = (positions[key][0] if key in positions else node.lc.line or 0) + 1
             hint = "text in braces needs quotes, and templates ({{ x }}) are not filled in"
             raise UserError(f"{self.path}, line {line}: a key must be a word, not a list or a mapping; {hint}")
         words = {None: "null", True: "true", False: "false"}
@@ -320,7 +338,7 @@ class _Reader:
     def _entry_value(self, node: CommentedMap, key: Any, place: Place) -> Any:
         """Return the plain value of a key of the mapping at `place`."""
         inside = (*place, self._key_text(node, key))
-        if key in (node.lc.data or {}):  # not of a merged key (`<<`)
+        if key in (node.lc.data or {}):  # a key merged by `<<` has no line
             self._note_line(inside, node.lc.key(key)[0])
         return self.to_plain(node[key], inside)
 
@@ -334,21 +352,20 @@ class _Reader:
     def _tag_error(self, tag: object, place: Place) -> UserError:
         """Return the error for a tag such as !!python/object."""
         where = self.lines.place_prefix(self.path, place)
-        return UserError(
-            f"{where}{dotted(place)}: tags such as {shortened(tag)} are not allowed; write the value alone"
-        )
+        key = dotted(place)
+        return UserError(f"{where}{key}: tags such as {shortened(tag)} are not allowed; write the value alone")
 
     def _plain_scalar(self, value: Any, place: Place) -> Any:
-        """Return a scalar as None, bool, int, float or str, without ruamel's own types; dates as text of ISO 8601."""
+        """Convert a scalar of ruamel's own types into None, bool, int, float or str. A date becomes ISO 8601 text."""
         if isinstance(value, TaggedScalar):
             raise self._tag_error(value.tag.value, place)
         if value is None or isinstance(value, bool):
             return value
-        if isinstance(value, HexInt) and "geometry" in place:  # there 0x2 is nodes x devices
+        if isinstance(value, HexInt) and "geometry" in place:  # in a geometry, 0x2 is nodes x devices
             return f"0x{value:x}"
         if isinstance(value, int):
             if abs(value) >= 10**MOST_DIGITS:
-                return float(value) if abs(value) < 1e300 else math.inf  # which no key takes
+                return float(value) if abs(value) < 1e300 else math.inf  # no key takes a number as large
             return int(value)
         if isinstance(value, float):
             return float(value)

@@ -233,9 +233,8 @@ def _wrong_summary(figures: FigureTable, summary: Summary, is_correctable: bool)
     `is_correctable`: whether it is certain that all `summands`, and no others, are meant.
     """
     row, column = summary.row, summary.column
-    name, heading = summary.row_name, column.heading
-    if figures.is_transposed:  # its columns are the rows of the file
-        name, heading = heading, name
+    # In a transposed table the columns are the rows of the file.
+    name, heading = (column.heading, summary.row_name) if figures.is_transposed else (summary.row_name, column.heading)
     place = column.place if figures.is_transposed else figures.places[row]
 
     summand_texts = [summand.texts[row] for summand in summary.summands]

@@ -272,3 +272,8 @@ SOUND = {
 @pytest.mark.parametrize("name", SOUND)
 def test_what_follows_or_is_not_said_is_not_accused(tmp_path, name):
     assert accusations(audited(tmp_path, SOUND[name])) == {}
+
+
+def test_a_micro_batch_below_one_breaks_no_check(tmp_path):
+    table = rows("GPUs | micro-batch | accumulation | global batch", "1 | 0.5 | 4 | 2", "2 | 0.5 | 4 | 4")
+    assert "file-unreadable" not in audited(tmp_path, table)

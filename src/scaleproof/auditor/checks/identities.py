@@ -103,6 +103,8 @@ def _wrong_global_batch(row: ReportedRow, table: ReportedTable) -> Flag | None:
         return None
 
     global_batch, micro_batch, accumulation = (int(figure.value) for figure in figures)
+    if micro_batch < 1 or accumulation < 1:  # 0.5 samples are no batch
+        return None
     length = int(row.value("seq_len") or 1)
     is_in_tokens = length > 1 and global_batch % length == 0  # then it is not comparable with the micro-batch
     stages = int((row.value("tensor_parallel") or 1) * (row.value("pipeline_parallel") or 1))

@@ -164,7 +164,8 @@ def rate_changes(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[Ra
     cells = sorted(new)
     together = [statistics.fmean(math.log(session[cell]) for cell in cells) for session in sessions]
     new_together = statistics.fmean(math.log(new[cell]) for cell in cells)
-    verdicts = [_rate_change(f"{len(cells)} cells together", new_together, together, ALPHA / 2)]
+    name = cells[0] if len(cells) == 1 else f"{len(cells)} cells together"
+    verdicts = [_rate_change(name, new_together, together, ALPHA / 2)]
     if len(cells) == 1:  # it would be the same verdict
         return verdicts
     for cell in cells:

@@ -150,6 +150,12 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = P
         r"\1, \1",
         "ddp-n1x2: has a part twice",
     ),
+    "a part of a step left out": (
+        "waterfall.json",
+        r'\{\s*"name": "smaller local batch"[^}]*\},\s*',
+        "",
+        'ddp-n1x2: has no part "smaller local batch"',
+    ),
     "a word in place of a figure": (
         "tables/strong.md",
         r"1\.\d+ \[[\d.]+,\s*[\d.]+\]",

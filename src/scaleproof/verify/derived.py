@@ -24,6 +24,7 @@ TRACE_PARTS = (
 # Time of a traced step -> the parts that it is the sum of.
 PARTS_OF = {"wall_ms": ("compute_ms", "exposed_ms", "idle_ms"), "communication_ms": ("exposed_ms", "overlapped_ms")}
 SUM_TOLERANCE, TRACED_SUM_TOLERANCE = 1e-7, 1e-4  # relative
+LOCAL_BATCH = "smaller local batch"  # a part of strong scaling alone
 # Part of a waterfall -> where its milliseconds are from; None: from a cell that the part names.
 SOURCES = {
     "exposed transfer": "trace",
@@ -31,8 +32,9 @@ SOURCES = {
     "exposed communication": "trace",
     "waiting for data": "timed runs",
     "host gaps": "traces",
-    "smaller local batch": None,
+    LOCAL_BATCH: None,
 }
+ALWAYS_PARTS = {"waiting for data", "host gaps"}  # of every waterfall; a part that nothing measured has no milliseconds
 
 
 def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, Any]) -> Iterator[Difference]:
@@ -67,8 +69,12 @@ def _counts_samples(runs: Sequence[RawRun]) -> bool:
 def _check_form_of_parts(entry: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield a part of a waterfall that is there twice, or by another source than its own, and a wrong sum of parts."""
     cell, parts = entry["cell"], entry["parts"]
-    if len({part["name"] for part in parts}) < len(parts):
+    names = {part["name"] for part in parts}
+    if len(names) < len(parts):
         yield Difference(WATERFALL, cell, "has a part twice")
+    always_there = ALWAYS_PARTS | ({LOCAL_BATCH} if entry["kind"] == "strong" else set())
+    for name in sorted(always_there - names):
+        yield Difference(WATERFALL, cell, f'has no part "{name}"')
     for part in parts:
         source = SOURCES.get(part["name"])
         has_other_source = source is not None and part["ms"] is not None and part["source"] != source
@@ -127,7 +133,7 @@ def _part_of_smaller_batch(
     Such a step has the batch of one device of the cell, and the part names the cell with such steps as its source. The
     time is None where the source does other work. Returns {} where the entry states no time.
     """
-    part = next((part for part in entry["parts"] if part["name"] == "smaller local batch"), None)
+    part = next((part for part in entry["parts"] if part["name"] == LOCAL_BATCH), None)
     if part is None or part["ms"] is None:
         return {}
     source = cells.get(part["source"])

@@ -169,8 +169,10 @@ def stale(args: argparse.Namespace) -> None:
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, other_folder_hint
 
-    with_results = [file for file in sorted(CAMPAIGNS.glob("*.yaml")) if (args.results / file.stem / "runs").is_dir()]
-    campaigns = args.campaigns or with_results
+    campaigns = args.campaigns
+    if not campaigns:  # all that have results
+        files = sorted(CAMPAIGNS.glob("*.yaml"))
+        campaigns = [file for file in files if (args.results / file.stem / "runs").is_dir()]
     for campaign in args.campaigns:
         LoadedCampaign(campaign)  # raises UserError for any campaign, before Snakemake is asked about the first
     answers = [stale_runs(campaign, args.results) for campaign in campaigns]

@@ -13,7 +13,7 @@ from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import json_of, points_of
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.raw import Difference, RawRun, check_values, close, differing_settings
-from scaleproof.verify.recompute import CONFIDENCE, has_speedup, measured_by_cell, waiting_share
+from scaleproof.verify.recompute import CONFIDENCE, counts_samples, has_speedup, measured_by_cell, waiting_share
 
 WATERFALL, TRACES = "waterfall.json", "traces.json"
 PROFILE = "profile_summary.json"
@@ -44,7 +44,7 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
     series_of = {
         point["cell"]: series
         for series, point in points_of(report)
-        if has_speedup(series, point) and _counts_samples(cells[point["cell"]])
+        if has_speedup(series, point) and counts_samples(cells[point["cell"]])
     }
     if set(entries) != set(series_of):
         yield Difference(WATERFALL, "cells", "are not those beyond a baseline")
@@ -59,11 +59,6 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
         parts = _expected_parts(folder, entry, cells, base, kind)
         expected |= {name: value for name, value in parts.items() if name in stated}  # an entry need not have all parts
         yield from check_values(WATERFALL, cell, stated, expected)
-
-
-def _counts_samples(runs: Sequence[RawRun]) -> bool:
-    """Return whether the samples of a step are known. Somebody's program, which records no start-up, has none."""
-    return all("startup" in run.metrics for run in runs)
 
 
 def _check_form_of_parts(entry: Mapping[str, Any]) -> Iterator[Difference]:

@@ -145,11 +145,11 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
     last_loss = runs[0].metrics["window"]["train_loss_last"]
     if last_loss is not None:
         figures["loss_last"] = (last_loss, "loss of the last timed step of the first run")
-    if all("startup" in run.metrics for run in runs):
+    if counts_samples(runs):
         starts = (run.metrics["startup"] for run in runs)
         startup = statistics.median(start["launch_sec"] + start["setup_sec"] for start in starts)
         figures["startup_s"] = (startup, "median over runs of launch and set-up")
-    else:  # somebody's program: nobody knows how many samples a row of its log is
+    else:
         del figures["samples_per_s"]
     for name, (how, path) in FROM_METRICS.items():
         values = _figures_at(runs, path)
@@ -231,6 +231,14 @@ def _load(ranks: list[dict[str, Any]]) -> float | None:
     if not is_on_cpu or "cpu_load" not in ranks[0]:
         return None
     return statistics.fmean(rank["cpu_load"] / len(rank["cores"]) for rank in ranks)
+
+
+def counts_samples(runs: Sequence[RawRun]) -> bool:
+    """Return whether the samples of a step are known. Nobody knows how many samples a row of a program's log is.
+
+    The trainer records its start-up, and nothing else does.
+    """
+    return all("startup" in run.metrics for run in runs)
 
 
 def _has_steps(run: RawRun) -> bool:

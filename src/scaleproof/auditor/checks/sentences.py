@@ -15,10 +15,11 @@ from scaleproof.auditor.checks.columns import ITEM_NAMES, FigureColumn, FigureTa
 from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.checks.matching import evidence_index, match, stated_interval
 from scaleproof.auditor.checks.rows import RowSeries, hull_of, series_of
-from scaleproof.auditor.read.printed_figures import DEVICE, NUMBER, figures_of, unit_of
+from scaleproof.auditor.read.printed_figures import NUMBER, figures_of, unit_of
 from scaleproof.auditor.read.reported import StatedFigure
 from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow, ReportedTable
-from scaleproof.auditor.read.words import DEVICES, in_english, is_inference, names_in
+from scaleproof.auditor.read.sentences import ANY_DEVICE
+from scaleproof.auditor.read.words import in_english, is_inference, names_in
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import times
@@ -52,8 +53,7 @@ WITHOUT_CONTENT = re.compile(
     r"avg|average|mean|median|total|overall|the|of|per|and|in|with|for|at|on|to|an?|is|gpus?|rank|device|max|min|time|\d+"
 )
 _NUMBER = re.compile(NUMBER)
-_DEVICES = rf"(?:{DEVICE}|{DEVICES})"
-_COUNTED = re.compile(rf"(?<![\w.])(\d+)[ -]?(?:[x×] ?)?{_DEVICES}\b", re.I)
+_COUNTED = re.compile(rf"(?<![\w.])(\d+)[ -]?(?:[x×] ?)?{ANY_DEVICE}\b", re.I)
 _JOINED = re.compile(r"(?<=[a-z])(?:[-_]|=(?!\d+[.,]\d))(?=\d)|(?<=\d)[-_](?=[a-z\d])")
 _WORD = re.compile(r"\d+(?:\.\d+)*(?![a-z\d.])|[^\W\d_][^\W_]*|\d[^\W_]*")
 
@@ -320,7 +320,7 @@ def _named_texts(texts: Sequence[str], clause: str) -> set[str]:
 def _numbers_of_setting(column: FigureColumn, clause: str) -> set[float]:
     """Return the numbers that a clause states of a setting: 4 of "4 GPUs", 16 of "batch=16"."""
     own_words = re.findall("[a-z]{3,}", column.heading.lower()) or ["#"]
-    noun = _DEVICES if column.kind in ("devices", "processes") else "|".join(own_words)
+    noun = ANY_DEVICE if column.kind in ("devices", "processes") else "|".join(own_words)
     behind = rf"(?<![\w.,])(\d+)[ -]?(?:[x×] ?)?(?:\w+ )?(?:{noun})s?\b"
     before = rf"\b(?:{noun})s?(?: size| of|[ =:])*(\d+)(?![\w.]*\d)"
     return {float(m[1] or m[2]) for m in re.finditer(rf"(?i){behind}|{before}", clause)}

@@ -78,6 +78,6 @@ def has_same_files(
     """
     if isinstance(metrics, Printed):
         files = files_of_command(cell.words, sha256)
-        return all(files.get(name, sha256) == sha256 for name, sha256 in metrics.program.files.items())
+        return all(files.get(name, recorded) == recorded for name, recorded in metrics.program.files.items())
     written = record.stat().st_mtime
     return all(Path(word).stat().st_mtime <= written for word in existing_files(cell.words))

@@ -224,13 +224,19 @@ def test_a_library_that_is_damaged(scaleproof, tmp_path, text, message):
     assert done.stderr.count("\n") == 1
 
 
-def test_a_defect_of_ours_keeps_its_traceback():
+def test_a_defect_of_ours_keeps_its_traceback_and_ends_with_a_sentence():
     for defect in ("from scaleproof.ground.errors import nothing", "import scaleproof.nothing", "{}['x']"):
         code = f"from scaleproof import cli; from scaleproof.cli import commands\ndef run():\n    {defect}\n"
         code += "commands.run = run; cli.main()"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        line = [sys.executable, "-c", code, "stage", "waterfall", "my file.yaml"]
+        done = subprocess.run(line, capture_output=True, text=True)
         assert done.returncode == 1
-        assert "Traceback" in done.stderr
+        assert done.stderr.startswith("Traceback")
+        *_, sentence = done.stderr.splitlines()
+        begin = "scaleproof: a defect of scaleproof ended `scaleproof stage waterfall 'my file.yaml'`: "
+        assert sentence.startswith(begin)
+        assert sentence.endswith(". Please report it with the lines above and what `scaleproof doctor` prints")
+    assert f"{begin}KeyError: 'x' (" in sentence
 
 
 def test_memory_that_is_used_up_is_one_message():

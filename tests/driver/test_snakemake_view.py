@@ -1,5 +1,6 @@
 """Snakemake, started by a command of ours."""
 
+import base64
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -47,3 +48,27 @@ def test_what_takes_too_long_is_ended_and_leaves_no_lock(tmp_path, monkeypatch, 
         snakemake_view.run_snakemake(Path("mine.yaml"), [Path(name)], limit_s=2.0)
     assert "workflow_file()" in Path("Snakefile").read_text(), "what results advise works in this folder, too"
     assert Path("unlocked").exists() == (name == "deaf"), "only one that is killed leaves its lock"
+
+
+def test_a_file_whose_job_was_cut_off_is_pending(tmp_path, monkeypatch):
+    """As real marks of Snakemake 9.27 are: the name in base64, long ones in folders of parts."""
+    monkeypatch.chdir(tmp_path)
+    Path("Snakefile").touch()
+    long = "results/" + "long/" * 50 + "steps.csv"
+    names = ["results/cut.csv", long, "results/done.csv", "results/gone.csv"]
+    for name in names[:3]:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    for name in ("results/cut.csv", long, "results/gone.csv"):
+        mark = base64.urlsafe_b64encode(name.encode()).decode()
+        parts = [mark[i : i + 254] for i in range(0, len(mark), 254)]
+        place = Path(".snakemake/incomplete", *(f"@{part}" for part in parts[:-1]), parts[-1])
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+    (Path(".snakemake/incomplete") / "migration_underway").touch()
+    rows = "".join(f"{name}\t-\ttrain\t-\tok\tno update\n" for name in names)
+    summary = SimpleNamespace(returncode=0, stdout=f"{snakemake_view.HEADING}\n{rows}")
+    monkeypatch.setattr(snakemake_view, "_snakemake", lambda *_: summary)
+    view = snakemake_view.ask_snakemake([Path("results/cut.csv")])
+    assert [path for path, seen in view.items() if seen.pending and seen.cut_off] == [Path(names[0]), Path(long)]
+    assert not view[Path("results/done.csv")].pending

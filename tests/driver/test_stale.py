@@ -14,6 +14,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.failed_runs import ended_early_text
+from scaleproof.ground.records.run import CAPTURE
 from scaleproof.measure.reference.schema import workload_name
 
 TEXT = """title: sizes
@@ -61,7 +62,7 @@ def test_runs_of_other_code_and_another_configuration(measured):
     rewrite(run, lambda data: data.update(code_sha256="0" * 64))
     answer = stale_runs(path, results)
     assert [run.reason for run in answer.runs] == ["code that takes part in a run changed"]
-    assert "1 of 4 runs would be measured again (0.02 device hours)" in stale_text(answer)
+    assert "1 of 4 runs would be measured again (72 seconds of a device)" in stale_text(answer)
     assert f"to keep them: scaleproof keep {path} --results {results}\n" in stale_text(answer)
     assert f"to measure them again: snakemake --cores 2 {results}/sizes/report.html" in stale_text(answer)
 
@@ -140,15 +141,17 @@ def test_a_campaign_that_ended_early_says_how_it_goes_on(measured):
     path, results = measured
     loaded = LoadedCampaign(path)
     planned = {folder / "training_metrics.json" for folder in loaded.runs(results)}
-    assert ended_early_text(loaded, results, planned) is None
+    assert ended_early_text(loaded, results, planned, ()) is None
     lost = results / "sizes/runs/ddp-n1x2/rep1/training_metrics.json"
     lost.unlink()
     left = "1 of 4 runs of sizes left; the same command goes on with them"
-    assert ended_early_text(loaded, results, planned) == left
+    assert ended_early_text(loaded, results, planned, {lost}) == left
+    ended_meanwhile = results / "sizes/runs/ddp-n1x1/rep1/training_metrics.json"  # snakemake makes it again
+    assert ended_early_text(loaded, results, planned, {lost, ended_meanwhile}) == left.replace("1 of", "2 of")
     (results / "sizes/runs.csv").write_text("cell,repeat\nddp-n1x2,1\n")
-    assert ended_early_text(loaded, results, planned) == left
+    assert ended_early_text(loaded, results, planned, {lost}) == left
     said = f"{lost.parent} is no longer complete; what to type: scaleproof stale {path} --results {results}"
-    assert ended_early_text(loaded, results, planned - {lost}) == said
+    assert ended_early_text(loaded, results, planned - {lost}, ()) == said
 
 
 def test_a_damaged_run_is_named_alone(measured):
@@ -158,7 +161,7 @@ def test_a_damaged_run_is_named_alone(measured):
     series = folder / "runs/ddp-n1x2/rep1/steps.csv"
     series.write_bytes(series.read_bytes()[:200])
     text = stale_text(stale_runs(path, results))
-    assert "1 of 4 runs would be measured again (0 device hours): 1 because its files are damaged" in text
+    assert "1 of 4 runs would be measured again (0 seconds of a device): 1 because its files are damaged" in text
     assert f"scaleproof retry {path} --cell ddp-n1x2/rep1 --results {results} && snakemake" in text
     assert "to keep" not in text
 
@@ -194,6 +197,31 @@ def test_what_snakemake_has_no_record_of_is_stale(monkeypatch, measured):
 def test_a_changed_input_is_stale(monkeypatch, measured):
     text = viewed(monkeypatch, measured, Seen("train", pending=True, recorded=True))
     assert "4 because an input of it changed, or its job was cut off" in text
+
+
+def test_a_run_whose_job_was_cut_off_is_made_again_without_being_forced(monkeypatch, measured):
+    text = viewed(monkeypatch, measured, Seen("train", pending=True, recorded=True, cut_off=True))
+    assert "4 because snakemake ended before their jobs were done, and holds them for incomplete" in text
+    assert f"to measure them again: snakemake --cores 2 {measured[1]}/sizes/report.html" in text
+
+
+def test_what_a_changed_key_measures_again_beside_the_runs_is_named(monkeypatch, measured):
+    path, results = measured
+    traced = TEXT.replace("steps: 25", "steps: 26") + "trace: {cells: [ddp-n1x2]}\n"
+    traced += "compare: [{name: fused, a: {fused_optimizer: false}, b: {fused_optimizer: true}}]\n"
+    path.write_text(traced)
+    made = [results / "sizes/traces/ddp-n1x2" / CAPTURE, results / "sizes/compare/fused/pairs.json"]
+    for file in made:
+        file.parent.mkdir(parents=True)
+        file.write_text("{}")
+    reference = results / "sizes/reference" / f"{workload_name(LoadedCampaign(path).cells[0].config)}.json"
+    reference.parent.mkdir()
+    reference.with_name("of-other-steps.json").write_text("{}")
+    view = dict.fromkeys([*made, reference], Seen("any", pending=True, recorded=True))
+    monkeypatch.setattr("scaleproof.driver.stale.ask_snakemake", lambda targets: view)
+    assert "; with them 1 trace, 1 comparison, 1 reference\n" in stale_text(stale_runs(path, results))
+    path.write_text(traced.replace("steps: 26", "steps: 25"))  # runs as planned: what else has changed is not theirs
+    assert stale_text(stale_runs(path, results)) == "sizes: no finished run would be measured again"
 
 
 @pytest.mark.parametrize("recorded", [True, False])

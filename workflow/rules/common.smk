@@ -339,8 +339,11 @@ def say_failed_runs():
 
 def say_how_it_goes_on():
     """Print how many runs are left, or the command for those that are gone."""
-    planned = {Path(output) for job in workflow.dag.needrun_jobs(exclude_finished=False) for output in job.output}
-    texts = [ended_early_text(loaded, FOUND, planned) for loaded in CAMPAIGNS_AS_SENT.loaded]
+    planned, unfinished = (
+        {Path(output) for job in workflow.dag.needrun_jobs(exclude_finished=finished) for output in job.output}
+        for finished in (False, True)
+    )
+    texts = [ended_early_text(loaded, FOUND, planned, unfinished) for loaded in CAMPAIGNS_AS_SENT.loaded]
     print(*(f"\n{text}" for text in texts if text), sep="\n", file=sys.stderr)
 
 

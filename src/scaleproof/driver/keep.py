@@ -104,18 +104,22 @@ def _raise_if_changed(loaded: LoadedCampaign, results: Path, changed: dict[str, 
         raise UserError(f"nothing was kept: {fault}; {advice}")
 
 
-def measured_beside(loaded: LoadedCampaign, results: Path) -> dict[Path, str]:
-    """Return file -> its rule for what was measured beside the runs, if the file is there and fits the campaign."""
+def measured_beside(loaded: LoadedCampaign, results: Path, fitting: bool = True) -> dict[Path, str]:
+    """Return file -> its rule for what was measured beside the runs, if the file is there.
+
+    `fitting`: only what has the configuration that the campaign has now.
+    """
     folder = results / loaded.name
     traces = {folder / "traces" / cell.slug / CAPTURE: cell for cell in loaded.traced}
-    rules = {trace: "trace_capture" for trace, cell in traces.items() if _is_record_of(cell, trace)}
+    rules = {trace: "trace_capture" for trace, cell in traces.items() if not fitting or _is_record_of(cell, trace)}
     for name, (comparison, a, b) in loaded.comparisons.items():  # all pairs have the configuration of the first
         pair = folder / "compare" / name / f"pair{first_pair(comparison)}"
-        if _is_record_of(a, pair / "a" / METRICS) and _is_record_of(b, pair / "b" / METRICS):
+        if not fitting or all(_is_record_of(arm, pair / side / METRICS) for arm, side in ((a, "a"), (b, "b"))):
             rules[pair.with_name(PAIRS)] = "pairs"
     rules |= {folder / FOLDER / f"{workload}.json": "reference" for workload in cells_by_workload(loaded.cells)}
     rules |= {folder / "sweep" / group / "sweep.json": "sweep" for group in loaded.communicating_groups}
-    return {path: rule for path, rule in rules.items() if path.is_file()}
+    # The name of a reference says what is trained: a changed key makes another file, in place of one that is there.
+    return {path: rule for path, rule in rules.items() if any(path.parent.glob(path.name if fitting else "*.json"))}
 
 
 def counted_text(rules: Iterable[str]) -> str:

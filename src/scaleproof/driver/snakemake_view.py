@@ -1,5 +1,6 @@
 """Snakemake, started by a command of ours: for files, or for what it sees of results."""
 
+import base64
 import contextlib
 import re
 import shlex
@@ -18,6 +19,7 @@ from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
 from scaleproof.ground.snakemake_command import NOTE, ON_CLUSTER, PROFILE, SNAKEFILE
 
 HEADING = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan"  # of `snakemake --summary`
+INCOMPLETE = Path(".snakemake/incomplete")  # Snakemake's marks of files that it has begun to make
 SNAKEFILES = ("Snakefile", "workflow/Snakefile")
 OWN_SNAKEFILE = "from scaleproof import workflow_file\n\n\ninclude: workflow_file()\n"
 HERE = ("--cores", "all")
@@ -36,7 +38,8 @@ class Seen:
 
     rule: str  # its name in the workflow that uses this one as a module
     pending: bool  # whether Snakemake would make it again
-    recorded: bool  # whether Snakemake remembers having made it
+    recorded: bool  # whether Snakemake remembers having made it, or having begun to
+    cut_off: bool = False  # whether Snakemake ended before its job was done: it makes the file again, as incomplete
 
 
 def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
@@ -53,7 +56,22 @@ def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
         return None
     _, _, table = summary.stdout.partition(HEADING)
     rows = [line.split("\t") for line in table.splitlines() if line.count("\t") == HEADING.count("\t")]
-    return {Path(path): Seen(rule, plan == "update pending", log != "-") for path, _, rule, log, _, plan in rows}
+    incomplete = _incomplete_files()  # of which the summary says nothing
+    view = {}
+    for path, _, rule, log, _, plan in rows:
+        cut_off = Path(path) in incomplete and Path(path).is_file()
+        view[Path(path)] = Seen(rule, plan == "update pending" or cut_off, log != "-" or cut_off, cut_off)
+    return view
+
+
+def _incomplete_files() -> set[Path]:
+    """Return the files whose jobs Snakemake has begun and not seen end: in base64, and in parts where that is long."""
+    names = ("".join(mark.relative_to(INCOMPLETE).parts).replace("@", "") for mark in INCOMPLETE.rglob("*"))
+    files = set()
+    for name in names:
+        with contextlib.suppress(ValueError):  # a folder of parts, or a file that is no mark
+            files.add(Path(base64.urlsafe_b64decode(name).decode()))
+    return files
 
 
 def _has_snakefile() -> bool:

@@ -14,6 +14,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.files import sha256_of
+from scaleproof.ground.number_format import duration_in_words
 from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs, records_without_runs
 from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, read_run, retry_command
@@ -23,6 +24,7 @@ from scaleproof.measure.launch.shared_job import has_same_files
 DAMAGED = "its files are damaged"
 CONFIGURATION = "its configuration changed"
 CODE = "code that takes part in a run changed"
+CUT_OFF = "snakemake ended before their jobs were done, and holds them for incomplete"
 UNRECORDED = "snakemake has no record of it, as of one that was copied from another folder"
 INPUT = "an input of it changed, or its job was cut off"
 PROGRAM = "a file of its command changed"
@@ -96,7 +98,8 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
         output = records.get(folder, folder / METRICS)
         if run := _judge_run(folder, cell, code, view.get(output), sha256):
             runs.append(run)
-    beside = measured_beside(loaded, results).items()
+    has_changed = any(run.reason == CONFIGURATION for run in runs)  # what was measured beside runs has, too
+    beside = measured_beside(loaded, results, fitting=not has_changed).items()
     pending = {path: rule for path, rule in beside if path in view and view[path].pending}
     made = {folder for folder, _ in finished} | {path.parent for path in lost}
     unmade = len({folder for folder, *_ in planned} - made)
@@ -143,6 +146,8 @@ def _reason_to_measure_again(
         return CODE
     if seen is None or seen.rule.endswith("shared_job"):  # such a job takes runs of the same code and program
         return None if has_same_files(metrics, cell, record, sha256) else PROGRAM
+    if seen.cut_off:
+        return CUT_OFF
     return INPUT if seen.recorded else UNRECORDED
 
 
@@ -194,8 +199,10 @@ def _measured_again_text(stale: StaleRuns) -> str:
         reasons = Counter(run.reason for run in stale.runs)
         why = "; ".join(f"{count} because {reason}" for reason, count in reasons.items())
         hours = sum(run.device_hours for run in stale.runs)
+        short = f"{duration_in_words(3600 * hours)} of a device"
+        device_time = f"{hours:.3g} device hours" if hours >= 1.5 else short
         commits = ", ".join(sorted({run.metrics.git_commit[:10] for run in stale.runs if run.metrics}))
-        amount = f"{len(stale.runs)} of {stale.planned} runs would be measured again ({hours:.3g} device hours)"
+        amount = f"{len(stale.runs)} of {stale.planned} runs would be measured again ({device_time})"
         with_them = f"; with them {beside}" if beside else ""
         head = f"{amount}: {why}; measured at {commits or 'an unknown commit'}{with_them}"
     elif beside:

@@ -36,18 +36,22 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
     return "\n".join(lines)
 
 
-def ended_early_text(loaded: LoadedCampaign, results: Path, planned: Collection[Path]) -> str | None:
+def ended_early_text(
+    loaded: LoadedCampaign, results: Path, planned: Collection[Path], unfinished: Collection[Path]
+) -> str | None:
     """Return how a campaign goes on whose Snakemake was stopped or has failed.
 
-    Returns None where no run is left. `planned`: all that Snakemake was to make. Runs that are gone and that it would
-    not make again, as it knew their results alone, need another command.
+    Returns None where no run is left. `planned`: all that Snakemake was to make. `unfinished`: those of them whose jobs
+    it has not seen end; it makes a run again whose files are there. Runs that are gone and that it would not make
+    again, as it knew their results alone, need another command.
     """
     outputs = {folder / METRICS: folder / METRICS for folder in loaded.runs(results)}  # run -> what its job makes
     outputs |= {folder / METRICS: record for folder, record in records_of_runs(loaded, results).items()}
     missing = [path for path in lost_files(loaded, results, ()) if path in outputs]
     if unplanned := [path for path in missing if outputs[path] not in planned]:
         return f"{lost_text(unplanned)}; what to type: scaleproof stale {loaded.path}{results_option(results)}"
-    left = sum(output in planned and not run.is_file() for run, output in outputs.items())
+    # A job of several runs keeps those that are finished.
+    left = sum(output in unfinished and (run == output or not run.is_file()) for run, output in outputs.items())
     total = plural(len(outputs), "run")
     return f"{left} of {total} of {loaded.name} left; the same command goes on with them" if left else None
 

@@ -46,10 +46,27 @@ PLAIN += "scaleproof, torch, transformers"
         "95 % confidence",
         "ddp-n1x2",
         "step, window",
+        "corrected for 15 comparisons",
+        "losses",
+        "measured",
     ],
 )
 def test_a_word_is_known_however_it_is_written(word):
     assert meaning_of_word(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "meaning"),
+    [
+        ("significant", "leaves out 1"),
+        ("loss", "its rate is lower"),
+        ("nodes", "machines"),
+        ("On", "the geometry of its runs"),
+        ("corrected for 15 comparisons", "Tukey"),
+    ],
+)
+def test_a_word_has_the_meaning_that_the_page_gives_it(word, meaning):
+    assert meaning in (meaning_of_word(word) or "")
 
 
 @pytest.mark.parametrize("word", ["", "undecide", "low good", "speed", "n=6", "figures"])

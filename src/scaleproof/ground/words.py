@@ -32,11 +32,12 @@ TRACED: Words = {
 LEARNT: Words = {"nats": "Unit of a loss: cross-entropy with the natural logarithm; e to its power is the perplexity."}
 # What the page explains where it stands, or says as part of a sentence.
 ANSWERS: Words = {
-    "CI, confidence, confidence interval, interval, 95 %, 95 % confidence, corrected, simultaneous": (
+    "CI, confidence, confidence interval, interval, 95 %, 95 % confidence, corrected, corrected for comparisons, "
+    "simultaneous": (
         f"{MEASURED['95 % CI']} What no run has met, a rare slow run or another state of the machine, is in none."
     ),
-    "p-value, significant": "No p-value is printed: an interval says more. Where the 95 % CI of a ratio leaves out 1, "
-    "a test has p < 0.05, and the interval also says how large the difference may be.",
+    "p-value, significant": "The 95 % CI of a ratio leaves out 1: p < 0.05 in a test. No p-value is printed, as the "
+    "interval also says how large the difference may be.",
     "repeat": "A run of the same cell and seed once more, in fresh processes. Intervals are over repeats.",
     "session": "The runs of a campaign, made one after the other: what an interval is over. Another day may differ.",
     "p50, p95": "The step time that 50 %, or 95 %, of the steps stay below.",
@@ -84,8 +85,10 @@ ANSWERS: Words = {
     "all communication, all waiting": "Of a step: what a rank exchanges, or waits for others in, whether or not it "
     "computes meanwhile.",
     "traced with": "The profiler of a trace: torch.profiler (torch) or Nsight Systems (nsys).",
-    "nodes x devices": "The geometry of a cell: nodes, and devices of each.",
-    "loss": "Cross-entropy in nats: of the training, or of held-out documents. What scaling loses: see waterfall.",
+    "nodes x devices, nodes": "The geometry of a cell: nodes (machines), and devices of each.",
+    "on": "Of an A/B comparison: the geometry of its runs, nodes x devices.",
+    "loss, losses": "Cross-entropy in nats: of the training, or of held-out documents. Of a recommendation, the loss "
+    "against the best: by how much its rate is lower. What scaling loses: see waterfall.",
     "last step": "Of a loss: that of the last step of the window, mean over runs.",
     "traced / untraced": "The step time under the profiler over that of the timed runs: what tracing costs.",
     "serial fraction": "What the Karp-Flatt metric estimates: the part of the work that does not get faster on more "
@@ -103,6 +106,7 @@ ANSWERS: Words = {
     "validation": "The loss on held-out documents after the window, in no rate: work.validation_samples.",
     "rate": "tokens/s in the window, or another unit of work per second: all work over all time.",
     "check": "A rule that a sound figure keeps, tried on every run; scaleproof explain lists what they find.",
+    "measured": "From runs that were made, with n beside it; else a figure is forecast, estimated, or from a formula.",
     "start-up": "From the launcher's start of a run to its first step: imports, process groups, weights.",
     "unexplained": "Of a waterfall: what is left of the measured step when its parts have been taken off.",
     "host gaps": "Of a waterfall: a device idles, and not for data: the host is late with its next work.",
@@ -191,7 +195,7 @@ def meaning_of_word(text: str) -> str | None:
     """
     if OF_CELL.search(text):
         return GLOSSARY["cell"]
-    whole, *parts = map(_normalise, (text, *text.split(", ")))
+    whole, *parts = map(_normalise, (re.sub(r" for \d+ (?=comparison)", " for ", text), *text.split(", ")))
     for form in (whole, whole.removesuffix("s"), *parts):  # of a plural, of "loss, last step"
         for key, explanation in GLOSSARY.items():
             if form in map(_normalise, (key, *key.split(", "))):

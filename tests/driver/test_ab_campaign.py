@@ -9,7 +9,7 @@ import pytest
 from scaleproof.conclude.report.sentences.ab import AbVerdict
 from scaleproof.driver import ab
 from scaleproof.driver.ab import run_comparison
-from scaleproof.driver.ab_campaign import AbRequest, make_campaign, read_campaign, write_campaign
+from scaleproof.driver.ab_campaign import AbRequest, campaign_file, make_campaign, read_campaign, write_campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError
@@ -38,6 +38,25 @@ def test_with_more_minutes_it_is_the_same_comparison():
     asked = AbRequest(["a"], ["b"], minutes=1)
     assert replace(asked, minutes=3).name == asked.name
     assert replace(asked, seconds=9.0).name != asked.name
+
+
+def test_what_another_version_has_named_otherwise_is_gone_on_with(capsys):
+    asked = AbRequest(["a"], ["b"], minutes=3)
+    assert campaign_file(asked) == CAMPAIGNS / f"{asked.name}.yaml"
+    earlier = CAMPAIGNS / "ab-0ld0ld00.yaml"
+    write_campaign(earlier, make_campaign(replace(asked, minutes=1), 3, seconds=11.0))
+    assert campaign_file(asked) == earlier
+    assert campaign_file(asked, "mine") == CAMPAIGNS / "mine.yaml"
+    assert capsys.readouterr().err == ""
+
+    (CAMPAIGNS / "ab-not-ours.yaml").write_text("title: x\nvary: [1]\n")
+    (CAMPAIGNS / "ab-damaged.yaml").write_text("title: [\n")
+    at_two = replace(asked, geometry="1x2")
+    assert campaign_file(at_two) == CAMPAIGNS / f"{at_two.name}.yaml", "another comparison"
+    said = "compares the same commands by other options, or as an earlier version asked: not gone on with"
+    assert capsys.readouterr().err == f"scaleproof: {earlier} {said}\n"
+    assert campaign_file(AbRequest(["a"], ["c"])).stem != earlier.stem
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from scaleproof.driver.ab_campaign import (
     MOST,
     AbRequest,
     Pace,
+    campaign_file,
     make_campaign,
     read_campaign,
     repeats_of,
@@ -32,7 +33,7 @@ from scaleproof.driver.snakemake_view import GRACE_S, OutOfTime, run_snakemake
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
-from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
+from scaleproof.ground.campaign.yaml_loader import read_yaml
 from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError, plural
@@ -93,7 +94,7 @@ def run_comparison(request: AbRequest, name: str | None = None, results: Path = 
     comparison in this file, a command that cannot be run here, a failure of Snakemake, and damaged results.
     """
     end = time.monotonic() + 60 * request.minutes - GRACE_S
-    path = CAMPAIGNS / f"{name or request.name}.yaml"
+    path = campaign_file(request, name)
     budget = results / SERIES / f"{request.series}.json" if request.series else None
     if budget:
         read_series(budget)  # raises UserError where the file is damaged, before anything is written

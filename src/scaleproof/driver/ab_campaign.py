@@ -3,14 +3,16 @@
 import hashlib
 import json
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from scaleproof.ground.campaign.yaml_loader import read_yaml
+from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic
 
@@ -150,6 +152,27 @@ def _asked(campaign: Mapping[str, Any], request: AbRequest) -> dict[str, Any]:
     work = {key: value for key, value in campaign.get("work", {}).items() if key != "seconds" or request.seconds}
     resources = {key: value for key, value in campaign["resources"].items() if key != "time_limit"}
     return {**campaign, "repeats": 1, "work": work, "resources": resources}
+
+
+def campaign_file(request: AbRequest, name: str | None = None) -> Path:
+    """Return the file of the comparison: of the given `name`, else of the request's name.
+
+    Another version may have given another name: then it is the file with what is asked now. Where one has the same
+    commands and other options, or was written by a version that asked otherwise, prints that it is not gone on with.
+    """
+    path = CAMPAIGNS / f"{name or request.name}.yaml"
+    if name or path.is_file():
+        return path
+    asked = _asked(make_campaign(request, seconds=request.seconds), request)
+    for earlier in sorted(CAMPAIGNS.glob("ab-*.yaml")):
+        with suppress(UserError, AttributeError, LookupError, TypeError):  # a file that is damaged, or not of `ab`
+            content, _ = read_yaml(earlier)
+            if _asked(content, request) == asked:
+                return earlier
+            if content["vary"]["program"] == asked["vary"]["program"]:
+                reason = "by other options, or as an earlier version asked"
+                print(f"scaleproof: {earlier} compares the same commands {reason}: not gone on with", file=sys.stderr)
+    return path
 
 
 def read_campaign(path: Path, request: AbRequest) -> dict[str, Any] | None:

@@ -32,7 +32,7 @@ PAGE_EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]
         "report.html",
         r"<li><strong>Slower.*?</li>",
         "",
-        'report.html: "Slower than ddp-n1x2: ddp-n1x2 runs at',
+        'report.html: "Slower than ddp-n1x2: it runs at',
     ),
     "a drawing of the page": (
         "report.html",

@@ -306,7 +306,7 @@ _ENTRIES = (
     _bytes(
         "state_bytes_predicted",
         "ZeRO model (MB)",
-        "state of a device by the formula of the ZeRO paper",
+        "weights, gradients, moments of one device, by the model of the ZeRO paper",
     ),
     _bytes("max_rss_bytes", "", "peak of a rank's resident memory"),
     _bytes(

@@ -239,7 +239,7 @@ def test_the_first_thing_about_trust_is_a_verdict(results, show):
     page = show(results.page(names=[]))
     assert page.inner_text(".trust").startswith("Can I trust it? yes: ")
     text = page.text_content(".trust-more")
-    assert re.search(r"3 repeats reliably show differences of [\d.]+\s%", text), text
+    assert re.search(r"3 repeats show differences of [\d.]+\s%", text), text
     results.findings = results.findings.model_copy(update={"findings": [IN_A_PAIR]})
     page = show(results.page(names=[]))
     assert page.inner_text(".trust").endswith("nothing worse than a note in the 9 runs compared.")

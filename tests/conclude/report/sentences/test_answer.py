@@ -83,7 +83,7 @@ def test_cells_that_are_shown_to_be_slower_are_named_apart(campaign):
     text = text_of(answer, "slower")
     # Each ratio has an interval of its own.
     assert re.search(
-        r"Slower than ddp-n1x2: ddp-n1x2 runs at 1.3\dx zero2-n1x2 \(1.\d\d-1.\d\d\) and (1.9\d|2.0\d|2)x zero3-n1x2",
+        r"Slower than ddp-n1x2: it runs at 1.3\dx zero2-n1x2 \(1.\d\d-1.\d\d\) and (1.9\d|2.0\d|2)x zero3-n1x2",
         text,
     )
     assert text.endswith("(95 % CIs, n=5, corrected for 6 comparisons)")
@@ -170,7 +170,7 @@ def test_a_difference_that_no_reasonable_number_of_repeats_settles_is_called_too
         answer_campaign(campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})),
         "next",
     )
-    assert re.search(r". For 5 %: about [\d,]+ repeats per cell, \S+ (min|h) ", text)
+    assert re.search(r". For 5 %: about [\d,]+ repeats per cell, \S+ (min|h) \(fewer on quieter machines\)", text)
     assert re.search(r"Next: to show differences of (\d+) % reliably instead of (\d+) %, set ", text)
     assert "at_most: 24}" in text, "at most five times as many as were made"
 

@@ -85,14 +85,14 @@ def precision(report, comparisons=()):
 
 def test_sound_runs_may_be_too_few():
     assert precision(RANKED) == (
-        "3 repeats reliably show differences of 45 % (7 to 9 times in 10); smaller ones are often missed. "
-        "A difference that is called faster or slower is significant even so: its interval excludes 1x."
+        "3 repeats show differences of 45 % (7 to 9 times in 10); smaller ones are often missed. "
+        "A difference that is called faster or slower stands even so: its interval excludes 1x."
     )
 
 
 def test_a_question_is_judged_by_its_own_comparison():
     asked = RANKED.model_copy(update={"question": question(resolve=resolution(5, 0.021))})
-    assert precision(asked).startswith("5 repeats reliably show differences of 3 %")
+    assert precision(asked).startswith("5 repeats show differences of 3 %")
 
 
 def test_two_repeats_have_no_precision():

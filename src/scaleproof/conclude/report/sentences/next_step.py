@@ -112,9 +112,11 @@ def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, 
 def _price_text(report: ScalingReport, n: int, needed_repeats: int | None) -> str:
     """Return in words what the needed repeats are, and how long they take. None: more than 1,000 repeats."""
     if not needed_repeats:
-        return "more than 1,000 repeats per cell"
+        return "more than 1,000 repeats per cell, out of reach on this machine"
     two_digits = float(f"{needed_repeats:.2g}")
-    return f"about {two_digits:,.0f} repeats per cell{_time_text(report, needed_repeats - n)}"
+    return (
+        f"about {two_digits:,.0f} repeats per cell{_time_text(report, needed_repeats - n)} (fewer on quieter machines)"
+    )
 
 
 def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:

@@ -74,8 +74,8 @@ def _precision_sentence(report: ScalingReport, comparisons: Sequence[AbCompariso
         repeats = plural(compared.resolve.n, "repeat")
         difference = rounded_up_percent(compared.resolve.detectable)
         return (
-            f"{repeats} reliably show differences of {difference} ({POWER_IN_WORDS}); smaller ones are often "
-            "missed. A difference that is called faster or slower is significant even so: its interval excludes 1x."
+            f"{repeats} show differences of {difference} ({POWER_IN_WORDS}); smaller ones are often missed. "
+            "A difference that is called faster or slower stands even so: its interval excludes 1x."
         )
     n = min((point.n for point in report.points), default=0)
     return f"none yet, {FEWEST_REPEATS} repeats per cell are needed (n={n})." if 0 < n < FEWEST_REPEATS else ""

@@ -138,6 +138,10 @@ def test_without_earlier_runs_the_estimate_is_by_a_probe_of_this_machine(loaded,
     assert times.basis([cell]) == "estimated from FLOPs by a probe of this machine, where a run takes 3 s to start"
     assert "as on a small node" in RunTimes((), ()).basis([cell])
 
+    (tmp_path / "command.yaml").write_text('title: x\nworkload: {command: "python3 train.py"}\n')
+    basis = times.basis(LoadedCampaign(tmp_path / "command.yaml").cells)
+    assert basis.startswith("the time of a command is not known before its first run"), "nor are its FLOPs"
+
 
 @pytest.mark.parametrize(("minutes", "is_said"), [(0.1, True), (15, False)])
 def test_a_time_limit_that_stops_every_run_is_said(loaded, tmp_path, minutes, is_said):

@@ -24,7 +24,6 @@ WITNESS_S = 0.5  # setting up a witness, and the bare loop beside it
 PROBED = 1.5  # factor on the time of a step that a witness looks at
 BARE_STEPS = 7  # of the bare loop, on CPUs alone: plain ones, and some under Python's profiler
 TABLES_S = 2.6  # a table, a chart or another file of the report, on one core
-UNKNOWN = "the time of a command is not known before its first run; of each this counts the start alone"
 ANALYSES = 7  # jobs of the report beside its tables and charts
 
 
@@ -110,7 +109,7 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: 
         swept=swept,
         searched=len(searched),
         seconds=sum(seconds.values()),
-        basis=times.basis([*timed, *arms]) if trained else UNKNOWN,
+        basis=times.basis([*timed, *arms]),
         too_long=_time_limit_warning(loaded, times),
     )
 

@@ -177,6 +177,9 @@ class RunTimes:
 
     def basis(self, cells: Iterable[Cell]) -> str:
         """Return what the estimates of `cells` rest on, in words."""
+        cells = list(cells)
+        if all(cell.command is not None for cell in cells):  # nobody knows its FLOPs
+            return "the time of a command is not known before its first run; of each this counts the start alone"
         devices = {self.device(cell) for cell in cells}
         comparable_runs = [run for run in self.past if run.device in devices]
         if comparable_runs:

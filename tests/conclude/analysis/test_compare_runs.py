@@ -7,11 +7,13 @@ import sys
 import pytest
 from synthetic import cells, rewrite, write_run
 
+from scaleproof.conclude.analysis import compare_runs
 from scaleproof.conclude.analysis.compare_runs import compare_results, read_runs_by_cell
 from scaleproof.conclude.analysis.measured_cells import measured_cells
 from scaleproof.conclude.report.sentences.ratios import compared_sentence
 from scaleproof.ground.comparison import why_incomparable
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.run import read_run
 
 
 @pytest.fixture
@@ -35,11 +37,14 @@ def test_what_is_meant_to_differ_is_compared(two):
     assert "fused, which has 1.20x its tokens/s (95 % CI 1.20-1.20, n=3)." in compared_sentence(found)
 
 
-def test_cells_of_one_campaign_have_the_interval_that_its_page_would_give(two, tmp_path):
+def test_cells_of_one_campaign_have_the_interval_that_its_page_would_give(two, tmp_path, monkeypatch):
     (third,) = cells(vary={"strategy": ["zero2"], "geometry": ["1x2"]})
     for k, step_s in enumerate((0.08, 0.14, 0.1), start=1):
         write_run(tmp_path / "runs", third, k, step_s)
+    read_folders = []
+    monkeypatch.setattr(compare_runs, "read_run", lambda folder: read_folders.append(folder) or read_run(folder))
     (found,), _ = compare_results(*two, ["fused_optimizer"])
+    assert len(read_folders) == len({folder.resolve() for folder in read_folders}) == 9, "each run is read once"
     runs = [run for of_cell in read_runs_by_cell(tmp_path / "runs").values() for run in of_cell]
     measured = measured_cells(runs)
     a, b = (measured[folder.name] for folder in two)

@@ -3,7 +3,7 @@
 A result is a run, a cell (a configuration with its runs), or a campaign of cells. Provenance is what ran and where.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -55,13 +55,19 @@ def read_runs_by_cell(path: Path) -> dict[str, list[TimedRun]]:
     """
     if not path.exists():
         raise UserError(f"{path}{_nearest_result(path) or path_fault(path)}")
-    # Pairs of a comparison are cells of their own, and runs made together lie under runs/ as well.
-    other_folders = {"together", "compare"}
-    files = [file for file in _metrics_files(path) if not other_folders & set(file.relative_to(path.parent).parts)]
-    runs = [run for run in (read_run(file.parent) for file in files) if isinstance(run, TimedRun)]
+    runs = _read_timed_runs(path)
     if not runs:
         raise UserError(f"{path}: no measured run below; a run is a folder with {METRICS} whose status is ok")
     return runs_by_cell(runs)
+
+
+def _read_timed_runs(path: Path, besides: Sequence[Path] = ()) -> list[TimedRun]:
+    """Return the runs with numbers below a path. `besides`: folders in it that are left out."""
+    # Pairs of a comparison are cells of their own, and runs made together lie under runs/ as well.
+    other_folders = {"together", "compare"}
+    files = [file for file in _metrics_files(path) if not other_folders & set(file.relative_to(path.parent).parts)]
+    folders = [file.parent for file in files if not any(file.is_relative_to(folder) for folder in besides)]
+    return [run for run in map(read_run, folders) if isinstance(run, TimedRun)]
 
 
 def _nearest_result(path: Path) -> str:
@@ -96,18 +102,24 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
     if not pairs:
         raise UserError(f"{a} and {b} have no cell in common: {', '.join(runs_a)} | {', '.join(runs_b)}")
 
-    _check_fields(vary, [*chain.from_iterable(runs_a.values()), *chain.from_iterable(runs_b.values())])
-    campaign = _cells_of_campaign(a, b)
+    runs = [*chain.from_iterable(runs_a.values()), *chain.from_iterable(runs_b.values())]
+    _check_fields(vary, runs)
+    campaign = _cells_of_campaign(a, b, runs)
     comparisons = [_compare(str(a), str(b), cell_a, cell_b, set(vary), campaign) for cell_a, cell_b in pairs]
     return with_simultaneous_intervals(comparisons), cells_on_one_side
 
 
-def _cells_of_campaign(a: Path, b: Path) -> dict[str, MeasuredCell]:
-    """Return all cells of the campaign whose cells lie in the folders `a` and `b`; {} for other results."""
-    runs_folder = a.resolve().parent
-    if runs_folder.name != "runs" or b.resolve().parent != runs_folder:
+def _cells_of_campaign(a: Path, b: Path, runs: Sequence[TimedRun]) -> dict[str, MeasuredCell]:
+    """Return all cells of the campaign whose cells lie in the folders `a` and `b`; {} for other results.
+
+    `runs`: of both folders; those of other cells are read here.
+    """
+    folders = a.resolve(), b.resolve()
+    runs_folder = folders[0].parent
+    if runs_folder.name != "runs" or folders[1].parent != runs_folder:
         return {}
-    return measured_cells(chain.from_iterable(read_runs_by_cell(runs_folder).values()))
+    all_runs = [*runs, *_read_timed_runs(runs_folder, besides=folders)]
+    return measured_cells(sorted(all_runs, key=lambda run: run.folder.resolve()))
 
 
 def _compare(

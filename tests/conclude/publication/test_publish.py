@@ -3,6 +3,7 @@
 import errno
 import json
 import shutil
+from collections import Counter
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
@@ -49,7 +50,12 @@ def test_a_publication_verifies_and_can_be_cited(folder, tmp_path):
     assert verify(out)[0] == []
     readme = (out / "README.md").read_text()
     assert "| Notes (interconnect, what is special) | loopback |" in readme
-    assert readme.startswith("# Does it scale?\n")
+    verdict, *_ = json.loads((folder / "claims.json").read_text())["sentences"]
+    found = json.loads((folder / "findings.json").read_text())["findings"]
+    counts = Counter(finding["severity"] for finding in found)
+    assert readme.startswith(f"# Does it scale?\n\n**{verdict['text']}.** Checks found: ")
+    assert (f"{counts['suspect']} suspect finding" in readme) == (counts["suspect"] > 0)
+    assert (" nothing." in readme) == (not found)
     assert 'name: "Jane Doe"' in (out / "CITATION.cff").read_text()
     assert json.loads((out / "environment.json").read_text())["env.torch_version"] == "1"
     assert not list(out.rglob("*.png"))

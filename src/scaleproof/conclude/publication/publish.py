@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,12 @@ from scaleproof.conclude.publication.gate import verify_and_audit
 from scaleproof.conclude.publication.made_again import compare_with_rewritten
 from scaleproof.conclude.report.page import with_signature
 from scaleproof.ground.campaign.rehearsal import is_rehearsal
-from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import write_atomic, write_json
+from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.files import read_record, write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.findings.forecast_report import read_forecast
 from scaleproof.ground.number_format import fixed, megabytes
+from scaleproof.ground.records.claims import CLAIMS, ClaimsReport
 from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.verify.campaign import folder_of, verify
@@ -249,11 +251,23 @@ def _write_descriptions(
     """Write README, licence, citation and environment of a publication to its folder `out`."""
     write_json(out / ENVIRONMENT, environment_of(runs))
     write_atomic(out / "LICENSE", f"{request.licence}\n{LICENCES[request.licence]}\n")
-    write_atomic(out / "README.md", _readme(campaign, title, runs, request, version))
+    write_atomic(out / "README.md", _readme(campaign, title, _headline(out), runs, request, version))
     write_atomic(out / "CITATION.cff", _citation(title, runs, request, version))
 
 
-def _readme(campaign: str, title: str, runs: list[RawRun], request: Publication, version: str) -> str:
+def _headline(out: Path) -> str:
+    """Return the verdict of the results in `out`, and how many findings they have; "" where no file states claims."""
+    if not (out / CLAIMS).is_file():
+        return ""
+    claims = read_record(out / CLAIMS, ClaimsReport.model_validate_json)
+    verdict = next((sentence.text for sentence in claims.sentences if sentence.topic == "verdict"), "No answer")
+    severities: Counter[str] = Counter(finding.severity for finding in read_findings(out / "findings.json").findings)
+    nouns = {"invalid": "invalid finding", "suspect": "suspect finding", "note": "note"}
+    counts = [plural(severities[severity], noun) for severity, noun in nouns.items() if severities[severity]]
+    return f"**{verdict}.** Checks found: {', '.join(counts) or 'nothing'}.\n\n"
+
+
+def _readme(campaign: str, title: str, headline: str, runs: list[RawRun], request: Publication, version: str) -> str:
     """Return README.md of a publication: the facts that a reader asks for first, and how to check them."""
     metrics = runs[0].metrics
     training, hardware = metrics["training_config"], metrics["hardware"]
@@ -280,7 +294,8 @@ def _readme(campaign: str, title: str, runs: list[RawRun], request: Publication,
     }
     rows = "\n".join(f"| {name} | {value.replace('|', '/')} |" for name, value in facts.items())
     return (
-        f"# {title}\n\nResults of the campaign `{campaign}`: start with `report.html`.\n\n| | |\n|---|---|\n{rows}\n\n"
+        f"# {title}\n\n{headline}Results of the campaign `{campaign}`: start with `report.html`.\n\n"
+        f"| | |\n|---|---|\n{rows}\n\n"
         "Each figure can be recomputed from `runs/` with `scaleproof verify` and this folder. The configuration of "
         "every run is in its `training_metrics.json`, versions in `environment.json`.\n"
     )

@@ -5,7 +5,7 @@
 Sound sets: tables of scaling experiments in random layouts (forms, words, units, digits, missing columns) and logs in
 every form of tests/external_files.py. An accusation (`suspect`, `invalid`) on one of them is false. Faulty sets: a
 table or a log with one fault that its own figures can prove. A fault counts as named if a finding above `note` has its
-code, and as corrected if a finding's figure is the true one within 3 %. Prints the tables of docs/audit.md.
+code, and as corrected if a finding's figure is the true one within 3 %. Prints the tables of docs/evidence.md.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The auditor on tables that other people published: precision and recall by identity, as Markdown for docs/audit.md.
+"""The auditor on tables that other people published: precision and recall by identity, for docs/evidence.md.
 
 Tables, faults and what counts as named: tests/published_tables.py. `--update` writes into the tables of the half for
 development which of their faults are named now, as the tests hold them.

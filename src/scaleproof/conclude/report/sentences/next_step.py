@@ -98,7 +98,7 @@ def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, 
         return f"to show differences of {effect_text} reliably instead of {so_far_text}, {line}", RELIABLY
 
     further = resolve.further
-    price = f"{effect_text}: {_price_text(report, n, needed_repeats)}"
+    price = f"{effect_text}: {_price_text(report, n, needed_repeats)}, so hardly by repeats on this machine"
     show_nothing_more = further.repeats <= n or further.detectable >= min(1, resolve.detectable)
     if show_nothing_more:
         text = f"further repeats are not worth their time: the {n} so far reliably show differences of {so_far_text}"
@@ -112,11 +112,9 @@ def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, 
 def _price_text(report: ScalingReport, n: int, needed_repeats: int | None) -> str:
     """Return in words what the needed repeats are, and how long they take. None: more than 1,000 repeats."""
     if not needed_repeats:
-        return "more than 1,000 repeats per cell, out of reach on this machine"
+        return "more than 1,000 repeats per cell"
     two_digits = float(f"{needed_repeats:.2g}")
-    return (
-        f"about {two_digits:,.0f} repeats per cell{_time_text(report, needed_repeats - n)} (fewer on quieter machines)"
-    )
+    return f"about {two_digits:,.0f} repeats per cell{_time_text(report, needed_repeats - n)}"
 
 
 def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:

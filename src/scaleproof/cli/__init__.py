@@ -146,12 +146,13 @@ def _report_error(error: BaseException) -> int | None:
 def _defect_text(error: BaseException) -> str:
     """Return the sentence that ends the traceback of a defect of ours: which command, what, where, how to report it."""
     import shlex
+    from textwrap import shorten
     from traceback import extract_tb
 
     package = os.path.dirname(os.path.dirname(__file__))
     frames = [frame for frame in extract_tb(error.__traceback__) if frame.filename.startswith(package)]
     where = f" ({os.path.relpath(frames[-1].filename, package)}, line {frames[-1].lineno})" if frames else ""
-    what = f"{type(error).__name__}: {error}".partition(LINE_END)[0].strip()
+    what = f"{type(error).__name__}: {shorten(str(error), 300)}"
     ended = f"a defect of scaleproof ended `{shlex.join(['scaleproof', *sys.argv[1:]])}`: {what}{where}"
     return f"scaleproof: {ended}. Please report it with the lines above and what `scaleproof doctor` prints"
 

@@ -163,13 +163,13 @@ def campaign_file(request: AbRequest, name: str | None = None) -> Path:
     path = CAMPAIGNS / f"{name or request.name}.yaml"
     if name or path.is_file():
         return path
-    asked = _asked(make_campaign(request, seconds=request.seconds), request)
+    content_now = _asked(make_campaign(request, seconds=request.seconds), request)
     for earlier in sorted(CAMPAIGNS.glob("ab-*.yaml")):
         with suppress(UserError, AttributeError, LookupError, TypeError):  # a file that is damaged, or not of `ab`
             content, _ = read_yaml(earlier)
-            if _asked(content, request) == asked:
+            if _asked(content, request) == content_now:
                 return earlier
-            if content["vary"]["program"] == asked["vary"]["program"]:
+            if content["vary"]["program"] == content_now["vary"]["program"]:
                 reason = "by other options, or as an earlier version asked"
                 print(f"scaleproof: {earlier} compares the same commands {reason}: not gone on with", file=sys.stderr)
     return path

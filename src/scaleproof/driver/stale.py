@@ -100,7 +100,8 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
             runs.append(run)
     has_changed = any(run.reason == CONFIGURATION for run in runs)  # what was measured beside runs has, too
     beside = measured_beside(loaded, results, fitting=not has_changed).items()
-    pending = {path: rule for path, rule in beside if path in view and view[path].pending}
+    # One that is missing is made on the way to the runs, though Snakemake sees no need of it before.
+    pending = {path: rule for path, rule in beside if path in view and (view[path].pending or not path.is_file())}
     made = {folder for folder, _ in finished} | {path.parent for path in lost}
     unmade = len({folder for folder, *_ in planned} - made)
     return StaleRuns(loaded, results, len(planned), runs, pending, lost, view, unmade)

@@ -303,11 +303,7 @@ _ENTRIES = (
     _bytes(
         "state_bytes", "state (MB)", "weights, gradients and optimizer state on the fullest device, largest over runs"
     ),
-    _bytes(
-        "state_bytes_predicted",
-        "ZeRO model (MB)",
-        "weights, gradients, moments of one device, by the model of the ZeRO paper",
-    ),
+    _bytes("state_bytes_predicted", "ZeRO model (MB)", "weights, gradients, moments by the model of the ZeRO paper"),
     _bytes("max_rss_bytes", "", "peak of a rank's resident memory"),
     _bytes(
         "max_cuda_mem_allocated_bytes",

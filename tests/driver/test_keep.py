@@ -111,6 +111,13 @@ def test_a_run_that_cannot_stand_here_is_refused(measured, noted, spoil, part):
     assert noted == []
 
 
+def test_a_run_of_another_program_is_refused(measured, noted, monkeypatch):
+    monkeypatch.setattr("scaleproof.driver.keep.changed_files", lambda *_: ["train.py"])
+    with pytest.raises(UserError, match="was measured before train"):
+        keep(*measured)
+    assert noted == []
+
+
 def test_what_snakemake_would_do_unasked_is_said(measured):
     loaded, results = measured
     outputs = {folder / "training_metrics.json" for folder in loaded.runs(results)}

@@ -132,9 +132,10 @@ def test_runs_of_a_job_that_snakemake_holds_for_done_are_not_stale(measured, mon
 
 
 def test_a_run_whose_command_names_an_edited_file_is_stale(measured, monkeypatch):
-    monkeypatch.setattr("scaleproof.driver.stale.has_same_files", lambda *_: False)
-    campaign, results = measured
-    assert {run.reason for run in stale_runs(campaign, results).runs} == {"a file of its command changed"}
+    monkeypatch.setattr("scaleproof.driver.stale.changed_files", lambda *_: ["train.py"])
+    text = viewed(monkeypatch, measured, Seen("train", True, recorded=True))
+    assert "4 because a file of its command changed: train.py;" in text
+    assert "keep" not in text.replace("to keep the old ones: undo the change of the file", "")
 
 
 def test_a_campaign_that_ended_early_says_how_it_goes_on(measured):

@@ -247,7 +247,11 @@ def _stated_limit_bytes(loaded: "LoadedCampaign") -> float | None:
 def read_evidence(campaign: Path, results: Path) -> "ForecastEvidence":
     """Read all inputs for forecasts of a campaign, and check its runs. Raises UserError."""
     from scaleproof.conclude.checks.all_checks import audit
-    from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, read_measured
+    from scaleproof.conclude.forecast.campaign_forecast import (
+        ForecastEvidence,
+        read_command_times,
+        read_measured,
+    )
     from scaleproof.conclude.forecast.ledger import LEDGER, read_ledger
     from scaleproof.conclude.forecast.sweep_file import read_sweeps
     from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -256,7 +260,8 @@ def read_evidence(campaign: Path, results: Path) -> "ForecastEvidence":
     measured = read_measured(loaded, results)
     findings = audit(loaded.name, [run for runs in measured.values() for run in runs])
     ledger = read_ledger(results / "forecasts" / LEDGER)
-    return ForecastEvidence(loaded, measured, findings, read_sweeps(results / loaded.name / "sweep"), ledger)
+    sweeps = read_sweeps(results / loaded.name / "sweep")
+    return ForecastEvidence(loaded, measured, findings, sweeps, ledger, read_command_times(loaded, results))
 
 
 def _score(evidence: "ForecastEvidence", results: Path) -> None:

@@ -22,7 +22,7 @@ from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SE
 from scaleproof.ground.snakemake_command import options_for, results_option
 from scaleproof.measure.launch.pairs import PAIRS, first_pair
 from scaleproof.measure.launch.replayed_cells import cells_by_workload
-from scaleproof.measure.launch.shared_job import finished_run
+from scaleproof.measure.launch.shared_job import changed_files, finished_run
 from scaleproof.measure.reference.schema import FOLDER
 
 # Rule that measures -> noun for what it makes.
@@ -33,7 +33,7 @@ MEASURED |= {rule: rule for rule in ("reference", "sweep")}
 def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
     """Let Snakemake take a campaign's finished runs, traces and pairs as they are. Returns the runs' folders.
 
-    Raises UserError where a run has another configuration or other tokens, or its files were changed since.
+    Raises UserError where a run has another configuration, program or tokens, or its files were changed since.
     """
     runs = [(folder, cell, k) for folder, cell, k in loaded.planned(results) if (folder / METRICS).is_file()]
     if not runs:
@@ -46,6 +46,9 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
             run = read_planned(folder, cell.slug, repeat, cell.fingerprint)
             records.append((run, cell))
             _check_seal(run)
+            edited = changed_files(run.metrics, cell, folder / METRICS) if run.ok else []  # a failed run has no hashes
+            if edited:
+                raise UserError(f"{folder / METRICS} was measured before {', '.join(edited)} changed")
         except UserError as error:
             changed.setdefault(cell.slug, str(error))
     _raise_if_changed(loaded, results, changed)
@@ -163,12 +166,15 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
 
 def choices_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:
     """Return two commands, of which people choose one: to keep the runs, or to measure them again."""
+    to_keep = f"  to keep them: scaleproof keep {loaded.path}{results_option(results)}"
+    return f"{to_keep}\n{again_text(loaded, results, *rules)}"
+
+
+def again_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:
+    """Return the command that measures runs again. `rules`: those that Snakemake follows only when it is forced."""
     report = results / loaded.name / "report.html"
     forced = f"--forcerun {' '.join(rules)} -- " if rules else ""
-    return (
-        f"  to keep them: scaleproof keep {loaded.path}{results_option(results)}\n"
-        f"  to measure them again: snakemake {options_for(report)} {forced}{report}"
-    )
+    return f"  to measure them again: snakemake {options_for(report)} {forced}{report}"
 
 
 def _fits_campaign(folder: Path, cell: Cell, repeat: int) -> bool:

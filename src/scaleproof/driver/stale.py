@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
-from scaleproof.driver.keep import choices_text, counted_text, measured_beside
+from scaleproof.driver.keep import again_text, choices_text, counted_text, measured_beside
 from scaleproof.driver.snakemake_view import Seen, ask_snakemake
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -19,7 +19,7 @@ from scaleproof.ground.records.lost_results import lost_files, lost_text, record
 from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, read_run, retry_command
 from scaleproof.ground.snakemake_command import options_for
-from scaleproof.measure.launch.shared_job import has_same_files
+from scaleproof.measure.launch.shared_job import changed_files
 
 DAMAGED = "its files are damaged"
 CONFIGURATION = "its configuration changed"
@@ -66,6 +66,11 @@ class StaleRuns:
     def cells(self) -> list[str]:
         """The cells whose runs cannot be kept, because they have another configuration."""
         return list(dict.fromkeys(run.cell.slug for run in self.runs if run.reason == CONFIGURATION))
+
+    @property
+    def has_edited_program(self) -> bool:
+        """Whether runs cannot be kept because a file of their command is not as it was."""
+        return any(run.reason.startswith(PROGRAM) for run in self.runs)
 
     @property
     def damaged(self) -> list[str]:
@@ -145,8 +150,13 @@ def _reason_to_measure_again(
         return None
     if metrics.code_sha256 != current_code:
         return CODE
-    if seen is None or seen.rule.endswith("shared_job"):  # such a job takes runs of the same code and program
-        return None if has_same_files(metrics, cell, record, sha256) else PROGRAM
+    takes_any = seen is None or seen.rule.endswith("shared_job")  # any run of the same code and program
+    if takes_any or not isinstance(metrics, Failed):  # a failed run has no hashes: a copied file would look newer
+        edited = changed_files(metrics, cell, record, sha256)
+        if edited:
+            return f"{PROGRAM}: {', '.join(edited)}"
+    if seen is None or takes_any:
+        return None
     if seen.cut_off:
         return CUT_OFF
     return INPUT if seen.recorded else UNRECORDED
@@ -219,6 +229,9 @@ def _measured_again_text(stale: StaleRuns) -> str:
         undo = f"undo the change in {path}, and make it in a copy of the file under another name"
         advice = f"\n  to keep the old ones: {undo}" if stale.cells else ""
         return f"{head}  to measure them again: {command}{advice}"
+    if stale.has_edited_program:
+        command = again_text(stale.loaded, stale.results, *stale.unrecorded)
+        return f"{head}{command}\n  to keep the old ones: undo the change of the file"
     note = ""
     if any(run.reason == CODE for run in stale.runs):
         note = "\n  each run keeps the hash of its code; no ratio is formed between runs of different code"

@@ -117,3 +117,10 @@ def test_a_mistake_in_a_claims_file_is_told(tmp_path, text, message):
     (tmp_path / "claims.yaml").write_text(f'scaleproof_claims: "1.0"\n{text}\n')
     (unread,) = gather([tmp_path]).unread
     assert message in unread.reason
+
+
+@pytest.mark.parametrize("rate", ["samples_per_s", "sps", "fps"])
+def test_a_table_of_devices_and_rates_is_read(tmp_path, rate):
+    (tmp_path / "scaling.csv").write_text(f"devices,{rate}\n1,100\n2,190\n")
+    (table,) = gather([tmp_path]).tables
+    assert [row.devices for row in table.rows] == [1, 2]

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read.discover import gather
 
 # Written by torch.utils.tensorboard.SummaryWriter, without and with `new_style`: train/loss is 9, NaN, 7 at steps 0,
@@ -148,3 +149,13 @@ def test_a_step_without_end_is_no_history(tmp_path):
     rows = [{"_step": step, "loss": 3.0, "_runtime": 1.0} for step in (1, 2, 3, math.inf)]
     (tmp_path / "history.jsonl").write_text(history(rows))
     assert not [run for run in gather([tmp_path]).runs if run.format == "W&B history"]
+
+
+@pytest.mark.parametrize(("rate", "codes"), [(32_768.0, []), (65_536.0, ["rate-times-time"])])
+def test_what_every_line_states_is_a_setting_of_the_run(tmp_path, rate, codes):
+    sizes = {"global_batch": 16, "seq_len": 1024, "world_size": 4}
+    steps = [{"step": k, "loss": 9 - k / 10, "step_time_s": 0.5, "tokens_per_s": rate, **sizes} for k in range(1, 9)]
+    (tmp_path / "log.jsonl").write_text(history(steps))
+    (run,) = gather([tmp_path]).runs
+    assert (run.global_batch, run.seq_len, run.world_size) == (16, 1024, 4)
+    assert [finding.code for finding in audit_paths([tmp_path]).findings if finding.severity != "note"] == codes

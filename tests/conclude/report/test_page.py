@@ -89,6 +89,7 @@ def test_a_failed_cell_is_a_row_and_says_why(results, show):
     page = show(results.page())
     assert "oom: CUDA out of memory" in page.inner_text("table >> nth=0")
     text = page.inner_text("body")
+    assert "No numbers: ddp-n1x8/rep1 (oom). Once the cause is mended: scaleproof retry" in text
     assert "Runs without numbers" in text
     assert "ddp-n1x8/rep1: oom on rank 1. CUDA out of memory" in text
     assert "last line of the log" in text

@@ -17,7 +17,7 @@ from scaleproof.ground.files import sha256_of
 from scaleproof.ground.records.metrics import Failed, Printed
 from scaleproof.ground.records.run_sections import Program
 from scaleproof.measure.command.program import files_of_command
-from scaleproof.measure.launch.shared_job import has_same_files, run_shared_job
+from scaleproof.measure.launch.shared_job import changed_files, run_shared_job
 
 
 class Cut(Exception):
@@ -128,11 +128,11 @@ def test_runs_of_a_command_are_made_again_once_its_script_has_changed(tmp_path, 
     printed = Printed.model_construct(program=Program.model_construct(files=files_of_command(cell.words)))
     failed = Failed.model_construct()
     assert printed.program.files.keys() == {"train.py"}
-    assert all(has_same_files(metrics, cell, record) for metrics in (printed, failed))
+    assert not any(changed_files(metrics, cell, record) for metrics in (printed, failed))
     hashed = []
     once = cache(lambda path: hashed.append(path) or sha256_of(path))
-    assert all(has_same_files(printed, cell, record, once) for _ in range(9))
+    assert not any(changed_files(printed, cell, record, once) for _ in range(9))
     assert hashed == [script], "a file is read once for all of its runs"
     script.write_text("print(2)")
     os.utime(script, (time.time() + 10,) * 2)
-    assert not any(has_same_files(metrics, cell, record) for metrics in (printed, failed))
+    assert all(changed_files(metrics, cell, record) for metrics in (printed, failed))

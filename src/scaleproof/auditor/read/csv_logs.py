@@ -326,7 +326,7 @@ class _LoggedRun:
         if "epoch_seconds" in layout.index_of and layout.kind_of("epoch_seconds") != "epoch_time_s":
             _subtract_clock(run.timed_spans)  # a "time" may run through all epochs
         for k, text in zip(layout.key_columns, key, strict=True):
-            _describe(run, layout.columns[k].kind, text)
+            describe_run(run, layout.columns[k].kind, text)
         if several:
             run.name = f"{run.name}#{','.join(filter(None, key))}"[:200]
         self._report_problems()
@@ -368,7 +368,7 @@ def _scope(layout: Layout) -> str | None:
     return {None: None, True: "rank", False: "global"}[per_device]
 
 
-def _describe(run: ReportedRun, kind: str | None, text: str) -> None:
+def describe_run(run: ReportedRun, kind: str | None, text: str) -> None:
     """Take what a cell below a heading of this kind says about a run: "FSDP bf16" -> strategy and precision."""
     field = OF_KIND.get(kind or "") if kind in RUN_KINDS else None
     if field and FIELDS[field].whole:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaleproof.auditor.read.csv_logs import RUN_KINDS
+from scaleproof.auditor.read.csv_logs import RUN_KINDS, describe_run
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.dialect import least
@@ -153,7 +153,11 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
             if key != step_key and (isinstance(value, str) or _is_number(value)):
                 reader.add(last_step, str(key), value, line)
     run = reader.finish()
-    return run if run and len(run.logged_steps.values("loss")) >= LEAST_STEPS else None
+    if run is None or len(run.logged_steps.values("loss")) < LEAST_STEPS:
+        return None
+    for key, kind in _settings_of(records).items():
+        describe_run(run, kind, str(records[0][key]))
+    return run
 
 
 def _is_number(value: Any) -> bool:
@@ -162,9 +166,13 @@ def _is_number(value: Any) -> bool:
 
 def _of_different_runs(records: list[dict[str, Any]]) -> bool:
     """Whether rows are of different configurations: they differ in devices, strategy, global batch, ..."""
-    kinds_of_runs = set(RUN_KINDS) - {"batch"}  # "batch" may be the number of a batch
-    keys = {key for key in records[0] if column_of(str(key)).kind in kinds_of_runs}
-    return any(len({str(row.get(key)) for row in records}) > 1 for key in keys)
+    return any(len({str(row.get(key)) for row in records}) > 1 for key in _settings_of(records))
+
+
+def _settings_of(records: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the settings that rows state: key -> its kind, as "devices". A "batch" may be the number of a batch."""
+    kinds = {key: column_of(str(key)).kind for key in records[0]}
+    return {key: kind for key, kind in kinds.items() if kind in RUN_KINDS and kind != "batch"}
 
 
 def tag_of(name: str) -> str:

@@ -2,8 +2,8 @@
 
 import contextlib
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from scaleproof.conclude.forecast import law
@@ -24,7 +24,7 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import now_utc
 from scaleproof.ground.findings.finding import Findings
-from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, read_run
+from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, Run, TimedRun, read_run
 from scaleproof.ground.snakemake_command import snakemake_command
 
 
@@ -37,6 +37,7 @@ class ForecastEvidence:
     findings: Findings | None
     sweeps: list[Sweep]
     ledger: list[Score]
+    command_times_s: Mapping[str, Sequence[float]] = field(default_factory=dict)  # cell of a command -> of its runs
 
     @property
     def any_run(self) -> MeasuredRun | None:
@@ -71,16 +72,32 @@ class ForecastEvidence:
 
 
 def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[MeasuredRun]]:
-    """Return cell -> its runs with numbers so far, without damaged runs and runs of another configuration."""
+    """Return cell -> its runs of the built-in trainer with numbers so far, as `_finished_runs` has them."""
     runs: dict[str, list[MeasuredRun]] = {}
+    for cell, run in _finished_runs(loaded, results):
+        if isinstance(run, MeasuredRun):
+            runs.setdefault(cell.slug, []).append(run)
+    return runs
+
+
+def read_command_times(loaded: LoadedCampaign, results: Path) -> dict[str, list[float]]:
+    """Return cell of a command -> the seconds that each of its runs with numbers took as a whole."""
+    times_s: dict[str, list[float]] = {}
+    for cell, run in _finished_runs(loaded, results):
+        if cell.command is not None and isinstance(run, TimedRun):
+            times_s.setdefault(cell.slug, []).append(run.metrics.total_wall_time_s)
+    return times_s
+
+
+def _finished_runs(loaded: LoadedCampaign, results: Path) -> Iterator[tuple[Cell, Run]]:
+    """Yield the runs made so far, without damaged runs and runs of another configuration."""
     for folder, cell, _ in loaded.planned(results):
         if not (folder / METRICS).is_file():
             continue
         with contextlib.suppress(DamagedMetrics):  # the report has a row about it
             run = read_run(folder)
-            if isinstance(run, MeasuredRun) and run.metrics.fingerprint == cell.fingerprint:
-                runs.setdefault(cell.slug, []).append(run)
-    return runs
+            if run.metrics.fingerprint == cell.fingerprint:
+                yield cell, run
 
 
 def split_cells(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
@@ -210,6 +227,11 @@ def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
     """Return the forecasts of the campaign's cells. Raises UserError without a measured cell, or one to forecast."""
     basis, targets = split_cells(evidence)
     loaded = evidence.loaded
+    if not basis and any(cell.command is not None for cell in loaded.cells):
+        raise UserError(
+            f"{loaded.path}: a campaign's forecast knows built-in models, not commands. What a command's table allows: "
+            f"scaleproof forecast --from results/{loaded.name}/cells.csv --at 8"
+        )
     if not basis:
         raise UserError(
             f"{loaded.path}: no run to forecast from; make some first: "

@@ -107,7 +107,10 @@ def _plan_row(
     figures = _step_figures(cell, runs, calibration)
     basis = figures.basis
     seconds = _run_seconds(cell, runs, evidence, figures.step) if figures.step else None
-    if seconds is None and times:
+    command_times_s = evidence.command_times_s.get(cell.slug, [])
+    if command_times_s:
+        seconds, basis = float(np.mean(command_times_s)), "measured"
+    elif seconds is None and times:
         seconds, basis = times.seconds(cell), "estimated"
     most_repeats = evidence.loaded.campaign.most_repeats
     memory_bytes, fits, no_memory = _memory_figures(cell, evidence)
@@ -122,7 +125,7 @@ def _plan_row(
         memory_bytes=memory_bytes,
         fits=fits,
         plan=None if seconds is None else CellPlan(cell.slug, devices, most_repeats, seconds),
-        repeats_done=len(runs),
+        repeats_done=len(runs) or len(command_times_s),
         power=_device_power(cell, evidence, watts),
         no_memory=no_memory,
     )
@@ -283,6 +286,8 @@ def _step_figures(cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibrat
     """Return the seconds of a step of a cell, or why there are none, and which measurement helps."""
     if runs:
         return _StepFigures(predicted_step(cell, runs), "measured")
+    if cell.command is not None:
+        return _StepFigures(None, "command", "forecasts know built-in models, not commands")
     if calibration is None:
         advice = "run one repeat of the campaign, then plan again"
         return _StepFigures(None, "nothing-measured", "nothing is measured", advice)

@@ -136,7 +136,8 @@ def _unknown_lines(plan: Plan) -> list[str]:
     # Cells with the same reason share a line.
     refused_rows = [row for row in plan.rows if row.refusal]
     for (refusal, measure), rows in group_by(refused_rows, lambda row: (row.refusal, row.measure)).items():
-        lines.append(f"no step time of {_cells_text(rows, plan)}: {refusal}. To lift it: {measure}")
+        remedy = f". To lift it: {measure}" if measure else ""
+        lines.append(f"no step time of {_cells_text(rows, plan)}: {refusal}{remedy}")
     rows_without_memory = [row for row in plan.rows if row.memory_bytes is None]
     for reason, rows in group_by(rows_without_memory, lambda row: row.no_memory).items():
         lines.append(f"no memory figure for {_cells_text(rows, plan)}: {reason}")

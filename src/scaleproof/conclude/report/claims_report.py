@@ -28,7 +28,7 @@ def claims_report(inputs: PageInputs) -> ClaimsReport:
     conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast)
     claims = claims_of(inputs.report, inputs.comparisons, inputs.waterfall)
     sentences = [_sentence("verdict", conclusion.verdict, conclusion.claims)]
-    for bullet in conclusion.bullets_of_page(inputs.report):
+    for bullet in conclusion.bullets_of_page(inputs.report, bool(inputs.facts.failed)):
         sentences.append(_sentence(bullet.topic, bullet.sentence, bullet.claims))
     for cell in filter(is_half_known, inputs.waterfall):
         lost_claims = [claim for claim in claims.values() if claim.kind == "lost" and claim.subject == cell.cell]

@@ -157,10 +157,11 @@ def _answer_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast)
     trust = trust_in(inputs.findings, inputs.report, len(inputs.facts.lost), inputs.comparisons)
     severities = _severities(inputs.findings.findings)
+    bullets = conclusion.bullets_of_page(inputs.report, bool(inputs.facts.failed))
     return {
         "verdict": conclusion.verdict,
         "whole_job": _whole_job(inputs.report),
-        "bullets": [_bullet_html(bullet, slugs) for bullet in conclusion.bullets_of_page(inputs.report)],
+        "bullets": [_bullet_html(bullet, slugs) for bullet in bullets],
         "trust": trust,
         "trust_text": link_findings(trust.text, severities) if trust else "",
         "trust_elsewhere": link_findings(trust.elsewhere, severities) if trust else "",

@@ -65,19 +65,20 @@ def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
     except UserError:
         return None
     same = metrics.fingerprint == cell.fingerprint and metrics.code_sha256 == code_sha256(*MEASURING)
-    return metrics if same and has_same_files(metrics, cell, folder / METRICS) else None
+    return metrics if same and not changed_files(metrics, cell, folder / METRICS) else None
 
 
-def has_same_files(
+def changed_files(
     metrics: Timed | Failed, cell: Cell, record: Path, sha256: Callable[[Path], str] = sha256_of
-) -> bool:
-    """Return whether the files of a cell's command are as they were in its run.
+) -> list[str]:
+    """Return the files of a cell's command that are not as they were in its run. A cell without a command has none.
 
-    If the run failed, none may be newer than its record. A cell without a command has none. `record`: the file of the
-    run's metrics. `sha256`: the function that hashes a file.
+    If the run failed, these are the files newer than `record`, the file of the run's metrics. `sha256`: the function
+    that hashes a file.
     """
     if isinstance(metrics, Printed):
         files = files_of_command(cell.words, sha256)
-        return all(files.get(name, recorded) == recorded for name, recorded in metrics.program.files.items())
+        recorded_files = metrics.program.files
+        return [name for name, recorded in recorded_files.items() if files.get(name, recorded) != recorded]
     written = record.stat().st_mtime
-    return all(Path(word).stat().st_mtime <= written for word in existing_files(cell.words))
+    return [word for word in existing_files(cell.words) if Path(word).stat().st_mtime > written]

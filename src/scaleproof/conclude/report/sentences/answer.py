@@ -94,9 +94,15 @@ class Answer:
         """As the console prints it."""
         return "\n".join([self.verdict, *(f"  - {bullet.sentence}" for bullet in self.bullets)])
 
-    def bullets_of_page(self, report: ScalingReport) -> tuple[Bullet, ...]:
-        """Return the bullets of the page: those of the answer, and a next step even where the answer names none."""
-        if any(bullet.topic == "next" for bullet in self.bullets):
+    def bullets_of_page(self, report: ScalingReport, has_failures: bool) -> tuple[Bullet, ...]:
+        """Return the bullets of the page: those of the answer, and a next step even where the answer names none.
+
+        `has_failures`: some runs have no numbers. Where these may decide, the next step is to repeat them: it stands
+        below the answer.
+        """
+        if (has_failures and report.series and not self.decided) or any(
+            bullet.topic == "next" for bullet in self.bullets
+        ):
             return self.bullets
         return (*self.bullets, Bullet("next", "Next", *next_step_beyond_repeats(report)))
 

@@ -113,7 +113,7 @@ def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
     for pair in pairs:
         if pair.ratio is not None:
             (null_ratios if pair.null else ratios).append(pair.ratio)
-            runs += [run for run in (pair.a, pair.b) if isinstance(run, MeasuredRun)]  # both, where there is a ratio
+            runs += [run for run in pair.runs if isinstance(run, MeasuredRun)]  # both, where there is a ratio
     pair_count, null_count = len(ratios), len(null_ratios)
     if pair_count < FEWEST_REPEATS or null_count < 2:
         return None

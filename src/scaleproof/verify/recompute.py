@@ -140,8 +140,7 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
     """Return every figure of a cell by its column, from its measured runs."""
     rates = [rate_of(run) for run in runs]
     figures = _rates(runs, rates)
-    are_timed_as_steps = all(_has_steps(run) for run in runs)
-    if are_timed_as_steps:
+    if all(_has_steps(run) for run in runs):  # else they are timed as a whole
         figures |= _step_times([step.seconds for run in runs for step in run.window])
     last_loss = runs[0].metrics["window"]["train_loss_last"]
     if last_loss is not None:
@@ -312,26 +311,14 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
 
     for series, point in points_of(report):
         cell = point["cell"]
-        if cell in cells:
-            ratios |= _ratios_of_size(quantities, cells, series, point)
-    return ratios
-
-
-def _ratios_of_size(
-    quantities: Quantities, cells: dict[str, list[RawRun]], series: Mapping[str, Any], point: Mapping[str, Any]
-) -> Quantities:
-    """Return the ratios of a size of a series to the best single device and to its baseline, where it has them.
-
-    `cells`: cell -> its measured runs. `series`, `point`: of scaling_report.json.
-    """
-    cell, base, best = point["cell"], series["baseline"], point["best_single"]
-    ratios: Quantities = {}
-    if best != cell and best in cells:
-        ratios[f"cells/{cell}/speedup_vs_best_single"] = _ratio(quantities, cell, best)
-    if has_speedup(series, point) and base in cells:
-        speedup = _ratio(quantities, cell, base)
-        ratios[f"cells/{cell}/speedup"] = speedup
-        ratios |= _derived_ratios(speedup, cell, base, cells, is_strong=series["kind"] == "strong")
+        base = series["baseline"]
+        best = point["best_single"]
+        if best != cell and {cell, best} <= cells.keys():
+            ratios[f"cells/{cell}/speedup_vs_best_single"] = _ratio(quantities, cell, best)
+        if has_speedup(series, point) and {cell, base} <= cells.keys():
+            speedup = _ratio(quantities, cell, base)
+            ratios[f"cells/{cell}/speedup"] = speedup
+            ratios |= _derived_ratios(speedup, cell, base, cells, is_strong=series["kind"] == "strong")
     return ratios
 
 

@@ -68,17 +68,24 @@ def _check_sizes(answer: RawAnswer, series: Mapping[str, Any]) -> Iterator[Diffe
 
 def _expected_of_report(runs: Sequence[RawRun], findings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the expected fields on all runs: level, unit, evidence, validity, and the time of one run of each cell."""
-    findings_on_runs = [finding for finding in findings if is_of_runs(finding)]
-    mismatches = sorted({finding["code"] for finding in findings_on_runs if finding["severity"] == "invalid"})
-    status = "invalid_comparison" if mismatches else "ok"
-    expected = {"confidence": CONFIDENCE, "clock": "window", "mismatches": mismatches, "status": status}
-    measured = [run.metrics for run in runs if run.ok]
-    if measured:
-        expected["unit"] = measured[0].get("unit", "tokens")
-        expected["evidence"] = min((metrics.get("evidence", "built") for metrics in measured), key=LEVELS.index)
+    invalid_findings = [finding for finding in findings if finding["severity"] == "invalid"]
+    mismatches = sorted({finding["code"] for finding in invalid_findings if is_of_runs(finding)})
     ended_runs = [run for run in runs if run.metrics.get("total_wall_time_sec") is not None]
     means_of_cells = [statistics.fmean(run.job_seconds for run in group) for group in by_cell(ended_runs).values()]
-    return expected | {"seconds_per_repeat": math.fsum(means_of_cells) or None}
+    expected = {
+        "confidence": CONFIDENCE,
+        "clock": "window",
+        "mismatches": mismatches,
+        "status": "invalid_comparison" if mismatches else "ok",
+        "seconds_per_repeat": math.fsum(means_of_cells) or None,
+    }
+
+    measured = [run.metrics for run in runs if run.ok]
+    if measured:
+        levels = [metrics.get("evidence", "built") for metrics in measured]
+        expected["evidence"] = min(levels, key=LEVELS.index)
+        expected["unit"] = measured[0].get("unit", "tokens")
+    return expected
 
 
 def _check_members(answer: RawAnswer) -> Iterator[Difference]:
@@ -107,18 +114,21 @@ def _series_name(cell: RawCell) -> str:
 
 def _expected_of_series(cells: Sequence[RawCell]) -> dict[str, Any]:
     """Return the expected fields of a series. `cells`: all cells of the series, the smallest first."""
-    settings = [settings_of(cell.runs[0]) | {"global_batch": cell.batch} for cell in cells]
-    # The protocol has what all cells have in common, and None for a setting in which they differ.
-    common = {key: value for key, value in settings[0].items() if all(one.get(key) == value for one in settings)}
+    smallest = cells[0]
     kind = _kind_of_scaling(cells)
+    settings_of_cells = [settings_of(cell.runs[0]) | {"global_batch": cell.batch} for cell in cells]
+    protocol: dict[str, object] = {}  # setting -> its value; None where cells differ in it
+    for name, value in settings_of_cells[0].items():
+        has_one_value = all(settings.get(name) == value for settings in settings_of_cells)
+        protocol[name] = value if has_one_value else None
+    del protocol["evidence"]  # it is a field of the whole report
     return {
-        "baseline": cells[0].name,
-        "baseline_devices": cells[0].devices,
-        "strategy": cells[0].strategy,
+        "baseline": smallest.name,
+        "baseline_devices": smallest.devices,
+        "strategy": smallest.strategy,
         "kind": kind,
         "law": {"law": LAW_OF[kind]} if kind else None,
-        # The evidence is a field of the whole report.
-        "protocol": {key: common.get(key) for key in settings[0] if key != "evidence"},
+        "protocol": protocol,
     }
 
 
@@ -244,11 +254,14 @@ def _check_incomparable(fields: Sequence[str], cell: RawCell, base: RawCell) -> 
 
 def _check_groups(answer: RawAnswer) -> Iterator[Difference]:
     """Yield a difference for each group of cells, of the same work and number of devices, that is not a ranking."""
-    stated = [{entry["cell"] for entry in ranking["cells"]} for ranking in answer.report["ranking"]]
-    for cells in group_by(answer.cells.values(), lambda cell: (cell.devices, *cell.work, cell.batch)).values():
-        names = sorted(cell.name for cell in cells)
-        if set(names) not in stated:
-            yield Difference(REPORT, "ranking", f"has none of {', '.join(names)} alone")
+    groups: dict[tuple[object, ...], list[str]] = {}  # (devices, work, batch) -> names of cells
+    for cell in answer.cells.values():
+        groups.setdefault((cell.devices, cell.work, cell.batch), []).append(cell.name)
+
+    stated_groups = [{entry["cell"] for entry in ranking["cells"]} for ranking in answer.report["ranking"]]
+    for names in groups.values():
+        if set(names) not in stated_groups:
+            yield Difference(REPORT, "ranking", f"has none of {', '.join(sorted(names))} alone")
 
 
 def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) -> Iterator[Difference]:
@@ -313,16 +326,16 @@ def _check_letters(
     where = f"{where}, letters"
     if family:
         yield from _check_shared_letters(family, where, names, entries)
-    letters = "".join(sorted(set("".join(entry["letters"] for entry in entries.values()))))
-    if len(letters) <= 26 and not ascii_lowercase.startswith(letters):
+    letters_of = {name: entry["letters"] for name, entry in entries.items()}
+    letters = "".join(sorted(set("".join(letters_of.values()))))
+    if len(letters) <= len(ascii_lowercase) and not ascii_lowercase.startswith(letters):
         yield Difference(REPORT, where, f"has {letters}, not the first of all")
 
     # Each letter has the places of its cells; the group of the fastest cell has the first letter, and so on.
-    letters_by_place = [entry["letters"] for entry in entries.values()]
-    groups = [[place for place, own in enumerate(letters_by_place) if letter in own] for letter in letters]
+    groups = [[place for place, own in enumerate(letters_of.values()) if letter in own] for letter in letters]
     if groups != sorted(groups):
         yield Difference(REPORT, where, "are not in the order of the cells that share one")
-    cells_with_letters = [name for name, entry in entries.items() if entry["letters"]]
+    cells_with_letters = [name for name, own in letters_of.items() if own]
     yield from check_values(REPORT, where, cells_with_letters, list(names) if family else [])
 
 
@@ -366,5 +379,6 @@ def _status_of(question: Mapping[str, Any], bounds: Bounds | None) -> str:
         return "yes"
     if high < ratio:
         return "no"
-    factor = 1 + (question["within"] or 0.0)  # both bounds of "near" lie within it
-    return "near" if ratio / factor < low and high < ratio * factor else "undecided"
+    factor = 1 + (question["within"] or 0.0)
+    is_near = ratio / factor < low and high < ratio * factor
+    return "near" if is_near else "undecided"

@@ -188,21 +188,12 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
     follows from it is not reported.
     """
 
-    def table(file: str, figures: Iterator[Difference]) -> Iterator[Difference]:
-        yield from figures
-        is_comparable = are_of_this_version(runs)
-        if is_comparable and file in tables.COLUMNS_OF:
-            yield from tables.check_columns(folder, file)
-        yield from stated.check_settings(file, csv_of(folder / file), runs)
-        if is_comparable and file == "tables/scaling.csv":
-            yield from tables.check_places(folder, file, json_of(folder / REPORT))
-
-    def table_of_cells(file: str) -> Check:
-        return lambda: table(file, tables.check_cells_table(folder, file, runs, quantities, at_fault))
+    def table(file: str) -> Check:
+        return lambda: _table_differences(folder, file, runs, quantities, at_fault)
 
     checks: dict[str, Check] = {
-        "runs.csv": lambda: table("runs.csv", tables.check_runs_table(folder, runs, quantities, at_fault)),
-        "cells.csv": table_of_cells("cells.csv"),
+        "runs.csv": table("runs.csv"),
+        "cells.csv": table("cells.csv"),
         REPORT: lambda: _report_differences(folder, runs, quantities, at_fault),
         "findings.json": lambda: reports.check_finding_codes(folder),
         "report.html": lambda: page.check_page(folder, quantities, runs, at_fault),
@@ -211,11 +202,11 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
         "campaign": lambda: reports.check_campaign_name(folder),
         "fields": lambda: fields.check_left_out(folder),
         "twice": lambda: fields.check_repeated(folder),
-        "tables/scaling.csv": table_of_cells("tables/scaling.csv"),
+        "tables/scaling.csv": table("tables/scaling.csv"),
     }
     optional_checks: dict[str, Check] = {  # of files that a campaign need not have
-        "tables/strong.csv": table_of_cells("tables/strong.csv"),
-        "tables/weak.csv": table_of_cells("tables/weak.csv"),
+        "tables/strong.csv": table("tables/strong.csv"),
+        "tables/weak.csv": table("tables/weak.csv"),
         CAMPAIGN: lambda: check_campaign_file(folder / CAMPAIGN, folder, runs, at_fault),
         "comparison.json": lambda: pairs.check_comparison(folder, runs),
         "traces.json": lambda: derived.check_traces(folder, runs),
@@ -235,6 +226,20 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
     if not is_rehearsal(folder.name):  # the page of a rehearsal claims nothing
         checks[CLAIMS] = lambda: _claims_differences(folder, quantities)
     return checks
+
+
+def _table_differences(
+    folder: Path, file: str, runs: list[RawRun], quantities: recompute.Quantities, at_fault: set[str]
+) -> Iterator[Difference]:
+    """Yield the figures, columns, settings and places in a table of runs or cells that the runs do not give."""
+    check_figures = tables.check_runs_table if file == "runs.csv" else tables.check_cells_table
+    yield from check_figures(folder, file, runs, quantities, at_fault)
+    is_comparable = are_of_this_version(runs)
+    if is_comparable and file in tables.COLUMNS_OF:
+        yield from tables.check_columns(folder, file)
+    yield from stated.check_settings(file, csv_of(folder / file), runs)
+    if is_comparable and file == "tables/scaling.csv":
+        yield from tables.check_places(folder, file, json_of(folder / REPORT))
 
 
 def _claims_differences(folder: Path, quantities: recompute.Quantities) -> Iterator[Difference]:

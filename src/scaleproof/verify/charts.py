@@ -4,7 +4,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +85,11 @@ def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str]
     """Yield the figures and intervals of charts, on hover or as drawn, that are not the recomputed ones."""
     figures_in_order = _figures_of_runs_and_pairs(folder, quantities)
     quantities = quantities | _parts_of_traces(folder)
-    waterfall_ms = [ms for entry in entries_of(folder / "waterfall.json", "cells") for ms in _milliseconds_of(entry)]
-    tips_of_fault = tuple(f"{cell}{mark}" for cell in at_fault for mark in ":,")
+    waterfall_ms: list[float] = []
+    for entry in entries_of(folder / "waterfall.json", "cells"):
+        waterfall_ms += _milliseconds_of(entry)
+    tips_of_fault = (*(f"{cell}:" for cell in at_fault), *(f"{cell}," for cell in at_fault))
+
     for path in sorted(folder.glob("charts/*.svg")):
         file = path.relative_to(folder).as_posix()
         try:
@@ -118,12 +121,13 @@ def _milliseconds_of(entry: Mapping[str, Any]) -> list[float]:
 def _parts_of_traces(folder: Path) -> Quantities:
     """Return the parts of traced steps that charts show, as traces.json has them: another check compares that file."""
     columns = {column for parts in TRACED.values() for column in parts.values()}
-    return {
-        f"cells/{trace['cell']}/{column}": RecomputedQuantity(trace[column], 1, "", ())
-        for trace in entries_of(folder / "traces.json", "traces")
-        for column in columns
-        if trace[column] is not None
-    }
+    quantities: Quantities = {}
+    for trace in entries_of(folder / "traces.json", "traces"):
+        for column in columns:
+            if trace[column] is not None:
+                name = f"cells/{trace['cell']}/{column}"
+                quantities[name] = RecomputedQuantity(value=trace[column], n=1, formula="", sources=())
+    return quantities
 
 
 def _figures_of_runs_and_pairs(folder: Path, quantities: Quantities) -> dict[str, list[float]]:
@@ -138,12 +142,15 @@ def _figures_of_runs_and_pairs(folder: Path, quantities: Quantities) -> dict[str
 
 
 def _check_labels(file: str, drawing: ET.Element, figures: Sequence[float]) -> Iterator[Difference]:
-    """Yield the numbers beside the bars of a waterfall that are none of its `figures`."""
-    ticks = [group for group in drawing.iter(f"{SVG}g") if "tick_" in group.get("id", "")]
-    texts_at_axes = {text for tick in ticks for text in tick.iter()}
+    """Yield the numbers beside the bars of a waterfall that are none of its `figures`, in milliseconds."""
+    texts_at_axes: set[ET.Element] = set()
+    for group in drawing.iter(f"{SVG}g"):
+        if "tick_" in group.get("id", ""):
+            texts_at_axes |= set(group.iter())
     for text in set(drawing.iter(f"{SVG}text")) - texts_at_axes:
         label = _plain_text(text).removeprefix("+")
-        if numbers(label) == [label] and not any(stands_for(label, figure) for figure in figures):
+        is_number = numbers(label) == [label]
+        if is_number and not any(stands_for(label, figure) for figure in figures):
             yield Difference(file, "", f"has {label} beside a bar, which is none of its figures")
 
 
@@ -196,9 +203,11 @@ def _check_tip_in_order(
 
 def _check_devices(file: str, axes: ET.Element, quantities: Quantities) -> Iterator[Difference]:
     """Yield the numbers at the axis of devices that no cell has."""
-    # Names of figures have the geometry of their cell: cells/ddp-n1x2/tokens_per_s.
-    sizes = {size for name in quantities for size in re.findall(r"[/-]n(\d+)x(\d+)(?=[/-])", name)[:1]}
-    device_counts = {float(nodes) * float(per_node) for nodes, per_node in sizes}
+    device_counts: set[int] = set()
+    for name in quantities:  # it has the geometry of its cell: cells/ddp-n1x2/tokens_per_s
+        geometry = re.search(r"[/-]n(\d+)x(\d+)(?=[/-])", name)
+        if geometry:
+            device_counts.add(int(geometry[1]) * int(geometry[2]))
     for _, number in _numbered_ticks(axes, "x"):
         if device_counts and number not in device_counts:
             yield Difference(file, "axis of devices", f"has {number:g}, and no cell has so many")
@@ -231,7 +240,8 @@ def _check_mark(file: str, axis: Axis, mark: ET.Element, lines: Sequence[list[Po
 
     # A bar ends at its figure, or is as long as it: the parts of a whole lie one behind the other.
     lengths = [abs(a - b) for a, b in combinations(values, 2) if a != b]
-    if not any(_is_near(value, printed, axis) for value in (*values, *lengths) for printed in printed_numbers):
+    drawn_and_printed = product([*values, *lengths], printed_numbers)
+    if not any(_is_near(value, printed, axis) for value, printed in drawn_and_printed):
         stands_at = significant(values[-1], 4, grouped=True)
         yield Difference(file, subject, f'the mark stands at {stands_at} and says "{tip}"')
     match = re.search(r"95 % CI ([\d,.]+)-([\d,.]+)", text)
@@ -308,9 +318,10 @@ def _plain_text(element: ET.Element) -> str:
 def _points_of_mark(mark: ET.Element) -> list[Point]:
     """Return the points of a mark: the middle of each dot, or the corners of a bar."""
     dots = [(float(use.get("x", "nan")), float(use.get("y", "nan"))) for use in mark.iter(f"{SVG}use")]
-    if dots:
-        return dots
-    return [point for path in mark.findall(f"{SVG}path") for point in _points_of_path(path)]
+    corners: list[Point] = []
+    for path in mark.findall(f"{SVG}path"):
+        corners += _points_of_path(path)
+    return dots or corners
 
 
 def _points_of_path(path: ET.Element) -> list[Point]:

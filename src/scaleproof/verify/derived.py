@@ -53,6 +53,7 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
         base = series_of[cell]["baseline"]
         kind = series_of[cell]["kind"]
         yield from _check_form_of_parts(entry)
+
         strategy = cells[cell][0].metrics["config"]["execution"]["strategy"]
         expected = {"strategy": strategy, "baseline": base, "kind": kind, "n": len(cells[cell])}
         stated = entry | {part["name"]: part["ms"] for part in entry["parts"]}
@@ -62,19 +63,21 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
 
 
 def _check_form_of_parts(entry: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield a part of a waterfall that is there twice, or by another source than its own, and a wrong sum of parts."""
+    """Yield a part of a waterfall that is missing, there twice, or by another source, and a wrong sum of parts."""
     cell, parts = entry["cell"], entry["parts"]
     names = {part["name"] for part in parts}
     if len(names) < len(parts):
         yield Difference(WATERFALL, cell, "has a part twice")
-    always_there = ALWAYS_PARTS | ({LOCAL_BATCH} if entry["kind"] == "strong" else set())
-    for name in sorted(always_there - names):
+    needed_names = ALWAYS_PARTS | {LOCAL_BATCH} if entry["kind"] == "strong" else ALWAYS_PARTS
+    for name in sorted(needed_names - names):
         yield Difference(WATERFALL, cell, f'has no part "{name}"')
+
     for part in parts:
         source = SOURCES.get(part["name"])
         has_other_source = source is not None and part["ms"] is not None and part["source"] != source
         if part["name"] not in SOURCES or has_other_source:
             yield Difference(WATERFALL, f"{cell}, {part['name']}", f"is no part of a step by {part['source']}")
+
     total_ms = entry["ideal_ms"] + entry["unexplained_ms"] + math.fsum(part["ms"] or 0.0 for part in parts)
     if not close(total_ms, entry["measured_ms"], SUM_TOLERANCE):
         problem = f"parts sum to {significant(total_ms, 7)} ms, the step is {significant(entry['measured_ms'], 7)}"
@@ -128,26 +131,32 @@ def _part_of_smaller_batch(
     Such a step has the batch of one device of the cell, and the part names the cell with such steps as its source. The
     time is None where the source does other work. Returns {} where the entry states no time.
     """
-    part = next((part for part in entry["parts"] if part["name"] == LOCAL_BATCH), None)
-    if part is None or part["ms"] is None:
+    sources = [part["source"] for part in entry["parts"] if part["name"] == LOCAL_BATCH and part["ms"] is not None]
+    if not sources:
         return {}
-    source = cells.get(part["source"])
+    source = cells.get(sources[0])
     if source is None or source[0].devices != 1:
-        return {part["name"]: None}
+        return {LOCAL_BATCH: None}
+
     config, source_config = group[0].metrics["config"], source[0].metrics["config"]
     has_local_batch = source_config["work"]["global_batch"] == config["work"]["global_batch"] / group[0].devices
     differs_in_work = any(key.startswith("workload.") for key in differing_settings(config, source_config))
-    does_same_work = has_local_batch and not differs_in_work
-    return {part["name"]: _step_ms(source) - ideal_ms if does_same_work else None}
+    if not has_local_batch or differs_in_work:
+        return {LOCAL_BATCH: None}
+    return {LOCAL_BATCH: _step_ms(source) - ideal_ms}
 
 
 def _steps_of_trace(folder: Path, cell: str) -> list[dict[str, Any]]:
     """Return the traced steps of a cell, of each rank; none where the cell has no trace, or steps lack a part."""
     path = folder / "traces" / cell / PROFILE
-    steps: list[dict[str, Any]] = json_of(path).get("per_step", []) if path.is_file() else []
+    if not path.is_file():
+        return []
+    steps: list[dict[str, Any]] = json_of(path).get("per_step", [])
     needed_parts = set(TRACE_PARTS) - {"exposed_wait_ms"}  # older traces lack it
-    are_complete = all(step.get(name) is not None for step in steps for name in needed_parts)
-    return steps if are_complete else []
+    for step in steps:
+        if any(step.get(name) is None for name in needed_parts):
+            return []
+    return steps
 
 
 def _sum_over_steps(steps: Sequence[Mapping[str, Any]], name: str) -> float:
@@ -232,10 +241,12 @@ def _means_over(steps: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
 
 def _expected_phases(trace: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a trace that its profile gives: the mean time of each phase, and the classified share."""
-    steps = profile.get("per_step", [])
-    phases = {name for step in steps for name in step["ranges_ms"]}
+    ranges_of_steps = [step["ranges_ms"] for step in profile.get("per_step", [])]  # phase -> milliseconds, of each step
+    phases_ms = {}
+    for name in set().union(*ranges_of_steps):
+        phases_ms[name] = statistics.fmean(ranges_ms.get(name, 0.0) for ranges_ms in ranges_of_steps)
     return {
-        "phases_ms": {name: statistics.fmean(step["ranges_ms"].get(name, 0.0) for step in steps) for name in phases},
+        "phases_ms": phases_ms,
         "classified_share": (profile.get("coverage") or {}).get("classified_share"),
         "file": f"traces/{trace['cell']}/{PROFILE}",
     }

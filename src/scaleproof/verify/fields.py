@@ -1,7 +1,7 @@
 """Fields that files of results leave out, and entries that stand in them twice."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,53 +23,73 @@ MODELS: dict[str, type[ResultPart]] = {
     "claims.json": ClaimsReport,
 }
 SAME_FIELDS = {REPORT: "5.2", "comparison.json": "1.2"}  # an earlier schema with all fields of today's
-TABLES = ("scaling", "strong", "weak", "comparison")
+TABLES = (
+    *("runs.csv", "cells.csv", "losses.csv"),
+    *("tables/scaling.csv", "tables/strong.csv", "tables/weak.csv", "tables/comparison.csv"),
+)
 KEYS_OF_ROWS = ("cell", "repeat", "step", "name")  # of a row in a CSV file
 
 
 def check_left_out(folder: Path) -> Iterator[Difference]:
-    """Yield each field that a file of results with today's schema (or none) lacks, and a schema later than today's."""
+    """Yield each field that a file of results with today's schema lacks, and a schema later than today's."""
     for file, model in MODELS.items():
-        if not (folder / file).exists():
+        content = json_of(folder / file) if (folder / file).exists() else {}
+        if not content:
             continue
-        content = json_of(folder / file)
         today = model.model_fields["schema_version"].default
-        if content and schema_of(content) > schema_of({"schema_version": today}):
+        if schema_of(content) > schema_of({"schema_version": today}):
             problem = f"is {content['schema_version']}, and {today} is the latest known"
             yield Difference(file, "schema_version", problem)
-        if content and content.get("schema_version") in (None, today, SAME_FIELDS.get(file)):
+        if content["schema_version"] in (today, SAME_FIELDS.get(file)):
             complete = model.model_validate(content).model_dump(mode="json")
-            yield from (Difference(file, path, "is not there") for path in _paths_left_out(content, complete))
+            for path in _paths_left_out(content, complete):
+                yield Difference(file, path, "is not there")
 
 
 def _paths_left_out(content: Any, complete: Any, parent: str = "") -> Iterator[str]:
     """Yield the key path of each field that JSON leaves out. `complete`: the same JSON with all of its fields."""
     if isinstance(complete, dict):
-        yield from (f"{parent}{name}" for name in complete.keys() - content.keys())
-        for key in filter(content.__contains__, complete):
-            yield from _paths_left_out(content[key], complete[key], f"{parent}{key}, ")
+        for name, complete_part in complete.items():
+            if name in content:
+                yield from _paths_left_out(content[name], complete_part, f"{parent}{name}, ")
+            else:
+                yield f"{parent}{name}"
     elif isinstance(complete, list):
-        for index, part in enumerate(complete):
-            yield from _paths_left_out(content[index], part, f"{parent}{index}, ")
+        for index, complete_part in enumerate(complete):
+            yield from _paths_left_out(content[index], complete_part, f"{parent}{index}, ")
 
 
 def check_repeated(folder: Path) -> Iterator[Difference]:
     """Yield entries that stand twice in a file of results: by NAMES in JSON, by KEYS_OF_ROWS in CSV files."""
+    names_in: dict[str, list[str]] = {}  # file -> names that stand twice in it
     for file in MODELS:
-        names = _names_stated_twice(json_of(folder / file)) if (folder / file).exists() else ()
+        if (folder / file).exists():
+            names_in[file] = list(_names_stated_twice(json_of(folder / file)))
+    for file in TABLES:
+        if (folder / file).exists():
+            names_in[file] = _repeated([_name_of_row(row) for row in csv_of(folder / file)])
+    for file, names in names_in.items():
         yield from (Difference(file, name, "stands there twice") for name in names)
-    for file in ("runs.csv", "cells.csv", "losses.csv", *(f"tables/{name}.csv" for name in TABLES)):
-        rows = csv_of(folder / file) if (folder / file).exists() else []
-        keys = [" ".join(row[name] for name in KEYS_OF_ROWS if name in row) for row in rows]
-        yield from (Difference(file, key, "stands there twice") for key, n in Counter(keys).items() if key and n > 1)
+
+
+def _name_of_row(row: Mapping[str, str]) -> str:
+    """Return what tells a row of a CSV file from all others, as "ddp-n1x2 3" of a cell and a repeat."""
+    return " ".join(row[key] for key in KEYS_OF_ROWS if key in row)
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once; the empty name does not count."""
+    return [name for name, count in Counter(filter(None, names)).items() if count > 1]
 
 
 def _names_stated_twice(content: object) -> Iterator[str]:
     """Yield the names that two entries of one list have, wherever the list stands in a JSON content."""
-    if isinstance(content, list):
-        for key in NAMES:
-            names = [str(entry[key]) for entry in content if isinstance(entry, dict) and key in entry]
-            yield from (name for name, n in Counter(names).items() if n > 1)
-    if isinstance(content, dict | list):
-        for part in content.values() if isinstance(content, dict) else content:
+    if isinstance(content, dict):
+        for part in content.values():
             yield from _names_stated_twice(part)
+    elif isinstance(content, list):
+        objects = [entry for entry in content if isinstance(entry, dict)]
+        for key in NAMES:
+            yield from _repeated(str(entry[key]) for entry in objects if key in entry)
+        for entry in content:
+            yield from _names_stated_twice(entry)

@@ -127,15 +127,13 @@ def _are_unequal(squares: Sequence[float], freedoms: Sequence[int], level: float
 class CellFamily:
     """All pairs of some cells, whose intervals hold together.
 
-    `runs`: cell -> number of its runs. `log_ratio`: pair of cells -> logarithm of the first rate over the second.
-    `half`: pair -> half-width of that logarithm. `own`: pair -> noise of the pair alone, which counts in all pairs
-    where the cells are `unequal`.
+    `runs`: cell -> number of its runs. `rates`: cell -> its rate as printed. `own`: pair of cells, in either order ->
+    noise of the pair alone, which counts in all pairs where the cells are `unequal`.
     """
 
     runs: Mapping[str, int]
+    rates: Mapping[str, float]
     method: str  # "tukey-blocks" where the repeats of all cells match, else "tukey-kramer"
-    log_ratio: Mapping[tuple[str, str], float]
-    half: Mapping[tuple[str, str], float]
     unequal: bool
     pooled: float  # by the noise of all cells: standard error of a ratio; of a run where repeats do not match
     freedom: float
@@ -152,12 +150,25 @@ class CellFamily:
 
     def bounds(self, a: str, b: str) -> Bounds:
         """Return the bounds of the rate of `a` over the rate of `b`."""
-        centre, half = self.log_ratio[a, b], self.half[a, b]
+        centre, half = self.log_ratio(a, b), self.half(a, b)
         return math.exp(centre - half), math.exp(centre + half)
+
+    def log_ratio(self, a: str, b: str) -> float:
+        """Return the logarithm of the rate of `a` over the rate of `b`."""
+        return math.log(self.rates[a] / self.rates[b])
+
+    def half(self, a: str, b: str) -> float:
+        """Return the half-width of a pair's log ratio: Tukey's, or that of the pair alone where this is wider."""
+        quantile = studentized_range_quantile(self.confidence, len(self.runs), self.freedom) / math.sqrt(2)
+        pair_count = math.comb(len(self.runs), 2)
+        own_level = 1 - (1 - self.confidence) / (pair_count if self.unequal else 1)  # by Bonferroni
+        noise = self.own[a, b]
+        own_half = half_width(noise.variance, max(noise.freedom, 1.0), own_level)
+        return max(quantile * self.standard_error(a, b), own_half)
 
     def differ(self, a: str, b: str) -> bool:
         """Return whether two cells are told apart: their interval leaves out a ratio of 1."""
-        return abs(self.log_ratio[a, b]) > self.half[a, b]
+        return abs(self.log_ratio(a, b)) > self.half(a, b)
 
     def worst(self, cell: str, others: Sequence[str]) -> float:
         """Return the lower bound of the ratio of a cell to the fastest of `others`, by Dunnett; it is at most 1."""
@@ -168,7 +179,7 @@ class CellFamily:
             noise = self.own[cell, other]
             own_width = float(stats.t.ppf(level, noise.freedom)) * math.sqrt(noise.variance)
             width = max(quantile * self.standard_error(cell, other), own_width)
-            lowest_log_ratio = min(lowest_log_ratio, self.log_ratio[cell, other] - width)
+            lowest_log_ratio = min(lowest_log_ratio, self.log_ratio(cell, other) - width)
         return math.exp(lowest_log_ratio)
 
     def standard_error(self, a: str, b: str) -> float:
@@ -181,8 +192,7 @@ class CellFamily:
 def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: float) -> CellFamily | None:
     """Return all pairs of the cells of `logs`; None for one cell, or for fewer than three runs of a cell.
 
-    An interval is Tukey's, by the noise of all cells, or that of its pair alone where this is wider. `rates`: cell ->
-    its rate as printed.
+    `rates`: cell -> its rate as printed.
     """
     runs = {name: len(cell) for name, cell in logs.items()}
     k, n = len(runs), min(runs.values(), default=0)
@@ -198,32 +208,17 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
         squares = [statistics.variance(cell.values()) * (len(cell) - 1) for cell in logs.values()]
         freedom = sum(runs.values()) - k
         pooled = math.sqrt(sum(squares) / freedom)
-    are_unequal = _are_unequal(squares, [count - 1 for count in runs.values()], NOISY_CELLS)
 
-    pair_count = k * (k - 1) // 2
-    own_level = 1 - (1 - confidence) / (pair_count if are_unequal else 1)  # by Bonferroni
-    quantile = studentized_range_quantile(confidence, k, freedom) / math.sqrt(2)
-    log_ratio: dict[tuple[str, str], float] = {}
-    half: dict[tuple[str, str], float] = {}
     own: dict[tuple[str, str], PairNoise] = {}
     for a, b in combinations(runs, 2):
         # One method for all pairs: without it some pairs may have matching repeats, and others not.
-        noise = (
-            pair_noise(logs[a], logs[b]) if repeats_match else welch_noise([logs[a], logs[b]], min(runs[a], runs[b]))
-        )
-        assert noise is not None
-        standard_error = pooled if repeats_match else pooled * math.sqrt(1 / runs[a] + 1 / runs[b])
-        own_half = half_width(noise.variance, max(noise.freedom, 1.0), own_level)
-        for pair, sign in (((a, b), 1), ((b, a), -1)):
-            log_ratio[pair] = sign * math.log(rates[a] / rates[b])
-            half[pair] = max(quantile * standard_error, own_half)
-            own[pair] = noise
+        noise = pair_noise(logs[a], logs[b]) if repeats_match else None
+        own[a, b] = own[b, a] = noise or welch_noise([logs[a], logs[b]], min(runs[a], runs[b]))
     return CellFamily(
         runs=runs,
+        rates=rates,
         method="tukey-blocks" if repeats_match else "tukey-kramer",
-        log_ratio=log_ratio,
-        half=half,
-        unequal=are_unequal,
+        unequal=_are_unequal(squares, [count - 1 for count in runs.values()], NOISY_CELLS),
         pooled=pooled,
         freedom=freedom,
         own=own,

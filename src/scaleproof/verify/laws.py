@@ -144,12 +144,12 @@ def _worst_miss(sizes: np.ndarray, misses: np.ndarray) -> tuple[int, float] | No
 
 def _stated_law(law: Mapping[str, Any]) -> Fitted:
     """Return the law of scaling_report.json in the form that `refit_law` returns."""
-    fraction = law["fraction"] or {}
+    estimate = law["fraction"] or {}
     misfit = law["lack_of_fit"] or {}
-    fields = {"fraction": fraction.get("value"), **{name: fraction.get(name) for name in ("n", "low", "high")}}
-    stated: Fitted = {name: value for name, value in fields.items() if value is not None}
-    stated |= {name: misfit[name] for name in ("devices", "log_miss", "percent") if name in misfit}
-    return stated if law["limit"] is None else stated | {"limit": law["limit"]}
+    stated: Fitted = {"fraction": estimate.get("value"), "limit": law["limit"]}
+    stated |= {name: estimate.get(name) for name in ("n", "low", "high")}
+    stated |= {name: misfit.get(name) for name in ("devices", "log_miss", "percent")}
+    return {name: value for name, value in stated.items() if value is not None}
 
 
 def check_further_sentences(

@@ -185,18 +185,21 @@ def _derived_targets(
 ) -> dict[str, float]:
     """Return cell -> its derived target: the lowest loss that all runs of its kind reach, and a thousandth more.
 
-    Cells of a kind learn the same tokens. Runs that have hardly learnt (LEARNT) do not count. Cells of a kind without
-    losses have no target.
+    Cells of a kind learn the same tokens. Cells of a kind without losses have no target.
     """
     workloads = {cell: group[0].metrics["config"]["workload"] for cell, group in cells.items()}
     targets: dict[str, float] = {}
     for kind in group_by(cells, lambda cell: str([workloads[cell].get(name) for name in SAME_LOSS])).values():
         curves = [curve for cell in kind for curve in curves_of[cell] if math.isfinite(curve.first_loss)]
-        if not curves:
-            continue
-        falls = [curve.first_loss - curve.lowest_loss for curve in curves]  # how much each run has learnt
-        median_fall = statistics.median(falls)
-        least_fall = LEARNT * median_fall if median_fall > 0 else median_fall  # a median that rose is not to be halved
-        reached = max(curve.lowest_loss for curve, fall in zip(curves, falls, strict=True) if fall >= least_fall)
-        targets |= dict.fromkeys(kind, reached + SLACK * max(reached, 1.0))
+        if curves:
+            reached_loss = _loss_reached_by_all(curves)
+            targets |= dict.fromkeys(kind, reached_loss + SLACK * max(reached_loss, 1.0))
     return targets
+
+
+def _loss_reached_by_all(curves: Sequence[RawCurve]) -> float:
+    """Return the lowest loss that all runs reach; runs that have hardly learnt (LEARNT) do not count."""
+    falls = [curve.first_loss - curve.lowest_loss for curve in curves]  # how much each run has learnt
+    median_fall = statistics.median(falls)
+    least_fall = LEARNT * median_fall if median_fall > 0 else median_fall  # a median that rose is not to be halved
+    return max(curve.lowest_loss for curve, fall in zip(curves, falls, strict=True) if fall >= least_fall)

@@ -146,9 +146,9 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
     if last_loss is not None:
         figures["loss_last"] = (last_loss, "loss of the last timed step of the first run")
     if counts_samples(runs):
-        starts = (run.metrics["startup"] for run in runs)
-        startup = statistics.median(start["launch_sec"] + start["setup_sec"] for start in starts)
-        figures["startup_s"] = (startup, "median over runs of launch and set-up")
+        startups = [run.metrics["startup"] for run in runs]
+        startup_s = statistics.median(startup["launch_sec"] + startup["setup_sec"] for startup in startups)
+        figures["startup_s"] = (startup_s, "median over runs of launch and set-up")
     else:
         del figures["samples_per_s"]
     for name, (how, path) in FROM_METRICS.items():
@@ -158,8 +158,10 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
     rate, _ = figures["tokens_per_s"]
     figures |= _shares(runs, rate)
 
-    n, sources = len(runs), tuple((run.path, run.sha256) for run in runs)
-    quantities = {name: RecomputedQuantity(value, n, formula, sources) for name, (value, formula) in figures.items()}
+    sources = tuple((run.path, run.sha256) for run in runs)
+    quantities: Quantities = {}
+    for name, (value, formula) in figures.items():
+        quantities[name] = RecomputedQuantity(value, len(runs), formula, sources)
     below, above = log_interval(rates)
     if below is not None and above is not None:
         quantities["tokens_per_s"] = replace(quantities["tokens_per_s"], low=rate * below, high=rate * above)
@@ -224,8 +226,9 @@ def waiting_share(runs: Sequence[RawRun]) -> float:
 
 def _load(ranks: list[dict[str, Any]]) -> float | None:
     """Return how busy the devices of a run were: by NVML, on a CPU by the cores that were used; None if unknown."""
-    loads = [gpu["utilization_mean"] for rank in ranks for gpu in rank.get("gpus") or []]
-    if loads:
+    gpus = [gpu for rank in ranks for gpu in rank.get("gpus") or []]
+    if gpus:
+        loads = [gpu["utilization_mean"] for gpu in gpus]
         return None if None in loads else statistics.fmean(loads)
     is_on_cpu = ranks[0]["device_name"] == "cpu"  # all ranks are, or none is
     if not is_on_cpu or "cpu_load" not in ranks[0]:
@@ -284,22 +287,25 @@ FROM_METRICS = {
 
 def columns_of_no_run(runs: Sequence[RawRun]) -> set[str]:
     """Return the columns of a cell for which none of its runs has recorded a value."""
-    paths = {name: path for name, (_, path) in FROM_METRICS.items()}
-    paths |= {"joules_per_token": "energy.joules", "mfu": "utilization.mfu"}
-    return {name for name, path in paths.items() if all(_figure_at(run.metrics, path) is None for run in runs)}
+    path_of = {name: path for name, (_, path) in FROM_METRICS.items()}
+    path_of |= {"joules_per_token": "energy.joules", "mfu": "utilization.mfu"}
+    columns = set(path_of)
+    for run in runs:
+        columns -= {name for name in columns if _figure_at(run.metrics, path_of[name]) is not None}
+    return columns
 
 
 def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[str, Any]) -> Quantities:
-    """Return speed-up, efficiency and the like of every cell that has them, as `cells/<cell>/<column>`.
+    """Return the speed-up, efficiency and other ratios of cells, as `cells/<cell>/<column>`.
 
     `quantities`: the rates of cells. `report`: scaling_report.json, which names baselines and the fastest cells.
     """
-    groups = {cell: [run for run in group if run.ok] for cell, group in by_cell(runs).items()}
+    cells = measured_by_cell(runs)
     ratios: Quantities = {}
     for ranking in report["ranking"]:
         fastest = ranking["cells"][0]["cell"]
         for cell in comparable(ranking):
-            if cell != fastest and {cell, fastest} <= groups.keys():
+            if cell != fastest and {cell, fastest} <= cells.keys():
                 ratios[f"cells/{cell}/relative_to_fastest"] = _ratio(quantities, cell, fastest)
                 ratios[f"cells/{cell}/fastest_over"] = _ratio(quantities, fastest, cell)
 
@@ -307,12 +313,12 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
         cell = point["cell"]
         base = series["baseline"]
         best = point["best_single"]
-        if best != cell and {cell, best} <= groups.keys():
+        if best != cell and {cell, best} <= cells.keys():
             ratios[f"cells/{cell}/speedup_vs_best_single"] = _ratio(quantities, cell, best)
-        if has_speedup(series, point) and {cell, base} <= groups.keys():
+        if has_speedup(series, point) and {cell, base} <= cells.keys():
             speedup = _ratio(quantities, cell, base)
             ratios[f"cells/{cell}/speedup"] = speedup
-            ratios |= _derived_ratios(speedup, cell, base, groups, is_strong=series["kind"] == "strong")
+            ratios |= _derived_ratios(speedup, cell, base, cells, is_strong=series["kind"] == "strong")
     return ratios
 
 
@@ -335,23 +341,23 @@ def _ratio(quantities: Quantities, cell: str, base: str) -> RecomputedQuantity:
 
 
 def _derived_ratios(
-    speedup: RecomputedQuantity, cell: str, base: str, groups: dict[str, list[RawRun]], is_strong: bool
+    speedup: RecomputedQuantity, cell: str, base: str, cells: dict[str, list[RawRun]], is_strong: bool
 ) -> Quantities:
     """Return what follows from the speed-up of `cell` over `base` and their numbers of devices.
 
     That is the efficiency. In strong scaling, where the work is equal, the speed-up by jobs and the Karp-Flatt serial
-    part follow too. `groups`: the measured runs of each cell.
+    part follow too. `cells`: cell -> its measured runs.
     """
     s = speedup.value  # the S of the formulas
-    n_devices = groups[cell][0].devices
-    base_devices = groups[base][0].devices
+    n_devices = cells[cell][0].devices
+    base_devices = cells[base][0].devices
     device_ratio = n_devices / base_devices
     devices_text = f"{n_devices} / {base_devices} devices"
     efficiency_formula = f"speed-up / ({devices_text}) = {significant(s, 7)} / {significant(device_ratio, 6)}"
     figures = {"scaling_efficiency": (s / device_ratio, efficiency_formula)}
     if is_strong:
-        job_s = statistics.fmean(run.job_seconds for run in groups[cell])
-        base_job_s = statistics.fmean(run.job_seconds for run in groups[base])
+        job_s = statistics.fmean(run.job_seconds for run in cells[cell])
+        base_job_s = statistics.fmean(run.job_seconds for run in cells[base])
         seconds_text = f"{significant(base_job_s, 6)} s / {significant(job_s, 6)} s"
         job_formula = f"mean wall time of a job of {base} / that of {cell} = {seconds_text}"
         figures["speedup_by_job_wall_time"] = (base_job_s / job_s, job_formula)
@@ -368,7 +374,9 @@ def _derived_ratios(
 def run_quantities(runs: list[RawRun]) -> Quantities:
     """Return the figures `runs/<cell>/rep<k>/<column>` of each measured run: as its record states them, or computed."""
     quantities: Quantities = {}
-    for run in (run for run in runs if run.ok):
+    for run in runs:
+        if not run.ok:
+            continue
         window = run.metrics["window"]
         recorded = {
             "tokens_per_s": (window["tokens_per_sec_global"], "tokens / wall time of the window"),
@@ -381,8 +389,9 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
             "step_time_p50_s": (window["step_time_p50_sec"], "median step time"),
             "total_wall_time_s": (run.metrics["total_wall_time_sec"], "launcher's start to the last result"),
         }
-        as_a_cell = _figures_of_cell([run])
-        figures = {name: figure for name, figure in as_a_cell.items() if name not in recorded and name != "n"}
+        figures = _figures_of_cell([run])
+        for name in ("n", *recorded):
+            figures.pop(name, None)
         source = (run.path, run.sha256)
         for name, (value, formula) in recorded.items():
             if value is not None and (_has_steps(run) or not name.startswith("step")):

@@ -1,7 +1,7 @@
 """What further repeats would show, `resolve` of scaling_report.json, computed again."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,8 @@ from scaleproof.verify.raw_cells import RawAnswer
 
 ROUND_CONFIDENCE = 1 - 0.05 * (1 - 1.25**-3)  # of a look after further repeats (docs/statistics.md)
 EVEN_DRAWS = (5, 3)  # schema from which on simulated differences have no more than today's error
-MOST_REPEATS, MOST_TIMES = 1000, 5  # advice names no more repeats than this, and no more times those that there are
+MOST_REPEATS = 1000  # of an advice
+MOST_TIMES = 5  # of an advice: its further repeats over those that there are
 
 
 def check_resolve(
@@ -33,7 +34,7 @@ def check_resolve(
 def check_resolution(
     stated: Mapping[str, Any], where: str, n: int, shown_by: Callable[[int, float], float], answer: RawAnswer
 ) -> Iterator[Difference]:
-    """Yield where `stated` gives other differences than those that `n` repeats, and further repeats, show.
+    """Yield where `stated` gives other differences than `n` repeats, and further repeats, show.
 
     `shown_by(n, level)`: the log ratio that n repeats show in intervals of that level.
     """
@@ -49,18 +50,28 @@ def check_resolution(
     log_ratio = shown_by(n, answer.confidence)
     further_log_ratio = shown_by(further_repeats, ROUND_CONFIDENCE) if further_repeats > n else log_ratio
     error = intervals.ERROR if schema_of(answer.report) >= EVEN_DRAWS else intervals.EARLIER_ERROR
+    further_detectable = stated["further"]["detectable"]
     yield from _check_detectable(f"{where}, detectable", stated["detectable"], log_ratio, error)
-    further = stated["further"]["detectable"]
-    yield from _check_detectable(f"{where}, further, detectable", further, further_log_ratio, error)
+    yield from _check_detectable(f"{where}, further, detectable", further_detectable, further_log_ratio, error)
 
-    stated_repeats = stated["repeats"]  # None: more than MOST_REPEATS
-    effect = math.log1p(stated["effect"])
-    fewer = max((repeats for repeats in looks if repeats < (stated_repeats or math.inf)), default=None)
-    do_fewer_suffice = fewer and (1 + error) * shown_by(fewer, ROUND_CONFIDENCE) < effect
-    are_too_few = stated_repeats and (1 - error) * shown_by(stated_repeats, ROUND_CONFIDENCE) > effect
-    are_no_look = stated_repeats and stated_repeats not in looks
-    if do_fewer_suffice or are_too_few or are_no_look:
-        yield Difference(REPORT, f"{where}, repeats", f"{stated_repeats} repeats are not those that show the effect")
+    repeats = stated["repeats"]
+    if not _are_fewest_for(repeats, looks, math.log1p(stated["effect"]), error, shown_by):
+        yield Difference(REPORT, f"{where}, repeats", f"{repeats} repeats are not those that show the effect")
+
+
+def _are_fewest_for(
+    repeats: int | None, looks: Sequence[int], effect: float, error: float, shown_by: Callable[[int, float], float]
+) -> bool:
+    """Return whether `repeats` are the first of `looks` that show a log ratio of `effect`; None: more than all looks.
+
+    `error`: the relative error of what `shown_by` returns.
+    """
+    fewer = [look for look in looks if repeats is None or look < repeats]
+    if fewer and (1 + error) * shown_by(fewer[-1], ROUND_CONFIDENCE) < effect:
+        return False
+    if repeats is None:
+        return True
+    return repeats in looks and (1 - error) * shown_by(repeats, ROUND_CONFIDENCE) <= effect
 
 
 def _check_detectable(where: str, stated: float, log_ratio: float, error: float) -> Iterator[Difference]:

@@ -66,11 +66,15 @@ def _expected_of_run(row: Mapping[str, str], run: RawRun) -> dict[str, object]:
 
 def check_environment(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield the fields of environment.json, of a publication, that are not in the records of its runs."""
-    content = json_of(folder / ENVIRONMENT)
-    versions = {name.removeprefix("env."): value for name, value in content.items() if name.startswith("env.")}
-    stated = {name: value for name, value in content.items() if not name.startswith("env.")}
-    # An older file may call a version by another name.
+    stated: dict[str, Any] = {}
+    versions: dict[str, Any] = {}  # name of a package -> its version; an older file may have another name for it
+    for name, value in json_of(folder / ENVIRONMENT).items():
+        if name.startswith("env."):
+            versions[name.removeprefix("env.")] = value
+        else:
+            stated[name] = value
     stated |= {f"env.{name}": value for name, value in current_names(versions).items()}
+
     expected = environment_of([run for run in runs if run.ok])
     for name in sorted(stated.keys() | expected.keys()):
         if stated.get(name) != expected.get(name):
@@ -83,11 +87,17 @@ def environment_of(runs: Sequence[RawRun]) -> dict[str, Any]:
     environment: dict[str, Any] = {}
     for section in ("env", "host", "hardware"):
         for key in runs[0].metrics[section]:
-            values = [run.metrics[section].get(key) for run in runs]
-            unique_values = list({json.dumps(value, sort_keys=True): value for value in values}.values())
-            environment[f"{section}.{key}"] = unique_values[0] if len(unique_values) == 1 else unique_values
-    commits = sorted({run.metrics["git_commit"] for run in runs})
-    return environment | {"git_commit": commits[0] if len(commits) == 1 else commits}
+            value_by_text: dict[str, Any] = {}  # a value may be a list, which a set cannot hold
+            for run in runs:
+                value = run.metrics[section].get(key)
+                value_by_text[json.dumps(value, sort_keys=True)] = value
+            environment[f"{section}.{key}"] = _one_or_all(list(value_by_text.values()))
+    return environment | {"git_commit": _one_or_all(sorted({run.metrics["git_commit"] for run in runs}))}
+
+
+def _one_or_all(values: list[Any]) -> Any:
+    """Return the only value, or the list of several values."""
+    return values[0] if len(values) == 1 else values
 
 
 def _is_text_of(text: str, value: object) -> bool:

@@ -21,34 +21,37 @@ COLUMNS_OF = {
 
 def check_columns(folder: Path, file: str) -> Iterator[Difference]:
     """Yield the columns that the registry says a table has, and that are not there."""
-    for row in csv_of(folder / file)[:1]:
-        for name in COLUMNS_OF[file]:
-            names = [name]
-            if COLUMNS[name].interval and file != "runs.csv":
-                names += [f"{name}_low", f"{name}_high"]
-            yield from (Difference(file, absent, "is not there") for absent in names if absent not in row)
+    rows = csv_of(folder / file)
+    if not rows:
+        return
+    for name in COLUMNS_OF[file]:
+        names = [name]
+        if COLUMNS[name].interval and file != "runs.csv":
+            names += [f"{name}_low", f"{name}_high"]
+        yield from (Difference(file, absent, "is not there") for absent in names if absent not in rows[0])
 
 
 def check_runs_table(
-    folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: Collection[str] = ()
+    folder: Path, file: str, runs: list[RawRun], quantities: Quantities, at_fault: Collection[str] = ()
 ) -> Iterator[Difference]:
     """Yield where runs.csv is not a row for every run, with the hash of its metrics and its figures."""
-    sound_rows = [row for row in csv_of(folder / "runs.csv") if row["cell"] not in at_fault]
+    sound_rows = [row for row in csv_of(folder / file) if row["cell"] not in at_fault]
     rows = {(row["cell"], row["repeat"]): row for row in sound_rows}
     runs_by_key = {(run.cell, str(run.metrics["repeat"])): run for run in runs}
     for key in sorted(rows.keys() ^ runs_by_key.keys()):
         problem = "no such run" if key in rows else "this run is missing in the table"
-        yield Difference("runs.csv", "/rep".join(key), problem)
+        yield Difference(file, "/rep".join(key), problem)
+
     for key in sorted(rows.keys() & runs_by_key.keys()):
         run, row = runs_by_key[key], rows[key]
         if row["sha256"] != run.sha256:
-            yield Difference("runs.csv", run.name, f"was made from another {run.path}")
+            yield Difference(file, run.name, f"was made from another {run.path}")
         if row["status"] != run.metrics["status"]:
-            yield Difference("runs.csv", run.name, f"status is {row['status']}, not {run.metrics['status']}")
+            yield Difference(file, run.name, f"status is {row['status']}, not {run.metrics['status']}")
         for name, text in row.items():
             quantity = quantities.get(f"runs/{run.name}/{name}")
             if quantity and not is_figure(text, quantity.value):
-                yield _wrong_text("runs.csv", f"{run.name}, {name}", text, quantity.value)
+                yield _wrong_text(file, f"{run.name}, {name}", text, quantity.value)
 
 
 def check_cells_table(
@@ -75,11 +78,11 @@ def _check_figures_of_row(file: str, row: Mapping[str, str], quantities: Quantit
         quantity = quantities.get(f"cells/{row['cell']}/{figure_name or name}")
         if quantity is None:
             continue
+
         computed = {name: quantity.value, f"{name}_low": quantity.low, f"{name}_high": quantity.high}[column]
-        if computed is None:  # a bound that may need the runs of other cells
-            continue
+        is_known = computed is not None  # a bound may need the runs of other cells
         tolerance = 1e-9 if column == name else 1e-6  # bounds are by other quantiles
-        if not is_figure(text, computed, tolerance):
+        if is_known and not is_figure(text, computed, tolerance):
             yield _wrong_text(file, f"{row['cell']}, {column}", text, computed)
 
 
@@ -87,11 +90,15 @@ def check_places(folder: Path, file: str, report: Mapping[str, Any]) -> Iterator
     """Yield where scaling.csv (`file`) gives a cell another place than `report`, scaling_report.json, does."""
     places: dict[str, dict[str, Any]] = defaultdict(dict)  # cell -> column -> value
     for series, point in points_of(report):
-        baseline = series["baseline"] if series["kind"] else None
-        place = {"series": series["name"], "kind": series["kind"], "baseline": baseline}
-        place |= {name: point[name] for name in ("best_single", "overhead_only")}
-        place |= {name: ", ".join(point[name]) for name in ("incomparable", "best_single_incomparable")}
-        places[point["cell"]] = place
+        places[point["cell"]] = {
+            "series": series["name"],
+            "kind": series["kind"],
+            "baseline": series["baseline"] if series["kind"] else None,
+            "best_single": point["best_single"],
+            "overhead_only": point["overhead_only"],
+            "incomparable": ", ".join(point["incomparable"]),
+            "best_single_incomparable": ", ".join(point["best_single_incomparable"]),
+        }
     for ranking in report["ranking"]:
         entries = ranking["cells"]
         for index, entry in enumerate(entries):

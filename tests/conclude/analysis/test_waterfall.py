@@ -26,8 +26,8 @@ def step(wall, compute, exposed, wait, hidden=0.0, exposed_wait=None):
     return TracedStep(step=0, rank=0, gaps=None, ranges_ms={}, **fields)
 
 
-def report(tmp_path, times, traced, **keys):
-    """Steps of `times` (geometry, global batch) -> ms, without spread; samples of 128 tokens."""
+def report(tmp_path, times, traced, codes="", **keys):
+    """Steps of `times` (geometry, global batch) -> ms, without spread. All cells have the findings `codes`."""
     found = cells(**keys)
     runs = [
         write_run(tmp_path, c, k, times[str(c.execution.geometry), c.batch.global_] / 1e3, spread=0)
@@ -36,7 +36,8 @@ def report(tmp_path, times, traced, **keys):
     ]
     findings = audit("synthetic", runs)
     scaled = scaling_report("synthetic", "Does it scale?", runs, findings)
-    return waterfall_report("synthetic", cells_table(runs, findings), scaled, traced).cells
+    table = cells_table(runs, findings).assign(findings=codes)
+    return waterfall_report("synthetic", table, scaled, traced).cells
 
 
 def ms(entry):
@@ -94,6 +95,18 @@ def test_weak_scaling_has_no_smaller_batch(tmp_path):
 def test_a_trace_that_does_not_carry_it_is_no_zero():
     assert step_shares([]) is None
     assert step_shares([step(100, 60, 30, 0).model_copy(update={"wait_ms": None})]) is None
+
+
+@pytest.mark.parametrize(("codes", "expected"), [("window-short", 5), ("provenance-differs window-short", None)])
+def test_a_step_of_another_environment_says_nothing_of_the_batch(tmp_path, codes, expected):
+    """Where code or hardware changed between runs, the step of one device may be shorter for that reason."""
+    times = {("1x1", 16): 100, ("1x2", 16): 70, ("1x1", 8): 55, ("1x2", 8): 40}
+    keys = {"vary": {"geometry": ["1x1", "1x2"], "global_batch": [16, 8]}}
+    entry = next(e for e in report(tmp_path, times, {}, codes, **keys) if e.cell == "ddp-n1x2-gb16")
+    assert ms(entry)["smaller local batch"] == (expected and pytest.approx(expected))
+    sources = {part.name: part.source for part in entry.parts}
+    needed = "needs ddp-n1x1-gb8 in the same environment"
+    assert sources["smaller local batch"] == ("ddp-n1x1-gb8" if expected else needed)
 
 
 def test_waiting_behind_computation_costs_nothing(tmp_path):

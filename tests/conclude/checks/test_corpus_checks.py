@@ -57,3 +57,16 @@ def test_documents_that_were_not_compared_with_their_source_are_a_note(sound):
     findings = with_reading(sound[0], compared=12, unread="notes.txt has changed since")
     sentence = "12 of 585 documents were compared with their source: notes.txt has changed since"
     assert findings == {"source-unread": ("note", sentence)}
+
+
+def test_each_damaged_corpus_is_named(sound):
+    """A campaign may vary its corpus: the places of one must not be told of the other."""
+    runs = []
+    for run, (corpus, places) in zip(sound, {"letters": 3, "diaries": 40, "numbers": 0}.items(), strict=False):
+        data = run.metrics.data | {"corpus": corpus, "replaced_characters": places}
+        runs.append(MeasuredRun(run.folder, run.metrics.model_copy(update={"data": data})))
+    texts = [f.evidence for f in audit("x", runs).findings if f.code == "text-damaged"]
+    assert texts == [
+        "3 places of corpus letters are not UTF-8 and hold U+FFFD",
+        "40 places of corpus diaries are not UTF-8 and hold U+FFFD",
+    ]

@@ -6,6 +6,7 @@ Its arms are two cells (configurations), A and B, run side by side in pairs; an 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +32,10 @@ class Pair:
     null: bool
     a: Run
     b: Run
+
+    @property
+    def runs(self) -> tuple[Run, Run]:
+        return self.a, self.b
 
     @property
     def ratio(self) -> float | None:
@@ -62,12 +67,17 @@ def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
 
 def runs_with_ratio(pairs: list[Pair]) -> list[Run]:
     """Return the runs of the pairs in which both runs have numbers; ratios are made of these."""
-    return [run for pair in pairs if pair.ratio is not None for run in (pair.a, pair.b)]
+    return list(chain.from_iterable(pair.runs for pair in pairs if pair.ratio is not None))
 
 
 def unreadable_runs(pairs: list[Pair]) -> list[Run]:
     """Return the runs of pairs whose metrics cannot be read."""
-    return [run for pair in pairs for run in (pair.a, pair.b) if not is_readable(run)]
+    return [run for run in _runs_of(pairs) if not is_readable(run)]
+
+
+def _runs_of(pairs: list[Pair]) -> list[Run]:
+    """Return both runs of each pair, in the order of the pairs."""
+    return list(chain.from_iterable(pair.runs for pair in pairs))
 
 
 def _read_labelled_run(folder: Path, cell: Cell, pair: int) -> Run:
@@ -116,7 +126,7 @@ def _comparison_entry(
         arms=arms,
         # What differs on purpose is in `declared`; what differs otherwise is in the status.
         findings=[code for code in codes_above_note(own_findings) if code != "provenance-differs"],
-        metrics_paths=[str(run.folder / METRICS) for pair in pairs for run in (pair.a, pair.b)],
+        metrics_paths=[str(run.folder / METRICS) for run in _runs_of(pairs)],
     )
 
 
@@ -146,7 +156,7 @@ def _comparison_status(
     that has fewer; `own_findings`: the findings about this comparison.
     """
     if fewest_ratios < 2:
-        failures = [run.metrics.failure for pair in pairs for run in (pair.a, pair.b) if run.metrics.failure]
+        failures = [run.metrics.failure for run in _runs_of(pairs) if run.metrics.failure]
         reasons = dict.fromkeys(f"{failure.failure_class}: {failure.reason}" for failure in failures)
         return "incomplete", "; ".join(reasons) or "fewer than two pairs"
     invalid_codes = sorted({finding.code for finding in own_findings if finding.severity == "invalid"})

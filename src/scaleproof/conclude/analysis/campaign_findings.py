@@ -56,8 +56,8 @@ def _log_findings(run: TimedRun, audit_log: Callable[[Path], list[Finding]]) -> 
 def _arms_of(name: str, pairs: list[Pair]) -> Arms:
     """Return the pairs of the comparison `name` that have a ratio, pairs of A and B apart from pairs of A twice."""
     pairs_with_ratio = [pair for pair in pairs if pair.ratio is not None]
-    of_a_and_b = tuple((pair.a, pair.b) for pair in pairs_with_ratio if not pair.null)
-    of_a_twice = tuple((pair.a, pair.b) for pair in pairs_with_ratio if pair.null)
+    of_a_and_b = tuple(pair.runs for pair in pairs_with_ratio if not pair.null)
+    of_a_twice = tuple(pair.runs for pair in pairs_with_ratio if pair.null)
     return Arms(name, of_a_and_b, of_a_twice)
 
 

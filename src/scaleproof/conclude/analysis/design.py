@@ -46,19 +46,24 @@ class Split:
 
 
 def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts | None:
-    """Return the parts of the variance of a run's log rate.
+    """Return the parts of the variance of a run's log rate. `cells`: cell -> its runs.
 
-    None without two cells that have the same repeats, FEWEST_REPEATS or more.
+    Returns None without two cells that have the same repeats, FEWEST_REPEATS or more.
     """
-    runs_of_cells = [sorted(runs, key=lambda run: run.metrics.repeat) for runs in cells.values()]
-    different_repeats = {tuple(run.metrics.repeat for run in runs) for runs in runs_of_cells}
-    if len(runs_of_cells) < 2 or len(different_repeats) > 1 or len(runs_of_cells[0]) < FEWEST_REPEATS:
+    rates = []  # repeat -> tokens/s, of each cell
+    for runs in cells.values():
+        rates.append({run.metrics.repeat: run.metrics.window.tokens_per_s for run in runs})
+    cell_count = len(rates)
+    if cell_count < 2 or any(rates_of_cell.keys() != rates[0].keys() for rates_of_cell in rates):
         return None
-    logs = np.log([[run.metrics.window.tokens_per_s for run in runs] for runs in runs_of_cells])
-    cell_count, repeat_count = logs.shape
+    repeats = sorted(rates[0])
+    if len(repeats) < FEWEST_REPEATS:
+        return None
+
+    logs = np.log([[rates_of_cell[repeat] for repeat in repeats] for rates_of_cell in rates])
     residuals = remove_means(logs)  # without the means of cells and of repeats
-    total = float((residuals**2).sum()) / ((cell_count - 1) * (repeat_count - 1))
-    return VarianceParts.of(total, _window_variance(chain.from_iterable(runs_of_cells)))
+    total = float((residuals**2).sum()) / ((cell_count - 1) * (len(repeats) - 1))
+    return VarianceParts.of(total, _window_variance(chain.from_iterable(cells.values())))
 
 
 def _window_variance(runs: Iterable[MeasuredRun]) -> float:
@@ -108,7 +113,7 @@ def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
     for pair in pairs:
         if pair.ratio is not None:
             (null_ratios if pair.null else ratios).append(pair.ratio)
-            runs += [run for run in (pair.a, pair.b) if isinstance(run, MeasuredRun)]  # both, where there is a ratio
+            runs += [run for run in pair.runs if isinstance(run, MeasuredRun)]  # both, where there is a ratio
     pair_count, null_count = len(ratios), len(null_ratios)
     if pair_count < FEWEST_REPEATS or null_count < 2:
         return None

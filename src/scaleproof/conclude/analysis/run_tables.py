@@ -22,7 +22,7 @@ from scaleproof.ground.records.run import METRICS, Run, TimedRun, timed_runs
 # What identifies a cell, in the order of the columns: name -> section and key in the effective configuration.
 CONFIGURATION = {name: column.setting.split(".") for name, column in COLUMNS.items() if column.setting}
 
-
+PERCENTS = (5, 25, 50, 75, 95)  # of the quantiles of step times
 # What a run with numbers adds: column -> how it is read from the metrics.
 TIMED: dict[str, Callable[[Timed], Any]] = {
     "tokens": lambda m: m.window.tokens,
@@ -189,8 +189,8 @@ def _cell_row(
     config = configuration_columns(runs[0])  # all runs of a cell have the same
     failures = [run.metrics.failure for run in runs if run.metrics.failure]
     failure_texts = dict.fromkeys(f"{failure.failure_class}: {failure.reason}" for failure in failures)
-    loads = [_column_value(run.metrics, "device_load") for run in repeats]
-    known_loads = [load for load in loads if load is not None]
+    loads = _known_figures(repeats, "device_load")
+    job_times_s = [run.metrics.total_wall_time_s for run in repeats]
     return {
         "cell": cell,
         "evidence": lowest_level(run.metrics.evidence for run in repeats or runs),
@@ -208,14 +208,14 @@ def _cell_row(
         **_bounds_columns("time_to_loss_s", time_to_loss.seconds),
         "time_to_loss_why": time_to_loss.why,
         "steps_to_loss": time_to_loss.steps,
-        **{name: _largest_figure(repeats, name) for name in combined_columns("largest")},
+        **{name: max(_known_figures(repeats, name), default=None) for name in combined_columns("largest")},
         "mfu": _scaled_mfu(repeats, rate),
         "joules_per_token": _joules_per_token(repeats),
         "startup_s": _average_figure(repeats, "startup_s"),
         "warmup_s": _average_figure(repeats, "warmup_s"),
         "window_s": _average_figure(repeats, "wall_time_s"),
-        "total_wall_time_s": statistics.median(run.metrics.total_wall_time_s for run in repeats) if repeats else None,
-        "device_load": statistics.median(known_loads) if known_loads else None,
+        "total_wall_time_s": statistics.median(job_times_s) if job_times_s else None,
+        "device_load": statistics.median(loads) if loads else None,
         "data_wait_share": _average_figure(repeats, "data_wait_share"),
         "failures": "; ".join(failure_texts),
         "findings": " ".join(sorted({finding.code for finding in findings.of(cell)})),
@@ -235,32 +235,30 @@ def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
 
     Runs that were timed as a whole have no steps; without any step all quantiles are None.
     """
-    percents = (5, 25, 50, 75, 95)
-    columns: dict[str, float | None] = {f"step_time_p{percent:02}_s": None for percent in percents}
+    columns: dict[str, float | None] = {f"step_time_p{percent:02}_s": None for percent in PERCENTS}
     columns["step_time_max_s"] = None
     times_of_runs = [run.step_times for run in repeats if _has_step_times(run.metrics)]
     step_times = np.concatenate(times_of_runs) if times_of_runs else np.empty(0)
     if len(step_times):
-        quantiles = np.quantile(step_times, [percent / 100 for percent in percents])
-        columns = {f"step_time_p{percent:02}_s": value for percent, value in zip(percents, quantiles, strict=True)}
-        columns["step_time_max_s"] = step_times.max()
+        quantiles = np.quantile(step_times, np.divide(PERCENTS, 100))
+        columns = dict(zip(columns, [*quantiles, step_times.max()], strict=True))
     if len(step_times) < 20:
         columns["step_time_p95_s"] = None  # it would be hardly more than the largest
     return columns | {"steps": len(step_times)}
 
 
-def _largest_figure(runs: Sequence[TimedRun], name: str) -> float | None:
-    """Return the largest figure of column `name` over the runs that have it; None where none has."""
+def _known_figures(runs: Sequence[TimedRun], name: str) -> list[float]:
+    """Return the figures of column `name` of the runs that have it."""
     figures = [_column_value(run.metrics, name) for run in runs]
-    return max((figure for figure in figures if figure is not None), default=None)
+    return [figure for figure in figures if figure is not None]
 
 
 def _average_figure(
     runs: Sequence[TimedRun], name: str, average: Callable[[list[float]], float] = statistics.median
 ) -> float | None:
     """Return the median, or another `average`, of column `name` over runs; None without runs, or where one lacks it."""
-    figures = [_column_value(run.metrics, name) for run in runs]
-    return average(figures) if figures and None not in figures else None
+    figures = _known_figures(runs, name)
+    return average(figures) if runs and len(figures) == len(runs) else None
 
 
 def _device_load(metrics: Measured) -> float | None:
@@ -268,14 +266,16 @@ def _device_load(metrics: Measured) -> float | None:
 
     NVML says it of GPUs; for a CPU it is the cores used over the cores given.
     """
-    loads = [gpu["utilization_mean"] for rank in metrics.ranks for gpu in rank.get("gpus") or []]
-    if loads:
+    ranks = metrics.ranks
+    gpus = [gpu for rank in ranks for gpu in rank.get("gpus") or []]
+    if gpus:
+        loads = [gpu["utilization_mean"] for gpu in gpus]
         known_loads = [load for load in loads if load is not None]
         return sum(known_loads) / len(known_loads) if len(known_loads) == len(loads) else None
-    is_on_cpus = metrics.ranks[0]["device_name"] == "cpu"  # as on all ranks
-    if not is_on_cpus or "cpu_load" not in metrics.ranks[0]:
+    is_on_cpus = ranks[0]["device_name"] == "cpu"  # as on all ranks
+    if not is_on_cpus or "cpu_load" not in ranks[0]:
         return None
-    return sum(rank["cpu_load"] / len(rank["cores"]) for rank in metrics.ranks) / len(metrics.ranks)
+    return sum(rank["cpu_load"] / len(rank["cores"]) for rank in ranks) / len(ranks)
 
 
 def _scaled_mfu(runs: Sequence[TimedRun], rate: Estimate | None) -> float | None:

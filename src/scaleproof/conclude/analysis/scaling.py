@@ -24,7 +24,6 @@ from scaleproof.ground.confidence import (
 )
 from scaleproof.ground.findings.finding import Findings, codes_above_note
 from scaleproof.ground.records.evidence import lowest_level
-from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import METRICS, Run, timed_runs
 from scaleproof.ground.records.scaling_report import Kind, ScalingPoint, ScalingReport, ScalingSeries
@@ -45,19 +44,21 @@ def scaling_report(
     repeat_until: RepeatUntil | None = None,
     snakemake: str | None = None,
 ) -> ScalingReport:
-    """Return scaling_report.json: the series of cells that differ in their devices alone, and the ranking of each size.
+    """Compute scaling_report.json: the speed-ups of each series of cells, and the ranking of each size.
 
-    No ratio is formed between cells whose provenance differs. Where a finding about a cell is `invalid`, the `status`
-    is `invalid_comparison`, and the figures are kept, so that they can be looked at.
+    The cells of a series differ in their devices alone. No ratio is formed between cells whose provenance differs.
+    Where a finding about a cell is `invalid`, the `status` is `invalid_comparison`, and the figures are kept, so that
+    they can be looked at.
 
     `margin`, `question`, `repeat_until`: the campaign's. With the last one results decide when repeats end, so that
     intervals need a higher level to hold with 95 % (stopping.py). `snakemake`: the options by which the campaign goes
     on; by default those that its runs record.
     """
     confidence = CONFIDENCE
-    resolve = repeat_until.resolve if repeat_until else None  # the difference at which repeats end
+    resolve = None  # the difference at which repeats end
     if repeat_until:
         confidence = confidence_at(repeat_until, max((run.metrics.repeat for run in runs), default=0))
+        resolve = repeat_until.resolve
 
     cells = measured_cells(runs, confidence)
     series = scaling_series(cells, resolve or margin)
@@ -67,13 +68,12 @@ def scaling_report(
     sizes = cells_by_size(cells)
     families = _compare_within_sizes(sizes, series, cells, confidence)
     beats_single = _beats_single(series)
-    ranking = [
-        rank_cells(key, members, families[key], findings, beats_single, margin, resolve)
-        for key, members in sizes.items()
-    ]
+    ranking = []
+    for key, members in sizes.items():
+        ranking.append(rank_cells(key, members, families[key], findings, beats_single, margin, resolve))
 
     findings_on_figures = [*findings.concerning("runs"), *findings.concerning("scaling")]
-    invalid_codes = sorted({finding.code for finding in findings_on_figures if finding.severity == "invalid"})
+    invalid_codes = {finding.code for finding in findings_on_figures if finding.severity == "invalid"}
     report = ScalingReport(
         campaign=campaign,
         title=title,
@@ -81,7 +81,7 @@ def scaling_report(
         evidence=lowest_level(run.metrics.evidence for run in timed_runs(runs) or runs),
         unit=next((cell.runs[0].metrics.unit for cell in cells.values()), "tokens"),
         status="invalid_comparison" if invalid_codes else "ok",
-        mismatches=invalid_codes,
+        mismatches=sorted(invalid_codes),
         seconds_per_repeat=_seconds_per_repeat(runs),
         snakemake=snakemake or options_of_runs(run.metrics.scheduler for run in runs) or HERE,
         series=series,
@@ -125,8 +125,10 @@ def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
 
 def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> list[ScalingSeries]:
     """Return the series of a campaign with their figures; no interval is adjusted for multiple comparisons."""
-    single_device_cells = [cell for cell in cells.values() if cell.values["devices"] == 1]
-    singles = group_by(single_device_cells, lambda cell: _work_key(cell.values, cell.values["global_batch"]))
+    singles: dict[tuple, list[MeasuredCell]] = defaultdict(list)  # `_work_key` -> the cells with one device
+    for cell in cells.values():
+        if cell.values["devices"] == 1:
+            singles[_work_key(cell.values, cell.values["global_batch"])].append(cell)
     return [_series_entry(name, members, singles, effect) for name, members in _series_members(cells).items()]
 
 
@@ -138,8 +140,11 @@ def _reference_cells(series: Sequence[ScalingSeries], cells: Mapping[str, Measur
     references: dict[str, MeasuredCell] = {}
     for one_series in series:
         for point in one_series.points:
-            reference = point.best_single or (one_series.baseline if point.speedup else None)
-            if reference and point.devices > 1 and len(cells[reference].runs) >= FEWEST_REPEATS:
+            baseline = one_series.baseline if point.speedup else None
+            reference = point.best_single or baseline
+            if point.devices == 1 or not reference:
+                continue
+            if len(cells[reference].runs) >= FEWEST_REPEATS:
                 references[point.cell] = cells[reference]
     return references
 
@@ -211,7 +216,9 @@ def _series_members(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCe
     The name of a series is the slug of its cells without the geometry: ddp-n2x4 is in ddp, and n1x2, a command on two
     devices, in "command". Whatever else a campaign varies is in the slug, and so makes another series.
     """
-    members_by_series = group_by(cells.values(), lambda cell: GEOMETRY_IN_SLUG.sub("", cell.cell).strip("-") or COMMAND)
+    members_by_series: dict[str, list[MeasuredCell]] = defaultdict(list)
+    for slug, cell in cells.items():
+        members_by_series[GEOMETRY_IN_SLUG.sub("", slug).strip("-") or COMMAND].append(cell)
     for members in members_by_series.values():
         members.sort(key=lambda cell: (cell.values["devices"], cell.values["nodes"]))
     return members_by_series

@@ -192,13 +192,15 @@ def letter_groups(family: Family, count: int) -> dict[str, str]:
     The rest of the family are references, which have no letters. The fastest cell has an a. Source: Piepho 2004, whose
     algorithm is called insert and absorb.
     """
-    groups = _groups_not_told_apart(family.differ[:count, :count])
     fastest_first = sorted(range(count), key=lambda cell: -family.log_ratio[cell, 0])  # any column gives this order
-    rank = {cell: place for place, cell in enumerate(fastest_first)}
-    groups.sort(key=lambda group: sorted(rank[cell] for cell in group))  # so that the fastest has the letter a
-    letters: dict[str, str] = {}
-    for cell, name in enumerate(family.cells[:count]):
-        letters[name] = "".join(_group_letter(place) for place, group in enumerate(groups) if cell in group)
+    places_of_groups = []
+    for group in _groups_not_told_apart(family.differ[:count, :count]):
+        places_of_groups.append([place for place, cell in enumerate(fastest_first) if cell in group])
+
+    letters = dict.fromkeys(family.cells[:count], "")
+    for index, places in enumerate(sorted(places_of_groups)):  # the group of the fastest cell comes first
+        for place in places:
+            letters[family.cells[fastest_first[place]]] += _group_letter(index)
     return letters
 
 
@@ -218,11 +220,11 @@ def _groups_not_told_apart(differ: np.ndarray) -> list[set[int]]:
     return groups
 
 
-def _group_letter(place: int) -> str:
-    """Return the letter of the group at a place: a to z, then aa, ab and so on."""
-    if place < 26:
-        return chr(ord("a") + place)
-    return f"{_group_letter(place // 26 - 1)}{_group_letter(place % 26)}"
+def _group_letter(index: int) -> str:
+    """Return the letter of a group: a to z, then aa, ab and so on."""
+    if index < 26:
+        return chr(ord("a") + index)
+    return f"{_group_letter(index // 26 - 1)}{_group_letter(index % 26)}"
 
 
 def resolution_of_family(family: Family, effect: float) -> Resolution:

@@ -64,6 +64,8 @@ def _rank_means(profile: Profile) -> list[RankParts]:
 
 def _phase_means(profile: Profile) -> dict[str, float]:
     """Return phase of a step (forward, backward, ...) -> its mean milliseconds on the host, over steps and ranks."""
-    steps = profile.per_step
-    phases = dict.fromkeys(name for step in steps for name in step.ranges_ms)
-    return {phase: sum(step.ranges_ms.get(phase, 0.0) for step in steps) / len(steps) for phase in phases}
+    sums_ms: dict[str, float] = {}
+    for step in profile.per_step:
+        for phase, ms in step.ranges_ms.items():
+            sums_ms[phase] = sums_ms.get(phase, 0.0) + ms
+    return {phase: sum_ms / len(profile.per_step) for phase, sum_ms in sums_ms.items()}

@@ -14,6 +14,8 @@ from scaleproof.ground.records.waterfall_report import WaterfallCell, WaterfallP
 # A cell of one device that has the batch of one device of another cell (the local batch) may differ from it in these.
 BATCH_SPLIT = ("geometry", "accumulation", "global_batch", "micro_batch")
 
+PROVENANCE_DIFFERS = "provenance-differs"  # the finding that runs of a campaign were made in two environments
+
 Row = dict[str, Any]  # of cells.csv
 
 
@@ -34,28 +36,31 @@ class Shares:
 def step_shares(per_step: Sequence[TracedStep]) -> Shares | None:
     """Return the shares of a traced step's parts, means over steps; None without a step, or where a part is unknown."""
     names = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "wait_ms", "idle_ms")
-    columns = {name: [getattr(step, name) for step in per_step] for name in names}
-    if not per_step or any(None in values for values in columns.values()):
+    sums_ms = {name: _sum_over_steps(per_step, name) for name in names}
+    sums = {name: sum_ms for name, sum_ms in sums_ms.items() if sum_ms is not None}
+    if len(sums) < len(names):
         return None
-    sums = {name: sum(values) for name, values in columns.items()}
-    transfer_ms = sums["communication_ms"] - sums["wait_ms"]  # waiting for ranks that came later is no transfer
 
-    # Summaries of older versions do not say how much of the waiting is exposed.
-    exposed_waits_ms = [step.exposed_wait_ms for step in per_step if step.exposed_wait_ms is not None]
-    exposed_wait_ms = exposed_transfer_ms = None
-    if len(exposed_waits_ms) == len(per_step):
-        exposed_wait_ms = sum(exposed_waits_ms)
-        exposed_transfer_ms = max(
-            0.0, sums["exposed_ms"] - exposed_wait_ms
-        )  # a rounded difference of 0 may be negative
+    transfer_ms = sums["communication_ms"] - sums["wait_ms"]  # waiting for ranks that came later is no transfer
+    exposed_wait = exposed_transfer_ms = None
+    exposed_wait_ms = _sum_over_steps(per_step, "exposed_wait_ms")  # summaries of older versions lack it
+    if exposed_wait_ms is not None:
+        exposed_wait = exposed_wait_ms / sums["wall_ms"]
+        exposed_transfer_ms = max(0.0, sums["exposed_ms"] - exposed_wait_ms)  # rounded, it may be below 0
 
     return Shares(
         exposed=sums["exposed_ms"] / sums["wall_ms"],
-        exposed_wait=None if exposed_wait_ms is None else exposed_wait_ms / sums["wall_ms"],
+        exposed_wait=exposed_wait,
         idle=sums["idle_ms"] / sums["wall_ms"],
         compute_to_communication=_ratio_to_transfer(sums["compute_ms"], transfer_ms),
         exposed_share_of_transfer=_ratio_to_transfer(exposed_transfer_ms, transfer_ms),
     )
+
+
+def _sum_over_steps(per_step: Sequence[TracedStep], name: str) -> float | None:
+    """Return the milliseconds of one part over all steps; None without steps, or where one lacks the part."""
+    values_ms = [getattr(step, name) for step in per_step]
+    return sum(values_ms) if values_ms and None not in values_ms else None
 
 
 def _ratio_to_transfer(part_ms: float | None, transfer_ms: float) -> float | None:
@@ -135,15 +140,20 @@ def _local_batch_part(cell: Row, ideal_ms: float, cells: Mapping[str, Row]) -> W
     """Return what the smaller local batch costs: the step of one device with that batch, less the ideal step.
 
     A device with an Nth of the batch is less than N times as fast, because kernels are smaller and the update is not.
-    `cells`: all cells of the campaign; milliseconds are None where none of them is that one device.
+    `cells`: all cells of the campaign; milliseconds are None where none of them is that one device, or where code,
+    versions or hardware changed between the runs.
     """
+    name = "smaller local batch"
     local_batch = cell["global_batch"] / cell["devices"]
     for other in cells.values():
         has_local_batch = other["devices"] == 1 and other["global_batch"] == local_batch
-        if has_local_batch and _differs_only_in_batch_split(other, cell):
-            return WaterfallPart(name="smaller local batch", ms=_step_ms(other) - ideal_ms, source=other["cell"])
+        if not has_local_batch or not _differs_only_in_batch_split(other, cell):
+            continue
+        if PROVENANCE_DIFFERS in f"{other.get('findings')} {cell.get('findings')}".split():
+            return WaterfallPart(name=name, ms=None, source=f"needs {other['cell']} in the same environment")
+        return WaterfallPart(name=name, ms=_step_ms(other) - ideal_ms, source=other["cell"])
     why_absent = f"needs a cell with one device and a global batch of {local_batch:g}"
-    return WaterfallPart(name="smaller local batch", ms=None, source=why_absent)
+    return WaterfallPart(name=name, ms=None, source=why_absent)
 
 
 def _differs_only_in_batch_split(a: Row, b: Row) -> bool:

@@ -75,7 +75,7 @@ ODD = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueEr
 
 def check_names(*registers: Iterable) -> list[str]:
     """Return the names of the checks in `registers`, of all registers where none is given."""
-    return [check.name for register in registers or REGISTERS for check in register]
+    return [check.name for check in chain.from_iterable(registers or REGISTERS)]
 
 
 def audit(campaign: str, runs: Sequence[Run]) -> Findings:
@@ -95,11 +95,13 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
         findings.append(_unusable_record(run, "its record has no census, which others of its version have"))
 
     if measured:
-        findings += [finding for check in of_runs for finding in _findings_on_all_runs(check, measured)]
+        for check in of_runs:
+            findings += _findings_on_all_runs(check, measured)
         findings += of_all_runs.findings_on([runs])  # with failed runs
     timed = [*measured, *commands]
     if timed:
-        findings += [finding for check in of_timed for finding in _findings_on_all_runs(check, timed)]
+        for check_of_timed in of_timed:
+            findings += _findings_on_all_runs(check_of_timed, timed)
 
     # Registers with what their checks looked at.
     subjects: list[tuple[Iterable, Sequence]] = [(register, measured) for register in (of_run, of_runs, of_all_runs)]
@@ -149,9 +151,14 @@ def _check_each_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[lis
 
 def _without_repetitions(findings: list[Finding]) -> list[Finding]:
     """Return the findings, `record-unusable` ones first and each of them once, though several checks hit one fault."""
-    on_records = [finding for finding in findings if finding.code == RECORD_UNUSABLE.name]
-    different = {(*finding.runs, finding.evidence): finding for finding in on_records}
-    return [*different.values(), *[finding for finding in findings if finding.code != RECORD_UNUSABLE.name]]
+    on_records: dict[tuple[str, ...], Finding] = {}  # runs and evidence -> finding
+    others = []
+    for finding in findings:
+        if finding.code == RECORD_UNUSABLE.name:
+            on_records[(*finding.runs, finding.evidence)] = finding
+        else:
+            others.append(finding)
+    return [*on_records.values(), *others]
 
 
 def _without_consequences(findings: list[Finding]) -> list[Finding]:

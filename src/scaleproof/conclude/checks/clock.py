@@ -58,53 +58,77 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
 def _disagreeing_clocks(run: MeasuredRun) -> Iterator[str]:
     """Yield a sentence for each clock that disagrees with the run's own.
 
-    Limits are written as `not ... <= limit`, so that a time that is NaN disagrees as well.
+    Each comparison returns "" where two times are near enough, which a time that is NaN never is.
     """
-    metrics = run.metrics
-    window_s = metrics.window.wall_time_s  # by the step timer
+    for sentence_on in (_on_start, _on_clocks_of_ranks, _on_other_phases, _on_launcher, _on_job):
+        sentence = sentence_on(run)
+        if sentence:
+            yield sentence
 
-    # The time of day at the launcher's start, as the record has it and as the launcher asked for it.
-    launcher_epoch_s = metrics.startup.launcher_epoch_s
-    if launcher_epoch_s is not None:
-        distance_s = abs(start_epoch_s(run) - launcher_epoch_s)
-        if not distance_s <= STARTED_S:
-            yield (
-                f"the record says that it began at {metrics.timestamp_utc}, {seconds(distance_s, 0)} from its "
-                "launcher's clock"
-            )
 
-    # The window by the clock that each rank read before and after it; the slowest rank's is the window's.
-    rank_windows_s = [length_s for rank in metrics.ranks if (length_s := window_length(rank)) is not None]
-    if rank_windows_s:
-        around_s = max(rank_windows_s)
-        if not abs(around_s - window_s) <= _timer_tolerance_s(run):
-            both = f"{seconds(window_s)} by its step timer and {seconds(around_s)} by the clock around it"
-            yield f"the window took {both}"
+def _on_start(run: MeasuredRun) -> str:
+    """Compare the time of day at the launcher's start, as the record has it and as the launcher asked for it."""
+    launcher_epoch_s = run.metrics.startup.launcher_epoch_s
+    if launcher_epoch_s is None:
+        return ""
+    distance_s = abs(start_epoch_s(run) - launcher_epoch_s)
+    if distance_s <= STARTED_S:
+        return ""
+    return (
+        f"the record says that it began at {run.metrics.timestamp_utc}, {seconds(distance_s, 0)} from its "
+        "launcher's clock"
+    )
 
-    # What the other phases of the run, which other programs slow as they do the window, leave for the window.
+
+def _on_clocks_of_ranks(run: MeasuredRun) -> str:
+    """Compare the window with the clock that each rank read before and after it; the slowest rank's is the window's."""
+    window_s = run.metrics.window.wall_time_s
+    lengths_s = [length_s for length_s in map(window_length, run.metrics.ranks) if length_s is not None]
+    if not lengths_s:
+        return ""
+    around_s = max(lengths_s)
+    if abs(around_s - window_s) <= _timer_tolerance_s(run):
+        return ""
+    return f"the window took {seconds(window_s)} by its step timer and {seconds(around_s)} by the clock around it"
+
+
+def _on_other_phases(run: MeasuredRun) -> str:
+    """Compare the window with what the other phases, which other programs slow as they do the window, leave for it."""
+    window_s = run.metrics.window.wall_time_s
     remaining_s = window_by_other_phases(run)
     tolerance_s = BUDGET_SHARE * window_s + (BUDGET_S + WRITING_S * len(run.steps)) * _slowdown_of_window(run)
-    if remaining_s is not None and not abs(remaining_s - window_s) <= tolerance_s:
-        yield (
-            f"start-up, validation and closing leave {seconds(remaining_s)} of the total of "
-            f"{seconds(metrics.total_wall_time_s)} for the window, which took {seconds(window_s)} by its step timer"
-        )
+    if remaining_s is None or abs(remaining_s - window_s) <= tolerance_s:
+        return ""
+    return (
+        f"start-up, validation and closing leave {seconds(remaining_s)} of the total of "
+        f"{seconds(run.metrics.total_wall_time_s)} for the window, which took {seconds(window_s)} by its step timer"
+    )
 
-    # The window as the launcher, another process, saw it begin and end.
-    launcher_clock = metrics.second_clock
-    if launcher_clock and launcher_clock.window_s is not None:
-        seen_s = launcher_clock.window_s
-        tolerance_s = LAUNCHER_SHARE * window_s + LAUNCHER_S + 2 * launcher_clock.resolution_s
-        if not abs(seen_s - window_s) <= tolerance_s:
-            yield f"the launcher saw a window of {seconds(seen_s)}; by its step timer it took {seconds(window_s)}"
 
-    # The whole run, by Snakemake's clock.
-    job_s, run_s = seconds_of_job(run), metrics.total_wall_time_s
-    if job_s is not None:
-        least_s = job_s - LONGER_SHARE * job_s - LONGER_S
-        most_s = job_s + SHORTER_SHARE * job_s + SHORTER_S
-        if not least_s <= run_s <= most_s:
-            yield f"by its own clock the whole run took {seconds(run_s)}; by Snakemake's its job took {seconds(job_s)}"
+def _on_launcher(run: MeasuredRun) -> str:
+    """Compare the window with what the launcher, another process, saw begin and end."""
+    window_s = run.metrics.window.wall_time_s
+    launcher_clock = run.metrics.second_clock
+    if not launcher_clock or launcher_clock.window_s is None:
+        return ""
+    tolerance_s = LAUNCHER_SHARE * window_s + LAUNCHER_S + 2 * launcher_clock.resolution_s
+    if abs(launcher_clock.window_s - window_s) <= tolerance_s:
+        return ""
+    seen_text = seconds(launcher_clock.window_s)
+    return f"the launcher saw a window of {seen_text}; by its step timer it took {seconds(window_s)}"
+
+
+def _on_job(run: MeasuredRun) -> str:
+    """Compare the whole run with its job by Snakemake's clock."""
+    run_s = run.metrics.total_wall_time_s
+    job_s = seconds_of_job(run)
+    if job_s is None:
+        return ""
+    least_s = job_s - LONGER_SHARE * job_s - LONGER_S
+    most_s = job_s + SHORTER_SHARE * job_s + SHORTER_S
+    if least_s <= run_s <= most_s:
+        return ""
+    return f"by its own clock the whole run took {seconds(run_s)}; by Snakemake's its job took {seconds(job_s)}"
 
 
 @of_run.check(CLOCK_DIFFERS)

@@ -69,17 +69,19 @@ def _flag_busy_hosts(run: MeasuredRun) -> Iterator[Flag]:
     for host, ranks in group_by(run.metrics.ranks, lambda rank: rank["host"]).items():
         capacity_s = ranks[0]["machine_cpus"] * (window_length(ranks[0]) or 0.0)
         others_s = ranks[0]["machine_busy_s"] - sum(rank["cpu_s"] for rank in ranks)
-        if capacity_s and others_s - busy_time_error_s(capacity_s) > BUSY * capacity_s:
-            bound_ranks = [rank for rank in _bound_ranks(run) if rank["host"] == host]
-            # More was taken from the cores of these ranks than the kernel may miscount.
-            disturbed = [rank for rank in bound_ranks if _taken_s(rank) > busy_time_error_s(_available_s(rank))]
-            is_elsewhere = bool(bound_ranks) and not disturbed
-            where = ", on other cores than those of the ranks" if is_elsewhere else ""
-            yield Flag(
-                f"other programs used {percent(others_s / capacity_s)} of the CPU time of {host} during the window, "
-                f"{seconds(others_s, 2)} of processor time{where}",
-                severity="note" if is_elsewhere else None,
-            )
+        if not capacity_s or others_s - busy_time_error_s(capacity_s) <= BUSY * capacity_s:
+            continue
+
+        bound_ranks = [rank for rank in _bound_ranks(run) if rank["host"] == host]
+        # More was taken from the cores of these ranks than the kernel may miscount.
+        disturbed = [rank for rank in bound_ranks if _taken_s(rank) > busy_time_error_s(_available_s(rank))]
+        is_elsewhere = bool(bound_ranks) and not disturbed
+        where = ", on other cores than those of the ranks" if is_elsewhere else ""
+        yield Flag(
+            f"other programs used {percent(others_s / capacity_s)} of the CPU time of {host} during the window, "
+            f"{seconds(others_s, 2)} of processor time{where}",
+            severity="note" if is_elsewhere else None,
+        )
 
 
 @of_run.finds("process-starved", "suspect", only_first=True)
@@ -176,7 +178,7 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
     if len(ranks) < 2 or not are_all_watched or window.wall_time_s < LONG_ENOUGH_S:
         return
     used_s = [float(rank["cpu_s"]) for rank in ranks]
-    slowest = max(range(len(used_s)), key=used_s.__getitem__)
+    slowest = used_s.index(max(used_s))
 
     # The probed steps tell work that belongs to the steps from what happened in the window once.
     for when in ("before", "after"):

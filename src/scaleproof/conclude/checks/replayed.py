@@ -18,6 +18,7 @@ from scaleproof.conclude.checks.updates import gradient_norm
 from scaleproof.ground.errors import UserError, without_place
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run, of_runs
 from scaleproof.ground.number_format import fixed, integer, scientific, significant
+from scaleproof.ground.records.census import ProbedStep
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.reference.schema import Reference, Repetition, find_reference
 
@@ -281,17 +282,19 @@ def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     Seen: Micro-batches that are read but not trained on; validation on the training text.
     Repair: Look at what is between the reader and the model; run the cell again.
     """
-    reference, censuses = reference_for(run), run.metrics.census or []
+    reference = reference_for(run)
+    censuses = run.metrics.census or []
     if reference is None:
         return
     for when in ("before", "after"):
-        steps = [step for census in censuses if (step := getattr(census, when))]
-        if steps:
-            checksum = _sum_of_checksums([step.tokens_checksum for step in steps], len(censuses))
-            expected_checksum = reference.step_checksums.get(steps[0].step)  # all ranks probe the same step
-            if checksum and expected_checksum is not None and checksum != expected_checksum:
-                step_text = f"in step {steps[0].step}, {when} the window"
-                yield Flag(f"{step_text}, the ranks trained on other tokens than planned")
+        steps_of_ranks: list[ProbedStep | None] = [getattr(census, when) for census in censuses]
+        steps = [step for step in steps_of_ranks if step]
+        if not steps:
+            continue
+        checksum = _sum_of_checksums([step.tokens_checksum for step in steps], len(censuses))
+        expected_checksum = reference.step_checksums.get(steps[0].step)  # all ranks probe the same step
+        if checksum and expected_checksum is not None and checksum != expected_checksum:
+            yield Flag(f"in step {steps[0].step}, {when} the window, the ranks trained on other tokens than planned")
 
     # This checksum is made over all steps, in their order.
     checksum = _sum_of_checksums([census.tokens_in_window for census in censuses], len(censuses))

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from scaleproof.ground.errors import plural
@@ -48,8 +48,8 @@ class WatchedRun:
         return self._rate([rank.samples for rank in self.ranks])
 
     def _rate(self, work: Sequence[list[int]]) -> float | None:
-        """Return all work over the slowest rank's seconds, both after the warm-up; None without work or time."""
-        amount = sum(sum(amounts[WARM_UP:]) for amounts in work)
+        """Return the `work` of all steps of all ranks over the slowest rank's seconds, both after the warm-up."""
+        amount = sum(sum(amounts_of_rank[WARM_UP:]) for amounts_of_rank in work)
         slowest_s = max(sum(rank.step_s[WARM_UP:]) for rank in self.ranks)
         return amount / slowest_s if amount and slowest_s else None
 
@@ -71,9 +71,8 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
     for rank in run.ranks:
         if rank.forwards and not rank.step_s:
             passes = plural(rank.forwards, "forward pass", "forward passes")
-            yield Flag(
-                f"on rank {rank.rank} the model made {passes} in training, and the optimizer no step: {NEVER_STEPPED}"
-            )
+            made = f"on rank {rank.rank} the model made {passes} in training"
+            yield Flag(f"{made}, and the optimizer no step: {NEVER_STEPPED}")
         if not rank.trainable:
             yield Flag(f"rank {rank.rank} trains none of its {integer(rank.parameters)} parameters")
         if rank.looks:
@@ -124,9 +123,9 @@ def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
     """
     # Not where weights are sharded (None), nor where ranks may have parts of a model without our knowing it: they take
     # the same batches (tensor parallel), or have other numbers of parameters (pipelines).
-    checksums = {rank.weights for rank in run.ranks if rank.weights is not None and not run.was_ended}
-    are_replicas = len({rank.parameters for rank in run.ranks}) == 1 and _ranks_with_same_batches(run) is None
-    if len(checksums) > 1 and are_replicas:
+    are_replicas = len({rank.parameters for rank in run.ranks}) == 1 and not _ranks_with_same_batches(run)
+    checksums = {rank.weights for rank in run.ranks if rank.weights is not None}
+    if len(checksums) > 1 and are_replicas and not run.was_ended:
         yield Flag(f"{len(run.ranks)} ranks have {len(checksums)} different sets of weights after the last step")
 
 
@@ -141,15 +140,16 @@ def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
     Repair: Call the wrapped model, outside of no_sync. Where replicas are averaged once in many steps, say so beside
     the rate.
     """
-    probed = [rank.probed for rank in run.ranks if rank.probed and rank.weights is not None]  # None: sharded weights
-    if len(run.ranks) < 2 or len(probed) < len(run.ranks) or _ranks_with_same_batches(run) is not None:
+    probed_steps = [rank.probed for rank in run.ranks if rank.probed and rank.weights is not None]  # None: sharded
+    if len(run.ranks) < 2 or len(probed_steps) < len(run.ranks) or _ranks_with_same_batches(run):
         return
+    collectives = list(chain.from_iterable(step.collectives.items() for step in probed_steps))  # (name, bytes)
     # Broadcasts carry buffers and the layout of buckets, never gradients.
-    if not any(size for rank in probed for name, size in rank.collectives.items() if not name.startswith("broadcast")):
-        yield Flag(f"in step {probed[0].step} {len(run.ranks)} ranks exchanged no gradients")
+    if not any(size for name, size in collectives if not name.startswith("broadcast")):
+        yield Flag(f"in step {probed_steps[0].step} {len(run.ranks)} ranks exchanged no gradients")
         return
     # Parts of a pipeline, which send, have different parameters.
-    if any(name.startswith(("send", "recv")) for rank in probed for name in rank.collectives):
+    if any(name.startswith(("send", "recv")) for name, _ in collectives):
         return
     # Replicas have equal traces: a checksum of all parameters before the first step, then of one after each step.
     traces = zip(*[rank.traces for rank in run.ranks], strict=False)
@@ -203,7 +203,8 @@ def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
     `batch-repeated` where its loader is known to have more of them, or one batch came in several steps in a row.
     """
     for rank in run.ranks:
-        repeats, steps = _longest_run_of_equal_batches(rank.batches), len(rank.batches)
+        steps = len(rank.batches)
+        repeats = _longest_run_of_equal_batches(rank.batches)
         different = len({tuple(batches) for batches in rank.batches if batches})
         in_loader = rank.loader_batches  # None: nobody knows
         batches_of_step = max([1, *map(len, rank.batches)])
@@ -278,8 +279,8 @@ def steps_have_their_passes(run: WatchedRun) -> Iterator[Flag]:
         # Where nobody looks at passes, a batch may serve several steps.
         if empty_steps > MOST_PENDING and (backward or rank.evaluated):
             mode = " in training, but in evaluation mode," if rank.evaluated else ""
-            steps_text = f"{empty_steps} of {len(rank.batches)} steps"
-            yield Flag(f"on rank {rank.rank} nothing entered the model{mode} before {steps_text}")
+            where = f"on rank {rank.rank} nothing entered the model{mode}"
+            yield Flag(f"{where} before {empty_steps} of {len(rank.batches)} steps")
 
 
 @of_watched.finds("precision-changes", "suspect", only_first=True)
@@ -297,16 +298,17 @@ def precision_stays(run: WatchedRun) -> Iterator[Flag]:
 
 
 def _dtypes_of_products(rank: WatchedRank) -> str | None:
-    """Return the dtypes of a rank's matrix products in its probed step, such as "float32"; None: no step was probed.
+    """Return the dtypes of a rank's matrix products in the step that counted them; None where no step did.
 
     Where most other steps have another dtype, it is added: "float32, later mostly bfloat16".
     """
     if rank.probed is None:
         return None
-    usual_dtype = max(rank.layer_dtypes, key=rank.layer_dtypes.__getitem__, default=None)
-    if len(rank.layer_dtypes) > 1 and usual_dtype not in rank.probed.products.split("+"):
-        return f"{rank.probed.products}{LATER}{usual_dtype}"
-    return rank.probed.products
+    dtypes = rank.probed.products
+    step_counts = rank.layer_dtypes  # dtype of the largest layer -> in how many forward passes
+    most_frequent = max(step_counts, key=step_counts.__getitem__, default=None)
+    is_another = len(step_counts) > 1 and most_frequent not in dtypes.split("+")
+    return f"{dtypes}{LATER}{most_frequent}" if is_another else dtypes
 
 
 @of_watched.finds("watched-clocks-differ", "invalid", only_first=True, clocks=percent(CLOCKS))
@@ -341,7 +343,7 @@ def cells_do_the_same_work(runs: list[TimedRun]) -> Iterator[Flag]:
             first_runs.setdefault(run.metrics.cell, WatchedRun(run.metrics.cell, run.metrics.watched))
             if run.metrics.reading.ended_after_s:  # the launcher ended it after whatever step it was
                 ignored_names.append("optimizer steps")
-    if len(first_runs) < 2:
+    if not first_runs:
         return
     base, *others = first_runs.values()
     for other in others:
@@ -353,12 +355,10 @@ def cells_do_the_same_work(runs: list[TimedRun]) -> Iterator[Flag]:
 
 def reasons_not_comparable(a: WatchedRun, b: WatchedRun) -> list[str]:
     """Return reasons why the rates of two watched runs do not compare: "samples: 512 in a, 256 in b"; [] if they do."""
-    work_b = _work_of_run(b)
-    return [
-        f"{name}: {value_a} in {a.name}, {work_b[name]} in {b.name}"
-        for name, value_a in _work_of_run(a).items()
-        if value_a != work_b[name] and None not in (value_a, work_b[name])  # None: nobody could look
-    ]
+    work_a, work_b = _work_of_run(a), _work_of_run(b)
+    differing = [name for name in work_a if work_a[name] != work_b[name]]
+    known = [name for name in differing if None not in (work_a[name], work_b[name])]  # None: nobody could look
+    return [f"{name}: {work_a[name]} in {a.name}, {work_b[name]} in {b.name}" for name in known]
 
 
 def _work_of_run(run: WatchedRun) -> dict[str, Any]:
@@ -385,7 +385,7 @@ def _how_many_repeat_a_batch(batches: Sequence[list[int]]) -> str:
 
     Else "few", as where no more than FEW_BATCHES differ: `few-batches` names these. `batches`: checksums of each step.
     """
-    steps_with_batch = Counter(map(tuple, filter(None, batches)))
+    steps_with_batch = Counter(tuple(checksums) for checksums in batches if checksums)
     steps_as_before = sum(bool(after) and after == before for before, after in pairwise(batches))
     most_steps = max([steps_as_before, *steps_with_batch.values()])
     return "many" if len(steps_with_batch) > FEW_BATCHES and most_steps >= AGAIN * len(batches) else "few"

@@ -9,6 +9,7 @@ from scaleproof.conclude.checks.replayed import reference_for
 from scaleproof.ground.findings.registry import Flag, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import TOKENS_DIFFER_FROM_BATCHES
 from scaleproof.ground.number_format import integer, percent
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.corpus.reader import SamplePlan, digest_of_ids
 from scaleproof.measure.reference.schema import CorpusReading
@@ -94,12 +95,10 @@ def text_was_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Old text collections in Latin-1.
     Repair: Convert the files before the corpus is built, if the model is to learn from it.
     """
-    concerned_runs = [run for run in runs if run.metrics.data["replaced_characters"]]
-    if concerned_runs:
-        data = concerned_runs[0].metrics.data
-        count = integer(data["replaced_characters"])
-        evidence = f"{count} places of corpus {data['corpus']} are not UTF-8 and hold U+FFFD"
-        yield Flag(evidence, about=concerned_runs)
+    damaged_runs = [run for run in runs if run.metrics.data["replaced_characters"]]
+    for corpus, readers in group_by(damaged_runs, lambda run: str(run.metrics.data["corpus"])).items():
+        count = integer(readers[0].metrics.data["replaced_characters"])
+        yield Flag(f"{count} places of corpus {corpus} are not UTF-8 and hold U+FFFD", about=readers)
 
 
 # So large a share of the validation documents may be training documents: no corpus that this package knows has as many.

@@ -6,6 +6,7 @@ At most four trials. Every trial is in fresh processes; every failure is a row.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -100,10 +101,11 @@ def add_fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: li
     sizes = sorted(allowed)
     compared_sizes = sorted({_largest_up_to(sizes, answer.largest / part) for part in (4, 2, 1)})
     timed_trials = [run(size) for size in compared_sizes]
-    rates = {
-        trial.micro_batch: trial.tokens_per_s for trial in timed_trials if trial.fits and trial.tokens_per_s is not None
-    }
-    fastest = max(rates, key=lambda micro_batch: rates[micro_batch], default=None)
+    rates: dict[int, float] = {}  # micro-batch -> tokens/s
+    for trial in timed_trials:
+        if trial.fits and trial.tokens_per_s is not None:
+            rates[trial.micro_batch] = trial.tokens_per_s
+    fastest = max(rates, key=rates.__getitem__, default=None)
     return replace(answer, trials=(*answer.trials, *timed_trials), fastest=fastest)
 
 
@@ -293,11 +295,13 @@ def find_frontier(
     start = int(max(limit_bytes - state_bytes_expected, 0) / bytes_per_sample / 4)  # a quarter of the answer
     with hold_devices(devices_of(cell, gpus), f"the frontier of {campaign} {cell.slug}"):
         try:
-            answer = search_largest(lambda size: make_trial(size, TRIAL_STEPS), limit_bytes, allowed, start)
+            answer = search_largest(partial(make_trial, steps=TRIAL_STEPS), limit_bytes, allowed, start)
             free_bytes = psutil.virtual_memory().available / 2 / cell.world_size  # the machine can spare them
             if is_on_cpu and answer.largest is None and free_bytes > limit_bytes:
                 answer = replace(answer, needed=make_trial(allowed[0], TRIAL_STEPS, free_bytes).nbytes)
-            return add_fastest(lambda size: make_trial(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
+            if compare_speed:
+                answer = add_fastest(partial(make_trial, steps=TIMED_STEPS), answer, allowed)
+            return answer
         except TrialFailed:
             try:  # does the smallest run at all?
                 make_trial(allowed[0], TRIAL_STEPS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -187,17 +188,19 @@ def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price 
 
 def _cells_to_leave_out(rows: list[PlanRow], candidates: list[Candidate]) -> tuple[str, ...]:
     """Return the candidates, cells without runs, that are certainly slower than another one or a measured cell."""
-    # One run says too little of a cell's spread. A measured cell costs nothing more.
-    measured = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in rows if row.tokens_per_s and row.repeats_done > 1]
-    unmeasured_cells = {candidate.cell for candidate in candidates}
-    return tuple(cell for cell in certainly_slower_cells([*candidates, *measured]) if cell in unmeasured_cells)
+    measured = []
+    for row in rows:
+        if row.tokens_per_s and row.repeats_done > 1:  # one run says too little of a cell's spread
+            measured.append(Candidate(row.cell, row.tokens_per_s, 0.0))  # a measured cell costs nothing more
+    measured_names = {candidate.cell for candidate in measured}
+    return tuple(cell for cell in certainly_slower_cells([*candidates, *measured]) if cell not in measured_names)
 
 
 def _resolution(evidence: ForecastEvidence) -> Resolution | None:
     """Return what further repeats would show of the report's comparison, by its formula; None without a comparison."""
     loaded = evidence.loaded
     findings = evidence.findings or Findings(campaign=loaded.name, checks=[], findings=[])
-    runs = [run for runs_of_cell in evidence.runs.values() for run in runs_of_cell]
+    runs = list(chain.from_iterable(evidence.runs.values()))
     try:
         report = scaling_report(
             loaded.name,
@@ -239,7 +242,7 @@ def _device_power(cell: Cell, evidence: ForecastEvidence, given_watts: float | N
     cell_watts = _counter_watts(evidence.runs.get(cell.slug, []))
     if cell_watts:
         return Power(float(np.mean(cell_watts)), "measured")
-    other_watts = [watts for runs in evidence.runs.values() for watts in _counter_watts(runs)]
+    other_watts = list(chain.from_iterable(map(_counter_watts, evidence.runs.values())))
     return Power(float(np.mean(other_watts)), "measured in other cells") if other_watts else None
 
 
@@ -303,7 +306,7 @@ def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvid
     The rest is the mean over the cell's own `runs`; else the longest among runs with the same engine, or any runs.
     """
     has_deepspeed = is_deepspeed(cell.execution.strategy)
-    all_runs = [run for runs_of_cell in evidence.runs.values() for run in runs_of_cell]
+    all_runs = list(chain.from_iterable(evidence.runs.values()))
     same_engine = [run for run in all_runs if is_deepspeed(run.metrics.training_config.strategy) == has_deepspeed]
     nearest_runs = list(runs) or same_engine or all_runs
     if not nearest_runs:

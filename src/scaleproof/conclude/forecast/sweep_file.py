@@ -7,7 +7,8 @@ import csv
 import io
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -183,27 +184,25 @@ def read_nccl_tests(path: Path, group: Group) -> Sweep:
     """
     try:
         data = json.loads(read_regular(path))
-        version, program = data["version"], Path(data["args"][0]).name
+        version = data["version"]
+        program = Path(data["args"][0]).name
         results = [{key: row[key] for key in row} for row in data["results"]]  # fails where a row is not an object
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         advice = "all_reduce_perf -J FILE writes one"
         raise UserError(f"{path} is not a JSON file of nccl-tests ({describe_first_fault(error)}); {advice}") from None
-    name = next((collective for collective in COLLECTIVES if program.startswith(collective)), None)
-    if version != NCCL_TESTS_VERSION or name is None:
+    names = [collective for collective in COLLECTIVES if program.startswith(collective)]
+    if version != NCCL_TESTS_VERSION or not names:
         raise UserError(
             f"{path}: version {version} of {program} cannot be read; allowed: version {NCCL_TESTS_VERSION} of "
             + ", ".join(f"{collective}_perf" for collective in COLLECTIVES)
         )
+
     calls = []
     for row in results:
-        by_call = row.get("out_of_place_per_iter") or {}
-        mean = row.get("out_of_place") or {}
-        times_us = by_call.get("times_us")
-        if not times_us:  # the mean of all calls alone, by the clock of the device or else of the host
-            times_us = [mean[key] for key in ("time", "cpu_time") if key in mean][:1]
+        times_us = _times_us(row)
         if times_us and row["size"]:
             seconds = [time_us / 1e6 for time_us in times_us]
-            calls.append(Calls(collective=name, nbytes=row["size"], seconds=seconds))
+            calls.append(Calls(collective=names[0], nbytes=row["size"], seconds=seconds))
     if not calls:
         raise UserError(f"{path} has no result with a time")
     return Sweep(
@@ -217,10 +216,21 @@ def read_nccl_tests(path: Path, group: Group) -> Sweep:
     )
 
 
+def _times_us(row: Mapping[str, Any]) -> list[float]:
+    """Return the microseconds of each call of a result of nccl-tests; else the mean of all calls alone, if any."""
+    times_us: list[float] = (row.get("out_of_place_per_iter") or {}).get("times_us") or []
+    mean = row.get("out_of_place") or {}
+    for key in ("time", "cpu_time"):  # by the clock of the device, or else of the host
+        if not times_us and key in mean:
+            times_us = [mean[key]]
+    return times_us
+
+
 def merge_sweeps(sweeps: Sequence[Sweep]) -> Sweep:
     """Return one sweep of several of the same group. Raises UserError where their groups differ."""
     first = sweeps[0]
     if any(sweep.group != first.group or sweep.backend != first.backend for sweep in sweeps):
         groups = ", ".join(str(sweep.group) for sweep in sweeps)
         raise UserError(f"sweeps of different groups or backends cannot be one: {groups}")
-    return first.model_copy(update={"launches": [launch for sweep in sweeps for launch in sweep.launches]})
+    launches = list(chain.from_iterable(sweep.launches for sweep in sweeps))
+    return first.model_copy(update={"launches": launches})

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ def disturbances_of(table: Path) -> str:
     findings = read_findings(existing_files[0]).concerning("runs") if existing_files else []
     texts = []
     for code in law.NO_CALIBRATION:
-        cells = {cell for finding in findings if finding.code == code for cell in finding.cells}
+        cells = set(chain.from_iterable(finding.cells for finding in findings if finding.code == code))
         if cells:
             texts.append(f"{code} in {plural(len(cells), 'cell')}")
     return " and ".join(texts)

@@ -1,5 +1,6 @@
 """Sweeps (collectives timed over message sizes), forecasts and plans of a campaign's cells as text for a terminal."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from tabulate import tabulate
@@ -49,17 +50,20 @@ def _pairs_text(pairs: list[NodePair]) -> list[str]:
 
     With fewer than FEWEST_NODES nodes the last line says that no node is called slow yet.
     """
-    nodes = sorted({node for row in pairs for node in (row.first, row.second)})
-    speeds = {frozenset((row.first, row.second)): significant(row.bus_bytes_per_s / 1e9) for row in pairs}
-    square = [[node, *(speeds.get(frozenset((node, other)), "") for other in nodes)] for node in nodes]
+    gb_per_s: dict[str, dict[str, str]] = defaultdict(dict)  # node -> other node -> bus bandwidth
+    for row in pairs:
+        gb_per_s[row.first][row.second] = gb_per_s[row.second][row.first] = significant(row.bus_bytes_per_s / 1e9)
+    nodes = sorted(gb_per_s)
+    square = [[node, *(gb_per_s[node].get(other, "") for other in nodes)] for node in nodes]
     lines = [
         f"all_reduce of {integer(pairs[0].nbytes)} bytes between two nodes, bus GB/s",
         tabulate(square, ["", *nodes], disable_numparse=True, colalign=("left", *["right"] * len(nodes))),
     ]
+
     verdict = judge_node_pairs(pairs)
     if verdict.bound is None:  # too few nodes to call one slow
-        return [*lines, f"{plural(len(nodes), 'node')}: from {FEWEST_NODES} on, slow nodes and links are named"]
-    if verdict.unexplained:
+        lines.append(f"{plural(len(nodes), 'node')}: from {FEWEST_NODES} on, slow nodes and links are named")
+    elif verdict.unexplained:
         examples = [f"{row.first}-{row.second}" for row in verdict.unexplained[:3]]
         if len(verdict.unexplained) > len(examples):
             examples.append("...")
@@ -196,11 +200,22 @@ def _cells_text(rows: list[PlanRow], plan: Plan) -> str:
 
 def frontier_text(cell: str, frontier: FrontierResult) -> str:
     """Return the answer of a search for the largest micro-batch of `cell`, then a table of its trials."""
+    rows = []
+    for trial in frontier.trials:
+        peak = "out of memory" if trial.nbytes is None else bytes_text(trial.nbytes)
+        rate = "" if trial.tokens_per_s is None else integer(trial.tokens_per_s)
+        rows.append([trial.micro_batch, peak, rate, trial.retries])
+    table = tabulate(rows, ["micro-batch", "peak", "tokens/s", "retries"], disable_numparse=True)
+    return f"{cell}: {_frontier_sentence(frontier)}\n\n{table}"
+
+
+def _frontier_sentence(frontier: FrontierResult) -> str:
+    """Return which micro-batch is the largest, why no larger one is, and which is the fastest."""
     limit = bytes_text(frontier.limit)
     if frontier.largest is None:
-        head = f"{cell}: not even the smallest micro-batch fits into {limit}"
+        sentence = f"not even the smallest micro-batch fits into {limit}"
         if frontier.needed:
-            head += f": with it a process takes {bytes_text(frontier.needed)}"
+            sentence += f": with it a process takes {bytes_text(frontier.needed)}"
     else:
         reasons = {
             "ran out of memory": "the next one ran out of memory",
@@ -208,19 +223,13 @@ def frontier_text(cell: str, frontier: FrontierResult) -> str:
             "a larger one ran out of memory": f"{frontier.failed} ran out of memory, those between were not tried",
             "none": "the search ended before a larger one failed",
         }
-        head = f"{cell}: micro-batch {frontier.largest} is the largest that fits into {limit}"
-        head += f"; {reasons[frontier.certificate]}"
+        sentence = f"micro-batch {frontier.largest} is the largest that fits into {limit}"
+        sentence += f"; {reasons[frontier.certificate]}"
     if frontier.fastest is not None:
-        head += f"; micro-batch {frontier.fastest} is the fastest"
+        sentence += f"; micro-batch {frontier.fastest} is the fastest"
     if frontier.near_full:
-        head += ". Memory is nearly full there: a smaller micro-batch may be faster"
-
-    rows = []
-    for trial in frontier.trials:
-        peak = "out of memory" if trial.nbytes is None else bytes_text(trial.nbytes)
-        rate = "" if trial.tokens_per_s is None else integer(trial.tokens_per_s)
-        rows.append([trial.micro_batch, peak, rate, trial.retries])
-    return head + "\n\n" + tabulate(rows, ["micro-batch", "peak", "tokens/s", "retries"], disable_numparse=True)
+        sentence += ". Memory is nearly full there: a smaller micro-batch may be faster"
+    return sentence
 
 
 def _plan_row(row: PlanRow) -> list[str]:
@@ -249,10 +258,12 @@ def _energy_text(plan: Plan) -> str:
     if plan.kwh is None:
         return "energy: unknown, no energy counter was read; --watts gives the power of a device"
     powers = [row.power for row in plan.rows if row.plan and row.power]
-    low, high = min(power.watts for power in powers), max(power.watts for power in powers)
-    watts = fixed(low, 0) if high - low < 0.5 else f"{fixed(low, 0)} to {fixed(high, 0)}"
     sources = ", ".join(sorted({power.basis for power in powers}))
-    return f"energy: {significant(plan.kwh)} kWh of the devices ({watts} W each, {sources})"
+    watts = [power.watts for power in powers]
+    watts_text = fixed(min(watts), 0)
+    if max(watts) - min(watts) >= 0.5:
+        watts_text += f" to {fixed(max(watts), 0)}"
+    return f"energy: {significant(plan.kwh)} kWh of the devices ({watts_text} W each, {sources})"
 
 
 def spent_text(result: Spent) -> str:

@@ -10,6 +10,7 @@ import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.findings.finding import Finding, read_findings
 from scaleproof.ground.number_format import fixed
-from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.run import Run, read_run
 from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.manifest import MANIFEST
@@ -36,25 +36,25 @@ OF_RUNS = ("runs", "scaling")  # what findings concern that follow from the runs
 
 
 def verify_and_audit(path: Path, say: Callable[[str], object] | None = None) -> tuple[list[Difference], int, int]:
-    """Verify a campaign, and make its sentences and checks again; return what differs, and how many runs and figures.
+    """Verify a campaign, and make its page, tables and checks again.
 
-    `say`: is told, where nothing differs, why the page was not compared as a whole. Raises UserError where `path` is
-    no campaign's results.
+    Returns the differences, the number of runs, and the number of recomputed figures. `say`: is told, where nothing
+    differs, why the page was not compared as a whole. Raises UserError where `path` is no campaign's results.
     """
-    differences, runs, figures = verify(path)
-    folder = folder_of(path)
+    differences, run_count, figure_count = verify(path)
     # Page and tables cannot be made again from files that are damaged themselves.
-    if not all(is_written_again(difference.file) for difference in differences):
-        return differences, runs, figures
-    explained = {difference.file for difference in differences if difference.where != "sha256"}
-    records = records_in(folder)
-    rewritten = compare_with_rewritten(folder, records)
-    differences += [again for again in rewritten.differences if again.file not in explained]
-    if not differences and not why_rules_differ(folder):
-        differences = findings_left_out(folder, records)
-    if say and rewritten.reservation and not differences:
-        say(rewritten.reservation)
-    return differences, runs, figures
+    are_sources_sound = all(is_written_again(difference.file) for difference in differences)
+    if are_sources_sound:
+        folder = folder_of(path)
+        records = records_in(folder)
+        rewritten = compare_with_rewritten(folder, records)
+        explained_files = {difference.file for difference in differences if difference.where != "sha256"}
+        differences += [again for again in rewritten.differences if again.file not in explained_files]
+        if not differences and not why_rules_differ(folder):
+            differences = findings_left_out(folder, records)
+        if say and rewritten.reservation and not differences:
+            say(rewritten.reservation)
+    return differences, run_count, figure_count
 
 
 def findings_left_out(folder: Path, records: Sequence[Run] = ()) -> list[Difference]:
@@ -62,15 +62,23 @@ def findings_left_out(folder: Path, records: Sequence[Run] = ()) -> list[Differe
     stated = {_finding_key(finding): finding for finding in read_findings(folder / FINDINGS).findings}
     made_again = campaign_findings(folder.name, records or records_in(folder)).findings
     differences = []
-    for finding in (finding for finding in made_again if finding.concerns in OF_RUNS):
-        about = ", ".join(finding.runs or finding.cells)
-        other = stated.get(_finding_key(finding))
-        if other is None and finding.severity != "note":
-            differences.append(Difference(FINDINGS, finding.code, f"is left out: {about}: {finding.evidence}"))
-        elif other and (other.severity, numbers(other.evidence)) != (finding.severity, numbers(finding.evidence)):
-            problem = f'says "{other.evidence[:80]}" ({other.severity}) of {about}, its files "{finding.evidence[:80]}"'
-            differences.append(Difference(FINDINGS, finding.code, problem))
+    for finding in made_again:
+        if finding.concerns in OF_RUNS:
+            problem = _fault_of_stated(stated.get(_finding_key(finding)), finding)
+            if problem:
+                differences.append(Difference(FINDINGS, finding.code, problem))
     return differences
+
+
+def _fault_of_stated(stated: Finding | None, finding: Finding) -> str:
+    """Return that a finding is left out, or `stated` with other figures; "" where it is as made again."""
+    about = ", ".join(finding.runs or finding.cells)
+    if stated is None:
+        return "" if finding.severity == "note" else f"is left out: {about}: {finding.evidence}"
+    if stated.severity == finding.severity and numbers(stated.evidence) == numbers(finding.evidence):
+        return ""
+    says = f'says "{stated.evidence[:80]}" ({stated.severity}) of {about}'
+    return f'{says}, its files "{finding.evidence[:80]}"'
 
 
 def why_rules_differ(folder: Path) -> str:
@@ -215,32 +223,51 @@ def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
     if not new and not any(earlier) and not faults:
         raise UserError(f"{results} has no run with numbers")
     _check_copies([results, *baselines], [new, *earlier])
-    known = dict.fromkeys(cell for session in earlier for cell in session)
+
+    known = dict.fromkeys(chain.from_iterable(earlier))  # the cells of all earlier results
     faults += [_why_gone(cell, runs) for cell in known if cell not in new]
-    left_out, common = [], []
-    for cell in filter(known.__contains__, new):
-        run, *_ = new[cell]  # all runs of a cell have one configuration
-        before = [session[cell][0] for session in earlier if cell in session]
-        if changes := next(filter(None, (changed_keys(one, run) for one in before)), ""):
-            faults.append(f"{cell}: its configuration is not that of the earlier results: {changes}")
-        elif reason := _why_left_out(run, before, len(earlier)):
-            left_out.append(f"{cell}: {reason}")
+    left_out: list[str] = []
+    common: list[str] = []
+    for cell in new:
+        if cell not in known:
+            continue
+        run = new[cell][0]  # all runs of a cell have one configuration
+        earlier_runs = [session[cell][0] for session in earlier if cell in session]
+        changes = list(filter(None, (changed_keys(earlier_run, run) for earlier_run in earlier_runs)))
+        why_left_out = _why_left_out(run, earlier_runs, len(earlier))
+        if changes:
+            faults.append(f"{cell}: its configuration is not that of the earlier results: {changes[0]}")
+        elif why_left_out:
+            left_out.append(f"{cell}: {why_left_out}")
         else:
             common.append(cell)
     if not common and not faults:
         raise UserError(f"no cell of {results} can be compared with all earlier results; {'; '.join(left_out[:3])}")
-    new_rates, *sessions = ({cell: rate_of(*session[cell]) for cell in common} for session in (new, *earlier))
-    verdicts = rate_changes(new_rates, sessions) if common else []
-    return Gate(verdicts, faults, left_out, [cell for cell in new if cell not in known])
+
+    verdicts: list[RateChange] = []
+    if common:
+        sessions = [_rates_of(session, common) for session in earlier]
+        verdicts = rate_changes(_rates_of(new, common), sessions)
+    return Gate(verdicts, faults, left_out, new=[cell for cell in new if cell not in known])
 
 
-def _why_left_out(run: RawRun, before: Sequence[RawRun], n_results: int) -> str:
-    """Return why the rate of a run says nothing beside those of earlier runs, as of another machine; else ""."""
-    differing = {key for earlier_run in before for key in differing_settings(run, earlier_run)}
+def _rates_of(session: Mapping[str, list[RawRun]], cells: Sequence[str]) -> Rates:
+    """Return the rates of some cells of a result. `session`: cell -> its runs."""
+    return {cell: rate_of(*session[cell]) for cell in cells}
+
+
+def _why_left_out(run: RawRun, earlier_runs: Sequence[RawRun], result_count: int) -> str:
+    """Return why the rate of a run says nothing beside those of earlier runs, as of another machine; else "".
+
+    `earlier_runs`: of its cell, one of each of the `result_count` earlier results that have the cell.
+    """
+    differing: set[str] = set()
+    for earlier_run in earlier_runs:
+        differing |= set(differing_settings(run, earlier_run))
     if differing:
         return f"incomparable: {', '.join(sorted(differing))}"
-    missing = n_results - len(before)
-    return f"not in {missing} of {n_results} earlier results" if missing else ""
+    missing_count = result_count - len(earlier_runs)
+    return f"not in {missing_count} of {result_count} earlier results" if missing_count else ""
 
 
 def _read_baselines(results: Path, baselines: Sequence[Path]) -> list[dict[str, list[RawRun]]]:
@@ -256,28 +283,30 @@ def _read_baselines(results: Path, baselines: Sequence[Path]) -> list[dict[str, 
     check_given_once([results, *baselines])
     earlier = [measured_cells(path) for path in baselines]
     for path in baselines:
-        if (folder_of(path) / MANIFEST).is_file() and (wrong := faults_of(folder_of(path))):
-            raise UserError(f"{path} cannot be compared with: {wrong[0]}")
+        has_report = (folder_of(path) / MANIFEST).is_file()
+        faults = faults_of(folder_of(path)) if has_report else []
+        if faults:
+            raise UserError(f"{path} cannot be compared with: {faults[0]}")
     return earlier
 
 
 def faults_of(folder: Path) -> list[str]:
     """Return what is wrong with a result itself: that it does not verify, or `invalid` findings about its runs."""
-    if (folder / MANIFEST).is_file():
+    raw_runs, differences = read_runs(folder)
+    has_report = (folder / MANIFEST).is_file()  # else there are raw files alone
+    if has_report:
         differences, _, _ = verify_and_audit(folder)
-    else:  # no report was made: there are raw files alone
-        _, differences = read_runs(folder)
     if differences:
         more = f" and {plural(len(differences) - 1, 'difference')} more" if len(differences) > 1 else ""
         return [f"{folder} does not verify: {differences[0]}{more}"]
-    raw_runs, _ = read_runs(folder)
-    runs = [read_run((folder / run.path).parent) for run in raw_runs]
-    invalid = [finding for finding in audit(folder.name, runs).findings if finding.severity == "invalid"]
-    faults = []
-    for code, alike in group_by(invalid, lambda finding: finding.code).items():
-        cells = ", ".join(dict.fromkeys(cell for finding in alike for cell in finding.cells))
-        faults.append(f"{cells}: invalid: {code}; see: scaleproof audit {folder}")
-    return faults
+
+    cells_of_code: dict[str, dict[str, None]] = {}  # code of an invalid finding -> its cells, as an ordered set
+    for finding in audit(folder.name, [read_run((folder / run.path).parent) for run in raw_runs]).findings:
+        if finding.severity == "invalid":
+            cells_of_code.setdefault(finding.code, {}).update(dict.fromkeys(finding.cells))
+    return [
+        f"{', '.join(cells)}: invalid: {code}; see: scaleproof audit {folder}" for code, cells in cells_of_code.items()
+    ]
 
 
 def _why_gone(cell: str, runs: list[RawRun]) -> str:
@@ -345,5 +374,5 @@ def _setting_of(run: RawRun) -> dict[str, Any]:
 
 def differing_settings(a: RawRun, b: RawRun) -> list[str]:
     """Return in what the configurations or the kinds of machine of two runs differ: what forbids to compare them."""
-    of_a, of_b = _setting_of(a), _setting_of(b)
-    return [key for key in of_a if of_a[key] != of_b[key]]
+    settings_of_a, settings_of_b = _setting_of(a), _setting_of(b)
+    return [name for name, value in settings_of_a.items() if settings_of_b[name] != value]

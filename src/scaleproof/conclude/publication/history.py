@@ -8,6 +8,7 @@ splits of all series keeps false alarms below 5 % for the whole history. The par
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -80,33 +81,36 @@ def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> His
     if len(folders) < LEAST_SESSIONS:
         raise UserError(f"a history needs at least {LEAST_SESSIONS} results, not {len(folders)}")
     gate.check_given_once(folders)
-    results = sorted((_read_session(path) for path in folders), key=lambda session_and_runs: session_and_runs[0].date)
+    results = sorted(map(_read_session, folders), key=lambda session_and_runs: session_and_runs[0].date)
     sessions = [session for session, _ in results]
-    *_, (_, previous_runs), (_, newest_runs) = results  # cell -> its first run
+    *_, (_, previous_runs), (newest, newest_runs) = results  # cell -> its first run
     if cell and cell not in newest_runs:
         cells_text = ", ".join(newest_runs)
-        raise UserError(f'the newest result, {sessions[-1].folder}, has no cell "{cell}"; it has {cells_text}')
+        raise UserError(f'the newest result, {newest.folder}, has no cell "{cell}"; it has {cells_text}')
 
     candidates = [cell] if cell else list(newest_runs)
     left_out = _leave_out(results, {name: newest_runs[name] for name in candidates})
     cells = [name for name in candidates if sum(name in session.rates for session in sessions) >= LEAST_SESSIONS]
     if not cells:
         raise UserError(f"no cell has {LEAST_SESSIONS} comparable results; {'; '.join(left_out[:3])}")
-    rates = [{name: session.rates[name][0] for name in cells if name in session.rates} for session in sessions]
 
-    changed = {}
+    changed: dict[str, str] = {}
     for name in candidates:
-        keys = gate.changed_keys(previous_runs[name], newest_runs[name]) if name in previous_runs else ""
-        if keys:
-            changed[name] = keys
+        if name in previous_runs:
+            changed[name] = gate.changed_keys(previous_runs[name], newest_runs[name])
     return History(
         sessions=sessions,
         cells=cells,
-        shifts=shifts_of(rates),
+        shifts=shifts_of([_rates_without_bounds(session, cells) for session in sessions]),
         left_out=left_out,
         gone=[] if cell else [name for name in previous_runs if name not in newest_runs],
-        changed=changed,
+        changed={name: keys for name, keys in changed.items() if keys},
     )
+
+
+def _rates_without_bounds(session: DatedResult, cells: Sequence[str]) -> dict[str, float]:
+    """Return cell -> tokens/s in a session, of those of `cells` that it has."""
+    return {cell: rate for cell, (rate, _, _) in session.rates.items() if cell in cells}
 
 
 def _leave_out(
@@ -132,17 +136,21 @@ def shifts_of(sessions: Sequence[Mapping[str, float]]) -> list[RateShift]:
     Half of the false alarms is for all cells together, and half for single cells; a single cell has all of them.
     `sessions`: cell -> rate, for each session; a cell need not be in each.
     """
-    cells = list(dict.fromkeys(cell for session in sessions for cell in session))
+    cells = list(dict.fromkeys(chain.from_iterable(sessions)))
+    alpha_of_cell = gate.ALPHA / 2 / len(cells) if len(cells) > 1 else gate.ALPHA
     shifts = []
+    common_cells = []  # in all sessions
     for cell in cells:
         indices = [index for index, session in enumerate(sessions) if cell in session]
-        alpha = gate.ALPHA / 2 / len(cells) if len(cells) > 1 else gate.ALPHA
-        shifts += _find_shifts(cell, np.log([sessions[index][cell] for index in indices]), indices, alpha)
-    common_cells = [cell for cell in cells if all(cell in session for session in sessions)]
+        logs = np.log([sessions[index][cell] for index in indices])
+        shifts += _find_shifts(cell, logs, indices, alpha_of_cell)
+        if len(indices) == len(sessions):
+            common_cells.append(cell)
+
     if len(common_cells) > 1:
-        means = np.array([np.mean([math.log(session[cell]) for cell in common_cells]) for session in sessions])
         name = f"{len(common_cells)} cells together"
-        shifts += _find_shifts(name, means, list(range(len(sessions))), gate.ALPHA / 2)
+        logs = np.log([[session[cell] for cell in common_cells] for session in sessions])
+        shifts += _find_shifts(name, logs.mean(axis=1), list(range(len(sessions))), gate.ALPHA / 2)
     return sorted(shifts, key=lambda shift: (shift.session, shift.series))
 
 

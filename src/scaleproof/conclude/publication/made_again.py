@@ -20,7 +20,7 @@ from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.conclude.report.claims_report import CODE
 from scaleproof.conclude.report.page import claims_text, page_text, with_signature
 from scaleproof.conclude.report.page_facts import PageInputs, collect_run_facts
-from scaleproof.conclude.report.read_results import read_inputs, read_traces
+from scaleproof.conclude.report.read_results import read_inputs, read_traces, row_dicts
 from scaleproof.conclude.report.tables.cells import write_tables
 from scaleproof.conclude.report.tables.comparison import write_comparison
 from scaleproof.conclude.report.tables.forecast import write_forecast
@@ -92,26 +92,36 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
     Where other code wrote it, only figures, names and deciding words are compared.
     """
     stated = read_record(folder / CLAIMS, ClaimsReport.model_validate_json)
-    pairs = {file: list(statements.differing(*sides)) for file, *sides in _both_versions(folder, records)}
+    pairs_of_file = {file: list(statements.differing(*sides)) for file, *sides in _both_versions(folder, records)}
     is_of_today = stated.schema_version == SCHEMA_VERSION
     if not is_of_today:  # such a file has fewer sentences, and names no code; the page has all sentences
-        del pairs[CLAIMS]
+        del pairs_of_file[CLAIMS]
     elif stated.code_sha256 is None:
         problem = "is missing: nobody knows which code wrote the sentences"
         return Rewritten([Difference(CLAIMS, "code_sha256", problem)])
 
     reservation = ""
-    if any(pairs.values()) and stated.code_sha256 != code_sha256(*CODE):
-        reports = [json.loads(text_of(folder / file)) for file in REPORTS if (folder / file).exists()]
-        names = set(statements.names_in([*reports, *(column.heading for column in COLUMNS.values())]))
-        n_differing = sum(map(len, pairs.values()))
-        pairs = {file: statements.differing_contents(own, names, not is_of_today) for file, own in pairs.items()}
-        n_in_words_alone = n_differing - sum(map(len, pairs.values()))
+    pair_count = sum(map(len, pairs_of_file.values()))
+    if pair_count and stated.code_sha256 != code_sha256(*CODE):
+        names = _names_of_results(folder)
+        for file, pairs in pairs_of_file.items():
+            pairs_of_file[file] = statements.differing_contents(pairs, names, not is_of_today)
+        count_in_words_alone = pair_count - sum(map(len, pairs_of_file.values()))
         if is_of_today:
-            statements_text = plural(n_in_words_alone, "statement")
+            statements_text = plural(count_in_words_alone, "statement")
             reservation = f"{statements_text} with other words and the same figures: other code wrote the page"
-    differences = [Difference(file, *statements.in_words(pair)) for file in pairs for pair in pairs[file]]
+
+    differences = []
+    for file, pairs in pairs_of_file.items():
+        differences += [Difference(file, *statements.in_words(pair)) for pair in pairs]
     return Rewritten(differences, reservation)
+
+
+def _names_of_results(folder: Path) -> set[str]:
+    """Return the words, in lower case, that are names in the reports of a campaign, or headings of its tables."""
+    contents: list[object] = [json.loads(text_of(folder / file)) for file in REPORTS if (folder / file).exists()]
+    contents += [column.heading for column in COLUMNS.values()]
+    return set(statements.names_in(contents))
 
 
 def _both_versions(folder: Path, records: Sequence[Run]) -> Iterator[tuple[str, list[Statement], list[Statement]]]:
@@ -223,9 +233,9 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
     missing, and the charts for which its settings asked.
     """
     runs_table, cells, report = read_inputs(folder)
-    repeats = zip(runs_table["cell"], runs_table["repeat"], strict=True)  # in the order of the campaign
     records_by_name = {run.name: run for run in records}
-    facts = collect_run_facts([records_by_name[f"{cell}/rep{repeat}"] for cell, repeat in repeats])
+    names_of_runs = [f"{row['cell']}/rep{row['repeat']}" for row in row_dicts(runs_table)]  # as the campaign has them
+    facts = collect_run_facts([records_by_name[name] for name in names_of_runs])
 
     demands = demands_in(folder)
     listed_charts = demands.charts if demands else _charts_due(folder, page, report)
@@ -235,6 +245,7 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
 
     comparison, waterfall, forecast = (folder / f"{name}.json" for name in ("comparison", "waterfall", "forecast"))
     traces = read_traces(folder)[0] if (folder / "traces.json").exists() else None
+    traced_cells = [trace.cell for trace in traces.traces] if traces else []
     has_forecast = any(True for _ in page.all("section", id="forecast")) and forecast.exists()
     return PageInputs(
         facts=facts,
@@ -247,7 +258,7 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
         campaign_file=campaign_file,
         comparisons=read_comparison(comparison).comparisons if comparison.exists() else [],
         traces=traces,
-        profiles=[read_profile(folder / "traces" / trace.cell / PROFILE) for trace in traces.traces] if traces else [],
+        profiles=[read_profile(folder / "traces" / cell / PROFILE) for cell in traced_cells],
         waterfall=read_waterfall(waterfall).cells if waterfall.exists() and "waterfall" in drawn else [],
         forecast=read_forecast(forecast) if has_forecast else None,
     )

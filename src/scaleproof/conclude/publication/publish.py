@@ -149,7 +149,9 @@ def _copy_files(folder: Path, out: Path, runs: list[RawRun]) -> None:
     """
     listed = json.loads((folder / MANIFEST).read_bytes())["files"]
     names = {name for name in (*listed, "report.pdf") if name.endswith(SUFFIXES)}
-    names |= {f"{Path(run.path).parent.as_posix()}/{name}" for run in runs for name in run.metrics.get("files", {})}
+    for run in runs:
+        folder_of_run = Path(run.path).parent.as_posix()
+        names |= {f"{folder_of_run}/{name}" for name in run.metrics.get("files", {})}
     _copy({name: folder / name for name in sorted(names)}, out)
 
 

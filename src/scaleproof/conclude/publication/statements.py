@@ -58,10 +58,12 @@ class Statement:
 def entries_of(text: str) -> list[Statement]:
     """Return the statements of claims.json: all fields but `code_sha256`, then claims, then sentences."""
     content = json.loads(text)
-    sentences = [(f"{entry['topic']}: {entry['text']}", entry) for entry in content.pop("sentences")]
-    claims = [(str(entry["id"]), entry) for entry in content.pop("claims")]
-    others = [(name, value) for name, value in content.items() if name != "code_sha256"]
-    return [Statement(name, json.dumps(entry)) for name, entry in [*others, *claims, *sentences]]
+    sentences, claims = content.pop("sentences"), content.pop("claims")
+    content.pop("code_sha256", None)
+    statements = [Statement(name, json.dumps(value)) for name, value in content.items()]
+    statements += [Statement(str(claim["id"]), json.dumps(claim)) for claim in claims]
+    statements += [Statement(f"{entry['topic']}: {entry['text']}", json.dumps(entry)) for entry in sentences]
+    return statements
 
 
 def lines_of(text: str) -> list[Statement]:
@@ -123,14 +125,16 @@ def differing_contents(pairs: Sequence[Pair], names: Set[str], is_of_before: boo
     `is_of_before`: the file has an earlier form, with fewer explanations. What it leaves out then counts only if it
     names something or has a decimal figure, as explanations have whole numbers alone.
     """
-    names = names if is_of_before else names | MARKS
-    stated_contents = [stated.contents(names) if stated else "" for stated, _ in pairs]
-    expected_contents = [again.contents(names) if again else "" for _, again in pairs]
+    known_names = names if is_of_before else names | MARKS
+    stated_contents = [stated.contents(known_names) if stated else "" for stated, _ in pairs]
+    expected_contents = [again.contents(known_names) if again else "" for _, again in pairs]
     too_many = set(Counter(stated_contents) - Counter(expected_contents)) - {""}
     left_out = set(Counter(expected_contents) - Counter(stated_contents)) - {""}
     if is_of_before:
-        telling = {name for name in names - DECIDING if len(name) > 3}  # a shorter name may be any word
-        left_out = {text for text in left_out if re.search(r"\d\.\d", text) or not telling.isdisjoint(text.split())}
+        telling_names = {name for name in names - DECIDING if len(name) > 3}  # a shorter name may be any word
+        left_out = {
+            text for text in left_out if re.search(r"\d\.\d", text) or not telling_names.isdisjoint(text.split())
+        }
     contents = zip(pairs, stated_contents, expected_contents, strict=True)
     return [pair for pair, stated, expected in contents if stated in too_many or expected in left_out]
 
@@ -138,11 +142,12 @@ def differing_contents(pairs: Sequence[Pair], names: Set[str], is_of_before: boo
 def in_words(pair: Pair) -> tuple[str, str]:
     """Return the statement that differs, in quotes, and how it differs, as the end of a sentence."""
     stated, again = pair
-    if stated is None or again is None:
-        statement = stated or again
-        assert statement
-        problem = "is left out" if stated is None else "is not what its files give"
-        return f'"{(statement.text or statement.whole)[:80]}"', problem
+    if stated is None:
+        assert again
+        return f'"{(again.text or again.whole)[:80]}"', "is left out"
+    if again is None:
+        return f'"{(stated.text or stated.whole)[:80]}"', "is not what its files give"
+
     texts = (stated.text, again.text) if stated.text != again.text else (stated.whole, again.whole)
     begin = max(0, _count_common(*texts) - AROUND)  # a little before the first letter that differs
     stated_part, expected_part = (text[begin:][:80] for text in texts)
@@ -154,6 +159,8 @@ def names_in(content: object) -> Iterator[str]:
     """Yield the words, in lower case, of the texts of up to three words in a JSON content: they are its names."""
     if isinstance(content, str) and content.count(" ") < 3:
         yield from TOKEN.findall(content.lower())
-    elif isinstance(content, dict | list):
-        for part in content.values() if isinstance(content, dict) else content:
+    elif isinstance(content, dict):
+        yield from names_in([*content.values()])
+    elif isinstance(content, list):
+        for part in content:
             yield from names_in(part)

@@ -155,11 +155,11 @@ class IndexedCampaign:
 
 def write_index(results: Path) -> list[IndexedCampaign]:
     """Write index.html into `results` from the reports below it, the latest first, and return its entries."""
-    folders = [path.parent for pattern in ("*", "published/*") for path in results.glob(f"{pattern}/report.html")]
-    entries = [_index_entry(folder, results) for folder in sorted(folders)]
+    pages = [*results.glob("*/report.html"), *results.glob("published/*/report.html")]
+    entries = [_index_entry(page.parent, results) for page in sorted(pages)]
     entries.sort(key=lambda entry: entry.date, reverse=True)
-    page = jinja_environment(HOUSE).get_template("index.html.j2").render(entries=entries)
-    write_atomic(results / "index.html", page)
+    index = jinja_environment(HOUSE).get_template("index.html.j2").render(entries=entries)
+    write_atomic(results / "index.html", index)
     return entries
 
 
@@ -170,15 +170,22 @@ def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
     first_run = min(folder.glob(f"runs/*/rep*/{METRICS}"), default=folder / METRICS)  # by default a missing file
     metrics = _read_or_none(lambda: parse_metrics(read_regular(first_run)))
     contents = {"scaling_report.json": report, "findings.json": findings, str(first_run.relative_to(folder)): metrics}
+
+    date = machine = verdict = "unknown"
+    if metrics:
+        date = metrics.timestamp_utc[:16].replace("T", " ")
+        machine = _machine_of(metrics)
     match = VERDICT.search(read_regular(folder / "report.html").decode(errors="replace"))
-    severities = Counter(str(finding.severity) for finding in findings.findings) if findings else Counter[str]()
+    if match:
+        verdict = html.unescape(match[1]).strip()
+    finding_counts = Counter[str](finding.severity for finding in findings.findings) if findings else Counter[str]()
     return IndexedCampaign(
         campaign=folder.name,
         title=report.title if report else folder.name,
-        verdict=html.unescape(match[1]).strip() if match else "unknown",
-        date=metrics.timestamp_utc[:16].replace("T", " ") if metrics else "unknown",
-        machine=_machine_of(metrics) if metrics else "unknown",
-        findings={severity: severities[severity] for severity in SEVERITIES if severities[severity]},
+        verdict=verdict,
+        date=date,
+        machine=machine,
+        findings={severity: finding_counts[severity] for severity in SEVERITIES if finding_counts[severity]},
         link=quote(f"{folder.relative_to(results)}/report.html"),  # also for a folder "javascript:..."
         unread=tuple(name for name, content in contents.items() if content is None),
     )

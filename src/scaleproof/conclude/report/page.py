@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -315,33 +316,37 @@ def _drawing(inputs: PageInputs, name: str) -> Drawing:
 
 def _group_findings(findings: list[Finding], slugs: set[str]) -> list[FindingGroup]:
     """Group findings by code and severity, in their order: the most severe first. `slugs`: the cells with a row."""
-    groups = group_by(findings, lambda finding: (finding.code, finding.severity))
-    return [
-        FindingGroup(
-            code=code,
-            severity=severity,
-            where=_group_location(group),
-            advice=list(dict.fromkeys(finding.advice for finding in group)),
-            occurrences=_group_occurrences(group),
-            in_rows=any(slugs & set(finding.cells) for finding in group),
+    groups = []
+    for (code, severity), group in group_by(findings, lambda finding: (finding.code, finding.severity)).items():
+        cells = set(chain.from_iterable(finding.cells for finding in group))
+        groups.append(
+            FindingGroup(
+                code=code,
+                severity=severity,
+                where=_group_location(group),
+                advice=list(dict.fromkeys(finding.advice for finding in group)),
+                occurrences=_group_occurrences(group),
+                in_rows=not slugs.isdisjoint(cells),
+            )
         )
-        for (code, severity), group in groups.items()
-    ]
+    return groups
 
 
 def _group_location(group: list[Finding]) -> str:
     """Return which cells and runs a group of findings concerns: "zero2-n1x2, zero3-n1x2 (6 runs)"; "" without cells."""
-    cells = list(dict.fromkeys(cell for finding in group for cell in finding.cells))
+    cells = list(dict.fromkeys(chain.from_iterable(finding.cells for finding in group)))
+    runs = set(chain.from_iterable(finding.runs for finding in group))
     cells_text = ", ".join(cells) if len(cells) <= MOST_CELLS else f"{len(cells)} cells"
-    runs = {run for finding in group for run in finding.runs}
-    return f"{cells_text} ({plural(len(runs), 'run')})" if len(runs) > 1 and cells_text else cells_text
+    if not cells or len(runs) < 2:
+        return cells_text
+    return f"{cells_text} ({plural(len(runs), 'run')})"
 
 
 def _group_occurrences(group: list[Finding]) -> list[Occurrence]:
     """Return what a group of findings says, each text once, with its runs (or cells)."""
     occurrences = []
     for alike in group_by(group, lambda finding: (finding.evidence, str(finding.corrected))).values():
-        names = names_of_runs([run for finding in alike for run in finding.runs or finding.cells])
+        names = names_of_runs(list(chain.from_iterable(finding.runs or finding.cells for finding in alike)))
         occurrences.append(Occurrence(names, alike[0].evidence, alike[0].corrected))
     return occurrences
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,8 @@ def machine_text(runs: list[Run]) -> str:
 
 def _device_names(runs: list[Run]) -> list[str]:
     """Return the name of the device of each rank of each run."""
-    return [rank["device_name"] for run in runs for rank in run.metrics.ranks or []]
+    ranks = chain.from_iterable(run.metrics.ranks or [] for run in runs)
+    return [rank["device_name"] for rank in ranks]
 
 
 def _processors(metrics: Sequence[Recorded]) -> list[str]:
@@ -121,20 +123,27 @@ def protocol_facts(runs: list[Run]) -> Facts:
 def _protocol_of_commands(metrics: Sequence[Recorded]) -> Facts:
     """Return what was run, as (name, text), of cells that are commands."""
     printed = [m for m in metrics if isinstance(m, Printed)]
+    programs = [m.program for m in printed]
     warmup = []
     if any(m.window.clock == "printed" for m in printed):
         warmup = [f"the first {m.config['work']['warmup_steps']} steps of each log are not counted" for m in metrics]
+    files = chain.from_iterable(program.files.items() for program in programs)  # (name, sha256)
     rows: list[tuple[str, list[Any]]] = [
         ("Command", [m.config["workload"].get("command") for m in metrics]),
-        ("As started", [m.program.command for m in printed][:MOST_COMMANDS]),
+        ("As started", [program.command for program in programs[:MOST_COMMANDS]]),
         ("Figures read by", [_reading_text(m) for m in printed]),
         ("Warm-up", warmup),
         ("Work of a step", [f"{significant(m.reading.per_step, 6)} {m.unit}" for m in printed if m.reading.per_step]),
-        ("Program's files", [f"{file} sha256 {sha[:12]}" for m in printed for file, sha in m.program.files.items()]),
-        ("Program's commit", [_commit_text(m.program.git_commit, m.program.git_dirty) for m in printed]),
-        ("Program's versions", [", ".join(f"{k} {v}" for k, v in m.program.versions.items()) for m in printed]),
+        ("Program's files", [f"{name} sha256 {sha256[:12]}" for name, sha256 in files]),
+        ("Program's commit", [_commit_text(program.git_commit, program.git_dirty) for program in programs]),
+        ("Program's versions", [_versions_text(program.versions) for program in programs]),
     ]
     return [(name, _all_values(values)) for name, values in rows if values]
+
+
+def _versions_text(versions: Mapping[str, str]) -> str:
+    """Return versions in words: "torch 2.6.0, numpy 2.1.3"."""
+    return ", ".join(f"{package} {version}" for package, version in versions.items())
 
 
 def _reading_text(metrics: Printed) -> str:

@@ -103,18 +103,17 @@ def _cell_entry(row: dict[str, Any], key: str, text: str) -> PageFigure:
     if value is None or not is_number or not is_measured or text == "–":
         order = float(value) if value is not None and is_number and not isinstance(value, bool) else None
         return PageFigure(text, order=order)
+
     low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
     is_compared_with_one = column.group == "ratio" and key != "scaling_efficiency"
-    is_undecided = False
-    if is_compared_with_one and low is not None and high is not None:
-        is_undecided = bool(low <= 1 <= high)
+    has_interval_around_one = low is not None and high is not None and bool(low <= 1 <= high)
     return PageFigure(
         text=text,
         id=f"cells/{row['cell']}/{key}",
         order=value,
         tip=interval_tip(value, low, high, row.get(f"{key}_n") or row["n"], column.factor),
         source=row["cell"],
-        undecided=is_undecided,
+        undecided=is_compared_with_one and has_interval_around_one,
     )
 
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -154,18 +155,18 @@ def tensorboard(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame,
         return Event(wall_time=time, step=step, summary=Summary(value=values))
 
     for run in runs:
-        settings = {
-            name: value if isinstance(value, bool | int | float) else str(value) for name, value in run.settings.items()
-        }
+        settings = {}
+        for name, value in run.settings.items():
+            settings[name] = value if isinstance(value, bool | int | float) else str(value)
         write(
             out / run.name,
             Event(wall_time=run.began, summary=hparams_pb(settings, run.name, run.began)),
             *(scalars(run.began + point.seconds, point.step, point.figures) for point in run.points),
             scalars(run.began + run.seconds, run.last_step, run.figures),
         )
-    names = dict.fromkeys(name for run in runs for name in run.settings)
-    figures = dict.fromkeys(name for run in runs for name in run.figures)
-    config = hparams_config_pb([HParam(name) for name in names], [Metric(tag=name) for name in figures])
+    settings_names = dict.fromkeys(chain.from_iterable(run.settings for run in runs))
+    figure_names = dict.fromkeys(chain.from_iterable(run.figures for run in runs))
+    config = hparams_config_pb([HParam(name) for name in settings_names], [Metric(tag=name) for name in figure_names])
     table = cells.dropna(axis="columns", how="all").to_markdown(index=False)
     text = Summary.Value(
         tag=CELLS,

@@ -23,11 +23,15 @@ def trace_sentences(profile: Profile) -> list[str]:
 
 def _capture_sentence(profile: Profile) -> str:
     """Return a sentence on what was traced, and with which tool."""
-    cell = f"{profile.cell}, " if profile.cell else ""
-    steps = f"{profile.steps} steps" if profile.steps else "an unknown number of steps"
-    ranks = f" on {plural(len(profile.ranks), 'rank')}" if profile.ranks else ""
-    reason = f" ({profile.tool_reason})" if profile.tool_reason else ""
-    return f"{cell}{steps}{ranks}, traced with {profile.tool}{reason}."
+    text = f"{profile.steps} steps" if profile.steps else "an unknown number of steps"
+    if profile.cell:
+        text = f"{profile.cell}, {text}"
+    if profile.ranks:
+        text += f" on {plural(len(profile.ranks), 'rank')}"
+    text += f", traced with {profile.tool}"
+    if profile.tool_reason:
+        text += f" ({profile.tool_reason})"
+    return f"{text}."
 
 
 def _step_sentences(profile: Profile) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from scaleproof.conclude.analysis.ranking import concluded_from, largest_group
 from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
@@ -113,17 +114,18 @@ def _part_text(findings: Sequence[Finding], runs: set[str]) -> str:
     The text is their number, "2 of"; where findings name no run, their cells, "ddp-n1x2, among"; else "some of".
     `runs`: the runs compared; where it is empty, all runs that findings name count.
     """
-    named_runs = {run for finding in findings for run in finding.runs}
-    run_count = len(named_runs & runs if runs else named_runs)
-    if run_count:
-        return f"{run_count} of"
-    cells = ", ".join(dict.fromkeys(cell for finding in findings for cell in finding.cells))
+    runs_with_findings = set(chain.from_iterable(finding.runs for finding in findings))
+    if runs:
+        runs_with_findings &= runs
+    if runs_with_findings:
+        return f"{len(runs_with_findings)} of"
+    cells = ", ".join(dict.fromkeys(chain.from_iterable(finding.cells for finding in findings)))
     return f"{cells}, among" if cells else "some of"
 
 
 def _count_runs(findings: Sequence[Finding]) -> int:
     """Return how many runs the findings concern; for a finding that names no run, its cells count instead."""
-    return len({run for finding in findings for run in finding.runs or finding.cells})
+    return len(set(chain.from_iterable(finding.runs or finding.cells for finding in findings)))
 
 
 def _subjects(findings: Sequence[Finding]) -> str:

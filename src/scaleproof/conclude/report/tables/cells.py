@@ -21,10 +21,15 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
     Cells without numbers come last of their size. Numbers are plain; value, low and high have columns of their own.
     `cells`: cells.csv.
     """
-    series_of = {point.cell: series for series in report.series for point in series.points}
+    series_of: dict[str, ScalingSeries] = {}
+    for series in report.series:
+        series_of |= {point.cell: series for point in series.points}
     points = {point.cell: point for point in report.points}
-    entries = {entry.cell: entry for ranking in report.ranking for entry in ranking.cells}
+    entries: dict[str, RankedCell] = {}
+    for ranking in report.ranking:
+        entries |= {entry.cell: entry for entry in ranking.cells}
     fastest_cells = {ranking.cells[0].cell for ranking in report.ranking if len(ranking.cells) > 1}
+
     rows = []
     for row in row_dicts(cells):
         cell = row["cell"]
@@ -38,20 +43,20 @@ def _report_columns(
     series: ScalingSeries | None, point: ScalingPoint | None, entry: RankedCell | None, is_fastest: bool
 ) -> dict[str, Any]:
     """Return the columns that the report gives of a cell; `series`, `point` and `entry` are None without numbers."""
-    columns: dict[str, Any] = {
-        "series": series.name if series else None,
-        "kind": series.kind if series else None,
-        "overhead_only": point.overhead_only if point else None,
-        "baseline": series.baseline if series and series.kind else None,
-        "best_single": point.best_single if point else None,
-    }
+    columns: dict[str, Any] = dict.fromkeys(("series", "kind", "overhead_only", "baseline", "best_single"))
+    if series and point:
+        columns["series"] = series.name
+        columns["kind"] = series.kind
+        columns["overhead_only"] = point.overhead_only
+        columns["baseline"] = series.baseline if series.kind else None
+        columns["best_single"] = point.best_single
     for column in RATIOS:
         holder = entry if column.name == "fastest_over" else point
         columns |= _ratio_columns(column.name, holder.figure(column.name) if holder else None)
     columns["letters"] = entry.letters if entry else None
     columns["is_fastest"] = is_fastest
-    columns["incomparable"] = ", ".join(point.incomparable if point else ())
-    columns["best_single_incomparable"] = ", ".join(point.best_single_incomparable if point else ())
+    columns["incomparable"] = ", ".join(point.incomparable) if point else ""
+    columns["best_single_incomparable"] = ", ".join(point.best_single_incomparable) if point else ""
     return columns
 
 
@@ -98,19 +103,31 @@ def _measured_texts(row: dict[str, Any]) -> dict[str, str]:
     for column in (*columns_in_group("rate"), *RATIOS, *columns_in_group("learnt")):
         name = column.name
         texts[name] = column.estimate(interval_of(row, name)) if column.interval else column.text(row[name])
+    texts |= _texts_of_speedups(row)
     if row["is_fastest"]:
         texts["fastest_over"] = "1 (highest)"
-    for name, base in (("speedup", row["baseline"]), ("speedup_vs_best_single", row["best_single"])):
-        if row["cell"] == base:
-            texts[name] = "1 (baseline)"
-    for name in ("speedup", "scaling_efficiency", "speedup_vs_best_single"):
-        differing_fields = row["best_single_incomparable" if name == "speedup_vs_best_single" else "incomparable"]
-        if differing_fields:
-            texts[name] = f"incomparable: {differing_fields}"
     if row["time_to_loss_why"]:
         texts["time_to_loss_s"] = _reason_text(row["time_to_loss_why"])
     if row["task"] == "language-modelling":  # all samples have as many tokens: it would say the same twice
         texts["samples_per_s"] = UNKNOWN
+    return texts
+
+
+def _texts_of_speedups(row: dict[str, Any]) -> dict[str, str]:
+    """Return column -> text of each speed-up and efficiency that a cell does not have; the text says why.
+
+    A baseline is 1 by definition; of two cells that are not comparable no ratio is formed. `row`: of `scaling_rows`.
+    """
+    texts = {}
+    if row["cell"] == row["baseline"]:
+        texts["speedup"] = "1 (baseline)"
+    if row["cell"] == row["best_single"]:
+        texts["speedup_vs_best_single"] = "1 (baseline)"
+    if row["incomparable"]:
+        text = f"incomparable: {row['incomparable']}"
+        texts |= {"speedup": text, "scaling_efficiency": text}
+    if row["best_single_incomparable"]:
+        texts["speedup_vs_best_single"] = f"incomparable: {row['best_single_incomparable']}"
     return texts
 
 

@@ -1,5 +1,6 @@
 """Strong and weak scaling as tables of their own, one row per size of a series."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,12 @@ def series_rows(report: ScalingReport, kind: str) -> pd.DataFrame:
 
 def series_texts(report: ScalingReport, kind: str) -> pd.DataFrame:
     """Return the table of a `kind` as people read it, without empty columns; findings have a column even then."""
-    rows = [_size_row(series, point) for series in _series_of_kind(report, kind) for point in series.points]
-    frame = pd.DataFrame(rows)
-    empty_columns = [name for name in frame.columns if set(frame[name]) <= {"", "–"}]
-    return frame.drop(columns=[name for name in empty_columns if name != "findings"])
+    rows = []
+    for series in _series_of_kind(report, kind):
+        rows += [_size_row(series, point) for point in series.points]
+    table = pd.DataFrame(rows)
+    empty_columns = [name for name in table.columns if set(table[name]) <= {"", "–"} and name != "findings"]
+    return table.drop(columns=empty_columns)
 
 
 def _size_row(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
@@ -72,9 +75,11 @@ def _size_row(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
 def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
     """Write scaling of a `kind` as strong or weak .csv, .md and .tex into `folder`; a table without rows says so."""
     rows, texts = series_rows(report, kind), series_texts(report, kind)
-    points = [point for series in _series_of_kind(report, kind) for point in series.points]
-    speedups = [name for name in SERIES_FIGURES if name.startswith("speedup")]
-    ratios = {COLUMNS[name].series_heading: [point.figure(name) for point in points] for name in speedups}
+    points = list(chain.from_iterable(series.points for series in _series_of_kind(report, kind)))
+    ratios = {}  # heading -> the ratio of each row
+    for name in SERIES_FIGURES:
+        if name.startswith("speedup"):
+            ratios[COLUMNS[name].series_heading] = [point.figure(name) for point in points]
     too_wide = {COLUMNS[name].series_heading for name in ("speedup_by_job_wall_time", "karp_flatt")}
     laws = law_sentences(report, kind)
     Table(

@@ -65,10 +65,7 @@ def read_figures(
 
 
 def _read_printed(log: Path, lines: Sequence[str], cell: Cell, read: ReadLog, arrivals: Sequence[float]) -> PrintedLog:
-    """Return what a log says of steps: by patterns, by a reader, or by units.
-
-    `lines`: the lines of the file `log`.
-    """
+    """Return what a log says of steps: by patterns, by a reader, or by units. `lines`: the lines of the file `log`."""
     figures = cell.workload.figures
     if isinstance(figures, Patterns):
         return read_by_patterns(lines, figures)
@@ -93,10 +90,7 @@ def _check_one_run(printed: PrintedLog, cell: Cell) -> None:
 def _figures_by_arrivals(
     printed: PrintedLog, lines: Sequence[str], arrivals: Sequence[float], cell: Cell, was_ended: bool
 ) -> TimedWork:
-    """Return the figures of a log without a time or a rate: its steps, timed by the launcher.
-
-    Raises NoFigures.
-    """
+    """Return the figures of a log without a time or a rate: its steps, timed by the launcher. Raises NoFigures."""
     is_auto = cell.workload.figures == "auto"
     progress = find_progress(lines, arrivals) if is_auto else _progress_of_steps(printed.steps, arrivals)
     texts = [line.strip() for line in lines if line.strip()]
@@ -145,10 +139,7 @@ def step_rows(
 
 
 def _read_log(log: Path, reader: str, read: ReadLog) -> PrintedLog:
-    """Return what `read` gives of the file `log` by `reader`.
-
-    It is a log without steps where no line is understood.
-    """
+    """Return what `read` gives of the file `log` by `reader`. It is a log without steps where no line is understood."""
     printed = read(log, reader)
     if printed is None:
         return PrintedLog(reader)
@@ -230,10 +221,7 @@ def _check_resolution(printed: PrintedLog, first_of_window: int) -> None:
 
 
 def count_lost_at_end(losses: Sequence[float | None]) -> int:
-    """Return how many losses at the end are NaN or infinite.
-
-    No finite loss comes after them; None is no loss.
-    """
+    """Return how many losses at the end are NaN or infinite. No finite loss comes after them; None is no loss."""
     printed_losses = [loss for loss in losses if loss is not None]
     return sum(1 for _ in takewhile(lambda loss: not math.isfinite(loss), reversed(printed_losses)))
 

@@ -51,10 +51,7 @@ def _figures_in_line(line: str, expressions: Mapping[str, re.Pattern[str]]) -> d
 
 
 def _printed_number(text: str) -> float | None:
-    """Return a printed number, with any commas between thousands.
-
-    Returns None where `text` is no number.
-    """
+    """Return a printed number, with any commas between thousands. Returns None where `text` is no number."""
     try:
         return float(text.strip().rstrip(SENTENCE_ENDS).replace(",", ""))
     except ValueError:

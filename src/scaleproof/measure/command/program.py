@@ -78,10 +78,7 @@ def interpreter_of(words: Sequence[str]) -> Path | None:
 
 
 def _program_versions(words: Sequence[str]) -> dict[str, str]:
-    """Return the versions of Python and of packages that the program may use.
-
-    Returns {} where it runs no Python.
-    """
+    """Return the versions of Python and of packages that the program may use. Returns {} where it runs no Python."""
     interpreter = interpreter_of(words)
     if interpreter is None:
         return {}

@@ -80,10 +80,7 @@ def find_progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress |
 
 
 def _series_by_words(lines: Sequence[str]) -> defaultdict[str, NumberedLines]:
-    """Group the lines with numbers by their words: words -> lines.
-
-    Lines of evaluation are left out.
-    """
+    """Group the lines with numbers by their words: words -> lines. Lines of evaluation are left out."""
     series: defaultdict[str, NumberedLines] = defaultdict(list)
     for place, line in enumerate(lines):
         if any(map(str.isdigit, line)) and not NOT_TRAINING.match(line):
@@ -93,10 +90,7 @@ def _series_by_words(lines: Sequence[str]) -> defaultdict[str, NumberedLines]:
 
 
 def _longest_counts(line_kind: re.Pattern[str], series: Mapping[str, NumberedLines]) -> Counts | None:
-    """Return what the longest series counts whose first line matches `line_kind`.
-
-    Returns None where none counts.
-    """
+    """Return what the longest series counts whose first line matches `line_kind`. Returns None where none counts."""
     best: Counts | None = None
     for numbered_lines in series.values():
         if len(numbered_lines) < FEWEST or not line_kind.search(numbered_lines[0][1]):
@@ -152,19 +146,13 @@ def _find_pair(line: str, index: int) -> Count | None:
 
 
 def _find_number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> Count | None:
-    """Return what `line` counts by the number that `pattern` finds.
-
-    Returns None where it finds no number.
-    """
+    """Return what `line` counts by the number that `pattern` finds. Returns None where it finds no number."""
     match = pattern(line)
     return Count(int(match[2]), None, _unit_of_word(match[1])) if match else None
 
 
 def _unit_of_word(word: str) -> WorkUnit:
-    """Return the unit that a number counts, by the word before it.
-
-    It is "items" for other words, and for "".
-    """
+    """Return the unit that a number counts, by the word before it. It is "items" for other words, and for ""."""
     for unit, beginnings in UNIT_WORDS.items():
         if f"{word.lower()} ".startswith(beginnings):
             return unit

@@ -71,10 +71,7 @@ class _DocumentWriter:
     """
 
     def __init__(self, path: Path, corpus: Corpus) -> None:
-        """Open the file at `path` for writing.
-
-        `corpus`: gives the limits, and whether documents have a class.
-        """
+        """Open the file at `path` for writing. `corpus`: gives the limits, and whether documents have a class."""
         self.documents = self.bytes = self.empty = self.replaced = 0
         self.classes: set[str] = set()
         self.digest = hashlib.sha256()
@@ -157,10 +154,7 @@ def _read_documents(
 
 
 def _read_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iterator[tuple[str, str | None]]:
-    """Yield text and label of each document of one file.
-
-    `display_name`: the file's, in messages. Raises UserError.
-    """
+    """Yield text and label of each document of one file. `display_name`: the file's, in messages. Raises UserError."""
     form = corpus.form or "text"
     labelled = corpus.label is not None
     try:
@@ -170,10 +164,7 @@ def _read_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iter
 
 
 def _replace_lone_surrogates(text: str) -> tuple[str, int]:
-    """Replace each half of a surrogate pair by U+FFFD, and count them.
-
-    JSON can spell such halves, and UTF-8 cannot.
-    """
+    """Replace each half of a surrogate pair by U+FFFD, and count them. JSON can spell such halves, and UTF-8 cannot."""
     try:
         text.encode()
         return text, 0
@@ -194,10 +185,7 @@ def python_docs() -> Iterator[str]:
 
 
 def _docstrings_of_file(path: Path) -> str:
-    """Return all docstrings of a Python file, a blank line between them.
-
-    Returns "" where the file does not parse.
-    """
+    """Return all docstrings of a Python file, a blank line between them. Returns "" where the file does not parse."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):  # templates and deliberately broken files

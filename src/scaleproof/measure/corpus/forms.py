@@ -87,10 +87,7 @@ def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
 
 
 def _open_text(path: Path, errors: str, newline: str | None = None) -> io.TextIOWrapper:
-    """Open the file as UTF-8, unpacked if it ends in .gz, .bz2 or .zst.
-
-    `errors`, `newline`: as in `open`.
-    """
+    """Open the file as UTF-8, unpacked if it ends in .gz, .bz2 or .zst. `errors`, `newline`: as in `open`."""
     stream = pa.input_stream(path, compression="detect")
     return io.TextIOWrapper(stream, encoding="utf-8", errors=errors, newline=newline)
 
@@ -113,10 +110,7 @@ def _text_documents(path: Path, document: str) -> Iterator[str]:
 
 
 def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    """Yield each stretch of lines that are not blank.
-
-    The last one may be empty.
-    """
+    """Yield each stretch of lines that are not blank. The last one may be empty."""
     paragraph: list[str] = []
     for line in lines:
         if line.strip():
@@ -128,10 +122,7 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _csv_values(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
-    """Yield place and values of `fields` of each row.
-
-    `columns`: names if row 1 has none. Raises NotADocument.
-    """
+    """Yield place and values of `fields` of each row. `columns`: names if row 1 has none. Raises NotADocument."""
     csv.field_size_limit(LARGEST_DOCUMENT)  # by default 131,072 characters, which many documents exceed
     with _open_text(path, "strict", newline="") as lines:
         rows = _csv_rows(lines)
@@ -175,10 +166,7 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _jsonl_values(path: Path, fields: list[str]) -> Iterator[Row]:
-    """Yield place and values of `fields` of each line, a JSON object.
-
-    Blank lines are skipped. Raises NotADocument.
-    """
+    """Yield place and values of `fields` of each line, a JSON object. Blank lines are skipped. Raises NotADocument."""
     with _open_text(path, "strict") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():

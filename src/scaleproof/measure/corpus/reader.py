@@ -88,10 +88,7 @@ class LabelledFile(TokenFile):
 
 
 def open_split(directory: Path, split: str, workload: Workload) -> TokenFile:
-    """Return one split (train, val) of the corpus in `directory`, as samples of the task.
-
-    Raises UserError.
-    """
+    """Return one split (train, val) of the corpus in `directory`, as samples of the task. Raises UserError."""
     file_class = LabelledFile if workload.task == "classification" else TokenFile
     return file_class(directory, split, workload.seq_len)
 
@@ -104,10 +101,7 @@ def samples_in(entry: DescribedSplit | Mapping[str, int], workload: Workload) ->
 
 
 def check_samples(samples: int, global_batch: int, at_most: str = "") -> None:
-    """Raise UserError where a corpus has fewer samples than a step takes.
-
-    `at_most`: a word before their number.
-    """
+    """Raise UserError where a corpus has fewer samples than a step takes. `at_most`: a word before their number."""
     if samples < global_batch:
         raise UserError(
             f"the corpus has {at_most}{samples} training samples of this seq_len, fewer than one global batch of "
@@ -116,10 +110,7 @@ def check_samples(samples: int, global_batch: int, at_most: str = "") -> None:
 
 
 def _map_file(directory: Path, entry: dict[str, Any], dtype: str) -> np.ndarray:
-    """Memory-map the numbers in the file of an `entry` in tokens.json.
-
-    Raises UserError on another size.
-    """
+    """Memory-map the numbers in the file of an `entry` in tokens.json. Raises UserError on another size."""
     path = directory / entry["file"]
     size = path.stat().st_size if path.exists() else 0
     if size != entry["bytes"]:
@@ -165,10 +156,7 @@ def held_out_ids(samples: int, at_most: int) -> np.ndarray:
 
 
 def digest_of_ids(steps: list[np.ndarray]) -> str:
-    """Return the sha256 of the sample ids of `steps`.
-
-    The order within a step, which ranks choose, does not count.
-    """
+    """Return the sha256 of the sample ids of `steps`. The order within a step, which ranks choose, does not count."""
     total = hashlib.sha256()
     for ids in steps:
         total.update(np.sort(np.asarray(ids, dtype="<i8").ravel()).tobytes() + b"|")

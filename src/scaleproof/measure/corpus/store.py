@@ -136,10 +136,7 @@ def what_checked_with(table_sha256: str | None, hub_sha256: str | None = None) -
 
 
 def keep_file(part: Path, target: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Give a checked part its final name, and write its `record` beside it.
-
-    Returns the record, with the size.
-    """
+    """Give a checked part its final name, and write its `record` beside it. Returns the record, with the size."""
     record = {"size": part.stat().st_size, **record}
     with part.open("rb") as file:
         os.fsync(file.fileno())
@@ -172,10 +169,7 @@ def sibling_path(target: Path, ending: str) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file.
-
-    Returns {} where the file is missing or damaged.
-    """
+    """Return the object in a JSON file. Returns {} where the file is missing or damaged."""
     try:
         note = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):

@@ -96,10 +96,7 @@ def _choose_held_out(corpus_record: dict[str, Any]) -> np.ndarray:
 
 
 def check_documents(corpus: str, documents: int) -> None:
-    """Raise UserError where a corpus is one document.
-
-    `corpus`: its name or files, for the message.
-    """
+    """Raise UserError where a corpus is one document. `corpus`: its name or files, for the message."""
     if documents < 2:
         raise UserError(
             f"config/corpora.yaml: {corpus} has one document, which cannot be split into train and "
@@ -122,10 +119,7 @@ def _cut_into_shards(documents: list[int], held_out: np.ndarray) -> Iterator[Sha
 
 
 def _prepare_folder(folder: Path, key: dict[str, Any]) -> None:
-    """Make `folder` for the shards of the work that `key` describes.
-
-    Shards of other work in it are deleted.
-    """
+    """Make `folder` for the shards of the work that `key` describes. Shards of other work in it are deleted."""
     path = folder / "key.json"
     key_text = json.dumps(key)
     is_of_this_work = path.exists() and path.read_text() == key_text
@@ -178,10 +172,7 @@ def _encode_groups(encode_shard: partial, shards: list[Shard], processes: int | 
 
 
 def _join_shards(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dtype) -> dict[str, Any]:
-    """Join the shards of a split to `out`/{split}.bin.
-
-    Returns its entry in tokens.json.
-    """
+    """Join the shards of a split to `out`/{split}.bin. Returns its entry in tokens.json."""
     path = out / f"{split}.bin"
     digest = hashlib.sha256()
     documents = 0

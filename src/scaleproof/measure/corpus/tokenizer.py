@@ -94,10 +94,7 @@ def _write_tokenizer(name: str, tokens: list[bytes], out: Path) -> None:
 
 
 def load_encoder(path: Path) -> tiktoken.Encoding:
-    """Return the encoder in the tokenizer file `path`.
-
-    Raises UserError where it is missing or damaged.
-    """
+    """Return the encoder in the tokenizer file `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, _make_encoder)
 
 
@@ -114,10 +111,7 @@ def _make_encoder(written: bytes) -> tiktoken.Encoding:
 
 
 def _first_documents(documents: Iterator[str]) -> Iterator[str]:
-    """Yield documents up to SAMPLE_CHARACTERS in all.
-
-    The last document is cut there.
-    """
+    """Yield documents up to SAMPLE_CHARACTERS in all. The last document is cut there."""
     characters_left = SAMPLE_CHARACTERS
     for text in documents:
         yield text[:characters_left]

@@ -134,10 +134,7 @@ def _continues_file(answer: requests.Response, have: int, known: dict) -> bool:
 
 
 def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int | None:
-    """Return the file's bytes, None: unknown.
-
-    Raises Denied for a wrong answer, BrokenOff for a temporary one.
-    """
+    """Return the file's bytes, None: unknown. Raises Denied for a wrong answer, BrokenOff for a temporary one."""
     code = answer.status_code
     if code in (401, 403):
         raise Denied(f"access denied (HTTP {code})")
@@ -202,10 +199,7 @@ def _next_bytes(answer: requests.Response, file: RawIOBase, total: int | None) -
 
 
 def _write_all(file: RawIOBase, data: bytes, part: Path) -> None:
-    """Write all of `data` to `file`, the open `part`.
-
-    Raises UserError where the disk is full.
-    """
+    """Write all of `data` to `file`, the open `part`. Raises UserError where the disk is full."""
     try:
         rest = memoryview(data)
         while rest:
@@ -217,10 +211,7 @@ def _write_all(file: RawIOBase, data: bytes, part: Path) -> None:
 
 
 def _total_bytes(answer: requests.Response) -> int | None:
-    """Return the bytes of the whole file, by the answer's headers.
-
-    Returns None where they do not say.
-    """
+    """Return the bytes of the whole file, by the answer's headers. Returns None where they do not say."""
     ranged = re.search(r"/(\d+)$", answer.headers.get("Content-Range", ""))
     if ranged:
         return int(ranged[1])
@@ -235,10 +226,7 @@ def _version_tag(answer: requests.Response) -> str | None:
 
 
 def _wait_asked_for(answer: requests.Response) -> float | None:
-    """Return the seconds that the server asks to wait.
-
-    Returns None where it does not ask.
-    """
+    """Return the seconds that the server asks to wait. Returns None where it does not ask."""
     text = answer.headers.get("Retry-After", "")
     if text.isdigit():
         return float(text)
@@ -259,10 +247,7 @@ def public_url(url: str) -> str:
 
 
 def download(remote_file: RemoteFile, target: Path, policy: RetryPolicy = RetryPolicy()) -> dict[str, Any]:
-    """Get the file as `target`, from the first address that gives it, and return its record.
-
-    Raises UserError.
-    """
+    """Get the file as `target`, from the first address that gives it, and return its record. Raises UserError."""
     offers = {public_url(url): partial(_download_from, url, remote_file, target, policy) for url in remote_file.urls}
     return keep_or_fetch(target, remote_file.size, remote_file.sha256, offers)
 
@@ -296,8 +281,5 @@ def _download_from(url: str, remote_file: RemoteFile, target: Path, policy: Retr
 
 
 def _bytes_of_file(path: Path) -> int:
-    """Return the size of a file in bytes.
-
-    Returns 0 where it does not exist.
-    """
+    """Return the size of a file in bytes. Returns 0 where it does not exist."""
     return path.stat().st_size if path.exists() else 0

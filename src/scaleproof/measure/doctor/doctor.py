@@ -90,10 +90,7 @@ def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], No
 
 
 def _judge(check: Look) -> list[tuple[str, Verdict]]:
-    """Run a check.
-
-    Returns name and verdict of each of its parts, or a single FAIL where the check raises.
-    """
+    """Run a check. Returns name and verdict of each of its parts, or a single FAIL where the check raises."""
     try:
         result = check.run()
         if isinstance(result, Verdict):
@@ -114,10 +111,7 @@ def verdict_line(entry: JudgedLook) -> str:
 
 
 def read_report(path: Path) -> Report | None:
-    """Return the report in the file `path`.
-
-    Returns None where it is missing or of another schema.
-    """
+    """Return the report in the file `path`. Returns None where it is missing or of another schema."""
     try:
         return Report.model_validate_json(path.read_text())
     except (OSError, ValueError):

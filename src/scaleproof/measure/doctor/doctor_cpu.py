@@ -57,19 +57,13 @@ def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -
 
 
 def threads_per_core() -> int | None:
-    """Return the hardware threads of a core of this machine.
-
-    Returns None where the system does not say.
-    """
+    """Return the hardware threads of a core of this machine. Returns None where the system does not say."""
     logical, physical = psutil.cpu_count(), psutil.cpu_count(logical=False)
     return logical // physical if logical and physical else None
 
 
 def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
-    """Return the CPU time that this control group (version 2) grants, in cores.
-
-    Returns None without a limit.
-    """
+    """Return the CPU time that this control group (version 2) grants, in cores. Returns None without a limit."""
     try:
         limit, period = path.read_text().split()
     except (OSError, ValueError):
@@ -94,10 +88,7 @@ def check_steal(seconds: float = 1.0) -> Verdict:
 
 
 def judge_steal(share: float, mhz: float | None) -> Verdict:
-    """Judge whether the hypervisor took little of the CPU's time (`share`).
-
-    `mhz`: the clock now; None: unknown.
-    """
+    """Judge whether the hypervisor took little of the CPU's time (`share`). `mhz`: the clock now; None: unknown."""
     clock_text = f"{mhz:.0f} MHz now" if mhz else "frequency unknown"
     advice = "other virtual machines take this one's time: measure on a machine of your own, or with more repeats"
     evidence = f"{share:.1%} of the CPU time was taken by the hypervisor; {clock_text}"
@@ -105,10 +96,7 @@ def judge_steal(share: float, mhz: float | None) -> Verdict:
 
 
 def check_steadiness(pieces: int = 60) -> Verdict:
-    """Judge how much the times of equal pieces of work vary.
-
-    Each piece takes some milliseconds.
-    """
+    """Judge how much the times of equal pieces of work vary. Each piece takes some milliseconds."""
     matrix = np.random.default_rng(1).standard_normal((160, 160))
     times = []
     for _ in range(pieces):
@@ -120,10 +108,7 @@ def check_steadiness(pieces: int = 60) -> Verdict:
 
 
 def judge_steadiness(times: list[float]) -> Verdict:
-    """Judge whether equal work takes equal `times` (seconds).
-
-    The largest tenth, of interruptions, is left out.
-    """
+    """Judge whether equal work takes equal `times` (seconds). The largest tenth, of interruptions, is left out."""
     usual_times = sorted(times)[: max(2, len(times) - len(times) // 10)]
     spread = pstdev(usual_times) / fmean(usual_times)
     advice = "something else runs here (top shows what), or the clock changes (cpupower frequency-info)"

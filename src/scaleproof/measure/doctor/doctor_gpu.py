@@ -152,10 +152,7 @@ def check_energy() -> Verdict:
 
 
 def judge_energy(counter_j: float | None, integral_j: float | None) -> Verdict:
-    """Judge whether energy by the device's counter and by its power agree.
-
-    None: the device does not say.
-    """
+    """Judge whether energy by the device's counter and by its power agree. None: the device does not say."""
     if counter_j is None or integral_j is None:
         return not_here("this device has no energy counter, or no power reading")
     apart = abs(counter_j - integral_j) / max(counter_j, integral_j)
@@ -165,10 +162,7 @@ def judge_energy(counter_j: float | None, integral_j: float | None) -> Verdict:
 
 
 def check_event_clock() -> Verdict:
-    """Judge whether CUDA's events and the host's clock agree.
-
-    Both time kernels that spin for some cycles.
-    """
+    """Judge whether CUDA's events and the host's clock agree. Both time kernels that spin for some cycles."""
     import torch
 
     spin = partial(torch.cuda._sleep, SPIN_CYCLES)  # private, and the only kernel of known length that torch has
@@ -191,10 +185,7 @@ def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
 
 
 def check_attention() -> Verdict:
-    """Judge the kernel that runs for causal attention.
-
-    Attention with a mask is measured beside it.
-    """
+    """Judge the kernel that runs for causal attention. Attention with a mask is measured beside it."""
     import torch
     from torch.nn import functional
 
@@ -287,10 +278,7 @@ def check_read_ahead() -> Verdict:
 
 
 def judge_read_ahead(differing: int, count: int) -> Verdict:
-    """Judge whether all micro-batches reached the device unchanged.
-
-    `differing`: how many of `count` did not.
-    """
+    """Judge whether all micro-batches reached the device unchanged. `differing`: how many of `count` did not."""
     advice = "samples reach the device changed: no result of this machine counts; please report it with doctor.json"
     evidence = f"{differing} of {count} micro-batches differ from the plan while the device lags behind"
     return judged(differing == 0, evidence, advice, differing=differing)
@@ -335,10 +323,7 @@ def _time_on_device_s(call: Callable[[], Any], calls: int = 1) -> float:
 
 
 def _keep_busy(call: Callable[[], Any], seconds: float) -> None:
-    """Keep the device at work with `call` for some seconds.
-
-    The host waits every few calls, so as not to run ahead.
-    """
+    """Keep the device at work with `call` for some seconds. The host waits every few calls, so as not to run ahead."""
     import torch
 
     until = time.perf_counter() + seconds

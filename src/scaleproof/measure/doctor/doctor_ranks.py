@@ -133,10 +133,7 @@ def count_host_waits(device: Any) -> Iterator[Counter[str]]:
         return
 
     def count(message: Warning | str, *_: Any, **__: Any) -> None:
-        """Count a wait if the warning `message` is CUDA's about a wait.
-
-        It takes the place of warnings.showwarning.
-        """
+        """Count a wait if the warning `message` is CUDA's about a wait. It takes the place of warnings.showwarning."""
         if WAITED in str(message):
             places[_waiting_line(sys._getframe())] += 1
 
@@ -185,10 +182,7 @@ def _with_callers(frame: FrameType | None) -> Iterable[FrameType]:
 
 
 def _top_package(frame: FrameType) -> str:
-    """Return the top package of a frame's module.
-
-    Returns "" where it is in no module.
-    """
+    """Return the top package of a frame's module. Returns "" where it is in no module."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 

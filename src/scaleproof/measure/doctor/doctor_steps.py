@@ -52,10 +52,7 @@ def cells_of_strategies(devices: int, on_gpu: bool) -> list[Cell]:
 
 
 def judge_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]]:
-    """Yield name and verdict of each strategy's steps on `devices` ranks.
-
-    `gpus`: how many GPUs; 0: on the CPU.
-    """
+    """Yield name and verdict of each strategy's steps on `devices` ranks. `gpus`: how many GPUs; 0: on the CPU."""
     cells = cells_of_strategies(devices, gpus > 0)
     with tempfile.TemporaryDirectory(prefix="scaleproof-doctor-") as root:
         results, log = look_on_ranks(cells, Path(root), gpus)

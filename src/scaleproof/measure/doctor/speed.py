@@ -88,10 +88,7 @@ class MachineSpeed:
         return USUAL[first_word]
 
     def _kept_speeds(self) -> dict[str, float]:
-        """Return the speeds in the file: name -> value.
-
-        Returns {} where it is missing or damaged.
-        """
+        """Return the speeds in the file: name -> value. Returns {} where it is missing or damaged."""
         try:
             speeds: dict[str, float] = json.loads(self.path.read_bytes()) if self.path else {}
         except (OSError, ValueError):
@@ -180,10 +177,7 @@ def _measure_flops(layer: Layer) -> float:
     batch = torch.randn(SAMPLES, layer.seq_len, width, device=device)
 
     def step() -> None:
-        """Train one step: forward, backward and update.
-
-        Returns when the device has ended the step.
-        """
+        """Train one step: forward, backward and update. Returns when the device has ended the step."""
         with torch.autocast(layer.device, low, enabled=low is not None):
             loss = network(batch).square().mean()
         loss.backward()

@@ -192,10 +192,7 @@ def _work_of_whole_runs(request: Request, program_s: Sequence[float]) -> TimedWo
 def _metrics_of_command(
     request: Request, program: Program, work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRank]
 ) -> Printed:
-    """Return the metrics of a run with figures.
-
-    `ranks`: the records of a watched run; else empty.
-    """
+    """Return the metrics of a run with figures. `ranks`: the records of a watched run; else empty."""
     reading = _log_reading(work, outcome, ranks)
     window_s: float | None = None  # by the arrival of the window's lines
     if reading.first_line_s is not None and reading.last_line_s is not None:

@@ -63,10 +63,7 @@ def hold_devices(
 
 
 def _open_lock(path: Path) -> IO[str]:
-    """Open a lock file for reading and writing.
-
-    A new file is made so that every user can open it.
-    """
+    """Open a lock file for reading and writing. A new file is made so that every user can open it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     with suppress(OSError):
         os.fchmod(descriptor, 0o666)
@@ -74,10 +71,7 @@ def _open_lock(path: Path) -> IO[str]:
 
 
 def _wait_for_lock(file: IO[str], device: str, pause: Callable[[float], None]) -> None:
-    """Wait until the lock of `device` is free, and print once who holds it.
-
-    `pause` waits for some seconds.
-    """
+    """Wait until the lock of `device` is free, and print once who holds it. `pause` waits for some seconds."""
     announced = ""
     while True:
         try:

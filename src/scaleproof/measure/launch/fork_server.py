@@ -165,10 +165,7 @@ def _wait_for_ranks(rank_of_process: dict[int, int], client: socket.socket) -> l
 
 
 def _end_processes(running: dict[int, int]) -> None:
-    """End the processes `running` (process number -> rank), first by asking.
-
-    Each is removed as it ends.
-    """
+    """End the processes `running` (process number -> rank), first by asking. Each is removed as it ends."""
     for signal_number in (signal.SIGTERM, signal.SIGKILL):
         for pid in running:
             with contextlib.suppress(ProcessLookupError):
@@ -210,10 +207,7 @@ def _become_rank(request: ForkRequest, rank: int, port: int, output: int) -> Non
 
 
 def _copy_lines(reader: int, rank: int, prefix: str) -> None:
-    """Copy a rank's output from the pipe `reader` to standard output.
-
-    Each line gets `prefix` with the rank.
-    """
+    """Copy a rank's output from the pipe `reader` to standard output. Each line gets `prefix` with the rank."""
     with os.fdopen(reader, errors="replace") as lines:
         for line in lines:
             text = line if line.endswith("\n") else f"{line}\n"

@@ -94,10 +94,7 @@ def _start_from_smaller_server(path: Path, libraries: list[list[str]]) -> socket
 
 
 def _start_server(path: Path, libraries: list[str]) -> socket.socket:
-    """Start a server that imports `libraries`, and return a connection to it.
-
-    Raises OSError where it ends instead.
-    """
+    """Start a server that imports `libraries`, and return a connection to it. Raises OSError where it ends instead."""
     server = subprocess.Popen(
         [sys.executable, "-m", SERVER, str(path), json.dumps(libraries)],
         stdin=subprocess.DEVNULL,
@@ -119,10 +116,7 @@ def _start_server(path: Path, libraries: list[str]) -> socket.socket:
 
 
 def _connect_running(path: Path) -> socket.socket | None:
-    """Return a connection to the server at the socket `path`.
-
-    Returns None where no server listens.
-    """
+    """Return a connection to the server at the socket `path`. Returns None where no server listens."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(str(path))
@@ -140,10 +134,7 @@ def send(connection: socket.socket, request: ForkRequest) -> None:
 
 
 def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
-    """Return a request, and the descriptor that its output goes to.
-
-    Raises EOFError where the client is gone.
-    """
+    """Return a request, and the descriptor that its output goes to. Raises EOFError where the client is gone."""
     header, descriptors, *_ = socket.recv_fds(connection, HEADER.size, 1)
     if len(header) < HEADER.size:
         raise EOFError("the client is gone")
@@ -158,10 +149,7 @@ def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
 
 
 def main() -> int:
-    """Have the server fork the ranks of the command line.
-
-    Returns their exit code, or 1 if the server sends none.
-    """
+    """Have the server fork the ranks of the command line. Returns their exit code, or 1 if the server sends none."""
     request, program, ranks, libraries, prefix = sys.argv[1:]
     fork_request = ForkRequest(
         program=program,

@@ -34,10 +34,7 @@ def plan_pairs(comparison: Comparison) -> list[dict]:
 
 
 def first_pair(comparison: Comparison) -> int:
-    """Return the number of the first pair of A and B.
-
-    Its runs are the ones that are witnessed.
-    """
+    """Return the number of the first pair of A and B. Its runs are the ones that are witnessed."""
     return next(int(entry["pair"]) for entry in plan_pairs(comparison) if not entry["null"])
 
 

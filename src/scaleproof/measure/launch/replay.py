@@ -66,10 +66,7 @@ def _replay_in_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
 def _send_replay(
     plan: PlannedSteps, limit_s: float, results: Connection, parent: Connection, alive: Connection
 ) -> None:
-    """Replay `plan` and send the result, as the child process.
-
-    It ends with its parent, when `parent` closes.
-    """
+    """Replay `plan` and send the result, as the child process. It ends with its parent, when `parent` closes."""
     alive.close()  # this process' copy, which would keep `parent` open
     threading.Thread(target=_end_after_parent, args=(parent,), daemon=True).start()
     # Threads that wait sleep: where other programs run beside them, spinning makes a replay five times as long.

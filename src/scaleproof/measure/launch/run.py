@@ -130,10 +130,7 @@ def _explain_crash(metrics: Timed | Failed, nodes: Allocation, log: Sequence[str
 def _make_attempt(
     request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None, read: ReadLog
 ) -> tuple[Timed | Failed, CommandOutcome | None]:
-    """Make the run of a request in `attempt`.
-
-    Returns its metrics, and how it ended (None: never started).
-    """
+    """Make the run of a request in `attempt`. Returns its metrics, and how it ended (None: never started)."""
     cell = request.cell
     gpus = cuda_devices()
     if nodes:

@@ -43,10 +43,7 @@ def run_shared_job(
 
 
 def _is_made(folder: Path, cell: Cell) -> bool:
-    """Return whether an earlier job of this code made the run.
-
-    A failed run counts unless a node was lost.
-    """
+    """Return whether an earlier job of this code made the run. A failed run counts unless a node was lost."""
     if not all((folder / name).is_file() for name in (METRICS, STEPS, LAUNCHER)):
         return False
     metrics = finished_run(folder, cell)

@@ -79,20 +79,14 @@ class Heartbeat:
 
     @property
     def window_s(self) -> float | None:
-        """Seconds between the looks that first saw the end of warm-up and last step.
-
-        It is None without both.
-        """
+        """Seconds between the looks that first saw the end of warm-up and last step. It is None without both."""
         start, end = self.window_ends
         if start not in self.reached_s or end not in self.reached_s:
             return None
         return self.reached_s[end] - self.reached_s[start]
 
     def rank_behind(self) -> int | None:
-        """Return the local rank behind all others.
-
-        Returns None where several are behind, or there is only one rank.
-        """
+        """Return the local rank behind all others. Returns None where several are behind, or there is only one rank."""
         lowest_ranks = np.flatnonzero(self.last_marks == self.last_marks.min())
         return int(lowest_ranks[0]) if len(lowest_ranks) == 1 and len(self.last_marks) > 1 else None
 
@@ -201,10 +195,7 @@ class _Stop(NamedTuple):
 
 @contextlib.contextmanager
 def _catch_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM, during the block, in the list that is yielded.
-
-    They do not end this process.
-    """
+    """Collect SIGINT and SIGTERM, during the block, in the list that is yielded. They do not end this process."""
     received: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
     previous = {number: signal.signal(number, lambda caught, _: received.append(caught)) for number in numbers}

@@ -41,10 +41,7 @@ def reset_peaks(device: torch.device) -> None:
 
 
 def memory_peaks(device: torch.device) -> dict[str, int] | None:
-    """Return the peak bytes of tensors and of torch's cache, and the allocator's retries.
-
-    Returns None on a CPU.
-    """
+    """Return the peak bytes of tensors and of torch's cache, and the allocator's retries. Returns None on a CPU."""
     if not is_accelerator(device):
         return None
     return {

@@ -138,10 +138,7 @@ def scheduler_record(known: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def cancel_own_job() -> None:
-    """Cancel the job of this process, and no other task of its array.
-
-    Does nothing where Slurm does not answer.
-    """
+    """Cancel the job of this process, and no other task of its array. Does nothing where Slurm does not answer."""
     facts = describe_job(os.environ.get("SLURM_JOB_ID", ""))
     if facts:
         run_command("scontrol", "update", f"JobId={job_id(facts)}", f"Comment={LOST_FIRST_NODE}")
@@ -184,10 +181,7 @@ def expand_node_list(nodelist: str) -> list[str]:
 
 
 def ask_for_table(*command: str, columns: Sequence[str]) -> list[list[str]]:
-    """Return the rows that squeue or sinfo prints, without a heading.
-
-    `columns`: as in their --format.
-    """
+    """Return the rows that squeue or sinfo prints, without a heading. `columns`: as in their --format."""
     text = run_command(*command, "--noheader", f"--format={'|'.join(columns)}")
     n_separators = len(columns) - 1  # at least: the last cell may be a text with further separators
     return [line.split("|", n_separators) for line in text.splitlines() if line.count("|") >= n_separators]
@@ -311,10 +305,7 @@ def find_scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | N
 
 
 def run_command(*command: str, timeout_s: int = 60) -> str:
-    """Return what a command prints.
-
-    Returns "" where it fails, or does not end within `timeout_s`.
-    """
+    """Return what a command prints. Returns "" where it fails, or does not end within `timeout_s`."""
     try:
         answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s)
     except (OSError, subprocess.TimeoutExpired):

@@ -59,10 +59,7 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
 
 
 def _data_parallel_problem(cell: Cell, on_cpu: bool) -> str | None:
-    """Return why `cell` cannot run with nn.DataParallel, or would gain nothing from it.
-
-    Returns None where it can.
-    """
+    """Return why `cell` cannot run with nn.DataParallel, or would gain nothing from it. Returns None where it can."""
     if cell.execution.geometry.nodes > 1:
         return "nn.DataParallel works inside of one process, on one node"
     if on_cpu:
@@ -75,10 +72,7 @@ def _data_parallel_problem(cell: Cell, on_cpu: bool) -> str | None:
 
 
 def _cpu_problem(cell: Cell) -> str | None:
-    """Return why `cell` cannot run on this machine's CPU.
-
-    Returns None where it can.
-    """
+    """Return why `cell` cannot run on this machine's CPU. Returns None where it can."""
     execution = cell.execution
     cores = available_cores()
     if execution.threads_per_device > cores:

@@ -33,10 +33,7 @@ class LostDevice(UserError):
 
 
 def usable_gpus(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
-    """Return the devices that `look` (cuda_devices) finds, and "".
-
-    Returns [] and the reason where a device is lost.
-    """
+    """Return the devices that `look` (cuda_devices) finds, and "". Returns [] and the reason where a device is lost."""
     try:
         return look(), ""
     except LostDevice as lost:
@@ -80,10 +77,7 @@ def cuda_devices() -> list[Gpu]:
 
 
 def _gpu_of_index(nvml: Any, index: int) -> Gpu:
-    """Return the device number `index`.
-
-    A lost device has no UUID, and its name says why.
-    """
+    """Return the device number `index`. A lost device has no UUID, and its name says why."""
     try:
         return _gpu_of_handle(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
     except nvml.NVMLError as error:
@@ -117,10 +111,7 @@ def _gpu_of_handle(nvml: Any, handle: object, parent: object | None = None) -> G
 
 
 def _mig_instance_by_uuid(nvml: Any, uuid: str) -> Gpu | None:
-    """Return the MIG instance with this UUID.
-
-    Returns None where NVML does not know the instance.
-    """
+    """Return the MIG instance with this UUID. Returns None where NVML does not know the instance."""
     try:
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
         return _gpu_of_handle(nvml, handle, nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
@@ -173,10 +164,7 @@ def _visible_gpus(
 
 
 def cores_near(uuid: str) -> list[int]:
-    """Return the logical CPUs of a device's NUMA node that this process may use.
-
-    Returns [] where they are unknown.
-    """
+    """Return the logical CPUs of a device's NUMA node that this process may use. Returns [] where they are unknown."""
     if not hasattr(os, "sched_getaffinity"):
         return []
     nvml = driver_library()
@@ -193,10 +181,7 @@ def cores_near(uuid: str) -> list[int]:
 
 
 def driver_library() -> Any:
-    """Return pynvml; for a torch built for AMD's devices, the module `amd`.
-
-    It answers as pynvml does.
-    """
+    """Return pynvml; for a torch built for AMD's devices, the module `amd`. It answers as pynvml does."""
     if torch_has_rocm():
         from scaleproof.measure.machine import amd
 
@@ -217,18 +202,12 @@ def torch_has_rocm() -> bool:
 
 
 def torch_cuda_version() -> str | None:
-    """Return the CUDA version that torch was built with ("13.0").
-
-    Returns None for a build without.
-    """
+    """Return the CUDA version that torch was built with ("13.0"). Returns None for a build without."""
     return _torch_built_for("cuda")
 
 
 def unsupported_vendor() -> str | None:
-    """Return the vendor whose GPUs torch was built for, if they cannot be measured.
-
-    Returns None otherwise.
-    """
+    """Return the vendor whose GPUs torch was built for, if they cannot be measured. Returns None otherwise."""
     return "Intel" if _torch_built_for("xpu") else None
 
 

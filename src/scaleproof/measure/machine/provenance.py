@@ -77,10 +77,7 @@ def provenance_fields(command_line: str, job: Mapping[str, str] | None = None) -
 
 
 def describe_hardware() -> dict[str, Any]:
-    """Return this machine's CPU, cores, memory, and what its commands say.
-
-    On a cluster each node writes its own.
-    """
+    """Return this machine's CPU, cores, memory, and what its commands say. On a cluster each node writes its own."""
     return {
         "cpu_model": cpu_model(),
         "cpu_count": os.cpu_count(),
@@ -131,10 +128,7 @@ def cpu_model() -> str:
 
 
 def ask_node_commands() -> dict[str, Any]:
-    """Return what commands of this node say about it.
-
-    A missing or silent command leaves its part out.
-    """
+    """Return what commands of this node say about it. A missing or silent command leaves its part out."""
     cuda_version = re.search(r"CUDA Version: ([0-9.]+)", run_command("nvidia-smi"))
     nccl_versions = list(versions_of(NCCL_PACKAGES).values())  # one such package was installed with torch
     images = [os.environ[name] for name in CONTAINERS if os.environ.get(name)]
@@ -172,10 +166,7 @@ def _query_gpus(fields: Mapping[str, str]) -> str:
 
 
 def parse_gpu_table(text: str, fields: Sequence[str] = tuple(GPU_FIELDS)) -> list[dict[str, str]]:
-    """Return nvidia-smi's table `text` as rows: field -> value with its unit.
-
-    `fields`: the columns in their order.
-    """
+    """Return nvidia-smi's table `text` as rows: field -> value with its unit. `fields`: the columns in their order."""
     devices = []
     for row in csv.reader(text.splitlines(), skipinitialspace=True):
         if len(row) == len(fields):

@@ -143,10 +143,7 @@ def _failure_text(model: TransformersModel, error: BaseException) -> str:
 
 
 def _line_of_error(error: BaseException, path: str) -> int | None:
-    """Return the line of the file `path` at which `error` was raised.
-
-    Returns None where no line of it is at fault.
-    """
+    """Return the line of the file `path` at which `error` was raised. Returns None where no line of it is at fault."""
     if isinstance(error, SyntaxError) and (error.filename or "").endswith(path):
         return error.lineno
     frames = traceback.extract_tb(error.__traceback__)

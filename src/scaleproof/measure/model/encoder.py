@@ -16,10 +16,7 @@ class Classifier(nn.Module):
     """
 
     def __init__(self, shape: EncoderShape, vocab_size: int, classes: int, checkpointing: bool = False) -> None:
-        """Make an encoder of this shape with random weights.
-
-        `checkpointing`: the backward pass runs blocks again.
-        """
+        """Make an encoder of this shape with random weights. `checkpointing`: the backward pass runs blocks again."""
         super().__init__()
         # The fused layer of evaluation reads weights past the modules that own them, which sharding cannot follow.
         torch.backends.mha.set_fastpath_enabled(False)
@@ -64,10 +61,7 @@ class Classifier(nn.Module):
         return functional.cross_entropy(logits.float(), labels)
 
     def _run_block(self, block: nn.Module, hidden: Tensor, padding: Tensor) -> Tensor:
-        """Return the output of a block for `hidden`, of the same shape.
-
-        `padding`: True where there is no token.
-        """
+        """Return the output of a block for `hidden`, of the same shape. `padding`: True where there is no token."""
         if self.checkpointing and self.training:
             return checkpoint(block, hidden, src_key_padding_mask=padding, use_reentrant=False)
         return block(hidden, src_key_padding_mask=padding)

@@ -116,10 +116,7 @@ class FusedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        """Return the gradients of `hidden` and `weight` that `forward` kept.
-
-        `gradient`: of the mean loss, a scalar.
-        """
+        """Return the gradients of `hidden` and `weight` that `forward` kept. `gradient`: of the mean loss, a scalar."""
         hidden_gradient, weight_gradient = ctx.saved_tensors
         hidden_dtype, weight_dtype = ctx.dtypes
         factor = gradient / ctx.count

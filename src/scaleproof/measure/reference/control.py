@@ -92,9 +92,6 @@ def _time_loop(
 
 
 def _wait_for_device(device: torch.device) -> None:
-    """Wait until a GPU has finished its work.
-
-    On a CPU there is nothing to wait for.
-    """
+    """Wait until a GPU has finished its work. On a CPU there is nothing to wait for."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -164,10 +164,7 @@ class _DocumentStore:
         return np.flatnonzero(self.held_out if split == "val" else ~self.held_out)
 
     def choose_documents(self, split: str, count: int) -> Iterator[_Document]:
-        """Yield `count` documents of a split, chosen at random.
-
-        Yields all where the split has fewer.
-        """
+        """Yield `count` documents of a split, chosen at random. Yields all where the split has fewer."""
         numbers = self.numbers(split)
         places = np.sort(np.random.default_rng().permutation(len(numbers))[:count])
         for place in places:

@@ -29,10 +29,7 @@ def steps_to_replay(parameters: int, tokens_per_step: int) -> int:
 
 
 def expected_s(parameters: int, tokens_per_step: int, total_steps: int, step_s: float) -> float:
-    """Return the seconds that all replays of a run of `total_steps` steps are expected to take.
-
-    `step_s`: of a step.
-    """
+    """Return the seconds that all replays of a run of `total_steps` steps are expected to take. `step_s`: of a step."""
     least = min(total_steps, steps_to_replay(parameters, tokens_per_step))
     most = min(total_steps, MOST_STEPS)
     # The least number of steps, or the most where they are made within the budget.
@@ -59,10 +56,7 @@ class PlannedSteps:
 
     @cached_property
     def train_split(self) -> SplitSamples:
-        """The training split as samples.
-
-        Raises UserError where a file is not as tokens.json describes it.
-        """
+        """The training split as samples. Raises UserError where a file is not as tokens.json describes it."""
         return self._samples("train")
 
     @cached_property
@@ -77,10 +71,7 @@ class PlannedSteps:
 
     @cached_property
     def scored_ids(self) -> np.ndarray:
-        """The ids of the samples that the validation scores.
-
-        It is empty without a validation.
-        """
+        """The ids of the samples that the validation scores. It is empty without a validation."""
         return validation_ids(self.validation_split.count, self.work["validation_samples"])
 
     @property
@@ -93,10 +84,7 @@ class PlannedSteps:
         return step_ids(self.train_split.count, self.work["global_batch"], self.work["seed"], step)
 
     def reference(self, shortened: str | None = None) -> Reference:
-        """Return the reference without losses: only what tokens alone give.
-
-        `shortened`: why no steps were replayed.
-        """
+        """Return the reference without losses: only what tokens alone give. `shortened`: why no steps were replayed."""
         total = self.total_steps
         # The steps that may be replayed, the last one, and the one that a run probes after its window.
         noted = sorted({*range(min(total, MOST_STEPS)), total - 1, total})

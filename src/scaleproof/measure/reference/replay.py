@@ -110,10 +110,7 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
 def _train_in_all_orders(
     plan: PlannedSteps, network: nn.Module, pace: "ReplayPace", rows_at_once: int, device: torch.device
 ) -> dict[str, Any]:
-    """Train copies of `network` on `device`, one for each order of rows.
-
-    Returns the steps as fields of a Reference.
-    """
+    """Train copies of `network` on `device`, one for each order of rows. Returns the steps as fields of a Reference."""
     reasons: list[str | None] = []  # why an order has no more steps; None: it has enough
 
     def train(rows_at_once: int, rounding: Rounding, goes_on: GoesOn) -> TrainedSteps:

@@ -94,10 +94,7 @@ def _read_gathered(store: Path) -> Iterator[Document]:
 
 
 def _read_source_documents(corpus_record: dict[str, Any], corpus: Corpus, downloads: Path) -> Iterator[Document]:
-    """Yield text and label of each document of the source that is not blank.
-
-    Raises Unread.
-    """
+    """Yield text and label of each document of the source that is not blank. Raises Unread."""
     if corpus.source == "dataset":
         raise Unread("it is streamed from the hub, which is not asked twice")
     if corpus.source == "python-docs":
@@ -150,10 +147,7 @@ def _download_folder(corpus: Corpus, downloads: Path) -> Path:
 
 
 def _read_file(path: Path, corpus: Corpus) -> Iterator[Document]:
-    """Yield text and label of each document of a file, also of blank ones.
-
-    Without labels the label is None.
-    """
+    """Yield text and label of each document of a file, also of blank ones. Without labels the label is None."""
     if corpus.form == "text":
         yield from ((text, None) for text in _read_texts(path, corpus.document))
         return
@@ -164,10 +158,7 @@ def _read_file(path: Path, corpus: Corpus) -> Iterator[Document]:
 
 
 def _read_texts(path: Path, document: str) -> Iterator[str]:
-    """Yield the documents of a text: all of it, its lines or its paragraphs.
-
-    Raises Unread after MOST_BYTES.
-    """
+    """Yield the documents of a text: all of it, its lines or its paragraphs. Raises Unread after MOST_BYTES."""
     with pa.input_stream(path, compression="detect") as stream:
         data = stream.read(MOST_BYTES + 1)
     text = re.sub("\r\n?", "\n", data.decode(errors="replace"))

@@ -138,10 +138,7 @@ def add_gradients(
 
 
 def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once: int, deadline: float) -> float:
-    """Return the mean loss over the samples with these ids, `at_once` at a time.
-
-    Raises CutShort at `deadline`.
-    """
+    """Return the mean loss over the samples with these ids, `at_once` at a time. Raises CutShort at `deadline`."""
     model.eval()
     device = next(model.parameters()).device
     total_loss = 0.0
@@ -171,10 +168,7 @@ def make_adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -
 
 
 def clip_gradients(parameters: Iterable[Tensor], limit: float) -> float:
-    """Scale all gradients so that their total 2-norm is at most `limit` (0: no limit).
-
-    Returns the norm before.
-    """
+    """Scale all gradients so that their total 2-norm is at most `limit` (0: no limit). Returns the norm before."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     norm = math.sqrt(sum(float(gradient.pow(2).sum()) for gradient in gradients))
     if limit:

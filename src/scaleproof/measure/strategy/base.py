@@ -42,10 +42,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Make forward and backward pass of one micro-batch.
-
-        Returns this rank's mean loss, without waiting for it.
-        """
+        """Make forward and backward pass of one micro-batch. Returns this rank's mean loss, without waiting for it."""
 
     @abstractmethod
     def update(self, step: int) -> None:
@@ -61,24 +58,15 @@ class Strategy(ABC):
             return self.module(tokens)
 
     def executed_updates(self) -> int:
-        """Return how many updates AdamW counted: all but those that overflowed in fp16.
-
-        Waits for the device.
-        """
+        """Return how many updates AdamW counted: all but those that overflowed in fp16. Waits for the device."""
         return max((int(state["step"]) for state in self.optimizer.state.values()), default=0)
 
     def engine_config(self) -> dict | None:
-        """Return the effective configuration of the engine behind the strategy.
-
-        Returns None without an engine.
-        """
+        """Return the effective configuration of the engine behind the strategy. Returns None without an engine."""
         return None
 
     def dtypes(self) -> dict[str, str]:
-        """Return the dtypes that parameters and optimizer state really have.
-
-        Several are joined by "+".
-        """
+        """Return the dtypes that parameters and optimizer state really have. Several are joined by "+"."""
         state_values = [value for state in self.optimizer.state.values() for value in state.values()]
         moments = [value for value in state_values if isinstance(value, Tensor) and value.dim()]  # no counts of steps
         return {
@@ -107,10 +95,7 @@ class Native(Strategy):
 
     @abstractmethod
     def wrap(self, model: nn.Module) -> nn.Module:
-        """Return the module that the trainer calls, on the device.
-
-        The optimizer gets its parameters.
-        """
+        """Return the module that the trainer calls, on the device. The optimizer gets its parameters."""
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
         """Return the context of a micro-batch's passes.
@@ -121,10 +106,7 @@ class Native(Strategy):
         return nullcontext()
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Make forward and backward pass of one micro-batch in the cell's precision.
-
-        In fp16 the loss is scaled.
-        """
+        """Make forward and backward pass of one micro-batch in the cell's precision. In fp16 the loss is scaled."""
         with self.synchronising(boundary):
             with self.precision.autocast():
                 loss = self.module(tokens).mean()  # nn.DataParallel returns one loss a device
@@ -170,10 +152,7 @@ def dtype_names(dtypes: Iterable[torch.dtype]) -> str:
 
 
 def local_shard(tensor: Tensor) -> Tensor:
-    """Return this rank's shard of a tensor, detached.
-
-    Returns the whole tensor where it is not sharded.
-    """
+    """Return this rank's shard of a tensor, detached. Returns the whole tensor where it is not sharded."""
     return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach()
 
 
@@ -257,9 +236,6 @@ class Precision:
 
 
 def set_matmul_precision(name: str) -> None:
-    """Allow TF32 in matrix products for the precision tf32 alone.
-
-    Otherwise they are strict fp32.
-    """
+    """Allow TF32 in matrix products for the precision tf32 alone. Otherwise they are strict fp32."""
     torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = name == "tf32"

@@ -75,10 +75,7 @@ class Replicas(nn.DataParallel):
     def __init__(
         self, model: nn.Module, devices: list[torch.device], autocast: Callable[[], AbstractContextManager]
     ) -> None:
-        """Replicate `model` on `devices` in each forward pass.
-
-        `autocast`: opens the block that replicas compute in.
-        """
+        """Replicate `model` on `devices` in each forward pass. `autocast`: opens the block that replicas compute in."""
         super().__init__(model, devices)
         self.autocast = autocast
 

@@ -25,10 +25,7 @@ class StepBreakdown:
     """
 
     def __init__(self, trace: Trace, world: int | None = None, n_devices: int | None = None) -> None:
-        """Classify the trace's kernels and find its steps.
-
-        Figures are computed when asked for.
-        """
+        """Classify the trace's kernels and find its steps. Figures are computed when asked for."""
         self.trace = trace
         self.ranks = trace.ranks
         self.world = world or len(self.ranks)
@@ -56,10 +53,7 @@ class StepBreakdown:
             self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
 
     def _work_of_rank(self, rank: int, collective: np.ndarray) -> DeviceWork:
-        """Return the work of one rank.
-
-        `collective`: for each row of the whole trace's work, the place of its name.
-        """
+        """Return the work of one rank. `collective`: for each row of the whole trace's work, the place of its name."""
         is_own = (self.trace.work["rank"] == rank).to_numpy()
         times = {name: self.trace.work[name].to_numpy()[is_own] for name in ("launched", "start", "end")}
         return DeviceWork(**times, kind=self.kind[is_own], collective=collective[is_own])
@@ -162,10 +156,7 @@ class StepBreakdown:
 
     @cached_property
     def waits(self) -> Waiting | str:
-        """When ranks waited for others within collectives.
-
-        It is a text where that is not known: why.
-        """
+        """When ranks waited for others within collectives. It is a text where that is not known: why."""
         if not self.knows_communication:
             return self.unknown["communication"]
         if self.coverage.missing_ranks:
@@ -251,10 +242,7 @@ class StepBreakdown:
         return total_ns / 1e6 / ((self.steps or 1) * len(self.ranks))
 
     def class_times(self) -> dict[str, float] | None:
-        """Return class of kernels -> milliseconds per step and rank.
-
-        Returns None where communication is not known.
-        """
+        """Return class of kernels -> milliseconds per step and rank. Returns None where communication is not known."""
         if not self.steps or not self.knows_communication:
             return None
         classes = {}
@@ -300,10 +288,7 @@ class StepBreakdown:
         return int(is_inside.sum())
 
     def kernels(self) -> list[Kernel]:
-        """Return the TOP kernels by device time.
-
-        Figures are per step and rank, or totals of a trace without steps.
-        """
+        """Return the TOP kernels by device time. Figures are per step and rank, or totals of a trace without steps."""
         work = self.trace.work.assign(ns=self.trace.work["end"] - self.trace.work["start"])
         sums = work.groupby("name", observed=True)["ns"].agg(["count", "sum"]).nlargest(TOP, "sum")
         total_ns = int(work["ns"].sum())

@@ -50,18 +50,12 @@ def diff_rows(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> li
 
 
 def _figure(figures: dict[str, float] | None, name: str) -> float | None:
-    """Return a figure by its name, 0 where it is missing.
-
-    Returns None where the figures are unknown.
-    """
+    """Return a figure by its name, 0 where it is missing. Returns None where the figures are unknown."""
     return None if figures is None else figures.get(name, 0.0)
 
 
 def summarise_diff(rows: list[dict[str, Any]]) -> str:
-    """Return a sentence on the parts that differ most, the largest difference first.
-
-    `rows`: of `diff_rows`.
-    """
+    """Return a sentence on the parts that differ most, the largest difference first. `rows`: of `diff_rows`."""
     step = next((row for row in rows if row["name"] == "step"), None)
     if not step or step["difference"] is None:
         return "How the steps differ is unknown: see the table."

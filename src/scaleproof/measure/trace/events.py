@@ -76,10 +76,7 @@ def join_traces(traces: list[Trace]) -> Trace:
 
 
 def _stack_tables(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
-    """Stack tables into one.
-
-    Their categories are united first, or pandas would turn them into strings.
-    """
+    """Stack tables into one. Their categories are united first, or pandas would turn them into strings."""
     from pandas.api.types import union_categoricals
 
     names = union_categoricals([table["name"] for table in frames])

@@ -69,10 +69,7 @@ def range_tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
 
 
 def summary_entry(kind: str, name: str, percent: float | None, total_ns: int, raw: str = "") -> Entry:
-    """Return one line of a summary.
-
-    `percent`: its share of the total; `raw`: the text report's line it comes from.
-    """
+    """Return one line of a summary. `percent`: its share of the total; `raw`: the text report's line it comes from."""
     return {"kind": kind, "name": name, "time_percent": percent, "total_time": f"{total_ns} ns", "raw": raw}
 
 

@@ -30,10 +30,7 @@ class DeviceWork:
     collective: np.ndarray  # place in `collective_names`; -1: no collective
 
     def spans(self, chosen: np.ndarray, pause: int = 0) -> Spans:
-        """Return when any of the work in the boolean mask `chosen` ran.
-
-        Pauses of at most `pause` ns count as work.
-        """
+        """Return when any of the work in the boolean mask `chosen` ran. Pauses of at most `pause` ns count as work."""
         return merge_spans(self.start[chosen], self.end[chosen], pause)
 
 
@@ -43,10 +40,7 @@ def step_ms(spans: Spans, window: Windows) -> np.ndarray:
 
 
 def count_gaps(busy: Spans, window: Windows) -> np.ndarray:
-    """Return how many pauses of more than GAP_NS begin in each step.
-
-    `busy`: when the device worked.
-    """
+    """Return how many pauses of more than GAP_NS begin in each step. `busy`: when the device worked."""
     starts, ends = busy
     if not len(starts):
         return np.zeros(len(window.starts), np.int64)

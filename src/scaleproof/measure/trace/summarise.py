@@ -22,10 +22,7 @@ INTERCONNECT_FILES = (".log", ".xml", ".txt")
 
 
 def summarise_capture(folder: Path) -> Profile:
-    """Summarise the capture in `folder`, and write its profile and timeline there.
-
-    Raises UserError if damaged.
-    """
+    """Summarise the capture in `folder`, and write its profile and timeline there. Raises UserError if damaged."""
     captured = read_capture(folder)
     if captured.status == "ok":
         profile, spans = _summarise_trace(folder, captured)

@@ -10,10 +10,7 @@ Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def merge_spans(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
-    """Return the time that any interval covers, as sorted spans.
-
-    Gaps of at most `pause` ns are closed.
-    """
+    """Return the time that any interval covers, as sorted spans. Gaps of at most `pause` ns are closed."""
     starts = np.asarray(starts, np.int64)
     ends = np.asarray(ends, np.int64)
     is_nonempty = ends > starts

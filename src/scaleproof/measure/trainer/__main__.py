@@ -38,10 +38,7 @@ def make_timed_run(request: Request) -> Any:
 
 
 def main(path: Path, make: Callable[[Request], Any] = make_timed_run) -> None:
-    """Make the run of the request in the file `path`, and end this process.
-
-    `make` makes it and returns its session.
-    """
+    """Make the run of the request in the file `path`, and end this process. `make` makes it and returns its session."""
     # Until `set_up` turns it on: imports make no garbage, and looking for some takes a fifth of their time.
     gc.disable()
     faulthandler.register(signal.SIGUSR1)  # the launcher asks a run that hangs where it is

@@ -15,10 +15,7 @@ class Batches:
     """Hands out this rank's micro-batches of each step, and notes the sample ids of each."""
 
     def __init__(self, file: TokenFile, plan: SamplePlan, batch: Batch, shares: range, device: torch.device) -> None:
-        """Take nothing yet.
-
-        `shares`: the numbers of the devices that this rank feeds: under DataParallel all.
-        """
+        """Take nothing yet. `shares`: the numbers of the devices that this rank feeds: under DataParallel all."""
         self.file = file
         self.plan = plan
         self.batch = batch

@@ -31,10 +31,7 @@ LEAST_S = 1e-4  # a function that takes less is not named
 
 
 def model_packages(model: nn.Module) -> set[str]:
-    """Return the packages that a model's classes come from, but this one.
-
-    What their functions do is training.
-    """
+    """Return the packages that a model's classes come from, but this one. What their functions do is training."""
     return {type(module).__module__.partition(".")[0] for module in model.modules()} - {"scaleproof"}
 
 

@@ -63,10 +63,7 @@ def add_checksums(checksums: list[str]) -> str:
 
 
 def autograd_nodes_made() -> int:
-    """Return a running number of autograd nodes.
-
-    The difference of two calls is how many this thread made between.
-    """
+    """Return a running number of autograd nodes. The difference of two calls is how many this thread made between."""
     node = (torch.zeros((), requires_grad=True) + 0).grad_fn
     assert node is not None  # a sum of what requires a gradient has one
     return int(node._sequence_nr())  # torch has no public word for it
@@ -219,10 +216,7 @@ def _elements_of_groups(optimizer: Any) -> list[int]:
 
 
 def engine_settings(strategy: Strategy) -> dict[str, Any] | None:
-    """Return what DeepSpeed's engine says of its own settings.
-
-    Returns None without an engine.
-    """
+    """Return what DeepSpeed's engine says of its own settings. Returns None without an engine."""
     engine = getattr(strategy, "engine", None)
     if engine is None:
         return None
@@ -258,10 +252,7 @@ def compiled_parts(model: nn.Module) -> str:
 
 
 def elements_of(parameter: Tensor) -> int:
-    """Return the number of elements of a parameter over all ranks.
-
-    This rank may have only a part, or nothing.
-    """
+    """Return the number of elements of a parameter over all ranks. This rank may have only a part, or nothing."""
     whole_size = getattr(parameter, "_unpadded_unsharded_size", None)  # FSDP of torch 1 has it
     if whole_size:
         return int(whole_size.numel())

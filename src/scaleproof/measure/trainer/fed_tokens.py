@@ -28,10 +28,7 @@ class FedTokens:
         return (rows * self._powers[length]).sum(dim=1)
 
     def _note_rows(self, module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        """Hash the rows of tokens that enter, the first argument.
-
-        It is torch's hook before a forward pass.
-        """
+        """Hash the rows of tokens that enter, the first argument. It is torch's hook before a forward pass."""
         self.sums.append(self._hash_rows(arguments[0]))
 
     @contextmanager
@@ -68,10 +65,7 @@ class TokensInside:
         self.tokens: int | None = 0 if self._table else None
 
     def _count(self, module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        """Count the tokens that are looked up, the first argument.
-
-        It is torch's hook before a look into the table.
-        """
+        """Count the tokens that are looked up, the first argument. It is torch's hook before a look into the table."""
         assert self.tokens is not None
         self.tokens += arguments[0].numel()
 

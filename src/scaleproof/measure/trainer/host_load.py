@@ -18,10 +18,7 @@ class HostLoad:
     """What this process and the machine did between both ends of the `with` block; `result` has it."""
 
     def __init__(self, cores: Sequence[int]) -> None:
-        """Note `cores`, to which this process is bound.
-
-        It is empty where it is bound to none.
-        """
+        """Note `cores`, to which this process is bound. It is empty where it is bound to none."""
         self.cores = list(cores)
 
     def __enter__(self) -> "HostLoad":
@@ -56,10 +53,7 @@ class HostLoad:
 
 
 def _read_counters(cores: list[int]) -> dict[str, float | None]:
-    """Return the counters of this process, of the machine and of its `cores` now.
-
-    Times are in seconds.
-    """
+    """Return the counters of this process, of the machine and of its `cores` now. Times are in seconds."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     machine = psutil.cpu_times()
     per_core = psutil.cpu_times(percpu=True) if cores else []
@@ -157,10 +151,7 @@ class IdleClock:
             self.start()
 
     def _read_clocks(self) -> ClockReading:
-        """Return the thread's clocks now.
-
-        Waiting is 0 where the kernel does not count it.
-        """
+        """Return the thread's clocks now. Waiting is 0 where the kernel does not count it."""
         waiting_s = 0.0
         if self.busy_s is not None:
             _, waiting_ns, *_ = self._schedstat.read_text().split()  # ns on a core, ns of waiting for one, turns

@@ -72,10 +72,7 @@ class Ready:
 
     @property
     def inside(self) -> nn.Module | None:
-        """The model, for hooks on its parts.
-
-        It is None where they would be compiled, or run in replicas' threads.
-        """
+        """The model, for hooks on its parts. It is None where they would be compiled, or run in replicas' threads."""
         return None if self.compiled or self.strategy.cell.execution.strategy == "dp" else self.model
 
 
@@ -131,10 +128,7 @@ class WarmUp(NamedTuple):
 
 
 def warm_up(ready: Ready, count: int) -> WarmUp:
-    """Make `count` (3 or more) warm-up steps, the last but one under a probe.
-
-    The window follows an unprobed step.
-    """
+    """Make `count` (3 or more) warm-up steps, the last but one under a probe. The window follows an unprobed step."""
     probed_step = count - STEPS_AFTER_PROBE - 1
     series = [ready.steps(0, 1)]
     if probed_step > 1:
@@ -211,10 +205,7 @@ def _make_step_as_written(ready: Ready, step: int) -> Series:
 
 
 def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow:
-    """Make the steps of the window, with nothing beside them that costs time.
-
-    Returns what was seen of these steps.
-    """
+    """Make the steps of the window, with nothing beside them that costs time. Returns what was seen of these steps."""
     cell = request.cell
     work = cell.work
     device = session.device
@@ -314,10 +305,7 @@ class MadeRun(NamedTuple):
 
 
 def measure_in(session: Session, request: Request, began: float) -> MadeRun:
-    """Make a run in a `session` that has come up.
-
-    Rank 0 writes its metrics. `began`: the program's start (epoch s).
-    """
+    """Make a run in a `session` that has come up. Rank 0 writes its metrics. `began`: the program's start (epoch s)."""
     cell, work = request.cell, request.cell.work
     run = set_up(session, request, score_first=True)
     ready = time.time()
@@ -361,10 +349,7 @@ def measure_in(session: Session, request: Request, began: float) -> MadeRun:
 def _write_metrics(
     session: Session, request: Request, run: Ready, ranks: list[RankRecord], scored: list[Scored], began: float
 ) -> Measured:
-    """Write the run's metrics and steps.csv from the records of all ranks.
-
-    Returns the metrics.
-    """
+    """Write the run's metrics and steps.csv from the records of all ranks. Returns the metrics."""
     if any(rank.out_of_memory for rank in scored):
         print_on_rank_0(
             session, "validation: a device ran out of memory, so there is none; the window is not touched by that"

@@ -143,10 +143,7 @@ def _rank_entry(rank: RankRecord) -> dict[str, Any]:
 
 
 def _step_rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
-    """Return the rows of steps.csv, as an array of ROW, by step and rank.
-
-    The first `warmup_steps` are warm-up.
-    """
+    """Return the rows of steps.csv, as an array of ROW, by step and rank. The first `warmup_steps` are warm-up."""
     tables = []
     for number, rank in enumerate(ranks):
         for series in (*rank.warmup, rank.window.series):
@@ -198,17 +195,11 @@ def _window_figures(request: Request, ranks: list[RankRecord], rows: np.ndarray,
 
 
 def utilization_of_device(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
-    """Return how much of a device's peak is used at `tokens_per_sec`.
-
-    Shares are None where that peak is not known.
-    """
+    """Return how much of a device's peak is used at `tokens_per_sec`. Shares are None where that peak is not known."""
     device_peak = peak(device_name, cell.execution.precision)
 
     def share(flops_per_token: float | None) -> float | None:
-        """Return the share of the peak that so many FLOPs per token make.
-
-        Returns None where either is unknown.
-        """
+        """Return the share of the peak that so many FLOPs per token make. Returns None where either is unknown."""
         if not flops_per_token or not device_peak:
             return None
         return flops_per_token * tokens_per_sec / device_peak.flops
@@ -246,17 +237,11 @@ def _total_energy(ranks: list[RankRecord], tokens: int) -> Energy:
 
 
 def _largest_memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
-    """Return the largest memory of any rank, for each kind.
-
-    CUDA's kinds are None on a CPU.
-    """
+    """Return the largest memory of any rank, for each kind. CUDA's kinds are None on a CPU."""
     cuda_memories = [rank.window.cuda_memory for rank in ranks if rank.window.cuda_memory]
 
     def largest(name: str) -> int | None:
-        """Return the largest figure `name` of CUDA's allocator on any rank.
-
-        Returns None on a CPU.
-        """
+        """Return the largest figure `name` of CUDA's allocator on any rank. Returns None on a CPU."""
         return max((memory[name] for memory in cuda_memories), default=None)
 
     execution = cell.execution

@@ -57,10 +57,7 @@ class GpuMonitor:
         self.after = [self._energy_j(handle) for handle in self.handles]
 
     def _sample_until_closed(self) -> None:
-        """Take a sample every `period` seconds until the window is over.
-
-        It runs in the thread.
-        """
+        """Take a sample every `period` seconds until the window is over. It runs in the thread."""
         while not self.done.wait(self.period):
             self._add_sample()
 
@@ -74,10 +71,7 @@ class GpuMonitor:
             samples.reasons.append(self._nvml_answer("nvmlDeviceGetCurrentClocksThrottleReasons", handle))
 
     def _nvml_answer(self, name: str, *arguments: Any) -> float:
-        """Return the answer of the NVML function `name`.
-
-        Returns NaN where the device lacks it, or refuses.
-        """
+        """Return the answer of the NVML function `name`. Returns NaN where the device lacks it, or refuses."""
         try:
             return getattr(self.nvml, name)(*arguments)
         except self.nvml.NVMLError:
@@ -107,25 +101,16 @@ class GpuMonitor:
             return float("nan")
 
     def _energy_j(self, handle: Any) -> float | None:
-        """Return the device's energy counter in joules.
-
-        Returns None where it has none (before Volta).
-        """
+        """Return the device's energy counter in joules. Returns None where it has none (before Volta)."""
         return _none_for_nan(self._nvml_answer("nvmlDeviceGetTotalEnergyConsumption", handle) / 1e3)
 
     def result(self) -> list[dict[str, Any]]:
-        """Return one entry per GPU.
-
-        `energy_j` is None where its counter is missing or contradicts its power.
-        """
+        """Return one entry per GPU. `energy_j` is None where its counter is missing or contradicts its power."""
         readings = zip(self.samples, self.before, self.after, strict=True)
         return [self._gpu_entry(samples, before_j, after_j) for samples, before_j, after_j in readings]
 
     def _gpu_entry(self, samples: GpuSamples, before_j: float | None, after_j: float | None) -> dict[str, Any]:
-        """Return the entry of one GPU.
-
-        `before_j`, `after_j`: its energy counter in joules, None where it has none.
-        """
+        """Return the entry of one GPU. `before_j`, `after_j`: its energy counter in joules, None where it has none."""
         counter_j = None if before_j is None or after_j is None else after_j - before_j
         # By the trapezoidal rule: the mean power of two samples times the seconds between them.
         integral_j = sum(
@@ -161,18 +146,12 @@ class Monitor(ExitStack):
         return self
 
     def result(self) -> dict[str, Any]:
-        """Return the resident memory, and `gpus` with one entry per GPU.
-
-        `gpus` is None where there are none.
-        """
+        """Return the resident memory, and `gpus` with one entry per GPU. `gpus` is None where there are none."""
         return {"rss_bytes": psutil.Process().memory_info().rss, "gpus": self.gpus.result() if self.gpus else None}
 
 
 def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
-    """Return a monitor of this rank's GPUs.
-
-    Returns None on a CPU, and where NVML does not answer.
-    """
+    """Return a monitor of this rank's GPUs. Returns None on a CPU, and where NVML does not answer."""
     if not is_accelerator(device):
         return None
     nvml = driver_library()

@@ -58,10 +58,7 @@ class OperationCounter(TorchDispatchMode):
         return result
 
     def _run_collective(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Run the collective `func` and return its result.
-
-        With a clock, waits for it with the clock paused.
-        """
+        """Run the collective `func` and return its result. With a clock, waits for it with the clock paused."""
         if self.clock is None:
             return func(*args, **kwargs)
         with self.clock.leave_out():
@@ -85,10 +82,7 @@ class OperationCounter(TorchDispatchMode):
             self.updates[name] += 1
 
     def _note_collective(self, called: str, args: tuple) -> None:
-        """Count a call of a collective, `called` as in torch (allreduce_), and its bytes.
-
-        Barriers have none.
-        """
+        """Count a call of a collective, `called` as in torch (allreduce_), and its bytes. Barriers have none."""
         tensors = _tensors_in(args)
         if not tensors:
             return
@@ -124,10 +118,7 @@ class OperationCounter(TorchDispatchMode):
         )
 
     def dtypes(self) -> dict[str, str]:
-        """Return the dtypes of matrix products, gradients and reduced tensors.
-
-        It is "none" where there were none.
-        """
+        """Return the dtypes of matrix products, gradients and reduced tensors. It is "none" where there were none."""
         reduced_bytes: dict[str, int] = defaultdict(int)  # by dtype
         for name, bytes_of_dtype in self.moved.items():
             if "reduce" in name:
@@ -144,10 +135,7 @@ class Probe(OperationCounter):
     """Looks into one step: counts its operations, and notes gradients' dtypes and the state before the update."""
 
     def __init__(self, strategy: Strategy, measure_state: bool = True) -> None:
-        """Begin with nothing counted.
-
-        `measure_state`: also measure the state in memory, about a second on a CPU.
-        """
+        """Begin with nothing counted. `measure_state`: also measure the state in memory, about a second on a CPU."""
         super().__init__()
         self.strategy = strategy
         self.measure_state = measure_state
@@ -228,8 +216,5 @@ def _tensors_in(value: object) -> list[Tensor]:
 
 
 def _largest_argument_bytes(args: tuple) -> int:
-    """Return the bytes of the largest argument of a collective.
-
-    A list of tensors counts as a whole.
-    """
+    """Return the bytes of the largest argument of a collective. A list of tensors counts as a whole."""
     return max(sum(tensor.numel() * tensor.element_size() for tensor in _tensors_in(argument)) for argument in args)

@@ -57,10 +57,7 @@ class Request:
 
     @classmethod
     def for_cell(cls, cell: Cell, tokens: Path, out: Path, *, provenance: dict[str, Any], **names: Any) -> "Request":
-        """Return the request for a run of `cell` that starts now.
-
-        `names`: the other fields; repeat is 1 by default.
-        """
+        """Return the request for a run of `cell` that starts now. `names`: the other fields; repeat is 1 by default."""
         sections = {name: getattr(cell, name).model_dump(mode="json") for name in SECTIONS}  # read back by `cell`
         sections["execution"]["geometry"] = str(cell.execution.geometry)
         return cls(
@@ -87,10 +84,7 @@ class Request:
         return dict(read_tokens(Path(self.tokens)))
 
     def known(self) -> dict[str, Any]:
-        """Return the fields of the metrics that are known before the run.
-
-        The metrics of a failed run have them too.
-        """
+        """Return the fields of the metrics that are known before the run. The metrics of a failed run have them too."""
         names: dict[str, Any] = {
             "run_id": self.run_id,
             "campaign": self.campaign,

@@ -127,10 +127,7 @@ class Session:
         }
 
     def gather(self, value: object) -> list:
-        """Return the `value` of every rank, in order of rank.
-
-        Every rank gets all.
-        """
+        """Return the `value` of every rank, in order of rank. Every rank gets all."""
         values: list = [None] * self.world_size
         dist.all_gather_object(values, value)
         return values
@@ -163,10 +160,7 @@ class Session:
 
 
 def nvml_uuid(properties: Any) -> str:
-    """Return the UUID of a device, or of a MIG instance, as NVML writes it.
-
-    `properties`: torch's.
-    """
+    """Return the UUID of a device, or of a MIG instance, as NVML writes it. `properties`: torch's."""
     uuid = amd.serial_of_uuid(str(properties.uuid)) if torch.version.hip else properties.uuid
     return f"{'MIG' if ' MIG ' in properties.name else 'GPU'}-{uuid}"
 

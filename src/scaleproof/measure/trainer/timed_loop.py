@@ -43,10 +43,7 @@ class StepTimer:
         self.marks.append(accelerator.mark_event(self.device) if self._by_events else perf_counter())
 
     def stop(self) -> tuple[np.ndarray, float]:
-        """Return the seconds of each step, and of all steps together by the host's clock.
-
-        Waits for the device.
-        """
+        """Return the seconds of each step, and of all steps together by the host's clock. Waits for the device."""
         accelerator.synchronize(self.device)
         wall = perf_counter() - self.began
         ends = zip(self.marks, self.marks[1:], strict=False)

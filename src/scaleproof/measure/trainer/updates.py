@@ -33,10 +33,7 @@ class UpdateLog:
     """
 
     def __init__(self, first_step: int = 0) -> None:
-        """Begin with no call.
-
-        `first_step`: the number of the step whose update is the first call.
-        """
+        """Begin with no call. `first_step`: the number of the step whose update is the first call."""
         self._first_step = first_step
         self._turns: dict[int, int] = defaultdict(int)  # calls so far of each part of ZeRO, by its first moment's id
         self._moments: list[Tensor] = []  # the norm of a part of a first moment, after each call
@@ -96,10 +93,7 @@ class UpdateLog:
 
     @property
     def moments(self) -> list[float]:
-        """The norm of the noted part of the first moment after each call.
-
-        Waits for the device.
-        """
+        """The norm of the noted part of the first moment after each call. Waits for the device."""
         return [float(moment) for moment in self._moments]
 
     def summary(self, first_step: int, steps: int) -> UpdatesInWindow | None:

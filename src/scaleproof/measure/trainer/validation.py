@@ -83,10 +83,7 @@ def score_held_out(
 
 
 def score_mean_loss(strategy: Strategy, micro_batches: Iterable[torch.Tensor]) -> float:
-    """Return the mean loss of this rank's samples, computed as in the validation.
-
-    Every rank must take part.
-    """
+    """Return the mean loss of this rank's samples, computed as in the validation. Every rank must take part."""
     totals = torch.stack([strategy.evaluate(tokens).double().sum(0) for tokens in micro_batches]).sum(0)
     return float(totals[0] / totals[1])
 

@@ -45,25 +45,16 @@ class UnclearedGradient:
             hook.remove()
 
     def was_never_cleared(self) -> bool:
-        """Return whether every backward pass between the updates has found the used gradient.
-
-        Waits for the device.
-        """
+        """Return whether every backward pass between the updates has found the used gradient. Waits for the device."""
         return bool(self._passes_between_updates) and all(map(bool, self._passes_between_updates))
 
     def _gradient(self) -> Tensor | None:
-        """Return the first elements of the followed gradient.
-
-        Returns None where there is no gradient.
-        """
+        """Return the first elements of the followed gradient. Returns None where there is no gradient."""
         gradient = self._followed.grad
         return None if gradient is None else local_shard(gradient).detach().flatten()[:COPIED_ELEMENTS]
 
     def _before_adding(self, _: Tensor) -> None:
-        """Look at the gradient that a pass adds to.
-
-        After an update it is unchanged, later more than zero.
-        """
+        """Look at the gradient that a pass adds to. After an update it is unchanged, later more than zero."""
         gradient = self._gradient()
         used = self._used
         self._finds_used = False
@@ -91,10 +82,7 @@ class LeftOut(NamedTuple):
 
 
 def left_out_parameters(model: nn.Module, updated: list[Tensor]) -> list[LeftOut]:
-    """Return the parameters of `model` that have a gradient and are not `updated`.
-
-    Sparse gradients do not count.
-    """
+    """Return the parameters of `model` that have a gradient and are not `updated`. Sparse gradients do not count."""
     updated_ids = set(map(id, updated))
     left_out = []
     for parameter in model.parameters():

@@ -30,10 +30,7 @@ def copied(tensors: list[Tensor], before: Sequence[Tensor] = ()) -> list[Tensor]
 
 
 def mean_losses(losses: Sequence[Sequence[Kept]]) -> list[float] | None:
-    """Return the mean loss of each step.
-
-    Returns None where a step has no loss, or there is no step.
-    """
+    """Return the mean loss of each step. Returns None where a step has no loss, or there is no step."""
     if not losses or not all(losses):
         return None
     return [statistics.fmean(map(float, step)) for step in losses]

@@ -31,10 +31,7 @@ class LightningWatch(Callback):
         self._watcher.record_inputs((batch,))
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
-        """Note the loss.
-
-        Lightning has divided it by the number of accumulated batches, which is undone.
-        """
+        """Note the loss. Lightning has divided it by the number of accumulated batches, which is undone."""
         self._watcher.see_loss(loss * trainer.accumulate_grad_batches)
 
     def on_before_optimizer_step(self, *_: Any) -> None:

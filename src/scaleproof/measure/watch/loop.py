@@ -20,10 +20,7 @@ class Watched(Generic[Batch]):
     def __init__(
         self, batches: Iterable[Batch], model: nn.Module, optimizer: Optimizer, folder: str | Path | None
     ) -> None:
-        """Begin to watch `model` and `optimizer`.
-
-        `folder`: where the records go. Raises UserError for other things.
-        """
+        """Begin to watch `model` and `optimizer`. `folder`: where the records go. Raises UserError for other things."""
         is_iterable = any(hasattr(batches, name) for name in ("__iter__", "__next__", "__getitem__"))
         if not is_iterable or not isinstance(model, nn.Module) or not hasattr(optimizer, "step"):
             types = ", ".join(type(argument).__name__ for argument in (batches, model, optimizer))

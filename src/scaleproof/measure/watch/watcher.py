@@ -159,10 +159,7 @@ class Watcher:
             self.now.batches += to_keep([reduce(torch.add, checksums)])
 
     def _checksum(self, values: Tensor) -> Tensor:
-        """Return the sum of place x element of `values`, made on their device.
-
-        Another order gives another sum.
-        """
+        """Return the sum of place x element of `values`, made on their device. Another order gives another sum."""
         flat = values.flatten()[:CHECKED_ELEMENTS]
         key = (len(flat), flat.device)
         if key not in self._weighted:  # kept, so that no step makes them again
@@ -271,10 +268,7 @@ class Watcher:
         return record
 
     def _describe_rank(self, step_s: np.ndarray, wall_s: float) -> WatchedRank:
-        """Return the record of this rank.
-
-        `step_s`: seconds of each step; `wall_s`: of all, by the host's clock.
-        """
+        """Return the record of this rank. `step_s`: seconds of each step; `wall_s`: of all, by the host's clock."""
         rank, world_size = _rank_and_world_size()
         is_cuda = self.device.type == "cuda"
         memory = accelerator.memory_peaks(self.device)
@@ -356,10 +350,7 @@ def _loss_in(output: Any) -> Tensor | None:
 
 
 def _batches_of_loader(loader: object) -> int | None:
-    """Return how many batches a loader says it has, or `loader` if that is the number.
-
-    Returns None for a stream.
-    """
+    """Return how many batches a loader says it has, or `loader` if that is the number. Returns None for a stream."""
     try:
         length = loader if isinstance(loader, int | float) else len(loader)  # type: ignore[arg-type]
         return int(length)
@@ -368,9 +359,6 @@ def _batches_of_loader(loader: object) -> int | None:
 
 
 def _is_compiled(model: nn.Module) -> bool:
-    """Return whether some module was compiled.
-
-    A dispatch mode, as the probe is one, would have it compiled again.
-    """
+    """Return whether some module was compiled. A dispatch mode, as the probe is one, would have it compiled again."""
     # Private names: torch.compile marks modules by these alone.
     return any(hasattr(module, "_orig_mod") or module._compiled_call_impl for module in model.modules())

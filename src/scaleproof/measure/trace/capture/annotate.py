@@ -95,10 +95,7 @@ def mark_ranges(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> I
 
 
 def _call_in_range(push: Push, pop: Pop, name: str, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call `call` with the arguments behind it, within the range `name`.
-
-    Returns what it returns.
-    """
+    """Call `call` with the arguments behind it, within the range `name`. Returns what it returns."""
     push(name)
     try:
         return call(*args, **kwargs)

@@ -37,10 +37,7 @@ INTERCONNECT_COMMANDS = {"nvidia_topo.txt": ["nvidia-smi", "topo", "-m"], "ibsta
 
 
 def choose_tool(requested: str, gpu: bool) -> tuple[str, str | None]:
-    """Return the tool to trace with, and a reason where the choice may surprise.
-
-    `requested`: "auto" or a tool.
-    """
+    """Return the tool to trace with, and a reason where the choice may surprise. `requested`: "auto" or a tool."""
     if requested == "auto" and not gpu:
         return PROFILER, "on a CPU nsys sees neither operators nor gloo's collectives; torch's profiler sees both"
     if requested not in ("auto", NSYS):
@@ -100,10 +97,7 @@ def _describe_capture(
     tool: str,
     tool_reason: str | None,
 ) -> Captured:
-    """Return the record of a trace from its request and the files in its attempt's folder.
-
-    Arguments: as the fields.
-    """
+    """Return the record of a trace from its request and the files in its attempt's folder. Arguments: as the fields."""
     attempt = Path(request.out)
     cell = request.cell
     provenance = request.provenance
@@ -135,10 +129,7 @@ def _describe_capture(
 
 
 def record_interconnect(folder: Path) -> dict[str, str]:
-    """Write what this node says of its links to `folder`.
-
-    Returns the variables that make NCCL log there.
-    """
+    """Write what this node says of its links to `folder`. Returns the variables that make NCCL log there."""
     for name, command in INTERCONNECT_COMMANDS.items():
         if shutil.which(command[0]):
             with (folder / name).open("w") as file, contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -152,10 +143,7 @@ def record_interconnect(folder: Path) -> dict[str, str]:
 def _run_traced(
     request: Request, log: Path, tool: str, nodes: Allocation | None, variables: dict[str, str]
 ) -> str | None:
-    """Run the ranks under `tool` with further `variables`.
-
-    Returns why there is no trace (None: there is one).
-    """
+    """Run the ranks under `tool` with further `variables`. Returns why there is no trace (None: there is one)."""
     attempt = Path(request.out)
     profiler = [sys.executable, "-m", "scaleproof.measure.trace.capture.nsys_node", str(attempt / REQUEST)]
     under = profiler if tool == NSYS else []
@@ -174,10 +162,7 @@ def _run_traced(
 
 
 def _nsys_version() -> str | None:
-    """Return the version of nsys on this machine.
-
-    Returns None where nsys does not say.
-    """
+    """Return the version of nsys on this machine. Returns None where nsys does not say."""
     try:
         text = subprocess.run(["nsys", "--version"], capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):

@@ -46,10 +46,7 @@ class Captured(ProfileSection):
 
 
 def read_capture(folder: Path) -> Captured:
-    """Return the capture in `folder`.
-
-    Raises UserError where it is missing, or its files are not as it says.
-    """
+    """Return the capture in `folder`. Raises UserError where it is missing, or its files are not as it says."""
     path = folder / CAPTURE
     try:
         captured = Captured.model_validate_json(read_regular(path))

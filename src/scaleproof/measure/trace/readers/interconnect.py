@@ -31,10 +31,7 @@ LINKS = {
 
 
 def read_nccl_log(path: Path) -> dict[str, Any]:
-    """Return NCCL's version, network, and the transports its channels use.
-
-    Raises UserError if it is no log of NCCL.
-    """
+    """Return NCCL's version, network, and the transports its channels use. Raises UserError if it is no log of NCCL."""
     text = _text_of(path)
     if "NCCL INFO" not in text and "NCCL version" not in text:
         raise UserError(f"{path}: no log of NCCL (it has no line with NCCL INFO); take one with NCCL_DEBUG=INFO")
@@ -54,10 +51,7 @@ def read_nccl_log(path: Path) -> dict[str, Any]:
 
 
 def read_topology(path: Path) -> dict[str, Any]:
-    """Return what an `nccl_topo.xml` says: GPUs, NVLinks per GPU (mean), and network cards (Gb/s).
-
-    Raises UserError.
-    """
+    """Return what an `nccl_topo.xml` says: GPUs, NVLinks per GPU (mean), and network cards (Gb/s). Raises UserError."""
     try:
         root = ElementTree.fromstring(_text_of(path))
     except ElementTree.ParseError as error:
@@ -75,10 +69,7 @@ def read_topology(path: Path) -> dict[str, Any]:
 
 
 def read_matrix(path: Path) -> dict[str, int]:
-    """Return what `nvidia-smi topo -m` printed: kind of link -> how many pairs of GPUs it joins.
-
-    Raises UserError.
-    """
+    """Return what `nvidia-smi topo -m` printed: kind of link -> how many pairs of GPUs it joins. Raises UserError."""
     rows = parse_link_matrix(_text_of(path))
     if not rows:
         raise UserError(f"{path}: not an answer of nvidia-smi topo -m: no line begins with GPU0")
@@ -114,10 +105,7 @@ ALLOWED = "a log of NCCL (NCCL_DEBUG=INFO), nccl_topo.xml, the text of nvidia-sm
 
 
 def read_interconnect(path: Path) -> tuple[str, Any]:
-    """Return the kind of a file about links, and what it says.
-
-    Raises UserError where it is none of the four kinds.
-    """
+    """Return the kind of a file about links, and what it says. Raises UserError where it is none of the four kinds."""
     text = _text_of(path)
     if text.lstrip().startswith("<"):
         kind = "nccl topology"

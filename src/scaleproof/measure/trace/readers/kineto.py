@@ -21,10 +21,7 @@ PAUSE_NS = 100_000  # between two operators of a CPU rank: the interpreter at wo
 
 
 def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
-    """Return the trace in one rank's file.
-
-    `fallback_rank`: the rank where the file names none. Raises UserError.
-    """
+    """Return the trace in one rank's file. `fallback_rank`: the rank where the file names none. Raises UserError."""
     data = _load_events(path)
     events = pd.DataFrame.from_records(
         # X: what has a duration; "Trace" is the range of the whole recording.
@@ -77,10 +74,7 @@ def _whole_ns(microseconds: pd.Series) -> np.ndarray:
 
 
 def _load_events(path: Path) -> dict[str, Any]:
-    """Return the JSON of a trace, with its list `traceEvents`.
-
-    Raises UserError for any other file.
-    """
+    """Return the JSON of a trace, with its list `traceEvents`. Raises UserError for any other file."""
     try:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
@@ -147,9 +141,6 @@ def _are_collectives(events: pd.DataFrame) -> pd.Series:
 
 
 def _thread_numbers(ids: pd.Series) -> list[int]:
-    """Return thread ids as numbers, 0 for a missing one.
-
-    The profiler writes some as text.
-    """
+    """Return thread ids as numbers, 0 for a missing one. The profiler writes some as text."""
     numbers = [re.search(r"-?\d+", str(thread)) for thread in ids]
     return [int(number[0]) if number else 0 for number in numbers]

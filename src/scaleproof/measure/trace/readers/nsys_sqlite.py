@@ -62,10 +62,7 @@ class Export:
         return table in self.columns and all(name in self.columns[table] for name in columns)
 
     def read_integers(self, table: str, *columns: str, where: str = "") -> list[np.ndarray]:
-        """Return columns of a table as int64 arrays, -1 for NULL or no such column.
-
-        `where`: an SQL clause, or "".
-        """
+        """Return columns of a table as int64 arrays, -1 for NULL or no such column. `where`: an SQL clause, or ""."""
         terms = [f"IFNULL({name}, -1)" if name in self.columns[table] else "-1" for name in columns]
         query = f'SELECT {", ".join(terms)} FROM "{table}" {where}'
         # Columns are gathered by Arrow's driver: Python's own makes an object of each of thirty million numbers.
@@ -168,10 +165,7 @@ def _read_work(export: Export) -> pd.DataFrame:
 
 
 def _read_table_of_work(export: Export, table: str) -> _WorkOfTable | None:
-    """Return the work in a table.
-
-    Returns None where the export has no such table, or no row in it.
-    """
+    """Return the work in a table. Returns None where the export has no such table, or no row in it."""
     if not export.has(table, "start", "end"):
         return None
     *columns, name_ids = export.read_integers(table, *WORK_COLUMNS, _name_column(export, table))
@@ -182,10 +176,7 @@ def _read_table_of_work(export: Export, table: str) -> _WorkOfTable | None:
 
 
 def _name_column(export: Export, table: str) -> str:
-    """Return the column that tells the names of a table's rows.
-
-    Returns "" where they all have one name.
-    """
+    """Return the column that tells the names of a table's rows. Returns "" where they all have one name."""
     if table == MEMCPY:
         return "copyKind"
     if table != KERNEL:
@@ -204,10 +195,7 @@ def _names_of_work(export: Export, table: str, ids: np.ndarray) -> list[str]:
 
 
 def _categories(texts: list[str], places: np.ndarray) -> pd.Categorical:
-    """Return the text at each of `places` in `texts`.
-
-    Equal texts are one category.
-    """
+    """Return the text at each of `places` in `texts`. Equal texts are one category."""
     code_of_text = {text: code for code, text in enumerate(dict.fromkeys(texts))}
     codes = np.array([code_of_text[text] for text in texts])
     return pd.Categorical.from_codes(codes[places], list(code_of_text))
@@ -232,10 +220,7 @@ def _distinct_ids(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Return when the host launched each kernel.
-
-    Where that is unknown, it is when the kernel started.
-    """
+    """Return when the host launched each kernel. Where that is unknown, it is when the kernel started."""
     if not export.has(RUNTIME, "start", "globalTid", "correlationId"):
         return start
     called_at, thread, call_correlation = export.read_integers(RUNTIME, "start", "globalTid", "correlationId")
@@ -304,10 +289,7 @@ def _ranks_of_processes(work: pd.DataFrame, ranges: pd.DataFrame, first: int) ->
 
 
 def _rank_column(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
-    """Return the rank of each of `processes`.
-
-    Returns -1 without a rank, as of a launcher. `ranks`: process -> rank.
-    """
+    """Return the rank of each of `processes`. Returns -1 without a rank, as of a launcher. `ranks`: process -> rank."""
     distinct, inverse = np.unique(processes, return_inverse=True)
     if not len(distinct):
         return processes

@@ -19,10 +19,7 @@ from scaleproof.measure.trace.ranges import Entry, find_bottleneck, summary_entr
 
 
 def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> dict[str, Any]:
-    """Return the fields of a Profile that text reports give.
-
-    `ranks`: how many processes; `steps`: of each.
-    """
+    """Return the fields of a Profile that text reports give. `ranks`: how many processes; `steps`: of each."""
     reports = {path: read_stats_output(path) for path in dict.fromkeys(paths)}
     ranges, osrt, kernels = (_lines_of_kind(list(reports.values()), kind) for kind in (RANGES, OSRT, KERNELS))
     nvtx = _largest_lines("nvtx", ranges)

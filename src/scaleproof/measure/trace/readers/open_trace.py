@@ -19,10 +19,7 @@ class NoTrace(UserError):
 
 
 def read_trace(paths: list[Path]) -> Trace:
-    """Return one trace of a capture's files: one file per node (nsys) or rank (torch's profiler).
-
-    Raises UserError.
-    """
+    """Return one trace of a capture's files: one file per node (nsys) or rank (torch's profiler). Raises UserError."""
     traces: list[Trace] = []
     for path in paths:
         kind = trace_kind(path)
@@ -63,10 +60,7 @@ def _has_events(path: Path) -> bool:
 
 
 def _capture_below(folder: Path) -> str:
-    """Return a hint that names the first capture below `folder`.
-
-    Returns "" where there is none.
-    """
+    """Return a hint that names the first capture below `folder`. Returns "" where there is none."""
     for pattern in ("", "traces/", "*/traces/"):
         for capture in folder.glob(f"{pattern}*/{CAPTURE}"):
             return f' Did you mean "{capture.parent}"?'
@@ -74,10 +68,7 @@ def _capture_below(folder: Path) -> str:
 
 
 def trace_kind(path: Path) -> str:
-    """Return the kind of a trace: sqlite, kineto or text.
-
-    Raises NoTrace for no trace, UserError for a faulty one.
-    """
+    """Return the kind of a trace: sqlite, kineto or text. Raises NoTrace for no trace, UserError for a faulty one."""
     if not path.exists() and not path.is_symlink():
         raise UserError(f"{path}: no such file; {ALLOWED}.{nearest_path(path)}")
     fault = path_fault(path)

@@ -11,7 +11,7 @@ GAP_NS = 10_000  # longer pauses of a device are counted
 
 @dataclass(frozen=True)
 class Windows:
-    """When the traced steps of one rank began and ended; on a GPU a step lasts until the next one's first kernel."""
+    """When the traced steps of one rank began and ended. On a GPU a step lasts until the next step's first kernel."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -30,7 +30,7 @@ class DeviceWork:
     collective: np.ndarray  # place in `collective_names`; -1: no collective
 
     def spans(self, chosen: np.ndarray, pause: int = 0) -> Spans:
-        """Return when any of the work in the boolean mask `chosen` ran. Pauses of at most `pause` ns count as work."""
+        """Return when any work in the boolean mask `chosen` ran. Pauses of at most `pause` ns count as work."""
         return merge_spans(self.start[chosen], self.end[chosen], pause)
 
 
@@ -44,7 +44,7 @@ def count_gaps(busy: Spans, window: Windows) -> np.ndarray:
     starts, ends = busy
     if not len(starts):
         return np.zeros(len(window.starts), np.int64)
-    # A pause is from the end of a stretch of work to the start of the next; after the last one, to the last step's end.
+    # A pause lasts from the end of a span of work to the start of the next, or to the end of the last step.
     pause_starts = ends
     pause_ends = np.append(starts[1:], window.ends[-1:])
     gaps = pause_starts[(pause_ends - pause_starts) > GAP_NS]

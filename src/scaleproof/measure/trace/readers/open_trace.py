@@ -19,7 +19,7 @@ class NoTrace(UserError):
 
 
 def read_trace(paths: list[Path]) -> Trace:
-    """Return one trace of a capture's files: one file per node (nsys) or rank (torch's profiler). Raises UserError."""
+    """Return the trace in a capture's files, one of each node (nsys) or rank (torch's profiler). Raises UserError."""
     traces: list[Trace] = []
     for path in paths:
         kind = trace_kind(path)
@@ -36,7 +36,7 @@ def read_trace(paths: list[Path]) -> Trace:
 
 
 def traces_in(folder: Path) -> list[Path]:
-    """Return the traces in a folder, among other files. Raises UserError where it has none."""
+    """Return the files in a folder that are traces. Raises UserError where it has none."""
     traces: list[Path] = []
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or not path.is_file():
@@ -54,13 +54,13 @@ def traces_in(folder: Path) -> list[Path]:
 
 
 def _has_events(path: Path) -> bool:
-    """Return whether a JSON file is a trace of torch's profiler, whose events begin after a few kilobytes."""
+    """Return whether a JSON file is a trace of torch's profiler, by its first megabyte."""
     with path.open("rb") as file:
         return b'"traceEvents"' in file.read(1 << 20)
 
 
 def _capture_below(folder: Path) -> str:
-    """Return a hint that names the first capture below `folder`. Returns "" where there is none."""
+    """Return a hint with the first capture below `folder`, "" where there is none."""
     for pattern in ("", "traces/", "*/traces/"):
         for capture in folder.glob(f"{pattern}*/{CAPTURE}"):
             return f' Did you mean "{capture.parent}"?'
@@ -68,7 +68,7 @@ def _capture_below(folder: Path) -> str:
 
 
 def trace_kind(path: Path) -> str:
-    """Return the kind of a trace: sqlite, kineto or text. Raises NoTrace for no trace, UserError for a faulty one."""
+    """Return the kind of a trace (sqlite, kineto, text). Raises NoTrace for other files, UserError for faulty ones."""
     if not path.exists() and not path.is_symlink():
         raise UserError(f"{path}: no such file; {ALLOWED}.{nearest_path(path)}")
     fault = path_fault(path)

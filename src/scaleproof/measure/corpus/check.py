@@ -109,7 +109,7 @@ def _rows_may_hold_text(path: Path, corpus: Corpus) -> bool:
 
 
 def _parquet_may_hold_text(path: Path, corpus: Corpus) -> bool:
-    """Return whether the file has rows, by its schema alone.
+    """Return whether the file has rows, by its metadata alone.
 
     Raises NotADocument where it is no Parquet file, or a field of its schema is not text.
     """

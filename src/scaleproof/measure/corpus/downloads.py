@@ -49,7 +49,7 @@ def _download_text(name: str, corpus: Corpus) -> str:
 
 
 def _corpus_line(name: str, corpus: Corpus) -> str:
-    """Return an indented line about a corpus: revision, budget, download, licence, and what could prevent it."""
+    """Return an indented line about a corpus: revision, budget, download, licence, and obstacles to the download."""
     parts = [f"{name} at {corpus.revision[:12]}" if corpus.revision else name]
     if corpus.budget:
         parts.append(f"first {corpus.budget}")

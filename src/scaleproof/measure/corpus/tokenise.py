@@ -52,14 +52,8 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
         "code": code,
     }
     _prepare_folder(folder, key)
-
-    unfinished = [shard for shard in shards if not _is_finished(shard, folder)]
-    if len(unfinished) < len(shards):
-        print(f"tokenise: {len(shards) - len(unfinished)} of {len(shards)} shards are there already", file=sys.stderr)
     encode_shard = partial(encode.encode_shard, store, tokenizer_file, dtype, folder)
-    n_groups = sum(len(shard.groups) for shard in unfinished)
-    for _ in show_progress(_encode_groups(encode_shard, unfinished, processes), n_groups, "tokenise", "groups"):
-        pass  # going through the groups encodes them
+    _encode_unfinished(encode_shard, shards, folder, processes)
 
     description = {
         **{name: corpus_record[name] for name in ("corpus", "source", "revision", "licence", "replaced_characters")},
@@ -139,6 +133,16 @@ def _is_finished(shard: Shard, folder: Path) -> bool:
         return False
     description = json.loads(path.read_text())
     return all(sha256_of(shard.file(folder, split)) == description[split]["sha256"] for split in SPLITS)
+
+
+def _encode_unfinished(encode_shard: partial, shards: list[Shard], folder: Path, processes: int | None) -> None:
+    """Encode the shards that no earlier call has encoded into `folder`, with a progress bar."""
+    unfinished = [shard for shard in shards if not _is_finished(shard, folder)]
+    if len(unfinished) < len(shards):
+        print(f"tokenise: {len(shards) - len(unfinished)} of {len(shards)} shards are there already", file=sys.stderr)
+    n_groups = sum(len(shard.groups) for shard in unfinished)
+    for _ in show_progress(_encode_groups(encode_shard, unfinished, processes), n_groups, "tokenise", "groups"):
+        pass  # going through the groups encodes them
 
 
 def _encode_groups(encode_shard: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:

@@ -5,6 +5,7 @@ import re
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 from scaleproof.ground.records.metrics import Failed
 from scaleproof.ground.records.run_sections import Failure
@@ -43,7 +44,7 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
     # When one rank is gone the others crash in their collectives: a report of another class than crash is the cause.
     for report in reports:
         if report["class"] != "crash":
-            return _make_failure(report["class"], report["reason"], report["rank"], outcome)
+            return _failure_of_report(report, outcome)
 
     failed_ranks = [(int(rank), int(code)) for rank, code in FAILED_RANK.findall("\n".join(outcome.tail))]
     killed_rank, signal_number = _find_killed_rank(failed_ranks)
@@ -57,12 +58,16 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
         reason = f"rank {killed_rank} was ended by {signal.Signals(signal_number).name}"
         return _make_failure("crash", reason, killed_rank, outcome)
     if reports:
-        first_report = reports[0]
-        return _make_failure(first_report["class"], first_report["reason"], first_report["rank"], outcome)
+        return _failure_of_report(reports[0], outcome)
     if failed_ranks:
         rank, code = failed_ranks[-1]  # torchrun's root cause
         return _make_failure("crash", f"rank {rank} ended with exit code {code}", rank, outcome)
     return _make_failure("crash", f"the ranks ended with exit code {outcome.exit_code}", None, outcome)
+
+
+def _failure_of_report(report: dict[str, Any], outcome: CommandOutcome) -> Failure:
+    """Return the failure that a rank has reported: its class, reason and rank."""
+    return _make_failure(report["class"], report["reason"], report["rank"], outcome)
 
 
 def _find_killed_rank(failed_ranks: list[tuple[int, int]]) -> tuple[int | None, int]:

@@ -40,7 +40,7 @@ class ForkRequest:
 
 
 def socket_path(libraries: list[list[str]]) -> Path:
-    """Return the path of the server's socket: another one for each user, interpreter, folder and set of libraries."""
+    """Return the path of the server's socket, one per user, interpreter, libraries, folder and import variables."""
     relevant = {name: value for name, value in os.environ.items() if name.startswith(("TORCH", "DS_", "HF_", "PYTHON"))}
     identity = json.dumps([sys.executable, libraries, sorted(relevant.items()), os.getcwd()])
     folder = Path(tempfile.gettempdir()) / f"scaleproof-{os.getuid()}"

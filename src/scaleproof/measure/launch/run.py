@@ -180,15 +180,10 @@ def _publish_run(
     write_json(attempt / LAUNCHER, _launcher_metadata(request, metrics, outcome, out) | seal)
     (out / LOG).touch()
     if metrics.window:
-        fields = {
-            "checkpoint_path": scrub(str(out)),
-            "world_size": request.cell.world_size,
-            "tokens_per_sec": f"{metrics.window.tokens_per_s:.2f}",
-            "total_wall_time_sec": f"{metrics.total_wall_time_s:.2f}",
-            "timestamp_utc": now_utc(),
-        }
-        marker = " ".join(f"{name}={value}" for name, value in fields.items())
-        write_atomic(attempt / COMPLETE, f"[Rank 0] RUN_COMPLETE {marker}\n")
+        rate, seconds = metrics.window.tokens_per_s, metrics.total_wall_time_s
+        place = f"checkpoint_path={scrub(str(out))} world_size={request.cell.world_size}"
+        figures = f"tokens_per_sec={rate:.2f} total_wall_time_sec={seconds:.2f} timestamp_utc={now_utc()}"
+        write_atomic(attempt / COMPLETE, f"[Rank 0] RUN_COMPLETE {place} {figures}\n")
     for name in (STEPS, LAUNCHER, COMPLETE, METRICS):
         if (attempt / name).exists():
             (attempt / name).replace(out / name)

@@ -137,16 +137,7 @@ def run_supervised(
     kills_before = _memory_kills()
     stop, grace = _Stop(), STOPPED_GRACE  # these hold where waiting is interrupted
     with _catch_signals() as received:
-        process = subprocess.Popen(
-            command,
-            env=env,
-            stdin=subprocess.DEVNULL,  # nobody is there to answer a question
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+        process = _start_process(command, env)
         began = time.monotonic()
         copier_arguments = (process, log, last_lines, arrivals, is_stopped)
         copier = threading.Thread(target=_copy_output, args=copier_arguments, daemon=True)
@@ -190,6 +181,20 @@ class _Stop(NamedTuple):
     timed_out: bool = False
     hung: bool = False  # as in CommandOutcome
     behind: int | None = None
+
+
+def _start_process(command: list[str], env: dict[str, str]) -> subprocess.Popen[str]:
+    """Start `command` in a process group of its own, with all its output in one pipe and no input."""
+    return subprocess.Popen(
+        command,
+        env=env,
+        stdin=subprocess.DEVNULL,  # nobody is there to answer a question
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
 
 
 @contextlib.contextmanager

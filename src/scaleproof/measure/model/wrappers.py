@@ -45,7 +45,7 @@ class LanguageModel(_Wrapper):
         loss: Kind = "plain",
         compiled_loss: bool = False,
     ) -> None:
-        """Wrap `network`, which is changed. `attention`, `loss`: as in `execution`; `compiled_loss`: compile the latter."""
+        """Wrap `network`, which is changed. `attention`, `loss`: as in `execution`; `compiled_loss`: compile it."""
         super().__init__(network, own_attention.attention_name(network, seq_len, attention), checkpointing)
         own_attention.allow_kernels(attention)
         head = LossHead(cast(nn.Linear, network.get_output_embeddings()), loss)

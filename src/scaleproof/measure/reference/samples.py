@@ -81,7 +81,7 @@ def step_ids(samples: int, global_batch: int, seed: int, step: int) -> np.ndarra
 
 
 def validation_ids(samples: int, count: int) -> np.ndarray:
-    """Return the ids of the `count` samples, of the split's `samples`, that the validation scores, or of all."""
+    """Return the ids of the samples that the validation scores: `count` of `samples`, evenly spread, or all."""
     scored = min(samples, count)
     return np.array([number * samples // scored for number in range(scored)], dtype=np.int64)
 

@@ -57,7 +57,8 @@ def read_source(corpus_record: dict[str, Any], store: Path, corpus: Corpus, down
     """
     budget_bytes, budget_documents = corpus.limits
     gathered_documents = _read_gathered(store)
-    n = n_bytes = 0  # documents that were compared, and their bytes
+    n = 0  # documents that were compared
+    n_bytes = 0  # their bytes
     try:
         for document in _read_source_documents(corpus_record, corpus, downloads):
             text, _ = document

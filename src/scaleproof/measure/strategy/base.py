@@ -58,7 +58,7 @@ class Strategy(ABC):
             return self.module(tokens)
 
     def executed_updates(self) -> int:
-        """Return how many updates AdamW has counted: all but overflows in fp16. Waits for the device."""
+        """Return how many updates AdamW has counted: all but those that overflowed in fp16. Waits for the device."""
         return max((int(state["step"]) for state in self.optimizer.state.values()), default=0)
 
     def engine_config(self) -> dict | None:
@@ -194,7 +194,7 @@ def make_optimizer(model: nn.Module, cell: Cell) -> Optimizer:
 def learning_rate(work: Work, step: int) -> float:
     """Return the learning rate of step `step`, counted from 0 over warm-up and window.
 
-    It rises linearly to its peak. Then it stays, or falls, as a line or a cosine, to a fraction of the peak.
+    It rises linearly to its peak. Then it stays, or falls as a line or a cosine to a fraction of it at the last step.
     """
     peak = work.optimizer.learning_rate
     schedule = work.schedule

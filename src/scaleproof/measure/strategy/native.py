@@ -49,7 +49,7 @@ class DDP(Native):
         return {"ddp": {name: bool(getattr(self.replica, name)) for name in DDP_OPTIONS}}
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """Return the context of a micro-batch's passes: gradients are reduced in those of the step's last one."""
+        """Return the context of a micro-batch's passes: only the step's last one (`boundary`) reduces gradients."""
         return nullcontext() if boundary else self.replica.no_sync()
 
 

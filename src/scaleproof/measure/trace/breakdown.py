@@ -10,7 +10,7 @@ from scaleproof.ground.facts.kernel_classes import COMMUNICATION, LEAST_CLASSIFI
 from scaleproof.ground.records.profile_schema import Collective, Kernel, TraceCoverage, TracedStep
 from scaleproof.measure.trace.events import Trace
 from scaleproof.measure.trace.ranges import largest_ranges_and_calls, range_tree
-from scaleproof.measure.trace.rank_activity import DeviceWork, Windows, count_gaps, step_ms
+from scaleproof.measure.trace.rank_activity import DeviceWork, Windows, count_gaps
 from scaleproof.measure.trace.time_spans import Spans, merge_spans, ns_in_windows, subtract
 from scaleproof.measure.trace.waiting import Waiting, find_waiting
 
@@ -179,22 +179,12 @@ class StepBreakdown:
     def _steps_of_rank(self, rank: int) -> list[TracedStep]:
         """Return the rows of a rank's steps, as `per_step` does."""
         window = self.windows[rank]
-        compute, communication = self._activity[rank]
-        exposed = subtract(communication, compute)
-        parts = {"compute": compute, "communication": communication, "exposed": exposed}
-        ns = {name: ns_in_windows(spans, window.starts, window.ends) for name, spans in parts.items()}
-        ns["overlapped"] = ns["communication"] - ns["exposed"]
-        ns["idle"] = window.ends - window.starts - ns["compute"] - ns["exposed"]
-        ms = {name: values / 1e6 for name, values in ns.items()}
+        ms = self._activity_ms(rank)
         idle_ms = ms.pop("idle")
         phases = self._phase_times(rank, window)
-
         knows_idle = self.trace.source.device != "none" and not self.shares_process  # else some work is not recorded
-        starts, ends = (np.concatenate(edges) for edges in zip(compute, communication, strict=True))
+        starts, ends = (np.concatenate(edges) for edges in zip(*self._activity[rank], strict=True))
         gaps = count_gaps(merge_spans(starts, ends), window)
-        if isinstance(self.waits, Waiting):
-            waits = self.waits.by_rank[rank]
-            ms |= {"wait": step_ms(waits, window), "exposed_wait": step_ms(subtract(waits, compute), window)}
 
         rows = []
         for step in range(self.steps or 0):
@@ -218,6 +208,20 @@ class StepBreakdown:
                 )
             )
         return rows
+
+    def _activity_ms(self, rank: int) -> dict[str, np.ndarray]:
+        """Return the milliseconds of a rank's activities in each step: activity -> one entry a step."""
+        window = self.windows[rank]
+        compute, communication = self._activity[rank]
+        exposed = subtract(communication, compute)
+        activities = {"compute": compute, "communication": communication, "exposed": exposed}
+        if isinstance(self.waits, Waiting):
+            waits = self.waits.by_rank[rank]
+            activities |= {"wait": waits, "exposed_wait": subtract(waits, compute)}
+        ns = {name: ns_in_windows(spans, window.starts, window.ends) for name, spans in activities.items()}
+        ns["overlapped"] = ns["communication"] - ns["exposed"]
+        ns["idle"] = window.ends - window.starts - ns["compute"] - ns["exposed"]
+        return {name: of_steps / 1e6 for name, of_steps in ns.items()}
 
     def _phase_times(self, rank: int, window: Windows) -> dict[str, np.ndarray]:
         """Return the milliseconds of each phase on the host in each step: phase (forward, ...) -> one entry a step."""

@@ -31,6 +31,20 @@ def range_tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
     """
     if ranges.empty:
         return []
+    divisor = steps * ranks
+    return [
+        Range(
+            path=" > ".join(path.names),
+            calls=path.calls / divisor,
+            total_ms=path.total_ns / 1e6 / divisor,
+            own_ms=path.own_ns / 1e6 / divisor,
+        )
+        for path in sorted(_sum_paths(ranges), key=lambda path: -path.total_ns)[:MOST_PATHS]
+    ]
+
+
+def _sum_paths(ranges: pd.DataFrame) -> Iterable[_Path]:
+    """Return the paths of nested `ranges`, with sums over their calls, in order of their first call."""
     # By thread and start. Of ranges that start together the longest, which contains the others, comes first.
     ordered = ranges.assign(last=-ranges["end"]).sort_values(["rank", "thread", "start", "last"], kind="stable")
     lanes = ordered.groupby(["rank", "thread"], sort=False).ngroup()  # a number for each thread
@@ -56,16 +70,7 @@ def range_tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
             parent.own_ns -= min(end, parent_end) - start
         stack.append((end, path))
 
-    divisor = steps * ranks
-    return [
-        Range(
-            path=" > ".join(path.names),
-            calls=path.calls / divisor,
-            total_ms=path.total_ns / 1e6 / divisor,
-            own_ms=path.own_ns / 1e6 / divisor,
-        )
-        for path in sorted(paths.values(), key=lambda path: -path.total_ns)[:MOST_PATHS]
-    ]
+    return paths.values()
 
 
 def summary_entry(kind: str, name: str, percent: float | None, total_ns: int, raw: str = "") -> Entry:

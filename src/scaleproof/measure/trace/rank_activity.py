@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scaleproof.measure.trace.time_spans import Spans, merge_spans, ns_in_windows
+from scaleproof.measure.trace.time_spans import Spans, merge_spans
 
 GAP_NS = 10_000  # longer pauses of a device are counted
 
@@ -32,11 +32,6 @@ class DeviceWork:
     def spans(self, chosen: np.ndarray, pause: int = 0) -> Spans:
         """Return when any work in the boolean mask `chosen` ran. Pauses of at most `pause` ns count as work."""
         return merge_spans(self.start[chosen], self.end[chosen], pause)
-
-
-def step_ms(spans: Spans, window: Windows) -> np.ndarray:
-    """Return the milliseconds that `spans` take in each step of `window`."""
-    return ns_in_windows(spans, window.starts, window.ends) / 1e6
 
 
 def count_gaps(busy: Spans, window: Windows) -> np.ndarray:

@@ -60,7 +60,7 @@ def add_checksums(checksums: list[str]) -> str:
 
 
 def autograd_nodes_made() -> int:
-    """Return how many autograd nodes this thread has made so far, one for this call included."""
+    """Return the running number of this thread's autograd nodes. Each call makes one node."""
     node = (torch.zeros((), requires_grad=True) + 0).grad_fn
     assert node is not None  # a sum of what requires a gradient has one
     return int(node._sequence_nr())  # torch has no public word for it

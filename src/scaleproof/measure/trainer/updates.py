@@ -41,7 +41,7 @@ class UpdateLog:
         self._rates: list[float] = []  # the mean learning rate over the groups of each call
         self._decays: list[float] = []  # the sum of weight decays over the groups of each call
         self._settings: set[Settings] = set()
-        self._calls_after_a_child = 0  # calls since whose predecessor a child process had ended
+        self._calls_after_a_child = 0  # calls before which, since the call before, a child process had ended
         self._used_by_children: tuple[float, int] | None = None  # CPU seconds and page faults, at the last call
         self.slowed_by: set[str] = set()
 

@@ -106,12 +106,7 @@ class Watcher:
             self.before = copied(self._watched_parameters())  # before the training takes memory
         accelerator.reset_peaks(self.device)
         self._hooks = [self.optimizer.register_step_post_hook(self._note_update)]
-        layers = [
-            module for module in self.model.modules() if isinstance(module, LAYERS) and not is_lazy(module.weight)
-        ]
-        if layers and not _is_compiled(self.model):
-            largest = max(layers, key=lambda layer: layer.weight.numel())
-            self._hooks.append(largest.register_forward_hook(self._after_layer))
+        self._hook_largest_layer()
         if by_hooks:
             forward: Callable[..., Any] = self._note_inputs
             self._hooks += [
@@ -126,6 +121,13 @@ class Watcher:
             self.uncleared = UnclearedGradient(self._traced)
         atexit.register(self.finish)  # a program that ends early may never call `finish`
         self.timer.start()
+
+    def _hook_largest_layer(self) -> None:
+        """Have the dtypes of the largest layer's output counted, unless the model is compiled."""
+        layers = [layer for layer in self.model.modules() if isinstance(layer, LAYERS) and not is_lazy(layer.weight)]
+        if layers and not _is_compiled(self.model):
+            largest = max(layers, key=lambda layer: layer.weight.numel())
+            self._hooks.append(largest.register_forward_hook(self._after_layer))
 
     @property
     def steps(self) -> int:

@@ -9,6 +9,7 @@ from scaleproof.measure.trace.events import Trace, join_traces
 from scaleproof.measure.trace.readers.kineto import read_kineto
 from scaleproof.measure.trace.readers.nsys_sqlite import read_sqlite
 
+HEAD_BYTES = 4096  # bytes of a file by which its kind is known
 SQLITE = b"SQLite format 3\0"
 CAPTURES = "results/<campaign>/traces/<cell>"
 ALLOWED = "allowed: .sqlite (nsys export), .json or .json.gz of torch's profiler, text or CSV of nsys stats"
@@ -67,8 +68,8 @@ def _capture_below(folder: Path) -> str:
     return ""
 
 
-def trace_kind(path: Path) -> str:
-    """Return the kind of a trace (sqlite, kineto, text). Raises NoTrace for other files, UserError for faulty ones."""
+def _read_head(path: Path) -> bytes:
+    """Return the first HEAD_BYTES of a file. Raises UserError where it is missing, a folder, or empty."""
     if not path.exists() and not path.is_symlink():
         raise UserError(f"{path}: no such file; {ALLOWED}.{nearest_path(path)}")
     fault = path_fault(path)
@@ -79,9 +80,15 @@ def trace_kind(path: Path) -> str:
     if path.is_dir():
         raise UserError(f"{path}: a folder without a capture, which is {CAPTURES}; {ALLOWED}.{_capture_below(path)}")
     with path.open("rb") as file:
-        head = file.read(4096)
+        head = file.read(HEAD_BYTES)
     if not head:
         raise UserError(f"{path}: the file is empty, so the capture or the export was cut off; {ALLOWED}")
+    return head
+
+
+def trace_kind(path: Path) -> str:
+    """Return the kind of a trace (sqlite, kineto, text). Raises NoTrace for other files, UserError for faulty ones."""
+    head = _read_head(path)
     if (path.parent / CAPTURE).is_file():
         raise UserError(f"{path} is a part of a capture; give its folder, {path.parent}")
     if path.suffix in (".nsys-rep", ".qdrep"):
@@ -96,10 +103,9 @@ def trace_kind(path: Path) -> str:
         return "kineto"
 
     try:
-        text = head.decode("utf-8", errors="strict" if len(head) < 4096 else "ignore")
+        text = head.decode("utf-8", errors="strict" if len(head) < HEAD_BYTES else "ignore")
     except UnicodeDecodeError:
         raise NoTrace(f"{path}: this is no trace; {ALLOWED}") from None
-
     if " ** " in text or "Time (%)" in text or text.startswith(("Processing [", "Generating SQLite", "NOTICE:")):
         return "text"
     raise NoTrace(f"{path}: this is no trace; {ALLOWED}")

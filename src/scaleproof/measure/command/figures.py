@@ -44,11 +44,10 @@ class TimedWork:
 def read_figures(
     log: Path, cell: Cell, read: ReadLog, arrivals: Sequence[float] = (), was_ended: bool = False
 ) -> TimedWork:
-    """Return the figures of a run of `cell` whose output is in the file `log`.
+    """Return the figures of a run of `cell` from its output, the file `log`. Raises NoFigures.
 
-    `read`: the function that reads logs of known programs. `arrivals`: when the launcher received each line; they time
-    the steps of a program that only counts them. `was_ended`: the launcher ended the program before it was done. Raises
-    NoFigures.
+    `read`: the function that reads logs of known programs. `arrivals`: when the launcher received each line, which
+    times the steps of a program that only counts them. `was_ended`: the launcher ended the program early.
     """
     if not log.stat().st_size:
         advice = f"; {LONGER} (of ab: --seconds)" if was_ended else ""
@@ -65,9 +64,9 @@ def read_figures(
 
 
 def _read_printed(log: Path, lines: Sequence[str], cell: Cell, read: ReadLog, arrivals: Sequence[float]) -> PrintedLog:
-    """Return what a log says of steps: by patterns, by a reader, or by units.
+    """Return the steps in the file `log`, read by the campaign's patterns, a known reader, or times with units.
 
-    `lines`: the lines of the file `log`.
+    `lines`: the lines of the file.
     """
     figures = cell.workload.figures
     if isinstance(figures, Patterns):
@@ -93,10 +92,7 @@ def _check_one_run(printed: PrintedLog, cell: Cell) -> None:
 def _figures_by_arrivals(
     printed: PrintedLog, lines: Sequence[str], arrivals: Sequence[float], cell: Cell, was_ended: bool
 ) -> TimedWork:
-    """Return the figures of a log without a time or a rate: its steps, timed by the launcher.
-
-    Raises NoFigures.
-    """
+    """Return the figures of a log without times and rates: its steps are timed by the launcher. Raises NoFigures."""
     is_auto = cell.workload.figures == "auto"
     progress = find_progress(lines, arrivals) if is_auto else _progress_of_steps(printed.steps, arrivals)
     texts = [line.strip() for line in lines if line.strip()]
@@ -115,10 +111,7 @@ def _steps_with_time(printed: PrintedLog) -> list[PrintedStep]:
 
 
 def _progress_of_steps(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> Progress | None:
-    """Return the progress of `steps` that have a number alone, timed by `arrivals`.
-
-    Returns None for fewer than three.
-    """
+    """Return the progress of `steps` that have only a number, timed by `arrivals`. None for fewer than three steps."""
     step_at_place = [(step.line - 1, step) for step in steps if step.line and step.line <= len(arrivals)]
     if len({step.step for _, step in step_at_place}) < FEWEST:
         return None
@@ -134,8 +127,8 @@ def step_rows(
 ) -> np.ndarray:
     """Return the rows of steps.csv of one process.
 
-    `warmup`: for each step, whether it belongs to the warm-up. Waiting for data is unknown, and stands as 0. A loss
-    that was not printed, or is infinite, is NaN.
+    `seconds`, `amounts`, `losses`: of each step; `warmup`: whether it belongs to the warm-up. The time of waiting for
+    data is unknown, and is written as 0. A loss that was not printed, or is infinite, is NaN.
     """
     finite_losses = [loss if loss is not None and math.isfinite(loss) else math.nan for loss in losses]
     phases = ["warmup" if is_warmup else "window" for is_warmup in warmup or [False] * len(seconds)]
@@ -145,15 +138,11 @@ def step_rows(
 
 
 def _read_log(log: Path, reader: str, read: ReadLog) -> PrintedLog:
-    """Return what `read` gives of the file `log` by `reader`.
-
-    It is a log without steps where no line is understood.
-    """
+    """Return what `read` understands of the file `log` by `reader`, a log without steps where it is nothing."""
     printed = read(log, reader)
-    if printed is None:
-        return PrintedLog(reader)
-    is_misread = printed.guessed and printed.runs > 1  # numbers of lines, or of epochs, taken for steps
-    return PrintedLog(reader) if is_misread else printed
+    # A guess with several runs has taken numbers of lines, or of epochs, for steps.
+    is_understood = printed is not None and not (printed.guessed and printed.runs > 1)
+    return printed if printed is not None and is_understood else PrintedLog(reader)
 
 
 def _no_figures_text(cell: Cell, last_line: str = "") -> str:
@@ -204,9 +193,9 @@ def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: C
 
 
 def _count_warmup(steps: Sequence[PrintedStep], warmup_steps: int) -> int:
-    """Return how many of `steps` are warm-up. Raises NoFigures where all are.
+    """Return how many of `steps` are warm-up: those at the start whose number is low. Raises NoFigures where all are.
 
-    The warm-up comes first: where numbers begin anew in each epoch, the first steps of a later epoch are none.
+    Where numbers begin anew in each epoch, the first steps of a later epoch are no warm-up.
     """
     first, last = steps[0].step, steps[-1].step
     n_warmup = sum(1 for _ in takewhile(lambda step: step.step - first < warmup_steps, steps))
@@ -219,7 +208,7 @@ def _count_warmup(steps: Sequence[PrintedStep], warmup_steps: int) -> int:
 
 
 def _check_resolution(printed: PrintedLog, first_of_window: int) -> None:
-    """Raise NoFigures where the time of a step in the window is printed as 0.
+    """Raise NoFigures where a step's time is printed as 0, from step number `first_of_window` on.
 
     Without that step the mean of the others would be too long.
     """
@@ -230,19 +219,16 @@ def _check_resolution(printed: PrintedLog, first_of_window: int) -> None:
 
 
 def count_lost_at_end(losses: Sequence[float | None]) -> int:
-    """Return how many losses at the end are NaN or infinite.
-
-    No finite loss comes after them; None is no loss.
-    """
+    """Return how many losses at the end, after the last finite one, are NaN or infinite. None is no loss."""
     printed_losses = [loss for loss in losses if loss is not None]
     return sum(1 for _ in takewhile(lambda loss: not math.isfinite(loss), reversed(printed_losses)))
 
 
 def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> tuple[WorkUnit, float | None]:
-    """Return the unit of work, and how much work a step is.
+    """Return the unit of work, and the work of a step in that unit, None where steps differ.
 
-    Returns None where steps differ, each with a time and a rate. The campaign says both, else the log; of a log with
-    tokens and samples, tokens count. Raises NoFigures where neither says how much work a step is.
+    Both are the campaign's, else the log's; in a log with tokens and samples, tokens count. Steps may differ if each
+    has a time and a rate. Raises NoFigures where neither campaign nor log says how much work a step is.
     """
     given = cell.workload.per_step
     if given:
@@ -272,7 +258,7 @@ def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell
 
 
 def _figures_text(step: PrintedStep) -> str:
-    """Return what is printed of a step, for messages: "0.011 s a step, 3.61 loss"."""
+    """Return the printed figures of a step as text: "0.011 s a step, 3.61 loss"."""
     figures = {
         "s a step": step.seconds,
         "tokens/s": step.tokens_per_s,
@@ -301,7 +287,10 @@ def _rate_factor(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, 
 
 
 def _figures_of_progress(progress: Progress, cell: Cell, last_line: str) -> TimedWork:
-    """Return the figures of a program whose count the launcher timed. Raises NoFigures."""
+    """Return the figures of a program that counts aloud, timed by the launcher. Raises NoFigures.
+
+    `last_line`: the last line of its log, for the message.
+    """
     unit, work_per_count = _work_per_count(progress, cell)
     total_counts = np.cumsum(progress.amounts)
     warmup_steps = cell.work.warmup_steps
@@ -329,11 +318,10 @@ def _figures_of_progress(progress: Progress, cell: Cell, last_line: str) -> Time
 
 
 def _work_per_count(progress: Progress, cell: Cell) -> tuple[WorkUnit, int]:
-    """Return the unit of a rate, and how much work each counted thing is.
+    """Return the unit of work, and how much work is one count of a program that counts aloud.
 
-    The unit is what was counted, unless the campaign says how much work a step is and the program counts steps. It
-    counts steps where its lines say so, or where its number does not rise by multiples of a step's work. Raises
-    NoFigures if that is not known.
+    The unit is what it counts, unless it counts steps and the campaign says how much work a step is. It counts steps if
+    its lines say so, or if its number does not rise by multiples of a step's work. Raises NoFigures if neither is sure.
     """
     given = cell.workload.per_step
     amount = cell.per_step or 1
@@ -355,9 +343,9 @@ def _work_per_count(progress: Progress, cell: Cell) -> tuple[WorkUnit, int]:
 
 
 def _figures_of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
-    """Return the figures of a log with times of epochs, or of a whole training.
+    """Return the figures of a log with times of epochs, or of a whole training: each is a row of the window.
 
-    Each time is a row of the window. Raises NoFigures where no epoch has a time, or their work is not known.
+    Raises NoFigures where no epoch has a time, or their work is not known.
     """
     spans = [span for span in printed.spans if span.seconds]
     if not spans:
@@ -373,10 +361,10 @@ def _figures_of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> Timed
 
 
 def _work_of_spans(spans: Sequence[PrintedSpan], cell: Cell, rate_of: str | None) -> tuple[WorkUnit, list[int]]:
-    """Return the unit of work, and the amount of work in each of `spans`.
+    """Return the unit of work, and the amount of work in each of `spans` (epochs). Raises NoFigures.
 
-    It is the printed amount, or the campaign's steps, or one epoch. `rate_of`: whose rate the program is known to
-    print. Raises NoFigures.
+    It is the printed amount, else the campaign's work of its steps, else one epoch. `rate_of`: whether the program is
+    known to print the rate of a "device", or of "all".
     """
     is_of_device = (cell.workload.rate_of or rate_of) == "device"
     devices = cell.execution.geometry.n_devices if is_of_device else 1

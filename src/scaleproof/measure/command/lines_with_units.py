@@ -15,11 +15,11 @@ SHARE_OF_CLOCK = (0.3, 1.1)  # least and most that printed times add up to, as a
 
 
 def read_lines_with_units(lines: Sequence[str], arrivals: Sequence[float]) -> PrintedLog | None:
-    """Return the log of lines with the number of a step and its time.
+    """Return the log of lines with the number of a step and its time, or None where these are no times of single steps.
 
-    Returns None where there are too few such lines. A printed "time" may run from the start, or be the time of several
-    steps. It counts as a step's if every step has a line, some times are shorter than the time before, and their sum is
-    what the clock saw. `arrivals`: when the launcher received each line.
+    A printed "time" may run from the start, or be the time of several steps. It is a step's if every step has a line,
+    some times are shorter than the time before, and their sum is what the clock saw. `arrivals`: when the launcher
+    received each line.
     """
     steps = list(_find_steps(lines))
     if len(steps) < FEWEST or not _are_times_of_steps(steps, arrivals):
@@ -28,7 +28,7 @@ def read_lines_with_units(lines: Sequence[str], arrivals: Sequence[float]) -> Pr
 
 
 def _find_steps(lines: Sequence[str]) -> Iterator[PrintedStep]:
-    """Yield a step for each line with its number and a time."""
+    """Yield a step for each line that has the number of a step and a time."""
     for number, line in enumerate(lines, start=1):
         step, time = STEP.search(line), TIME.search(line)
         if not step or not time:
@@ -44,7 +44,7 @@ def _find_steps(lines: Sequence[str]) -> Iterator[PrintedStep]:
 
 
 def _are_times_of_steps(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> bool:
-    """Return whether the printed times are those of single steps, by the rule of `read_lines_with_units`."""
+    """Return whether the times are of single steps, by the rule of `read_lines_with_units`."""
     numbers = [step.step for step in steps]
     times = [step.seconds or 0.0 for step in steps]
     first_line, last_line = steps[0].line or 1, steps[-1].line or 1

@@ -11,7 +11,7 @@ SENTENCE_ENDS = ",."  # may follow a figure at the end of a sentence
 
 
 def read_by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
-    """Return a log with a step for each of `lines` in which `patterns` find a time, a rate or a step.
+    """Return a log with a step for each line in which `patterns` find a time, a rate or a number of a step.
 
     Losses may stand on lines of their own: each step has the last loss up to its line.
     """
@@ -39,10 +39,7 @@ def read_by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
 
 
 def _figures_in_line(line: str, expressions: Mapping[str, re.Pattern[str]]) -> dict[str, float | None]:
-    """Return the figures that expressions find in a line: name -> figure.
-
-    A figure is None where the text is no number.
-    """
+    """Return the figures that `expressions` find in a line: name -> figure, None where the text is no number."""
     matches = {name: expression.search(line) for name, expression in expressions.items()}
     figures = {name: _printed_number(match[1]) for name, match in matches.items() if match}
     if not math.isfinite(figures.get("step") or 0.0):  # a pattern that found "nan" found no number of a step
@@ -51,10 +48,7 @@ def _figures_in_line(line: str, expressions: Mapping[str, re.Pattern[str]]) -> d
 
 
 def _printed_number(text: str) -> float | None:
-    """Return a printed number, with any commas between thousands.
-
-    Returns None where `text` is no number.
-    """
+    """Return the number in `text`, which may have commas between thousands. Returns None for any other text."""
     try:
         return float(text.strip().rstrip(SENTENCE_ENDS).replace(",", ""))
     except ValueError:

@@ -32,15 +32,12 @@ def describe_program(words: Sequence[str]) -> Program:
 
 
 def files_of_command(words: Sequence[str], sha256: Callable[[Path], str] = sha256_of) -> dict[str, str]:
-    """Return the sha256 of each file that a command names: name without places of this machine -> sha256."""
+    """Return the sha256 of each file that a command names: its name, without private paths -> sha256."""
     return {scrub(word): sha256(Path(word)) for word in existing_files(words)}
 
 
 def absent_program(words: Sequence[str]) -> str | None:
-    """Return why a command cannot be started here: its program or Python script does not exist.
-
-    Returns None if the command can be started.
-    """
+    """Return which file a command lacks, its program or its Python script. Returns None if both exist."""
     program, *arguments = words
     if shutil.which(program) is None:
         return f"{program}: there is no such program here"
@@ -53,10 +50,9 @@ def absent_program(words: Sequence[str]) -> str | None:
 
 
 def interpreter_of(words: Sequence[str]) -> Path | None:
-    """Return the Python that a command runs.
+    """Return the path of the Python that a command runs, None where it runs none.
 
-    Returns None where it runs no Python. It is the command's first word, or stands in the first line of the script that
-    this word names.
+    It is the command's first word, or is named in the first line of the script that this word names.
     """
     program = shutil.which(words[0])
     if program is None:
@@ -78,10 +74,7 @@ def interpreter_of(words: Sequence[str]) -> Path | None:
 
 
 def _program_versions(words: Sequence[str]) -> dict[str, str]:
-    """Return the versions of Python and of packages that the program may use.
-
-    Returns {} where it runs no Python.
-    """
+    """Return the versions of the program's Python and packages: name -> version. Returns {} where it has no Python."""
     interpreter = interpreter_of(words)
     if interpreter is None:
         return {}

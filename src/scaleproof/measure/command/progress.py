@@ -58,11 +58,11 @@ class Progress:
 
 
 def find_progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None:
-    """Return the progress of the training that `lines`, received at `arrivals`, print.
+    """Return the progress of the training that `lines`, received at `arrivals`, print. None where they count nothing.
 
-    Returns None where they count nothing. Lines that differ in numbers alone are one series. The training's series is
-    the longest one of the first kind that exists: lines with a loss; lines that speak of steps; bars without a
-    description; lines without a word, whose first number rises evenly ("499 2.85e-08").
+    Lines that differ in numbers alone are one series. The training's series is the longest one of the first kind that
+    exists: lines with a loss; lines that speak of steps; bars without a description; lines without a word, whose first
+    number rises evenly ("499 2.85e-08").
     """
     series = _series_by_words(lines[: len(arrivals)])
     bare_bars = {BARE_BAR_WORDS: series[BARE_BAR_WORDS]}
@@ -80,10 +80,7 @@ def find_progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress |
 
 
 def _series_by_words(lines: Sequence[str]) -> defaultdict[str, NumberedLines]:
-    """Group the lines with numbers by their words: words -> lines.
-
-    Lines of evaluation are left out.
-    """
+    """Group the lines with numbers by their words, without lines of evaluation: words -> lines."""
     series: defaultdict[str, NumberedLines] = defaultdict(list)
     for place, line in enumerate(lines):
         if any(map(str.isdigit, line)) and not NOT_TRAINING.match(line):
@@ -93,10 +90,7 @@ def _series_by_words(lines: Sequence[str]) -> defaultdict[str, NumberedLines]:
 
 
 def _longest_counts(line_kind: re.Pattern[str], series: Mapping[str, NumberedLines]) -> Counts | None:
-    """Return what the longest series counts whose first line matches `line_kind`.
-
-    Returns None where none counts.
-    """
+    """Return the counts of the longest series whose first line matches `line_kind`. Returns None where none counts."""
     best: Counts | None = None
     for numbered_lines in series.values():
         if len(numbered_lines) < FEWEST or not line_kind.search(numbered_lines[0][1]):
@@ -108,10 +102,9 @@ def _longest_counts(line_kind: re.Pattern[str], series: Mapping[str, NumberedLin
 
 
 def _find_counts(numbered_lines: NumberedLines) -> Counts | None:
-    """Return what lines with the same words count.
+    """Return the counts of lines with the same words, None where their numbers rise too seldom, or fall more often.
 
-    Returns None where their numbers rise too seldom, or fall more often. A line may have several numbers. The number
-    that counts stands in all lines, and rises most often.
+    Of several numbers in a line, the count is the one that stands in all lines and rises most often.
     """
     finders: list[Callable[[str], Count | None]] = [partial(_find_pair, index=k) for k in range(MOST_PAIRS)]
     finders += [partial(_find_number, pattern=NAMED.search), partial(_find_number, pattern=LEADING.match)]
@@ -119,7 +112,7 @@ def _find_counts(numbered_lines: NumberedLines) -> Counts | None:
     for find in finders:
         counts = [(place, count) for place, line in numbered_lines if (count := find(line))]
         if len(counts) == len(numbered_lines):
-            # Another series may have the same words, and count to another number: the longer one is kept.
+            # Two series with the same words may count to different numbers: the longer series is kept.
             (commonest, _), *_ = Counter(count.counts_to for _, count in counts).most_common()
             candidates.append([(place, count) for place, count in counts if count.counts_to == commonest])
 
@@ -129,12 +122,12 @@ def _find_counts(numbered_lines: NumberedLines) -> Counts | None:
 
 
 def _count_rises(counts: Counts) -> int:
-    """Return how often a number is larger than the one before it."""
+    """Return how often a number is larger than the number before it."""
     return sum(after.number > before.number for (_, before), (_, after) in pairwise(counts))
 
 
 def _find_pair(line: str, index: int) -> Count | None:
-    """Return what the pair of numbers with this `index` counts in `line`, as "step 3/100" counts steps.
+    """Return the count in the pair of numbers with this `index` in `line`: "step 3/100" counts steps up to 100.
 
     Returns None where the line has fewer pairs, or the pair's first number is the larger one. In the line of a bar the
     unit is the unit of its rate, not the word before the pair.
@@ -143,28 +136,22 @@ def _find_pair(line: str, index: int) -> Count | None:
     if len(pairs) <= index:
         return None
     word, number, counts_to = pairs[index]
+    if int(number) > int(counts_to):
+        return None
     if bar := BAR.search(line):
         word = bar[1] or bar[2]  # of images/s, or of s/image
         word = "" if word == "it" else word  # a bar's word for anything
-    if int(number) > int(counts_to):
-        return None
     return Count(int(number), int(counts_to), _unit_of_word(word))
 
 
 def _find_number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> Count | None:
-    """Return what `line` counts by the number that `pattern` finds.
-
-    Returns None where it finds no number.
-    """
+    """Return the count in the number that `pattern` finds in `line`. Returns None where it finds none."""
     match = pattern(line)
     return Count(int(match[2]), None, _unit_of_word(match[1])) if match else None
 
 
 def _unit_of_word(word: str) -> WorkUnit:
-    """Return the unit that a number counts, by the word before it.
-
-    It is "items" for other words, and for "".
-    """
+    """Return the unit of a count by the word before it: "items" for an unknown word, or none."""
     for unit, beginnings in UNIT_WORDS.items():
         if f"{word.lower()} ".startswith(beginnings):
             return unit
@@ -174,7 +161,7 @@ def _unit_of_word(word: str) -> WorkUnit:
 def progress_between(counts: Counts, losses: Mapping[int, float | None], arrivals: Sequence[float]) -> Progress:
     """Return the progress from each line to the next line with a larger number.
 
-    `losses`: place of a line -> its loss. Where the number falls a new epoch has begun, and what lies between the two
+    `losses`: place of a line -> its loss. Where the number falls a new epoch has begun: the time between these two
     lines is left out.
     """
     (place_before, first), *others = counts

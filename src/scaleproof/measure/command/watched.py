@@ -15,7 +15,7 @@ from scaleproof.measure.command.figures import LONGER, NoFigures, TimedWork, cou
 
 
 def figures_of_watched_run(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
-    """Return the figures of a run of `cell` that was watched: a row for each step and rank.
+    """Return the figures of a run of `cell` from the records of its watched `ranks`: a row for each step and rank.
 
     Raises NoFigures where ranks are missing, or no step is left after the warm-up.
     """
@@ -51,10 +51,10 @@ def figures_of_watched_run(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWor
 
 
 def _rows_of_watched(ranks: Sequence[WatchedRank], steps: int, warmup: int, has_tokens: bool) -> np.ndarray:
-    """Return the rows of steps.csv of watched `ranks`.
+    """Return the rows of steps.csv of the first `steps` steps of watched `ranks`: a rank may have made more.
 
     `has_tokens`: their work is tokens; else it is samples. Waiting for data is not known, and a loss only where it was
-    seen. The first `steps` of each rank count: a rank that was ended may have made more.
+    seen.
     """
     rows = []
     for rank in ranks:

@@ -20,14 +20,14 @@ from scaleproof.measure.corpus.remote import Remote
 from scaleproof.measure.corpus.tokenise import check_documents
 from scaleproof.measure.corpus.tokenizer import learn_tokens
 
-MOST_OPENED = 100  # files of a corpus; a thousand of them are of one make
-ROWS = 200  # that are read of each
+MOST_OPENED = 100  # files of a corpus that are opened; a thousand files were written by one program
+ROWS = 200  # that are read of each file
 SMALL_TEXT = 300_000  # bytes of local files, of which all merges are learnt in less than a second
 LONGEST_WORD = 1000  # characters; learning takes time that grows with the square of a word's length
 
 
 def check_corpus(name: str, corpus: Corpus) -> None:
-    """Check local files by their first rows or their schema. Raises UserError where one is not what the table says."""
+    """Raise UserError where a local file's first rows, or its schema, are not as config/corpora.yaml says."""
     check_local(name, corpus)
     if corpus.form not in ("parquet", "csv", "jsonl"):
         return
@@ -45,10 +45,9 @@ def check_corpus(name: str, corpus: Corpus) -> None:
 
 
 def small_text(name: str, corpus: Corpus) -> list[str] | None:
-    """Return the documents of a small local text.
+    """Return the documents of a corpus of local files, if these have at most SMALL_TEXT bytes.
 
-    Returns None for other sources, and for files of more than SMALL_TEXT bytes. Raises UserError for unreadable files,
-    and where all are one document.
+    Returns None for larger files and other sources. Raises UserError for unreadable files, and for a single document.
     """
     files = local_files(name, corpus)
     if not files or sum(Path(file).stat().st_size for file in files) > SMALL_TEXT:
@@ -61,50 +60,47 @@ def small_text(name: str, corpus: Corpus) -> list[str] | None:
 
 
 def most_trainable_entries(documents: list[str], at_most: int = SMALL_TEXT) -> int | None:
-    """Return the size of the largest tokenizer that a small text can train, at most `at_most` entries.
+    """Return how many entries the largest tokenizer has that `documents` can train, but at most `at_most`.
 
-    None where a word is so long that learning would take minutes.
+    Returns None where a word is so long that learning would take minutes.
     """
     if any(len(word) > LONGEST_WORD for text in documents for word in text.split()):
         return None
-    return len(learn_tokens(at_most, iter(documents))) + 1  # the end of a text
+    return len(learn_tokens(at_most, iter(documents))) + 1  # end-of-text is an entry too
 
 
-def size_of_text(text: list[str]) -> dict[str, int]:
-    """Return the most documents and tokens that a text (`small_text`) can have: a token is a byte or more.
-
-    Each document has one token more, its end.
-    """
-    return {"documents": len(text), "tokens": sum(len(document.encode()) + 1 for document in text)}
+def size_of_text(documents: list[str]) -> dict[str, int]:
+    """Return an upper limit of the number of "documents" and "tokens" (bytes, and one end-of-text a document)."""
+    return {"documents": len(documents), "tokens": sum(len(text.encode()) + 1 for text in documents)}
 
 
 def size_of_tokens(folder: Path) -> DescribedSplit | None:
-    """Return the entry of the training split in a corpus' tokens.json. None where the tokens are not made."""
+    """Return the entry of the training split in `folder`/tokens.json. Returns None without that file."""
     if not (folder / TOKENS).is_file():
         return None
     return read_tokens(folder)["train"]
 
 
 def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
-    """Ask the hub about a corpus with `source: dataset` or `hub`; return a line to print, "" for other sources.
+    """Ask the hub whether it has a corpus, and return a line to print.
 
-    It is asked for the address, size and checksum of files that are not here, not for their content. Raises UserError
-    where the hub does not have what the table says.
+    Returns "" for a corpus of another source. Files that are not here are asked for by size and checksum, without
+    their content. Raises UserError where the hub does not have what config/corpora.yaml says.
     """
     if corpus.source == "dataset":
         return remote.dataset(name, corpus).check()
     if corpus.source != "hub":
         return ""
-    missing = remote.missing_files(corpus)
-    for name in missing:
-        remote.hub_file(corpus, name).check()
-    counts = {"the hub has": len(missing), f"{remote.folder} has": len(corpus.remote_files) - len(missing)}
-    of = f"of {corpus.repository} at {corpus.revision}"
-    return "; ".join(f"{who} {plural(number, 'file')} {of}" for who, number in counts.items() if number)
+    missing_files = remote.missing_files(corpus)
+    for file in missing_files:
+        remote.hub_file(corpus, file).check()
+    counts = {"the hub": len(missing_files), f"{remote.folder}": len(corpus.remote_files) - len(missing_files)}
+    origin = f"of {corpus.repository} at {corpus.revision}"
+    return "; ".join(f"{place} has {plural(count, 'file')} {origin}" for place, count in counts.items() if count)
 
 
 def _rows_may_hold_text(path: Path, corpus: Corpus) -> bool:
-    """Return whether one of the first ROWS rows has text, or there are others. Raises NotADocument for a faulty one."""
+    """Return whether one of the first ROWS rows has text, or more rows follow. Raises NotADocument for a faulty row."""
     rows = documents_of_file(
         path, corpus.form or "", corpus.fields, corpus.document, bool(corpus.label), corpus.columns
     )
@@ -113,7 +109,7 @@ def _rows_may_hold_text(path: Path, corpus: Corpus) -> bool:
 
 
 def _parquet_may_hold_text(path: Path, corpus: Corpus) -> bool:
-    """Return whether the file has rows, which are not read.
+    """Return whether the file has rows, by its metadata alone.
 
     Raises NotADocument where it is no Parquet file, or a field of its schema is not text.
     """
@@ -124,10 +120,11 @@ def _parquet_may_hold_text(path: Path, corpus: Corpus) -> bool:
     schema = file.schema.to_arrow_schema()
     if fault := absent_field_text(schema.names, corpus):
         raise NotADocument(fault)
-    for name in [field for field in corpus.fields if field != corpus.label]:
-        kind = schema.field(name).type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
-            raise NotADocument(f'has no text in the field "{name}" (key: field), but {kind}')
+    for name in corpus.fields:
+        value_type = schema.field(name).type
+        if pa.types.is_dictionary(value_type):
+            value_type = value_type.value_type
+        is_text = pa.types.is_string(value_type) or pa.types.is_large_string(value_type) or pa.types.is_null(value_type)
+        if name != corpus.label and not is_text:
+            raise NotADocument(f'has no text in the field "{name}" (key: field), but {value_type}')
     return file.num_rows > 0

@@ -66,21 +66,18 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
 class _DocumentWriter:
     """Writes documents to a Parquet file, a row group for each GROUP_BYTES of text.
 
-    It counts the documents and their UTF-8 bytes, and keeps their classes and a sha256 over them, a zero byte after
-    each. Empty documents are dropped, and halves of surrogate pairs become U+FFFD: both are counted.
+    It counts documents and their UTF-8 bytes, and keeps the set of their classes and one sha256 of all, with a zero
+    byte after each. Empty documents are dropped, and halves of surrogate pairs become U+FFFD: both are counted.
     """
 
     def __init__(self, path: Path, corpus: Corpus) -> None:
-        """Open the file at `path` for writing.
-
-        `corpus`: gives the limits, and whether documents have a class.
-        """
+        """Open the file at `path` for writing. `corpus` says the budget, and whether documents have a class."""
         self.documents = self.bytes = self.empty = self.replaced = 0
         self.classes: set[str] = set()
         self.digest = hashlib.sha256()
         self._most_bytes, self._most_documents = corpus.limits
-        # A U+FFFD in a text stands for a byte that was not UTF-8; in other forms the author wrote it.
-        self._is_decoded = corpus.form == "text"
+        # In a text file each U+FFFD stands for a byte that was not UTF-8; in other forms its author wrote it.
+        self._counts_replacements = corpus.form == "text"
         self._group: dict[str, list[str]] = {"text": [], LABEL: []} if corpus.label else {"text": []}
         self._group_bytes = 0
         self._schema = pa.schema([(column, pa.large_string()) for column in self._group])
@@ -95,9 +92,9 @@ class _DocumentWriter:
         self._writer.close()
 
     def add(self, text: str, label: str | None) -> bool:
-        """Keep a document, unless it is empty or exceeds the budget.
+        """Store a document, unless it is empty or exceeds the budget.
 
-        Returns whether the budget leaves room for more. `label`: None where the corpus has no classes.
+        Returns whether the budget leaves room for more. `label`: its class, None for a corpus without classes.
         """
         if not text.strip():
             self.empty += 1
@@ -108,7 +105,7 @@ class _DocumentWriter:
         if self._most_bytes and self.bytes + len(encoded) > self._most_bytes:
             return False
 
-        if self._is_decoded:
+        if self._counts_replacements:
             self.replaced += text.count("\N{REPLACEMENT CHARACTER}")
         self.documents += 1
         self.bytes += len(encoded)
@@ -124,19 +121,20 @@ class _DocumentWriter:
         return self.documents != self._most_documents
 
     def _write_group(self) -> None:
-        """Write the documents since the last row group as a row group of their own."""
+        """Write the documents since the last row group as the next row group."""
         if self._group["text"]:
             self._writer.write_table(pa.table(self._group, schema=self._schema))
-        self._group, self._group_bytes = {column: [] for column in self._group}, 0
+        self._group = {column: [] for column in self._group}
+        self._group_bytes = 0
 
 
 def _read_documents(
     name: str, corpus: Corpus, remote: Remote, sources: list[dict[str, Any]]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield text and label of each document of the corpus `name`, in order.
+    """Yield text and label of each document of the corpus `name`, in order. Without classes the label is None.
 
-    Without classes the label is None. Each remote file is downloaded when its turn comes. `sources` gets a description
-    of each file, or the commit of a data set.
+    Each remote file is downloaded when its turn comes. A description of each file that was read, or the commit of a
+    data set, is appended to `sources`.
     """
     if corpus.source == "python-docs":
         yield from ((text, None) for text in python_docs())
@@ -157,33 +155,26 @@ def _read_documents(
 
 
 def _read_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iterator[tuple[str, str | None]]:
-    """Yield text and label of each document of one file.
-
-    `display_name`: the file's, in messages. Raises UserError.
-    """
+    """Yield text and label of each document of a file, which messages call `display_name`. Raises UserError."""
     form = corpus.form or "text"
-    labelled = corpus.label is not None
+    has_labels = corpus.label is not None
     try:
-        yield from forms.documents_of_file(path, form, corpus.fields, corpus.document, labelled, corpus.columns)
+        yield from forms.documents_of_file(path, form, corpus.fields, corpus.document, has_labels, corpus.columns)
     except forms.NotADocument as reason:
         raise UserError(f'config/corpora.yaml: corpus "{name}": {display_name} {reason}') from reason
 
 
 def _replace_lone_surrogates(text: str) -> tuple[str, int]:
-    """Replace each half of a surrogate pair by U+FFFD, and count them.
-
-    JSON can spell such halves, and UTF-8 cannot.
-    """
+    """Return the text with U+FFFD for each half of a surrogate pair, and their number: JSON has them, UTF-8 has not."""
     try:
         text.encode()
-        return text, 0
     except UnicodeEncodeError:
-        halves = sum("\ud800" <= character <= "\udfff" for character in text)
-        return SURROGATE_HALF.sub("\N{REPLACEMENT CHARACTER}", text), halves
+        return SURROGATE_HALF.subn("\N{REPLACEMENT CHARACTER}", text)
+    return text, 0
 
 
 def python_docs() -> Iterator[str]:
-    """Yield the language reference's topics, then the docstrings of each standard library module, in order of path."""
+    """Yield the topics of the language reference, then the docstrings of each standard library file, by path."""
     from pydoc_data.topics import topics
 
     yield from (topics[name] for name in sorted(topics))
@@ -194,10 +185,7 @@ def python_docs() -> Iterator[str]:
 
 
 def _docstrings_of_file(path: Path) -> str:
-    """Return all docstrings of a Python file, a blank line between them.
-
-    Returns "" where the file does not parse.
-    """
+    """Return all docstrings of a Python file, a blank line between them. Returns "" where the file does not parse."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):  # templates and deliberately broken files

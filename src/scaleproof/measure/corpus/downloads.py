@@ -15,7 +15,7 @@ DOWNLOADS = "downloads "
 
 
 def describe_corpora(loaded: LoadedCampaign) -> str:
-    """Return a line for each corpus of a campaign: its download, its licence, and what stands in the way."""
+    """Return a line for each corpus of a campaign: its download, its licence, and what could prevent the download."""
     lines = [_corpus_line(name, corpus) for name, corpus in loaded.corpora.items()]
     tokenizers = {cell.workload.tokenizer for cell in loaded.cells} & ENTRIES.keys() - {"bytes"}  # bytes need no file
     lines += [f"\n  tokenizer {name}: downloads a file of less than 1 MB, once" for name in sorted(tokenizers)]
@@ -23,32 +23,33 @@ def describe_corpora(loaded: LoadedCampaign) -> str:
 
 
 def describe_corpora_table(rows: dict[str, Corpus]) -> str:
-    """Return a line for each corpus of the table: its source, what would be downloaded, its licence."""
+    """Return a line for each corpus in `rows` of config/corpora.yaml: source, download and licence."""
     return "\n".join(f"{_corpus_line(name, corpus).strip()}; source {corpus.source}" for name, corpus in rows.items())
 
 
 def lines_of_downloads(loaded: LoadedCampaign) -> list[str]:
-    """Return a line for each corpus of a campaign that is downloaded before its first run."""
+    """Return a line for each corpus that is downloaded before the campaign's first run."""
     texts = {name: _download_text(name, corpus) for name, corpus in loaded.corpora.items()}
     return [f"corpus {name} {text}" for name, text in texts.items() if text.startswith(DOWNLOADS)]
 
 
 def _download_text(name: str, corpus: Corpus) -> str:
-    """Return what of a corpus would be downloaded."""
+    """Return in words what of a corpus would be downloaded: "downloads at most 3 files, 1.2 GB"."""
     if not corpus.remote:
         return "nothing to download"
-    # A streamed data set names no files.
-    missing = Remote().missing_files(corpus) if corpus.remote_files else [name]
-    if (CORPORA / folder_of(name, corpus) / "corpus.json").exists() or not missing:
+    files = corpus.remote_files  # none for a streamed data set
+    missing_files = Remote().missing_files(corpus)
+    is_complete = bool(files) and not missing_files
+    if is_complete or (CORPORA / folder_of(name, corpus) / "corpus.json").exists():
         return "there already"
-    files = len(corpus.remote_files)
     total = bytes_text(corpus.size) if corpus.size else "of unknown size"
-    may_be_less = len(missing) < files or (corpus.budget and (corpus.size or files > 1))
-    return f"{DOWNLOADS}{'at most ' if may_be_less else ''}{plural(files, 'file')}, {total}"
+    may_stop_early = corpus.budget and (corpus.size or len(files) > 1)
+    limit = "at most " if may_stop_early or len(missing_files) < len(files) else ""
+    return f"{DOWNLOADS}{limit}{plural(len(files), 'file')}, {total}"
 
 
 def _corpus_line(name: str, corpus: Corpus) -> str:
-    """Return a line about a corpus, indented: revision, what would be downloaded, licence, what stands in the way."""
+    """Return an indented line about a corpus: revision, budget, download, licence, and obstacles to the download."""
     parts = [f"{name} at {corpus.revision[:12]}" if corpus.revision else name]
     if corpus.budget:
         parts.append(f"first {corpus.budget}")

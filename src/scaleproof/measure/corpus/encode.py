@@ -62,28 +62,28 @@ class Shard:
 
 
 def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Path, shard: Shard) -> int:
-    """Write the shard's token files into `folder`, each document ended by end-of-text, and then its description.
+    """Write the shard's token files, and then its description, into `folder`. Returns the number of its row groups.
 
-    `store`: the documents.parquet; `dtype`: of the token ids. Returns the number of row groups. The description comes
-    last and by rename, so that a shard that has one is whole. Half a shard is removed: on a full disk it would take the
-    room of the others.
+    `store`: the documents.parquet; `dtype`: of the token ids. End-of-text follows each document. A shard with a
+    description is complete. Half a shard is removed: on a full disk it would take the room of the others.
     """
     encoding = _load_once(tokenizer_file)
-    first = 0  # number in the shard of the row group's first document
     end_of_text = np.array([encoding.n_vocab - 1], dtype=dtype)
+    first_document = 0  # number in the shard of the row group's first document
 
     with ExitStack() as stack:
-        parts = {split: _TokenWriter(stack, shard.file(folder, split)) for split in SPLITS}
+        writers = {split: _TokenWriter(stack, shard.file(folder, split)) for split in SPLITS}
         file = stack.enter_context(open_documents(store))
-        for index in shard.groups:  # a row group at a time is in memory
+        for index in shard.groups:  # one row group at a time is in memory
             texts = file.read_row_group(index, use_threads=False).column("text").to_pylist()
-            held_out = shard.held_out[first : first + len(texts)]
-            for split, is_in_split in (("train", ~held_out), ("val", held_out)):
-                documents = [text for text, is_in in zip(texts, is_in_split, strict=True) if is_in]
-                pieces = [piece for text in documents for piece in (_token_ids(encoding, text, dtype), end_of_text)]
-                parts[split].add(pieces, len(documents))
-            first += len(texts)
-        description = {split: part.description for split, part in parts.items()}
+            held_out = shard.held_out[first_document : first_document + len(texts)]
+            pieces: dict[str, list[np.ndarray]] = {split: [] for split in SPLITS}  # split -> ids of its documents
+            for text, is_held_out in zip(texts, held_out, strict=True):
+                pieces["val" if is_held_out else "train"] += [_token_ids(encoding, text, dtype), end_of_text]
+            for split, writer in writers.items():
+                writer.add(pieces[split], documents=len(pieces[split]) // 2)
+            first_document += len(texts)
+        description = {split: writer.description for split, writer in writers.items()}
 
     write_json(shard.file(folder, "json"), description)
     return len(shard.groups)
@@ -93,12 +93,12 @@ def _token_ids(encoding: tiktoken.Encoding, text: str, dtype: np.dtype) -> np.nd
     """Return the token ids of a document, without end-of-text."""
     if encoding.n_vocab == tokenizer.FEWEST:  # the bytes and end-of-text: nothing to merge
         return np.frombuffer(text.encode(), dtype=np.uint8).astype(dtype)
-    # disallowed_special=() : a literal "<|endoftext|>" in a document is text, not the end of it
+    # disallowed_special=(): a literal "<|endoftext|>" in a document is text, not its end.
     return encoding.encode_to_numpy(text, disallowed_special=()).astype(dtype)
 
 
 class _TokenWriter:
-    """Writes one token file, which gets its name when the block of `stack` ends."""
+    """Writes the token file `path`, which appears once the `with` block of `stack` has ended."""
 
     def __init__(self, stack: ExitStack, path: Path) -> None:
         self.file = stack.enter_context(stack.enter_context(whole_file(path)).open("wb"))
@@ -106,7 +106,7 @@ class _TokenWriter:
         self.documents = 0
 
     def add(self, pieces: list[np.ndarray], documents: int) -> None:
-        """Append the token ids of so many `documents`, in `pieces`: one document may be several of them."""
+        """Append the token ids in `pieces`, which are those of so many `documents`."""
         if pieces:
             data = np.concatenate(pieces).tobytes()
             self.file.write(data)
@@ -120,9 +120,9 @@ class _TokenWriter:
 
 
 def end_with_parent() -> None:
-    """Have this process end when its parent is killed: it would wait for work for ever.
+    """Make this process end when its parent is killed, since it would wait for work for ever.
 
-    Called at its start. Ctrl-C, which reaches both, ends this process without a message: the parent prints one.
+    Called at the process' start. Ctrl-C, which reaches both, ends it without a message: the parent prints one.
     """
     stops = (signal.SIGINT, signal.SIGTERM)
     for number in stops:

@@ -24,17 +24,17 @@ class NotADocument(Exception):
 
 
 Document = tuple[str, str | None]  # text and label
-Row = tuple[str, Sequence[object]]  # its place in the file ("line 3"), and the values of the fields
+Row = tuple[str, Sequence[object]]  # place in the file ("line 3"), and the values of the fields
 
 
 def documents_of_file(
     path: Path, form: str, fields: list[str], document: str, labelled: bool = False, columns: Sequence[str] = ()
 ) -> Iterator[Document]:
-    """Yield text and label of each document of a `text`, `jsonl`, `parquet` or `csv` file, empty documents too.
+    """Yield text and label of each document of a file, empty documents too. Raises NotADocument.
 
-    `document`: what a document of a text is (file, paragraph, line). In other forms each row is a document: its
-    `fields` together, the last of them its label if `labelled`. `columns`: names for a csv whose first line has none.
-    Raises NotADocument.
+    `form`: text, jsonl, parquet or csv. `document`: what a document of a text is (file, paragraph, line). In other
+    forms each row is a document: its `fields` together, the last of which is the label if `labelled`. `columns`: names
+    for a csv whose first line has none.
     """
     try:
         if form == "text":
@@ -52,7 +52,7 @@ def documents_of_file(
 
 
 def _read_rows(path: Path, form: str, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
-    """Yield place and values of `fields` of each row of a csv, jsonl or parquet file."""
+    """Yield place and values of each row of a csv, jsonl or parquet file."""
     if form == "csv":
         return _csv_values(path, fields, columns)
     if form == "jsonl":
@@ -61,10 +61,9 @@ def _read_rows(path: Path, form: str, fields: list[str], columns: Sequence[str])
 
 
 def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
-    """Return the document in a row: its texts, joined by blanks, and its label.
+    """Return the document in a row: its texts joined by blanks, and its label, None if it is not `labelled`.
 
-    The label is text; it is None if the row is not `labelled`. `where` names the row in messages; `row`: field ->
-    value, the label last. Raises NotADocument.
+    `where` names the row in messages. `row`: field -> value, the label last. Raises NotADocument.
     """
     label = None
     if labelled:
@@ -75,7 +74,6 @@ def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
             raise NotADocument(
                 f'{where}: label "{field}" of a document is {value_text}; a number or a word is expected'
             )
-
     texts: list[str] = []
     for field, text in row.items():
         if not isinstance(text, str | None):
@@ -87,16 +85,13 @@ def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
 
 
 def _open_text(path: Path, errors: str, newline: str | None = None) -> io.TextIOWrapper:
-    """Open the file as UTF-8, unpacked if it ends in .gz, .bz2 or .zst.
-
-    `errors`, `newline`: as in `open`.
-    """
+    """Open the file as UTF-8, unpacked if it ends in .gz, .bz2 or .zst. `errors`, `newline`: as in `open`."""
     stream = pa.input_stream(path, compression="detect")
     return io.TextIOWrapper(stream, encoding="utf-8", errors=errors, newline=newline)
 
 
 def _text_documents(path: Path, document: str) -> Iterator[str]:
-    """Yield the documents of a text file. `document`: what a document is (file, line, paragraph).
+    """Yield the documents of a text file, each of which is a `document`: the file, a line, or a paragraph.
 
     Raises NotADocument where the file is too long for one document.
     """
@@ -113,10 +108,7 @@ def _text_documents(path: Path, document: str) -> Iterator[str]:
 
 
 def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    """Yield each stretch of lines that are not blank.
-
-    The last one may be empty.
-    """
+    """Yield each paragraph: lines between blank lines. The last paragraph may be empty."""
     paragraph: list[str] = []
     for line in lines:
         if line.strip():
@@ -128,14 +120,11 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _csv_values(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
-    """Yield place and values of `fields` of each row.
-
-    `columns`: names if row 1 has none. Raises NotADocument.
-    """
+    """Yield place and values of each row. `columns`: their names if the first row has none. Raises NotADocument."""
     csv.field_size_limit(LARGEST_DOCUMENT)  # by default 131,072 characters, which many documents exceed
     with _open_text(path, "strict", newline="") as lines:
         rows = _csv_rows(lines)
-        first_row = columns or next((row for _, row in rows), [])
+        _, first_row = ("", columns) if columns else next(rows, ("", []))
         if not first_row:
             raise NotADocument("cannot be read as csv: it is empty; the first line has the names of its columns")
         names = [name.removeprefix("\ufeff") for name in first_row]
@@ -148,10 +137,10 @@ def _csv_values(path: Path, fields: list[str], columns: Sequence[str]) -> Iterat
 
 
 def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield place ("line 3") and fields of each row that is not blank.
+    """Yield place ("line 3") and fields of each row that is not blank. Raises NotADocument.
 
-    The csv module takes a quote that is never closed for text up to the end of the file. It is therefore given one line
-    more than the file has: END_LINE is a row of its own, or the end of such a text, for which NotADocument is raised.
+    To the csv module a quote that is never closed is text up to the end of the file. Therefore END_LINE is appended to
+    the file: it is read as a row of its own, or as the end of such a text, which is then an error.
     """
     rows = csv.reader(itertools.chain(lines, [END_LINE]))
     end_row = END_LINE.split(",")
@@ -175,10 +164,7 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _jsonl_values(path: Path, fields: list[str]) -> Iterator[Row]:
-    """Yield place and values of `fields` of each line, a JSON object.
-
-    Blank lines are skipped. Raises NotADocument.
-    """
+    """Yield place and values of `fields` of each line, a JSON object. Blank lines are skipped. Raises NotADocument."""
     with _open_text(path, "strict") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -196,7 +182,7 @@ def _jsonl_values(path: Path, fields: list[str]) -> Iterator[Row]:
 
 
 def _parquet_values(path: Path, fields: list[str]) -> Iterator[Row]:
-    """Yield number, from 1, and values of `fields` of each row. Raises NotADocument."""
+    """Yield place ("row 1") and values of each row. Raises NotADocument where a field is missing."""
     with pq.ParquetFile(path) as file:
         _check_fields("the schema", fields, file.schema_arrow.names)
         number = 0
@@ -213,8 +199,8 @@ def _check_fields(where: str, fields: list[str], names: list[str]) -> None:
         if field in names:
             continue
         listed_names = shortened(", ".join(names), 300) or "none"
-        is_text = field == "text" or len(fields) == 1  # else it may be the label, which stands among them
-        key = "field" if is_text else "field or label"
+        is_surely_text = field == "text" or len(fields) == 1  # else it may be the label, which is one of `fields`
+        key = "field" if is_surely_text else "field or label"
         raise NotADocument(
             f'{where}: has no field "{field}" (key: {key}).{did_you_mean(field, names)} Fields there: {listed_names}'
         )

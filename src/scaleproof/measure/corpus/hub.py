@@ -31,6 +31,7 @@ from scaleproof.measure.corpus.store import (
     keep_file,
     keep_or_fetch,
     sibling_path,
+    size_on_disk,
     what_checked_with,
 )
 
@@ -44,8 +45,9 @@ class _WithoutQueries(logging.Filter):
     """Removes the query of each address from the library's warnings: it may hold a signature."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Take the queries out of the addresses in a record, and let every record through."""
-        record.msg, record.args = re.sub(r"\?[^\s'\"]*", "", record.getMessage()), ()
+        """Cut the queries from the addresses in a record, which is never dropped."""
+        record.msg = re.sub(r"\?[^\s'\"]*", "", record.getMessage())
+        record.args = ()
         return True
 
 
@@ -54,13 +56,13 @@ for _name in ("huggingface_hub.file_download", "huggingface_hub.utils._http"):
 
 
 def hub_api(endpoint: str, token: str | None) -> HfApi:
-    """Return the client of the hub at `endpoint`. Without a token it gets False: not even a stored one is sent."""
+    """Return the client of the hub at `endpoint`. Without a `token` it sends none, not even one stored by a login."""
     return HfApi(endpoint=endpoint, token=token or False, library_name="scaleproof")
 
 
 @dataclass(frozen=True)
 class HubFile:
-    """A file at a revision, and what the corpus table knows of it."""
+    """A file of a data set on the hub, and what config/corpora.yaml says of its content."""
 
     repository: str
     revision: str
@@ -79,7 +81,7 @@ class HubFile:
         )
 
     def check(self) -> None:
-        """Ask the hub whether it has the file that the table describes. Raises UserError."""
+        """Raise UserError where the hub lacks the file, or has another one than the table describes."""
         try:
             with denied_for_library_errors(self):
                 _sha256_on_hub(self, _file_metadata(self, is_patient=False))
@@ -88,28 +90,29 @@ class HubFile:
 
 
 def download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
-    """Get the file as `target`, from huggingface_hub's cache or the hub; return its record, as `keep_or_fetch` does.
+    """Make sure that `target` is the file, and return its record (see `keep_or_fetch`).
 
-    An interrupted download is continued by the next process. Raises UserError where the file is not to be had.
+    A missing file is copied from huggingface_hub's cache or downloaded; the next process continues an interrupted
+    download. Raises UserError where neither is possible.
     """
+
+    def fetch() -> dict[str, Any]:
+        """Copy the file from the cache, or download it. Raises Denied."""
+        with denied_for_library_errors(file):
+            return _copy_from_cache(file, target) or _download_from_hub(file, target)
+
     advice = f"\nWithout a network, put the file at {target}"
-    return keep_or_fetch(target, file.size, file.sha256, {file.url: lambda: _fetch_file(file, target)}, advice)
-
-
-def _fetch_file(file: HubFile, target: Path) -> dict[str, Any]:
-    """Copy the file from the cache, or download it; returns its record. Raises Denied."""
-    with denied_for_library_errors(file):
-        return _copy_from_cache(file, target) or _download_from_hub(file, target)
+    return keep_or_fetch(target, file.size, file.sha256, {file.url: fetch}, advice)
 
 
 @contextmanager
 def denied_for_library_errors(file: HubFile) -> Iterator[None]:
-    """Turn whatever the library raises in the `with` block about the file into Denied, with a reason in words."""
+    """Replace the library's errors in the `with` block by Denied, with a reason in words."""
     try:
         yield
         return
     except HfHubHTTPError as error:  # its text holds addresses with signatures
-        reason = _reason_in_words(error, file)
+        reason = _refusal_reason(error, file)
     except OfflineModeIsEnabled:
         reason = "HF_HUB_OFFLINE is set, and huggingface_hub's cache does not hold the file"
     except httpx2.TooManyRedirects:
@@ -118,21 +121,26 @@ def denied_for_library_errors(file: HubFile) -> Iterator[None]:
         reason = "nothing came for HF_HUB_DOWNLOAD_TIMEOUT (10 s by default), at each of 6 tries"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         reason = f"the connection failed ({type(error).__name__}){NO_WAY}"
-    raise Denied(reason)  # here, where the library's error does not stand behind it
+    raise Denied(reason)  # outside of `except`, so that no traceback shows the library's error
 
 
 def _copy_from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
-    """Copy the file from the library's cache; returns its record, or None where this very file is not in the cache."""
-    cached = try_to_load_from_cache(file.repository, file.name, revision=file.revision, repo_type="dataset")
-    if not isinstance(cached, str):
+    """Copy the file from the library's cache, and return its record. Returns None where the cache lacks this version.
+
+    The version must have the size and the sha256 of the table, as far as the table has them.
+    """
+    cached_path = try_to_load_from_cache(file.repository, file.name, revision=file.revision, repo_type="dataset")
+    if not isinstance(cached_path, str):
         return None
-    source = Path(os.path.realpath(cached))
-    hub_sha256 = source.name if SHA256.fullmatch(source.name) else None  # the cache names a large file by its sha256
+    source = Path(os.path.realpath(cached_path))
+    size = source.stat().st_size
     sha256 = sha256_of(source)
-    expected = file.sha256 or hub_sha256 or sha256
-    if sha256 != expected or file.size not in (None, source.stat().st_size):
+    hub_sha256 = source.name if SHA256.fullmatch(source.name) else None  # the cache names a large file by its sha256
+    expected_sha256 = file.sha256 or hub_sha256 or sha256
+    if sha256 != expected_sha256 or file.size not in (None, size):
         return None
-    check_room(target, source.stat().st_size, 0)
+
+    check_room(target, size, 0)
     part = sibling_path(target, ".cache.part")
     shutil.copyfile(source, part)
     record = {"sha256": sha256, "checked": what_checked_with(file.sha256, hub_sha256), "source": file.url}
@@ -140,14 +148,15 @@ def _copy_from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
 
 
 def _download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
-    """Download the file, continuing an earlier download; returns its record. Raises Denied."""
+    """Download the file, from where an earlier download ended, and return its record. Raises Denied."""
     metadata = _file_metadata(file)
     hub_sha256 = _sha256_on_hub(file, metadata)
-    # Each version of the file has a part of its own, which is never continued with the bytes of another version.
+    # The name of the partial file has the version in it, so that no bytes of another version are appended.
     version = re.sub(r"[^A-Za-z0-9]", "", metadata.etag or "")[:16]
     part = sibling_path(target, f".{version}.part")
-    check_room(target, metadata.size, part.stat().st_size if part.exists() else 0)
+    check_room(target, metadata.size, size_on_disk(part))
     _receive_rest(file, metadata, part)
+
     origin = {"source": file.url}
     if metadata.commit_hash:
         origin["commit"] = metadata.commit_hash
@@ -155,21 +164,23 @@ def _download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
 
 
 def _file_metadata(file: HubFile, is_patient: bool = True) -> HfFileMetadata:
-    """Ask the hub for a file's metadata; if `is_patient`, again for half a minute where it does not answer.
+    """Ask the hub for the metadata of a file: its size, its ETag, and where its content is.
 
-    Without a token the library gets False, so that not even a stored one is sent.
+    `is_patient`: a hub that does not answer is asked again for half a minute.
     """
-    token, endpoint = file.token or False, file.endpoint
     return get_hf_file_metadata(
-        file.url, token=token, endpoint=endpoint, library_name="scaleproof", retry_on_errors=is_patient
+        file.url,
+        token=file.token or False,  # False: not even a stored token is sent
+        endpoint=file.endpoint,
+        library_name="scaleproof",
+        retry_on_errors=is_patient,
     )
 
 
 def _sha256_on_hub(file: HubFile, metadata: HfFileMetadata) -> str | None:
-    """Return the sha256 that the hub states of a file.
+    """Return the sha256 that the hub's `metadata` state: the ETag of a large (LFS) file, None for other files.
 
-    The ETag of a large (LFS) file is its sha256; for other files returns None. Raises Denied if the table has another
-    sha256, or another size.
+    Raises Denied where it is not the table's sha256, or the size is not the table's.
     """
     if not metadata.etag:
         raise Denied("the server does not state which version of the file that is (no ETag)")
@@ -184,19 +195,20 @@ def _sha256_on_hub(file: HubFile, metadata: HfFileMetadata) -> str | None:
 
 
 def _receive_rest(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
-    """Download what the file `part` still lacks. Raises Denied where the final length is wrong.
+    """Append to the file `part` the bytes that it lacks. Raises Denied where its final length is wrong.
 
-    `hf_hub_download` would start again from the first byte: it deletes its part when it fails.
+    `hf_hub_download` would start again from the first byte: it deletes its partial file when it fails.
     """
-    same_host = urlsplit(metadata.location).netloc == urlsplit(file.endpoint).netloc
-    headers = build_hf_headers(token=(same_host and file.token) or False, library_name="scaleproof")
+    is_same_host = urlsplit(metadata.location).netloc == urlsplit(file.endpoint).netloc
+    token = file.token if is_same_host else None
+    headers = build_hf_headers(token=token or False, library_name="scaleproof")
     # Unbuffered: what a full disk did not take must not be tried again by close().
     with part.open("r+b" if part.exists() else "wb", buffering=0) as out:
         bytes_here = out.seek(0, os.SEEK_END)
         if metadata.size is not None and bytes_here > metadata.size:
             bytes_here = out.seek(0)
             out.truncate()
-        try:
+        with _writing_errors(part, metadata.size):
             http_get(
                 metadata.location,
                 out,
@@ -205,22 +217,34 @@ def _receive_rest(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
                 expected_size=metadata.size,
                 displayed_filename=file.name,
             )
-        except OSError as error:
-            if isinstance(error, HfHubHTTPError | OfflineModeIsEnabled):
-                raise
-            if error.errno in DISK_FULL:
-                raise full_disk_error(part) from None
-            if error.errno is None:  # the library's own: another length than the hub stated
-                size = part.stat().st_size
-                part.unlink()
-                raise Denied(f"{size:,} bytes came, {metadata.size:,} were stated") from None
+
+
+@contextmanager
+def _writing_errors(part: Path, stated_size: int | None) -> Iterator[None]:
+    """Replace errors of writing `part` in the `with` block: UserError for a full disk, Denied for a wrong length.
+
+    A file of another length than the hub stated is removed.
+    """
+    try:
+        yield
+    except (HfHubHTTPError, OfflineModeIsEnabled):  # OSErrors too, but not of writing
+        raise
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            raise full_disk_error(part) from None
+        if error.errno is not None:
             raise
+        # Only the library itself raises an OSError without a number: another length came than was stated.
+        size = part.stat().st_size
+        part.unlink()
+        raise Denied(f"{size:,} bytes came, {stated_size:,} were stated") from None
 
 
-def _reason_in_words(error: HfHubHTTPError, file: HubFile) -> str:
-    """Return why the hub answered with this error, in words."""
-    if denied := _access_advice(error, file):
-        return denied
+def _refusal_reason(error: HfHubHTTPError, file: HubFile) -> str:
+    """Return in words why the hub refused `file` with this error."""
+    advice = _access_advice(error, file)
+    if advice:
+        return advice
     if isinstance(error, RevisionNotFoundError):
         return f"the repository has no revision {file.revision}"
     code = error.response.status_code
@@ -228,16 +252,17 @@ def _reason_in_words(error: HfHubHTTPError, file: HubFile) -> str:
 
 
 def _access_advice(error: HfHubHTTPError, source: "HubFile | HubDataset") -> str | None:
-    """Return what to do about the hub's denial of access; None where it answered something else."""
+    """Return what to do where the hub denied access to `source`. Returns None for other errors."""
     code = error.response.status_code
-    page = f"{source.endpoint}/datasets/{source.repository}"
     if code not in (401, 403):
         return None
+    denial = f"access denied (HTTP {code})"
+    page = f"{source.endpoint}/datasets/{source.repository}"
     if not source.gated:
-        return f"access denied (HTTP {code}); is it gated (`gated: true`), private, or spelled otherwise?"
+        return f"{denial}; is it gated (`gated: true`), private, or spelled otherwise?"
     if source.token:
-        return f"access denied (HTTP {code}); the owner of the token in HF_TOKEN must accept the terms at {page} first"
-    return f"access denied (HTTP {code}); accept the terms at {page}, make a token there, and `export HF_TOKEN=...`"
+        return f"{denial}; the owner of the token in HF_TOKEN must accept the terms at {page} first"
+    return f"{denial}; accept the terms at {page}, make a token there, and `export HF_TOKEN=...`"
 
 
 @dataclass(frozen=True)
@@ -252,16 +277,16 @@ class HubDataset:
 
     @property
     def repository(self) -> str:
-        """The name of the dataset on the Hugging Face hub: owner/name."""
+        """The name of the data set on the hub: owner/name."""
         return self.corpus.load[0]
 
     def commit(self) -> str:
-        """Return the commit that the corpus' revision stands for now. Raises UserError where the hub does not say."""
+        """Return the commit that the corpus' revision names now. Raises UserError where the hub does not say."""
+        api = hub_api(self.endpoint, self.token)
         try:
-            answer = hub_api(self.endpoint, self.token).dataset_info(self.repository, revision=self.corpus.revision)
-            return str(answer.sha)
+            return str(api.dataset_info(self.repository, revision=self.corpus.revision).sha)
         except HfHubHTTPError as error:
-            raise self._refusal_error(self._reason_in_words(error)) from None
+            raise self._refusal_error(self._refusal_reason(error)) from None
         except OfflineModeIsEnabled:
             raise self._refusal_error(f"HF_HUB_OFFLINE is set{NO_WAY}") from None
         except (httpx2.HTTPError, OSError) as error:
@@ -269,44 +294,49 @@ class HubDataset:
 
     def documents(self, commit: str) -> Generator[Document, None, None]:
         """Yield text and label of each row at a commit, in order. Raises UserError where rows cannot be read."""
-        os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-        import datasets  # a second that only this source needs
-
-        _, configuration, split = self.corpus.load
         try:
-            rows = datasets.load_dataset(
-                self.repository, configuration, split=split, revision=commit, streaming=True, token=self.token or False
-            )
-            with closing(iter(rows)) as stream:  # its threads, left open, may abort the interpreter's end
-                for number, row in enumerate(stream, start=1):
-                    if fault := absent_field_text(list(row), self.corpus):
-                        raise self._refusal_error(f"row {number} {fault}")
-                    chosen = {name: row[name] for name in self.corpus.fields}
-                    yield document_of(f"row {number}", chosen, self.corpus.label is not None)
+            yield from self._stream_documents(commit)
         except NotADocument as error:
             raise self._refusal_error(str(error)) from None
         except HfHubHTTPError as error:  # its text holds addresses with signatures
-            raise self._refusal_error(self._reason_in_words(error)) from None
+            raise self._refusal_error(self._refusal_reason(error)) from None
         except (httpx2.HTTPError, OSError, RuntimeError, ValueError) as error:
             first_line, *_ = str(error).strip().splitlines() or [type(error).__name__]
             without_query, *_ = first_line.partition("?")  # an address' query may hold a signature
             raise self._refusal_error(shortened(without_query, 300)) from None
 
+    def _stream_documents(self, commit: str) -> Iterator[Document]:
+        """Yield text and label of each row. Raises NotADocument for a faulty row, and the errors of `datasets`."""
+        os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+        import datasets  # a second that only this source needs
+
+        _, configuration, split = self.corpus.load
+        rows = datasets.load_dataset(
+            self.repository, configuration, split=split, revision=commit, streaming=True, token=self.token or False
+        )
+        with closing(iter(rows)) as stream:  # its threads, left open, may abort the interpreter's end
+            for number, row in enumerate(stream, start=1):
+                fault = absent_field_text(list(row), self.corpus)
+                if fault:
+                    raise NotADocument(f"row {number} {fault}")
+                fields = {name: row[name] for name in self.corpus.fields}
+                yield document_of(f"row {number}", fields, self.corpus.label is not None)
+
     def check(self) -> str:
-        """Read the first rows from the hub; returns a line about them. Raises UserError where they have no text."""
+        """Read the first ROWS rows, and return a line about them. Raises UserError where none has text."""
         commit = self.commit()
         with closing(self.documents(commit)) as documents:
             texts = [text for text, _ in itertools.islice(documents, ROWS)]
         if not any(text.strip() for text in texts):
             raise self._refusal_error(f"its first {len(texts)} rows have no text")
-        pinned = "" if self.corpus.pinned else f"; {self.corpus.revision} is now {commit}: write it as `revision`"
-        return f"{self.repository} at {commit[:12]}: the first {len(texts)} rows have text{pinned}"
+        advice = "" if self.corpus.pinned else f"; {self.corpus.revision} is now {commit}: write it as `revision`"
+        return f"{self.repository} at {commit[:12]}: the first {len(texts)} rows have text{advice}"
 
-    def _reason_in_words(self, error: HfHubHTTPError) -> str:
-        """Return why the hub answered with this error, in words."""
-        denied = _access_advice(error, self)
-        return denied or f"the hub has no such data set or revision (HTTP {error.response.status_code})"
+    def _refusal_reason(self, error: HfHubHTTPError) -> str:
+        """Return in words why the hub refused the data set with this error."""
+        advice = _access_advice(error, self)
+        return advice or f"the hub has no such data set or revision (HTTP {error.response.status_code})"
 
     def _refusal_error(self, reason: str) -> UserError:
-        """Return the error to raise where the corpus cannot be read from its repository. `reason`: in words."""
+        """Return the error to raise where the corpus cannot be read, for a `reason` in words."""
         return UserError(f'config/corpora.yaml: corpus "{self.name}": {self.repository}: {reason}')

@@ -16,10 +16,9 @@ MOST_CLASSES = 1000  # classes; more are no classes but another column
 
 
 def order_classes(corpus: str, names: Collection[str]) -> list[str]:
-    """Return the classes of a corpus in the order of their numbers.
+    """Return the classes of a corpus in order: by value where all are whole numbers, else by name.
 
-    They are ordered by value where all are whole numbers, else by name. Raises UserError where there are fewer than
-    two, or so many that the label cannot be one.
+    A class' place is its number in label files. Raises UserError where there are fewer than two, or over MOST_CLASSES.
     """
     if not 2 <= len(names) <= MOST_CLASSES:
         raise UserError(
@@ -33,8 +32,9 @@ def order_classes(corpus: str, names: Collection[str]) -> list[str]:
 def write_labels(store: Path, classes: list[str], held_out: np.ndarray, out: Path) -> dict[str, dict[str, Any]]:
     """Write `out`/{train,val}.labels, one uint16 per document in the order of the token files.
 
-    `classes`: the labels in the order of their numbers; `held_out`: True for documents of the validation split. Returns
-    what tokens.json says of each file, by split; {} for a corpus without classes, whose files are empty.
+    `store`: the documents.parquet; `classes`: names in the order of their numbers; `held_out`: True for documents of
+    the validation split. Returns split -> its file's entry in tokens.json. A corpus without classes has empty files and
+    no entries.
     """
     number_of = {name: number for number, name in enumerate(classes)}
     column = pq.read_table(store, columns=[COLUMN])[COLUMN].to_pylist() if classes else []

@@ -36,7 +36,7 @@ class TokenFile:
         return self.tokens[ids[:, None] * self.seq_len + self._window].astype(np.int64)
 
     def count(self, ids: np.ndarray) -> int:
-        """Return how many tokens of these samples are trained on: all, as each is predicted."""
+        """Return how many tokens of these samples are predicted: all."""
         return len(ids) * self.seq_len
 
 
@@ -44,7 +44,7 @@ class LabelledFile(TokenFile):
     """One split of a corpus with labels: a sample is a document, cut or padded to seq_len tokens, and its class."""
 
     def __init__(self, directory: Path, split: str, seq_len: int) -> None:
-        """Open the split's tokens and labels, and find where each document starts and how long its sample is.
+        """Open the split's tokens and labels, and find the start and the length of each document.
 
         Raises UserError where the split has no labels, or not one for each document.
         """
@@ -74,7 +74,7 @@ class LabelledFile(TokenFile):
         return len(self.description["classes"])
 
     def read(self, ids: np.ndarray) -> np.ndarray:
-        """Return documents and labels, int64 of shape (len(ids), seq_len + 1): NO_TOKEN for padding, the label last."""
+        """Return tokens, padding (NO_TOKEN), and label last, int64 of shape (len(ids), seq_len + 1)."""
         places = np.arange(self.seq_len)
         is_token = places < self.lengths[ids][:, None]  # (len(ids), seq_len); False: padding
         samples = np.full((len(ids), self.seq_len + 1), NO_TOKEN, dtype=np.int64)
@@ -88,26 +88,20 @@ class LabelledFile(TokenFile):
 
 
 def open_split(directory: Path, split: str, workload: Workload) -> TokenFile:
-    """Return one split (train, val) of the corpus in `directory`, as samples of the task.
-
-    Raises UserError.
-    """
+    """Open a split (train, val) of the corpus in `directory` as samples of the workload's task. Raises UserError."""
     file_class = LabelledFile if workload.task == "classification" else TokenFile
     return file_class(directory, split, workload.seq_len)
 
 
 def samples_in(entry: DescribedSplit | Mapping[str, int], workload: Workload) -> int:
-    """Return how many samples of the workload's task a split has. `entry`: the split's entry in tokens.json."""
+    """Return how many samples a split gives to the workload's task. `entry`: the split's entry in tokens.json."""
     if workload.task == "classification":
         return entry["documents"]
     return max(0, (entry["tokens"] - 1) // workload.seq_len)  # no token predicts the first one
 
 
 def check_samples(samples: int, global_batch: int, at_most: str = "") -> None:
-    """Raise UserError where a corpus has fewer samples than a step takes.
-
-    `at_most`: a word before their number.
-    """
+    """Raise UserError where `samples` are fewer than a step takes. `at_most`: "at most " where they are a limit."""
     if samples < global_batch:
         raise UserError(
             f"the corpus has {at_most}{samples} training samples of this seq_len, fewer than one global batch of "
@@ -116,10 +110,7 @@ def check_samples(samples: int, global_batch: int, at_most: str = "") -> None:
 
 
 def _map_file(directory: Path, entry: dict[str, Any], dtype: str) -> np.ndarray:
-    """Memory-map the numbers in the file of an `entry` in tokens.json.
-
-    Raises UserError on another size.
-    """
+    """Memory-map the file that an `entry` of tokens.json describes. Raises UserError where its size is another."""
     path = directory / entry["file"]
     size = path.stat().st_size if path.exists() else 0
     if size != entry["bytes"]:
@@ -132,8 +123,8 @@ def _map_file(directory: Path, entry: dict[str, Any], dtype: str) -> np.ndarray:
 class SamplePlan:
     """Which samples each step trains on: the same order for every strategy and world size.
 
-    Sample i is the window of seq_len + 1 tokens that starts at token i x seq_len; there are `samples` of them. Step s
-    consumes positions s x G to (s + 1) x G of an endless sequence of permutations, one an epoch, G = global batch.
+    The corpus has `samples` samples. Each epoch is a permutation of them, and all epochs are one endless sequence. Step
+    s takes its positions s x G to (s + 1) x G - 1, with G = global batch.
     """
 
     def __init__(self, samples: int, global_batch: int, seed: int) -> None:
@@ -153,22 +144,19 @@ class SamplePlan:
     def ids_of_rank(self, step: int, batch: Batch, rank: int) -> np.ndarray:
         """Return the sample ids of one rank in one step, of shape (accumulation, micro).
 
-        A step's ids are dealt out micro-batch by micro-batch, in each of them rank by rank.
+        A step's ids are dealt out micro-batch by micro-batch, and within a micro-batch rank by rank.
         """
         return self.step(step).reshape(batch.accumulation, batch.n_devices, batch.micro)[:, rank]
 
 
 def held_out_ids(samples: int, at_most: int) -> np.ndarray:
-    """Return the sample ids of the validation, int64: at most `at_most` of the split's `samples`, spread evenly."""
+    """Return the sample ids of the validation: `at_most` of the split's `samples`, evenly spread, or all."""
     count = min(samples, at_most)
     return np.arange(count) * samples // max(count, 1)
 
 
 def digest_of_ids(steps: list[np.ndarray]) -> str:
-    """Return the sha256 of the sample ids of `steps`.
-
-    The order within a step, which ranks choose, does not count.
-    """
+    """Return the sha256 of the sample ids of `steps`, whatever their order within a step."""
     total = hashlib.sha256()
     for ids in steps:
         total.update(np.sort(np.asarray(ids, dtype="<i8").ravel()).tobytes() + b"|")

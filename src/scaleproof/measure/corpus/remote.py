@@ -33,7 +33,7 @@ class Remote:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], folder: Path) -> "Remote":
-        """Return the way to the servers that `environment`'s variables describe. `folder`: where downloads are kept.
+        """Return a Remote as the variables in `environment` say. `folder`: where downloads are kept.
 
         HF_ENDPOINT is a mirror of the hub. HF_TOKEN is for gated corpora; it is sent to the hub alone, and never
         written down. Raises UserError where the mirror is no address.
@@ -44,7 +44,7 @@ class Remote:
         return cls(folder, endpoint, environment.get("HF_TOKEN") or None)
 
     def fetch_gpt2_merges(self) -> Path:
-        """Return the path of GPT-2's vocab.bpe, its list of merges, downloaded at the first call. Raises UserError."""
+        """Return the path of vocab.bpe, GPT-2's list of merges, downloaded at the first call. Raises UserError."""
         path = self.folder / "gpt2" / "vocab.bpe"
         urls = (MERGES, f"{self.endpoint.rstrip('/')}/{MERGES_ON_HUB}")
         if self.endpoint != HUB:  # whoever names a mirror wants it asked first
@@ -53,11 +53,10 @@ class Remote:
         return path
 
     def dataset(self, name: str, corpus: Corpus) -> "HubDataset":
-        """Return the data set on the hub that the corpus `name` is read from."""
+        """Return the data set on the hub that the corpus `name` (`source: dataset`) is read from."""
         from scaleproof.measure.corpus.hub import HubDataset  # half a second that only the hub needs
 
-        token = self.token if corpus.gated else None
-        return HubDataset(name, corpus, self.endpoint.rstrip("/"), token, corpus.gated)
+        return HubDataset(name=name, corpus=corpus, **self._hub_access(corpus))
 
     def hub_file(self, corpus: Corpus, name: str) -> "HubFile":
         """Return the file `name` of a corpus with `source: hub`."""
@@ -65,37 +64,41 @@ class Remote:
 
         known = corpus.known.get(name, Known())
         return HubFile(
-            str(corpus.repository),
-            str(corpus.revision),
-            name,
-            self.endpoint.rstrip("/"),
-            known.size,
-            known.sha256,
-            self.token if corpus.gated else None,
-            gated=corpus.gated,
+            repository=str(corpus.repository),
+            revision=str(corpus.revision),
+            name=name,
+            size=known.size,
+            sha256=known.sha256,
+            **self._hub_access(corpus),
         )
 
+    def _hub_access(self, corpus: Corpus) -> dict[str, Any]:
+        """Return the fields of a HubFile or HubDataset that say how the corpus is reached."""
+        token = self.token if corpus.gated else None
+        return {"endpoint": self.endpoint.rstrip("/"), "token": token, "gated": corpus.gated}
+
     def place_of(self, corpus: Corpus, name: str) -> Path:
-        """Return where the corpus' file `name` is kept, downloaded or put there by hand."""
-        version = corpus.revision or "none"  # sources hub and http have one
+        """Return the path at which the corpus' file `name` is kept, whether downloaded or put there by hand."""
+        version = corpus.revision or "none"
         if corpus.source == "hub":
             return self.folder / "hub" / str(corpus.repository) / version / name
         first = urlsplit(corpus.urls[0])
         return self.folder / f"{first.hostname}/{first.path.strip('/')}" / version / name
 
     def missing_files(self, corpus: Corpus) -> list[str]:
-        """Return those of the corpus' files that are not here as the table knows them."""
+        """Return the names of the corpus' files that are not here as the table describes them."""
         return [name for name in corpus.remote_files if not self._is_here(corpus, name)]
 
     def _is_here(self, corpus: Corpus, name: str) -> bool:
         """Return whether the file is here, with the size and sha256 of the table."""
-        place, known = self.place_of(corpus, name), corpus.known.get(name, Known())
+        place = self.place_of(corpus, name)
+        known = corpus.known.get(name, Known())
         if not place.is_file() or known.size not in (None, place.stat().st_size):
             return False
         return known.sha256 is None or sha256_of(place) == known.sha256
 
     def download(self, corpus: Corpus, name: str) -> tuple[Path, dict[str, Any]]:
-        """Return path and record of the corpus' file `name`, downloaded unless it is here already. Raises UserError."""
+        """Return path and record of the corpus' file `name`, downloaded unless it is here. Raises UserError."""
         path = self.place_of(corpus, name)
         if corpus.source == "hub":
             from scaleproof.measure.corpus.hub import download_from_hub

@@ -39,10 +39,11 @@ Fetch = Callable[[], dict[str, Any]]
 def keep_or_fetch(
     target: Path, size: int | None, sha256: str | None, offers: Mapping[str, Fetch], advice: str = ""
 ) -> dict[str, Any]:
-    """Keep `target` if it is intact, else fetch it from the first of `offers` (address -> fetch) that works.
+    """Return the record of `target`, which is fetched unless it is there and intact.
 
-    Returns the record, which is also written to `target`.json: size, sha256, source, and `what_checked_with`. `size`,
-    `sha256`: what the table says. `advice`: what else the user can do. Raises UserError where no address gave the file.
+    The record, also written to `target`.json, has size, sha256, source, and what the sha256 was `checked` with.
+    `size`, `sha256`: what config/corpora.yaml says. `offers`: address -> function that fetches the file from there;
+    the first one that succeeds counts. `advice`: what else the user can do. Raises UserError where none succeeds.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / f".{target.name}.lock").open("w") as lock:
@@ -50,7 +51,7 @@ def keep_or_fetch(
         record = _intact_record(target, size, sha256)
         if record:
             return record
-        reasons = []  # why each address did not give the file
+        reasons: list[str] = []  # why each address did not give the file
         for address, fetch in offers.items():
             try:
                 return _fetch_checked(fetch, target)
@@ -62,10 +63,10 @@ def keep_or_fetch(
 
 
 def _fetch_checked(fetch: Fetch, target: Path) -> dict[str, Any]:
-    """Call `fetch` and return its record.
+    """Call `fetch`, again after a wrong checksum, and return its record.
 
-    After a wrong checksum it is called again. A broken line does not break a file twice in the same way: raises
-    WrongChecksum where the same one comes again.
+    Raises WrongChecksum where the same wrong checksum comes twice: a bad connection would not damage a file twice in
+    the same way, so that the server has another file.
     """
     wrong_checksums: set[str] = set()
     while True:
@@ -79,9 +80,9 @@ def _fetch_checked(fetch: Fetch, target: Path) -> dict[str, Any]:
 
 
 def _intact_record(target: Path, table_size: int | None, table_sha256: str | None) -> dict[str, Any] | None:
-    """Return the record of `target` if it is intact and as the table describes it.
+    """Return the record of `target` if its content is the recorded one, and that of the table.
 
-    Returns None where there is no such file; any other file is removed.
+    Returns None where there is no such file. A file with other content is removed.
     """
     if not target.is_file():
         return None
@@ -97,10 +98,9 @@ def _intact_record(target: Path, table_size: int | None, table_sha256: str | Non
         target.unlink()
         return None
 
-    is_of_this_file = record.get("sha256") == sha256  # a file that somebody put there by hand has no record
-    was_unchecked = record.get("checked") == "first use"
-    has_new_checksum = was_unchecked and table_sha256  # the table may have got a checksum since
-    if not is_of_this_file or has_new_checksum:
+    is_recorded = record.get("sha256") == sha256  # a file that somebody put there by hand has no record
+    is_checked_now = record.get("checked") == "first use" and table_sha256  # the table has got a checksum since
+    if not is_recorded or is_checked_now:
         record |= {"size": size, "sha256": sha256, "checked": what_checked_with(table_sha256)}
         write_json(sibling_path(target, ".json"), record)
     return record
@@ -109,9 +109,9 @@ def _intact_record(target: Path, table_size: int | None, table_sha256: str | Non
 def keep_checked(
     part: Path, target: Path, table_sha256: str | None, hub_sha256: str | None, **origin: str | None
 ) -> dict[str, Any]:
-    """Give a downloaded part its final name if its sha256 is the expected one, and return its record.
+    """Rename the downloaded file `part` to `target` if its sha256 is the expected one, and return its record.
 
-    The expected sha256 is the table's; without it, the hub's; without both, that of the first download. A part with
+    The expected sha256 is the table's; without it, the hub's; without both, that of the first download. A file with
     another sha256 is removed, and WrongChecksum raised. `origin`: further fields of the record.
     """
     sha256 = sha256_of(part)
@@ -136,10 +136,7 @@ def what_checked_with(table_sha256: str | None, hub_sha256: str | None = None) -
 
 
 def keep_file(part: Path, target: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Give a checked part its final name, and write its `record` beside it.
-
-    Returns the record, with the size.
-    """
+    """Rename the checked file `part` to `target`, and write its record: `record` with the size. Returns the record."""
     record = {"size": part.stat().st_size, **record}
     with part.open("rb") as file:
         os.fsync(file.fileno())
@@ -148,18 +145,24 @@ def keep_file(part: Path, target: Path, record: dict[str, Any]) -> dict[str, Any
     return record
 
 
-def check_room(target: Path, total: int | None, have: int) -> None:
-    """Raise UserError where a file of `total` bytes (None: unknown), `have` of them here, does not fit on the disk."""
+def check_room(target: Path, total_bytes: int | None, bytes_here: int) -> None:
+    """Raise UserError where the rest of a file does not fit on the disk.
+
+    `total_bytes`: its size, None where it is unknown. `bytes_here`: how many of its bytes are on the disk already.
+    """
+    if total_bytes is None:
+        return
+    needed = total_bytes - bytes_here
     free = shutil.disk_usage(target.parent).free
-    if total is not None and total - have > free:
+    if needed > free:
         raise UserError(
-            f"{target.name} needs {total - have:,} bytes more, and the disk of {target.parent} has {free:,} free; "
+            f"{target.name} needs {needed:,} bytes more, and the disk of {target.parent} has {free:,} free; "
             f"make room, or let {target.parent} be a link to a larger disk"
         )
 
 
 def full_disk_error(part: Path) -> UserError:
-    """Return the error to raise where the disk became full while a part was written."""
+    """Return the error to raise where the disk is full before the file `part` is complete."""
     return UserError(
         f"the disk of {part.parent} is full; {part.stat().st_size:,} "
         "bytes are kept, and the next run goes on from there"
@@ -167,20 +170,22 @@ def full_disk_error(part: Path) -> UserError:
 
 
 def sibling_path(target: Path, ending: str) -> Path:
-    """Return the path beside `target` whose name is that of `target` with `ending` behind it."""
+    """Return the path of `target` with `ending` appended to its name."""
     return target.with_name(target.name + ending)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file.
+def size_on_disk(path: Path) -> int:
+    """Return the bytes of a file, 0 where it does not exist."""
+    return path.stat().st_size if path.exists() else 0
 
-    Returns {} where the file is missing or damaged.
-    """
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file. Returns {} where the file is missing or damaged."""
     try:
-        note = json.loads(path.read_text())
+        content = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
         return {}
-    return note if isinstance(note, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def print_about_file(target: Path, what: object) -> None:

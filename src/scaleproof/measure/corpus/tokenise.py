@@ -32,8 +32,8 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
     """Encode `corpus_dir`/documents.parquet into `out`/{train,val}.bin, and describe them in `out`/tokens.json.
 
     Returns the description. The files are flat little-endian token ids, uint16 for up to 65,536 entries, uint32 above;
-    end-of-text follows each document. A call that was killed is continued by the next one. Raises UserError where the
-    corpus is one document, which cannot be split, and where a process is killed.
+    end-of-text follows each document. The next call continues one that was killed. Raises UserError where the corpus is
+    one document, which cannot be split, and where a process is killed.
     """
     corpus_record: dict[str, Any] = dict(read_corpus_record(corpus_dir))
     encoding = tokenizer.load_encoder(tokenizer_file)
@@ -52,14 +52,8 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
         "code": code,
     }
     _prepare_folder(folder, key)
-
-    unfinished = [shard for shard in shards if not _is_finished(shard, folder)]
-    if len(unfinished) < len(shards):
-        print(f"tokenise: {len(shards) - len(unfinished)} of {len(shards)} shards are there already", file=sys.stderr)
     encode_shard = partial(encode.encode_shard, store, tokenizer_file, dtype, folder)
-    n_groups = sum(len(shard.groups) for shard in unfinished)
-    for _ in show_progress(_encode_groups(encode_shard, unfinished, processes), n_groups, "tokenise", "groups"):
-        pass  # going through the groups encodes them
+    _encode_unfinished(encode_shard, shards, folder, processes)
 
     description = {
         **{name: corpus_record[name] for name in ("corpus", "source", "revision", "licence", "replaced_characters")},
@@ -82,9 +76,9 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
 
 
 def _choose_held_out(corpus_record: dict[str, Any]) -> np.ndarray:
-    """Return a boolean mask of the documents of the validation split, chosen at random by their number alone.
+    """Choose the documents of the validation split at random, and return their boolean mask.
 
-    The choice is the same on every machine. Raises UserError on a corpus of one document.
+    The choice depends on the number of documents alone. Raises UserError on a corpus of one document.
     """
     documents = corpus_record["documents"]
     check_documents(f'corpus "{corpus_record["corpus"]}"', documents)
@@ -96,10 +90,7 @@ def _choose_held_out(corpus_record: dict[str, Any]) -> np.ndarray:
 
 
 def check_documents(corpus: str, documents: int) -> None:
-    """Raise UserError where a corpus is one document.
-
-    `corpus`: its name or files, for the message.
-    """
+    """Raise UserError where a corpus has one document. `corpus`: its name or files, for the message."""
     if documents < 2:
         raise UserError(
             f"config/corpora.yaml: {corpus} has one document, which cannot be split into train and "
@@ -108,7 +99,7 @@ def check_documents(corpus: str, documents: int) -> None:
 
 
 def _cut_into_shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
-    """Yield the row groups in shards: enough shards for all cores to end together, but few files.
+    """Yield all row groups in shards: many enough for all cores to end together, but few files.
 
     `documents`: the number of documents of each row group. `held_out`: for each document, whether it is for validation.
     """
@@ -122,14 +113,11 @@ def _cut_into_shards(documents: list[int], held_out: np.ndarray) -> Iterator[Sha
 
 
 def _prepare_folder(folder: Path, key: dict[str, Any]) -> None:
-    """Make `folder` for the shards of the work that `key` describes.
-
-    Shards of other work in it are deleted.
-    """
+    """Make `folder` for shards of the inputs that `key` describes, without any shards of other inputs."""
     path = folder / "key.json"
     key_text = json.dumps(key)
-    is_of_this_work = path.exists() and path.read_text() == key_text
-    if folder.exists() and not is_of_this_work:
+    has_same_inputs = path.exists() and path.read_text() == key_text
+    if folder.exists() and not has_same_inputs:
         old_folder = folder.with_name(f"{folder.name}-before")  # moved first: a killed process may just write there
         shutil.rmtree(old_folder, ignore_errors=True)
         folder.rename(old_folder)
@@ -139,7 +127,7 @@ def _prepare_folder(folder: Path, key: dict[str, Any]) -> None:
 
 
 def _is_finished(shard: Shard, folder: Path) -> bool:
-    """Return whether an earlier call encoded the shard, and its files are still as they were written."""
+    """Return whether the shard was encoded by an earlier call, and its files are intact."""
     path = shard.file(folder, "json")
     if not path.exists():
         return False
@@ -147,12 +135,21 @@ def _is_finished(shard: Shard, folder: Path) -> bool:
     return all(sha256_of(shard.file(folder, split)) == description[split]["sha256"] for split in SPLITS)
 
 
-def _encode_groups(encode_shard: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
-    """Encode the shards, in any order.
+def _encode_unfinished(encode_shard: partial, shards: list[Shard], folder: Path, processes: int | None) -> None:
+    """Encode the shards that no earlier call has encoded into `folder`, with a progress bar."""
+    unfinished = [shard for shard in shards if not _is_finished(shard, folder)]
+    if len(unfinished) < len(shards):
+        print(f"tokenise: {len(shards) - len(unfinished)} of {len(shards)} shards are there already", file=sys.stderr)
+    n_groups = sum(len(shard.groups) for shard in unfinished)
+    for _ in show_progress(_encode_groups(encode_shard, unfinished, processes), n_groups, "tokenise", "groups"):
+        pass  # going through the groups encodes them
 
-    Yields None for each row group that is done, as a bar of progress counts them. `encode_shard` encodes a shard and
-    returns the number of its row groups, which are done all at once. `processes`: the most processes to use; None: one
-    a core. Raises UserError where a process is killed.
+
+def _encode_groups(encode_shard: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
+    """Encode the shards, in any order, and yield None for each row group that is done, for a progress bar.
+
+    `encode_shard` encodes a shard and returns the number of its row groups. `processes`: the most processes to use,
+    None for one a core. Raises UserError where a process is killed.
     """
     cores = available_cores()
     workers = min(processes or cores, cores, len(shards))
@@ -178,10 +175,7 @@ def _encode_groups(encode_shard: partial, shards: list[Shard], processes: int | 
 
 
 def _join_shards(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dtype) -> dict[str, Any]:
-    """Join the shards of a split to `out`/{split}.bin.
-
-    Returns its entry in tokens.json.
-    """
+    """Join the shards of a split to `out`/{split}.bin, and return its entry in tokens.json."""
     path = out / f"{split}.bin"
     digest = hashlib.sha256()
     documents = 0

@@ -19,11 +19,10 @@ SAMPLE_CHARACTERS = 100_000_000  # at the start of the corpus; the merges are le
 
 
 def train_tokenizer(name: str, documents: Iterator[str], out: Path) -> None:
-    """Learn the merges of tokenizer `name` and write them to `out`.
+    """Train the tokenizer `name` ("bpe-<n>", or "bytes") on `documents`, and write it to `out`.
 
-    The tokenizer "bpe-<n>" has n entries, end-of-text included; "bytes" has no merges to learn. Ids are 0-255 for the
-    bytes, then the merges in the order in which they were learnt, then end-of-text. Raises UserError where there is no
-    such tokenizer to train, or the text supports fewer merges than were asked for.
+    It has n entries: the bytes (ids 0 to 255), the merges in the order in which they are learnt, and end-of-text;
+    "bytes" has no merges. Raises UserError for another name, and where the text supports fewer merges.
     """
     size = FEWEST if name == "bytes" else _entry_count(name)
     tokens = learn_tokens(size, documents)
@@ -32,19 +31,16 @@ def train_tokenizer(name: str, documents: Iterator[str], out: Path) -> None:
     _write_tokenizer(name, tokens, out)
 
 
-def error_for_small_text(name: str, most: int) -> UserError:
-    """Return the error to raise where the text supports only `most` entries."""
+def error_for_small_text(name: str, most_entries: int) -> UserError:
+    """Return the error to raise where the text is too small for a tokenizer of more than `most_entries` entries."""
     return UserError(
-        f"workload.tokenizer {name}: the corpus supports at most bpe-{most} "
-        f"(no further pair of tokens occurs twice); allowed: bpe-{FEWEST} to bpe-{most}"
+        f"workload.tokenizer {name}: the corpus supports at most bpe-{most_entries} "
+        f"(no further pair of tokens occurs twice); allowed: bpe-{FEWEST} to bpe-{most_entries}"
     )
 
 
 def learn_tokens(size: int, documents: Iterator[str]) -> list[bytes]:
-    """Return the tokens of a tokenizer of `size` entries, without end-of-text.
-
-    There are fewer if the text supports no more.
-    """
+    """Return the tokens of a tokenizer of `size` entries, without end-of-text; fewer where the text is too small."""
     tokens = [bytes([byte]) for byte in range(256)]
     if size == FEWEST:
         return tokens
@@ -62,7 +58,7 @@ def learn_tokens(size: int, documents: Iterator[str]) -> list[bytes]:
 
 
 def _entry_count(name: str) -> int:
-    """Return the number n of entries of the tokenizer `bpe-<n>`. Raises UserError for other names."""
+    """Return n for the tokenizer "bpe-<n>". Raises UserError for other names."""
     if name == "gpt2":
         raise UserError("gpt2 is not trained on a corpus: scaleproof stage gpt2_tokenizer writes it")
     match = re.fullmatch(r"bpe-([0-9]{1,18})", name)
@@ -74,10 +70,9 @@ def _entry_count(name: str) -> int:
 
 
 def write_gpt2_tokenizer(merges: Path, out: Path) -> None:
-    """Write GPT-2's own tokenizer to `out`.
+    """Write GPT-2's own tokenizer to `out`, with GPT-2's ids: its bytes, the merges, end-of-text.
 
-    `merges`: the file vocab.bpe, a version and then one merge a line. The ids are GPT-2's: first its bytes, in the
-    order of the characters that stand for them, then the merges, then end-of-text.
+    `merges`: the file vocab.bpe, a line for its version and one for each merge.
     """
     byte_of = _byte_of_character()
     tokens = [bytes([byte]) for byte in byte_of.values()]
@@ -87,22 +82,19 @@ def write_gpt2_tokenizer(merges: Path, out: Path) -> None:
 
 
 def _write_tokenizer(name: str, tokens: list[bytes], out: Path) -> None:
-    """Write a tokenizer to `out`: its `tokens` in the order of their ids, end-of-text after them."""
+    """Write a tokenizer to `out`. `tokens`: in the order of their ids, without end-of-text, whose id is the next."""
     table = {"name": name, "pattern": PATTERN, "end_of_text": len(tokens), "tokens": [token.hex() for token in tokens]}
     with whole_file(out) as part:
         part.write_text(json.dumps(table, indent=0) + "\n")
 
 
 def load_encoder(path: Path) -> tiktoken.Encoding:
-    """Return the encoder in the tokenizer file `path`.
-
-    Raises UserError where it is missing or damaged.
-    """
+    """Return the encoder in the tokenizer file `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, _make_encoder)
 
 
 def _make_encoder(written: bytes) -> tiktoken.Encoding:
-    """Return the encoder in the content of a tokenizer file."""
+    """Return the encoder that `written`, the content of a tokenizer file, describes."""
     data = json.loads(written)
     return tiktoken.Encoding(
         name=data["name"],
@@ -114,10 +106,7 @@ def _make_encoder(written: bytes) -> tiktoken.Encoding:
 
 
 def _first_documents(documents: Iterator[str]) -> Iterator[str]:
-    """Yield documents up to SAMPLE_CHARACTERS in all.
-
-    The last document is cut there.
-    """
+    """Yield documents, the last one cut, until they have SAMPLE_CHARACTERS characters in all."""
     characters_left = SAMPLE_CHARACTERS
     for text in documents:
         yield text[:characters_left]
@@ -127,10 +116,11 @@ def _first_documents(documents: Iterator[str]) -> Iterator[str]:
 
 
 def _byte_of_character() -> dict[str, int]:
-    """Return GPT-2's printable character for each byte, as character -> byte, in the order of GPT-2's ids.
+    """Return the printable character by which GPT-2 writes each byte: character -> byte, in the order of GPT-2's ids.
 
     A byte that is printable in Latin-1 stands for itself; the others follow, as the characters from U+0100 on.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(0x100 + place): byte for place, byte in enumerate(others)}
+    renamed = {chr(code): byte for code, byte in enumerate(others, start=0x100)}
+    return {chr(byte): byte for byte in printable} | renamed

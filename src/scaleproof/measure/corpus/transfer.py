@@ -26,18 +26,20 @@ from scaleproof.measure.corpus.store import (
     print_about_file,
     read_json,
     sibling_path,
+    size_on_disk,
 )
 
 CHUNK = 1 << 20  # bytes at most in memory
-RETRIED_CODES = {408, 425, 429, 500, 502, 503, 504}  # answers that may be another one in a minute
+RETRIED_CODES = {408, 425, 429, 500, 502, 503, 504}  # the server may answer otherwise in a minute
+WEB_PAGE = "a web page instead of data (a login page, or a proxy in between?)"
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often a transfer is tried, and how long is waited; times in seconds."""
+    """How often a transfer is tried, and how long is waited. Times are in seconds."""
 
-    tries: int = 6  # in a row that bring no new byte
-    first_wait: float = 1.0  # doubled after each of them
+    tries: int = 6  # tries in a row that bring no new byte
+    first_wait: float = 1.0  # doubled after each such try
     longest_wait: float = 300.0  # also the longest that a server may ask for
     connect: float = 30.0
     stall: float = 60.0  # without a byte, or with fewer than `least` a second
@@ -67,13 +69,14 @@ class BrokenOff(Exception):
 
 
 def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
-    """Fetch in one request what `target`.part still lacks.
+    """Append to `target`.part the bytes that it lacks, by one request.
 
-    Raises Denied or BrokenOff, after which another try goes on where this one ended. It starts anew where `url` has
-    another file now, or where more came than the file has. Raises UserError where the disk is full.
+    Raises Denied, or BrokenOff, after which the next try goes on where this one ended. That try starts anew if `url`
+    has another file now, or if more bytes came than the file has. Raises UserError where the disk is full.
     """
-    part, note_file = sibling_path(target, ".part"), sibling_path(target, ".part.json")
-    note = read_json(note_file) if part.exists() else {}  # which file the part is of
+    part = sibling_path(target, ".part")
+    note_file = sibling_path(target, ".part.json")
+    note = read_json(note_file) if part.exists() else {}  # address and version of the file that the part is of
     can_continue = note.get("url") == public_url(url) and bool(note.get("etag"))
     bytes_here = part.stat().st_size if can_continue else 0
     headers = {"Accept-Encoding": "identity", "User-Agent": "scaleproof"}
@@ -87,7 +90,7 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
     ):
         if answer.status_code == 416 and _total_bytes(answer) == bytes_here:
             return  # the last transfer brought everything, and was killed before it could say so
-        if bytes_here and not _continues_file(answer, bytes_here, note):
+        if bytes_here and not _continues_file(answer, bytes_here, note["etag"]):
             note_file.unlink()  # the next try starts from the first byte
             raise BrokenOff("the file there is another one than before")
         total = _accepted_length(answer, remote_file)
@@ -103,7 +106,7 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
 
 @contextlib.contextmanager
 def _connection_errors(policy: RetryPolicy) -> Iterator[None]:
-    """Turn what the libraries raise in the `with` block into Denied or BrokenOff, with a reason in words."""
+    """Replace the libraries' errors in the `with` block by Denied or BrokenOff, with a reason in words."""
     try:
         yield
     except requests.TooManyRedirects:
@@ -119,24 +122,24 @@ def _connection_errors(policy: RetryPolicy) -> Iterator[None]:
         raise BrokenOff(f"the connection failed ({type(error).__name__})") from None
 
 
-def _continues_file(answer: requests.Response, have: int, known: dict) -> bool:
-    """Return whether the answer can be used: it is the rest of the same file, or the whole file.
+def _continues_file(answer: requests.Response, bytes_here: int, etag: str) -> bool:
+    """Return whether the answer is the rest of the same file, or is no part of a file.
 
-    `have`: bytes that are here already; `known`: the note beside them, with the file's `etag`. It is compared here, as
-    servers may not know If-Range.
+    `bytes_here`: how many bytes were received before; `etag`: the version that they are of. It is compared here as
+    well, since servers may not know If-Range.
     """
-    if answer.status_code == 416:
+    if answer.status_code == 416:  # the file has fewer bytes than were received
         return False
-    if answer.status_code != 206:
+    if answer.status_code != 206:  # the whole file, or an error, which is reported later
         return True
-    same = _version_tag(answer) in (None, known["etag"])
-    return same and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+    is_same_version = _version_tag(answer) in (None, etag)
+    return is_same_version and answer.headers.get("Content-Range", "").startswith(f"bytes {bytes_here}-")
 
 
 def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int | None:
-    """Return the file's bytes, None: unknown.
+    """Return how many bytes the file has, None where that is unknown.
 
-    Raises Denied for a wrong answer, BrokenOff for a temporary one.
+    Raises Denied where the answer is not the file, BrokenOff where it is an error that may pass.
     """
     code = answer.status_code
     if code in (401, 403):
@@ -148,11 +151,13 @@ def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int 
     if code not in (200, 206):
         raise Denied(f"HTTP {code}")
     if answer.headers.get("Content-Type", "").startswith("text/html"):
-        raise Denied("a web page instead of data (a login page, or a proxy in between?)")
+        raise Denied(WEB_PAGE)
 
     if answer.headers.get("Content-Encoding", "identity") != "identity":
         raise Denied("the server packs the file although asked not to")
-    total = remote_file.size if _total_bytes(answer) is None else _total_bytes(answer)
+    total = _total_bytes(answer)
+    if total is None:
+        total = remote_file.size
     if remote_file.size not in (None, total):
         raise Denied(
             f"{total:,} bytes are offered, {remote_file.size:,} were expected: another file has taken its place"
@@ -163,29 +168,33 @@ def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int 
 
 
 def _append_answer(
-    answer: requests.Response, part: Path, total: int | None, have: int, policy: RetryPolicy, label: str
+    answer: requests.Response, part: Path, total: int | None, first_byte: int, policy: RetryPolicy, label: str
 ) -> None:
-    """Append the answer's bytes to `part`, which has `have` bytes.
+    """Append the answer's bytes to `part`, which is `first_byte` bytes long.
 
-    `total`: bytes of the whole file, if known. Raises BrokenOff where the answer is cut or too slow, Denied where it is
-    a web page.
+    `total`: bytes of the whole file, if known. `label`: the file's name beside the progress. Raises BrokenOff where the
+    connection is cut or too slow, Denied where a web page comes.
     """
     # Unbuffered: what a full disk did not take must not be tried again by close().
-    with part.open("ab" if have else "wb", buffering=0) as file, show_bytes(total, label, have) as show_progress:
-        since = time.monotonic()
-        counted = 0
+    with (
+        part.open("ab" if first_byte else "wb", buffering=0) as file,
+        show_bytes(total, label, first_byte) as show_progress,
+    ):
+        # The rate is checked over intervals of `policy.stall` seconds.
+        interval_start = time.monotonic()
+        interval_bytes = 0
         while data := _next_bytes(answer, file, total):
             if not file.tell() and data.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
-                raise Denied("a web page instead of data (a login page, or a proxy in between?)")
+                raise Denied(WEB_PAGE)
             _write_all(file, data, part)
             show_progress(len(data))
-            counted += len(data)
-            passed = time.monotonic() - since
-            if passed >= policy.stall:
-                if counted < policy.least * passed:
-                    raise BrokenOff(f"too slow: {counted / passed:,.0f} bytes/s")
-                since = time.monotonic()
-                counted = 0
+            interval_bytes += len(data)
+            passed_s = time.monotonic() - interval_start
+            if passed_s >= policy.stall:
+                if interval_bytes < policy.least * passed_s:
+                    raise BrokenOff(f"too slow: {interval_bytes / passed_s:,.0f} bytes/s")
+                interval_start = time.monotonic()
+                interval_bytes = 0
 
 
 def _next_bytes(answer: requests.Response, file: RawIOBase, total: int | None) -> bytes:
@@ -194,18 +203,17 @@ def _next_bytes(answer: requests.Response, file: RawIOBase, total: int | None) -
     `file`: the part, with what came so far; `total`: bytes of the whole file, if known. Raises BrokenOff where the
     connection was cut.
     """
-    with contextlib.suppress(urllib3.exceptions.ProtocolError):  # cut, as where nothing comes before the end
+    # An error of the protocol means a cut connection, as does an end before the last byte.
+    with contextlib.suppress(urllib3.exceptions.ProtocolError):
         data = answer.raw.read1(CHUNK)
         if data or total in (None, file.tell()):
             return data
-    raise BrokenOff(f"cut after {file.tell():,} of {'unknown' if total is None else f'{total:,}'} bytes")
+    total_text = "unknown" if total is None else f"{total:,}"
+    raise BrokenOff(f"cut after {file.tell():,} of {total_text} bytes")
 
 
 def _write_all(file: RawIOBase, data: bytes, part: Path) -> None:
-    """Write all of `data` to `file`, the open `part`.
-
-    Raises UserError where the disk is full.
-    """
+    """Write all of `data` to `file`, the open `part`. Raises UserError where the disk is full."""
     try:
         rest = memoryview(data)
         while rest:
@@ -217,10 +225,7 @@ def _write_all(file: RawIOBase, data: bytes, part: Path) -> None:
 
 
 def _total_bytes(answer: requests.Response) -> int | None:
-    """Return the bytes of the whole file, by the answer's headers.
-
-    Returns None where they do not say.
-    """
+    """Return the bytes of the whole file, by the answer's headers. Returns None where they do not say."""
     ranged = re.search(r"/(\d+)$", answer.headers.get("Content-Range", ""))
     if ranged:
         return int(ranged[1])
@@ -229,16 +234,13 @@ def _total_bytes(answer: requests.Response) -> int | None:
 
 
 def _version_tag(answer: requests.Response) -> str | None:
-    """Return what tells this version of the file from another: a strong ETag, or the date of its last change."""
+    """Return a text that identifies this version of the file: a strong ETag, else the date of its last change."""
     etag = answer.headers.get("ETag")
     return etag if etag and not etag.startswith("W/") else answer.headers.get("Last-Modified")
 
 
 def _wait_asked_for(answer: requests.Response) -> float | None:
-    """Return the seconds that the server asks to wait.
-
-    Returns None where it does not ask.
-    """
+    """Return the seconds that the server asks to wait. Returns None where it does not ask."""
     text = answer.headers.get("Retry-After", "")
     if text.isdigit():
         return float(text)
@@ -248,42 +250,41 @@ def _wait_asked_for(answer: requests.Response) -> float | None:
 
 
 def _add_no_password(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Return the request as it is: an `auth` that adds nothing. Without one, requests sends passwords of ~/.netrc."""
+    """Return the request as it is, as an `auth` of requests, which would else send passwords of ~/.netrc."""
     return request
 
 
 def public_url(url: str) -> str:
-    """Return an address as it may be printed: without user, password, and query, which may hold signatures."""
+    """Return an address without user, password and query, none of which may be printed."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def download(remote_file: RemoteFile, target: Path, policy: RetryPolicy = RetryPolicy()) -> dict[str, Any]:
-    """Get the file as `target`, from the first address that gives it, and return its record.
+    """Download `remote_file` as `target` from the first address that gives it, unless it is there.
 
-    Raises UserError.
+    Returns its record (see `keep_or_fetch`). Raises UserError where no address gives the file.
     """
     offers = {public_url(url): partial(_download_from, url, remote_file, target, policy) for url in remote_file.urls}
     return keep_or_fetch(target, remote_file.size, remote_file.sha256, offers)
 
 
 def _download_from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> dict[str, Any]:
-    """Download `remote_file` from one address to `target`, in as many transfers as needed.
+    """Download `remote_file` from one address to `target`, in as many transfers as needed, and return its record.
 
-    Returns its record. Raises Denied after `policy.tries` interruptions in a row without a new byte, or where the
-    server asks for too long a wait.
+    Raises Denied after `policy.tries` tries in a row without a new byte, or where the server asks for too long a wait.
     """
     part = sibling_path(target, ".part")
     fruitless_tries = 0  # in a row, without a new byte
     while True:
-        bytes_before = _bytes_of_file(part)
+        bytes_before = size_on_disk(part)
         try:
             continue_download(url, remote_file, target, policy)
             record = keep_checked(part, target, remote_file.sha256, None, source=public_url(url))
             sibling_path(target, ".part.json").unlink(missing_ok=True)
             return record
         except BrokenOff as interruption:
-            fruitless_tries = 0 if _bytes_of_file(part) > bytes_before else fruitless_tries + 1
+            fruitless_tries = 0 if size_on_disk(part) > bytes_before else fruitless_tries + 1
             if fruitless_tries >= policy.tries:
                 raise Denied(f"{interruption}; given up after {fruitless_tries} tries without a new byte") from None
             pause = interruption.wait  # what the server asked for
@@ -293,11 +294,3 @@ def _download_from(url: str, remote_file: RemoteFile, target: Path, policy: Retr
                 raise Denied(f"{interruption}, and the server asks to wait {pause:,.0f} s") from None
             print_about_file(target, f"{interruption}; next try in {pause:g} s")
             policy.wait(pause)
-
-
-def _bytes_of_file(path: Path) -> int:
-    """Return the size of a file in bytes.
-
-    Returns 0 where it does not exist.
-    """
-    return path.stat().st_size if path.exists() else 0

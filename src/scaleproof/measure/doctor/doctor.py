@@ -23,7 +23,7 @@ DOCTOR = "doctor.json"
 
 @dataclass(frozen=True)
 class Look:
-    """One check of the machine. `run` returns its verdict, or, of each part, the rest of the name and the verdict."""
+    """One check of the machine. `run` returns its verdict, or the name and the verdict of each of its parts."""
 
     name: str
     area: Literal["cpu", "gpu"]
@@ -64,8 +64,8 @@ class Report(BaseModel):
 def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], None], out: Path | None = None) -> Report:
     """Run the checks one after the other, and return a report with all verdicts.
 
-    `device`: the first GPU's name, or "cpu". `tell` is called with each verdict; the file `out` gets all of them so
-    far. A check that raises has failed, and says how: the others go on.
+    `device`: the first GPU's name, or "cpu". `tell` is called with each verdict. The file `out` is written after each
+    check, with all verdicts so far. A check that raises has failed, and the others go on.
     """
     report = Report(
         timestamp_utc=datetime.now(UTC).replace(microsecond=0), host=socket.gethostname(), device=device, checks=[]
@@ -90,10 +90,7 @@ def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], No
 
 
 def _judge(check: Look) -> list[tuple[str, Verdict]]:
-    """Run a check.
-
-    Returns name and verdict of each of its parts, or a single FAIL where the check raises.
-    """
+    """Run a check, and return name and verdict of each of its parts: a single FAIL where the check raises."""
     try:
         result = check.run()
         if isinstance(result, Verdict):
@@ -108,16 +105,13 @@ def _judge(check: Look) -> list[tuple[str, Verdict]]:
 
 
 def verdict_line(entry: JudgedLook) -> str:
-    """Return a verdict as the terminal shows it, with its advice, if any, on a second line."""
+    """Return a verdict as one line for the terminal, with any advice on a second line."""
     text = f"{entry.status:8}  {entry.name}: {entry.evidence}"
     return f"{text}\n          {entry.advice}" if entry.advice else text
 
 
 def read_report(path: Path) -> Report | None:
-    """Return the report in the file `path`.
-
-    Returns None where it is missing or of another schema.
-    """
+    """Return the report in the file `path`. Returns None where it is missing or of another schema."""
     try:
         return Report.model_validate_json(path.read_text())
     except (OSError, ValueError):

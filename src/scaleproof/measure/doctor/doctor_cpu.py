@@ -15,7 +15,7 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.verdict import Verdict, judged, not_here
 from scaleproof.measure.doctor.doctor import Look
 
-MOST_STOLEN = 0.02  # part of the CPU's time that the hypervisor may take: more is seen in step times
+MOST_STOLEN = 0.02  # share of the CPU's time that the hypervisor may take: more shows in step times
 MOST_SPREAD = 0.10  # spread of equal pieces of work: more hides differences between strategies
 MOST_TICK_S = 1e-6
 LEAST_FREE_GB, LEAST_WRITE_MB_S = 5.0, 50.0
@@ -38,8 +38,8 @@ def checks_of_cpu(folder: Path) -> list[Look]:
 def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -> Verdict:
     """Judge whether ranks get the whole time of the `allowed` cores.
 
-    `quota`: cores' worth of time that a control group grants; None where there is no limit. `threads`: hardware threads
-    of a core; None where the system does not say.
+    `quota`: the CPU time that a control group grants, in cores; None where there is no limit. `threads`: hardware
+    threads of a core; None where the system does not say.
     """
     values = {"cores": allowed, "threads_per_core": threads}
     if quota is not None and quota < allowed:
@@ -57,19 +57,13 @@ def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -
 
 
 def threads_per_core() -> int | None:
-    """Return the hardware threads of a core of this machine.
-
-    Returns None where the system does not say.
-    """
+    """Return the hardware threads of a core of this machine. Returns None where the system does not say."""
     logical, physical = psutil.cpu_count(), psutil.cpu_count(logical=False)
     return logical // physical if logical and physical else None
 
 
 def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
-    """Return the CPU time that this control group (version 2) grants, in cores.
-
-    Returns None without a limit.
-    """
+    """Return the CPU time that this control group (version 2) grants, in cores. Returns None without a limit."""
     try:
         limit, period = path.read_text().split()
     except (OSError, ValueError):
@@ -78,10 +72,7 @@ def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
 
 
 def check_steal(seconds: float = 1.0) -> Verdict:
-    """Judge the share of the CPU's time that the hypervisor takes.
-
-    This process keeps a core busy meanwhile, for `seconds`.
-    """
+    """Judge the share of CPU time that the hypervisor takes while this process keeps a core busy for `seconds`."""
     before = psutil.cpu_times()
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
@@ -94,10 +85,7 @@ def check_steal(seconds: float = 1.0) -> Verdict:
 
 
 def judge_steal(share: float, mhz: float | None) -> Verdict:
-    """Judge whether the hypervisor took little of the CPU's time (`share`).
-
-    `mhz`: the clock now; None: unknown.
-    """
+    """Judge whether the hypervisor took little of the CPU's time (`share`). `mhz`: the clock now; None: unknown."""
     clock_text = f"{mhz:.0f} MHz now" if mhz else "frequency unknown"
     advice = "other virtual machines take this one's time: measure on a machine of your own, or with more repeats"
     evidence = f"{share:.1%} of the CPU time was taken by the hypervisor; {clock_text}"
@@ -105,10 +93,7 @@ def judge_steal(share: float, mhz: float | None) -> Verdict:
 
 
 def check_steadiness(pieces: int = 60) -> Verdict:
-    """Judge how much the times of equal pieces of work vary.
-
-    Each piece takes some milliseconds.
-    """
+    """Judge how much the times of equal pieces of work vary. Each piece takes some milliseconds."""
     matrix = np.random.default_rng(1).standard_normal((160, 160))
     times = []
     for _ in range(pieces):
@@ -120,19 +105,16 @@ def check_steadiness(pieces: int = 60) -> Verdict:
 
 
 def judge_steadiness(times: list[float]) -> Verdict:
-    """Judge whether equal work takes equal `times` (seconds).
-
-    The largest tenth, of interruptions, is left out.
-    """
-    usual_times = sorted(times)[: max(2, len(times) - len(times) // 10)]
-    spread = pstdev(usual_times) / fmean(usual_times)
+    """Judge whether equal work takes equal `times` (seconds). The largest tenth, of interruptions, is left out."""
+    undisturbed_times = sorted(times)[: max(2, len(times) - len(times) // 10)]
+    spread = pstdev(undisturbed_times) / fmean(undisturbed_times)
     advice = "something else runs here (top shows what), or the clock changes (cpupower frequency-info)"
     evidence = f"equal pieces of work vary by {spread:.1%} (standard deviation)"
     return judged(spread <= MOST_SPREAD, evidence, advice, spread=spread)
 
 
 def check_clock() -> Verdict:
-    """Judge whether perf_counter is fine enough, by its smallest step."""
+    """Judge whether the smallest step of perf_counter is small enough."""
     tick_s = min(_clock_tick_s() for _ in range(1000))
     advice = "the system's clock source is slow (cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
     evidence = f"the smallest step of perf_counter is {tick_s * 1e9:.0f} ns"
@@ -140,7 +122,7 @@ def check_clock() -> Verdict:
 
 
 def _clock_tick_s() -> float:
-    """Return the seconds until perf_counter shows another time."""
+    """Return the seconds by which perf_counter advances when it next changes."""
     began = now = time.perf_counter()
     while now == began:
         now = time.perf_counter()
@@ -148,7 +130,7 @@ def _clock_tick_s() -> float:
 
 
 def check_disk(folder: Path) -> Verdict:
-    """Judge whether the disk of `folder` has room and is fast, by writing PROBE_MB of random bytes."""
+    """Judge room and speed of the disk of `folder`, by writing PROBE_MB of random bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f".doctor-{os.getpid()}"
     block = os.urandom(1 << 20)
@@ -166,7 +148,7 @@ def check_disk(folder: Path) -> Verdict:
 
 
 def judge_disk(free_gb: float, mb_per_s: float) -> Verdict:
-    """Judge whether results and token files fit on the disk and are written fast enough."""
+    """Judge whether a disk has room for results and token files, and is fast enough for them."""
     evidence = f"{free_gb:.0f} GB free, {mb_per_s:.0f} MB/s written"
     advice = (
         f"results and token files want {LEAST_FREE_GB:g} GB and {LEAST_WRITE_MB_S:g} MB/s: put results/ on another disk"
@@ -191,7 +173,7 @@ def check_openmp() -> Verdict:
 
 
 def _time_product_s(torch: Any, threads: int) -> float:
-    """Return the seconds of a product of two 700 x 700 matrices with so many threads: the shortest of six."""
+    """Return the shortest of six times, in seconds, of a product of 700 x 700 matrices with so many threads."""
     torch.set_num_threads(threads)
     matrix = torch.ones(700, 700)
     shortest_s = float("inf")
@@ -203,16 +185,15 @@ def _time_product_s(torch: Any, threads: int) -> float:
 
 
 def judge_openmp(speedup: float) -> Verdict:
-    """Judge whether two threads do a matrix product enough faster than one thread: `speedup` times as fast."""
+    """Judge whether two threads are fast enough beside one thread. `speedup`: how many times as fast."""
     advice = "threads share a core, or others use it: cells with threads_per_device above 1 would not be faster"
     return judged(speedup >= 1.3, f"two threads are {speedup:.2f} times as fast as one", advice, speedup=speedup)
 
 
 def check_compiler() -> Verdict:
-    """Judge whether the host has what torch.compile needs: torch and a C++ compiler (CXX, else g++)."""
-    has_compiler = shutil.which(os.environ.get("CXX", "g++")) is not None
+    """Judge whether the host has what torch.compile needs: torch, and $CXX, else g++."""
     if importlib.util.find_spec("torch") is None:
         return judged(False, "torch is not installed", "install the environment (docs/environments.md)")
-    if not has_compiler:
+    if shutil.which(os.environ.get("CXX", "g++")) is None:
         return not_here("g++ is not installed: cells with compile: true do not run on this CPU")
     return judged(True, "g++ is there for torch.compile", "")

@@ -10,7 +10,7 @@ from typing import Any
 from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.verdict import Verdict, judged, not_here
 from scaleproof.measure.doctor.doctor import Look
-from scaleproof.measure.doctor.doctor_links import check_copies, check_pairs
+from scaleproof.measure.doctor.doctor_links import check_copies, check_pairs, time_on_device_s
 from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.machine.applicable import arch_problem
 from scaleproof.measure.machine.gpus import Gpu, driver_library
@@ -20,18 +20,18 @@ MOST_ENERGY_APART = 0.10  # the energy counter and the integral of power: by NVM
 # Least and most of the published peak: a T4 at its power cap is near the least; consumer cards boost beyond their data
 # sheets.
 MATMUL_SHARES = (0.4, 1.1)
-LAG_CYCLES = 2_000_000  # the device spins so long before each micro-batch is taken: about a millisecond
-PROHIBITED = "prohibited"  # nobody may use the device
+LAG_CYCLES = 2_000_000  # clock cycles that the device spins before each micro-batch: about a millisecond
+PROHIBITED = "prohibited"  # the compute mode in which nobody may use the device
 COMPUTE_MODES = ("default", "exclusive thread", PROHIBITED, "exclusive process")  # as NVML numbers them
 FLASH = ("flash", "cudnn", "fmha")  # words in names of attention kernels that make no matrix of all pairs
-SPIN_CYCLES = 10**7  # some milliseconds of any device
+SPIN_CYCLES = 10**7  # clock cycles: some milliseconds of any device
 PRODUCT_ROWS = 8192  # matrices of so many rows put any device at its peak
 
 
 def checks_of_gpus(gpus: list[Gpu], lost: str = "") -> list[Look]:
     """Return the checks of `gpus`.
 
-    Without GPUs each check is `not here`; but the first check fails where some GPUs are `lost` (the reason).
+    Without GPUs each check is `not here`. If GPUs are `lost` (the reason), the first check fails.
     """
     once: dict[str, Callable[[], Verdict]] = {
         "architecture": check_architecture,
@@ -82,7 +82,7 @@ def check_architecture() -> Verdict:
 
 
 def check_uuids() -> Verdict:
-    """Judge whether NVML knows each of torch's devices by its UUID, and whether programs may use them."""
+    """Judge whether NVML knows torch's devices by their UUIDs, and programs may use them."""
     import torch
 
     from scaleproof.measure.trainer.session import nvml_uuid
@@ -104,7 +104,7 @@ def _compute_mode(nvml: Any, handle: object) -> str:
     """Return how many processes may use a device at once: one of COMPUTE_MODES, or "unknown"."""
     try:
         return COMPUTE_MODES[nvml.nvmlDeviceGetComputeMode(handle)]
-    except (nvml.NVMLError, IndexError, AttributeError):  # neither a part of a device nor one of AMD's has one
+    except (nvml.NVMLError, IndexError, AttributeError):  # MIG instances and AMD's devices have no compute mode
         return "unknown"
 
 
@@ -127,35 +127,33 @@ def judge_uuids(uuids: list[str], unknown_uuids: list[str], modes: Sequence[str]
 
 
 def check_readable() -> Verdict:
-    """Judge whether power, clock, load and throttling can be read, by a sample of the monitor of windows."""
+    """Judge whether power, clock, load and throttling can be read, as by the monitor of timed windows."""
     return judge_readable(_monitor_during(0.3, lambda: None)[0])
 
 
 def judge_readable(sample: dict[str, Any]) -> Verdict:
-    """Judge whether the monitor's `sample` of a device has a value for power, clock, load and throttling."""
-    keys = {"power": "power_w_mean", "clock": "sm_clock_mhz_mean", "utilization": "utilization_mean"}
-    missing = [name for name, key in (keys | {"throttling": "throttled"}).items() if sample[key] is None]
-    if missing:
-        evidence = f"not readable: {', '.join(missing)}"
+    """Judge whether a device's `sample` (key -> value) has values for power, clock, load and throttling."""
+    key_of_figure = {"power": "power_w_mean", "clock": "sm_clock_mhz_mean", "utilization": "utilization_mean"}
+    keys = key_of_figure | {"throttling": "throttled"}
+    missing_names = [name for name, key in keys.items() if sample[key] is None]
+    if missing_names:
+        evidence = f"not readable: {', '.join(missing_names)}"
     else:
-        evidence = ", ".join(f"{name} {sample[key]:.4g}" for name, key in keys.items())
+        evidence = ", ".join(f"{name} {sample[key]:.4g}" for name, key in key_of_figure.items())
     advice = "runs are measured, but throttling and energy stay unknown"
-    return judged(not missing, evidence, advice, **{key: sample[key] for key in keys.values()})
+    return judged(not missing_names, evidence, advice, **{key: sample[key] for key in key_of_figure.values()})
 
 
 def check_energy() -> Verdict:
-    """Judge whether the energy counter agrees with the integral of power, over some seconds of matrix products."""
+    """Judge whether energy counter and integral of power agree over some seconds of matrix products."""
     product = _make_product(PRODUCT_ROWS)
-    _keep_busy(product, 2.0)  # some devices tell the mean power of the last second
-    (sample, *_) = _monitor_during(2.5, lambda: _keep_busy(product, 2.5))
+    _keep_busy(product, 2.0)  # some devices report the mean power of the last second
+    sample, *_ = _monitor_during(2.5, lambda: _keep_busy(product, 2.5))
     return judge_energy(sample["energy_counter_j"], sample["energy_integral_j"])
 
 
 def judge_energy(counter_j: float | None, integral_j: float | None) -> Verdict:
-    """Judge whether energy by the device's counter and by its power agree.
-
-    None: the device does not say.
-    """
+    """Judge whether two figures of the same energy agree. A figure that the device does not give is None."""
     if counter_j is None or integral_j is None:
         return not_here("this device has no energy counter, or no power reading")
     apart = abs(counter_j - integral_j) / max(counter_j, integral_j)
@@ -165,25 +163,19 @@ def judge_energy(counter_j: float | None, integral_j: float | None) -> Verdict:
 
 
 def check_event_clock() -> Verdict:
-    """Judge whether CUDA's events and the host's clock agree.
-
-    Both time kernels that spin for some cycles.
-    """
+    """Judge whether CUDA's events and the host's clock agree on the time of 50 kernels that only spin."""
     import torch
 
     spin = partial(torch.cuda._sleep, SPIN_CYCLES)  # private, and the only kernel of known length that torch has
-    _time_on_device_s(spin)  # the first call loads the kernel
+    time_on_device_s(spin)  # the first call loads the kernel
     began = time.perf_counter()
-    events_s = _time_on_device_s(spin, calls=50)
+    events_s = time_on_device_s(spin, calls=50)
     wall_s = time.perf_counter() - began
     return judge_event_clock(events_s, wall_s)
 
 
 def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
-    """Judge whether two times of the same kernels agree.
-
-    `events_s`: by CUDA's events. `wall_s`: by the host's clock.
-    """
+    """Judge whether two times of the same kernels agree: by CUDA's events, and by the host's clock (`wall_s`)."""
     apart = abs(events_s - wall_s) / wall_s
     evidence = f"events say {events_s:.4f} s, the host's clock {wall_s:.4f} s ({apart:.2%} apart)"
     advice = "step times from events are not to be trusted on this device"
@@ -191,10 +183,7 @@ def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
 
 
 def check_attention() -> Verdict:
-    """Judge the kernel that runs for causal attention.
-
-    Attention with a mask is measured beside it.
-    """
+    """Judge whether causal attention runs a fused kernel. Attention with a mask is measured beside it."""
     import torch
     from torch.nn import functional
 
@@ -210,7 +199,7 @@ def check_attention() -> Verdict:
 def judge_attention(causal: tuple[str, float], masked: tuple[str, float]) -> Verdict:
     """Judge whether causal attention runs a fused kernel.
 
-    `causal`, `masked`: (kernel, microseconds); attention with a mask is only told.
+    `causal`, `masked`: kernel and microseconds of causal attention, and of attention with a mask, which is not judged.
     """
     causal_kernel, causal_us = causal
     masked_kernel, masked_us = masked
@@ -222,7 +211,7 @@ def judge_attention(causal: tuple[str, float], masked: tuple[str, float]) -> Ver
 
 
 def _find_longest_kernel(call: Callable[[], Any], calls: int = 20) -> tuple[str, float]:
-    """Return the name of the kernel that takes longest in `call`, and the microseconds of all kernels in one call."""
+    """Return the name of the longest kernel of `call`, and the microseconds of all its kernels together."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -238,7 +227,7 @@ def _find_longest_kernel(call: Callable[[], Any], calls: int = 20) -> tuple[str,
 
 
 def check_matmul() -> Verdict:
-    """Judge the rate of large matrix products in half precision against the device's published peak."""
+    """Judge the rate of large matrix products in half precision by the device's published peak."""
     import torch
 
     has_bf16 = torch.cuda.get_device_capability() >= (8, 0)
@@ -246,14 +235,17 @@ def check_matmul() -> Verdict:
     product = _make_product(rows)
     _keep_busy(product, 0.5)  # warm-up
     calls = 20
-    flops_per_s = calls * 2 * rows**3 / _time_on_device_s(product, calls)
+    flops_per_s = calls * 2 * rows**3 / time_on_device_s(product, calls)
     name = torch.cuda.get_device_name()
     device_peak = peak(name, precision)
     return judge_matmul(name, precision, flops_per_s, device_peak.flops if device_peak else None)
 
 
 def judge_matmul(name: str, precision: str, flops_per_s: float, peak_flops_per_s: float | None) -> Verdict:
-    """Judge whether a rate is a plausible share of the published peak (None where it is unknown)."""
+    """Judge whether a rate is a plausible share of the published peak, if that is known.
+
+    `name`: the device's.
+    """
     text = f"{flops_per_s / 1e12:.0f} TFLOP/s in {precision}"
     if peak_flops_per_s is None:
         evidence = f"{text}; no published peak for {name}, so that MFU is not given"
@@ -268,7 +260,7 @@ def judge_matmul(name: str, precision: str, flops_per_s: float, peak_flops_per_s
 
 
 def check_read_ahead() -> Verdict:
-    """Judge whether 400 micro-batches, read ahead while the device is kept busy, arrive as the plan has them."""
+    """Judge whether micro-batches that are read ahead while the device is busy arrive unchanged."""
     import torch
 
     from scaleproof.ground.campaign.batch import Batch
@@ -287,17 +279,14 @@ def check_read_ahead() -> Verdict:
 
 
 def judge_read_ahead(differing: int, count: int) -> Verdict:
-    """Judge whether all micro-batches reached the device unchanged.
-
-    `differing`: how many of `count` did not.
-    """
+    """Judge whether all `count` micro-batches reached the device unchanged. `differing`: how many did not."""
     advice = "samples reach the device changed: no result of this machine counts; please report it with doctor.json"
     evidence = f"{differing} of {count} micro-batches differ from the plan while the device lags behind"
     return judged(differing == 0, evidence, advice, differing=differing)
 
 
 def check_compiled() -> Verdict:
-    """Judge whether torch.compile works on the first device, and its result is right."""
+    """Judge whether torch.compile works on the first device, with the right result."""
     import torch
 
     from scaleproof.measure.machine.applicable import gpu_compile_problem
@@ -316,7 +305,7 @@ def check_compiled() -> Verdict:
 
 
 def _make_product(rows: int) -> Callable[[], Any]:
-    """Return a function that multiplies two square matrices of so many rows in the device's fastest common format."""
+    """Return a function that multiplies two square matrices of so many rows, in bf16, or in fp16 before Ampere."""
     import torch
 
     dtype = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16
@@ -325,20 +314,8 @@ def _make_product(rows: int) -> Callable[[], Any]:
     return lambda: torch.mm(a, b, out=out)
 
 
-def _time_on_device_s(call: Callable[[], Any], calls: int = 1) -> float:
-    """Return the seconds that torch's current device takes for `calls` calls of `call`."""
-    import torch
-
-    from scaleproof.measure.machine.accelerator import seconds_of
-
-    return seconds_of(call, torch.device("cuda", torch.cuda.current_device()), calls)
-
-
 def _keep_busy(call: Callable[[], Any], seconds: float) -> None:
-    """Keep the device at work with `call` for some seconds.
-
-    The host waits every few calls, so as not to run ahead.
-    """
+    """Call `call` for some seconds. The host waits for the device every ten calls, so as not to run ahead."""
     import torch
 
     until = time.perf_counter() + seconds
@@ -349,7 +326,7 @@ def _keep_busy(call: Callable[[], Any], seconds: float) -> None:
 
 
 def _monitor_during(seconds: float, work: Callable[[], None]) -> list[dict[str, Any]]:
-    """Return what the monitor says of the current device while `work` runs, and until `seconds` are over."""
+    """Monitor torch's current device during `work`, for at least `seconds`, and return the monitor's figures."""
     import torch
 
     from scaleproof.measure.trainer.monitor import Monitor

@@ -12,12 +12,13 @@ MIN_H2D_GB_S = 5.0  # from pinned memory: PCIe 3.0 gives 12 with 16 lanes, 6 wit
 # One link in one direction, NVLink 2 to 4 (NVIDIA V100, A100, H100 data sheets). Programs get 75 to 90 % of it
 # (NVIDIA's sample p2pBandwidthLatencyTest).
 NVLINK_GB_S = 25.0
-MIN_PAIR_GB_S = 2.0  # without NVLink: copies that go through the host's memory share its PCIe with themselves
+MIN_PAIR_GB_S = 2.0  # without NVLink: copies through the host's memory cross its PCIe twice
 COPIED_BYTES = 1 << 28
+CALLS = 10  # copies whose mean time counts
 
 
 def check_copies() -> Verdict:
-    """Judge whether copies from pinned host memory are fast enough, by two measured rates."""
+    """Judge whether copies from pinned host memory are fast enough. Copies within the device are measured too."""
     import torch
 
     on_host = torch.empty(COPIED_BYTES, dtype=torch.uint8, pin_memory=True)
@@ -28,17 +29,22 @@ def check_copies() -> Verdict:
 
 
 def _measure_copy_gb_s(copy: Callable[[], Any]) -> float:
-    """Measure a copy of COPIED_BYTES in GB/s, the mean of ten."""
+    """Return the mean rate of CALLS copies of COPIED_BYTES, in GB/s."""
+    copy()
+    return CALLS * COPIED_BYTES / 1e9 / time_on_device_s(copy, CALLS)
+
+
+def time_on_device_s(call: Callable[[], Any], calls: int = 1) -> float:
+    """Return the seconds that torch's current device takes for `calls` calls of `call`."""
     import torch
 
     from scaleproof.measure.machine.accelerator import seconds_of
 
-    copy()
-    return 10 * COPIED_BYTES / 1e9 / seconds_of(copy, torch.device("cuda", torch.cuda.current_device()), 10)
+    return seconds_of(call, torch.device("cuda", torch.cuda.current_device()), calls)
 
 
 def judge_copies(from_host_gb_s: float, in_device_gb_s: float) -> Verdict:
-    """Judge copies from the host. Copies in the device, of bytes read plus written, are only told."""
+    """Judge the rate of copies from the host. That of copies in the device is reported, not judged."""
     advice = "the link to the host is slow (nvidia-smi -q | grep -A3 'Link Width'): offload and input will be, too"
     evidence = f"{from_host_gb_s:.1f} GB/s from the host, {in_device_gb_s:.0f} GB/s in device memory (read and written)"
     is_fast = from_host_gb_s >= MIN_H2D_GB_S
@@ -46,7 +52,7 @@ def judge_copies(from_host_gb_s: float, in_device_gb_s: float) -> Verdict:
 
 
 def check_pairs() -> Verdict:
-    """Judge whether copies from each device to each later one are as fast as the link between them."""
+    """Judge whether each two devices copy as fast as the link between them."""
     import torch
 
     from scaleproof.measure.machine.provenance import links_between
@@ -55,9 +61,8 @@ def check_pairs() -> Verdict:
     count = torch.cuda.device_count()
     if count < 2:
         return not_here("one device has no pair")
-    buffers = []
-    for index in range(count):
-        buffers.append(torch.empty(COPIED_BYTES, dtype=torch.uint8, device=torch.device("cuda", index)))
+    devices = [torch.device("cuda", index) for index in range(count)]
+    buffers = [torch.empty(COPIED_BYTES, dtype=torch.uint8, device=device) for device in devices]
     rates = {}
     for first, second in combinations(range(count), 2):
         with torch.cuda.device(first):  # its stream copies: the events of another device would not wait for it
@@ -67,7 +72,7 @@ def check_pairs() -> Verdict:
 
 
 def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int], str]) -> Verdict:
-    """Judge whether each pair of devices copies as fast as its link.
+    """Judge whether pairs of devices (numbers) copy as fast as their links.
 
     `rates`: pair -> GB/s. `links`: pair -> link as nvidia-smi names it.
     """
@@ -88,6 +93,6 @@ def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int]
 
 
 def least_rate(link: str) -> float:
-    """Return the GB/s that a sound link reaches in one direction: for "NV4" half the rate of 4 NVLinks."""
+    """Return the least GB/s of a sound link in one direction: for "NV4" half the rate of 4 NVLinks."""
     nvlinks = re.fullmatch(r"NV(\d+)", link)
     return NVLINK_GB_S * int(nvlinks[1]) / 2 if nvlinks else MIN_PAIR_GB_S

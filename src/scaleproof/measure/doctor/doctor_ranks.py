@@ -11,7 +11,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -29,15 +29,14 @@ REDUCED = 1 << 28  # bytes: large enough for the rate to be the links' rate
 REDUCTIONS = 10
 FURTHER_STEPS = 2  # the second look for host waits has so many steps more than the first
 WAITED = "called a synchronizing CUDA operation"  # torch prints it wherever its debug mode sees the host wait
-# These wait for whoever calls them: torch (`Stream.synchronize` is a line of its own), and Python's modules.
+# Packages whose code waits for its caller's sake: the caller's line is named (`Stream.synchronize` is in torch itself).
 CARRIERS = sys.stdlib_module_names | {"torch"}
 
 
 def look_at_cells(request: Request) -> Any:
-    """Look at every cell listed beside the request.
+    """Make steps of every cell listed beside the request, and return the session, for the caller to leave.
 
-    Returns the session, for the caller to leave. Rank 0 writes RESULT after each cell; a cell that fails is a result
-    too.
+    Rank 0 writes RESULT after each cell: strategy -> what its steps did, or how they failed.
     """
     from scaleproof.measure.trainer.session import Session
 
@@ -66,10 +65,7 @@ def look_at_cells(request: Request) -> Any:
 
 
 def time_all_reduce_s(session: Any) -> float | None:
-    """Return the seconds of an all-reduce of REDUCED bytes, on the slowest rank.
-
-    Returns None on CPUs and on a single rank.
-    """
+    """Return the seconds of an all-reduce of REDUCED bytes on the slowest rank. None on CPUs and on a single rank."""
     import torch
     import torch.distributed as dist
 
@@ -79,12 +75,15 @@ def time_all_reduce_s(session: Any) -> float | None:
         return None
     message = torch.ones(REDUCED, dtype=torch.uint8, device=session.device)
     dist.all_reduce(message)  # the first call makes the connections
-    own = seconds_of(lambda: dist.all_reduce(message), session.device, REDUCTIONS) / REDUCTIONS
-    return max(session.gather(own))
+    own_s = seconds_of(lambda: dist.all_reduce(message), session.device, REDUCTIONS) / REDUCTIONS
+    return max(session.gather(own_s))
 
 
 def look_at_cell(session: Any, request: Request) -> dict[str, Any]:
-    """Return what the steps of one cell did on this rank: collectives, dtypes, host waits, times in seconds, losses."""
+    """Make steps of one cell on this rank, and return what they did.
+
+    The keys are collectives, dtypes, waits of the host, times in seconds, losses, and the model's parameters.
+    """
     from scaleproof.measure.trainer.measure import set_up
     from scaleproof.measure.trainer.probe import Probe
 
@@ -108,8 +107,8 @@ def look_at_cell(session: Any, request: Request) -> dict[str, Any]:
 def count_waits_per_step(device: Any, steps: Callable[[int, int], Any], first: int) -> dict[str, float]:
     """Return how often the host waits for the device in a step: `file:line` -> times.
 
-    `steps(first, count)` makes steps. Several steps are compared with one step, from step `first` on, because the host
-    waits once more when all are done, to read the losses.
+    `steps(first, count)` makes `count` steps from step `first` on. The waits of one step are subtracted from those of
+    several, because the host waits once more at the end of each call, to read the losses.
     """
     with count_host_waits(device) as waits_of_one:
         steps(first, 1)
@@ -120,9 +119,9 @@ def count_waits_per_step(device: Any, steps: Callable[[int, int], Any], first: i
 
 @contextmanager
 def count_host_waits(device: Any) -> Iterator[Counter[str]]:
-    """Count where the host waits for the device in this context: yields a counter of `file:line`.
+    """Count the host's waits for the device in the `with` block: yields a counter of `file:line`.
 
-    On a GPU CUDA's own warnings say so; on a CPU, operators that would wait on a GPU are counted.
+    On a GPU torch's own warnings are counted; on a CPU, operators that would wait on a GPU.
     """
     import torch
 
@@ -133,10 +132,7 @@ def count_host_waits(device: Any) -> Iterator[Counter[str]]:
         return
 
     def count(message: Warning | str, *_: Any, **__: Any) -> None:
-        """Count a wait if the warning `message` is CUDA's about a wait.
-
-        It takes the place of warnings.showwarning.
-        """
+        """Count a wait if `message` is torch's warning about a wait. It replaces warnings.showwarning."""
         if WAITED in str(message):
             places[_waiting_line(sys._getframe())] += 1
 
@@ -152,7 +148,7 @@ def count_host_waits(device: Any) -> Iterator[Counter[str]]:
 
 
 def _count_operators(places: Counter[str]) -> Any:
-    """Return a context that counts in `places` the operators that would make the host wait for a GPU."""
+    """Return a context that counts, in `places`, operators that would make the host wait for a GPU."""
     from torch.utils._python_dispatch import TorchDispatchMode  # as in trainer/probe.py
 
     class Waits(TorchDispatchMode):
@@ -165,30 +161,21 @@ def _count_operators(places: Counter[str]) -> Any:
 
 
 def _waiting_line(frame: FrameType) -> str:
-    """Return `package/file.py:line` of the program that waits: its innermost frame outside of torch and Python.
+    """Return `package/file.py:line` of the program that waits: the innermost frame outside of torch and Python.
 
     Without such a frame it is torch's innermost frame; without that, the innermost of all. Frames of this file do not
     count.
     """
-    frames = [caller for caller in _with_callers(frame) if caller.f_code.co_filename != __file__]
+    stack = [caller for caller, _ in traceback.walk_stack(frame)]  # the innermost first
+    frames = [caller for caller in stack if caller.f_code.co_filename != __file__]
     program_frames = [caller for caller in frames if _top_package(caller) not in CARRIERS]
     torch_frames = [caller for caller in frames if _top_package(caller) == "torch"]
     innermost, *_ = program_frames or torch_frames or frames
     return _line_of(innermost)
 
 
-def _with_callers(frame: FrameType | None) -> Iterable[FrameType]:
-    """Yield a frame and all that called it, the innermost first."""
-    while frame:
-        yield frame
-        frame = frame.f_back
-
-
 def _top_package(frame: FrameType) -> str:
-    """Return the top package of a frame's module.
-
-    Returns "" where it is in no module.
-    """
+    """Return the top package of a frame's module. Returns "" where it is in no module."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
@@ -207,10 +194,10 @@ def _line_of(frame: FrameType) -> str:
 
 
 def count_differing(batches: Any, lag: Callable[[], None], count: int) -> int:
-    """Return how many of `count` micro-batches, read ahead for the first device, differ from the plan's.
+    """Take `count` micro-batches, and return how many differ from those of the plan.
 
-    `batches`: a trainer's Batches. `lag` keeps the device busy before each micro-batch. They are compared once all are
-    taken, because a look at one waits for the device.
+    `batches`: a trainer's Batches for the first device. `lag` keeps the device busy before each micro-batch. They are
+    compared at the end, because a comparison waits for the device.
     """
     import torch
 

@@ -28,10 +28,7 @@ PROGRAM = "scaleproof.measure.doctor.doctor_ranks"
 
 
 def cells_of_strategies(devices: int, on_gpu: bool) -> list[Cell]:
-    """Return a small cell of each strategy on `devices` devices of this node.
-
-    On one device there is a cell of `single` as well.
-    """
+    """Return a small cell of each strategy on `devices` devices of this node; on one device `single` too."""
     strategies = STRATEGIES if devices > 1 else ("single", *STRATEGIES)
     data = {
         "title": "doctor",
@@ -52,10 +49,7 @@ def cells_of_strategies(devices: int, on_gpu: bool) -> list[Cell]:
 
 
 def judge_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]]:
-    """Yield name and verdict of each strategy's steps on `devices` ranks.
-
-    `gpus`: how many GPUs; 0: on the CPU.
-    """
+    """Yield name and verdict of each strategy's steps on `devices` ranks. `gpus`: their number, 0 on a CPU."""
     cells = cells_of_strategies(devices, gpus > 0)
     with tempfile.TemporaryDirectory(prefix="scaleproof-doctor-") as root:
         results, log = look_on_ranks(cells, Path(root), gpus)
@@ -80,7 +74,7 @@ def judge_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]]:
 
 
 def judge_all_reduce(seconds: float, world_size: int, links: list[str]) -> Verdict:
-    """Judge whether an all-reduce of REDUCED bytes in `seconds` is as fast as its `links` (as nvidia-smi has them).
+    """Judge whether an all-reduce of REDUCED bytes is as fast as its `links`, which are named as by nvidia-smi.
 
     The bus bandwidth of an all-reduce is the speed of the slowest link, whatever the number of ranks (nccl-tests,
     doc/PERFORMANCE.md).
@@ -96,10 +90,10 @@ def judge_all_reduce(seconds: float, world_size: int, links: list[str]) -> Verdi
 
 
 def look_on_ranks(cells: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list[str]]:
-    """Start ranks that make steps of the `cells`, with files in the folder `root`.
+    """Have ranks make steps of the `cells`, with files in the folder `root`.
 
-    Returns their results, which `doctor_ranks.look_at_cells` describes ({} without any), and the lines that they
-    printed. `gpus`: the number of GPUs. Raises KeyboardInterrupt where the look was stopped.
+    Returns their results, as `doctor_ranks.look_at_cells` writes them ({} without any), and the lines that they
+    printed. `gpus`: the number of GPUs. Raises KeyboardInterrupt where somebody stopped them.
     """
     tokens = write_random_tokens(root / "tokens", vocab_size=512, train=200_000, val=10_000)
     names = {"campaign": "doctor", "run_id": "doctor", "time_limit": LIMIT_S, "gpus": gpus}
@@ -125,7 +119,7 @@ def look_on_ranks(cells: list[Cell], root: Path, gpus: int) -> tuple[dict[str, A
 
 
 def judge_step(cell: Cell, observed: dict[str, Any]) -> Verdict:
-    """Judge whether a strategy's steps did as they should: bytes exchanged, precision, clocks, no waits of the host.
+    """Judge the steps of a strategy: bytes exchanged, precision, agreement of clocks, no waits of the host.
 
     `observed`: what `doctor_ranks.look_at_cells` wrote of `cell`.
     """

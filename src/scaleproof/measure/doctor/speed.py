@@ -22,10 +22,10 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.files import write_json
 
 VARIABLE = "SCALEPROOF_CACHE"  # a folder; empty: nothing is measured or kept
-PROBE_S = 2.0  # a probe trains so long, after a step that does not count
-SAMPLES = 4  # a training step of a probe has so many
+PROBE_S = 2.0  # seconds that a probe trains, after a step that does not count
+SAMPLES = 4  # samples in a training step of a probe
 MOST_S = 30  # a probe that takes longer is given up, and the probes after it
-# Speeds of a small node of a few cores, where nothing can be measured. FLOP/s are fp32, of one core.
+# Speeds of a small node of a few cores, for machines that cannot be measured. FLOP/s are fp32, of one core.
 USUAL = {"start": 7.0, "engine": 2.0, "train": 3e10}
 ANSWER = re.compile(r"^speed ([\d.e+]+)$", re.MULTILINE)
 
@@ -42,36 +42,33 @@ class Layer:
 
 @dataclass(frozen=True)
 class MachineSpeed:
-    """Speeds of this machine, measured when first asked for and kept in the file `path`; without `path`, usual ones."""
+    """Speeds of this machine, measured when first needed and kept in the file `path`. Without `path`: USUAL speeds."""
 
     path: Path | None = None
     probes: bool = True  # whether what is not kept yet is measured
-    guessed: set[str] = field(default_factory=set)  # what was answered by a usual speed
+    guessed: set[str] = field(default_factory=set)  # names of speeds for which the usual one was returned
 
     def start_s(self, engine: str = "") -> float:
-        """Return the seconds of a run of one fresh rank outside of its steps.
-
-        They include the imports of `engine`, if any.
-        """
+        """Return the seconds that a run of one fresh rank takes outside of its steps, imports of `engine` included."""
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
         start = self._speed("start", [*launcher, "--nproc-per-node=1", "-m", __name__, "start"])
         return start + (self._speed("engine", [sys.executable, "-m", __name__, "engine"]) if engine else 0.0)
 
     def flops(self, layer: Layer) -> float:
-        """Return the FLOP/s at which a GPU, or a core, trains such a layer: forward, backward and update."""
+        """Return the FLOP/s at which a GPU, or one core, trains such a layer: forward, backward and update."""
         words = json.dumps(asdict(layer))
         return self._speed(f"train {words}", [sys.executable, "-m", __name__, "train", words])
 
     @property
     def measured(self) -> bool:
-        """Whether all that was asked for was measured on this machine."""
+        """Whether all speeds that were returned were measured on this machine."""
         return bool(self._kept_speeds()) and not self.guessed
 
     def _speed(self, name: str, line: list[str]) -> float:
-        """Return the speed called `name`, whose first word is one of USUAL.
+        """Return the speed called `name`, which the command `line` measures once.
 
-        The command `line` measures it once. It is the usual speed where nothing may be measured or kept, and after a
-        measurement that has failed.
+        Where nothing may be measured or kept, and after a failed measurement, it is the speed in USUAL, whose key is
+        the first word of `name`.
         """
         kept_speeds = self._kept_speeds()
         if name in kept_speeds:
@@ -88,10 +85,7 @@ class MachineSpeed:
         return USUAL[first_word]
 
     def _kept_speeds(self) -> dict[str, float]:
-        """Return the speeds in the file: name -> value.
-
-        Returns {} where it is missing or damaged.
-        """
+        """Return the speeds in the file: name -> value. Returns {} where it is missing or damaged."""
         try:
             speeds: dict[str, float] = json.loads(self.path.read_bytes()) if self.path else {}
         except (OSError, ValueError):
@@ -100,7 +94,7 @@ class MachineSpeed:
 
 
 def _can_be_written(folder: Path) -> bool:
-    """Make `folder`, and return whether files can be written there, so that a measured speed can be kept."""
+    """Make `folder`, and return whether files can be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -111,8 +105,8 @@ def _can_be_written(folder: Path) -> bool:
 def this_machine(probes: bool = True) -> MachineSpeed:
     """Return the speeds of this machine with the installed torch and Python.
 
-    They are kept in the folder that VARIABLE names. Usual ones where that is empty, or there is no torch. `probes`:
-    whether what is not kept yet is measured.
+    They are kept in the folder that VARIABLE names. They are the USUAL ones where that is empty, or torch is missing.
+    `probes`: whether speeds that are not kept yet are measured.
     """
     folder = os.environ.get(VARIABLE, str(Path.home() / ".cache" / "scaleproof"))
     if not folder or find_spec("torch") is None:
@@ -122,9 +116,9 @@ def this_machine(probes: bool = True) -> MachineSpeed:
 
 
 def _measure_by(line: list[str]) -> float | None:
-    """Run a command, and return the speed that it prints.
+    """Run the command `line`, and return the speed that it prints, else the CPU seconds that it took.
 
-    Without such a line it is the CPU seconds that the command took. Returns None where it fails.
+    Returns None where it fails.
     """
     before = _cpu_s_of_children()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -139,32 +133,28 @@ def _measure_by(line: list[str]) -> float | None:
 
 
 def _cpu_s_of_children() -> float:
-    """Return the CPU seconds of all programs that this process has started and that have ended."""
+    """Return the CPU seconds so far of this process' children that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def _time_imports_s(engine: bool) -> float:
-    """Return the CPU seconds of importing what a rank imports.
-
-    With `engine` they are those of importing DeepSpeed after that.
-    """
+    """Import what a rank imports, and return the CPU seconds that this took, or, with `engine`, DeepSpeed after it."""
     from scaleproof.measure.launch.local import DEEPSPEED, LIBRARIES
 
-    began = time.process_time()
-    for name in LIBRARIES:
-        import_module(name)
-    if engine:
+    seconds = 0.0
+    for libraries in (LIBRARIES, DEEPSPEED) if engine else (LIBRARIES,):
         began = time.process_time()
-        for name in DEEPSPEED:
+        for name in libraries:
             import_module(name)
-    return time.process_time() - began
+        seconds = time.process_time() - began
+    return seconds
 
 
 def _measure_flops(layer: Layer) -> float:
-    """Return the FLOP/s of training `layer`.
+    """Train `layer` for PROBE_S seconds, and return the FLOP/s.
 
-    They are 6 for each weight and token, and attention's as in PaLM, appendix B.
+    The FLOPs are 6 for each weight and token, and attention's as in PaLM, appendix B.
     """
     import torch
 
@@ -180,10 +170,7 @@ def _measure_flops(layer: Layer) -> float:
     batch = torch.randn(SAMPLES, layer.seq_len, width, device=device)
 
     def step() -> None:
-        """Train one step: forward, backward and update.
-
-        Returns when the device has ended the step.
-        """
+        """Make one training step, and wait until the device has ended it."""
         with torch.autocast(layer.device, low, enabled=low is not None):
             loss = network(batch).square().mean()
         loss.backward()
@@ -204,10 +191,7 @@ def _measure_flops(layer: Layer) -> float:
 
 
 def _measure_flops_undisturbed(layer: Layer) -> float:
-    """Measure `layer` as `_measure_flops` does, where no run would be disturbed.
-
-    Ends this program if a run uses the GPU.
-    """
+    """Return `_measure_flops` of `layer`, but end this program if a run uses the GPU, which would be disturbed."""
     if layer.device == "cpu":
         return _measure_flops(layer)
     from scaleproof.measure.launch.device_lock import device_names, hold_devices

@@ -20,20 +20,18 @@ from scaleproof.measure.machine.provenance import describe_hardware
 from scaleproof.measure.trainer.request import VARIABLE, Request
 
 FIRST_PORT = 20_000
-PORTS = 12_000  # so that all are below the ports that systems hand out by themselves
+PORTS = 12_000  # from FIRST_PORT on; all are below the ports that systems hand out by themselves
 NODE = "node.{host}.json"  # what a node says about itself, in the request's folder
 TRIES = 3  # to reach a node
-TRY_SECONDS = 5
+TRY_SECONDS = 5  # until a try has failed
 
 
 def srun_command(
     cell: Cell, request: Path, allocation: Allocation, port: int, program: str = local.PROGRAM
 ) -> list[str]:
-    """Return the command line of srun: one task on each of the cell's nodes.
+    """Return the command line of srun that starts this module on each of the cell's nodes.
 
-    These are the first nodes of the allocation. `request`: the file that `program`, a module, gets; `port`: where the
-    nodes meet, on the first of them. No option is left to the job's environment, which is gone in the jobs of
-    Snakemake's plugin.
+    `request`: the file that `program`, a module, gets; `port`: where the nodes meet, on the first of them.
     """
     return [
         *srun_words(cell, allocation),
@@ -42,7 +40,11 @@ def srun_command(
 
 
 def srun_words(cell: Cell, allocation: Allocation) -> list[str]:
-    """Return the first words of an srun line that starts one task on each of the cell's nodes."""
+    """Return the first words of an srun line that starts one task on each of the cell's nodes.
+
+    They are the first nodes of the allocation. Each option is given here: in jobs of Snakemake's plugin srun finds none
+    in the environment.
+    """
     nodes = cell.execution.geometry.nodes
     return [
         *("srun", "--kill-on-bad-exit=1"),  # one rank that fails ends all nodes
@@ -53,9 +55,9 @@ def srun_words(cell: Cell, allocation: Allocation) -> list[str]:
 
 
 def torchrun_words(cell: Cell, request: Path, first: str, port: int, run_id: str, program: str) -> list[str]:
-    """Return the command line of torchrun on one node, which runs `program` on each of its ranks.
+    """Return the command line of torchrun on one node, which runs the module `program` on each of its ranks.
 
-    `request`: the file that `program` gets; `first`, `port`: the node where all meet, and its port.
+    `request`: the file that `program` gets; `first`, `port`: the node at which all nodes meet, and its port.
     """
     return [
         *(sys.executable, "-m", local.TORCHRUN),
@@ -67,15 +69,15 @@ def torchrun_words(cell: Cell, request: Path, first: str, port: int, run_id: str
 
 
 def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
-    """Return the ranks' environment (`local.rank_environment`) without variables that srun would take options from."""
+    """Return the ranks' environment (see `local.rank_environment`), without variables that are options of srun."""
     return without_job(local.rank_environment(cell, heartbeat, cores, gpus))
 
 
 def describe_shortage(cell: Cell, allocation: Allocation, visible: int | None) -> str | None:
-    """Return a sentence about nodes or devices that the cell needs and the job lacks.
+    """Return which nodes or devices the job lacks for the cell. Returns None where none is missing.
 
-    Returns None where none is missing. `visible`: CUDA devices on this node (None: torch has no CUDA, and none are
-    looked for). Without this check, a job whose device does not work would silently run on the CPU.
+    `visible`: number of CUDA devices on this node, None for a torch without CUDA, for which devices do not count.
+    Without this check, a job whose device does not work would silently run on the CPU.
     """
     geometry = cell.execution.geometry
     hosts = allocation.hosts
@@ -90,10 +92,7 @@ def describe_shortage(cell: Cell, allocation: Allocation, visible: int | None) -
 
 
 def find_free_port(job: str) -> int:
-    """Return a free port of this node for the rendezvous.
-
-    Ports are counted from the job's number, so that two jobs differ.
-    """
+    """Return a free port of this node, at which ranks meet. The search starts at the job's number: two jobs differ."""
     number = sum(map(int, job.split("_")))  # "25_2" is the second task of array 25
     for offset in range(100):
         port = FIRST_PORT + (number + offset) % PORTS
@@ -108,7 +107,7 @@ def find_free_port(job: str) -> int:
 
 
 def main(request_path: Path, port: int, program: str) -> None:
-    """Write this node's record, choose its network interface, and run torchrun with `program`, as REQUEST says.
+    """Write this node's record, choose its network interface, and run torchrun with `program`.
 
     `port`: where the nodes meet, on the first of them.
     """
@@ -126,7 +125,7 @@ def main(request_path: Path, port: int, program: str) -> None:
     words = torchrun_words(request.cell, request_path, first_host, port, request.run_id, program)
     sys.stdout.flush()
     if here == short_host(first_host):
-        os.execv(words[0], words)  # becomes torchrun; on other nodes this process asks after the first node
+        os.execv(words[0], words)  # this process becomes torchrun; on other nodes it stays, to watch the first node
 
     os.environ.pop(VARIABLE, None)  # the launcher, on the first node, looks at its own node's ranks
     exit_code = subprocess.run(words).returncode
@@ -138,7 +137,7 @@ def main(request_path: Path, port: int, program: str) -> None:
 
 
 def node_answers(host: str) -> bool:
-    """Return whether the scheduler's daemon on a node can be reached."""
+    """Return whether the scheduler's daemon on the node `host` can be reached."""
     port = ask_daemon_port()
     for _ in range(TRIES):
         try:

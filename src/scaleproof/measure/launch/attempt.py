@@ -20,7 +20,7 @@ REQUEST = "request.json"  # in the attempt's folder
 
 
 def begin_attempt(out: Path, name: str, replaced: Iterable[str]) -> Path:
-    """Make a fresh folder below `out` for the attempt `name`, and return its path.
+    """Make a new folder in `out` for the attempt `name`, and return its path.
 
     Folders of earlier attempts, which then cannot publish any more, and the files `replaced` are removed from `out`.
     """
@@ -38,9 +38,9 @@ def begin_attempt(out: Path, name: str, replaced: Iterable[str]) -> Path:
 def write_request(
     plan: PlannedRun, *, attempt: Path, run_id: str, nodes: Allocation | None, provenance: dict[str, Any]
 ) -> Request:
-    """Make the request of a run, write it into the folder `attempt` for the ranks, and return it.
+    """Write the request of a run into the folder `attempt`, for the ranks, and return it.
 
-    `nodes`: the allocation, None on one machine. `provenance`: of the metrics: code, machine, command line.
+    `nodes`: the allocation, None on one machine. `provenance`: code, machine and command line, as in the metrics.
     """
     request = Request.for_cell(
         plan.cell,
@@ -70,13 +70,12 @@ def run_ranks(
     variables: Mapping[str, str] | None = None,
     forked: bool = False,
 ) -> CommandOutcome:
-    """Start the module `program` on every rank, and watch it until it ends.
+    """Run the module `program` on every rank, supervise it, and return how it ended.
 
-    Returns how the program ended. `log`: the file that takes all output. `nodes`: the allocation, None on this machine.
-    `steps`: how many steps the program makes, for a bar of progress; the first `warmup_steps` are untimed. `under`: a
-    command that runs each node's launcher (a profiler). `variables`: further variables of the ranks' environment.
-    `forked`: on one machine, ranks come from the fork server. Raises Interrupted if the launcher was told to stop,
-    UserError if the disk of the results is full.
+    `log`: the file that takes all output. `nodes`: the allocation, None on this machine. `steps`: how many steps the
+    program makes, for a progress bar; the first `warmup_steps` are untimed. `under`: a command (a profiler) that starts
+    each node's launcher. `variables`: further variables of the ranks' environment. `forked`: ranks of this machine are
+    forked by the fork server. Raises Interrupted if the launcher was told to stop, UserError if the disk is full.
     """
     cell = request.cell
     path = Path(request.out) / REQUEST
@@ -86,7 +85,7 @@ def run_ranks(
     try:
         if nodes:
             words = allocated.srun_command(cell, path, nodes, allocated.find_free_port(nodes.job), program)
-            launcher_place = words.index(sys.executable)  # srun starts this launcher on each node
+            launcher_place = words.index(sys.executable)  # where the command begins that srun starts on each node
             command = [*words[:launcher_place], *under, *words[launcher_place:]]
             environment = allocated.rank_environment(cell, heartbeat.path, nodes.cores_per_node, request.gpus)
             remote = partial(signal_steps, nodes.job)
@@ -99,6 +98,6 @@ def run_ranks(
     finally:
         heartbeat.close()
 
-    if outcome.exit_code and disk_filled_up(outcome.tail, log.parent):  # that says nothing about the cell
+    if outcome.exit_code and disk_filled_up(outcome.tail, log.parent):  # no failure of the cell
         raise UserError(full_disk_text(log.parent))
     return outcome

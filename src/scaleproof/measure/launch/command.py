@@ -37,14 +37,7 @@ OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|Def
 EXCEPTION = re.compile(r"(?:\[\w+\]:\s*)?([\w.]*(?:Error|Exception)\b(?::.*)?)")
 TORCHRUN_ERROR = "ChildFailedError"  # torchrun raises it where one of its ranks has raised an error
 DEFAULTS_OF_PRINTED = ("data", "evidence", "training_config")  # fields that a `Printed` fills by itself
-STEP_COLUMNS = (
-    "step",
-    "step_time_s",
-    "data_wait_s",
-    "loss",
-    "samples",
-    "tokens",
-)  # the columns that `merge_steps` takes
+STEP_COLUMNS = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # what `merge_steps` takes
 CLOCKS: dict[str, Literal["launcher"]] = {"whole program": "launcher", "progress": "launcher"}  # reader -> clock
 WHOLE = "whole"  # workload.figures: of programs that are timed from start to end
 
@@ -54,14 +47,14 @@ def attempt_command(
 ) -> tuple[Printed | Failed, CommandOutcome]:
     """Run the command of the request's cell, and return its metrics and how it ended.
 
-    Writes steps.csv into the folder `attempt` and all output into the file `log`. `nodes`: the allocation, None on this
-    machine; `read`: the function that reads logs of known programs. Raises UserError where there is no such program,
-    Interrupted where the run was stopped.
+    Writes steps.csv into the folder `attempt`, and all output into the file `log`. `nodes`: the allocation, None on
+    this machine; `read`: the function that reads logs of known programs. Raises UserError where there is no such
+    program, Interrupted where the run was stopped.
     """
     cell = request.cell
     step_counts = [cell.work.steps]
     if cell.work.fewer_steps is not None:
-        # A program that is timed as a whole may run in two lengths: their difference is without start-up.
+        # A program that is timed as a whole may run in two lengths: the difference of their times has no start-up.
         step_counts = [cell.work.fewer_steps, cell.work.steps]
     program_s: list[float] = []  # seconds of the whole program, for each number of steps
     deadline = time.monotonic() + request.time_limit
@@ -92,7 +85,7 @@ def attempt_command(
 
 
 def _command_words(request: Request, nodes: Allocation | None, steps: int) -> list[str]:
-    """Return the words of the command line of a run of `steps` steps, its placeholders filled in."""
+    """Return the words of the command for a run of `steps` steps, with its placeholders filled in."""
     cell = request.cell
     assert cell.command is not None
     if nodes:
@@ -104,7 +97,7 @@ def _command_words(request: Request, nodes: Allocation | None, steps: int) -> li
 
 
 def _local_rendezvous(command: str) -> dict[str, object]:
-    """Return where ranks of one machine meet: values of the placeholders `host`, and `port` if the command has it."""
+    """Return where ranks of one machine meet: values of the placeholders "host", and "port" if the command has it."""
     if "{port}" not in command:
         return {"host": "127.0.0.1"}
     with socket.socket() as probe:
@@ -116,7 +109,7 @@ def _local_rendezvous(command: str) -> dict[str, object]:
 def _run_command(
     request: Request, nodes: Allocation | None, words: Sequence[str], log: Path, limit: float, watch: Path
 ) -> CommandOutcome:
-    """Run a command here, or on each node of a cell with several nodes.
+    """Run the command `words` here, or on each node of a cell with several nodes, and return how it ended.
 
     `limit`: seconds that it may take; `watch`: the folder that scaleproof.watch writes into, if the program uses it.
     Raises UserError where it cannot be started.
@@ -135,13 +128,13 @@ def _run_command(
             outcome = run_supervised(list(words), environment, log, limit, remote=remote, end_after=seconds)
     except (FileNotFoundError, PermissionError) as error:
         raise UserError(f"workload.command: {words[0]} cannot be started: {error.strerror}") from None
-    if remote:  # the ranks are no descendants of this process, so that their CPU time counts as that of others
+    if remote:  # the ranks are no descendants of this process: their CPU time would count as that of others
         return outcome
     return replace(outcome, others_cpu=others.share)
 
 
 def _explain_failure_of_command(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
-    """Return class and reason of a command's failure, from its exit code and the last lines that it printed."""
+    """Return class and reason of a command's failure, by its exit code and its last lines of output."""
     failure = explain_failure(request, attempt, outcome)
     if failure.failure_class != "crash":
         return failure
@@ -166,10 +159,10 @@ def _explain_failure_of_command(request: Request, attempt: Path, outcome: Comman
 
 
 def _work_of_whole_runs(request: Request, program_s: Sequence[float]) -> TimedWork:
-    """Return the work of a program timed from outside.
+    """Return the figures of a program that was timed from start to end.
 
-    `program_s`: the seconds of one run, or of a shorter and a longer run. Raises NoFigures where the longer run took no
-    longer.
+    `program_s`: the seconds of one run, or of a shorter and a longer run, whose difference counts. Raises NoFigures
+    where the longer run took no longer.
     """
     cell = request.cell
     log = PrintedLog("whole program")
@@ -192,10 +185,7 @@ def _work_of_whole_runs(request: Request, program_s: Sequence[float]) -> TimedWo
 def _metrics_of_command(
     request: Request, program: Program, work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRank]
 ) -> Printed:
-    """Return the metrics of a run with figures.
-
-    `ranks`: the records of a watched run; else empty.
-    """
+    """Return the metrics of a run from its figures (`work`). `ranks`: the records of a watched run, else none."""
     reading = _log_reading(work, outcome, ranks)
     window_s: float | None = None  # by the arrival of the window's lines
     if reading.first_line_s is not None and reading.last_line_s is not None:
@@ -217,12 +207,12 @@ def _metrics_of_command(
 
 
 def _printed_window(request: Request, work: TimedWork, ranks: list[WatchedRank]) -> PrintedWindow:
-    """Return the figures of the window, which is as long as all steps of its slowest rank together."""
+    """Return the figures of the window. It lasts as long as the steps of its slowest rank together."""
     rows = work.rows[work.rows["phase"] == "window"]
     seconds = max(float(rows[rows["rank"] == rank]["step_time_s"].sum()) for rank in set(rows["rank"].tolist()))
     steps = merge_steps(zip(*(rows[name].tolist() for name in STEP_COLUMNS), strict=True))
     figures = vars(window_figures(steps, seconds))
-    del figures["data_wait_mean_s"]  # nothing knows it
+    del figures["data_wait_mean_s"]  # unknown for a command
     unknown_losses = {name: None for name, value in figures.items() if "loss" in name and not math.isfinite(value)}
     return PrintedWindow(
         **figures | unknown_losses,
@@ -234,7 +224,7 @@ def _printed_window(request: Request, work: TimedWork, ranks: list[WatchedRank])
 
 def _log_reading(work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRank]) -> LogReading:
     """Return where the figures of a run come from: lines of its log, or the records of `ranks` if it was watched."""
-    # All are unknown where a whole program was timed, or what it counts.
+    # All four are unknown for a program that was timed as a whole, or that counts aloud.
     first_step: int | None = None
     last_step: int | None = None
     first_line_s: float | None = None
@@ -266,10 +256,7 @@ def _log_reading(work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRa
 
 
 def _arrival_s(outcome: CommandOutcome, line: int | None) -> float | None:
-    """Return the seconds from the command's start to line number `line` (from 1) of its log.
-
-    Returns None if unknown.
-    """
+    """Return the seconds from the command's start to the arrival of line number `line` (from 1), None if unknown."""
     if line is None or line > len(outcome.arrivals):
         return None
     return outcome.arrivals[line - 1]

@@ -25,14 +25,14 @@ def devices_of(cell: Cell, gpus: Sequence[Gpu]) -> list[str]:
 
 
 def device_names(gpus: Sequence[Gpu]) -> list[str]:
-    """Return the names to lock devices by: the uuid of each of `gpus`, sorted.
+    """Return the names by which devices are locked: the sorted UUIDs of `gpus`, or, without GPUs, own cores ("core-3").
 
-    Without GPUs the names are "core-3", one for each own core. A run on a CPU locks all of its process' cores, because
-    a program on one of them slows the others.
+    A run on a CPU locks all of its process' cores, because a program on one of them slows the others.
     """
     if gpus:
         return sorted({gpu.uuid for gpu in gpus})
-    if job := shared_nodes_job():  # its cores are its own, though not every site binds processes to them
+    job = shared_nodes_job()
+    if job:  # its cores are its own, though not every site binds processes to them
         return [f"job-{job}"]
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return [f"core-{core}" for core in sorted(cores)]
@@ -42,10 +42,10 @@ def device_names(gpus: Sequence[Gpu]) -> list[str]:
 def hold_devices(
     devices: Sequence[str], owner: str, folder: Path | None = None, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[None]:
-    """Hold the lock of each of `devices` (sorted names) during the block.
+    """Hold the lock of each of `devices` (sorted names) during the block. Locks end with the process, however it ends.
 
-    `owner`: a text that a waiting run prints. The locks end with the process, however it ends. `folder`: of the lock
-    files, shared by all users of the machine. `pause`: waits for some seconds between two tries.
+    `owner`: who holds them, for the message of a waiting run. `folder`: of the lock files, shared by all users of the
+    machine. `pause`: waits for some seconds between two tries.
     """
     folder = folder or Path(tempfile.gettempdir()) / "scaleproof-locks"
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,10 +63,7 @@ def hold_devices(
 
 
 def _open_lock(path: Path) -> IO[str]:
-    """Open a lock file for reading and writing.
-
-    A new file is made so that every user can open it.
-    """
+    """Open a lock file for reading and writing. A new file is readable and writable for all users."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     with suppress(OSError):
         os.fchmod(descriptor, 0o666)
@@ -74,10 +71,7 @@ def _open_lock(path: Path) -> IO[str]:
 
 
 def _wait_for_lock(file: IO[str], device: str, pause: Callable[[float], None]) -> None:
-    """Wait until the lock of `device` is free, and print once who holds it.
-
-    `pause` waits for some seconds.
-    """
+    """Lock `file` once the lock of `device` is free, and print who holds it. `pause` waits for some seconds."""
     announced = ""
     while True:
         try:
@@ -92,7 +86,7 @@ def _wait_for_lock(file: IO[str], device: str, pause: Callable[[float], None]) -
 
 
 def _lock_holder(file: IO[str]) -> str:
-    """Return who holds a lock, by the content of its file: the owner's text and process number."""
+    """Return who holds a lock, as its file says: the owner and its process number."""
     file.seek(0)
     try:
         content = json.loads(file.read())

@@ -5,6 +5,7 @@ import re
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 from scaleproof.ground.records.metrics import Failed
 from scaleproof.ground.records.run_sections import Failure
@@ -15,7 +16,7 @@ from scaleproof.measure.trainer.request import Request
 TAIL = 40  # lines of the log that a failure keeps
 # torchrun's own summary has a block for each rank that failed by itself.
 FAILED_RANK = re.compile(r"^\s*rank\s*:\s*(\d+)\b.*\n\s*exitcode\s*:\s*(-?\d+)", re.MULTILINE)
-RANK_PREFIX = "[default"  # torchrun's, of every rank's lines
+RANK_PREFIX = "[default"  # how torchrun begins the lines of each rank
 
 
 def make_failed_metrics(request: Request, failure: Failure) -> Failed:
@@ -29,9 +30,9 @@ def make_failed_metrics(request: Request, failure: Failure) -> Failed:
 
 
 def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
-    """Return class and cause of a failed attempt, from whatever explains most.
+    """Return class and cause of a failed attempt, from the source that explains most.
 
-    Sources are the scheduler's word, the ranks' reports in the folder `attempt`, and exit codes that torchrun lists.
+    Sources are the scheduler's messages, the ranks' reports in the folder `attempt`, and exit codes listed by torchrun.
     """
     if outcome.timed_out:
         return _explain_timeout(request, outcome)
@@ -40,10 +41,10 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
         return _make_failure(job_class, job_reason, None, outcome)
     reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]
     reports.sort(key=lambda report: report["time"])
-    # When one rank is gone the others crash in their collectives: whatever is not a mere crash is the cause.
+    # When one rank is gone the others crash in their collectives: a report of another class than crash is the cause.
     for report in reports:
         if report["class"] != "crash":
-            return _make_failure(report["class"], report["reason"], report["rank"], outcome)
+            return _failure_of_report(report, outcome)
 
     failed_ranks = [(int(rank), int(code)) for rank, code in FAILED_RANK.findall("\n".join(outcome.tail))]
     killed_rank, signal_number = _find_killed_rank(failed_ranks)
@@ -57,19 +58,23 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
         reason = f"rank {killed_rank} was ended by {signal.Signals(signal_number).name}"
         return _make_failure("crash", reason, killed_rank, outcome)
     if reports:
-        first_report = reports[0]
-        return _make_failure(first_report["class"], first_report["reason"], first_report["rank"], outcome)
+        return _failure_of_report(reports[0], outcome)
     if failed_ranks:
         rank, code = failed_ranks[-1]  # torchrun's root cause
         return _make_failure("crash", f"rank {rank} ended with exit code {code}", rank, outcome)
     return _make_failure("crash", f"the ranks ended with exit code {outcome.exit_code}", None, outcome)
 
 
-def _find_killed_rank(failed_ranks: list[tuple[int, int]]) -> tuple[int | None, int]:
-    """Return the rank that a signal ended first, and the signal's number.
+def _failure_of_report(report: dict[str, Any], outcome: CommandOutcome) -> Failure:
+    """Return the failure that a rank has reported: its class, reason and rank."""
+    return _make_failure(report["class"], report["reason"], report["rank"], outcome)
 
-    Returns (None, 0) where no signal ended a rank. `failed_ranks`: rank and exit code (negative: a signal) as torchrun
-    lists them. Its root cause is the last; before it are the ranks that torchrun itself has ended with SIGTERM.
+
+def _find_killed_rank(failed_ranks: list[tuple[int, int]]) -> tuple[int | None, int]:
+    """Return the rank that a signal ended first, and the signal's number, or (None, 0) where no signal ended a rank.
+
+    `failed_ranks`: rank and exit code (negative: a signal) as torchrun lists them. Its root cause is the last entry;
+    ranks before it were ended with SIGTERM, by torchrun itself.
     """
     for rank, code in reversed(failed_ranks):
         if code < 0 and code != -signal.SIGTERM:
@@ -82,7 +87,7 @@ def _find_killed_rank(failed_ranks: list[tuple[int, int]]) -> tuple[int | None, 
 
 
 def _explain_timeout(request: Request, outcome: CommandOutcome) -> Failure:
-    """Return the failure of a run at its time limit: too slow, or hung, where steps stopped coming."""
+    """Return the failure of a run at its time limit: a hang if its steps had stopped, else a timeout."""
     limit = f"stopped after the time limit of {request.time_limit / 60:.3g} minutes"
     if not outcome.hung:
         note = "" if outcome.steps else "; no step had begun"
@@ -92,9 +97,9 @@ def _explain_timeout(request: Request, outcome: CommandOutcome) -> Failure:
 
 
 def _make_failure(failure_class: str, reason: str, rank: int | None, outcome: CommandOutcome) -> Failure:
-    """Return a failure with the last lines that `rank`, which is to blame, has printed.
+    """Return a failure with the last lines of output of `rank`, which has caused it.
 
-    If it printed no line, or is not known (None), these are lines of all ranks; without any, of the whole log.
+    If that rank is unknown (None), or printed nothing, they are the lines of all ranks, or else of the whole log.
     """
     lines_of_ranks = [line for line in outcome.tail if line.startswith(RANK_PREFIX)]
     lines_of_rank = [line for line in lines_of_ranks if line.startswith(f"{RANK_PREFIX}{rank}]")]

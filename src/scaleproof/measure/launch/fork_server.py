@@ -32,7 +32,7 @@ GRACE_S = 5.0  # between asking ranks to end and ending them
 
 
 def serve(path: Path, libraries: list[str], on_ready: Callable[[], None] = lambda: None) -> None:
-    """Import `libraries`, then answer requests on the Unix socket `path` until none has come for IDLE_LIMIT_S seconds.
+    """Import `libraries`, and answer requests on the Unix socket `path` until none comes for IDLE_LIMIT_S seconds.
 
     `on_ready`: called once the socket takes connections.
     """
@@ -62,10 +62,10 @@ def serve(path: Path, libraries: list[str], on_ready: Callable[[], None] = lambd
 
 
 def _supervise_request(client: socket.socket) -> int:
-    """In a child of the server, fork the ranks that the client asks for.
+    """In a child of the server, fork the ranks that the client asks for, and send and return their exit code.
 
-    Sends and returns their exit code. The client gets this process' number first, to send signals to. A request for
-    SERVER becomes a further server. Returns 1 if the client is gone before it has asked.
+    Before that the client gets this process' number, to send signals to. If the client asks for SERVER, this child
+    becomes another server. Returns 1 if the client is gone before it has asked.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
@@ -76,7 +76,7 @@ def _supervise_request(client: socket.socket) -> int:
         return 1
 
     if request.program == SERVER:
-        os.close(output)  # whoever waits for the end of the client's output must not wait for a server
+        os.close(output)  # a server that held it open would delay the end of the client's output
         return _become_server_of_more(request, client)
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -91,14 +91,14 @@ def _supervise_request(client: socket.socket) -> int:
 
 
 def _become_server_of_more(request: ForkRequest, client: socket.socket) -> int:
-    """Turn this child into a server that has imported more libraries.
+    """Turn this child into a server that has imported more libraries, and return its exit code.
 
-    Returns its exit code. The client gets READY, or why the server did not come up.
+    The client gets READY, or why the server did not start.
     """
     path, libraries = json.loads(request.request)  # the new server's socket and libraries
 
     def tell_ready() -> None:
-        """Tell the client that asked for the new server that it takes requests."""
+        """Tell the client that the new server takes requests."""
         client.sendall(READY)
         client.close()
 
@@ -111,9 +111,9 @@ def _become_server_of_more(request: ForkRequest, client: socket.socket) -> int:
 
 
 def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
-    """Fork the ranks and wait for them.
+    """Fork the ranks, wait for them, and return 0 where all ended well, else 1.
 
-    All are ended when one fails, or when the client is gone. Returns 0 where all ended well, else 1.
+    All are ended when one fails, or when the client is gone.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))  # 0: any port that is free now
@@ -143,10 +143,9 @@ def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
 
 
 def _wait_for_ranks(rank_of_process: dict[int, int], client: socket.socket) -> list[tuple[int, int]]:
-    """Wait for all ranks.
+    """Wait for all ranks, and return rank and exit code (negative: a signal) of the first that failed, in a list.
 
-    The others are ended when one fails, or when the client is gone. Returns rank and exit code (negative: a signal) of
-    the first rank that failed, in a list; [] if all ended well.
+    The list is empty where all ended well. All ranks are ended when one fails, or when the client is gone.
     """
     running = dict(rank_of_process)
     while running:
@@ -165,10 +164,7 @@ def _wait_for_ranks(rank_of_process: dict[int, int], client: socket.socket) -> l
 
 
 def _end_processes(running: dict[int, int]) -> None:
-    """End the processes `running` (process number -> rank), first by asking.
-
-    Each is removed as it ends.
-    """
+    """End the processes in `running` (process number -> rank) by SIGTERM, then SIGKILL. Removes each as it ends."""
     for signal_number in (signal.SIGTERM, signal.SIGKILL):
         for pid in running:
             with contextlib.suppress(ProcessLookupError):
@@ -182,7 +178,10 @@ def _end_processes(running: dict[int, int]) -> None:
 
 
 def _become_rank(request: ForkRequest, rank: int, port: int, output: int) -> None:
-    """Turn this copy of the server into a rank that prints into the descriptor `output`. Does not return."""
+    """Run the requested program as rank `rank`, which prints into the descriptor `output`. Does not return.
+
+    `port`: where all ranks meet.
+    """
     os.dup2(output, 1)
     os.dup2(output, 2)
     sys.stdout = os.fdopen(1, "w", buffering=1)
@@ -210,10 +209,7 @@ def _become_rank(request: ForkRequest, rank: int, port: int, output: int) -> Non
 
 
 def _copy_lines(reader: int, rank: int, prefix: str) -> None:
-    """Copy a rank's output from the pipe `reader` to standard output.
-
-    Each line gets `prefix` with the rank.
-    """
+    """Copy a rank's output from the pipe `reader` to standard output, each line behind `prefix` with the rank."""
     with os.fdopen(reader, errors="replace") as lines:
         for line in lines:
             text = line if line.endswith("\n") else f"{line}\n"

@@ -40,7 +40,7 @@ class ForkRequest:
 
 
 def socket_path(libraries: list[list[str]]) -> Path:
-    """Return the path of the server's socket: one per user, interpreter, libraries, folder and import variables."""
+    """Return the path of the server's socket, one per user, interpreter, libraries, folder and import variables."""
     relevant = {name: value for name, value in os.environ.items() if name.startswith(("TORCH", "DS_", "HF_", "PYTHON"))}
     identity = json.dumps([sys.executable, libraries, sorted(relevant.items()), os.getcwd()])
     folder = Path(tempfile.gettempdir()) / f"scaleproof-{os.getuid()}"
@@ -51,10 +51,10 @@ def socket_path(libraries: list[list[str]]) -> Path:
 
 
 def connect(libraries: list[list[str]]) -> socket.socket:
-    """Return a connection to a server that has imported `libraries` (groups of modules).
+    """Return a connection to a server that has imported `libraries` (groups of modules), started if none runs.
 
-    It is started if none runs. The last of several groups is imported by a copy of the server that has imported the
-    groups before it. Raises TimeoutError or OSError if no server comes up.
+    A server with several groups is a copy of the server with all groups but the last. Raises TimeoutError or OSError if
+    no server starts.
     """
     path = socket_path(libraries)
     with path.with_suffix(".lock").open("w") as lock:
@@ -68,7 +68,7 @@ def connect(libraries: list[list[str]]) -> socket.socket:
 
 
 def _start_from_smaller_server(path: Path, libraries: list[list[str]]) -> socket.socket:
-    """Return a connection to a new server with all `libraries`, forked from the server with all but the last group.
+    """Have a server with all `libraries` forked from the one with all groups but the last, and connect to it.
 
     Raises OSError where the new server ends instead.
     """
@@ -94,10 +94,7 @@ def _start_from_smaller_server(path: Path, libraries: list[list[str]]) -> socket
 
 
 def _start_server(path: Path, libraries: list[str]) -> socket.socket:
-    """Start a server that imports `libraries`, and return a connection to it.
-
-    Raises OSError where it ends instead.
-    """
+    """Start a server that imports `libraries`, and return a connection to it. Raises OSError where it ends instead."""
     server = subprocess.Popen(
         [sys.executable, "-m", SERVER, str(path), json.dumps(libraries)],
         stdin=subprocess.DEVNULL,
@@ -119,10 +116,7 @@ def _start_server(path: Path, libraries: list[str]) -> socket.socket:
 
 
 def _connect_running(path: Path) -> socket.socket | None:
-    """Return a connection to the server at the socket `path`.
-
-    Returns None where no server listens.
-    """
+    """Return a connection to the server at the socket `path`. Returns None where no server listens."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(str(path))
@@ -140,10 +134,7 @@ def send(connection: socket.socket, request: ForkRequest) -> None:
 
 
 def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
-    """Return a request, and the descriptor that its output goes to.
-
-    Raises EOFError where the client is gone.
-    """
+    """Return a client's request, and the descriptor for its output. Raises EOFError where the client is gone."""
     header, descriptors, *_ = socket.recv_fds(connection, HEADER.size, 1)
     if len(header) < HEADER.size:
         raise EOFError("the client is gone")
@@ -158,10 +149,7 @@ def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
 
 
 def main() -> int:
-    """Have the server fork the ranks of the command line.
-
-    Returns their exit code, or 1 if the server sends none.
-    """
+    """Have the server fork the ranks of the command line, and return their exit code, 1 if the server sends none."""
     request, program, ranks, libraries, prefix = sys.argv[1:]
     fork_request = ForkRequest(
         program=program,
@@ -176,7 +164,7 @@ def main() -> int:
         (supervisor,) = HEADER.unpack(connection.recv(HEADER.size))
 
         def forward(number: int, frame: object) -> None:
-            """Pass a signal on to the processes of the ranks' supervisor."""
+            """Pass a signal on to the ranks and their supervisor."""
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(supervisor, number)
 

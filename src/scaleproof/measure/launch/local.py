@@ -29,7 +29,7 @@ PREFIX = "[default${rank}]:"  # before every line in the log: the rank in the wo
 
 
 def torchrun_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
-    """Return the command line of torchrun that runs `program` with the file `request` on each rank of this machine."""
+    """Return the command line of torchrun that runs `program` with the file `request` on this machine's ranks."""
     return [
         *(sys.executable, "-m", TORCHRUN),
         "--standalone",
@@ -41,33 +41,27 @@ def torchrun_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[
 
 
 def forked_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
-    """Return the command line that has this machine's ranks forked by the server instead of started by torchrun."""
+    """Return the command line that has this machine's ranks forked by the fork server, in torchrun's place."""
     libraries = [LIBRARIES, DEEPSPEED] if is_deepspeed(cell.execution.strategy) else [LIBRARIES]
     ranks = str(cell.processes_per_node)
     return [sys.executable, "-m", FORKED, str(request), program, ranks, json.dumps(libraries), PREFIX]
 
 
 def may_fork(cell: Cell, gpus: int) -> bool:
-    """Return whether ranks on this machine are forked.
-
-    The ranks of a timed run on its CPU are, if the campaign says so.
-    """
+    """Return whether ranks on this machine are forked: on its CPU, if the campaign says so."""
     on_cpu = cell.execution.device == "cpu" or not gpus
     return cell.execution.start == "forked" and on_cpu
 
 
 def torchrun_options(request: Path) -> tuple[str, ...]:
-    """Return options of torchrun, here and on a cluster.
-
-    Nothing is restarted, and every rank's output is printed and in a file.
-    """
+    """Return options of torchrun, here and on a cluster: no restarts; all output printed, and in a file per rank."""
     return ("--max-restarts=0", "--tee=3", f"--log-dir={request.parent / 'ranks'}")
 
 
 def threads_per_rank(cell: Cell, cores: int, gpus: int) -> int:
     """Return how many OpenMP threads a rank has on a node with `cores` cores and `gpus` CUDA devices.
 
-    Beside a GPU one is enough, but an offloaded optimizer is AdamW on the CPU: each rank gets its share of the cores.
+    It is the campaign's number, but for an offloaded optimizer, which runs on the CPU: then it is a share of the cores.
     """
     execution = cell.execution
     if gpus and execution.device != "cpu" and is_offloaded(execution.strategy):
@@ -76,10 +70,10 @@ def threads_per_rank(cell: Cell, cores: int, gpus: int) -> int:
 
 
 def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
-    """Return the ranks' environment: this process', with the number of threads, which torchrun sets for several ranks.
+    """Return the ranks' environment: that of this process, and what ranks need.
 
-    `heartbeat`: the file where ranks mark their progress; `cores`, `gpus`: of this node. Of all variables that are set
-    here the user's value holds for the number of compilers alone.
+    `heartbeat`: the file in which ranks mark their progress; `cores`, `gpus`: their numbers on this node. Of all
+    variables that are set here, only the number of compilers gives way to the user's own value.
     """
     threads = str(threads_per_rank(cell, cores, gpus))
     own = {
@@ -93,10 +87,10 @@ def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0)
 
 
 def compiler_variables(cell: Cell, cores: int, gpus: int) -> dict[str, str]:
-    """Return the variable that limits the compiling processes of a rank beside a GPU.
+    """Return the variable that limits a rank's compiling processes, beside a GPU, to its share of the node's `cores`.
 
-    Returns {} on a CPU. By itself each rank would take as many as the node has `cores`; it gets its share of them. On a
-    CPU torch counts the cores that the rank is bound to.
+    By itself each rank would start as many as the node has cores. Returns {} on a CPU, where torch counts the cores
+    that the rank is bound to.
     """
     if not gpus or cell.execution.device == "cpu":
         return {}

@@ -3,22 +3,21 @@
 import resource
 import threading
 import time
-from types import TracebackType
 
 import psutil
 
 from scaleproof.measure.trainer.host_load import busy_s
 
 LOOK_PERIOD_S = 1.0  # between two looks at the command's processes
-LOOK_CORES = 0.01  # part of one core that looks may take: where there are thousands of processes they come less often
+LOOK_CORES = 0.01  # share of a core that looks may take: with thousands of processes they are made less often
 LEAST_OWN_CORES = 0.05  # a program that uses less has its work done elsewhere (docker, ssh), unseen by us
 
 
 class OtherPrograms:
-    """Measures the machine's CPU time in the `with` block that went to programs other than this and its descendants.
+    """Measures the CPU time that programs other than this process and its descendants take in the `with` block.
 
-    `share` says it after the block: a part of all CPU time that the machine has; None where the command's own processes
-    used next to nothing, so that those that do its work are not known.
+    `share`: that time as a share of all CPU time of the machine, after the block. It stays None where the descendants
+    use next to nothing, so that the processes that do the command's work are not known.
     """
 
     share: float | None = None
@@ -34,10 +33,8 @@ class OtherPrograms:
         self._looker.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Read the counters again, and work out `share`."""
+    def __exit__(self, *failure: object) -> None:
+        """Read the counters again, and set `share`."""
         passed_s = time.monotonic() - self._began
         machine_s = busy_s(psutil.cpu_times()) - self._busy_s_before
         self._ended.set()
@@ -49,7 +46,7 @@ class OtherPrograms:
             self.share = max(0.0, machine_s - own_s) / ((psutil.cpu_count() or 1) * passed_s)
 
     def _watch_descendants(self) -> None:
-        """Note the CPU time of all descendants every LOOK_PERIOD_S, or less often where a look costs much."""
+        """Note the CPU time of all descendants every LOOK_PERIOD_S, or less often where that takes long."""
         pause_s = LOOK_PERIOD_S
         while not self._ended.wait(pause_s):
             began = time.thread_time()

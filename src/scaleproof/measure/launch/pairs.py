@@ -14,10 +14,10 @@ PAIRS = "pairs.json"
 
 
 def plan_pairs(comparison: Comparison) -> list[dict]:
-    """Return all pairs in the order in which they run, as mappings with `pair`, `null` and `first`.
+    """Return all pairs in the order in which they run: number (`pair`), `null`, and the arm that runs `first`.
 
-    In a null pair A runs twice; `first` is the arm ("a", "b") that begins. Null pairs are spread among the others, so
-    that both see the same machine; the order depends on the name alone.
+    In a null pair A runs twice. Null pairs are spread among the others, so that both see the same machine. The order
+    depends on the comparison's name alone.
     """
     dice = random.Random(comparison.name)
     are_null = [False] * comparison.pairs + [True] * comparison.null_pairs
@@ -34,20 +34,17 @@ def plan_pairs(comparison: Comparison) -> list[dict]:
 
 
 def first_pair(comparison: Comparison) -> int:
-    """Return the number of the first pair of A and B.
-
-    Its runs are the ones that are witnessed.
-    """
+    """Return the number of the first pair that is no null pair: its runs are witnessed."""
     return next(int(entry["pair"]) for entry in plan_pairs(comparison) if not entry["null"])
 
 
 def run_pairs(
     comparison: Comparison, a: Cell, b: Cell, out: Path, run: Callable[[Cell, int, Path], Timed | Failed]
 ) -> list[dict]:
-    """Run all pairs, write `out`/pairs.json, and return its entries: the pairs of `plan_pairs` with each arm's folder.
+    """Run all pairs, and write and return the entries of `out`/pairs.json: pairs (`plan_pairs`) with their folders.
 
-    `a`, `b`: the cells of the arms A and B. `run(cell, repeat, folder)` makes one run. A pair that an earlier,
-    interrupted attempt has finished is kept as long as cell and code are the same.
+    `a`, `b`: the cells of the arms A and B. `run(cell, repeat, folder)` makes one run. A pair that an interrupted
+    attempt has finished is kept if cell and code are the same.
     """
     entries = plan_pairs(comparison)
     for entry in entries:

@@ -4,6 +4,7 @@ It has a process of its own: whatever kills that, a reference is written that sa
 """
 
 import os
+import signal
 import threading
 import time
 from multiprocessing import get_context
@@ -17,15 +18,14 @@ from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.reference.planned import LIMIT_S, PlannedSteps
 from scaleproof.measure.reference.schema import Reference
 
-SPARE_S = 60.0  # a replay that is so much later than it planned hangs
+SPARE_S = 60.0  # a replay that exceeds its limit by more hangs
 
 
 def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIMIT_S) -> Reference:
-    """Replay the workload of `cell`, and return its reference.
+    """Replay the workload of `cell`, and return its reference, without losses where the replay is killed or hangs.
 
-    It has no losses where the replay is killed or hangs. `time_limit`: of a run, seconds. Waits while a run uses the
-    same devices of this machine. Raises UserError where a token file is missing or not the one that its tokens.json
-    describes.
+    `time_limit`: of a run, in seconds. Waits while a run uses the same devices of this machine. Raises UserError where
+    a token file is missing or not the one that its tokens.json describes.
     """
     with hold_devices(devices_of(cell, cuda_devices()), f"the reference of {campaign} {cell.slug}"):
         began = time.perf_counter()
@@ -36,10 +36,10 @@ def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIM
 
 
 def _replay_in_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
-    """Return the fields of the reference that a replay of `plan` computed.
+    """Replay `plan` in a child process, and return the fields of the reference that it has computed.
 
-    After `limit_s` seconds, or where it ended early, they say why. The replay is a child process that ends with this
-    one.
+    A replay that takes longer than `limit_s` seconds, or ends early, has a reason instead. The child ends with this
+    process.
     """
     context = get_context("fork")
     result, results = context.Pipe(duplex=False)
@@ -54,9 +54,11 @@ def _replay_in_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
         return dict(result.recv())
     except EOFError:
         process.join()
-        killed = process.exitcode is not None and process.exitcode < 0
-        how = f"it was ended by signal {-(process.exitcode or 0)}" if killed else "it ended without a word"
-        return {"shortened": f"{how}, as where memory runs out" if process.exitcode == -9 else how}
+        exit_code = process.exitcode or 0
+        reason = f"it was ended by signal {-exit_code}" if exit_code < 0 else "it ended without a word"
+        if exit_code == -signal.SIGKILL:
+            reason += ", as where memory runs out"
+        return {"shortened": reason}
     finally:
         process.kill()
         process.join()
@@ -66,10 +68,7 @@ def _replay_in_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
 def _send_replay(
     plan: PlannedSteps, limit_s: float, results: Connection, parent: Connection, alive: Connection
 ) -> None:
-    """Replay `plan` and send the result, as the child process.
-
-    It ends with its parent, when `parent` closes.
-    """
+    """Replay `plan`, and send the result: the function of the child process, which ends when `parent` closes."""
     alive.close()  # this process' copy, which would keep `parent` open
     threading.Thread(target=_end_after_parent, args=(parent,), daemon=True).start()
     # Threads that wait sleep: where other programs run beside them, spinning makes a replay five times as long.
@@ -80,6 +79,6 @@ def _send_replay(
 
 
 def _end_after_parent(parent: Connection) -> None:
-    """Wait until the parent process has ended, and then end this one."""
-    parent.poll(None)  # the other end is closed when that process ends, however it does
+    """End this process once its parent has ended."""
+    parent.poll(None)  # returns when the other end is closed, as it is when the parent ends, however it does
     os._exit(1)

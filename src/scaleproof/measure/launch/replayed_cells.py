@@ -7,7 +7,7 @@ from scaleproof.measure.reference.schema import workload_name
 
 
 def cells_by_workload(cells: Sequence[Cell]) -> dict[str, Cell]:
-    """Return each workload that is replayed, by name, with a cell that trains it on the fewest devices."""
+    """Return the workloads that are replayed: name -> the cell that trains it on the fewest devices."""
     trained = [cell for cell in cells if cell.command is None]
     largest_first = sorted(trained, key=lambda cell: cell.execution.geometry.n_devices, reverse=True)
     return {workload_name(cell.config): cell for cell in largest_first}

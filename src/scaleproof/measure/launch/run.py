@@ -47,11 +47,11 @@ def no_reader(log: Path, name: str) -> PrintedLog | None:
 
 
 def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM, read: ReadLog = no_reader) -> Timed | Failed:
-    """Make a run, publish it in the folder `out`, and return its metrics.
+    """Make a run, publish it in the folder `out`, failed or not, and return its metrics.
 
-    A run that fails is published too. `program`: the module that each rank runs. `read`: the function that reads the
-    log of a command. Waits while another run uses the same devices of this machine. Raises UserError where the tokens
-    do not suffice, Interrupted where the run was stopped.
+    `program`: the module that each rank runs. `read`: the function that reads the log of a command. Waits while another
+    run uses the same devices of this machine. Raises UserError where the tokens do not suffice, Interrupted where the
+    run was stopped.
     """
     cell = plan.cell
     if cell.command is None:  # raises UserError where the tokens do not suffice
@@ -62,10 +62,10 @@ def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM, read: Re
 
 
 def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog) -> Timed | Failed:
-    """Make and publish a run as `run_cell` says, with the devices already locked.
+    """Do the work of `run_cell`, with the devices already locked.
 
-    The attempt writes in a folder of its own, which is moved into `out` at the end: a run is there as a whole or not at
-    all, and an attempt that was abandoned cannot overwrite a later attempt.
+    The attempt writes into a folder of its own, whose content is moved into `out` at the end: a run is there as a whole
+    or not at all, and an abandoned attempt cannot overwrite a later one.
     """
     started = datetime.now(UTC)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
@@ -86,7 +86,7 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog
             metrics = _explain_crash(metrics, nodes, outcome.tail)
         _publish_run(request, metrics, outcome, attempt, out)
     except Interrupted as interruption:
-        # The last words of ranks that were told to end, which stand before this line, explain nothing.
+        # What ranks printed when they were told to end explains nothing; this line does.
         with (out / LOG).open("a") as log:
             print(f"scaleproof: {interruption}; nothing of this run was published", file=log)
         raise
@@ -97,10 +97,10 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog
 
 
 def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -> Timed | Failed:
-    """Make and publish a run as `run_cell` does, in a job in which further runs follow on the same nodes.
+    """Do as `run_cell`, in a job in which further runs follow on the same nodes.
 
-    Raises Interrupted where a node was lost, after publishing the run. Raises it too where the job's own time was over,
-    which is no failure of the run: nothing is published then. Snakemake sends the job once more.
+    Raises Interrupted, after which Snakemake submits the job again: where a node was lost, after publishing the run;
+    and where the job's own time was over, without publishing it, since that is no failure of the run.
     """
     metrics = run_cell(plan, out, read=read)
     if metrics.failure and metrics.failure.reason in (TIME_OVER, JOB_OVER):
@@ -112,9 +112,9 @@ def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -
 
 
 def _explain_crash(metrics: Timed | Failed, nodes: Allocation, log: Sequence[str]) -> Timed | Failed:
-    """Return `metrics`, in which a crash is a time-out if its `log` says that the job's own limit was near.
+    """Return `metrics`, with a crash replaced by a timeout if Slurm ended the ranks shortly before the job's limit.
 
-    Raises Interrupted where the scheduler has ended the job: ranks on other nodes hear of it first.
+    `log`: the last lines of output. Raises Interrupted where Slurm has ended the job, which the ranks notice first.
     """
     if not isinstance(metrics, Failed) or metrics.failure.failure_class != "crash":
         return metrics
@@ -130,10 +130,7 @@ def _explain_crash(metrics: Timed | Failed, nodes: Allocation, log: Sequence[str
 def _make_attempt(
     request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None, read: ReadLog
 ) -> tuple[Timed | Failed, CommandOutcome | None]:
-    """Make the run of a request in `attempt`.
-
-    Returns its metrics, and how it ended (None: never started).
-    """
+    """Make the requested run in the folder `attempt`, and return its metrics, and how it ended (None: not started)."""
     cell = request.cell
     gpus = cuda_devices()
     if nodes:
@@ -158,7 +155,7 @@ def _make_attempt(
         warmup_steps=cell.work.warmup_steps,
         forked=local.may_fork(cell, len(gpus)),
     )
-    # A rank can only fail after the metrics are written while it shuts down; the measurement is not touched by that.
+    # A rank that fails after the metrics are written fails as it shuts down, which does not touch the measurement.
     if (attempt / METRICS).exists():
         return parse_metrics((attempt / METRICS).read_bytes()), outcome
     return make_failed_metrics(request, explain_failure(request, attempt, outcome)), outcome
@@ -167,10 +164,7 @@ def _make_attempt(
 def _publish_run(
     request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, attempt: Path, out: Path
 ) -> None:
-    """Complete the metrics, and move the content of `attempt` into `out`.
-
-    The metrics come last, so that a run is whole.
-    """
+    """Complete the metrics, and move the content of `attempt` into `out`: the metrics last, so that a run is whole."""
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
     files = {STEPS: sha256_of(attempt / STEPS)}
@@ -186,22 +180,17 @@ def _publish_run(
     write_json(attempt / LAUNCHER, _launcher_metadata(request, metrics, outcome, out) | seal)
     (out / LOG).touch()
     if metrics.window:
-        fields = {
-            "checkpoint_path": scrub(str(out)),
-            "world_size": request.cell.world_size,
-            "tokens_per_sec": f"{metrics.window.tokens_per_s:.2f}",
-            "total_wall_time_sec": f"{metrics.total_wall_time_s:.2f}",
-            "timestamp_utc": now_utc(),
-        }
-        marker = " ".join(f"{name}={value}" for name, value in fields.items())
-        write_atomic(attempt / COMPLETE, f"[Rank 0] RUN_COMPLETE {marker}\n")
+        rate, seconds = metrics.window.tokens_per_s, metrics.total_wall_time_s
+        place = f"checkpoint_path={scrub(str(out))} world_size={request.cell.world_size}"
+        figures = f"tokens_per_sec={rate:.2f} total_wall_time_sec={seconds:.2f} timestamp_utc={now_utc()}"
+        write_atomic(attempt / COMPLETE, f"[Rank 0] RUN_COMPLETE {place} {figures}\n")
     for name in (STEPS, LAUNCHER, COMPLETE, METRICS):
         if (attempt / name).exists():
             (attempt / name).replace(out / name)
 
 
 def _fields_after_run(metrics: Timed | Failed, attempt: Path) -> dict:
-    """Return the fields `scheduler` and `hardware` after the run: with how the job ended, and each node's record."""
+    """Return the fields `scheduler`, with how the job ended, and `hardware`, with each node's record."""
     scheduler = metrics.scheduler
     if scheduler and "job_id" in scheduler:
         scheduler = scheduler | ask_how_job_ended(scheduler["job_id"])
@@ -216,7 +205,7 @@ def _fields_after_run(metrics: Timed | Failed, attempt: Path) -> dict:
 
 
 def _launcher_metadata(request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, out: Path) -> dict:
-    """Return the content of launcher_metadata.json: who started the ranks, and how they ended."""
+    """Return the content of launcher_metadata.json: what started the ranks, and how they ended."""
     variables = variables_to_record()
     launcher = "srun torchrun" if "nodes" in metrics.hardware else "torchrun"
     if request.cell.command is not None:

@@ -21,10 +21,10 @@ def run_shared_job(
     make_run: Callable[[Cell, int, Path], Timed | Failed],
     record: Path,
 ) -> int:
-    """Make the runs of `job` that are not there, then write the file `record`.
+    """Make the runs of `job` that are missing, write the file `record`, and return how many runs were made.
 
-    Returns how many were made. `folder_of(cell, repeat)`: where a run is published; `make_run(cell, repeat, folder)`
-    makes it there. With `same_nodes` a round that is not complete is made again as a whole.
+    `folder_of(cell, repeat)`: where a run is published; `make_run(cell, repeat, folder)` makes it there. If the job has
+    `same_nodes`, a round that is not complete is made again as a whole.
     """
     n_made = 0
     for repeat, cells in job.rounds:
@@ -43,10 +43,7 @@ def run_shared_job(
 
 
 def _is_made(folder: Path, cell: Cell) -> bool:
-    """Return whether an earlier job of this code made the run.
-
-    A failed run counts unless a node was lost.
-    """
+    """Return whether an earlier job with this code has made the run. A failed run counts, unless a node was lost."""
     if not all((folder / name).is_file() for name in (METRICS, STEPS, LAUNCHER)):
         return False
     metrics = finished_run(folder, cell)
@@ -54,18 +51,15 @@ def _is_made(folder: Path, cell: Cell) -> bool:
 
 
 def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
-    """Return the metrics of the run in `folder` if it is of this very cell, code and program.
-
-    Returns None otherwise.
-    """
+    """Return the metrics of the run in `folder` if it is of this very cell, code and program, else None."""
     if not (folder / METRICS).exists():
         return None
     try:
         metrics = read_run(folder).metrics
     except UserError:
         return None
-    same = metrics.fingerprint == cell.fingerprint and metrics.code_sha256 == code_sha256(*MEASURING)
-    return metrics if same and not changed_files(metrics, cell, folder / METRICS) else None
+    is_same = metrics.fingerprint == cell.fingerprint and metrics.code_sha256 == code_sha256(*MEASURING)
+    return metrics if is_same and not changed_files(metrics, cell, folder / METRICS) else None
 
 
 def changed_files(

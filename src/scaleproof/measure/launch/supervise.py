@@ -22,12 +22,12 @@ from scaleproof.ground.files import scrub
 from scaleproof.measure.trainer.request import PHASES
 
 POLL = 0.5  # seconds between two looks at a run; each look costs microseconds of one core
-GRACE = 5.0  # seconds between asking a process group to end and ending it ...
-STOPPED_GRACE = 0.5  # ... where we are told to stop: somebody waits
+GRACE = 5.0  # seconds between asking a process group to end and killing it ...
+STOPPED_GRACE = 0.5  # ... if we ourselves were told to stop, and somebody waits
 STOP = (signal.SIGTERM, signal.SIGKILL)
 PLANNED_STOP = (signal.SIGINT, *STOP)  # the first as from a keyboard: programs tidy up
 LOG_LINES = 400  # lines of the log that are kept in memory
-STUCK_SHARE = 0.25  # part of the time limit: a run without a step for so long hangs, it is not slow
+STUCK_SHARE = 0.25  # share of the time limit: a run without a step for so long hangs, it is not slow
 
 
 class Interrupted(Exception):
@@ -39,16 +39,16 @@ class Interrupted(Exception):
 
 
 class Heartbeat:
-    """The progress of this node's ranks, in a node-local file: mapped files do not work over network file systems."""
+    """The progress of this node's ranks, in a memory-mapped file, which must not be on a network file system."""
 
     def __init__(self, ranks: int, steps: int, warmup_steps: int = 0) -> None:
         """Make the file in which `ranks` ranks mark their progress.
 
-        A mark counts phases, PHASES in each step, so that it moves within steps too. `steps`: the steps of the run; the
-        first `warmup_steps` of them are untimed.
+        A mark counts phases, PHASES in each step, so that it moves within steps too. `steps`: the number of steps of
+        the run; the first `warmup_steps` are untimed.
         """
         self.window_ends = (warmup_steps, steps)
-        self.reached_s: dict[int, float] = {}  # step -> when a look first saw that all ranks had ended as many
+        self.reached_s: dict[int, float] = {}  # number of steps -> when all ranks were first seen to have ended them
         descriptor, name = tempfile.mkstemp(prefix="scaleproof-heartbeat-")
         os.close(descriptor)
         self.path = Path(name)
@@ -59,7 +59,7 @@ class Heartbeat:
         self.bar = tqdm(total=steps, unit="step", disable=None)  # on a terminal only
 
     def note_progress(self) -> None:
-        """Note whether any rank has moved since the last look."""
+        """Read the marks of all ranks, and note when they have moved."""
         now = time.monotonic()
         self.longest_s = max(self.longest_s, now - self.last_look_s)
         self.last_look_s = now
@@ -79,20 +79,14 @@ class Heartbeat:
 
     @property
     def window_s(self) -> float | None:
-        """Seconds between the looks that first saw the end of warm-up and last step.
-
-        It is None without both.
-        """
+        """Seconds from the end of the warm-up to the end of the last step, as seen by looks; None without both."""
         start, end = self.window_ends
         if start not in self.reached_s or end not in self.reached_s:
             return None
         return self.reached_s[end] - self.reached_s[start]
 
     def rank_behind(self) -> int | None:
-        """Return the local rank behind all others.
-
-        Returns None where several are behind, or there is only one rank.
-        """
+        """Return the local rank that is behind all others. None where several are, or for a single rank."""
         lowest_ranks = np.flatnonzero(self.last_marks == self.last_marks.min())
         return int(lowest_ranks[0]) if len(lowest_ranks) == 1 and len(self.last_marks) > 1 else None
 
@@ -104,21 +98,21 @@ class Heartbeat:
 
 @dataclass(frozen=True)
 class CommandOutcome:
-    """How a watched command ended."""
+    """How a supervised command ended."""
 
     exit_code: int
     timed_out: bool
     tail: list[str]  # the last lines of the log
     hung: bool = False  # at the limit, steps had been made but none for a long time
     behind: int | None = None  # the rank that was behind the others at the end
-    steps: int = 1  # all ranks had ended so many
+    steps: int = 1  # steps that all ranks had ended
     memory_kills: int = 0  # processes that the kernel killed meanwhile because memory ran out
     ranks_s: float = 0.0  # seconds from the command's start to its end
     window_s: float | None = None  # seconds of the timed steps, as seen from outside; None where they were not seen
     resolution_s: float = POLL  # the longest time between two looks at the steps
     arrivals: Sequence[float] = ()  # when each line of its output came: seconds since the command's start
-    others_cpu: float | None = None  # part of this machine's CPU time that other programs used meanwhile; None: unknown
-    ended: bool = False  # we ended it after the time that it was given: a proper end, whatever its exit code
+    others_cpu: float | None = None  # share of this machine's CPU time that other programs used; None: unknown
+    ended: bool = False  # we ended it as planned, after a given time: a proper end, whatever its exit code
 
 
 def run_supervised(
@@ -133,10 +127,9 @@ def run_supervised(
     """Run `command` in its own process group for at most `limit` seconds, and return how it ended.
 
     `log`: the file that takes its output, without private paths. `heartbeat`: the marks of its ranks' progress.
-    `remote`: a function that sends a signal (a name without SIG) to processes that are no children of ours, as on other
-    nodes. `end_after`: the seconds after which the command is asked to end, by SIGINT first; that counts as its own
-    end. Raises Interrupted, with nothing left running, on SIGINT or SIGTERM and when the Snakemake that started us
-    ends.
+    `remote`: a function that sends a signal (a name without SIG) to its processes on other nodes. `end_after`: the
+    seconds after which the command is ended as planned, by SIGINT first. Raises Interrupted, with nothing left running,
+    on SIGINT or SIGTERM, and when the Snakemake that started us ends.
     """
     last_lines: list[str] = []
     arrivals = array("d")
@@ -144,16 +137,7 @@ def run_supervised(
     kills_before = _memory_kills()
     stop, grace = _Stop(), STOPPED_GRACE  # these hold where waiting is interrupted
     with _catch_signals() as received:
-        process = subprocess.Popen(
-            command,
-            env=env,
-            stdin=subprocess.DEVNULL,  # nobody is there to answer a question
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+        process = _start_process(command, env)
         began = time.monotonic()
         copier_arguments = (process, log, last_lines, arrivals, is_stopped)
         copier = threading.Thread(target=_copy_output, args=copier_arguments, daemon=True)
@@ -166,7 +150,7 @@ def run_supervised(
         finally:
             ended = time.monotonic()
             if process.poll() is None:
-                is_stopped.set()  # what ranks and launcher say about being stopped by us explains nothing
+                is_stopped.set()  # what ranks and launcher print about being stopped by us is dropped
                 if remote:
                     remote("INT" if stop.as_planned else "TERM")
             _end_group(process, PLANNED_STOP if stop.as_planned else STOP, grace)
@@ -191,7 +175,7 @@ def run_supervised(
 
 
 class _Stop(NamedTuple):
-    """Why we end a command; no field is set where it has ended by itself."""
+    """Why we end a command. No field is set where it has ended by itself."""
 
     as_planned: bool = False
     timed_out: bool = False
@@ -199,12 +183,23 @@ class _Stop(NamedTuple):
     behind: int | None = None
 
 
+def _start_process(command: list[str], env: dict[str, str]) -> subprocess.Popen[str]:
+    """Start `command` in a process group of its own, with all its output in one pipe and no input."""
+    return subprocess.Popen(
+        command,
+        env=env,
+        stdin=subprocess.DEVNULL,  # nobody is there to answer a question
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+
+
 @contextlib.contextmanager
 def _catch_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM, during the block, in the list that is yielded.
-
-    They do not end this process.
-    """
+    """Yield a list that collects SIGINT and SIGTERM during the block, instead of ending this process."""
     received: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
     previous = {number: signal.signal(number, lambda caught, _: received.append(caught)) for number in numbers}
@@ -222,10 +217,9 @@ def _wait_for_end(
     heartbeat: Heartbeat | None,
     received: list[int],
 ) -> _Stop:
-    """Wait until `process` has ended, or has to be ended.
+    """Wait until `process` ends, or must be ended: at its `limit`, or as planned after `end_after` (both seconds).
 
-    It has to be at its `limit`, or, as planned, after `end_after` (both seconds). Raises Interrupted when a signal is
-    `received`, or the Snakemake that started us is gone.
+    Raises Interrupted when a signal is `received`, or the Snakemake that started us is gone.
     """
     driver = _snakemake_process()
     began = time.monotonic()
@@ -250,7 +244,7 @@ def _wait_for_end(
 
 
 def _stop_at_limit(heartbeat: Heartbeat | None, limit: float) -> _Stop:
-    """Return why a command is ended at its `limit` (seconds): its steps stopped coming, or were too slow."""
+    """Return why a command is ended at its `limit` (seconds): its steps have stopped, or are too slow."""
     if heartbeat and heartbeat.steps_done and time.monotonic() - heartbeat.last_move_s > STUCK_SHARE * limit:
         return _Stop(timed_out=True, hung=True, behind=heartbeat.rank_behind())
     return _Stop(timed_out=True)
@@ -268,9 +262,9 @@ def _copy_output(
     arrivals: "array[float]",
     is_stopped: threading.Event,
 ) -> None:
-    """Copy the output of `process` into the file `log`, and its end into `last_lines`, until it ends.
+    """Copy the output of `process` into the file `log`, its last lines into `last_lines`, until it ends.
 
-    `arrivals` takes the moment of each line. Once `is_stopped` is set, further lines are read and dropped.
+    `arrivals` gets the time of each line. Once `is_stopped` is set, further lines are read and dropped.
     """
     assert process.stdout is not None  # run_supervised pipes it
     with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
@@ -288,7 +282,7 @@ def _copy_output(
 
 
 def _ask_for_stacks(process: subprocess.Popen, signal_remote_ranks: Callable[[str], None] | None) -> None:
-    """Have every rank print the stacks of its threads, by SIGUSR1."""
+    """Send SIGUSR1 to every rank, which then prints the stacks of its threads."""
     if signal_remote_ranks:
         signal_remote_ranks("USR1")
     else:
@@ -301,7 +295,7 @@ def _ask_for_stacks(process: subprocess.Popen, signal_remote_ranks: Callable[[st
 
 
 def _end_group(process: subprocess.Popen, signals: Sequence[signal.Signals], grace: float) -> None:
-    """End the process group of `process` by `signals`, waiting `grace` seconds after each, then all its descendants."""
+    """End the process group of `process` by `signals`, `grace` seconds apart, and kill all its descendants."""
     descendants: list[psutil.Process] = []
     with contextlib.suppress(psutil.Error):  # torchrun's ranks have groups of their own
         descendants = psutil.Process(process.pid).children(recursive=True)
@@ -344,10 +338,7 @@ def _memory_kills() -> int:
 
 
 def _snakemake_process() -> psutil.Process | None:
-    """Return the Snakemake that started this process.
-
-    Returns None without a Snakemake. If it is killed, its jobs must notice.
-    """
+    """Return the Snakemake that started this process, if there is one. If it is killed, its jobs must notice."""
     for parent in psutil.Process().parents():
         try:
             if any("snakemake" in Path(part).name for part in parent.cmdline()[:3]):

@@ -11,7 +11,7 @@ from torch import accelerator
 
 
 def is_accelerator(device: torch.device) -> bool:
-    """Return whether the device works beside the host, with memory of its own: any but a CPU."""
+    """Return whether the device works beside the host, with memory of its own, as all but a CPU do."""
     return device.type != "cpu"
 
 
@@ -41,10 +41,7 @@ def reset_peaks(device: torch.device) -> None:
 
 
 def memory_peaks(device: torch.device) -> dict[str, int] | None:
-    """Return the peak bytes of tensors and of torch's cache, and the allocator's retries.
-
-    Returns None on a CPU.
-    """
+    """Return peak bytes of tensors and of torch's cache, and the allocator's retries. Returns None on a CPU."""
     if not is_accelerator(device):
         return None
     return {
@@ -55,14 +52,14 @@ def memory_peaks(device: torch.device) -> dict[str, int] | None:
 
 
 def mark_event(device: torch.device) -> torch.Event:
-    """Return an event in the device's queue, which notes the time when the device reaches it."""
+    """Put an event into the device's queue, which takes the time when the device reaches it, and return it."""
     event = torch.Event(device, enable_timing=True)
     event.record()
     return event
 
 
 def seconds_of(call: Callable[[], object], device: torch.device, calls: int = 1) -> float:
-    """Return the seconds that the device takes for `calls` calls of `call`, one after the other."""
+    """Return the seconds that the device takes for `calls` calls of `call` in a row."""
     if not is_accelerator(device):
         began = time.perf_counter()
         for _ in range(calls):

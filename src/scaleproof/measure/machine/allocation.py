@@ -50,7 +50,7 @@ MEMORY = "it took more memory than it had asked for (resources.memory_per_device
 TIME_OVER = "Slurm's time limit came before the campaign's"
 JOB_OVER = "the job was over before the run began"
 LOST_FIRST_NODE = "scaleproof-lost-first-node"  # the comment of a job that ends itself, which nobody has cancelled
-# Before its time limit a job's steps are told to end, so that a row can be written; or up to a minute earlier.
+# Seconds before its time limit when a job's steps are told to end, or up to a minute more: results can be written.
 WARNING_S = 20
 TERMINATED = re.compile(r"Received 15 death signal|error: \S+: tasks? \S+: Terminated")  # as torchrun and srun say it
 # What srun and slurmstepd print when Slurm itself ends a run.
@@ -82,10 +82,10 @@ class Allocation:
 
 
 def current_allocation() -> Allocation | None:
-    """Return the Slurm allocation of this process; None outside of an allocation.
+    """Return the Slurm allocation of this process, None outside of an allocation. Raises UserError if Slurm is silent.
 
-    Only the job's number is believed of the environment: a job that was submitted from within a task of an array has
-    that task's SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID. Raises UserError where Slurm does not know it.
+    Of the environment only SLURM_JOB_ID is used: a job that was submitted from within a task of an array has that
+    task's SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID.
     """
     number = os.environ.get("SLURM_JOB_ID")
     if not number or shutil.which("srun") is None:
@@ -108,26 +108,20 @@ def current_allocation() -> Allocation | None:
 
 
 def shared_nodes_job() -> str | None:
-    """Return the id of this process' job if others may use its nodes too.
-
-    Returns None otherwise, or if Slurm is silent.
-    """
+    """Return the id of this process' job if other jobs may use its nodes too, else None, as if Slurm is silent."""
     number = os.environ.get("SLURM_JOB_ID")
     facts = describe_job(number, patience=(0,)) if number else {}
     return job_id(facts) if facts.get("OverSubscribe", "NO") != "NO" else None
 
 
 def without_job(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return `environment` without the job's variables, except KEPT: srun would take options from them."""
+    """Return `environment` without the job's variables, from which srun would take options, but with those in KEPT."""
     of_slurm = ("SLURM_", "SRUN_", "SBATCH_")
     return {name: value for name, value in environment.items() if name in KEPT or not name.startswith(of_slurm)}
 
 
 def scheduler_record(known: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the record `scheduler` of the job around this process.
-
-    Returns None outside of a job. `known`: what the scheduler says of the job, where it was asked.
-    """
+    """Return the record `scheduler` of this process' job, None outside of a job. `known`: what Slurm says of it."""
     record = {name: os.environ[variable] for name, variable in VARIABLES.items() if os.environ.get(variable)}
     if record or known:
         return {"type": "slurm", **record, **known}
@@ -138,10 +132,7 @@ def scheduler_record(known: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def cancel_own_job() -> None:
-    """Cancel the job of this process, and no other task of its array.
-
-    Does nothing where Slurm does not answer.
-    """
+    """Cancel the job of this process, and no other task of its array, if Slurm answers."""
     facts = describe_job(os.environ.get("SLURM_JOB_ID", ""))
     if facts:
         run_command("scontrol", "update", f"JobId={job_id(facts)}", f"Comment={LOST_FIRST_NODE}")
@@ -151,17 +142,17 @@ def cancel_own_job() -> None:
 def job_id(facts: Mapping[str, str]) -> str:
     """Return the id of a job as every Slurm command takes it: "25", or "25_2" for a task of an array.
 
-    `facts`: what `scontrol show job` prints. The bare JobId will not do: the last task of an array has the array's id,
-    which means all tasks.
+    `facts`: what `scontrol show job` prints, name -> value. Its JobId will not do: the last task of an array has the
+    array's id, which means all tasks.
     """
     array, task = facts.get("ArrayJobId"), facts.get("ArrayTaskId", "")
     return f"{array}_{task}" if array and task.isdigit() else facts.get("JobId", "")
 
 
 def describe_job(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
-    """Return Slurm's description of a job (25, or 25_2): name -> value.
+    """Return Slurm's description of a job ("25", or "25_2"): name -> value. Returns {} if Slurm is silent.
 
-    Returns {} if Slurm is silent. `patience`: the seconds to wait before each try.
+    `patience`: the seconds to wait before each try.
     """
     for seconds in patience:
         time.sleep(seconds)
@@ -184,41 +175,38 @@ def expand_node_list(nodelist: str) -> list[str]:
 
 
 def ask_for_table(*command: str, columns: Sequence[str]) -> list[list[str]]:
-    """Return the rows that squeue or sinfo prints, without a heading.
-
-    `columns`: as in their --format.
-    """
+    """Return the cells of each row that squeue or sinfo prints. `columns`: as in their --format."""
     text = run_command(*command, "--noheader", f"--format={'|'.join(columns)}")
-    n_separators = len(columns) - 1  # at least: the last cell may be a text with further separators
+    n_separators = len(columns) - 1  # a row may have more: the last cell may be a text with separators
     return [line.split("|", n_separators) for line in text.splitlines() if line.count("|") >= n_separators]
 
 
 def ask_how_job_ended(job: str) -> dict[str, str]:
-    """Return a job's elapsed time, and state and reason if known.
+    """Return a job's elapsed time, state and reason, as the record has them: name -> value. {} if Slurm is silent.
 
-    Returns {} where Slurm does not answer. A job that is still RUNNING has no state and no reason. All else is recorded
-    at the begin, because Slurm no longer names a node that the job has lost.
+    A job that is still RUNNING has no state and no reason. All else is recorded at the start, because Slurm no longer
+    names a node that the job has lost.
     """
     facts = _recorded_facts(describe_job(job, patience=(0,)))
     return {name: value for name, value in facts.items() if name in AT_END}
 
 
 def ask_why_run_was_ended(job: str, lines: Sequence[str]) -> str | None:
-    """Return why a job ended a run: TIME_OVER at the job's limit, else the job's final state.
+    """Return why a job ended a run: TIME_OVER at the job's limit, else the job's final state, None while it goes on.
 
-    Returns None while the job goes on. `lines`: the run's log, in which torchrun or srun says that it was told to end.
+    `lines`: the run's log, in which torchrun or srun says that it was told to end.
     """
     facts = describe_job(job, patience=(0,))
     state = facts.get("JobState", RUNNING)
     if state != RUNNING:
         return state
     left_s = 60 * (limit_minutes(facts.get("TimeLimit", "")) - limit_minutes(facts.get("RunTime", "0")))
-    were_told_to_end = TERMINATED.search("\n".join(lines))
-    return TIME_OVER if were_told_to_end and left_s <= WARNING_S + 60 else None
+    was_told_to_end = TERMINATED.search("\n".join(lines))
+    return TIME_OVER if was_told_to_end and left_s <= WARNING_S + 60 else None
 
 
 def _recorded_facts(facts: Mapping[str, str]) -> dict[str, str]:
-    """Return what the record repeats of Slurm's description `facts`: no user, no paths. {} without `facts`.
+    """Return what the record repeats of Slurm's description `facts` of a job: name -> value, without user and paths.
 
     A job that is RUNNING has no state in the record, which is sealed before the job ends: its end is in jobs.jsonl.
     """
@@ -234,10 +222,7 @@ def _recorded_facts(facts: Mapping[str, str]) -> dict[str, str]:
 
 
 def ask_slurm_config() -> dict[str, str]:
-    """Return `scontrol show config` as name -> value.
-
-    Returns {} if there is no Slurm or its controller does not answer.
-    """
+    """Return the output of `scontrol show config` as name -> value, {} if Slurm is missing or silent."""
     lines = run_command("scontrol", "show", "config", timeout_s=ANSWER_S)
     return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", lines, re.MULTILINE))
 
@@ -249,10 +234,7 @@ def ask_daemon_port() -> int:
 
 
 def limit_minutes(limit: str) -> float:
-    """Return Slurm's time limit (`30:00`, `2:00:00`, `1-12:00:00`) in minutes.
-
-    Returns infinity where there is no limit.
-    """
+    """Return a time limit of Slurm (`30:00`, `2:00:00`, `1-12:00:00`) in minutes, infinity where there is none."""
     if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", limit.strip()):
         return float("inf")  # infinite, UNLIMITED, n/a
     days, _, clock = limit.strip().rpartition("-")
@@ -264,10 +246,10 @@ def limit_minutes(limit: str) -> float:
 
 
 def ask_submit_limit(account: str, qos: str = "", partition: str = "") -> int | None:
-    """Return the most jobs that the user may have queued.
+    """Return how many jobs the user may have queued, None where no limit is set.
 
-    Returns None where no limit is set. It is the least of three limits: of their association with `account` ("": any
-    account), of `qos` ("": their default QOS), and of the partition's QOS.
+    It is the least of three limits: of their association with `account` ("": any account), of `qos` ("": their default
+    QOS), and of the partition's QOS.
     """
     show = ("sacctmgr", "--noheader", "--parsable2", "show")
     associations = [f"users={getpass.getuser()}"]
@@ -293,15 +275,12 @@ def ask_submit_limit(account: str, qos: str = "", partition: str = "") -> int | 
 def signal_steps(job: str, name: str) -> None:
     """Send a signal to all processes of a job's running srun steps, on all nodes."""
     for step in run_command("squeue", "--noheader", "--steps", "--jobs", job, "--format", "%i").split():
-        if step.rpartition(".")[2].isdigit():  # 25.0; the batch script is not a step that srun started
+        if step.rpartition(".")[2].isdigit():  # "25.0"; "25.batch" is the batch script
             run_command("scancel", f"--signal={name}", step)
 
 
 def find_scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
-    """Return class and reason of a run's end, if Slurm ended it.
-
-    `lines`: the run's output. Returns None where it does not say so.
-    """
+    """Return class and reason of a run's failure, if its output (`lines`) says that Slurm ended it, else None."""
     for pattern, failure_class, reason in VERDICTS:
         for line in lines:
             match = re.search(pattern, line)
@@ -311,10 +290,7 @@ def find_scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | N
 
 
 def run_command(*command: str, timeout_s: int = 60) -> str:
-    """Return what a command prints.
-
-    Returns "" where it fails, or does not end within `timeout_s`.
-    """
+    """Return the output of a command, "" where it fails or does not end within `timeout_s`."""
     try:
         answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s)
     except (OSError, subprocess.TimeoutExpired):

@@ -39,10 +39,7 @@ def _call(name: str, *arguments: Any) -> Any:
 
 
 def _first_number(answer: dict[str, Any], *names: str) -> float:
-    """Return the first of the fields `names` of an answer that is a number.
-
-    Unknown fields are missing, or text.
-    """
+    """Return the first field of `names` that is a number in `answer`. Raises NVMLError if all are missing, or text."""
     for name in names:
         if isinstance(answer.get(name), int | float):
             return answer[name]
@@ -50,10 +47,7 @@ def _first_number(answer: dict[str, Any], *names: str) -> float:
 
 
 def serial_of_uuid(uuid: str) -> str:
-    """Return a device's number as amdsmi writes it.
-
-    `uuid`: torch's, each character as two hexadecimal digits.
-    """
+    """Return a device's serial number as amdsmi writes it, from torch's `uuid`: its characters in hexadecimal."""
     codes = bytes.fromhex(uuid.replace("-", ""))
     return codes.decode().lower() if re.fullmatch(rb"[0-9A-Fa-f]{16}", codes) else uuid
 
@@ -136,10 +130,7 @@ def nvmlDeviceGetUtilizationRates(handle: Any) -> SimpleNamespace:
 
 
 def nvmlDeviceGetCurrentClocksThrottleReasons(handle: Any) -> int:
-    """Return NVML's bits of the limits that slow the device down now.
-
-    Raises NVMLError where it names none of them.
-    """
+    """Return NVML's bits of the limits that slow the device down now. Raises NVMLError where they are unknown."""
     status = _call("get_violation_status", handle)
     active = {name: status.get(f"active_{name}") for name in VIOLATIONS}
     if not any(isinstance(value, bool) for value in active.values()):

@@ -27,10 +27,7 @@ TORCH_ANSWER_S = 120.0  # by then torch must have said whether it can use a devi
 
 
 def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | None:
-    """Return why `cell` cannot run on `nodes` nodes with `gpus` on each.
-
-    Returns None where nothing speaks against it.
-    """
+    """Return why `cell` cannot run on `nodes` nodes with `gpus` on each. Returns None where it can."""
     execution = cell.execution
     geometry = execution.geometry
     strategy = execution.strategy
@@ -59,10 +56,7 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
 
 
 def _data_parallel_problem(cell: Cell, on_cpu: bool) -> str | None:
-    """Return why `cell` cannot run with nn.DataParallel, or would gain nothing from it.
-
-    Returns None where it can.
-    """
+    """Return why `cell` cannot run with nn.DataParallel, or would gain nothing from it. Returns None where it can."""
     if cell.execution.geometry.nodes > 1:
         return "nn.DataParallel works inside of one process, on one node"
     if on_cpu:
@@ -75,10 +69,7 @@ def _data_parallel_problem(cell: Cell, on_cpu: bool) -> str | None:
 
 
 def _cpu_problem(cell: Cell) -> str | None:
-    """Return why `cell` cannot run on this machine's CPU.
-
-    Returns None where it can.
-    """
+    """Return why `cell` cannot run on this machine's CPU. Returns None where it can."""
     execution = cell.execution
     cores = available_cores()
     if execution.threads_per_device > cores:
@@ -95,9 +86,9 @@ def _cpu_problem(cell: Cell) -> str | None:
 
 
 def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
-    """Return why `cell` cannot run on `gpus`.
+    """Return why `cell` cannot run on `gpus` with the installed torch. Returns None where it can.
 
-    The oldest GPU that it uses decides, and the installed torch. Returns None where it can.
+    The oldest GPU that it would use decides.
     """
     execution = cell.execution
     oldest = min(gpus[: execution.geometry.devices_per_node], key=lambda gpu: gpu.capability)
@@ -120,10 +111,7 @@ def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
 
 
 def build_problem(gpu: Gpu, cuda: str | None) -> str | None:
-    """Return why a torch built with CUDA version `cuda` ("13.0") cannot use a device or its driver.
-
-    Returns None where it can.
-    """
+    """Return why a torch built with CUDA `cuda` ("13.0") cannot use `gpu` or its driver. Returns None where it can."""
     support = CUDA_SUPPORT.get(int(cuda.split(".")[0])) if cuda else None
     if not support:
         return None
@@ -146,7 +134,7 @@ def build_problem(gpu: Gpu, cuda: str | None) -> str | None:
 
 @cache
 def torch_can_use_devices() -> bool:
-    """Return whether torch, tried in another process, finds a device.
+    """Return whether torch finds a device, by a trial in another process.
 
     A driver that is older than torch's libraries may be too old for them, or may not.
     """
@@ -159,9 +147,9 @@ def torch_can_use_devices() -> bool:
 
 
 def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence[str]) -> str | None:
-    """Return why none of torch's kernels runs on the device called `name`.
+    """Return why none of torch's kernels runs on the device called `name`. Returns None where one does.
 
-    Returns None where a kernel does. `architectures`: what torch.cuda.get_arch_list() returns.
+    `architectures`: what torch.cuda.get_arch_list() returns.
     """
     if any(_runs_on(architecture, capability) for architecture in architectures):
         return None
@@ -172,7 +160,7 @@ def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence
 
 
 def _runs_on(architecture: str, capability: tuple[int, int]) -> bool:
-    """Return whether kernels that were built for `architecture` run on a device of this compute capability.
+    """Return whether kernels built for `architecture` run on a device of this compute capability.
 
     Binaries (sm_80) run on devices of the same major version and the same or a newer minor version. Intermediate code
     (compute_80) runs on any newer device, unless it is for one capability (compute_90a) or its family (compute_100f).
@@ -198,10 +186,9 @@ def dotted(version: tuple[int, int]) -> str:
 
 
 def gpu_compile_problem(oldest: Gpu) -> str | None:
-    """Return why torch.compile does not work on `oldest`, the oldest GPU.
+    """Return why torch.compile does not work on `oldest`, the oldest GPU. Returns None where it works.
 
-    Returns None where it works. For each kernel Triton compiles a small launcher in C, which needs a compiler and
-    Python's headers as well.
+    For each kernel Triton compiles a small launcher in C, which needs a compiler and Python's headers as well.
     """
     if oldest.capability < LEAST_FOR_TRITON:
         return f"torch.compile needs Triton, which starts at 7.5; {oldest.name} has {dotted(oldest.capability)}"

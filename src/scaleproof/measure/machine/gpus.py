@@ -12,7 +12,7 @@ from typing import Any
 
 from scaleproof.ground.errors import UserError
 
-MIG = "MIG-"  # how the UUID of a part of a device begins
+MIG = "MIG-"  # how the UUID of a MIG instance, a part of a device, begins
 # Variables that hide devices: ROCr's first, then, from the devices left, HIP's or else CUDA's.
 AMD_MASKS = (("ROCR_VISIBLE_DEVICES",), ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"))
 
@@ -33,10 +33,7 @@ class LostDevice(UserError):
 
 
 def usable_gpus(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
-    """Return the devices that `look` (cuda_devices) finds, and "".
-
-    Returns [] and the reason where a device is lost.
-    """
+    """Return the devices that `look` (cuda_devices) finds and "", or [] and the reason where a device is lost."""
     try:
         return look(), ""
     except LostDevice as lost:
@@ -44,10 +41,9 @@ def usable_gpus(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
 
 
 def cuda_devices() -> list[Gpu]:
-    """Return the devices that ranks will see.
+    """Return the devices that ranks will see, none without a driver or with a torch that has no CUDA.
 
-    Returns [] without a driver, or with a torch that has no CUDA. Raises LostDevice where a device does not answer:
-    without it `device: auto` would mean the CPU.
+    Raises LostDevice where a device does not answer: without it `device: auto` would mean the CPU.
     """
     if not torch_has_cuda():
         return []
@@ -80,10 +76,7 @@ def cuda_devices() -> list[Gpu]:
 
 
 def _gpu_of_index(nvml: Any, index: int) -> Gpu:
-    """Return the device number `index`.
-
-    A lost device has no UUID, and its name says why.
-    """
+    """Return the device with this `index`. A lost device has no UUID, and the reason as its name."""
     try:
         return _gpu_of_handle(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
     except nvml.NVMLError as error:
@@ -92,9 +85,9 @@ def _gpu_of_index(nvml: Any, index: int) -> Gpu:
 
 
 def _gpu_of_handle(nvml: Any, handle: object, parent: object | None = None) -> Gpu:
-    """Return the device that NVML calls `handle`.
+    """Return the device with NVML's handle `handle`.
 
-    `parent`: the whole GPU, if `handle` is a MIG instance; NVML tells the compute capability of whole GPUs only.
+    `parent`: the handle of the whole GPU, if the device is a MIG instance, whose compute capability NVML does not tell.
     """
     try:
         memory = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
@@ -117,10 +110,7 @@ def _gpu_of_handle(nvml: Any, handle: object, parent: object | None = None) -> G
 
 
 def _mig_instance_by_uuid(nvml: Any, uuid: str) -> Gpu | None:
-    """Return the MIG instance with this UUID.
-
-    Returns None where NVML does not know the instance.
-    """
+    """Return the MIG instance with this UUID. Returns None where NVML does not know it."""
     try:
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
         return _gpu_of_handle(nvml, handle, nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
@@ -129,10 +119,7 @@ def _mig_instance_by_uuid(nvml: Any, uuid: str) -> Gpu | None:
 
 
 def _first_mig_instance(nvml: Any, gpu: Gpu) -> Gpu:
-    """Return the first MIG instance of a device that is cut into instances.
-
-    It is the only instance that CUDA sees. A device that is not cut is returned itself.
-    """
+    """Return what CUDA sees of `gpu`: its first MIG instance if it is cut into instances, else `gpu` itself."""
     if gpu.uuid.startswith(MIG):
         return gpu
     with suppress(nvml.NVMLError, AttributeError):  # AMD's devices have no such mode
@@ -146,11 +133,10 @@ def _first_mig_instance(nvml: Any, gpu: Gpu) -> Gpu:
 def _visible_gpus(
     devices: list[Gpu], mask: str | None, find_instance: Callable[[str], Gpu | None] = lambda uuid: None
 ) -> list[Gpu]:
-    """Return the `devices` that programs see with `mask` as CUDA_VISIBLE_DEVICES.
+    """Return the `devices` that programs see with `mask` as CUDA_VISIBLE_DEVICES: all where it is None (not set).
 
-    They see all where it is None (not set). Its entries are indices, beginnings of UUIDs, or UUIDs of MIG instances,
-    for `find_instance`. As in CUDA, an unknown entry hides itself and all that follow: "0,9,1" on two devices shows the
-    first.
+    Entries of the mask are indices, beginnings of UUIDs, or UUIDs of MIG instances, which `find_instance` looks up. As
+    in CUDA, an unknown entry hides itself and all that follow: "0,9,1" on two devices shows the first.
     """
     if mask is None:
         return devices
@@ -159,7 +145,7 @@ def _visible_gpus(
 
     for entry in filter(None, entries):
         if entry.isdigit():
-            matches = devices[int(entry) : int(entry) + 1]  # none beyond the last
+            matches = devices[int(entry) : int(entry) + 1]  # empty beyond the last device
         elif entry.startswith(MIG):
             instance = find_instance(entry)
             matches = [instance] if instance else []
@@ -173,10 +159,7 @@ def _visible_gpus(
 
 
 def cores_near(uuid: str) -> list[int]:
-    """Return the logical CPUs of a device's NUMA node that this process may use.
-
-    Returns [] where they are unknown.
-    """
+    """Return the logical CPUs of a device's NUMA node that this process may use, [] where they are unknown."""
     if not hasattr(os, "sched_getaffinity"):
         return []
     nvml = driver_library()
@@ -193,10 +176,7 @@ def cores_near(uuid: str) -> list[int]:
 
 
 def driver_library() -> Any:
-    """Return pynvml; for a torch built for AMD's devices, the module `amd`.
-
-    It answers as pynvml does.
-    """
+    """Return the module pynvml, or, for a torch built for AMD's devices, `amd`, which answers as pynvml does."""
     if torch_has_rocm():
         from scaleproof.measure.machine import amd
 
@@ -207,7 +187,7 @@ def driver_library() -> Any:
 
 
 def torch_has_cuda() -> bool:
-    """Return whether the installed torch was built with CUDA, or with what calls itself so (ROCm)."""
+    """Return whether the installed torch was built with CUDA, or with ROCm, which torch calls cuda as well."""
     return torch_cuda_version() is not None or torch_has_rocm()
 
 
@@ -217,25 +197,19 @@ def torch_has_rocm() -> bool:
 
 
 def torch_cuda_version() -> str | None:
-    """Return the CUDA version that torch was built with ("13.0").
-
-    Returns None for a build without.
-    """
+    """Return the CUDA version that torch was built with ("13.0"). Returns None for a build without CUDA."""
     return _torch_built_for("cuda")
 
 
 def unsupported_vendor() -> str | None:
-    """Return the vendor whose GPUs torch was built for, if they cannot be measured.
-
-    Returns None otherwise.
-    """
+    """Return the vendor of the GPUs that torch was built for, if they cannot be measured, else None."""
     return "Intel" if _torch_built_for("xpu") else None
 
 
 def _torch_built_for(name: str) -> str | None:
-    """Return the version of `name` (cuda, hip, xpu) that torch was built with.
+    """Return the version of `name` (cuda, hip, xpu) that torch was built with. None where it was built without.
 
-    Returns None where it was built without. torch's version file says it, since importing torch takes seconds.
+    It is read from torch's version file, since importing torch takes seconds.
     """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:

@@ -10,10 +10,9 @@ def short_host(host: str) -> str:
 
 
 def interface_to(hosts: list[str]) -> str | None:
-    """Return the network interface by which this node reaches the others of `hosts`.
+    """Return the network interface by which this node reaches the other `hosts`. Returns None where none is known.
 
-    Returns None where none is known. The interface of this node's own name will not do: many systems let that name
-    point to themselves (127.0.1.1).
+    The interface of this node's own name will not do: on many systems that name means 127.0.1.1.
     """
     import psutil
 
@@ -33,7 +32,7 @@ def interface_to(hosts: list[str]) -> str | None:
 
 
 def loopback_problem() -> str | None:
-    """Return why ranks on this machine cannot meet; None where they can.
+    """Return why ranks on this machine cannot meet. Returns None where they can.
 
     Without a loopback interface, as in a container with `--network none` and no `lo`, they would try for minutes.
     """

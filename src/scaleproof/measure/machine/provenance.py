@@ -61,7 +61,7 @@ CONTAINERS = ("SCALEPROOF_IMAGE", "APPTAINER_NAME", "SINGULARITY_NAME")
 def provenance_fields(command_line: str, job: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return the fields of the metrics on code, command line, environment, host, hardware and scheduler.
 
-    `job`: what the scheduler says of the job around this process, where it was asked.
+    `job`: what the scheduler says of this process' job, where it was asked.
     """
     installed = versions_of(PACKAGES)
     versions = {f"{package}_version": installed.get(package, "unknown") for package in PACKAGES}
@@ -77,10 +77,7 @@ def provenance_fields(command_line: str, job: Mapping[str, str] | None = None) -
 
 
 def describe_hardware() -> dict[str, Any]:
-    """Return this machine's CPU, cores, memory, and what its commands say.
-
-    On a cluster each node writes its own.
-    """
+    """Return this node's CPU, cores and memory, and what its commands say of it."""
     return {
         "cpu_model": cpu_model(),
         "cpu_count": os.cpu_count(),
@@ -109,9 +106,9 @@ def versions_of(packages: Sequence[str]) -> dict[str, str]:
 
 
 def read_git_state(folder: Path | None = None) -> dict[str, Any]:
-    """Return the commit of the git repository around `folder` (None: the working folder), and whether it is dirty.
+    """Return `git_commit` and `git_dirty` of the repository around `folder` (None: the working folder).
 
-    Untracked files do not count. {"git_commit": "unknown", "git_dirty": None} without a repository or git.
+    Untracked files do not count. Without a repository, or git, they are "unknown" and None.
     """
     git = ("git", "-C", str(folder or Path.cwd()))
     # A line for the branch, then one for each change.
@@ -131,10 +128,7 @@ def cpu_model() -> str:
 
 
 def ask_node_commands() -> dict[str, Any]:
-    """Return what commands of this node say about it.
-
-    A missing or silent command leaves its part out.
-    """
+    """Return facts about this node that commands and variables tell: name -> fact, without unknown ones."""
     cuda_version = re.search(r"CUDA Version: ([0-9.]+)", run_command("nvidia-smi"))
     nccl_versions = list(versions_of(NCCL_PACKAGES).values())  # one such package was installed with torch
     images = [os.environ[name] for name in CONTAINERS if os.environ.get(name)]
@@ -152,9 +146,10 @@ def ask_node_commands() -> dict[str, Any]:
 
 
 def ask_nvidia_smi() -> list[dict[str, str]]:
-    """Return nvidia-smi's description of each device, without fields that this driver does not know.
+    """Return nvidia-smi's description of each device: field -> value, without fields that this driver lacks.
 
-    One unknown field (drivers drop them: `clocks.applications.*` is deprecated in 580) fails the whole query.
+    One unknown field (drivers drop them: `clocks.applications.*` is deprecated in 580) fails the whole query: then the
+    fields are asked for one by one.
     """
     text = _query_gpus(GPU_FIELDS)
     if text:
@@ -164,18 +159,12 @@ def ask_nvidia_smi() -> list[dict[str, str]]:
 
 
 def _query_gpus(fields: Mapping[str, str]) -> str:
-    """Return nvidia-smi's table of `fields` (our name -> its name), one line per device.
-
-    Returns "" where the query fails.
-    """
+    """Return nvidia-smi's table of `fields` (our name -> its name), a line for each device, "" where that fails."""
     return run_command("nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader")
 
 
 def parse_gpu_table(text: str, fields: Sequence[str] = tuple(GPU_FIELDS)) -> list[dict[str, str]]:
-    """Return nvidia-smi's table `text` as rows: field -> value with its unit.
-
-    `fields`: the columns in their order.
-    """
+    """Return the rows of nvidia-smi's table `text`: field -> value with unit. `fields`: of its columns, in order."""
     devices = []
     for row in csv.reader(text.splitlines(), skipinitialspace=True):
         if len(row) == len(fields):
@@ -184,23 +173,20 @@ def parse_gpu_table(text: str, fields: Sequence[str] = tuple(GPU_FIELDS)) -> lis
 
 
 def parse_topology(text: str) -> list[str]:
-    """Return the lines of the matrix that `nvidia-smi topo -m` printed, without a terminal's colours."""
+    """Return the lines of the matrix in `text`, which `nvidia-smi topo -m` printed, without a terminal's colours."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     matrix, *_ = plain.split("\nLegend", 1)
     return [re.sub(r"\s+", " ", line).strip() for line in matrix.splitlines() if line.strip()]
 
 
 def parse_link_matrix(text: str) -> list[list[str]]:
-    """Return the cells of the matrix that `nvidia-smi topo -m` printed, one row per GPU, without names."""
+    """Return the matrix in `text`, which `nvidia-smi topo -m` printed: for each GPU its cells, without its name."""
     rows = [line.split() for line in parse_topology(text)]
     return [cells for name, *cells in rows if re.fullmatch(r"GPU\d+", name) and "X" in cells]  # the head has no X
 
 
 def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
-    """Return the link between each two devices: their places in `uuids` -> NV18, PIX, SYS, ....
-
-    Returns {} if unknown.
-    """
+    """Return the link between each two devices: their places in `uuids` -> NV18, PIX, SYS, .... {} if unknown."""
     row_of_uuid = {device["uuid"]: int(device["index"]) for device in ask_nvidia_smi() if "uuid" in device}
     matrix = parse_link_matrix(run_command("nvidia-smi", "topo", "-m"))
     if len(matrix) < len(row_of_uuid) or not set(uuids) <= set(row_of_uuid):
@@ -210,7 +196,7 @@ def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
 
 
 def parse_infiniband_ports(text: str) -> list[dict[str, str]]:
-    """Return the ports that `ibstat` lists in `text`: adapter, port, state, rate (Gb/s) and link layer of each."""
+    """Return adapter, port, state, rate (Gb/s) and link layer of each port in `text`, which `ibstat` printed."""
     ports: list[dict[str, str]] = []
     adapter = ""
     for line in text.splitlines():

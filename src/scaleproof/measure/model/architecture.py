@@ -29,10 +29,10 @@ PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in;
 
 
 def make_network(model: ModelShape | TransformersModel, vocab_size: int, classes: int = 0) -> PreTrainedModel:
-    """Return a network of `transformers`, in fp32 and without dropout.
+    """Return a network of `transformers`, in fp32 and without dropout, which is a classifier if there are `classes`.
 
-    It is a classifier if there are `classes`. Its weights are random numbers of torch, as the caller has seeded it.
-    Raises UserError with the first fault where the network cannot be measured exactly.
+    The caller has seeded torch, which makes its random weights. Raises UserError with the first fault where the network
+    cannot be measured exactly.
     """
     name = model.slug() if isinstance(model, TransformersModel) else "gpt2"
     try:
@@ -43,8 +43,8 @@ def make_network(model: ModelShape | TransformersModel, vocab_size: int, classes
         faults = list(_network_faults(network, classifies=classes > 0))
     except UserError:
         raise
-    except (Exception, SystemExit) as error:  # whatever the user's code raises, or transformers with such numbers
-        if isinstance(model, ModelShape):  # none of the user's
+    except (Exception, SystemExit) as error:  # whatever the user's code raises, or transformers with the user's numbers
+        if isinstance(model, ModelShape):  # a shape of ours
             raise
         raise UserError(f"workload.model: {_failure_text(model, error)}") from None
     for reason in faults:
@@ -53,13 +53,13 @@ def make_network(model: ModelShape | TransformersModel, vocab_size: int, classes
 
 
 def blocks_of(network: PreTrainedModel) -> nn.ModuleList:
-    """Return the network's list of blocks: the modules that are sharded, checkpointed and compiled one by one."""
+    """Return the network's blocks: the modules that are sharded, checkpointed and compiled one by one."""
     (blocks,) = _lists_of_blocks(network)
     return blocks
 
 
 def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
-    """Return the configuration of `model` as transformers has it. Raises UserError where transformers refuses it."""
+    """Return transformers' configuration of `model`. Raises UserError where transformers refuses it."""
     if isinstance(model, ModelShape):
         return GPT2Config(
             n_positions=model.context,
@@ -84,10 +84,9 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
 
 
 def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:
-    """Return a network of this configuration with `vocab_size` tokens.
+    """Return a network of this configuration, which is changed: a classifier if there are `classes`.
 
-    It is a classifier if there are `classes`. Changes `config`. Raises UserError where transformers has no such network
-    for this task.
+    Raises UserError where transformers has no such network for this task.
     """
     task, mapping = "language-modelling", MODEL_FOR_CAUSAL_LM_MAPPING
     if classes:
@@ -102,7 +101,7 @@ def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> Pre
 
 
 def _set_for_measurement(config: PreTrainedConfig) -> None:
-    """Set what every measured network has: fp32, no cache, no special tokens, no dropout."""
+    """Set in `config` what every measured network has: fp32, no cache, no special tokens, no dropout."""
     config.use_cache = False
     config.dtype = torch.float32
     for name in SPECIAL_TOKENS:  # samples are full windows of any tokens
@@ -118,10 +117,9 @@ def _set_for_measurement(config: PreTrainedConfig) -> None:
 
 
 def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel:
-    """Return the network that the function in the user's file makes (`model.module`: path:function).
+    """Return the network that a function in the user's file makes (`model.module`: path:function).
 
-    Raises UserError where it is no model of transformers, or cannot be measured exactly, and whatever the function
-    raises.
+    Raises UserError where it is no model of transformers, or cannot be measured exactly, and what the function raises.
     """
     path, _, function_name = str(model.module).partition(":")
     network = _load_function(Path(path), function_name)(vocab_size=vocab_size)
@@ -134,7 +132,7 @@ def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel
 
 
 def _failure_text(model: TransformersModel, error: BaseException) -> str:
-    """Return which file cannot be made a network, its line if `error` comes from its code, and why."""
+    """Return why no network can be built, with the model's file, and its line if `error` comes from there."""
     path = str(model.file)
     line = _line_of_error(error, path)
     place = f"{path}, line {line}" if line else path
@@ -143,10 +141,7 @@ def _failure_text(model: TransformersModel, error: BaseException) -> str:
 
 
 def _line_of_error(error: BaseException, path: str) -> int | None:
-    """Return the line of the file `path` at which `error` was raised.
-
-    Returns None where no line of it is at fault.
-    """
+    """Return the line of the file `path` at which `error` was raised. Returns None where it came from elsewhere."""
     if isinstance(error, SyntaxError) and (error.filename or "").endswith(path):
         return error.lineno
     frames = traceback.extract_tb(error.__traceback__)
@@ -167,7 +162,7 @@ def _load_function(path: Path, name: str) -> Any:
 
 
 def _network_faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]:
-    """Yield why formulas, strategies or the comparison of losses would be wrong about this network."""
+    """Yield reasons why formulas, strategies or the comparison of losses would be wrong for this network."""
     if len(_lists_of_blocks(network)) != 1:
         yield "it has no single list of as many blocks as layers"
     marks = [getattr(module, "is_causal", None) for module in network.modules()]
@@ -193,9 +188,9 @@ def _network_faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]
 
 
 def _lists_of_blocks(network: PreTrainedModel) -> list[nn.ModuleList]:
-    """Return the network's module lists with one entry per layer, as a list of blocks has.
+    """Return the network's module lists that may be its list of blocks: those with one entry per layer.
 
-    transformers may name the classes that it never splits over devices, as blocks are: then lists of these alone count.
+    If transformers names classes that it never splits over devices, as blocks are, only lists of these count.
     """
     layers = network.config.num_hidden_layers
     lists = [module for module in network.modules() if isinstance(module, nn.ModuleList) and len(module) == layers]

@@ -24,7 +24,7 @@ WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")  # keys 
 
 
 def attention_name(network: PreTrainedModel, seq_len: int, kind: str) -> str:
-    """Return the name under which a decoder finds its attention: a name of ours (NAMES), or of transformers.
+    """Return the name by which a decoder finds its attention: one of ours (NAMES), or of transformers.
 
     `kind`: as `execution.attention`. Ours would be wrong for a model with attention in its own code, which looks up no
     name, and for a model whose tokens see fewer than `seq_len` tokens back.
@@ -36,10 +36,7 @@ def attention_name(network: PreTrainedModel, seq_len: int, kind: str) -> str:
 
 
 def allow_kernels(kind: str) -> None:
-    """Let torch's fused attention in this process use only the kernel `kind`.
-
-    Kernels are flash and cudnn; any other `kind` allows all kernels.
-    """
+    """Let torch's fused attention in this process use only the kernel `kind` (flash, cudnn), or all for other kinds."""
     only_kernel = kind if kind in ("flash", "cudnn") else None
     torch.backends.cuda.enable_flash_sdp(only_kernel in (None, "flash"))
     torch.backends.cuda.enable_cudnn_sdp(only_kernel in (None, "cudnn"))
@@ -56,10 +53,10 @@ def sdpa(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Return torch's fused causal attention, for transformers, of shape (samples, tokens, heads, head width), and None.
+    """Return torch's fused causal attention, of shape (samples, tokens, heads, head width), and None for its weights.
 
-    Query, key and value are (samples, heads, tokens, head width). Keys and values may have fewer heads, each of which
-    then serves several of the queries'. None stands for the weights. Raises ValueError where there is a mask.
+    transformers calls it. Query, key and value are (samples, heads, tokens, head width). Keys and values may have fewer
+    heads, each of which then serves several of the queries'. Raises ValueError where there is a mask.
     """
     _refuse_mask(attention_mask)
     shared = key.shape[1] != query.shape[1]
@@ -78,7 +75,7 @@ def eager(
 ) -> tuple[Tensor, Tensor]:
     """Return causal attention by plain matrix products, and its weights, of shape (samples, heads, tokens, tokens).
 
-    It takes the arguments of `sdpa`. The triangle is made on the device, so that the host never waits for it.
+    Arguments are those of `sdpa`. The causal mask is made on the device, so that the host never waits for it.
     """
     _refuse_mask(attention_mask)
     tokens = query.shape[-2]
@@ -100,7 +97,7 @@ def _refuse_mask(mask: Tensor | None) -> None:
 
 
 def make_mask_always(*arguments: Any, **options: Any) -> Tensor | None:
-    """Return transformers' mask for torch's fused attention, made even where it lets each token see all others."""
+    """Return transformers' mask for torch's fused attention, even where each token sees all others."""
     return sdpa_mask(*arguments, **options | {"allow_is_bidirectional_skip": False})
 
 

@@ -9,10 +9,10 @@ from scaleproof.ground.campaign.model_shapes import EncoderShape
 
 
 def build_model(cell: Cell, classes: int = 0) -> nn.Module:
-    """Return the model of a cell.
+    """Return the model of a cell, whose weights depend on the seed alone: all ranks and strategies start alike.
 
-    Its weights depend on its seed alone, so that all ranks and strategies start alike. `classes`: how many the corpus
-    has, for classification. Networks are imported when asked for: `transformers` takes seconds.
+    `classes`: how many the corpus has, for classification. Modules of networks are imported when they are needed:
+    `transformers` takes seconds.
     """
     torch.manual_seed(cell.work.seed)
     execution = cell.execution

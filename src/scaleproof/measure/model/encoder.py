@@ -12,14 +12,11 @@ from scaleproof.measure.model.loss import score_samples
 class Classifier(nn.Module):
     """Text classification by an encoder: the mean of the encoded tokens, without padding, and one linear layer.
 
-    Samples come as one tensor and go out as one, because that is what every wrapper can follow: see `forward`.
+    Input and output are one tensor each, as every wrapper (DDP, FSDP2, ...) can handle them: see `forward`.
     """
 
     def __init__(self, shape: EncoderShape, vocab_size: int, classes: int, checkpointing: bool = False) -> None:
-        """Make an encoder of this shape with random weights.
-
-        `checkpointing`: the backward pass runs blocks again.
-        """
+        """Make an encoder of this shape with random weights. `checkpointing`: blocks run again in backward passes."""
         super().__init__()
         # The fused layer of evaluation reads weights past the modules that own them, which sharding cannot follow.
         torch.backends.mha.set_fastpath_enabled(False)
@@ -45,10 +42,9 @@ class Classifier(nn.Module):
             nn.init.normal_(table.weight, std=0.02)
 
     def forward(self, samples: Tensor) -> Tensor:
-        """Return the mean loss over the samples.
+        """Return the mean loss over the samples, or, in evaluation mode, their scores (see `score_samples`).
 
-        In evaluation mode returns `scores`, of shape (samples, 3). `samples` is int64 of shape (samples, seq_len + 1):
-        token ids, negative where there is none, then the label.
+        `samples` is int64 of shape (samples, seq_len + 1): token ids, negative for padding, then the label.
         """
         tokens, labels = samples[:, :-1], samples[:, -1]
         is_padding = tokens < 0
@@ -64,10 +60,7 @@ class Classifier(nn.Module):
         return functional.cross_entropy(logits.float(), labels)
 
     def _run_block(self, block: nn.Module, hidden: Tensor, padding: Tensor) -> Tensor:
-        """Return the output of a block for `hidden`, of the same shape.
-
-        `padding`: True where there is no token.
-        """
+        """Return a block's output for `hidden`, of the same shape. `padding`: True where there is no token."""
         if self.checkpointing and self.training:
             return checkpoint(block, hidden, src_key_padding_mask=padding, use_reentrant=False)
         return block(hidden, src_key_padding_mask=padding)

@@ -13,8 +13,8 @@ from scaleproof.measure.corpus.hub import hub_api
 def fetch_config(hub: str, revision: str, endpoint: str, token: str | None) -> str:
     """Store the configuration of the hub's model `hub` (owner/name), and return the line that a campaign needs.
 
-    `revision`: a branch or a commit; `endpoint`: the hub's address; `token`: for a gated model, sent to the hub
-    alone. Raises UserError where the hub does not give it, or its model cannot be measured.
+    `revision`: a branch or a commit; `endpoint`: the hub's address; `token`: for a gated model, sent to the hub alone.
+    Raises UserError where the hub refuses it, or its model cannot be measured.
     """
     api = hub_api(endpoint, token)
     try:

@@ -7,11 +7,11 @@ from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.facts.counts import Inventory, inventory_of_shape
 
-SOME_CLASSES = 2  # a classifier is counted with so many, where the corpus has not been read yet
+SOME_CLASSES = 2  # classes of a classifier whose corpus has not been read yet
 
 
 def inventory_of(cell: Cell, classes: int = 0) -> Inventory:
-    """Count the tensors of a cell's model, for formulas. `classes`: of the corpus, for classification.
+    """Count the tensors of a cell's model, for formulas. `classes`: number of the corpus' classes, for a classifier.
 
     Raises UserError where a model of transformers cannot be measured exactly.
     """
@@ -24,10 +24,9 @@ def inventory_of(cell: Cell, classes: int = 0) -> Inventory:
 
 @lru_cache(maxsize=64)
 def _count_network(model: TransformersModel, description: str, vocab_size: int, classes: int) -> Inventory:
-    """Count the tensors of a network, which is built without memory for its weights.
+    """Count the tensors of a network, which is built without memory for its weights. `classes`: 0 for a language model.
 
-    `description`: what the model's file holds, for the cache alone: a changed file is counted anew. `classes`: 0 for a
-    language model.
+    `description`: the content of the model's file, for the cache alone: a changed file is counted anew.
     """
     import torch
 
@@ -48,8 +47,8 @@ def _count_network(model: TransformersModel, description: str, vocab_size: int, 
         blocks=sizes_of_blocks,
         root=sum(parameter.numel() for parameter in network.parameters()) - sum(sizes_of_blocks),
         block_weights=block_weights,
-        token_weights=0 if classes else other_weights,  # each token meets those of a head
-        sample_weights=other_weights if classes else 0,  # each sample meets those of a classifier
+        token_weights=0 if classes else other_weights,  # those of a head are multiplied with each token
+        sample_weights=other_weights if classes else 0,  # those of a classifier are multiplied with each sample
         attention_width=config.num_hidden_layers * config.num_attention_heads * head_width,
         largest_tensor=max(parameter.numel() for parameter in network.parameters()),
     )

@@ -20,9 +20,9 @@ Kind = Literal["plain", "chunked", "fused"]
 
 
 class LossHead(nn.Linear):
-    """A linear head that returns the mean loss; in evaluation mode the scores of each sample.
+    """A linear head that returns the mean loss, or, in evaluation mode, the scores of each sample.
 
-    It is one module, so that what shards parameters (ZeRO-3, FSDP2) gathers the weight around all that uses it.
+    It is one module, so that sharding (ZeRO-3, FSDP2) gathers its weight around all that uses it.
     """
 
     def __init__(self, head: nn.Linear, kind: Kind, chunk: int = CHUNK_TOKENS) -> None:
@@ -40,10 +40,9 @@ class LossHead(nn.Linear):
             raise UserError("execution.loss: fused makes no gradient of a bias, and this model's head has one")
 
     def forward(self, hidden: Tensor, targets: Tensor) -> Tensor:  # type: ignore[override]  # a head with its loss
-        """Return the mean loss over all tokens.
+        """Return the mean loss over all tokens, or, in evaluation mode, the scores of each sample (`score_samples`).
 
-        In evaluation mode returns `scores`, of shape (samples, 3). `hidden` is of shape (samples, tokens, width),
-        `targets` int64 of shape (samples, tokens).
+        `hidden` is of shape (samples, tokens, width), `targets` int64 of shape (samples, tokens).
         """
         if not self.training:
             # A sample at a time: the whole batch in fp32 would be several times what training takes.
@@ -55,7 +54,7 @@ class LossHead(nn.Linear):
         return self.mean_loss(hidden.flatten(0, 1), targets.flatten())
 
     def mean_loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Return the mean loss: `hidden` (tokens, width), `targets` (tokens,)."""
+        """Return the mean loss of `hidden` (tokens, width) for `targets` (tokens,)."""
         if self.kind == "plain":
             return functional.cross_entropy(functional.linear(hidden, self.weight, self.bias).float(), targets)
         if self.kind == "fused":
@@ -66,7 +65,7 @@ class LossHead(nn.Linear):
         return total / len(targets)
 
     def _summed_loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Return the summed loss of one chunk: `hidden` (tokens, width), `targets` (tokens,)."""
+        """Return the summed loss of one chunk of tokens: `hidden` (tokens, width), `targets` (tokens,)."""
         logits = functional.linear(hidden, self.weight, self.bias)
         return functional.cross_entropy(logits.float(), targets, reduction="sum")
 
@@ -74,8 +73,8 @@ class LossHead(nn.Linear):
 class FusedCrossEntropy(torch.autograd.Function):
     """Mean cross-entropy of `hidden @ weight.T`, whose forward pass already computes both gradients.
 
-    Gradients are kept without the factor of the mean and of a loss scale until the backward pass: in fp16 the terms of
-    rare tokens would underflow with it. Their sum over chunks is in fp32.
+    Until the backward pass gradients are kept without the factors of the mean and of a loss scale, with which the terms
+    of rare tokens would underflow in fp16. Their sum over chunks is in fp32.
     """
 
     @staticmethod
@@ -116,10 +115,7 @@ class FusedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        """Return the gradients of `hidden` and `weight` that `forward` kept.
-
-        `gradient`: of the mean loss, a scalar.
-        """
+        """Return the gradients that `forward` kept, times `gradient`, that of the mean loss (a scalar)."""
         hidden_gradient, weight_gradient = ctx.saved_tensors
         hidden_dtype, weight_dtype = ctx.dtypes
         factor = gradient / ctx.count
@@ -127,10 +123,10 @@ class FusedCrossEntropy(torch.autograd.Function):
 
 
 def score_samples(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return summed loss, targets and correct targets of each sample.
+    """Return summed loss, number of targets and of correct targets of each sample: float32 of shape (samples, 3).
 
-    A target is correct if it has the highest logit. `logits` (samples, targets, classes), `targets` (samples, targets);
-    returns float32 of shape (samples, 3).
+    A target is correct if it has the highest logit. `logits` is of shape (samples, targets, classes), `targets` of
+    shape (samples, targets).
     """
     losses = functional.cross_entropy(logits.float().transpose(1, 2), targets, reduction="none")
     correct = logits.argmax(-1) == targets

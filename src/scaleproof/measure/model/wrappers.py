@@ -14,10 +14,10 @@ from scaleproof.measure.model.loss import Kind, LossHead, score_samples
 
 
 class _Wrapper(nn.Module):
-    """What decoders and classifiers of transformers have in common; `network` is changed in place."""
+    """What decoders and classifiers of transformers have in common."""
 
     def __init__(self, network: PreTrainedModel, attention: str, checkpointing: bool) -> None:
-        """Set up `network`, in place. `attention`: its name in transformers; `checkpointing`: recompute activations."""
+        """Wrap `network`, which is changed. `attention`: its name in transformers; `checkpointing`: of activations."""
         super().__init__()
         self.network = network
         network.config._attn_implementation = attention
@@ -31,9 +31,9 @@ class _Wrapper(nn.Module):
 
 
 class LanguageModel(_Wrapper):
-    """Next-token training: tokens in, mean cross-entropy out; in evaluation mode the scores of each sample.
+    """Next-token training: tokens in, mean cross-entropy out, or, in evaluation mode, the scores of each sample.
 
-    It returns one tensor, because that is what every wrapper (DDP, FSDP2, DeepSpeed, DataParallel) can follow.
+    It returns one tensor, because that is what every wrapper (DDP, FSDP2, DeepSpeed, DataParallel) can handle.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class LanguageModel(_Wrapper):
         loss: Kind = "plain",
         compiled_loss: bool = False,
     ) -> None:
-        """Set up `network`, in place. `attention` and `loss`: as in `execution`; `compiled_loss`: compile the loss."""
+        """Wrap `network`, which is changed. `attention`, `loss`: as in `execution`; `compiled_loss`: compile it."""
         super().__init__(network, own_attention.attention_name(network, seq_len, attention), checkpointing)
         own_attention.allow_kernels(attention)
         head = LossHead(cast(nn.Linear, network.get_output_embeddings()), loss)
@@ -54,10 +54,9 @@ class LanguageModel(_Wrapper):
         self.network.set_output_embeddings(head)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return the mean loss over all predicted tokens.
+        """Return the mean loss over all predicted tokens, or, in evaluation mode, the scores of each sample.
 
-        In evaluation mode returns the scores of each sample (samples, 3). `tokens` is int64 of shape (samples, seq_len
-        + 1).
+        `tokens` is int64 of shape (samples, seq_len + 1). For scores see `score_samples`.
         """
         hidden = self.network.base_model(input_ids=tokens[:, :-1]).last_hidden_state
         loss_head = self.network.get_output_embeddings()  # put there by __init__
@@ -68,14 +67,13 @@ class TransformersClassifier(_Wrapper):
     """An encoder with the classifier that transformers gives it. Padding takes no part."""
 
     def __init__(self, network: PreTrainedModel, checkpointing: bool = False) -> None:
-        """Set up `network`, in place. `checkpointing`: the backward pass computes activations again."""
+        """Wrap `network`, which is changed. `checkpointing`: the backward pass computes activations again."""
         super().__init__(network, MASKED, checkpointing)
 
     def forward(self, samples: Tensor) -> Tensor:
-        """Return the mean loss over the samples.
+        """Return the mean loss over the samples, or, in evaluation mode, their scores (see `score_samples`).
 
-        In evaluation mode returns `scores`, of shape (samples, 3). `samples` is int64 of shape (samples, seq_len + 1):
-        token ids, negative where there is none, then the label.
+        `samples` is int64 of shape (samples, seq_len + 1): token ids, negative for padding, then the label.
         """
         tokens, labels = samples[:, :-1], samples[:, -1]
         logits = self.network(input_ids=tokens.clamp(min=0), attention_mask=(tokens >= 0).long()).logits

@@ -27,7 +27,7 @@ LOW = {"fp32": None, "tf32": None, "bf16": torch.bfloat16, "fp16": torch.float16
 
 
 def has_control(config: dict[str, Any]) -> bool:
-    """Return whether a bare loop can do what one rank does in the cell with the effective configuration `config`."""
+    """Return whether a bare loop can repeat what a rank does in the cell with the effective configuration `config`."""
     execution = config["execution"]
     if execution["compile"] or execution["activation_checkpointing"] or execution["loss"] != "plain":
         return False
@@ -39,10 +39,10 @@ def has_control(config: dict[str, Any]) -> bool:
 def time_bare_loop(
     config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int = 1
 ) -> dict[str, float] | None:
-    """Time `steps` steps of a bare loop on one device, with the corpus in `tokens`.
+    """Time `steps` steps of a bare loop on one device, and return the fields of a BareLoop.
 
-    Returns fields of a BareLoop. `ranks_here`: the processes that do so on this machine meanwhile. Returns None where
-    memory does not suffice.
+    `tokens`: folder of the corpus. `ranks_here`: how many processes of this machine do so at the same time. Returns
+    None where memory does not suffice.
     """
     try:
         return _time_loop(config, tokens, device, steps, ranks_here)
@@ -55,14 +55,14 @@ def time_bare_loop(
 def _time_loop(
     config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int
 ) -> dict[str, float] | None:
-    """Do as `time_bare_loop`, but raise the error where memory runs out."""
+    """Do as `time_bare_loop`, but raise the error where memory runs out within the loop."""
     workload, work = config["workload"], config["work"]
     execution = config["execution"]
     train = SplitSamples(tokens, "train", workload["seq_len"], workload["task"] == "classification")
     model = build_network(workload, work["seed"], train.classes, execution["attention"])
     parameters = sum(parameter.numel() for parameter in model.parameters())
     bytes_needed = BYTES_OF_PARAMETER * parameters + work["micro_batch"] * bytes_of_row(workload)
-    ranks_sharing = ranks_here if device.type == "cpu" else 1  # a GPU's memory is for one rank
+    ranks_sharing = ranks_here if device.type == "cpu" else 1  # each rank has a GPU of its own
     if free_bytes(device) / ranks_sharing < bytes_needed:
         return None
 
@@ -92,9 +92,6 @@ def _time_loop(
 
 
 def _wait_for_device(device: torch.device) -> None:
-    """Wait until a GPU has finished its work.
-
-    On a CPU there is nothing to wait for.
-    """
+    """Wait until `device`, if it is a GPU, has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

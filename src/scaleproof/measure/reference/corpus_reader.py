@@ -30,20 +30,20 @@ from scaleproof.measure.reference.schema import CorpusReading
 from scaleproof.measure.reference.source_reader import read_source
 
 READ_AGAIN = 32  # documents of each split that are tokenised again
-LONGEST = 200_000  # characters of a document that are tokenised again
+LONGEST = 200_000  # first characters of a document that are tokenised again
 N_SPECIAL_TOKENS = 1  # end-of-text
 UNSURE = 64  # tokens before a cut that the rest of the text could change
 CHUNK = 1 << 24  # tokens in memory at a time
 COUNTED_TOKENS = 1 << 26  # tokens at the start of the training split that are counted by entry
-OPENING = 64  # tokens that, with its length, tell a document from others; shorter ones repeat by chance
+OPENING = 64  # first tokens of a document that, with its length, identify it; shorter documents repeat by chance
 Tokens = npt.NDArray[np.unsignedinteger[Any]]
 
 
 def read_corpus(folder: Path, corpus: Corpus, downloads: Path) -> CorpusReading:
     """Read the token files of a corpus a second time, independently of the code that wrote them.
 
-    `folder`: results/corpora/<corpus>/<tokenizer>. `corpus`: what the campaign says of the corpus. `downloads`: where
-    its downloaded files are. Raises UserError where a file is missing or damaged.
+    `folder`: results/corpora/<corpus>/<tokenizer>. `corpus`: as the campaign describes it. `downloads`: the folder of
+    its downloaded files. Raises UserError where a file is missing or damaged.
     """
     token_record: dict[str, Any] = dict(read_tokens(folder))
     splits = {name: _Split(folder, token_record, name) for name in ("train", "val")}
@@ -77,7 +77,7 @@ class _Split:
     """The tokens of a split, and where its documents end. `largest_id`: the largest token id."""
 
     def __init__(self, folder: Path, token_record: dict[str, Any], name: str) -> None:
-        """Read the split `name` (train, val) of the corpus in `folder`, which tokens.json describes as it says."""
+        """Read the split `name` (train, val) of the corpus in `folder`. `token_record`: the content of tokens.json."""
         tokens: Tokens = np.memmap(folder / token_record[name]["file"], dtype=token_record["dtype"], mode="r")
         self.name = name
         self.tokens = tokens
@@ -101,10 +101,9 @@ class _Split:
 
     @cached_property
     def openings(self) -> npt.NDArray[np.uint64]:
-        """A hash of each document's length and first OPENING tokens.
+        """A hash of length and first OPENING tokens of each document that has so many tokens.
 
-        Shorter documents have none. It is a polynomial modulo 2^64 with an odd multiplier: equal openings have equal
-        hashes, others hardly ever.
+        It is a polynomial modulo 2^64 with an odd multiplier: different openings hardly ever have the same hash.
         """
         lengths = self.ends - self.starts
         long_enough = lengths >= OPENING
@@ -130,7 +129,7 @@ class _Document:
 
 @dataclass
 class _DocumentStore:
-    """The documents of a corpus in documents.parquet, found by their numbers."""
+    """The documents of a corpus in its documents.parquet (`path`), found by their numbers."""
 
     path: Path
     validation_fraction: float
@@ -164,10 +163,7 @@ class _DocumentStore:
         return np.flatnonzero(self.held_out if split == "val" else ~self.held_out)
 
     def choose_documents(self, split: str, count: int) -> Iterator[_Document]:
-        """Yield `count` documents of a split, chosen at random.
-
-        Yields all where the split has fewer.
-        """
+        """Yield `count` documents of a split, chosen at random, or all if there are fewer."""
         numbers = self.numbers(split)
         places = np.sort(np.random.default_rng().permutation(len(numbers))[:count])
         for place in places:
@@ -176,7 +172,7 @@ class _DocumentStore:
 
     def _text(self, number: int) -> str:
         """Return the text of the document with this number."""
-        row = number  # the document's row, counted from the row group that the loop is at
+        row = number  # the document's row, counted from the start of the loop's row group
         for group, rows in enumerate(self.row_groups):
             if row < rows:
                 with pq.ParquetFile(self.path) as file:
@@ -187,15 +183,15 @@ class _DocumentStore:
 
 
 def _make_encoding(table: dict[str, Any]) -> tiktoken.Encoding:
-    """Return the tokenizer of tokenizer.json: its entries in hexadecimal, in the order of their ids."""
+    """Return the tokenizer that `table`, the content of tokenizer.json, describes."""
     ranks = {bytes.fromhex(entry): rank for rank, entry in enumerate(table["tokens"])}
     return tiktoken.Encoding("second reading", pat_str=table["pattern"], mergeable_ranks=ranks, special_tokens={})
 
 
 def _table_differences(token_record: dict[str, Any], vocab_size: int, splits: dict[str, _Split]) -> Iterator[str]:
-    """Yield a sentence for each difference between tokens.json, the splits' ids, and the tokenizer's table.
+    """Yield a sentence for each difference between tokens.json, the ids in the splits, and the tokenizer.
 
-    `vocab_size`: the entries of the table, end-of-text included. `splits`: name -> split.
+    `vocab_size`: the number of entries of the tokenizer, end-of-text included. `splits`: name -> split.
     """
     if token_record["vocab_size"] != vocab_size:
         recorded_size = integer(token_record["vocab_size"])
@@ -207,7 +203,7 @@ def _table_differences(token_record: dict[str, Any], vocab_size: int, splits: di
 
 
 def _count_differences(store: _DocumentStore, splits: dict[str, _Split]) -> Iterator[str]:
-    """Yield a sentence for each split that does not have one end of text for each of its documents."""
+    """Yield a sentence for each split whose number of ends of text is not its number of documents."""
     for name, split in splits.items():
         expected = len(store.numbers(name))
         if len(split.ends) != expected:
@@ -216,11 +212,11 @@ def _count_differences(store: _DocumentStore, splits: dict[str, _Split]) -> Iter
 
 
 def _document_differences(split: _Split, document: _Document, encoding: tiktoken.Encoding) -> Iterator[str]:
-    """Yield a sentence where a document's tokens are not the tokens that `encoding` makes of its text.
+    """Yield a sentence if a document's tokens are not those that `encoding` makes of its text.
 
-    The first LONGEST characters of a long document are compared.
+    Of a long document the first LONGEST characters are compared.
     """
-    if document.place >= len(split.ends):  # there is no such place: `_count_differences` says so
+    if document.place >= len(split.ends):  # the split has no such document: `_count_differences` says so
         return
     expected = np.array(encoding.encode_ordinary(document.text[:LONGEST]), dtype=np.int64)
     tokens = split.document(document.place).astype(np.int64)
@@ -241,7 +237,7 @@ def _document_differences(split: _Split, document: _Document, encoding: tiktoken
 
 
 def _split_statistics(splits: dict[str, _Split]) -> dict[str, Any]:
-    """Return the fields of a CorpusReading about tokens alone: their distribution, and which documents repeat."""
+    """Return the fields of a CorpusReading that depend on tokens alone: their distribution, and repeated documents."""
     train, validation = splits["train"], splits["val"]
     count_of_id = np.bincount(np.asarray(train.tokens[:COUNTED_TOKENS]))
     shares = count_of_id[count_of_id > 0] / max(1, count_of_id.sum())

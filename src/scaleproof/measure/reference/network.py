@@ -37,7 +37,7 @@ class Encoder(nn.Module):
     """
 
     def __init__(self, shape: dict[str, int], vocab_size: int, classes: int) -> None:
-        """Make the layers, whose weights are random. `shape`: d_model, heads, feed_forward, layers and context."""
+        """Make the layers with random weights. `shape`: d_model, heads, feed_forward, layers and context."""
         super().__init__()
         torch.backends.mha.set_fastpath_enabled(False)
         width = shape["d_model"]
@@ -96,10 +96,11 @@ class ReplayedClassifier(nn.Module):
 
 
 def build_network(workload: dict[str, Any], seed: int, classes: int, attention: str = "eager") -> nn.Module:
-    """Return the network of the effective `workload`, with the initial weights that `seed` gives it.
+    """Return the network of a workload, with the initial weights of `seed`.
 
-    `classes`: the number of the corpus' classes, 0 for a language model. `attention`: its name in transformers; an
-    Encoder has torch's own. Raises UserError where a model's Python file is not as it was in the run.
+    `workload`: the section of the effective configuration. `classes`: the number of the corpus' classes, 0 for a
+    language model. `attention`: its name in transformers; an Encoder has torch's own. Raises UserError where a model's
+    Python file has changed since the run.
     """
     shape, vocab_size = workload["model_shape"], workload["vocab_size"]
     torch.manual_seed(seed)
@@ -111,10 +112,7 @@ def build_network(workload: dict[str, Any], seed: int, classes: int, attention: 
 
 
 def configuration_of(shape: dict[str, Any]) -> Any:
-    """Return the configuration of transformers for `shape`.
-
-    It has the numbers of a GPT-2, or all keys of a config.json.
-    """
+    """Return transformers' configuration for `shape`: the numbers of a GPT-2, or all keys of a config.json."""
     from transformers import AutoConfig, GPT2Config
 
     if "transformers" in shape:
@@ -126,7 +124,7 @@ def configuration_of(shape: dict[str, Any]) -> Any:
 
 
 def _from_configuration(config: Any, vocab_size: int, task: str, classes: int, attention: str) -> nn.Module:
-    """Return the network of a configuration, in fp32, without dropout."""
+    """Return the network of a configuration for a task, in fp32 and without dropout."""
     from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
     config.vocab_size = vocab_size
@@ -144,9 +142,9 @@ def _from_configuration(config: Any, vocab_size: int, task: str, classes: int, a
 
 
 def _from_function(module: str, sha256: str, vocab_size: int, attention: str) -> nn.Module:
-    """Return the network that a function in a Python file returns, with this `attention`.
+    """Return the network that a function in a Python file makes (`module`: path:function), with this `attention`.
 
-    `module`: path:function. Raises UserError where the file's sha256 is not `sha256`, which it had in the run.
+    Raises UserError where the file's sha256 is not `sha256`, as it was in the run.
     """
     path, _, function_name = module.partition(":")
     source = Path(path).read_bytes()

@@ -17,9 +17,9 @@ from scaleproof.measure.reference.schema import Reference, read_second_reading, 
 MOST_STEPS, LEAST_STEPS = 30, 3
 REPLAYS = 3  # the steps as written, then twice with the rows of each step in another order
 BUDGET_FLOPS = 3e11  # for the steps of one replay: about ten seconds of a core ...
-BUDGET_S = 10.0  # ... or as many steps as a faster device makes meanwhile
+BUDGET_S = 10.0  # ... in which a faster device may make more steps
 LIMIT_S = 600.0  # for all replays: fewer than LEAST_STEPS are better than a wait
-SERIES_PART = 0.2  # part of the limit for the steps of one replay; the rest is for start and validation
+SERIES_PART = 0.2  # share of the limit for the steps of one replay; the rest is for start and validation
 
 
 def steps_to_replay(parameters: int, tokens_per_step: int) -> int:
@@ -29,13 +29,10 @@ def steps_to_replay(parameters: int, tokens_per_step: int) -> int:
 
 
 def expected_s(parameters: int, tokens_per_step: int, total_steps: int, step_s: float) -> float:
-    """Return the seconds that all replays of a run of `total_steps` steps are expected to take.
-
-    `step_s`: of a step.
-    """
+    """Return the expected seconds of all replays of a run of `total_steps` steps. `step_s`: seconds of a step."""
     least = min(total_steps, steps_to_replay(parameters, tokens_per_step))
     most = min(total_steps, MOST_STEPS)
-    # The least number of steps, or the most where they are made within the budget.
+    # The least number of steps, and more, up to the most, within the budget.
     series_s = max(least * step_s, min(most * step_s, BUDGET_S))
     return REPLAYS * min(series_s, SERIES_PART * LIMIT_S)
 
@@ -59,28 +56,22 @@ class PlannedSteps:
 
     @cached_property
     def train_split(self) -> SplitSamples:
-        """The training split as samples.
-
-        Raises UserError where a file is not as tokens.json describes it.
-        """
+        """The samples of the training split. Raises UserError where a file is not as tokens.json describes it."""
         return self._samples("train")
 
     @cached_property
     def validation_split(self) -> SplitSamples:
-        """The validation split as samples. Raises as `train_split`."""
+        """The samples of the validation split. Raises UserError, as `train_split` does."""
         return self._samples("val")
 
     def _samples(self, split: str) -> SplitSamples:
-        """Return a split as samples, with labels for classification. Raises as `train_split`."""
+        """Return the samples of a split, with labels for classification. Raises UserError, as `train_split` does."""
         labelled = self.workload["task"] == "classification"
         return SplitSamples(self.tokens, split, self.workload["seq_len"], labelled)
 
     @cached_property
     def scored_ids(self) -> np.ndarray:
-        """The ids of the samples that the validation scores.
-
-        It is empty without a validation.
-        """
+        """The ids of the samples that the validation scores, none without a validation."""
         return validation_ids(self.validation_split.count, self.work["validation_samples"])
 
     @property
@@ -93,12 +84,9 @@ class PlannedSteps:
         return step_ids(self.train_split.count, self.work["global_batch"], self.work["seed"], step)
 
     def reference(self, shortened: str | None = None) -> Reference:
-        """Return the reference without losses: only what tokens alone give.
-
-        `shortened`: why no steps were replayed.
-        """
+        """Return the reference without losses, as tokens alone give it. `shortened`: why no steps were replayed."""
         total = self.total_steps
-        # The steps that may be replayed, the last one, and the one that a run probes after its window.
+        # The steps that may be replayed, the run's last step, and the step that is probed after the window.
         noted = sorted({*range(min(total, MOST_STEPS)), total - 1, total})
         window = range(self.work["warmup_steps"], total)
         return Reference(

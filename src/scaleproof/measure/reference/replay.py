@@ -41,13 +41,13 @@ from scaleproof.measure.reference.training import (
 )
 
 FIRST_ROWS = 4  # samples that are scored before step 0
-FIRST_S = 5.0  # after so long no further one is scored
-FORWARD_PASSES = 3  # a step takes as long as so many of its rows
+FIRST_S = 5.0  # seconds after which no further sample is scored
+FORWARD_PASSES = 3  # a step takes as long as so many forward passes
 PATIENCE = 1.5  # a replay that takes so many times its limit ends within a step
 
 
 def replay(config: dict[str, Any], tokens: Path) -> Reference:
-    """Return the reference of a cell with the configuration `config`, replayed on the corpus in the folder `tokens`.
+    """Replay a cell with the configuration `config` on the corpus in the folder `tokens`, and return its reference.
 
     Where time or memory does not suffice the reference has fewer losses, or none, and says why. Raises UserError where
     a token file is missing or not the one that its tokens.json describes.
@@ -59,10 +59,9 @@ def replay(config: dict[str, Any], tokens: Path) -> Reference:
 
 
 def replay_fields(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any]:
-    """Train as planned for about `limit_s` seconds at most.
+    """Train as planned for at most about `limit_s` seconds, and return the fields of a Reference that this gives.
 
-    Returns the fields of a Reference that this gives. Never raises where the tokens are right: `shortened` says why
-    there are no more steps.
+    Never raises where the tokens are right: the field `shortened` says why there are no more steps.
     """
     fields: dict[str, Any] = {}  # also of a replay that ends early
     try:
@@ -77,10 +76,9 @@ def replay_fields(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any
 
 
 def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> None:
-    """Train the first steps in the written order of rows and in OTHER_ORDERS.
+    """Train the first steps in the written order of rows and in OTHER_ORDERS, and add the results to `fields`.
 
-    `fields` gets the steps that all orders have made. `limit_s`: seconds for each order. Raises CutShort, or a
-    library's error, after adding what is known so far.
+    `limit_s`: seconds for each order. Raises CutShort, or a library's error, after adding what is known so far.
     """
     torch.set_float32_matmul_precision("highest")
     on_cpu = plan.config["execution"]["device"] == "cpu" or not torch.cuda.is_available()
@@ -92,7 +90,7 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
     fields["parameters"] = parameters
     fields["decayed"] = sum(parameter.numel() for parameter in network.parameters() if parameter.dim() > 1)
     rows_at_once = rows_that_fit(plan.workload, parameters, device)
-    if on_cpu and not rows_at_once:  # the system would end this process, or another
+    if on_cpu and not rows_at_once:  # the system would kill this process, or another one
         free = f"{free_bytes(device) / 1e9:.1f} GB are free"
         raise CutShort(f"a row may take {bytes_of_row(plan.workload) / 1e9:.1f} GB beside the weights, and {free}")
 
@@ -110,9 +108,9 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
 def _train_in_all_orders(
     plan: PlannedSteps, network: nn.Module, pace: "ReplayPace", rows_at_once: int, device: torch.device
 ) -> dict[str, Any]:
-    """Train copies of `network` on `device`, one for each order of rows.
+    """Train a copy of `network` for each order of rows, and return their steps as fields of a Reference.
 
-    Returns the steps as fields of a Reference.
+    The steps are those that all orders have made. `rows_at_once`: how many rows go through the model together.
     """
     reasons: list[str | None] = []  # why an order has no more steps; None: it has enough
 
@@ -140,7 +138,7 @@ def _train_in_all_orders(
 def _train_and_validate(
     plan: PlannedSteps, model: nn.Module, trained: TrainedSteps, rounding: Rounding, goes_on: GoesOn, limit_s: float
 ) -> str | None:
-    """Train the steps of one replay into `trained`, and validate if all were trained.
+    """Train the steps of one replay, and validate after the run's last step. Both are added to `trained`.
 
     Returns why training ended before `goes_on` said so, else None. `limit_s`: seconds for the steps, and as many for
     the validation.
@@ -167,10 +165,10 @@ class ReplayPace:
     shortened: str | None = None  # why there are fewer than `fewest_steps`
 
     def goes_on(self, n_steps: int) -> bool:
-        """Return whether to begin a step after `n_steps` steps.
+        """Return whether to begin another step after `n_steps` steps.
 
-        If these are too few, `shortened` says why. The fewest steps may take `limit_s` seconds. Further steps are made
-        as long as all together take BUDGET_S.
+        The fewest steps may take `limit_s` seconds: if they would take longer, `shortened` says so. More steps are made
+        as long as all together take at most BUDGET_S.
         """
         passed_s = time.monotonic() - self.began
         step_s = passed_s / n_steps if n_steps else self.step_s
@@ -182,10 +180,7 @@ class ReplayPace:
 
 
 def _score_first_samples(plan: PlannedSteps, model: nn.Module) -> tuple[list[float], float]:
-    """Score the samples of step 0 with the smallest ids, one by one.
-
-    Returns their losses, and the seconds that the last sample took.
-    """
+    """Return the losses of the samples of step 0 with the smallest ids, and the seconds that the last one took."""
     device = next(model.parameters()).device
     began = time.monotonic()
     losses: list[float] = []

@@ -41,10 +41,7 @@ class SplitSamples:
     """One split of a tokenised corpus as samples: rows of int64, by the rule above."""
 
     def __init__(self, folder: Path, split: str, seq_len: int, labelled: bool) -> None:
-        """Read `split` of the corpus in `folder`.
-
-        Raises UserError where a file is missing or not the one described.
-        """
+        """Read `split` of the corpus in `folder`. Raises UserError where a file is not as tokens.json describes it."""
         description: dict[str, Any] = dict(read_tokens(folder))
         entry = description[split]
         self.sha256 = entry["sha256"]
@@ -75,10 +72,7 @@ class SplitSamples:
 
 
 def step_ids(samples: int, global_batch: int, seed: int, step: int) -> np.ndarray:
-    """Return the sample ids of one optimizer step, int64 of shape (global_batch,).
-
-    `samples`: how many there are.
-    """
+    """Return the sample ids of one optimizer step, int64 of shape (global_batch,). `samples`: of the corpus."""
     ids = []
     for position in range(step * global_batch, (step + 1) * global_batch):
         epoch, place = divmod(position, samples)
@@ -87,19 +81,13 @@ def step_ids(samples: int, global_batch: int, seed: int, step: int) -> np.ndarra
 
 
 def validation_ids(samples: int, count: int) -> np.ndarray:
-    """Return the sample ids of the validation, int64.
-
-    They are `count` of the split's `samples`, or all if there are fewer.
-    """
+    """Return the ids of the samples that the validation scores: `count` of `samples`, evenly spread, or all."""
     scored = min(samples, count)
     return np.array([number * samples // scored for number in range(scored)], dtype=np.int64)
 
 
 def checksum(rows: np.ndarray) -> str:
-    """Return the checksum, by the rule above, of the tokens in `rows`.
-
-    The order of rows does not count.
-    """
+    """Return the checksum of the tokens in `rows`, whatever the order of rows (rule: docstring of this file)."""
     total = 0
     for row in rows:
         total += int.from_bytes(hashlib.sha256(row.astype("<i8").tobytes()).digest()[:8], "little")
@@ -107,10 +95,7 @@ def checksum(rows: np.ndarray) -> str:
 
 
 def chained_checksum(samples: SplitSamples, global_batch: int, seed: int, steps: range) -> str:
-    """Return the chain, by the rule above, of the tokens of some steps.
-
-    The order of steps counts.
-    """
+    """Return the chain of the tokens of `steps`, which depends on their order (rule: docstring of this file)."""
     powers = np.cumprod(np.full(samples.seq_len + 1, MULTIPLIER, dtype=np.uint64), dtype=np.uint64)
     total = 0
     for step in steps:
@@ -133,10 +118,7 @@ def _epoch_order(samples: int, seed: int, epoch: int) -> np.ndarray:
 
 
 def _checked_path(path: Path, entry: dict[str, Any]) -> Path:
-    """Return `path` itself.
-
-    Raises UserError where the file is not as its `entry` in tokens.json describes it.
-    """
+    """Return `path`. Raises UserError where the file is not as its `entry` in tokens.json describes it."""
     size = path.stat().st_size if path.exists() else 0
     if size != entry["bytes"]:
         raise UserError(

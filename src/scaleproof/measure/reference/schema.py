@@ -17,7 +17,7 @@ from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import read_record, read_regular
 
 FOLDER = "reference"  # of a campaign's results
-FOLDERS_ABOVE = 5  # a run, the nearest first, in which references are looked for
+FOLDERS_ABOVE = 5  # folders above a run in which references are looked for, the nearest first
 SECOND_READING = "second_reading.json"  # beside the token files
 # Keys of `work` that say how a global batch is cut up, not which samples are in it.
 HOW_IT_IS_CUT = ("micro_batch", "accumulation")
@@ -98,7 +98,7 @@ class Reference(BaseModel):
 
 
 def read_second_reading(tokens: Path) -> CorpusReading | None:
-    """Return what the second reader found about the token files in the folder `tokens`; None if it has not read them.
+    """Return the second reading of the token files in the folder `tokens`. Returns None if there is none.
 
     Raises UserError where its file is damaged.
     """
@@ -107,7 +107,7 @@ def read_second_reading(tokens: Path) -> CorpusReading | None:
 
 
 def workload_name(config: Mapping[str, object]) -> str:
-    """Return the name of the reference for a cell with the configuration `config`; equal for cells that train alike."""
+    """Return the name of the reference of a cell with the configuration `config`. Cells that train alike share one."""
     workload, work = config["workload"], config["work"]
     assert isinstance(workload, dict)
     assert isinstance(work, dict)
@@ -119,10 +119,10 @@ def workload_name(config: Mapping[str, object]) -> str:
 
 
 def find_reference(run_folder: Path, config: Mapping[str, object], train_sha256: str) -> Reference | None:
-    """Return the reference for the run in `run_folder`, from the results around it; None where these have none.
+    """Return the reference for the run in `run_folder`, found in the folders above it, None where there is none.
 
-    `config`: the run's effective configuration; `train_sha256`: of the token file that the run and the reference must
-    have read. Raises UserError where the file is damaged.
+    `config`: the run's effective configuration; `train_sha256`: of the token file that both must have read. Raises
+    UserError where the reference is damaged.
     """
     if run_folder.is_symlink():
         folder = os.path.realpath(run_folder)
@@ -143,7 +143,7 @@ def find_reference(run_folder: Path, config: Mapping[str, object], train_sha256:
 
 @lru_cache(maxsize=4096)
 def _real_path(folder: Path) -> str:
-    """Return the real path of a folder, cached: it is asked for three times a run, and costs a look at each part."""
+    """Return the real path of a folder. It is cached: it is needed three times a run, and slow to find."""
     return os.path.realpath(folder)
 
 

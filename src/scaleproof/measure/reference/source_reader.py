@@ -26,7 +26,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of, sha256_of_library
 from scaleproof.ground.number_format import integer
 
-MOST_BYTES = 1 << 26  # so much text is read again
+MOST_BYTES = 1 << 26  # of text that are read again
 NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "__pycache__"}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -50,14 +50,15 @@ class SourceComparison(NamedTuple):
 
 
 def read_source(corpus_record: dict[str, Any], store: Path, corpus: Corpus, downloads: Path) -> SourceComparison:
-    """Compare the documents of a corpus with its source, as far as that can be read here.
+    """Compare the documents of a corpus with its source, as far as the source can be read here.
 
-    `corpus_record`: the content of corpus.json. `store`: documents.parquet beside it. `corpus`: what the campaign says
-    of the corpus. `downloads`: where downloaded files are.
+    `corpus_record`: the content of corpus.json. `store`: documents.parquet beside it. `corpus`: as the campaign
+    describes it. `downloads`: the folder of downloaded files.
     """
     budget_bytes, budget_documents = corpus.limits
     gathered_documents = _read_gathered(store)
-    n = n_bytes = 0  # documents that were compared, and their bytes
+    n = 0  # documents that were compared
+    n_bytes = 0  # their bytes
     try:
         for document in _read_source_documents(corpus_record, corpus, downloads):
             text, _ = document
@@ -94,10 +95,7 @@ def _read_gathered(store: Path) -> Iterator[Document]:
 
 
 def _read_source_documents(corpus_record: dict[str, Any], corpus: Corpus, downloads: Path) -> Iterator[Document]:
-    """Yield text and label of each document of the source that is not blank.
-
-    Raises Unread.
-    """
+    """Yield text and label of each document of the source that is not blank. Raises Unread or OtherSource."""
     if corpus.source == "dataset":
         raise Unread("it is streamed from the hub, which is not asked twice")
     if corpus.source == "python-docs":
@@ -113,7 +111,7 @@ def _read_source_documents(corpus_record: dict[str, Any], corpus: Corpus, downlo
 
 
 def _find_files(corpus_record: dict[str, Any], corpus: Corpus, downloads: Path) -> Iterator[Path]:
-    """Yield the files of the source, each when its turn comes.
+    """Yield the paths of the source's files, each once it has been checked.
 
     Raises Unread for a file that is gone or changed, and OtherSource for a file whose recorded sha256 is not the
     table's.
@@ -150,24 +148,18 @@ def _download_folder(corpus: Corpus, downloads: Path) -> Path:
 
 
 def _read_file(path: Path, corpus: Corpus) -> Iterator[Document]:
-    """Yield text and label of each document of a file, also of blank ones.
-
-    Without labels the label is None.
-    """
+    """Yield text and label (None without labels) of each document of a file, blank documents too."""
     if corpus.form == "text":
         yield from ((text, None) for text in _read_texts(path, corpus.document))
         return
     for row in _read_rows(path, corpus):
-        values = [row[name] for name in corpus.fields]  # values of the text, then of the label
+        values = [row[name] for name in corpus.fields]  # texts, then the label if there is one
         label = str(values.pop()).strip() if corpus.label else None
         yield " ".join(text for text in values if text), label
 
 
 def _read_texts(path: Path, document: str) -> Iterator[str]:
-    """Yield the documents of a text: all of it, its lines or its paragraphs.
-
-    Raises Unread after MOST_BYTES.
-    """
+    """Yield the documents of a text file: the file, its lines or paragraphs. Raises Unread after MOST_BYTES."""
     with pa.input_stream(path, compression="detect") as stream:
         data = stream.read(MOST_BYTES + 1)
     text = re.sub("\r\n?", "\n", data.decode(errors="replace"))

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from scaleproof.measure.reference.network import configuration_of
 from scaleproof.measure.reference.samples import SplitSamples, step_ids
 
-ROWS_AT_ONCE = 8  # at most, whatever the cell's micro-batch
+ROWS_AT_ONCE = 8  # most rows that go through a model together, whatever the cell's micro-batch
 BYTES_OF_PARAMETER = 24  # weight, gradient, two moments, what the update needs meanwhile, and the weight at the start
 GoesOn = Callable[[int], bool]  # whether a step follows after so many steps
 CGROUP = Path("/proc/self/cgroup")
@@ -34,10 +34,10 @@ class CutShort(Exception):
 
 @dataclass(frozen=True)
 class Rounding:
-    """What may differ between replays because it changes rounding alone.
+    """How a replay differs from another one in rounding alone.
 
-    `order`: 0 for the rows of each step in the order of the rule; else the seed of another order. `factor` multiplies
-    the loss and is taken out of the gradients again: where it is no power of two, each product of the backward pass is
+    `order`: 0 for the rows of each step in the order of the rule, else the seed of another order. `factor` multiplies
+    the loss, and is divided out of the gradients: if it is no power of two, each product of the backward pass is
     rounded otherwise, so that steps of one row differ too.
     """
 
@@ -72,10 +72,10 @@ def make_steps(
     goes_on: GoesOn,
     deadline: float,
 ) -> None:
-    """Train `model` from step 0 while `goes_on(number of steps made)`.
+    """Train `model` from step 0 on while `goes_on(number of steps)`, and append each step to `made`.
 
-    Each step is appended to `made`. `work`: the section of the effective configuration. Raises CutShort at `deadline`
-    (of `time.monotonic`), where not even one row fits into memory, and where a loss or a norm is no number.
+    `work`: the section of the effective configuration. Raises CutShort at `deadline` (of `time.monotonic`), where not
+    even one row fits into memory, and where a loss or a norm is no finite number.
     """
     optimizer = make_adamw(model, work["optimizer"])
     while goes_on(step := len(made.losses)):
@@ -96,10 +96,9 @@ def make_steps(
 
 
 def _gradients_in_memory(model: nn.Module, rows: Tensor, made: TrainedSteps, factor: float, deadline: float) -> float:
-    """Add gradients as `add_gradients` does, in as much memory as there is.
+    """Do as `add_gradients`, again with half as many rows at once (`made.rows`) where memory runs out.
 
-    Where memory runs out, tries again with half as many rows at once (`made.rows`). Raises CutShort where one row does
-    not fit, or at `deadline`.
+    Raises CutShort where one row does not fit, or at `deadline`.
     """
     while True:
         try:
@@ -118,10 +117,9 @@ def _gradients_in_memory(model: nn.Module, rows: Tensor, made: TrainedSteps, fac
 def add_gradients(
     model: nn.Module, rows: Tensor, at_once: int, factor: float = 1.0, deadline: float = math.inf
 ) -> float:
-    """Add the gradients of the rows' mean loss to the parameters.
+    """Add the gradients of the rows' mean loss to the parameters, and return that loss.
 
-    Returns that loss. `at_once`: rows that go through the model together. `factor`: as in a Rounding. Raises CutShort
-    at `deadline`.
+    `at_once`: rows that go through the model together. `factor`: as in a Rounding. Raises CutShort at `deadline`.
     """
     total_loss = 0.0
     for some_rows in rows.split(at_once):
@@ -130,7 +128,7 @@ def add_gradients(
         losses = model(some_rows)
         (losses.sum() * (factor / len(rows))).backward()
         total_loss += float(losses.detach().double().sum())
-    if factor != 1:  # it has changed the rounding, and is taken out again
+    if factor != 1:  # it has changed the rounding, and is divided out
         for parameter in model.parameters():
             if parameter.grad is not None:
                 parameter.grad.div_(factor)
@@ -138,10 +136,7 @@ def add_gradients(
 
 
 def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once: int, deadline: float) -> float:
-    """Return the mean loss over the samples with these ids, `at_once` at a time.
-
-    Raises CutShort at `deadline`.
-    """
+    """Return the mean loss over the samples with these `ids`, `at_once` at a time. Raises CutShort at `deadline`."""
     model.eval()
     device = next(model.parameters()).device
     total_loss = 0.0
@@ -157,7 +152,7 @@ def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once:
 def make_adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -> torch.optim.AdamW:
     """Return AdamW with weight decay on tensors of two or more dimensions.
 
-    Its learning rate is only the first: the training loop sets the rate of each step.
+    `options`: the section `optimizer` of the configuration. The training loop sets the learning rate of each step.
     """
     matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
     others = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
@@ -171,10 +166,7 @@ def make_adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -
 
 
 def clip_gradients(parameters: Iterable[Tensor], limit: float) -> float:
-    """Scale all gradients so that their total 2-norm is at most `limit` (0: no limit).
-
-    Returns the norm before.
-    """
+    """Scale all gradients to a total 2-norm of at most `limit` (0: no limit), and return the norm before that."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     norm = math.sqrt(sum(float(gradient.pow(2).sum()) for gradient in gradients))
     if limit:
@@ -184,11 +176,10 @@ def clip_gradients(parameters: Iterable[Tensor], limit: float) -> float:
 
 
 def rate_of_step(work: dict[str, Any], step: int) -> float:
-    """Return the learning rate of a step.
+    """Return the learning rate of a step, counted from 0 over warm-up and window.
 
-    Steps are counted from 0 over warm-up and window. It rises linearly over `ramp_steps` (step k has (k + 1) /
-    ramp_steps of the peak). Then it is constant, or falls as a line or half a cosine to `final_fraction` of the peak at
-    the end of the run.
+    It rises linearly over `ramp_steps` (step k has (k + 1) / ramp_steps of the peak). Then it is constant, or falls as
+    a line or half a cosine to `final_fraction` of the peak at the end of the run.
     """
     peak = work["optimizer"]["learning_rate"]
     schedule = work["schedule"]
@@ -205,20 +196,16 @@ def rate_of_step(work: dict[str, Any], step: int) -> float:
 
 
 def rows_that_fit(workload: dict[str, Any], parameters: int, device: torch.device) -> int:
-    """Return how many rows, at most ROWS_AT_ONCE, fit into free memory for both passes.
-
-    Returns 0 where not even one row fits.
-    """
+    """Return how many rows, 0 to ROWS_AT_ONCE, fit into free memory for forward and backward pass."""
     bytes_left = free_bytes(device) - BYTES_OF_PARAMETER * parameters
     return int(max(0, min(ROWS_AT_ONCE, bytes_left / bytes_of_row(workload))))
 
 
 def bytes_of_row(workload: dict[str, Any]) -> int:
-    """Return the bytes that a row keeps for its backward pass.
+    """Return the bytes that a row keeps for its backward pass, in fp32 with plain attention.
 
-    They are for fp32 and plain attention; runs took 0.55 to 1.0 of that. Each place of a row keeps 50 vectors of the
-    model's width and 3 rows of each head's attention matrix in every layer; in a language model also 5 copies of the
-    logits.
+    Each place of a row keeps 50 vectors of the model's width and 3 rows of each head's attention matrix in every layer;
+    in a language model also 5 copies of the logits. Runs took 0.55 to 1.0 of that.
     """
     places = workload["seq_len"]
     layers, width, heads = _layers_width_heads(workload["model_shape"])
@@ -228,10 +215,7 @@ def bytes_of_row(workload: dict[str, Any]) -> int:
 
 
 def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
-    """Return layers, width and heads of a model.
-
-    Returns zeros, for unknown, where a Python function makes the model.
-    """
+    """Return layers, width and heads of a model, zeros for unknown ones of a model that a Python function makes."""
     if "function" in shape:
         return 0, 0, 0
     if "d_model" in shape:
@@ -243,17 +227,14 @@ def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Return the bytes that this process may still take on `device`.
-
-    On a CPU they lie within the limits of its control groups.
-    """
+    """Return the bytes that this process may still take on `device`, on a CPU within limits of control groups."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return int(min([psutil.virtual_memory().available, *_left_by_control_groups()]))
 
 
 def _left_by_control_groups() -> list[int]:
-    """Return the bytes left by the memory limit of each control group (version 2) of this process, innermost first."""
+    """Return the bytes that each control group (version 2) of this process leaves, the innermost first."""
     bytes_left = []
     with suppress(OSError, ValueError, StopIteration):
         line = next(line for line in CGROUP.read_text().splitlines() if line.startswith("0::"))  # the line of version 2
@@ -262,7 +243,7 @@ def _left_by_control_groups() -> list[int]:
             with suppress(OSError, ValueError, KeyError):  # no limit is the word max; the root has no such file
                 limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
                 statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-                cached = int(statistics["active_file"]) + int(statistics["inactive_file"])  # given back on demand
+                cached = int(statistics["active_file"]) + int(statistics["inactive_file"])  # the kernel can free them
                 bytes_left.append(limit - used + cached)
     return bytes_left
 

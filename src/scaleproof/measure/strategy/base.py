@@ -24,7 +24,7 @@ DTYPES: dict[str, torch.dtype] = {name: getattr(torch, dtype) for name, dtype in
 class Strategy(ABC):
     """One way in which ranks share the work of an optimizer step.
 
-    The trainer calls `micro_step` for every micro-batch of a step, `boundary` being true for the last, then `update`.
+    The trainer calls `micro_step` for every micro-batch of a step, with `boundary` for the last, and then `update`.
     """
 
     module: nn.Module
@@ -42,17 +42,14 @@ class Strategy(ABC):
 
     @abstractmethod
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Make forward and backward pass of one micro-batch.
-
-        Returns this rank's mean loss, without waiting for it.
-        """
+        """Make forward and backward pass of a micro-batch, and return this rank's mean loss, without waiting for it."""
 
     @abstractmethod
     def update(self, step: int) -> None:
         """Update the weights in step `step`, counted from 0 with warm-up: learning rate, clipping, optimizer."""
 
     def evaluate(self, tokens: Tensor) -> Tensor:
-        """Return the scores of each sample of a micro-batch (`model.scores`), without gradients, on every rank.
+        """Return the scores of each sample of a micro-batch, without gradients: see `score_samples` in model/loss.py.
 
         All ranks must take part. The module stays in evaluation mode: nothing is trained after it.
         """
@@ -61,24 +58,15 @@ class Strategy(ABC):
             return self.module(tokens)
 
     def executed_updates(self) -> int:
-        """Return how many updates AdamW counted: all but those that overflowed in fp16.
-
-        Waits for the device.
-        """
+        """Return how many updates AdamW has counted: all but those that overflowed in fp16. Waits for the device."""
         return max((int(state["step"]) for state in self.optimizer.state.values()), default=0)
 
     def engine_config(self) -> dict | None:
-        """Return the effective configuration of the engine behind the strategy.
-
-        Returns None without an engine.
-        """
+        """Return the effective configuration of the strategy's engine. Returns None without an engine."""
         return None
 
     def dtypes(self) -> dict[str, str]:
-        """Return the dtypes that parameters and optimizer state really have.
-
-        Several are joined by "+".
-        """
+        """Return the dtypes of "parameters" and "optimizer_state": key -> "float32", or several joined by "+"."""
         state_values = [value for state in self.optimizer.state.values() for value in state.values()]
         moments = [value for value in state_values if isinstance(value, Tensor) and value.dim()]  # no counts of steps
         return {
@@ -95,7 +83,7 @@ class Native(Strategy):
     folds_clipping = True
 
     def prepare(self, model: nn.Module) -> None:
-        """Wrap the model, which moves it to the device, and make its optimizer."""
+        """Wrap the model, moved to the device, and make its optimizer."""
         self.precision = Precision(self.cell.execution.precision, self.device)
         self.module = self.wrap(model)
         self.optimizer = make_optimizer(self.module, self.cell)
@@ -107,24 +95,17 @@ class Native(Strategy):
 
     @abstractmethod
     def wrap(self, model: nn.Module) -> nn.Module:
-        """Return the module that the trainer calls, on the device.
-
-        The optimizer gets its parameters.
-        """
+        """Return the module that the trainer calls, on the device, whose parameters the optimizer updates."""
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """Return the context of a micro-batch's passes.
+        """Return the context of a micro-batch's passes. Ranks exchange gradients if it is the step's last (`boundary`).
 
-        Gradients are exchanged if it is the step's last (`boundary`). This context does nothing, as for one device:
-        there is nobody to exchange gradients with.
+        This one does nothing, as on one device there are no other ranks.
         """
         return nullcontext()
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Make forward and backward pass of one micro-batch in the cell's precision.
-
-        In fp16 the loss is scaled.
-        """
+        """Make forward and backward pass of a micro-batch in the cell's precision, in fp16 with a scaled loss."""
         with self.synchronising(boundary):
             with self.precision.autocast():
                 loss = self.module(tokens).mean()  # nn.DataParallel returns one loss a device
@@ -132,7 +113,7 @@ class Native(Strategy):
         return loss.detach()
 
     def evaluate(self, tokens: Tensor) -> Tensor:
-        """Return what `Strategy.evaluate` does, computed in the cell's precision."""
+        """Do as `Strategy.evaluate`, in the cell's precision."""
         with self.precision.autocast():
             return super().evaluate(tokens)
 
@@ -150,7 +131,7 @@ class Native(Strategy):
     def _clip(self, max_norm: float) -> None:
         """Clip the global norm of the gradients to `max_norm`.
 
-        The fused AdamW can do so within its update. It divides gradients by its `grad_scale` as it reads them, which
+        The fused AdamW can do so within its update: it divides gradients by its `grad_scale` as it reads them, which
         saves a pass over all of them. The result equals torch's own clipping but for the last bit (a division instead
         of a product).
         """
@@ -170,10 +151,7 @@ def dtype_names(dtypes: Iterable[torch.dtype]) -> str:
 
 
 def local_shard(tensor: Tensor) -> Tensor:
-    """Return this rank's shard of a tensor, detached.
-
-    Returns the whole tensor where it is not sharded.
-    """
+    """Return this rank's shard of a tensor, or the whole tensor if it is not sharded, detached."""
     return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach()
 
 
@@ -184,10 +162,7 @@ def compile_if_asked(module: nn.Module, cell: Cell) -> nn.Module:
 
 
 def compile_options(cell: Cell) -> dict[str, Any] | None:
-    """Return the arguments of torch.compile for the model or its blocks.
-
-    Returns None where a cell does not compile these.
-    """
+    """Return the arguments of torch.compile for the model or its blocks. None where a cell does not compile these."""
     if cell.execution.compile is True:
         return {}
     # CUDA graphs belong to reduce-overhead alone.
@@ -197,7 +172,7 @@ def compile_options(cell: Cell) -> dict[str, Any] | None:
 
 
 def make_optimizer(model: nn.Module, cell: Cell) -> Optimizer:
-    """Return AdamW for the parameters of `model`: matrices decay, biases and norms do not (as in nanoGPT and llm.c)."""
+    """Return AdamW for `model`, with weight decay on matrices, not on biases and norms (as in nanoGPT and llm.c)."""
     work = cell.work
     settings = work.optimizer
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -219,8 +194,7 @@ def make_optimizer(model: nn.Module, cell: Cell) -> Optimizer:
 def learning_rate(work: Work, step: int) -> float:
     """Return the learning rate of step `step`, counted from 0 over warm-up and window.
 
-    It rises linearly to its peak. Then it stays, or falls, as a line or a cosine, to a fraction of the peak at the last
-    step.
+    It rises linearly to its peak. Then it stays, or falls as a line or a cosine to a fraction of it at the last step.
     """
     peak = work.optimizer.learning_rate
     schedule = work.schedule
@@ -230,7 +204,7 @@ def learning_rate(work: Work, step: int) -> float:
         return peak
     total_steps = work.warmup_steps + work.steps
     progress = min(1.0, (step - schedule.ramp_steps) / max(1, total_steps - schedule.ramp_steps))
-    # What remains goes from 1 down to 0.
+    # The remaining part of the fall: from 1 at the peak to 0 at the end.
     remaining = {"linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2}[schedule.name]
     return peak * (schedule.final_fraction + (1 - schedule.final_fraction) * remaining)
 
@@ -257,9 +231,6 @@ class Precision:
 
 
 def set_matmul_precision(name: str) -> None:
-    """Allow TF32 in matrix products for the precision tf32 alone.
-
-    Otherwise they are strict fp32.
-    """
+    """Allow TF32 in matrix products for the precision tf32, and strict fp32 alone for any other."""
     torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = name == "tf32"

@@ -49,7 +49,7 @@ class DDP(Native):
         return {"ddp": {name: bool(getattr(self.replica, name)) for name in DDP_OPTIONS}}
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """Return the context of a micro-batch: gradients are summed locally, and reduced with the step's last one."""
+        """Return the context of a micro-batch's passes: only the step's last one (`boundary`) reduces gradients."""
         return nullcontext() if boundary else self.replica.no_sync()
 
 
@@ -75,18 +75,15 @@ class Replicas(nn.DataParallel):
     def __init__(
         self, model: nn.Module, devices: list[torch.device], autocast: Callable[[], AbstractContextManager]
     ) -> None:
-        """Replicate `model` on `devices` in each forward pass.
-
-        `autocast`: opens the block that replicas compute in.
-        """
+        """Replicate `model` on `devices` in each forward pass. `autocast`: makes the context that replicas run in."""
         super().__init__(model, devices)
         self.autocast = autocast
 
     def parallel_apply(self, replicas: Sequence[nn.Module], inputs: Sequence[Any], kwargs: Any) -> list[Any]:
-        """Return the outputs of all replicas, each for its part of `inputs`: as torch, but with our autocast."""
+        """Return the outputs of all replicas, each for its part of `inputs`, as torch does, but with our autocast."""
 
         def under_autocast(replica: nn.Module) -> Callable[..., Any]:
-            """Return the forward pass of a replica under our autocast, to be called in its thread."""
+            """Return a function that runs a replica's forward pass with our autocast, to be called in its thread."""
 
             def forward(*replica_inputs: Any, **replica_kwargs: Any) -> Any:
                 with self.autocast():
@@ -133,9 +130,9 @@ class FSDP(Native):
         return cast(nn.Module, self.root)
 
     def _mesh(self) -> DeviceMesh:
-        """Return the mesh of the devices that share: one row for each replica.
+        """Return the mesh of the devices: one row for each replica.
 
-        Without it torch would take the mesh of the machine's accelerator, for a cell on the CPU as well.
+        Without it torch would take a mesh of the machine's accelerator, for a cell on the CPU as well.
         """
         ranks = dist.get_world_size()
         sharing = self.cell.sharing_devices
@@ -144,25 +141,25 @@ class FSDP(Native):
         return init_device_mesh(self.device.type, (ranks // sharing, sharing), mesh_dim_names=("replicate", "shard"))
 
     def _set_prefetch(self, depth: int) -> None:
-        """Have `depth` blocks gathered ahead of the one that computes, in both passes."""
-        if depth <= 1:  # torch does so by itself, in the order in which blocks were used
+        """Have `depth` blocks gathered ahead of the block that computes, in both passes."""
+        if depth <= 1:  # torch gathers one block ahead by itself, in the order in which blocks were used
             return
         for index, block in enumerate(self.sharded):
             block.set_modules_to_forward_prefetch(self.sharded[index + 1 : index + 1 + depth])
             block.set_modules_to_backward_prefetch(self.sharded[max(0, index - depth) : index][::-1])
 
     def engine_config(self) -> dict[str, Any]:
-        """Return settings read back from torch: blocks gathered ahead (0: as torch does by itself), and replicas."""
+        """Return settings read back from torch: blocks gathered ahead (0: torch's default), and replicas."""
         state = self.sharded[0]._get_fsdp_state()  # what was set can be read back by private names alone
         mesh = cast(DTensor, next(self.module.parameters())).device_mesh
         replicas = mesh.size(0) if mesh.ndim > 1 else 1
         return {"fsdp": {"forward_prefetch": len(state._states_to_forward_prefetch), "replicas": replicas}}
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """Tell torch whether to exchange gradients in this micro-batch.
+        """Tell torch whether to exchange gradients in this micro-batch, and return an empty context.
 
-        Returns an empty context. Gradients stay whole on each device up to the last micro-batch of a step (the
-        `boundary`), and are then reduced and sharded.
+        Gradients stay whole on each device up to the last micro-batch of a step (the `boundary`), and are then reduced
+        and sharded.
         """
         self.root.set_requires_gradient_sync(boundary)
         return nullcontext()

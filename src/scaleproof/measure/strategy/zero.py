@@ -45,10 +45,10 @@ class Zero(Strategy):
         self.optimizer = optimizer
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Make forward and backward pass of one micro-batch, the step's last if `boundary`.
+        """Make forward and backward pass of a micro-batch, the step's last if `boundary`, and return its loss.
 
-        Returns its loss. DeepSpeed's `step` is due after each micro-batch. After the last micro-batch of a step it
-        updates the weights, and is left to `update`; after the others it only counts.
+        DeepSpeed's `step` is due after each micro-batch. After the last one it updates the weights, and is left to
+        `update`; after the others it only counts.
         """
         loss = self.engine(tokens)
         # The engine divides by the accumulation and knows from its own count of micro-batches when to reduce: in
@@ -59,13 +59,13 @@ class Zero(Strategy):
         return loss.detach()
 
     def update(self, step: int) -> None:
-        """Set the learning rate of step `step` and update the weights, after its last micro-batch."""
+        """Set the learning rate of step `step`, and update the weights after its last micro-batch."""
         set_learning_rate(self.engine.optimizer, learning_rate(self.cell.work, step))
         self.engine.step()  # counts the last micro-batch, clips, updates, and zeroes the gradients
 
     def engine_config(self) -> dict[str, Any]:
-        """Return the configuration given to the engine, with the ZeRO settings that it made of it."""
-        # `engine.config` is what it was given; the settings that it has made of that have no public name.
+        """Return the configuration given to the engine, with the ZeRO settings that the engine made of it."""
+        # Private: `engine.config` is what the engine was given, not the settings that it has made of that.
         zero_settings = self.engine._config.zero_config.model_dump(mode="json")
         overlap = getattr(self.engine.optimizer, "overlap_comm", None)  # the optimizer that runs may have this setting
         if overlap is not None:
@@ -81,7 +81,7 @@ def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
     """
     execution, batch = cell.execution, cell.batch
     stage = STAGES[without_offload(execution.strategy)]
-    # Buffers have a bucket's size: a bucket of the model's size holds all of it, and need not be larger.
+    # Buffers have a bucket's size: a bucket need not be larger than the model.
     bucket_elements = BUCKET if execution.bucket_elements == "auto" else execution.bucket_elements
     bucket_elements = min(bucket_elements, parameters)
     if stage in (1, 2):
@@ -110,7 +110,7 @@ def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
 
 
 def _precision_options(precision: str, stage: int) -> dict[str, Any]:
-    """Return the part of DeepSpeed's configuration for a precision (fp32, tf32, bf16, fp16) and a stage of ZeRO."""
+    """Return the keys of DeepSpeed's configuration for a precision (fp32, tf32, bf16, fp16) and a stage of ZeRO."""
     if precision not in LOW:
         return {}
     if stage == 0:
@@ -123,7 +123,7 @@ def _precision_options(precision: str, stage: int) -> dict[str, Any]:
 
 
 def _import_deepspeed(device: torch.device) -> Any:
-    """Import DeepSpeed and return it: quiet, and on a CPU without the extension that it would compile with g++."""
+    """Import DeepSpeed, with warnings alone, and on a CPU without the extension that it would compile with g++."""
     import logging
 
     if device.type == "cpu":

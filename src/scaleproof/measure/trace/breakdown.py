@@ -10,24 +10,21 @@ from scaleproof.ground.facts.kernel_classes import COMMUNICATION, LEAST_CLASSIFI
 from scaleproof.ground.records.profile_schema import Collective, Kernel, TraceCoverage, TracedStep
 from scaleproof.measure.trace.events import Trace
 from scaleproof.measure.trace.ranges import largest_ranges_and_calls, range_tree
-from scaleproof.measure.trace.rank_activity import DeviceWork, Windows, count_gaps, step_ms
+from scaleproof.measure.trace.rank_activity import DeviceWork, Windows, count_gaps
 from scaleproof.measure.trace.time_spans import Spans, merge_spans, ns_in_windows, subtract
 from scaleproof.measure.trace.waiting import Waiting, find_waiting
 
 PHASES = ("data", "forward", "backward", "reduce", "optimizer")
-TOP = 10  # kernels of a profile
+TOP = 10  # kernels that a profile lists
 
 
 class StepBreakdown:
-    """Where the time of a trace's steps went. `unknown`: name of a figure that is missing -> why.
-
-    `world` and `n_devices`: how many ranks and devices the run had, where that is known.
-    """
+    """Where the time of a trace's steps went. `unknown`: missing figure -> why it is missing."""
 
     def __init__(self, trace: Trace, world: int | None = None, n_devices: int | None = None) -> None:
-        """Classify the trace's kernels and find its steps.
+        """Classify the trace's kernels, and find its steps. Figures are computed when they are read.
 
-        Figures are computed when asked for.
+        `world` and `n_devices`: how many ranks and devices the run had, where that is known.
         """
         self.trace = trace
         self.ranks = trace.ranks
@@ -35,7 +32,7 @@ class StepBreakdown:
         # Whether a rank drives several GPUs, as under nn.DataParallel.
         self.shares_process = bool(n_devices and n_devices > self.world and trace.source.device == "gpu")
 
-        # Names become small numbers at once: comparing text a million times takes longer than everything else.
+        # Names are replaced by small numbers at once: comparing a million texts would take longest of all.
         classes, collectives = classify(trace.work["name"].cat.categories)
         codes = trace.work["name"].cat.codes.to_numpy()
         self.kinds = sorted({*classes, COMMUNICATION, UNCLASSIFIED})
@@ -47,7 +44,7 @@ class StepBreakdown:
         self.work = {rank: self._work_of_rank(rank, collective) for rank in self.ranks}
 
         step_counts = [len(window.starts) for window in self.windows.values()]
-        self.steps = min(step_counts, default=0) or None  # that all ranks have
+        self.steps = min(step_counts, default=0) or None  # the number of steps that all ranks have
         self.unknown: dict[str, str] = {}
         reason = self._why_no_communication()
         if reason:
@@ -56,16 +53,13 @@ class StepBreakdown:
             self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
 
     def _work_of_rank(self, rank: int, collective: np.ndarray) -> DeviceWork:
-        """Return the work of one rank.
-
-        `collective`: for each row of the whole trace's work, the place of its name.
-        """
+        """Return the work of one rank. `collective`: for each row of all ranks' work, the place of its name."""
         is_own = (self.trace.work["rank"] == rank).to_numpy()
         times = {name: self.trace.work[name].to_numpy()[is_own] for name in ("launched", "start", "end")}
         return DeviceWork(**times, kind=self.kind[is_own], collective=collective[is_own])
 
     def is_kind(self, kind: np.ndarray, name: str) -> np.ndarray:
-        """Return a boolean mask of the entries of `kind` (indices of `kinds`) that are the class called `name`."""
+        """Return which entries of `kind` (indices in `kinds`) are the class called `name`, as a boolean mask."""
         return kind == self.kinds.index(name)
 
     @cached_property
@@ -83,16 +77,16 @@ class StepBreakdown:
         return windows
 
     def _device_windows(self, rank: int, host_starts: np.ndarray, host_ends: np.ndarray) -> Windows:
-        """Return the steps of a rank as its GPU worked on them: each lasts until the next step's first kernel.
+        """Return when a rank's GPU worked on its steps, each of which lasts until the next step's first kernel.
 
-        The host runs ahead of the GPU. Steps that launched nothing are left out.
+        The host, which launches the kernels, runs ahead of the GPU. Steps that launched nothing are left out.
         """
         work = self.work[rank]
         order = np.argsort(work.launched, kind="stable")
         launched = work.launched[order]
         kernel_starts = work.start[order]
         kernel_ends = work.end[order]
-        # In order of launch, the kernels of a step are those from place `first` to before place `behind`.
+        # In order of launch, the kernels of a step have the places from `first` up to, but not including, `behind`.
         first = np.searchsorted(launched, host_starts)
         behind = np.searchsorted(launched, host_ends)
         is_busy = behind > first
@@ -102,7 +96,7 @@ class StepBreakdown:
             none = np.empty(0, np.int64)
             return Windows(starts=none, ends=none, host_starts=none, host_ends=none)
 
-        # No step follows the last one: it is over when its kernels are, but not sooner than on the host.
+        # The last step ends with its last kernel, but is not shorter than on the host.
         last_host_length = (host_ends - host_starts)[is_busy][-1]
         last_end = max(kernel_ends[kernels_of_steps[-1]].max(), step_starts[-1] + last_host_length)
         return Windows(
@@ -114,7 +108,7 @@ class StepBreakdown:
 
     @cached_property
     def coverage(self) -> TraceCoverage:
-        """The share of device time in known classes of kernels, and what is missing from the trace."""
+        """The share of device time in kernels of known classes, and what is missing from the trace."""
         lengths_ns = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
         total_ns = int(lengths_ns.sum())
         is_unclassified = self.is_kind(self.kind, UNCLASSIFIED)
@@ -130,7 +124,7 @@ class StepBreakdown:
         )
 
     def _why_no_communication(self) -> str | None:
-        """Return why the trace says nothing about communication; None where it does."""
+        """Return why the trace does not tell communication from computation. Returns None where it does."""
         if self.trace.source.device == "none":
             return f"the trace of {self.trace.source.tool} holds no kernels, no operators and no collectives"
         if self.shares_process:
@@ -162,10 +156,7 @@ class StepBreakdown:
 
     @cached_property
     def waits(self) -> Waiting | str:
-        """When ranks waited for others within collectives.
-
-        It is a text where that is not known: why.
-        """
+        """When ranks waited for others within collectives, or a text that says why that is unknown."""
         if not self.knows_communication:
             return self.unknown["communication"]
         if self.coverage.missing_ranks:
@@ -182,31 +173,18 @@ class StepBreakdown:
         return find_waiting(pd.concat(calls, ignore_index=True), windows, self.steps or 0)
 
     def per_step(self) -> list[TracedStep]:
-        """Return one row per rank and step, in milliseconds, None for what the trace lacks.
-
-        Returns [] without steps.
-        """
+        """Return one row per rank and step, in milliseconds, with None for what the trace lacks. [] without steps."""
         return [row for rank in self.ranks for row in self._steps_of_rank(rank)] if self.steps else []
 
     def _steps_of_rank(self, rank: int) -> list[TracedStep]:
-        """Return one row for each step of a rank: see `per_step`."""
+        """Return the rows of a rank's steps, as `per_step` does."""
         window = self.windows[rank]
-        compute, communication = self._activity[rank]
-        exposed = subtract(communication, compute)
-        parts = {"compute": compute, "communication": communication, "exposed": exposed}
-        ns = {name: ns_in_windows(spans, window.starts, window.ends) for name, spans in parts.items()}
-        ns["overlapped"] = ns["communication"] - ns["exposed"]
-        ns["idle"] = window.ends - window.starts - ns["compute"] - ns["exposed"]
-        ms = {name: values / 1e6 for name, values in ns.items()}
+        ms = self._activity_ms(rank)
         idle_ms = ms.pop("idle")
         phases = self._phase_times(rank, window)
-
-        knows_idle = self.trace.source.device != "none" and not self.shares_process  # else all, or some, is unseen
-        starts, ends = (np.concatenate(edges) for edges in zip(compute, communication, strict=True))
+        knows_idle = self.trace.source.device != "none" and not self.shares_process  # else some work is not recorded
+        starts, ends = (np.concatenate(edges) for edges in zip(*self._activity[rank], strict=True))
         gaps = count_gaps(merge_spans(starts, ends), window)
-        if isinstance(self.waits, Waiting):
-            waits = self.waits.by_rank[rank]
-            ms |= {"wait": step_ms(waits, window), "exposed_wait": step_ms(subtract(waits, compute), window)}
 
         rows = []
         for step in range(self.steps or 0):
@@ -231,8 +209,22 @@ class StepBreakdown:
             )
         return rows
 
+    def _activity_ms(self, rank: int) -> dict[str, np.ndarray]:
+        """Return the milliseconds of a rank's activities in each step: activity -> one entry a step."""
+        window = self.windows[rank]
+        compute, communication = self._activity[rank]
+        exposed = subtract(communication, compute)
+        activities = {"compute": compute, "communication": communication, "exposed": exposed}
+        if isinstance(self.waits, Waiting):
+            waits = self.waits.by_rank[rank]
+            activities |= {"wait": waits, "exposed_wait": subtract(waits, compute)}
+        ns = {name: ns_in_windows(spans, window.starts, window.ends) for name, spans in activities.items()}
+        ns["overlapped"] = ns["communication"] - ns["exposed"]
+        ns["idle"] = window.ends - window.starts - ns["compute"] - ns["exposed"]
+        return {name: of_steps / 1e6 for name, of_steps in ns.items()}
+
     def _phase_times(self, rank: int, window: Windows) -> dict[str, np.ndarray]:
-        """Return phase of the program (forward, ...) -> milliseconds that it took on the host, for each step."""
+        """Return the milliseconds of each phase on the host in each step: phase (forward, ...) -> one entry a step."""
         own_ranges = self.trace.ranges[self.trace.ranges["rank"] == rank]
         phases = {}
         for name in PHASES:
@@ -243,7 +235,7 @@ class StepBreakdown:
         return phases
 
     def _mean_ms(self, spans: dict[int, Spans]) -> float:
-        """Return the milliseconds that `spans` (rank -> spans) take within the steps: mean per step and rank."""
+        """Return the milliseconds that `spans` (rank -> spans) take in a step, as the mean over steps and ranks."""
         total_ns = 0
         for rank, spans_of_rank in spans.items():
             window = self.windows[rank]
@@ -251,10 +243,7 @@ class StepBreakdown:
         return total_ns / 1e6 / ((self.steps or 1) * len(self.ranks))
 
     def class_times(self) -> dict[str, float] | None:
-        """Return class of kernels -> milliseconds per step and rank.
-
-        Returns None where communication is not known.
-        """
+        """Return class of kernels -> milliseconds per step and rank. None where communication is not known."""
         if not self.steps or not self.knows_communication:
             return None
         classes = {}
@@ -265,10 +254,7 @@ class StepBreakdown:
         return classes
 
     def collectives(self) -> dict[str, Collective]:
-        """Return calls and milliseconds of each collective per step and rank.
-
-        Returns {} where communication is not known.
-        """
+        """Return name -> calls and milliseconds per step and rank of each collective, {} where they are not known."""
         if not self.steps or not self.knows_communication:
             return {}
         collectives = {}
@@ -292,7 +278,7 @@ class StepBreakdown:
         return collectives
 
     def _calls_started(self, rank: int, place: int) -> int:
-        """Return how many calls of the collective at `place` of `collective_names` a rank launched in its steps."""
+        """Return how many calls of a collective a rank launched in its steps. `place`: in `collective_names`."""
         window, work = self.windows[rank], self.work[rank]
         launched = work.launched[work.collective == place]
         step = np.searchsorted(window.host_starts, launched, side="right") - 1  # -1: before the first step
@@ -300,10 +286,7 @@ class StepBreakdown:
         return int(is_inside.sum())
 
     def kernels(self) -> list[Kernel]:
-        """Return the TOP kernels by device time.
-
-        Figures are per step and rank, or totals of a trace without steps.
-        """
+        """Return the TOP kernels by device time: figures per step and rank, or totals of a trace without steps."""
         work = self.trace.work.assign(ns=self.trace.work["end"] - self.trace.work["start"])
         sums = work.groupby("name", observed=True)["ns"].agg(["count", "sum"]).nlargest(TOP, "sum")
         total_ns = int(work["ns"].sum())
@@ -323,10 +306,7 @@ class StepBreakdown:
         ]
 
     def kernel_time(self) -> tuple[float | None, float | None]:
-        """Return the milliseconds of all kernels, and the share of communication in them.
-
-        Returns None where not known.
-        """
+        """Return the milliseconds of all kernels, and the share of communication in them, each None if unknown."""
         lengths_ns = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
         total_ns = int(lengths_ns.sum())
         if not total_ns:
@@ -339,8 +319,7 @@ class StepBreakdown:
         kernel_ms, communication_share = self.kernel_time()
         calls = self.trace.work.loc[self.is_kind(self.kind, COMMUNICATION), "name"].value_counts()
         rows = self.per_step()
-        # Without known communication `waits` is the reason that `unknown` has already.
-        if isinstance(self.waits, str) and self.knows_communication:
+        if isinstance(self.waits, str) and self.knows_communication:  # else `unknown` has this reason already
             self.unknown["waiting"] = self.waits
 
         return {

@@ -13,16 +13,16 @@ PARTS = {
     "waiting for ranks": "wait_ms",
     "idle": "idle_ms",
 }
-NOTABLE_SHARE = 0.01  # part of A's step: smaller moves are in the table and not in the sentence
+NOTABLE_SHARE = 0.01  # share of A's step: smaller differences are in the table and not in the sentence
 EXPLAINING = ("exposed communication", "idle")  # the PARTS that stand in the sentence, beside classes
-MOST_MOVED = 5  # parts in the sentence
+MOST_MOVED = 5  # parts that the sentence lists at most
 
 
 def diff_rows(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> list[dict[str, Any]]:
-    """Return rows with name, a, b, and b - a, per step and rank: milliseconds, or what the name says.
+    """Return rows with `name`, `a`, `b` and `difference` (b - a) of figures per step and rank.
 
-    A figure that one of the traces lacks is None, and so is the difference. Raises UserError where the traces have no
-    steps: totals of runs of different lengths are not compared.
+    Figures are milliseconds, or what the name says, None where a trace lacks one. `names`: of the traces, for messages.
+    Raises UserError where a trace has no steps: totals of runs of different lengths are not compared.
     """
     for name, profile in zip(names, (a, b), strict=True):
         if profile.status != "ok":
@@ -50,18 +50,12 @@ def diff_rows(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> li
 
 
 def _figure(figures: dict[str, float] | None, name: str) -> float | None:
-    """Return a figure by its name, 0 where it is missing.
-
-    Returns None where the figures are unknown.
-    """
+    """Return the figure called `name`, 0 where it is missing, None where all `figures` are unknown (None)."""
     return None if figures is None else figures.get(name, 0.0)
 
 
 def summarise_diff(rows: list[dict[str, Any]]) -> str:
-    """Return a sentence on the parts that differ most, the largest difference first.
-
-    `rows`: of `diff_rows`.
-    """
+    """Return sentences on the steps and the parts that differ most. `rows`: those of `diff_rows`."""
     step = next((row for row in rows if row["name"] == "step"), None)
     if not step or step["difference"] is None:
         return "How the steps differ is unknown: see the table."
@@ -88,8 +82,9 @@ def diff_table(rows: list[dict[str, Any]]) -> str:
 
 
 def _diff_row(name: str, a: float | None, b: float | None) -> dict[str, Any]:
-    """Return a row of `diff_rows`: two figures and their difference, which is None where either is."""
-    return {"name": name, "a": a, "b": b, "difference": None if a is None or b is None else b - a}
+    """Return a row of `diff_rows`: two figures and their difference, None where a figure is unknown."""
+    difference = None if a is None or b is None else b - a
+    return {"name": name, "a": a, "b": b, "difference": difference}
 
 
 def _calls_per_step(profile: Profile) -> dict[str, float]:

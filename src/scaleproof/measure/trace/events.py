@@ -44,10 +44,7 @@ class Trace:
 
 
 def make_table(columns: dict[str, str], data: dict[str, Any] | pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return `data` as a table with these columns (name -> dtype), in their order.
-
-    Without `data` the table is empty.
-    """
+    """Return `data` as a table with these `columns` (name -> dtype), in their order, without rows if it is None."""
     if data is None:
         data = {name: np.empty(0, object if kind in ("str", "category") else kind) for name, kind in columns.items()}
     return pd.DataFrame(data)[list(columns)].astype(columns)
@@ -76,10 +73,7 @@ def join_traces(traces: list[Trace]) -> Trace:
 
 
 def _stack_tables(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
-    """Stack tables into one.
-
-    Their categories are united first, or pandas would turn them into strings.
-    """
+    """Concatenate tables. Their categories are united first, or pandas would turn them into strings."""
     from pandas.api.types import union_categoricals
 
     names = union_categoricals([table["name"] for table in frames])

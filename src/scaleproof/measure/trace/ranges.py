@@ -10,13 +10,13 @@ from scaleproof.ground.records.profile_schema import Range
 from scaleproof.measure.trace.events import Trace
 
 MOST_PATHS = 60
-LARGE_PERCENT = 20  # part of all range time: gradients that take more are named as the likely bottleneck
+LARGE_PERCENT = 20  # of all range time: an all-reduce of gradients that takes more is called the likely bottleneck
 Entry = dict[str, Any]
 
 
 @dataclass(eq=False, slots=True)
 class _Path:
-    """A path of nested ranges, and the sums over its calls. `own_ns`: without the ranges inside."""
+    """A path of nested ranges, with sums over its calls. `own_ns`: the time outside of inner ranges."""
 
     names: tuple[str, ...]  # the outermost range first
     calls: int = 0
@@ -25,13 +25,27 @@ class _Path:
 
 
 def range_tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
-    """Return all paths of nested ranges ("step > forward"), in milliseconds per step and rank, the largest first.
+    """Return the times of all paths of nested ranges ("step > forward") per step and rank, the longest first.
 
     `ranges` has the columns of events.RANGES; `steps` and `ranks` are counts.
     """
     if ranges.empty:
         return []
-    # Thread by thread in order of start; of ranges that start together the longest, which contains the others, first.
+    divisor = steps * ranks
+    return [
+        Range(
+            path=" > ".join(path.names),
+            calls=path.calls / divisor,
+            total_ms=path.total_ns / 1e6 / divisor,
+            own_ms=path.own_ns / 1e6 / divisor,
+        )
+        for path in sorted(_sum_paths(ranges), key=lambda path: -path.total_ns)[:MOST_PATHS]
+    ]
+
+
+def _sum_paths(ranges: pd.DataFrame) -> Iterable[_Path]:
+    """Return the paths of nested `ranges`, with sums over their calls, in order of their first call."""
+    # By thread and start. Of ranges that start together the longest, which contains the others, comes first.
     ordered = ranges.assign(last=-ranges["end"]).sort_values(["rank", "thread", "start", "last"], kind="stable")
     lanes = ordered.groupby(["rank", "thread"], sort=False).ngroup()  # a number for each thread
     columns = [column.tolist() for column in (ordered["name"], ordered["start"], ordered["end"], lanes)]
@@ -42,7 +56,7 @@ def range_tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
         if lane != current_lane:
             stack = []
             current_lane = lane
-        while stack and stack[-1][0] <= start:  # that range is over before this one begins
+        while stack and stack[-1][0] <= start:  # the innermost open range has ended
             stack.pop()
         names = (*stack[-1][1].names, name) if stack else (name,)
         path = paths.get(names)
@@ -51,36 +65,24 @@ def range_tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
         path.calls += 1
         path.total_ns += end - start
         path.own_ns += end - start
-        if stack:  # its parent loses the part that lies within the parent
+        if stack:  # what lies within the parent is not the parent's own time
             parent_end, parent = stack[-1]
             parent.own_ns -= min(end, parent_end) - start
         stack.append((end, path))
 
-    divisor = steps * ranks
-    return [
-        Range(
-            path=" > ".join(path.names),
-            calls=path.calls / divisor,
-            total_ms=path.total_ns / 1e6 / divisor,
-            own_ms=path.own_ns / 1e6 / divisor,
-        )
-        for path in sorted(paths.values(), key=lambda path: -path.total_ns)[:MOST_PATHS]
-    ]
+    return paths.values()
 
 
 def summary_entry(kind: str, name: str, percent: float | None, total_ns: int, raw: str = "") -> Entry:
-    """Return one line of a summary.
-
-    `percent`: its share of the total; `raw`: the text report's line it comes from.
-    """
+    """Return an entry of a summary. `percent`: share of the total time; `raw`: the line of a text report."""
     return {"kind": kind, "name": name, "time_percent": percent, "total_time": f"{total_ns} ns", "raw": raw}
 
 
 def find_bottleneck(nvtx: Iterable[Entry]) -> dict[str, Any]:
-    """Say whether a range around the all-reduce of gradients takes over LARGE_PERCENT of the time.
+    """Return whether a range around the all-reduce of gradients takes over LARGE_PERCENT of the time.
 
-    `nvtx`: the lines of a summary. Returns {"allreduce_gradients_over_20pct": True, "matched": {"name": ...,
-    "time_percent": ..., "total_time": ...}}; without `matched` where no such range takes so much.
+    `nvtx`: entries of a summary. The key `allreduce_gradients_over_20pct` is True or False. If it is True, `matched`
+    has the name, time_percent and total_time of that range.
     """
     reductions = [line for line in nvtx if "allreduce_gradients" in line["name"]]
     large = [line for line in reductions if (line["time_percent"] or 0) > LARGE_PERCENT]
@@ -93,7 +95,7 @@ def find_bottleneck(nvtx: Iterable[Entry]) -> dict[str, Any]:
 def largest_ranges_and_calls(trace: Trace) -> dict[str, Any]:
     """Return the five largest ranges and system calls, as `nsys stats` counts them, and the likely bottleneck.
 
-    The time of a range holds the time of those inside.
+    The time of a range includes the time of inner ranges.
     """
     ranges = trace.ranges.assign(total_ns=trace.ranges["end"] - trace.ranges["start"])
     summed = ranges.groupby("name", observed=True)["total_ns"].sum()
@@ -103,10 +105,7 @@ def largest_ranges_and_calls(trace: Trace) -> dict[str, Any]:
 
 
 def _top_five(kind: str, totals: pd.Series) -> list[Entry]:
-    """Return the five largest of `totals` (name -> nanoseconds) as entries of `kind`.
-
-    Returns [] where nothing took time.
-    """
+    """Return the five largest of `totals` (name -> nanoseconds) as entries of `kind`, [] where their sum is 0."""
     total = int(totals.sum())
     if not total:
         return []

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scaleproof.measure.trace.time_spans import Spans, merge_spans, ns_in_windows
+from scaleproof.measure.trace.time_spans import Spans, merge_spans
 
 GAP_NS = 10_000  # longer pauses of a device are counted
 
 
 @dataclass(frozen=True)
 class Windows:
-    """When the traced steps of one rank began and ended; on a GPU a step lasts until the next one's first kernel."""
+    """When the traced steps of one rank began and ended. On a GPU a step lasts until the next step's first kernel."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -30,27 +30,16 @@ class DeviceWork:
     collective: np.ndarray  # place in `collective_names`; -1: no collective
 
     def spans(self, chosen: np.ndarray, pause: int = 0) -> Spans:
-        """Return when any of the work in the boolean mask `chosen` ran.
-
-        Pauses of at most `pause` ns count as work.
-        """
+        """Return when any work in the boolean mask `chosen` ran. Pauses of at most `pause` ns count as work."""
         return merge_spans(self.start[chosen], self.end[chosen], pause)
 
 
-def step_ms(spans: Spans, window: Windows) -> np.ndarray:
-    """Return the milliseconds that `spans` take in each step of `window`."""
-    return ns_in_windows(spans, window.starts, window.ends) / 1e6
-
-
 def count_gaps(busy: Spans, window: Windows) -> np.ndarray:
-    """Return how many pauses of more than GAP_NS begin in each step.
-
-    `busy`: when the device worked.
-    """
+    """Return how many pauses of more than GAP_NS begin in each step. `busy`: when the device worked."""
     starts, ends = busy
     if not len(starts):
         return np.zeros(len(window.starts), np.int64)
-    # A pause is from the end of a stretch of work to the start of the next; after the last one, to the last step's end.
+    # A pause lasts from the end of a span of work to the start of the next, or to the end of the last step.
     pause_starts = ends
     pause_ends = np.append(starts[1:], window.ends[-1:])
     gaps = pause_starts[(pause_ends - pause_starts) > GAP_NS]

@@ -22,10 +22,7 @@ INTERCONNECT_FILES = (".log", ".xml", ".txt")
 
 
 def summarise_capture(folder: Path) -> Profile:
-    """Summarise the capture in `folder`, and write its profile and timeline there.
-
-    Raises UserError if damaged.
-    """
+    """Return the profile of the capture in `folder`, and write it there, with a timeline. Raises UserError."""
     captured = read_capture(folder)
     if captured.status == "ok":
         profile, spans = _summarise_trace(folder, captured)
@@ -40,7 +37,7 @@ def summarise_capture(folder: Path) -> Profile:
 
 
 def _summarise_trace(folder: Path, captured: Captured) -> tuple[Profile, pd.DataFrame]:
-    """Return the profile of a capture that went well, and the timeline of its median step."""
+    """Return the profile of a successful capture, and the timeline of its median step."""
     capture_fields = _capture_fields(captured, folder)
     paths = sorted(folder / RAW / name for name in captured.files if name.endswith(PER_RANK))
     breakdown = StepBreakdown(read_trace(paths), captured.world_size, capture_fields["n_devices"])
@@ -63,11 +60,10 @@ def _summarise_trace(folder: Path, captured: Captured) -> tuple[Profile, pd.Data
 
 
 def _add_bandwidth(profile: Profile, captured: Captured) -> None:
-    """Give each collective of `profile` its bus bandwidth.
+    """Set the bus bandwidth of each collective of `profile`: bytes in the probed step x factor / transfer time.
 
-    It is its bytes in the probed step x factor / its transfer time. For n ranks the factor is 2 (n - 1) / n for an
-    all-reduce, else (n - 1) / n. The bandwidth is then the speed of the slowest link whatever n is (nccl-tests,
-    doc/PERFORMANCE.md). It stays None where the bytes or the time of transfer are unknown.
+    For n ranks the factor is 2 (n - 1) / n for an all-reduce, else (n - 1) / n. The bandwidth is then the speed of the
+    slowest link whatever n is (nccl-tests, doc/PERFORMANCE.md). It stays None where bytes or transfer time are unknown.
     """
     ranks = captured.world_size
     bytes_of_collective: dict[str, int] = {}  # name without underscores -> bytes
@@ -82,9 +78,9 @@ def _add_bandwidth(profile: Profile, captured: Captured) -> None:
 
 
 def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | None = None) -> Profile:
-    """Return the profile of trace files that scaleproof did not capture.
+    """Return the profile of trace files that scaleproof did not capture. Raises UserError where a file is no trace.
 
-    `ranks` and `steps`: how many the run had, for files that do not say it. Raises UserError where a file is no trace.
+    `ranks` and `steps`: how many the run had, for files that do not say it.
     """
     kinds = {trace_kind(path) for path in paths}
     if "text" in kinds and len(kinds) > 1:
@@ -97,10 +93,7 @@ def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | No
 
 
 def _read_interconnects(folder: Path, captured: Captured) -> dict[str, Any]:
-    """Return kind and content of each report about links, by file name.
-
-    For an unreadable report the content says why.
-    """
+    """Return the reports about links in a capture: name of the file -> kind and content, or why it is unreadable."""
     evidence: dict[str, Any] = {}
     for name in captured.files:
         if name.endswith(INTERCONNECT_FILES):
@@ -113,12 +106,12 @@ def _read_interconnects(folder: Path, captured: Captured) -> dict[str, Any]:
 
 
 def _origin_fields(folder: Path) -> dict[str, Any]:
-    """Return the fields of a Profile that say when and from which folder it was made."""
+    """Return the fields of a Profile that say when it was made, and of which folder."""
     return {"generated_at_utc": now_utc(), "run_dir": scrub(str(folder))}
 
 
 def _capture_fields(captured: Captured, folder: Path) -> dict[str, Any]:
-    """Return the fields of a Profile that come from the capture, not from the trace: name -> value."""
+    """Return the fields of a Profile that do not depend on the trace itself: name -> value."""
     config, collectives = captured.training_config, captured.collectives
     return _origin_fields(folder) | {
         "slurm_job_id": (captured.scheduler or {}).get("job_id"),

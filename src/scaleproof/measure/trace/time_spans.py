@@ -10,10 +10,7 @@ Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def merge_spans(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
-    """Return the time that any interval covers, as sorted spans.
-
-    Gaps of at most `pause` ns are closed.
-    """
+    """Return the union of intervals as sorted spans. Gaps of at most `pause` ns are closed."""
     starts = np.asarray(starts, np.int64)
     ends = np.asarray(ends, np.int64)
     is_nonempty = ends > starts
@@ -22,7 +19,7 @@ def merge_spans(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
     ends = ends[is_nonempty][order]
     if not len(starts):
         return starts, ends
-    latest_end = np.maximum.accumulate(ends)  # so far
+    latest_end = np.maximum.accumulate(ends)  # of each interval and all before it
     is_first = np.concatenate([[True], starts[1:] > latest_end[:-1] + pause])  # whether an interval begins a span
     is_last = np.concatenate([is_first[1:], [True]])
     return starts[is_first], latest_end[is_last]
@@ -49,7 +46,7 @@ def ns_in_windows(spans: Spans, starts: NDArray, ends: NDArray) -> NDArray[np.in
 
 
 def _covered_before(spans: Spans, times: NDArray) -> NDArray[np.int64]:
-    """Return the nanoseconds of `spans` (sorted, disjoint) that lie before each of `times`."""
+    """Return how many nanoseconds of `spans` lie before each of `times`."""
     starts, ends = spans
     if not len(starts):
         return np.zeros(len(times), np.int64)
@@ -62,16 +59,17 @@ def _covered_before(spans: Spans, times: NDArray) -> NDArray[np.int64]:
 
 
 def _select_spans(a: Spans, b: Spans, chosen_by: Callable[[NDArray, NDArray], NDArray]) -> Spans:
-    """Return the time that `chosen_by` selects by whether it is in `a`, and whether it is in `b`.
+    """Return the time that `chosen_by` selects.
 
-    `chosen_by` gets two boolean arrays, with an entry for each stretch of time in which neither changes.
+    `chosen_by` gets two boolean arrays, which say of each stretch of time whether it is in `a`, and whether it is in
+    `b`. Stretches end where a span of either begins or ends.
     """
     times = np.concatenate([*a, *b])
     order = np.argsort(times, kind="stable")  # four sorted runs: merging them is fast
     times = times[order]
     run_lengths = [len(times_of_run) for times_of_run in (*a, *b)]
-    steps_a = np.repeat(np.array([1, -1, 0, 0], np.int8), run_lengths)  # +1 at a start in `a`, -1 at an end
+    steps_a = np.repeat(np.array([1, -1, 0, 0], np.int8), run_lengths)  # +1 where a span of `a` begins, -1 at its end
     steps_b = np.repeat(np.array([0, 0, 1, -1], np.int8), run_lengths)
-    # A stretch lies inside of as many intervals as were entered and not left before it.
+    # The cumulative sum is the number of spans that have begun and not ended.
     chosen = chosen_by(np.cumsum(steps_a[order]) > 0, np.cumsum(steps_b[order]) > 0)[:-1]
     return merge_spans(times[:-1][chosen], times[1:][chosen])

@@ -11,14 +11,14 @@ from scaleproof.measure.trace.time_spans import Spans, intersect, merge_spans
 from scaleproof.measure.trace.waiting import Waiting
 
 COLUMNS = ["step", "rank", "lane", "what", "start_ms", "end_ms"]
-FINEST = 2000  # parts of a step: spans that are closer together are drawn as one
+FINEST = 2000  # spans that are closer together than a step / FINEST are drawn as one
 
 
 def timeline_of_median_step(breakdown: StepBreakdown) -> pd.DataFrame:
-    """Return the spans of the step of median length as a table.
+    """Return the spans of the step of median length as a table with COLUMNS, empty for a trace without steps.
 
     Times are in ms from the step's start on the first rank. Lanes: `program` (phases on the host), `compute` (by
-    class), `communication` (by collective, and `waiting`). A trace without steps gives an empty table.
+    class), `communication` (by collective, and `waiting`).
     """
     if not breakdown.steps:
         return pd.DataFrame(columns=COLUMNS)
@@ -26,7 +26,7 @@ def timeline_of_median_step(breakdown: StepBreakdown) -> pd.DataFrame:
     # The length of each step on its slowest rank.
     lengths_ns = np.max([(window.ends - window.starts)[: breakdown.steps] for window in windows], axis=0)
     step = int(np.argsort(lengths_ns)[(len(lengths_ns) - 1) // 2])  # the lower median
-    # When the first of the ranks begins the step.
+    # When the step begins on the earliest rank.
     zero_ns = min(int(min(window.starts[step], window.host_starts[step])) for window in windows)
     pause_ns = int(lengths_ns[step]) // FINEST
 
@@ -40,10 +40,10 @@ def timeline_of_median_step(breakdown: StepBreakdown) -> pd.DataFrame:
 
 
 def _lanes_of_rank(breakdown: StepBreakdown, rank: int, step: int, pause_ns: int) -> Iterator[tuple[str, str, Spans]]:
-    """Yield lane, name and spans (ns) of each thing that a rank does in a step.
+    """Yield lane, name and spans (ns) of each activity of a rank in a step (see `timeline_of_median_step`).
 
-    Lanes are those of `timeline_of_median_step`. Phases, and kernels of a class, are drawn as one where they are at
-    most `pause_ns` apart. Where the trace does not tell communication from computation, only phases are drawn.
+    Phases, and kernels of a class, are joined where they are at most `pause_ns` apart. If the trace does not tell
+    communication from computation, there are only phases.
     """
     window = breakdown.windows[rank]
     # The step as spans, on the host and on the device.
@@ -58,7 +58,7 @@ def _lanes_of_rank(breakdown: StepBreakdown, rank: int, step: int, pause_ns: int
         return
 
     work = breakdown.work[rank]
-    is_near = (work.end > window.starts[step]) & (work.start < window.ends[step])  # some of it lies in the step
+    is_near = (work.end > window.starts[step]) & (work.start < window.ends[step])  # work that overlaps the step
     for kind in breakdown.kinds:
         if kind != COMMUNICATION:
             spans = work.spans(is_near & breakdown.is_kind(work.kind, kind), pause_ns)

@@ -18,7 +18,7 @@ Steps = tuple[np.ndarray, np.ndarray]  # when a rank's steps began and ended
 
 @dataclass(frozen=True)
 class Waiting:
-    """When ranks waited for others in their collectives, and for which rank."""
+    """When ranks waited for others in their collectives, and for which rank they waited most often."""
 
     by_rank: dict[int, Spans]
     by_collective: dict[str, dict[int, Spans]]  # collective -> rank -> when it waited
@@ -26,11 +26,10 @@ class Waiting:
 
 
 def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiting | str:
-    """Return when ranks waited for others in collectives, before the transfer.
+    """Return when ranks waited for others in collectives, before the transfer, or a text why that is unknown.
 
-    Where that is unknown, returns a text that says why. `calls`: one row a call, columns rank, collective, start and
-    end (ns). `windows`: rank -> when its steps began and ended; all ranks have the first `steps`. All ranks must make
-    the same calls in each step.
+    `calls`: one row a call, columns rank, collective, start and end (ns). `windows`: rank -> when its steps began and
+    ended; all ranks have the first `steps` steps. All ranks must make the same calls in each step.
     """
     if not steps:
         return "the trace has no `step` ranges to match collectives in"
@@ -42,7 +41,7 @@ def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> 
 
     numbered["ns"] = numbered["end"] - numbered["start"]
     transfer = numbered.groupby(["step", "collective", "call"])["ns"].transform("min")
-    numbered["last_arrival"] = numbered["end"] - transfer  # until then a rank waited for the last one
+    numbered["last_arrival"] = numbered["end"] - transfer  # until then a rank waited for the last rank
     by_rank = _waiting_spans(numbered, ranks)
     waits_ms = np.stack([ns_in_windows(by_rank[rank], *windows[rank])[:steps] / 1e6 for rank in ranks], axis=1)
     return Waiting(
@@ -53,10 +52,7 @@ def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> 
 
 
 def _difference_of_calls(numbered: pd.DataFrame, ranks: list[int]) -> str | None:
-    """Return how the ranks' numbered calls differ, or that there are none.
-
-    Returns None where all ranks made the same calls.
-    """
+    """Return how the ranks' numbered calls differ, or that there are none, None where all made the same calls."""
     counts = numbered.groupby(["step", "collective", "rank"]).size().unstack("rank", fill_value=0)
     if counts.empty:
         return "no collective begins inside of a traced step"
@@ -71,7 +67,7 @@ def _difference_of_calls(numbered: pd.DataFrame, ranks: list[int]) -> str | None
 
 
 def _waiting_spans(numbered: pd.DataFrame, ranks: list[int]) -> dict[int, Spans]:
-    """Return when each rank waited in its numbered calls: from its own arrival to the last rank's."""
+    """Return when each rank waited in its numbered calls: from its own arrival to that of the last rank."""
     spans = {}
     for rank in ranks:
         own = numbered[numbered["rank"] == rank]
@@ -80,10 +76,10 @@ def _waiting_spans(numbered: pd.DataFrame, ranks: list[int]) -> dict[int, Spans]
 
 
 def _number_calls(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFrame:
-    """Return the calls that begin inside of a step of their rank, with two more columns, both counted from 0.
+    """Return the calls that begin within a step of their rank, with two more columns, both counted from 0.
 
-    `step`: place in the rank's `windows`. `call`: place among its calls of that collective in the step; equal places
-    are one call over ranks. Times in ns.
+    `step`: the step's place in the rank's `windows`. `call`: place among the rank's calls of that collective in the
+    step. Calls of several ranks with equal numbers are one collective. Times are in ns.
     """
     tables = []
     for rank, (step_starts, step_ends) in windows.items():
@@ -100,16 +96,17 @@ def _number_calls(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFram
 
 
 def _slowest_rank(waits_ms: np.ndarray, ranks: list[int]) -> Slowest | None:
-    """Return the rank that waits least in most steps, as the others wait for it.
+    """Return the rank that waits least in most steps: the others wait for it. Returns None where nobody waits.
 
-    Returns None where nobody waits. `waits_ms`: of shape (steps, ranks), the ranks in the order of `ranks`.
+    `waits_ms`: of shape (steps, ranks), the ranks in the order of `ranks`.
     """
     if not waits_ms.max() > 0:
         return None
     last_of_step = waits_ms.argmin(axis=1)
     slowest = int(np.bincount(last_of_step, minlength=len(ranks)).argmax())  # its place in `ranks`
     waits_for_it = waits_ms[last_of_step == slowest]  # in the steps in which it was the last
-    caused_ms = np.delete(waits_for_it, slowest, axis=1) - waits_for_it[:, [slowest]]  # how much longer others wait
+    # By how much the other ranks wait longer than the slowest one.
+    caused_ms = np.delete(waits_for_it, slowest, axis=1) - waits_for_it[:, [slowest]]
     return Slowest(
         rank=ranks[slowest],
         steps_last=len(waits_for_it),

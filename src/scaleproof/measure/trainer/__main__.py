@@ -28,21 +28,16 @@ DEVICE_OOM = re.compile(
 
 
 def make_timed_run(request: Request) -> Any:
-    """Make the timed run of `request`, and return its session.
-
-    Imported in here, so that a library that cannot be loaded is reported as the failure of this run.
-    """
+    """Make the timed run of `request`, and return its session."""
+    # Imported in here, so that a library that cannot be loaded is reported as the failure of this run.
     from scaleproof.measure.trainer.run import make_run
 
     return make_run(request, began)
 
 
 def main(path: Path, make: Callable[[Request], Any] = make_timed_run) -> None:
-    """Make the run of the request in the file `path`, and end this process.
-
-    `make` makes it and returns its session.
-    """
-    # Until `set_up` turns it on: imports make no garbage, and looking for some takes a fifth of their time.
+    """Make the run of the request in the file `path` by `make`, which returns its session, and end this process."""
+    # Garbage is collected from `set_up` on: imports make none, and looking for it takes a fifth of their time.
     gc.disable()
     faulthandler.register(signal.SIGUSR1)  # the launcher asks a run that hangs where it is
     warnings.filterwarnings("ignore", category=FutureWarning)  # DeepSpeed's use of older names, in every step
@@ -57,7 +52,7 @@ def main(path: Path, make: Callable[[Request], Any] = make_timed_run) -> None:
 
 
 def report_failure(error: BaseException, out: Path) -> None:
-    """Print why this rank ends, as a traceback, and write it into a file for the launcher in the folder `out`."""
+    """Print the traceback of `error`, which ends this rank, and write a report for the launcher into `out`."""
     traceback.print_exception(error)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -70,9 +65,9 @@ def report_failure(error: BaseException, out: Path) -> None:
 
 
 def failure_class(error: BaseException) -> str:
-    """Return the failure class of `error`: that of KNOWN, host_oom, oom (of a device), or crash.
+    """Return the failure class of `error`: a class of KNOWN, host_oom, oom (of a device), or crash.
 
-    Memory ran out only where the error says so; an illegal access, for one, is a crash.
+    An error is about memory only if it says so: an illegal access is a crash.
     """
     name, text = type(error).__name__, str(error)
     if name in KNOWN:

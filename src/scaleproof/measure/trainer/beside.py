@@ -16,30 +16,23 @@ from torch import nn
 
 _PATHS = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
 LIBRARIES = (*_PATHS, str(Path(torch.__file__).parents[1]), "<")  # "<": generated, frozen
-OURS = str(Path(__file__).parents[2])  # the folder of the package; a model's own files are not looked at
+OURS = str(Path(__file__).parents[2])  # the folder of this package
 # Attributes, private to torch, that hold hooks: of modules and of parameters.
 HOOKS_OF_MODULE = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 HOOKS_OF_PARAMETER = ("_backward_hooks", "_post_accumulate_grad_hooks")
-WATCHING = ("scaleproof.measure.trainer.fed_tokens", "scaleproof.measure.trainer.census")  # our own hooks
-OF_TRAINING = (
-    "torch",
-    "numpy",
-    "type object",
-    "PyCapsule",
-)  # words in names of functions in C that are torch's or NumPy's
+WATCHING = ("scaleproof.measure.trainer.fed_tokens", "scaleproof.measure.trainer.census")  # modules of our own hooks
+# Words in names of functions in C that are torch's or NumPy's.
+OF_TRAINING = ("torch", "numpy", "type object", "PyCapsule")
 LEAST_S = 1e-4  # a function that takes less is not named
 
 
 def model_packages(model: nn.Module) -> set[str]:
-    """Return the packages that a model's classes come from, but this one.
-
-    What their functions do is training.
-    """
+    """Return the packages of a model's classes, but this package. Their functions do training."""
     return {type(module).__module__.partition(".")[0] for module in model.modules()} - {"scaleproof"}
 
 
 def foreign_hooks(model: nn.Module) -> list[str]:
-    """Return the names of hooks on modules and parameters whose functions belong to no library that trains."""
+    """Return the names of hooks on modules and parameters that no library of training has set."""
     training_packages = model_packages(model) | {"torch", "deepspeed"}
     owners: list[tuple[Any, tuple[str, ...]]] = [(module, HOOKS_OF_MODULE) for module in model.modules()]
     owners += [(parameter, HOOKS_OF_PARAMETER) for parameter in model.parameters()]
@@ -53,7 +46,7 @@ def foreign_hooks(model: nn.Module) -> list[str]:
 
 
 def _hooks_of(owner: Any, attributes: tuple[str, ...]) -> Iterator[Any]:
-    """Yield the functions that the `attributes` of a module or parameter hold as hooks, without their `partial`s."""
+    """Yield the functions of the hooks in `attributes` of a module or parameter, freed from `partial`."""
     for attribute in attributes:
         for function in (getattr(owner, attribute, None) or {}).values():
             while isinstance(function, functools.partial):
@@ -62,11 +55,10 @@ def _hooks_of(owner: Any, attributes: tuple[str, ...]) -> Iterator[Any]:
 
 
 def time_other_functions(model: nn.Module, step: Callable[[], object]) -> dict[str, float]:
-    """Return what one call of `step` spends in functions that do not train.
+    """Return the CPU seconds that functions that do not train take in one call of `step`: function -> seconds.
 
-    It is function -> CPU seconds of this thread. These are functions of this package and of no package. Each is charged
-    with its own time and that of what it calls, except training. `step` is called twice, and the smaller time counts;
-    below LEAST_S a function is not named.
+    They are functions of this package, and of no package. Each is charged with its own time and with that of what it
+    calls, except training. `step` is called twice, and the smaller time counts; times below LEAST_S are left out.
     """
     model_files = set(_files_of_model(model))
     first_call_s = _seconds_beside(step, model_files)
@@ -76,7 +68,7 @@ def time_other_functions(model: nn.Module, step: Callable[[], object]) -> dict[s
 
 
 def _seconds_beside(step: Callable[[], object], model_files: set[str]) -> dict[str, float]:
-    """Return the CPU seconds of each function that `_is_beside` training in one call of `step`: function -> seconds.
+    """Return the CPU seconds of functions `_is_beside` training in one call of `step`: function -> seconds.
 
     `model_files`: files whose functions train.
     """
@@ -96,7 +88,7 @@ def _seconds_beside(step: Callable[[], object], model_files: set[str]) -> dict[s
 
 
 def _is_beside(file: str, model_files: set[str]) -> bool:
-    """Return whether functions in `file` do not train: they are of this package, or of no library and no model."""
+    """Return whether functions in `file` do not train: those of this package, or of neither library nor model."""
     if file in model_files:
         return False
     return file.startswith(OURS) or not file.startswith(LIBRARIES)
@@ -105,8 +97,8 @@ def _is_beside(file: str, model_files: set[str]) -> bool:
 def _is_charged_to_caller(code: CodeType | str, caller_is_ours: bool, model_files: set[str]) -> bool:
     """Return whether the time in a called function counts as its caller's.
 
-    `code`: the function's; in C, its name. A function of this package is charged with functions in C that do not train.
-    Any other function is charged with all that it calls, except functions of this package and functions that are
+    `code`: of the called function; for a function in C, its name. A caller in this package is charged with functions in
+    C that do not train. Any other caller is charged with all functions but those of this package and those that are
     charged themselves.
     """
     if isinstance(code, str):

@@ -22,7 +22,7 @@ VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")  # nu
 # Options of AdamW that change its rule, with their usual value: no configuration asks for another.
 VARIANTS = {"amsgrad": False, "maximize": False, "decoupled_weight_decay": True}
 MODULUS = 2**64
-SAMPLED = 2**16
+SAMPLED = 2**16  # elements of a tensor that are looked at
 INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # bytes -> dtype of as many bytes
 
 
@@ -31,13 +31,10 @@ class TokenChecksum:
 
     def __init__(self) -> None:
         self.total = 0
-        self.counted: Tensor | None = None  # rows of a forward pass that count; all where it is not set
+        self.counted: Tensor | None = None  # a mask of the rows of a forward pass that count; None: all
 
     def add(self, rows: Tensor) -> None:
-        """Add the rows of one forward pass that count (`counted`, if it is set).
-
-        They are int64 of shape (rows, tokens).
-        """
+        """Add the rows of one forward pass that count, int64 of shape (rows, tokens)."""
         if self.counted is not None and len(self.counted) == len(rows):
             rows = rows[self.counted]
         for row in rows.detach().cpu().numpy().astype("<i8"):
@@ -49,7 +46,7 @@ class TokenChecksum:
 
     @contextmanager
     def record(self, model: nn.Module) -> Iterator[None]:
-        """Add up the checksum of all tokens that enter `model` within the `with` block."""
+        """Add all tokens that enter `model` within the `with` block."""
         hook = model.register_forward_pre_hook(lambda module, arguments: self.add(arguments[0]))
         try:
             yield
@@ -58,15 +55,12 @@ class TokenChecksum:
 
 
 def add_checksums(checksums: list[str]) -> str:
-    """Return the checksum of all ranks' tokens together, from one checksum of each rank, in hexadecimal digits."""
+    """Return the checksum of all ranks' tokens together, from the checksum of each rank."""
     return f"{sum(int(checksum, 16) for checksum in checksums) % MODULUS:016x}"
 
 
 def autograd_nodes_made() -> int:
-    """Return a running number of autograd nodes.
-
-    The difference of two calls is how many this thread made between.
-    """
+    """Return the running number of this thread's autograd nodes. Each call makes one node."""
     node = (torch.zeros((), requires_grad=True) + 0).grad_fn
     assert node is not None  # a sum of what requires a gradient has one
     return int(node._sequence_nr())  # torch has no public word for it
@@ -83,9 +77,9 @@ def record_of_probed_step(
 ) -> ProbedStep:
     """Return the record of step `step`, from what `probe` counted in it.
 
-    `checksum`: of the tokens that entered the model; None where nobody could look. `nodes`: autograd nodes that the
-    step made. `tokens_inside`: how many tokens reached the model's embedding. `saved_on_host`: whether the step kept
-    what its backward pass needs in the host's memory.
+    `checksum`: of the tokens that entered the model, None where it could not be made. `nodes`: autograd nodes that the
+    step made. `tokens_inside`: tokens that reached the model's embedding. `saved_on_host`: whether activations were
+    kept in the host's memory.
     """
     dtypes = probe.dtypes()
     return ProbedStep(
@@ -139,10 +133,10 @@ def census_of_rank(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Cen
 
 
 def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
-    """Return a checksum of the bits of all parameters, 16 hexadecimal digits.
+    """Return a checksum of the bits of all parameters as 16 hexadecimal digits, None where this rank holds only a part.
 
-    Returns None where this rank holds only a part. It is the sum over parameters of their place, from 1, x the sum of
-    their elements' bits, modulo 2^64. Two ranks with equal checksums have, but for rare chance, equal weights.
+    It is the sum over parameters of their place, from 1, x the sum of their elements' bits, modulo 2^64. Two ranks with
+    equal checksums have, but for rare chance, equal weights.
     """
     total = 0
     for place, parameter in enumerate(parameters, start=1):
@@ -154,10 +148,10 @@ def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
 
 
 def share_exact_in_bf16(strategy: Strategy) -> float | None:
-    """Return the share of the updated fp32 weights that bf16 holds exactly.
+    """Return the share of the updated fp32 weights that are exact in bf16, None where all are zero.
 
-    Returns None where no weight differs from zero. By chance it is one in 65,536: a larger share tells of weights that
-    were rounded. Some SAMPLED elements of each tensor are looked at; zeros do not count.
+    By chance it is one in 65,536: a larger share tells of weights that were rounded. About SAMPLED elements of each
+    tensor are looked at; zeros do not count.
     """
     n_nonzero = n_exact = 0
     for tensor in strategy.optimizer.state:
@@ -171,10 +165,7 @@ def share_exact_in_bf16(strategy: Strategy) -> float | None:
 
 
 def collectives_made() -> int:
-    """Return how many collectives this rank has begun.
-
-    Process groups of NCCL and gloo number them; others are not counted.
-    """
+    """Return how many collectives this rank has begun, by the counters that process groups of NCCL and gloo have."""
     # Both names are private. In public a collective is seen by a dispatch mode alone, which would slow the window, and
     # there is no list of all groups: FSDP2 and DeepSpeed make their own.
     groups: list[Any] = list(_world.pg_map)
@@ -186,7 +177,7 @@ def collectives_made() -> int:
 
 
 def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
-    """Return the parameter groups of the optimizer that updates the weights: of an engine, the optimizer inside."""
+    """Return the parameter groups of the optimizer that updates the weights, which may be inside of an engine."""
     optimizer = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer)
     groups = optimizer.param_groups
     elements = _elements_of_groups(optimizer)
@@ -198,16 +189,16 @@ def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
             betas=[float(beta) for beta in group["betas"]],
             eps=float(group["eps"]),
             variants=[name for name, usual in VARIANTS.items() if group.get(name, usual) != usual],
-            elements=elements[number] if len(elements) == len(groups) else None,  # else nobody knows whose they are
+            elements=elements[number] if len(elements) == len(groups) else None,  # else they cannot be assigned
         )
         for number, group in enumerate(groups)
     ]
 
 
 def _elements_of_groups(optimizer: Any) -> list[int]:
-    """Return how many elements of whole tensors each parameter group of an optimizer, or ZeRO's, updates.
+    """Return how many elements each parameter group of an optimizer updates, over all ranks.
 
-    ZeRO's optimizer has partitions of tensors in its own groups, and lists of the whole tensors besides.
+    ZeRO's optimizer has partitions of tensors in its groups, and lists of the whole tensors besides.
     """
     if hasattr(optimizer, "bit16_groups"):  # ZeRO of stages 1 and 2, in any precision
         groups = optimizer.bit16_groups
@@ -219,10 +210,7 @@ def _elements_of_groups(optimizer: Any) -> list[int]:
 
 
 def engine_settings(strategy: Strategy) -> dict[str, Any] | None:
-    """Return what DeepSpeed's engine says of its own settings.
-
-    Returns None without an engine.
-    """
+    """Return settings as DeepSpeed's engine has them: name -> value. Returns None without an engine."""
     engine = getattr(strategy, "engine", None)
     if engine is None:
         return None
@@ -242,9 +230,9 @@ def compiled_graphs() -> int:
 
 
 def compiled_parts(model: nn.Module) -> str:
-    """Return the classes of modules in `model` that torch.compile has compiled, wholly or in one method: "LossHead".
+    """Return the classes of compiled modules in `model`, or with a compiled method: "Block, LossHead".
 
-    Two options are named where they were on: "Block with max_autotune", "Block with triton.cudagraphs".
+    Two options are named where they are on: "Block with max_autotune", "Block with triton.cudagraphs".
     """
     names = set()
     for module in model.modules():
@@ -258,10 +246,7 @@ def compiled_parts(model: nn.Module) -> str:
 
 
 def elements_of(parameter: Tensor) -> int:
-    """Return the number of elements of a parameter over all ranks.
-
-    This rank may have only a part, or nothing.
-    """
+    """Return the number of elements of a parameter over all ranks, of which this rank may hold only a part."""
     whole_size = getattr(parameter, "_unpadded_unsharded_size", None)  # FSDP of torch 1 has it
     if whole_size:
         return int(whole_size.numel())

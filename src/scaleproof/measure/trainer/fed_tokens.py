@@ -12,10 +12,10 @@ MODULUS = 2**64
 
 
 class FedTokens:
-    """Hashes each row of tokens that enters a module, with two operations on its device, which nobody waits for."""
+    """Hashes each row of tokens that enters a module, by two operations on the device, without waiting for it."""
 
     def __init__(self, rows: int, length: int, device: torch.device) -> None:
-        """Hash `rows` of `length` zeros, the size to expect: this loads the device's kernels before the window."""
+        """Hash `rows` rows of `length` zeros, the expected size: this loads the device's kernels before the window."""
         self.sums: list[Tensor] = []  # int64 of shape (rows,), one for each forward pass
         self._powers = {length: powers_of_multiplier(length).to(device)}
         self._hash_rows(torch.zeros(rows, length, dtype=torch.int64, device=device))
@@ -28,10 +28,7 @@ class FedTokens:
         return (rows * self._powers[length]).sum(dim=1)
 
     def _note_rows(self, module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        """Hash the rows of tokens that enter, the first argument.
-
-        It is torch's hook before a forward pass.
-        """
+        """Hash the rows of tokens in the first of the `arguments`: torch's hook before a forward pass."""
         self.sums.append(self._hash_rows(arguments[0]))
 
     @contextmanager
@@ -44,9 +41,9 @@ class FedTokens:
             hook.remove()
 
     def chained_checksum(self, first_step: int, accumulation: int) -> str:
-        """Return the chain of tokens of all forward passes, by the rule in scaleproof.measure.reference.samples.
+        """Return the chain of tokens of all forward passes, 16 hexadecimal digits (rule: measure/reference/samples.py).
 
-        `accumulation` passes make a step, the first of them step `first_step`. The chain has 16 hexadecimal digits.
+        `accumulation`: passes in a step. `first_step`: the number of the first step.
         """
         total = 0
         for place, sums in enumerate(self.sums):
@@ -56,22 +53,19 @@ class FedTokens:
 
 
 class TokensInside:
-    """Counts the tokens that reach a model's table of tokens, its first embedding: those that it computes with.
+    """Counts the tokens that reach a model's first embedding, its table of tokens: those that it computes with.
 
-    What enters the model may be cut or scored behind the door that FedTokens watches.
+    They may be fewer than those that enter the model, which FedTokens watches.
     """
 
     def __init__(self, model: nn.Module | None) -> None:
-        """Find the table of `model`, None where hooks would be compiled. Without a table `tokens` stays None."""
+        """Find the table of `model`. Without a table, or a model (hooks would be compiled), `tokens` stays None."""
         modules = model.modules() if model else ()
         self._table = next((module for module in modules if isinstance(module, nn.Embedding)), None)
         self.tokens: int | None = 0 if self._table else None
 
     def _count(self, module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        """Count the tokens that are looked up, the first argument.
-
-        It is torch's hook before a look into the table.
-        """
+        """Count the tokens in the first of the `arguments`: torch's hook before they are looked up in the table."""
         assert self.tokens is not None
         self.tokens += arguments[0].numel()
 

@@ -7,15 +7,14 @@ from torch import nn
 from scaleproof.measure.corpus.reader import SamplePlan, TokenFile
 from scaleproof.measure.machine import accelerator
 
-MOST_ROWS = 4  # the unwrapped model scores so many
+MOST_ROWS = 4  # samples that the unwrapped model scores
 BUDGET_FLOPS = 2e10  # about a second of a core; one sample is scored whatever it takes
 
 
 def score_unwrapped_model(model: nn.Module, plan: SamplePlan, file: TokenFile, device: torch.device) -> list[float]:
-    """Score the 1 to MOST_ROWS samples of step 0 with the smallest ids, one by one, in strict fp32.
+    """Return the losses of 1 to MOST_ROWS samples of step 0, those with the smallest ids, in strict fp32.
 
-    Returns their losses, which must be the reference's. The model is on `device` meanwhile; [] where that runs out of
-    memory.
+    They must be the reference's. The model is on `device` meanwhile. Returns [] where that runs out of memory.
     """
     origin = next(model.parameters()).device
     parameters = sum(parameter.numel() for parameter in model.parameters())

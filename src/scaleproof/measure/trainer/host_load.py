@@ -15,13 +15,10 @@ SCHEDSTAT = Path("/proc/self/task")  # Linux: time that each thread was ready to
 
 
 class HostLoad:
-    """What this process and the machine did between both ends of the `with` block; `result` has it."""
+    """Measures what this process and the machine do in the `with` block; `result` returns it."""
 
     def __init__(self, cores: Sequence[int]) -> None:
-        """Note `cores`, to which this process is bound.
-
-        It is empty where it is bound to none.
-        """
+        """Set the `cores` to which this process is bound; none where it is not bound."""
         self.cores = list(cores)
 
     def __enter__(self) -> "HostLoad":
@@ -38,7 +35,10 @@ class HostLoad:
         self._after = _read_counters(self.cores)
 
     def result(self) -> dict[str, Any]:
-        """Return fields of a rank's record: begin and end of the block, and each counter's growth (None: unknown)."""
+        """Return fields of a rank's record: begin and end of the block, and by how much each counter grew.
+
+        The growth is None where a counter is unknown.
+        """
         growth = {}
         for name, after in self._after.items():
             before = self._before[name]
@@ -56,10 +56,7 @@ class HostLoad:
 
 
 def _read_counters(cores: list[int]) -> dict[str, float | None]:
-    """Return the counters of this process, of the machine and of its `cores` now.
-
-    Times are in seconds.
-    """
+    """Return the counters of this process, of the machine and of its `cores` now. Times are in seconds."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     machine = psutil.cpu_times()
     per_core = psutil.cpu_times(percpu=True) if cores else []
@@ -77,7 +74,7 @@ def _read_counters(cores: list[int]) -> dict[str, float | None]:
 
 
 def busy_s(times: Any) -> float:
-    """Return the CPU seconds in which work was done, from psutil's `times`: all but idle and stolen ones.
+    """Return the CPU seconds in which work was done, from psutil's `times`: neither idle nor stolen.
 
     `guest` is left out as well, since `user` contains it.
     """
@@ -86,10 +83,7 @@ def busy_s(times: Any) -> float:
 
 
 def _bytes_written() -> int | None:
-    """Return the bytes that this process has written to files on disks.
-
-    Returns None where the kernel does not count the bytes.
-    """
+    """Return the bytes that this process has written to disks. Returns None where the kernel does not count them."""
     try:
         return int(psutil.Process().io_counters().write_bytes)
     except (AttributeError, OSError, RuntimeError, ValueError, psutil.Error):  # some systems have no such counters
@@ -97,10 +91,7 @@ def _bytes_written() -> int | None:
 
 
 def _run_delay_s() -> float | None:
-    """Return the seconds that this process' threads have waited for a core.
-
-    Returns None where the kernel does not count such seconds.
-    """
+    """Return the seconds that this process' threads have waited for a core. None where the kernel does not count."""
     try:
         nanoseconds = 0
         for task in SCHEDSTAT.iterdir():
@@ -120,14 +111,14 @@ class ClockReading(NamedTuple):
 
 
 class IdleClock:
-    """Splits this thread's time between `start` and `stop` by what it did, without blocks of `leave_out`.
+    """Splits this thread's time between `start` and `stop`, without blocks of `leave_out`, into busy and idle time.
 
-    `busy_s`: processor time. `idle_s`: the rest, in which the thread slept, less the time that it waited for a core.
-    Both are None where the kernel does not count waiting (Linux does, /proc/self/task).
+    `busy_s`: processor time. `idle_s`: time in which the thread slept; waiting for a core is neither. Both are None
+    where the kernel does not count waiting (Linux does, /proc/self/task).
     """
 
     def __init__(self) -> None:
-        """Begin with zero seconds; the clock is stopped."""
+        """Begin with zero seconds and a stopped clock."""
         self._schedstat = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
         counts = self._schedstat.exists()
         self.busy_s: float | None = 0.0 if counts else None
@@ -149,7 +140,7 @@ class IdleClock:
 
     @contextmanager
     def leave_out(self) -> Iterator[None]:
-        """Leave out the time of the `with` block: of a collective, in which a rank may wait for others."""
+        """Stop the clock for the `with` block: for a collective, in which a rank may wait for others."""
         self.stop()
         try:
             yield
@@ -157,10 +148,7 @@ class IdleClock:
             self.start()
 
     def _read_clocks(self) -> ClockReading:
-        """Return the thread's clocks now.
-
-        Waiting is 0 where the kernel does not count it.
-        """
+        """Return the thread's clocks now. Waiting is 0 where the kernel does not count it."""
         waiting_s = 0.0
         if self.busy_s is not None:
             _, waiting_ns, *_ = self._schedstat.read_text().split()  # ns on a core, ns of waiting for one, turns

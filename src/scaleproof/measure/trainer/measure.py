@@ -47,13 +47,13 @@ from scaleproof.measure.trainer.timed_loop import Series, StepTimer, run_steps
 from scaleproof.measure.trainer.updates import UpdateLog, active_modes
 from scaleproof.measure.trainer.validation import Scored, score_held_out, score_mean_loss
 
-TIGHT = 0.4  # part of a device's memory: a compiled program that takes more may not fit as it is written
+TIGHT = 0.4  # share of a device's memory: a compiled program that takes more may not fit uncompiled
 STEPS_AFTER_PROBE = 1  # unprobed warm-up steps between the probed step and the window
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A run that is set up on this rank; `steps(first, count)` makes and times steps of it."""
+    """A run that is set up on this rank. `steps(first, count)` makes and times `count` steps from step `first` on."""
 
     tokens: TokenFile
     plan: SamplePlan
@@ -61,29 +61,26 @@ class Ready:
     compiled: bool
     strategy: Strategy
     batches: Batches
-    parameters: int  # their number
+    parameters: int  # number of elements of the model's parameters
     steps: Callable[[int, int], Series]
     first_losses: list[float]  # losses of the model as it was built; empty where no sample was scored
 
     @property
     def entrance(self) -> nn.Module:
-        """The innermost module that every micro-batch enters unchanged, and that hooks do not disturb."""
+        """The innermost module that every micro-batch enters unchanged and that may have hooks."""
         return self.strategy.module if self.inside is None else self.model
 
     @property
     def inside(self) -> nn.Module | None:
-        """The model, for hooks on its parts.
-
-        It is None where they would be compiled, or run in replicas' threads.
-        """
+        """The model, for hooks on its parts; None where hooks would be compiled, or run in replicas' threads."""
         return None if self.compiled or self.strategy.cell.execution.strategy == "dp" else self.model
 
 
 def set_up(session: Session, request: Request, score_first: bool = False, with_heartbeat: bool = True) -> Ready:
-    """Make the cell's model, strategy and data as they are timed, and no step.
+    """Make model, strategy and data of the request's cell, without making a step.
 
-    `score_first`: score some samples by the model before it is wrapped. `with_heartbeat`: after each step, write a mark
-    to the file that the launcher reads. Garbage is collected from here on; it was not while libraries were imported.
+    `score_first`: score some samples by the model before it is wrapped. `with_heartbeat`: steps mark their progress in
+    the file that the launcher reads. Garbage is collected from here on; it was not while libraries were imported.
     """
     cell, work = request.cell, request.cell.work
     tokens = open_split(Path(request.tokens), "train", cell.workload)
@@ -122,19 +119,16 @@ class ProbedRun(NamedTuple):
 
 
 class WarmUp(NamedTuple):
-    """The warm-up. `series`: times of the first step, the steps up to the probed step, that step, the steps after."""
+    """The warm-up. `series`: times of the first step, of those up to the probed step, of that step, of those after."""
 
     series: list[Series]
     probe: Probe
     probed: ProbedStep
-    collectives: int  # how many the last step has begun
+    collectives: int  # collectives that the last step has begun
 
 
 def warm_up(ready: Ready, count: int) -> WarmUp:
-    """Make `count` (3 or more) warm-up steps, the last but one under a probe.
-
-    The window follows an unprobed step.
-    """
+    """Make `count` warm-up steps (3 or more), the last but one under a probe: the step before the window has none."""
     probed_step = count - STEPS_AFTER_PROBE - 1
     series = [ready.steps(0, 1)]
     if probed_step > 1:
@@ -172,9 +166,9 @@ def make_probed_step(ready: Ready, step: int, measure_state: bool = True) -> Pro
 
 
 def is_tight(device: torch.device) -> bool:
-    """Return whether what ran compiled may not fit on `device` uncompiled.
+    """Return whether a compiled program may not fit on `device` uncompiled, when it may take twice the memory.
 
-    Uncompiled it may take twice the memory. It always fits on a CPU.
+    It always fits on a CPU.
     """
     if not accelerator.is_accelerator(device):
         return False
@@ -183,10 +177,10 @@ def is_tight(device: torch.device) -> bool:
 
 
 def must_keep_on_host(ready: Ready) -> bool:
-    """Return whether the probed step of a compiled cell keeps its activations in the host's memory, to fit.
+    """Return whether a probed step must keep its activations in the host's memory, since it runs uncompiled.
 
-    Each rank decides for itself, and only where the host has as much room for it as a whole device: operators and
-    collectives are the same either way.
+    Each rank decides for itself, since operators and collectives are the same either way. The host must have as much
+    room for each rank as a device has.
     """
     device = ready.strategy.device
     if not ready.compiled or not is_tight(device):
@@ -197,9 +191,9 @@ def must_keep_on_host(ready: Ready) -> bool:
 
 
 def _make_step_as_written(ready: Ready, step: int) -> Series:
-    """Make step `step` under a probe, in which compiled code runs as it is written.
+    """Make step `step` under a probe, in which compiled code runs uncompiled.
 
-    Where memory runs out, the error says of a compiled cell that this step takes more than the timed ones.
+    Where memory runs out, the error of a compiled cell says that this step takes more than the timed steps.
     """
     hint = ""
     if ready.compiled:
@@ -211,10 +205,7 @@ def _make_step_as_written(ready: Ready, step: int) -> Series:
 
 
 def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow:
-    """Make the steps of the window, with nothing beside them that costs time.
-
-    Returns what was seen of these steps.
-    """
+    """Make the steps of the window, with nothing beside them that costs time, and return what was seen of them."""
     cell = request.cell
     work = cell.work
     device = session.device
@@ -268,16 +259,16 @@ class Closing:
 
     scored: list[Scored]
     epoch_s: float  # when all ranks had validated
-    monotonic_s: float  # the same by the clock that nobody sets
+    monotonic_s: float  # the same moment by the monotonic clock
     probed: ProbedStep | None = None
     both_losses: list[float] | None = None  # losses of the probed step: as scored, as trained on; None: not finite
 
 
 def look_after_window(session: Session, request: Request, run: Ready) -> Closing:
-    """Score held-out samples, and make one more step.
+    """Score held-out samples, and make one more step under a probe.
 
-    The step is scored, and made under a probe: both losses should be equal. No step is made where memory ran out, nor
-    of a compiled cell: uncompiled it would take more than what was timed.
+    The step's samples are scored first: both losses should be equal. No step is made where memory ran out, nor of a
+    compiled cell, which uncompiled may take more memory than it had.
     """
     cell, work = request.cell, request.cell.work
     held_out = open_split(Path(request.tokens), "val", cell.workload)
@@ -306,7 +297,7 @@ def look_after_window(session: Session, request: Request, run: Ready) -> Closing
 
 
 class MadeRun(NamedTuple):
-    """A run that was made: its metrics, on rank 0 alone, and seconds of the probed step and of a timed one."""
+    """A complete run: its metrics, on rank 0 alone, and the seconds of the probed step and of a timed step."""
 
     metrics: Measured | None
     probed_s: float
@@ -314,10 +305,7 @@ class MadeRun(NamedTuple):
 
 
 def measure_in(session: Session, request: Request, began: float) -> MadeRun:
-    """Make a run in a `session` that has come up.
-
-    Rank 0 writes its metrics. `began`: the program's start (epoch s).
-    """
+    """Make the requested run, whose metrics rank 0 writes. `began`: when this program started (epoch seconds)."""
     cell, work = request.cell, request.cell.work
     run = set_up(session, request, score_first=True)
     ready = time.time()
@@ -361,10 +349,7 @@ def measure_in(session: Session, request: Request, began: float) -> MadeRun:
 def _write_metrics(
     session: Session, request: Request, run: Ready, ranks: list[RankRecord], scored: list[Scored], began: float
 ) -> Measured:
-    """Write the run's metrics and steps.csv from the records of all ranks.
-
-    Returns the metrics.
-    """
+    """Write the run's metrics and steps.csv from the records of all ranks, and return the metrics."""
     if any(rank.out_of_memory for rank in scored):
         print_on_rank_0(
             session, "validation: a device ran out of memory, so there is none; the window is not touched by that"
@@ -376,6 +361,6 @@ def _write_metrics(
 
 
 def print_on_rank_0(session: Session, text: str) -> None:
-    """Print a line from rank 0; never called inside the window."""
+    """Print a line on rank 0. Must not be called inside the window."""
     if session.rank == 0:
         print(text, flush=True)

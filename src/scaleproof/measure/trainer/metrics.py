@@ -33,7 +33,7 @@ class TimedWindow:
 
     series: Series
     warmed_up_at: float  # epoch seconds: before the window
-    updates: int  # AdamW has counted so many in the window
+    updates: int  # updates that AdamW has counted in the window
     machine_readings: dict[str, Any]  # what the host and its devices did meanwhile
     max_rss: int  # bytes
     cuda_memory: dict[str, int] | None
@@ -57,13 +57,13 @@ class RankRecord:
     ready: float  # epoch seconds: set up, before the warm-up
     census: Census
     closing: float  # epoch seconds: all ranks have validated
-    closing_monotonic: float  # the same by the clock that nobody sets
+    closing_monotonic: float  # the same moment by the monotonic clock
 
 
 def summarise_run(
     request: Request, plan: SamplePlan, file: TokenFile, ranks: list[RankRecord], began: float, scored: list[Scored]
 ) -> Measured:
-    """Write steps.csv, and return the metrics of a run from the records of all `ranks`, in their order.
+    """Return the metrics of a run from the records of all `ranks`, in their order, and write its steps.csv.
 
     `file`: the training samples; `began`: when the program of the ranks started (epoch seconds); `scored`: each rank's
     part of the validation. Raises NotFinite where a loss is not finite.
@@ -117,7 +117,10 @@ def summarise_run(
 
 
 def _startup(started: float, began: float, ranks: list[RankRecord], first_step_s: float) -> Startup:
-    """Return the seconds before the window. `started`, `began`: when launcher and program started (epoch seconds)."""
+    """Return the seconds of each phase before the window.
+
+    `started`, `began`: when the launcher and the program of the ranks started (epoch seconds).
+    """
     ready = max(rank.ready for rank in ranks)  # when the last rank was set up
     return Startup(
         launch_s=began - started,
@@ -130,7 +133,7 @@ def _startup(started: float, began: float, ranks: list[RankRecord], first_step_s
 
 
 def _rank_entry(rank: RankRecord) -> dict[str, Any]:
-    """Return a rank's entry in the metrics: where it ran, its load, when its phases ended, and its memory."""
+    """Return a rank's entry in the metrics: its place, its load, when its phases ended, and its memory."""
     return rank.place | {
         "ready_epoch_s": rank.ready,
         "warm_epoch_s": rank.window.warmed_up_at,
@@ -143,10 +146,7 @@ def _rank_entry(rank: RankRecord) -> dict[str, Any]:
 
 
 def _step_rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
-    """Return the rows of steps.csv, as an array of ROW, by step and rank.
-
-    The first `warmup_steps` are warm-up.
-    """
+    """Return the rows of steps.csv as an array of ROW, sorted by step and rank."""
     tables = []
     for number, rank in enumerate(ranks):
         for series in (*rank.warmup, rank.window.series):
@@ -165,7 +165,7 @@ def _step_rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
 
 
 def _window_figures(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger: TokenLedger) -> Window:
-    """Return the figures of the window: rates by the slowest rank's clock, times and losses merged over ranks."""
+    """Return the figures of the window: rates by the slowest rank, times and losses merged over ranks."""
     batch = request.cell.batch
     by_step = window_steps(rows)
     times, losses = by_step["step_time_s"], by_step["loss"]
@@ -198,17 +198,11 @@ def _window_figures(request: Request, ranks: list[RankRecord], rows: np.ndarray,
 
 
 def utilization_of_device(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
-    """Return how much of a device's peak is used at `tokens_per_sec`.
-
-    Shares are None where that peak is not known.
-    """
+    """Return the shares of its published peak that a device uses at `tokens_per_sec`, None for an unknown peak."""
     device_peak = peak(device_name, cell.execution.precision)
 
     def share(flops_per_token: float | None) -> float | None:
-        """Return the share of the peak that so many FLOPs per token make.
-
-        Returns None where either is unknown.
-        """
+        """Return the used share of the peak at so many FLOPs per token. Returns None where either is unknown."""
         if not flops_per_token or not device_peak:
             return None
         return flops_per_token * tokens_per_sec / device_peak.flops
@@ -227,10 +221,7 @@ def utilization_of_device(cell: Cell, counts: Counts, tokens_per_sec: float, dev
 
 
 def _total_energy(ranks: list[RankRecord], tokens: int) -> Energy:
-    """Return the energy of all devices, in all and per token.
-
-    It is only a reason where the energy of a device is unknown.
-    """
+    """Return the energy of all devices, in all and per token, or why it is withheld: that of a device is unknown."""
     gpus = [gpu for rank in ranks for gpu in rank.place.get("gpus") or []]
     reason = None
     if not gpus:
@@ -246,17 +237,11 @@ def _total_energy(ranks: list[RankRecord], tokens: int) -> Energy:
 
 
 def _largest_memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
-    """Return the largest memory of any rank, for each kind.
-
-    CUDA's kinds are None on a CPU.
-    """
+    """Return the largest memory of any rank, for each kind of memory. CUDA's kinds are None on a CPU."""
     cuda_memories = [rank.window.cuda_memory for rank in ranks if rank.window.cuda_memory]
 
     def largest(name: str) -> int | None:
-        """Return the largest figure `name` of CUDA's allocator on any rank.
-
-        Returns None on a CPU.
-        """
+        """Return the largest figure `name` of CUDA's allocator on any rank. Returns None on a CPU."""
         return max((memory[name] for memory in cuda_memories), default=None)
 
     execution = cell.execution
@@ -280,7 +265,7 @@ def make_ledger(
     taken: Sequence[Mapping[int, list[np.ndarray]]],
     tokens: Sequence[Mapping[int, int]],
 ) -> TokenLedger:
-    """Return the work that ranks did in `count` steps from `first`, beside the work that was planned.
+    """Return the work of all ranks in `count` steps from step `first` on, beside the work that was planned.
 
     `taken`: for each rank, step -> sample ids of each micro-batch; `tokens`: for each rank, step -> counted tokens. A
     sample that two micro-batches of one step consumed is `shared`.
@@ -305,10 +290,10 @@ def make_ledger(
 
 
 def _consumed_too_often(consumed: np.ndarray, planned: np.ndarray) -> int:
-    """Return how many samples of a step were consumed more often than planned.
+    """Return how many samples of a step were consumed more often than planned. Both arrays are of sample ids.
 
-    Both arrays are of sample ids. A plan may have a sample several times: a tiny corpus repeats within a step. A sample
-    that is in no plan may come once: the digests tell it.
+    A plan may have a sample several times: a tiny corpus repeats within a step. A sample that is not planned may come
+    once here: the digests show it.
     """
     times_planned = Counter(planned.tolist())
     times_consumed = Counter(consumed.tolist())

@@ -14,7 +14,7 @@ from scaleproof.measure.machine.gpus import driver_library
 
 PERIOD = 0.1  # seconds between samples; each takes about a millisecond of the host, outside of the GIL
 POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT, in milliwatts
-AGREEMENT = 0.1  # energy by the counter and by the integral of power may differ by this part
+AGREEMENT = 0.1  # relative difference that energy by the counter and by the integral of power may have
 # Throttle reasons of NVML that make a device slower than it could be (not idle, not application clocks).
 REASONS = {0x4: "power_cap", 0x8: "hardware", 0x20: "thermal_software", 0x40: "thermal_hardware", 0x80: "power_brake"}
 
@@ -34,7 +34,7 @@ class GpuMonitor:
     """Samples GPUs, named by UUID, in a thread, and reads their energy counters at both ends."""
 
     def __init__(self, nvml: Any, uuids: list[str], period: float = PERIOD) -> None:
-        """`nvml`: the module pynvml, initialised, or a stand-in for it."""
+        """Begin with no sample. `nvml`: the module pynvml, initialised, or a stand-in. `period`: seconds."""
         self.nvml = nvml
         self.period = period
         self.handles = [nvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
@@ -57,10 +57,7 @@ class GpuMonitor:
         self.after = [self._energy_j(handle) for handle in self.handles]
 
     def _sample_until_closed(self) -> None:
-        """Take a sample every `period` seconds until the window is over.
-
-        It runs in the thread.
-        """
+        """Take a sample every `period` seconds until the window is over: the thread's function."""
         while not self.done.wait(self.period):
             self._add_sample()
 
@@ -74,19 +71,16 @@ class GpuMonitor:
             samples.reasons.append(self._nvml_answer("nvmlDeviceGetCurrentClocksThrottleReasons", handle))
 
     def _nvml_answer(self, name: str, *arguments: Any) -> float:
-        """Return the answer of the NVML function `name`.
-
-        Returns NaN where the device lacks it, or refuses.
-        """
+        """Return the answer of the NVML function `name`. Returns NaN where the device does not give it."""
         try:
             return getattr(self.nvml, name)(*arguments)
         except self.nvml.NVMLError:
             return float("nan")
 
     def _power_w(self, handle: Any) -> float:
-        """Return the watts that the device draws now; NaN where unknown.
+        """Return the watts that the device draws now, NaN where unknown.
 
-        nvmlDeviceGetPowerUsage is the mean of the last second on Hopper and Ada (NVML's documentation).
+        nvmlDeviceGetPowerUsage would be the mean of the last second on Hopper and Ada (NVML's documentation).
         """
         try:
             (value,) = self.nvml.nvmlDeviceGetFieldValues(handle, [POWER_INSTANT])
@@ -97,34 +91,25 @@ class GpuMonitor:
         return self._nvml_answer("nvmlDeviceGetPowerUsage", handle) / 1e3
 
     def _utilization(self, handle: Any) -> float:
-        """Return the share of the last moments in which a kernel ran, 0 to 1.
-
-        Returns NaN where the share is unknown.
-        """
+        """Return the share of the last moments in which a kernel ran, 0 to 1, NaN where unknown."""
         try:
             return self.nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
         except self.nvml.NVMLError:
             return float("nan")
 
     def _energy_j(self, handle: Any) -> float | None:
-        """Return the device's energy counter in joules.
-
-        Returns None where it has none (before Volta).
-        """
+        """Return the device's energy counter in joules. Returns None where it has none, as before Volta."""
         return _none_for_nan(self._nvml_answer("nvmlDeviceGetTotalEnergyConsumption", handle) / 1e3)
 
     def result(self) -> list[dict[str, Any]]:
-        """Return one entry per GPU.
-
-        `energy_j` is None where its counter is missing or contradicts its power.
-        """
+        """Return the entry of each GPU in the record: means of its readings, throttling, and energy."""
         readings = zip(self.samples, self.before, self.after, strict=True)
         return [self._gpu_entry(samples, before_j, after_j) for samples, before_j, after_j in readings]
 
     def _gpu_entry(self, samples: GpuSamples, before_j: float | None, after_j: float | None) -> dict[str, Any]:
-        """Return the entry of one GPU.
+        """Return the entry of one GPU. `before_j`, `after_j`: its energy counter in joules, None where it has none.
 
-        `before_j`, `after_j`: its energy counter in joules, None where it has none.
+        `energy_j` is None where the counter is missing or contradicts the integral of power.
         """
         counter_j = None if before_j is None or after_j is None else after_j - before_j
         # By the trapezoidal rule: the mean power of two samples times the seconds between them.
@@ -161,18 +146,12 @@ class Monitor(ExitStack):
         return self
 
     def result(self) -> dict[str, Any]:
-        """Return the resident memory, and `gpus` with one entry per GPU.
-
-        `gpus` is None where there are none.
-        """
+        """Return the resident memory, and the entry of each GPU in `gpus`, None without GPUs."""
         return {"rss_bytes": psutil.Process().memory_info().rss, "gpus": self.gpus.result() if self.gpus else None}
 
 
 def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
-    """Return a monitor of this rank's GPUs.
-
-    Returns None on a CPU, and where NVML does not answer.
-    """
+    """Return a monitor of this rank's GPUs, None on a CPU and where NVML does not answer."""
     if not is_accelerator(device):
         return None
     nvml = driver_library()
@@ -184,9 +163,9 @@ def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
 
 
 def _throttled_shares(samples: GpuSamples) -> dict[str, float] | None:
-    """Return the share of the samples that each reason slowed down: reason -> share.
+    """Return in which share of the samples each reason slowed the GPU down: reason -> share.
 
-    Returns None where no sample names reasons.
+    Returns None where the GPU does not say so.
     """
     reasons = [int(bits) for bits in samples.reasons if bits == bits]  # NaN is not equal to itself
     if not reasons:
@@ -196,10 +175,10 @@ def _throttled_shares(samples: GpuSamples) -> dict[str, float] | None:
 
 
 def _none_for_nan(value: float) -> float | None:
-    """Return the value; None for NaN, which JSON does not have."""
+    """Replace NaN, which JSON does not have, by None."""
     return value if value == value else None  # NaN is not equal to itself
 
 
 def _mean_or_none(values: list[float]) -> float | None:
-    """Return the mean of all values; None where any is NaN."""
+    """Return the mean of all values, None where any is NaN."""
     return _none_for_nan(sum(values) / len(values))

@@ -24,7 +24,7 @@ from scaleproof.measure.trainer.updates import UpdateWitness
 PRODUCTS = {"mm": "linear", "addmm": "linear", "linear": "linear", "bmm": "batched", "baddbmm": "batched"}
 ATTENTION = "_scaled_dot_product_"  # fused kernels of attention
 UPDATES = "_fused_adam"  # fused kernels of the optimizer
-MAIN_SHARE = 0.01  # the dtypes that gradients travel in have a larger share of the reduced bytes
+MAIN_SHARE = 0.01  # share of the reduced bytes: dtypes with less are not those of gradients
 
 
 class OperationCounter(TorchDispatchMode):
@@ -47,7 +47,7 @@ class OperationCounter(TorchDispatchMode):
         self.clock: IdleClock | None = None  # paused in collectives
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
-        """Run one operation `func` of torch, count it, and return its result."""
+        """Run the operation `func` of torch, count it, and return its result."""
         if func.namespace == "c10d":
             self._note_collective(func.overloadpacket.__name__, args)
         if "c10d" in func.namespace:  # functional collectives as well
@@ -58,10 +58,7 @@ class OperationCounter(TorchDispatchMode):
         return result
 
     def _run_collective(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Run the collective `func` and return its result.
-
-        With a clock, waits for it with the clock paused.
-        """
+        """Run the collective `func`, and return its result. A clock is stopped until the result is there."""
         if self.clock is None:
             return func(*args, **kwargs)
         with self.clock.leave_out():
@@ -73,7 +70,7 @@ class OperationCounter(TorchDispatchMode):
         return result
 
     def _note_operation(self, func: Any, name: str, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
-        """Count the operation `name` of torch's own (aten), if it is a product or a fused kernel."""
+        """Count the operation `name` of torch itself (aten), if it is a product or a fused kernel."""
         if name in PRODUCTS:
             self.products |= {dtype_names([tensor.dtype]) for tensor in _tensors_in(args)}
             if func.overloadpacket in flop_registry:
@@ -85,10 +82,7 @@ class OperationCounter(TorchDispatchMode):
             self.updates[name] += 1
 
     def _note_collective(self, called: str, args: tuple) -> None:
-        """Count a call of a collective, `called` as in torch (allreduce_), and its bytes.
-
-        Barriers have none.
-        """
+        """Count a call of a collective, which torch calls `called` (allreduce_), and its bytes. Barriers have none."""
         tensors = _tensors_in(args)
         if not tensors:
             return
@@ -101,17 +95,14 @@ class OperationCounter(TorchDispatchMode):
             self.moved[name][dtype_names([tensor.dtype])] += size
 
     def collectives(self) -> dict[str, dict]:
-        """Return collective -> its calls, logical bytes and dtypes."""
+        """Return the counted collectives: name -> calls, logical bytes and dtypes."""
         return {
             name: {"calls": self.calls[name], "bytes": self.bytes[name], "dtypes": sorted(self.moved[name])}
             for name in sorted(self.calls)
         }
 
     def record(self, step: int) -> ProbedOperations:
-        """Return what was counted in step `step`.
-
-        Gradients are taken to have the dtypes of the tensors that were reduced.
-        """
+        """Return what was counted, as the record of step `step`. Gradients get the dtypes of the reduced tensors."""
         dtypes = self.dtypes()
         bytes_of_collective = {name: self.bytes[name] for name in sorted(self.calls)}
         return ProbedOperations(
@@ -124,10 +115,7 @@ class OperationCounter(TorchDispatchMode):
         )
 
     def dtypes(self) -> dict[str, str]:
-        """Return the dtypes of matrix products, gradients and reduced tensors.
-
-        It is "none" where there were none.
-        """
+        """Return dtypes of "products", "gradients" and "reduced" tensors: key -> "bfloat16+float32", or "none"."""
         reduced_bytes: dict[str, int] = defaultdict(int)  # by dtype
         for name, bytes_of_dtype in self.moved.items():
             if "reduce" in name:
@@ -144,10 +132,7 @@ class Probe(OperationCounter):
     """Looks into one step: counts its operations, and notes gradients' dtypes and the state before the update."""
 
     def __init__(self, strategy: Strategy, measure_state: bool = True) -> None:
-        """Begin with nothing counted.
-
-        `measure_state`: also measure the state in memory, about a second on a CPU.
-        """
+        """Begin with nothing counted. `measure_state`: also measure the state's bytes: about a second on a CPU."""
         super().__init__()
         self.strategy = strategy
         self.measure_state = measure_state
@@ -187,14 +172,14 @@ class Probe(OperationCounter):
             hook.remove()
 
     def _update_and_witness(self, step: int) -> None:
-        """Make the strategy's update of step `step`, and look at memory, gradients and AdamW's state around it."""
+        """Make the strategy's update of step `step`, with measurements of memory and gradients around it."""
         with self.clock.leave_out() if self.clock else nullcontext():
             if self.measure_state:
                 self.state_bytes = measure_state_bytes(self.strategy.device)
             self.witness.note_gradients()
             if self.clock and dist.is_initialized():
-                # Ranks that looked for longer are waited for here: collectives inside of a DTensor's operation, as in
-                # FSDP's clipping, are not seen, and waiting in them would count as sleep.
+                # Slower ranks are waited for here: collectives inside of a DTensor's operation, as in FSDP's clipping,
+                # are not seen, and waiting in them would count as sleep.
                 super().__exit__(None, None, None)  # the barrier is not a collective of the step
                 dist.barrier()
                 super().__enter__()
@@ -204,7 +189,7 @@ class Probe(OperationCounter):
 
 
 def measure_state_bytes(device: torch.device) -> int:
-    """Return the bytes of all floating-point tensors: allocated memory on a GPU, distinct storages on the CPU."""
+    """Return the bytes of all floating-point tensors: on a GPU all allocated memory, on a CPU distinct storages."""
     if is_accelerator(device):
         return torch.accelerator.memory_allocated(device)
     gc.collect()
@@ -219,7 +204,7 @@ def measure_state_bytes(device: torch.device) -> int:
 
 
 def _tensors_in(value: object) -> list[Tensor]:
-    """Return all tensors in an argument: the argument itself, or those in a list or tuple, at any depth."""
+    """Return `value` if it is a tensor, or all tensors in a list or tuple, at any depth."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, list | tuple):
@@ -228,8 +213,5 @@ def _tensors_in(value: object) -> list[Tensor]:
 
 
 def _largest_argument_bytes(args: tuple) -> int:
-    """Return the bytes of the largest argument of a collective.
-
-    A list of tensors counts as a whole.
-    """
+    """Return the bytes of a collective's largest argument, which may be a list of tensors."""
     return max(sum(tensor.numel() * tensor.element_size() for tensor in _tensors_in(argument)) for argument in args)

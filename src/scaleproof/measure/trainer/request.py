@@ -38,7 +38,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Request:
-    """A run to make, as the ranks read it: the cell, its tokens, the folder for results, and who asked."""
+    """A run to make, as the ranks read it: the cell, its tokens, the folder for results, and its provenance."""
 
     campaign: str
     slug: str
@@ -57,10 +57,7 @@ class Request:
 
     @classmethod
     def for_cell(cls, cell: Cell, tokens: Path, out: Path, *, provenance: dict[str, Any], **names: Any) -> "Request":
-        """Return the request for a run of `cell` that starts now.
-
-        `names`: the other fields; repeat is 1 by default.
-        """
+        """Return the request for a run of `cell` that starts now. `names`: the other fields; repeat is 1 by default."""
         sections = {name: getattr(cell, name).model_dump(mode="json") for name in SECTIONS}  # read back by `cell`
         sections["execution"]["geometry"] = str(cell.execution.geometry)
         return cls(
@@ -87,10 +84,7 @@ class Request:
         return dict(read_tokens(Path(self.tokens)))
 
     def known(self) -> dict[str, Any]:
-        """Return the fields of the metrics that are known before the run.
-
-        The metrics of a failed run have them too.
-        """
+        """Return the fields of the metrics that are known before the run, which those of a failed run have too."""
         names: dict[str, Any] = {
             "run_id": self.run_id,
             "campaign": self.campaign,
@@ -111,7 +105,7 @@ class Request:
         return names | {"data": data, "training_config": self._training_section()}
 
     def _training_section(self) -> TrainingConfig:
-        """Return the section `training_config` of the metrics: settings, with names and sizes of model and data."""
+        """Return the section `training_config` of the metrics: settings, and names and sizes of model and data."""
         cell = self.cell
         shape = shape_of(cell.workload.model)
         if isinstance(shape, EncoderShape):
@@ -147,10 +141,7 @@ class Request:
 
 
 def open_heartbeat(local_rank: int) -> np.ndarray:
-    """Return this rank's mark in the launcher's file: one int64.
-
-    It is the number of phases done, PHASES in each step.
-    """
+    """Return this rank's mark in the launcher's file: one int64, the number of phases done (PHASES in each step)."""
     path = os.environ.get(VARIABLE)
     if not path:  # started by hand: nobody looks
         return np.zeros(1, dtype=np.int64)

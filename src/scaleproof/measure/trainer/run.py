@@ -25,7 +25,7 @@ from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.updates import UpdateLog
 
-CONTROL_S = 1.0  # the control should take so long, by the time of a timed step
+CONTROL_S = 1.0  # seconds that the control should take if its steps take as long as timed ones
 FEWEST_CONTROL_STEPS, MOST_CONTROL_STEPS = 3, 10
 PLAIN_STEPS = 5  # steps after those of the witness, with nobody looking
 WITNESS_SHARE = 0.5  # the witness may take this part of the time until a run's limit
@@ -35,9 +35,9 @@ FIELDS = ("linear_flops", "batched_flops", "attention", "updates", "collectives"
 
 
 def make_run(request: Request, began: float) -> Session:
-    """Make the run that `request` asks for; rank 0 writes its metrics.
+    """Make the run that `request` describes, and return the session, for the caller to leave. Rank 0 writes metrics.
 
-    Returns the session, for the caller to leave. `began`: when this program started (epoch seconds).
+    `began`: when this program started (epoch seconds).
     """
     session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
     # The metrics are there before the second look begins: where it fails, the run is kept without it.
@@ -55,10 +55,10 @@ def make_run(request: Request, began: float) -> Session:
 
 
 def measure_witness_and_control(session: Session, request: Request, probed_s: float, step_s: float) -> dict[str, Any]:
-    """Make the witnessed steps and the bare loop.
+    """Make the witnessed steps and the bare loop: the fields `witness` and `control` of this rank's census.
 
-    Returns the fields `witness` and `control` of this rank's census. Every rank must take part, and hold no other model
-    any more: there would be two in memory. `probed_s`, `step_s`: seconds of a probed step, and of a step of the window.
+    Every rank must take part, and hold no other model any more: there would be two in memory. `probed_s`, `step_s`:
+    seconds of a probed step, and of a step of the window.
     """
     gc.collect()
     accelerator.release_memory(session.device)
@@ -78,10 +78,9 @@ def measure_witness_and_control(session: Session, request: Request, probed_s: fl
 
 
 def count_steps_to_witness(session: Session, request: Request, probed_s: float) -> int:
-    """Return how many steps to witness, the same on every rank.
+    """Return how many steps to witness, the same on every rank: as many as requested, or as the time limit allows.
 
-    They are as many as requested, or as the time limit allows. `probed_s`: seconds of a probed step. Returns 0 where a
-    compiled cell, which a probe runs uncompiled, may not fit.
+    `probed_s`: seconds of a probed step. Returns 0 where a compiled cell, which a probe runs uncompiled, may not fit.
     """
     left_s = request.time_limit - (time.time() - request.started)
     affordable_steps = int(WITNESS_SHARE * left_s / probed_s)
@@ -91,9 +90,9 @@ def count_steps_to_witness(session: Session, request: Request, probed_s: float) 
 
 
 def make_witnessed_steps(session: Session, request: Request, steps: int) -> WitnessedSteps:
-    """Set the cell up anew, and make its first `steps` steps, each under a probe.
+    """Set the cell up anew, make its first `steps` steps, each under a probe, and return their record.
 
-    Returns their record. Further steps, with nobody looking, say what the probe costs and what runs beside training.
+    Further steps, without a probe, tell what the probe costs and what runs beside training.
     """
     began = time.monotonic()
     run = set_up(session, request, with_heartbeat=False)
@@ -123,7 +122,7 @@ def make_witnessed_steps(session: Session, request: Request, steps: int) -> Witn
 
 
 def _differing_steps(probed_steps: list[ProbedStep]) -> list[ProbedStep]:
-    """Return the first step, and each step that ran other things than the step before it."""
+    """Return the first step, and each step that differs in FIELDS from the step before it."""
     differing = probed_steps[:1]
     for before, step in pairwise(probed_steps):
         if any(getattr(before, name) != getattr(step, name) for name in FIELDS):
@@ -132,7 +131,7 @@ def _differing_steps(probed_steps: list[ProbedStep]) -> list[ProbedStep]:
 
 
 def _time_step_s(run: Ready, step: int) -> float:
-    """Return the CPU seconds that this thread takes to make step `step`, with nothing watching it."""
+    """Return the CPU seconds of this thread for step `step`, made without a probe."""
     began = time.thread_time()
     run.steps(step, 1)
     return time.thread_time() - began

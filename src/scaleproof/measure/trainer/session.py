@@ -30,11 +30,11 @@ class Session:
     """Rank, world and device of this process, as torchrun set them up."""
 
     def __init__(self, cell: Cell, timeout_s: float, hosts: Sequence[str] = (), gpus: int = 0) -> None:
-        """Join the world.
+        """Bind this process to its device, and join the process group of all ranks.
 
         `timeout_s`: how long a collective waits for a missing rank before it is an error. `hosts`: the nodes that the
-        world must be on, where they are known. `gpus`: CUDA devices that the launcher saw. Raises WrongWorld where the
-        world is not that of `cell`, NotApplicable where torch has no kernels for a device.
+        ranks must be on, where they are known. `gpus`: CUDA devices that the launcher saw. Raises WrongWorld where
+        ranks or devices are not those of `cell`, NotApplicable where torch has no kernels for a device.
         """
         self.rank = int(os.environ["RANK"])
         self.world_size = int(os.environ["WORLD_SIZE"])
@@ -60,9 +60,9 @@ class Session:
         check_world(cell, self.gather(self.place), hosts)
 
     def _bind_device(self, cell: Cell, gpus: int) -> torch.device:
-        """Bind this process to its rank's (first) device, and return the device.
+        """Bind this process to its rank's device, the first of several, and return that device.
 
-        `gpus`: CUDA devices that the launcher saw. Raises WrongWorld where the device is not there, NotApplicable where
+        `gpus`: CUDA devices that the launcher saw. Raises WrongWorld where the device is missing, NotApplicable where
         torch has no kernels for it.
         """
         device = cell.execution.device
@@ -87,9 +87,9 @@ class Session:
         problem = arch_problem(properties.name, torch.cuda.get_device_capability(), torch.cuda.get_arch_list())
         if problem:
             raise NotApplicable(problem)
-        if self.devices_here == 1:  # else no cores are near to all of them
+        if self.devices_here == 1:  # no cores are near to all of several devices
             self.near_cores = cores_near(nvml_uuid(properties))
-            if self.near_cores:  # else they are not known, and nothing is bound
+            if self.near_cores:  # none where they are unknown
                 os.sched_setaffinity(0, self.near_cores)
         return torch.device("cuda", self.local_rank)
 
@@ -100,14 +100,14 @@ class Session:
 
     @cached_property
     def _gpu_properties(self) -> list:
-        """torch's properties of this rank's GPUs; empty on a CPU."""
+        """torch's properties of each of this rank's GPUs, none on a CPU."""
         if not accelerator.is_accelerator(self.device):
             return []
         return [torch.cuda.get_device_properties(self.local_rank + offset) for offset in range(self.devices_here)]
 
     @property
     def uuids(self) -> list[str]:
-        """The UUIDs of this rank's GPUs as NVML writes them: NVML may number devices differently."""
+        """The UUIDs of this rank's GPUs as NVML writes them. Numbers of devices may differ between NVML and CUDA."""
         return [nvml_uuid(properties) for properties in self._gpu_properties]
 
     @property
@@ -127,20 +127,17 @@ class Session:
         }
 
     def gather(self, value: object) -> list:
-        """Return the `value` of every rank, in order of rank.
-
-        Every rank gets all.
-        """
+        """Return the `value` of every rank, in order of rank, on all ranks."""
         values: list = [None] * self.world_size
         dist.all_gather_object(values, value)
         return values
 
     def leave(self) -> None:
-        """End this process without waiting for long.
+        """End this process within SHUTDOWN_LIMIT, even if a rank is gone.
 
-        Not even a rank that is gone can make the others hang. Rank 0 says through the store that the results are
-        written; there is no barrier. gloo's threads may crash the interpreter as it shuts down: therefore the objects
-        of the last collective are collected first, and the process ends by os._exit.
+        Rank 0 says through the store that the results are written; there is no barrier. gloo's threads may crash the
+        interpreter as it shuts down: therefore the objects of the last collective are collected first, and the process
+        ends by os._exit.
         """
 
         def leave_group() -> None:
@@ -163,19 +160,16 @@ class Session:
 
 
 def nvml_uuid(properties: Any) -> str:
-    """Return the UUID of a device, or of a MIG instance, as NVML writes it.
-
-    `properties`: torch's.
-    """
+    """Return the UUID of a device, or of a MIG instance, as NVML writes it, from torch's `properties`."""
     uuid = amd.serial_of_uuid(str(properties.uuid)) if torch.version.hip else properties.uuid
     return f"{'MIG' if ' MIG ' in properties.name else 'GPU'}-{uuid}"
 
 
 def bind_to_cores(local_rank: int, threads: int) -> list[int]:
-    """Bind this process to `threads` cores of its own, so that a CPU device is the same at every world size.
+    """Bind this process to `threads` cores of its own, and return them, or [] on systems without affinities.
 
-    Hardware threads of one core are taken last; if there are too few cores, ranks share them. Returns the cores, or []
-    on systems without affinities.
+    A CPU device is then the same at every world size. Second hardware threads of a core are taken last. If there are
+    too few cores, ranks share them.
     """
     if not hasattr(os, "sched_setaffinity"):
         return []
@@ -187,10 +181,10 @@ def bind_to_cores(local_rank: int, threads: int) -> list[int]:
 
 
 def _one_thread_per_core_first(allowed: list[int]) -> list[int]:
-    """Return the logical CPUs, the first thread of each core before any second thread."""
+    """Sort the `allowed` logical CPUs: the first thread of each core before any second thread."""
 
     def core_of(cpu: int) -> str:
-        """Return the core of a logical CPU, named by the list of its threads as Linux writes it."""
+        """Return a name of the core of a logical CPU: the list of the core's threads, as Linux writes it."""
         path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
         return path.read_text() if path.exists() else str(cpu)
 
@@ -212,9 +206,10 @@ class NotApplicable(Exception):
 
 
 def check_world(cell: Cell, places: Sequence[Mapping[str, Any]], hosts: Sequence[str] = ()) -> None:
-    """Raise WrongWorld unless the ranks' `places` are on the nodes and devices of `cell`, each device once.
+    """Raise WrongWorld unless the ranks are on as many nodes as `cell` says, each with devices of its own.
 
-    `hosts`: the nodes of the allocation; names are compared up to the first dot, as some systems cut there.
+    `places`: `host` and `devices` of each rank. `hosts`: the nodes of the allocation; names are compared up to the
+    first dot, where some systems cut them.
     """
     reason = describe_mismatch(cell.execution.geometry.nodes, cell.processes_per_node, places, hosts)
     if reason:
@@ -224,10 +219,9 @@ def check_world(cell: Cell, places: Sequence[Mapping[str, Any]], hosts: Sequence
 def describe_mismatch(
     nodes: int, per_node: int, places: Sequence[Mapping[str, Any]], hosts: Sequence[str] = ()
 ) -> str | None:
-    """Return how the ranks differ from `nodes` nodes with `per_node` ranks each.
+    """Return how the ranks differ from `per_node` ranks on each of `nodes` nodes, each with its own device.
 
-    Each rank has its own device. Returns None where nothing differs. `places`: `host` and `devices` of each rank.
-    `hosts`: the nodes of the allocation, empty where they are unknown.
+    Returns None where nothing differs. Arguments: see `check_world`; `hosts` is empty where they are unknown.
     """
     if len(places) != nodes * per_node:
         return f"{nodes * per_node} ranks were asked for, {len(places)} came up"

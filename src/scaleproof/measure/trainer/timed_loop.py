@@ -15,7 +15,7 @@ from scaleproof.measure.trainer.request import PHASES
 
 @dataclass(frozen=True)
 class Series:
-    """What one rank measured of some steps; arrays of shape (steps,), times in seconds."""
+    """What one rank measured of some steps. Arrays are of shape (steps,), times in seconds."""
 
     first: int  # number of the first step
     step_time: np.ndarray
@@ -25,7 +25,7 @@ class Series:
 
 
 class StepTimer:
-    """Marks the ends of steps: by a monotonic clock on the CPU, by events on a GPU, never awaited in the window."""
+    """Marks the ends of steps: by a monotonic clock on a CPU, by events on a GPU, for which nothing waits."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -33,7 +33,7 @@ class StepTimer:
         self.marks: list = []  # events, or seconds of the clock
 
     def start(self) -> None:
-        """Wait until the device is idle, and mark the begin of the first step."""
+        """Wait until the device is idle, and mark the start of the first step."""
         accelerator.synchronize(self.device)
         self.began = perf_counter()
         self.mark()
@@ -43,10 +43,7 @@ class StepTimer:
         self.marks.append(accelerator.mark_event(self.device) if self._by_events else perf_counter())
 
     def stop(self) -> tuple[np.ndarray, float]:
-        """Return the seconds of each step, and of all steps together by the host's clock.
-
-        Waits for the device.
-        """
+        """Wait for the device. Returns the seconds of each step, and of all together by the host's clock."""
         accelerator.synchronize(self.device)
         wall = perf_counter() - self.began
         ends = zip(self.marks, self.marks[1:], strict=False)
@@ -62,9 +59,9 @@ def run_steps(
 ) -> Series:
     """Make `count` optimizer steps from step `first` on, and time each of them whole.
 
-    A step lasts from asking for its first micro-batch to the end of the optimizer's update, where the next one begins.
-    Losses stay on the device until the last step is done. `heartbeat`: this rank's mark (`open_heartbeat`), which the
-    launcher looks at; None where nobody looks.
+    A step lasts from asking for its first micro-batch to the end of the optimizer's update, where the next step begins.
+    Losses stay on the device until the last step is done. `heartbeat`: this rank's mark for the launcher
+    (`open_heartbeat`), if there is one.
     """
     accumulation = strategy.accumulation
     heartbeat = np.zeros(1, dtype=np.int64) if heartbeat is None else heartbeat

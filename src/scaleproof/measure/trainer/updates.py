@@ -25,18 +25,15 @@ LEAST_WATCHED = 8  # elements of the tensor that a witness watches
 
 
 class UpdateLog:
-    """Notes each call of the optimizer: learning rate and settings of the groups that have parameters.
+    """Records each call of the optimizer: learning rate and settings of the groups that have parameters.
 
-    After the call it takes the norm of a part of AdamW's first moment, which stays on the device: it shows in each step
-    what gradients were exchanged and clipped, and that they were used. Tensors take turns, and parts of them, by the
-    number of the step. `slowed_by`: modes that were on in some call, and slow every operation.
+    After the call it takes the norm of a part of AdamW's first moment, without waiting for it: it depends on the
+    gradients that were exchanged, clipped and used. Which tensor, and which part of it, depends on the number of the
+    step. `slowed_by`: names of modes that slow every operation and were on in some call.
     """
 
     def __init__(self, first_step: int = 0) -> None:
-        """Begin with no call.
-
-        `first_step`: the number of the step whose update is the first call.
-        """
+        """Begin with no call. `first_step`: the number of the step that makes the first call."""
         self._first_step = first_step
         self._turns: dict[int, int] = defaultdict(int)  # calls so far of each part of ZeRO, by its first moment's id
         self._moments: list[Tensor] = []  # the norm of a part of a first moment, after each call
@@ -44,12 +41,12 @@ class UpdateLog:
         self._rates: list[float] = []  # the mean learning rate over the groups of each call
         self._decays: list[float] = []  # the sum of weight decays over the groups of each call
         self._settings: set[Settings] = set()
-        self._calls_after_a_child = 0  # calls before which a process had ended that this process had started
+        self._calls_after_a_child = 0  # calls before which, since the call before, a child process had ended
         self._used_by_children: tuple[float, int] | None = None  # CPU seconds and page faults, at the last call
         self.slowed_by: set[str] = set()
 
     def _note_call(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
-        """Note the settings of a call, and what slows it down: torch's hook before an optimizer's step."""
+        """Record the settings of a call, and what slows it down: torch's hook before an optimizer's step."""
         groups = [group for group in optimizer.param_groups if group["params"]]
         self._rates.append(sum(group["lr"] for group in groups) / max(1, len(groups)))
         self._decays.append(sum(group["weight_decay"] for group in groups))
@@ -67,7 +64,7 @@ class UpdateLog:
 
     @torch.no_grad()  # with gradients a shard that is looked at makes an autograd node, and nodes are counted
     def _note_moment(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
-        """Note the norm of a part of one tensor's first moment: torch's hook after an optimizer's step."""
+        """Record the norm of a part of one tensor's first moment: torch's hook after an optimizer's step."""
         parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
         moments = [optimizer.state[tensor]["exp_avg"] for tensor in parameters if "exp_avg" in optimizer.state[tensor]]
         if not moments:  # a call that fp16's loss scale has skipped, before the first update
@@ -96,17 +93,14 @@ class UpdateLog:
 
     @property
     def moments(self) -> list[float]:
-        """The norm of the noted part of the first moment after each call.
-
-        Waits for the device.
-        """
+        """The recorded norms of first moments, one for each call. Waits for the device."""
         return [float(moment) for moment in self._moments]
 
     def summary(self, first_step: int, steps: int) -> UpdatesInWindow | None:
-        """Return the record of the window's updates, `steps` steps from `first_step` on.
+        """Return the record of the window's updates, `steps` steps from step `first_step` on.
 
-        ZeRO calls the optimizer several times in a step, once for each of its parts. None where the calls are no
-        multiple of the steps (fp16 has skipped some), so that nobody knows which call was of which step. Rates are
+        ZeRO calls the optimizer several times in a step, once for each of its parts. Returns None where the calls are
+        no multiple of the steps, since fp16 has skipped some: calls then cannot be assigned to steps. Rates are
         weighted with step + 1, so that the same rates in another order have another mean.
         """
         calls, rest = divmod(len(self._rates), steps)  # calls in each step
@@ -126,12 +120,12 @@ class UpdateLog:
 
 
 def active_modes() -> int:
-    """Return how many dispatch modes see every operation of this thread now."""
+    """Return how many dispatch modes intercept the operations of this thread now."""
     return int(torch._C._len_torch_dispatch_stack())  # torch has no public word for it
 
 
 def slowing_modes() -> list[str]:
-    """Return the names of modes on in this process that watch or slow every operation, though training needs none."""
+    """Return the names of active modes that watch or slow every operation of this process; training needs none."""
     # Of the profiler and of hooks on all modules torch tells by private names alone.
     states = {
         "torch's profiler": torch.autograd._profiler_enabled(),
@@ -147,15 +141,15 @@ def slowing_modes() -> list[str]:
 
 
 class UpdateWitness:
-    """Looks at one update: gradients before it, AdamW's first moment before and after it.
+    """Observes one update: gradients before it, AdamW's first moment before and after it.
 
-    `gradient_norm`: 2-norm of this rank's gradients before clipping, of its shards under FSDP; of all gradients as
-    DeepSpeed's ZeRO reports it. `scaled_by`: of one small tensor, the norm of what entered the first moment over that
-    of its gradient. None where they are not known: under a loss scale, and the factor in ZeRO's partitions.
+    `gradient_norm`: 2-norm of this rank's gradients (FSDP: its shards) before clipping; of all gradients, where
+    DeepSpeed's ZeRO reports it. `scaled_by`: for one small tensor, by which factor its gradient entered the first
+    moment. Both are None under a loss scale, `scaled_by` also in ZeRO's partitions.
     """
 
     def __init__(self, strategy: Strategy) -> None:
-        """Begin with nothing known. `strategy`: it holds the gradients and the optimizer."""
+        """Prepare to observe the update of `strategy`, which holds gradients and optimizer."""
         self.strategy = strategy
         self.gradient_norm: float | None = None
         self.scaled_by: float | None = None
@@ -163,7 +157,7 @@ class UpdateWitness:
 
     @torch.no_grad()  # without it autograd would record the view of a shard
     def note_gradients(self) -> None:
-        """Before an update, note the gradients' norm, and copy gradient and first moment of one tensor.
+        """Before an update, take the gradients' norm, and copy gradient and first moment of one tensor.
 
         It is the smallest tensor with LEAST_WATCHED elements or more: copies of it cost little.
         """
@@ -184,7 +178,7 @@ class UpdateWitness:
 
     @torch.no_grad()
     def note_update(self) -> None:
-        """After an update, note the norm that ZeRO reports, and by which factor the gradient entered the first moment.
+        """After an update, set the norm that ZeRO reports, and the factor by which the gradient entered the moment.
 
         AdamW makes the new moment beta x moment + (1 - beta) x gradient: both moments tell which gradient it took.
         """
@@ -220,7 +214,7 @@ class UpdateWitness:
         return engine is not None and engine.zero_optimization_stage() == 0
 
     def _first_moment(self) -> Tensor:
-        """Return a copy of AdamW's first moment of the watched tensor: zeros before the first update."""
+        """Return a copy of AdamW's first moment of the watched tensor, zeros before the first update."""
         assert self._watched is not None
         state = self.strategy.optimizer.state.get(self._watched, {})
         moment = state.get("exp_avg")

@@ -25,7 +25,7 @@ LARGEST = 700  # nats; exp of more is no float
 
 @dataclass(frozen=True)
 class Scored:
-    """What one rank scored: sample ids, and sums over them in float64 (loss, targets, correct targets)."""
+    """What one rank scored. `totals`: sums over its samples, in float64, of loss, targets and correct targets."""
 
     ids: np.ndarray
     totals: np.ndarray
@@ -43,14 +43,13 @@ def score_held_out(
     device: torch.device,
     entrance: nn.Module,
 ) -> Scored:
-    """Score this rank's part of `count` held-out samples of `file`.
+    """Score this rank's part of `count` held-out samples of `file`, or nothing if memory runs out.
 
-    Nothing is scored if memory runs out. `shares`: the numbers of the devices that this rank feeds; `entrance`: the
-    module where tokens are noted.
+    `shares`: the numbers of the devices that this rank feeds; `entrance`: the module at which tokens are hashed.
     """
     began = time.perf_counter()
     ids = held_out_ids(file.n_samples, count)
-    totals = np.zeros(3)  # summed loss, targets, correct ones
+    totals = np.zeros(3)  # summed loss, targets, correct targets
     checksum = TokenChecksum()
     if not len(ids):
         return Scored(ids=ids, totals=totals, checksum=str(checksum), seconds=time.perf_counter() - began)
@@ -83,10 +82,7 @@ def score_held_out(
 
 
 def score_mean_loss(strategy: Strategy, micro_batches: Iterable[torch.Tensor]) -> float:
-    """Return the mean loss of this rank's samples, computed as in the validation.
-
-    Every rank must take part.
-    """
+    """Return the mean loss of this rank's `micro_batches`, computed as in the validation. All ranks must take part."""
     totals = torch.stack([strategy.evaluate(tokens).double().sum(0) for tokens in micro_batches]).sum(0)
     return float(totals[0] / totals[1])
 
@@ -96,9 +92,9 @@ class NotFinite(Exception):
 
 
 def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
-    """Return the validation over all ranks.
+    """Return the validation over all ranks, None where nothing was scored or a rank ran out of memory.
 
-    Returns None where nothing was scored, or a rank ran out of memory. Raises NotFinite where its loss is not finite.
+    Raises NotFinite where its loss is not finite.
     """
     if any(rank.out_of_memory for rank in ranks):
         return None

@@ -7,19 +7,19 @@ from torch import Tensor, nn
 
 from scaleproof.measure.strategy.base import local_shard
 
-COPIED_ELEMENTS = 1 << 16  # of the followed gradient so many are copied
+COPIED_ELEMENTS = 1 << 16  # elements of the followed gradient that are copied
 
 
 class UnclearedGradient:
-    """Follows the gradient of one parameter: do backward passes add to the gradient that the last update has used?"""
+    """Finds out whether a training loop forgets to clear gradients, by following one parameter.
+
+    Then a backward pass adds to the gradient that the last update has already used.
+    """
 
     def __init__(self, parameters: list[Tensor]) -> None:
-        """Follow the largest of `parameters` that is copied whole.
-
-        Without such a parameter the smallest is followed.
-        """
-        small = [parameter for parameter in parameters if parameter.numel() <= COPIED_ELEMENTS]
-        self._followed = max(small, key=Tensor.numel) if small else min(parameters, key=Tensor.numel)
+        """Follow the largest of `parameters` with at most COPIED_ELEMENTS elements, else the smallest."""
+        small_ones = [parameter for parameter in parameters if parameter.numel() <= COPIED_ELEMENTS]
+        self._followed = max(small_ones, key=Tensor.numel) if small_ones else min(parameters, key=Tensor.numel)
         self._used: Tensor | None = None  # a copy of the gradient, made after the last update
         self._finds_used: bool | Tensor = False  # whether the pass that is about to add finds that gradient
         self._passes: list[bool | Tensor] = []  # whether each backward pass since the last update has found it
@@ -31,7 +31,7 @@ class UnclearedGradient:
         ]
 
     def note_update(self) -> None:
-        """After an update, file the backward passes that led to it, and copy the gradient."""
+        """Keep what the backward passes before an update have found, and copy the gradient that it has used."""
         if self._used is not None:  # before the first update there was no used gradient to find
             self._passes_between_updates += self._passes
         self._passes = []
@@ -39,40 +39,36 @@ class UnclearedGradient:
         self._used = None if gradient is None else gradient.clone()
 
     def stop(self) -> None:
-        """Take the hooks away, once or again, and drop the copy."""
+        """Remove the hooks and drop the copy. May be called again."""
         self._used = None
         for hook in self._hooks:
             hook.remove()
 
     def was_never_cleared(self) -> bool:
-        """Return whether every backward pass between the updates has found the used gradient.
-
-        Waits for the device.
-        """
+        """Return whether every backward pass between the updates has found the used gradient. Waits for the device."""
         return bool(self._passes_between_updates) and all(map(bool, self._passes_between_updates))
 
     def _gradient(self) -> Tensor | None:
-        """Return the first elements of the followed gradient.
-
-        Returns None where there is no gradient.
-        """
+        """Return the first elements of the followed gradient. Returns None where there is no gradient."""
         gradient = self._followed.grad
         return None if gradient is None else local_shard(gradient).detach().flatten()[:COPIED_ELEMENTS]
 
     def _before_adding(self, _: Tensor) -> None:
-        """Look at the gradient that a pass adds to.
+        """Before a backward pass adds to the gradient, note whether the used gradient is still in it.
 
-        After an update it is unchanged, later more than zero.
+        Before the first pass after an update it then equals the copy; before later passes it is not zero.
         """
         gradient = self._gradient()
-        used = self._used
-        self._finds_used = False
-        if gradient is not None and used is not None:
-            self._finds_used = gradient.any() if self._passes else gradient.any() & (gradient == used).all()
+        if gradient is None or self._used is None:
+            self._finds_used = False
+        elif self._passes:
+            self._finds_used = gradient.any()
+        else:
+            self._finds_used = gradient.any() & (gradient == self._used).all()
 
 
 class LeftOut(NamedTuple):
-    """A parameter with a gradient that the optimizer lacks, by its element with the largest gradient."""
+    """A parameter that has a gradient and is not in the optimizer; of it, the element with the largest gradient."""
 
     parameter: Tensor
     place: Tensor  # the element's place in this rank's part of the parameter
@@ -80,10 +76,7 @@ class LeftOut(NamedTuple):
     weight: Tensor
 
     def never_changed(self) -> bool:
-        """Return whether the element still has its first weight, in spite of a gradient.
-
-        Then no optimizer updates it.
-        """
+        """Return whether the element, which has a gradient, is unchanged, so that no optimizer updates it."""
         weights = local_shard(self.parameter).detach().flatten()
         if not bool(self.gradient) or len(weights) <= int(self.place):
             return False
@@ -91,10 +84,7 @@ class LeftOut(NamedTuple):
 
 
 def left_out_parameters(model: nn.Module, updated: list[Tensor]) -> list[LeftOut]:
-    """Return the parameters of `model` that have a gradient and are not `updated`.
-
-    Sparse gradients do not count.
-    """
+    """Return the parameters of `model` that have a gradient and are not `updated`. Sparse gradients do not count."""
     updated_ids = set(map(id, updated))
     left_out = []
     for parameter in model.parameters():
@@ -105,7 +95,6 @@ def left_out_parameters(model: nn.Module, updated: list[Tensor]) -> list[LeftOut
         sizes = local_shard(parameter.grad).flatten().abs()
         if len(sizes):
             place = sizes.argmax()
-            weights = local_shard(parameter).detach().flatten()
-            entry = LeftOut(parameter=parameter, place=place, gradient=sizes[place], weight=weights[place].clone())
-            left_out.append(entry)
+            weight = local_shard(parameter).detach().flatten()[place].clone()
+            left_out.append(LeftOut(parameter=parameter, place=place, gradient=sizes[place], weight=weight))
     return left_out

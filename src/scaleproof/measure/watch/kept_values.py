@@ -11,17 +11,16 @@ Kept = Tensor | float  # a number, where it may be had without waiting for a dev
 
 
 def to_keep(values: Sequence[Kept]) -> list[Kept]:
-    """Return single figures in the form in which they stay until the end: on a CPU numbers, else tensors.
+    """Return single figures in the form in which they are stored: those on a CPU as numbers, others as tensors.
 
-    On a CPU the small tensors that each step leaves would cut up the memory in which large tensors come and go: the
-    allocator then takes 3 to 9 % of a step.
+    On a CPU small tensors of each step would fragment the memory: the allocator then takes 3 to 9 % of a step.
     """
     return [value.item() if isinstance(value, Tensor) and value.device.type == "cpu" else value for value in values]
 
 
 @torch.no_grad()
 def copied(tensors: list[Tensor], before: Sequence[Tensor] = ()) -> list[Tensor]:
-    """Return copies of `tensors`, in the memory of the copies made `before` where these have the same form."""
+    """Return copies of `tensors`, which overwrite the copies `before` if shapes, dtypes and devices are the same."""
     forms = [(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors]
     forms_before = [(copy.shape, copy.dtype, copy.device) for copy in before]
     if forms != forms_before:
@@ -30,23 +29,20 @@ def copied(tensors: list[Tensor], before: Sequence[Tensor] = ()) -> list[Tensor]
 
 
 def mean_losses(losses: Sequence[Sequence[Kept]]) -> list[float] | None:
-    """Return the mean loss of each step.
-
-    Returns None where a step has no loss, or there is no step.
-    """
+    """Return the mean loss of each step. Returns None where a step has no loss, or there is no step."""
     if not losses or not all(losses):
         return None
     return [statistics.fmean(map(float, step)) for step in losses]
 
 
 def norm_of_all(tensors: Iterable[Tensor], device: torch.device) -> Tensor:
-    """Return the 2-norm of all elements of `tensors`, in fp32 and on the device, which is not waited for."""
+    """Return the 2-norm of all elements of `tensors`, in fp32, as a tensor on the device: nothing is waited for."""
     norms = [torch.linalg.vector_norm(tensor.float()) for tensor in tensors]
     return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros((), device=device)
 
 
 def nested_values(arguments: tuple[Any, ...]) -> list[Any]:
-    """Return what is one level inside of `arguments`: a whole batch may be one mapping or sequence."""
+    """Return the values in those `arguments` that are dicts, lists or tuples, as a batch may be."""
     values: list[Any] = []
     for argument in arguments:
         if isinstance(argument, dict):

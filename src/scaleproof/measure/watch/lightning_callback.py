@@ -17,7 +17,7 @@ class LightningWatch(Callback):
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """Set the folder of the records; None: that of SCALEPROOF_WATCH, else scaleproof-watch."""
+        """Set the folder of the records. By default it is $SCALEPROOF_WATCH, else scaleproof-watch."""
         self._folder = folder
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -27,14 +27,11 @@ class LightningWatch(Callback):
         self._watcher.start(by_hooks=False)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any) -> None:
-        """Note what enters the model: the batch."""
+        """Note the batch, which enters the model."""
         self._watcher.record_inputs((batch,))
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
-        """Note the loss.
-
-        Lightning has divided it by the number of accumulated batches, which is undone.
-        """
+        """Note the loss, multiplied by the number of accumulated batches, by which Lightning has divided it."""
         self._watcher.see_loss(loss * trainer.accumulate_grad_batches)
 
     def on_before_optimizer_step(self, *_: Any) -> None:

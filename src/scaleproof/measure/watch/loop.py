@@ -20,10 +20,7 @@ class Watched(Generic[Batch]):
     def __init__(
         self, batches: Iterable[Batch], model: nn.Module, optimizer: Optimizer, folder: str | Path | None
     ) -> None:
-        """Begin to watch `model` and `optimizer`.
-
-        `folder`: where the records go. Raises UserError for other things.
-        """
+        """Begin to watch `model` and `optimizer`. `folder`: of the records. Raises UserError for wrong types."""
         is_iterable = any(hasattr(batches, name) for name in ("__iter__", "__next__", "__getitem__"))
         if not is_iterable or not isinstance(model, nn.Module) or not hasattr(optimizer, "step"):
             types = ", ".join(type(argument).__name__ for argument in (batches, model, optimizer))
@@ -34,8 +31,8 @@ class Watched(Generic[Batch]):
         self._iterator: Iterator[Batch] | None = None  # of a loop that takes the batches by next()
 
     def __getattr__(self, name: str) -> Any:
-        """Return whatever else the loader has, such as `dataset` and `sampler`, so that it can stand for the loader."""
-        if name.startswith("_"):  # nothing of a loader's own, and not yet there while this is copied
+        """Return an attribute of the loader, such as `dataset` or `sampler`."""
+        if name.startswith("_"):  # while this object is copied, `_batches` is not there yet
             raise AttributeError(name)
         return getattr(self._batches, name)
 

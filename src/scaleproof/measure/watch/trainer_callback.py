@@ -12,13 +12,13 @@ class WatchCallback(TrainerCallback):
     """Watches a training of transformers' Trainer as `scaleproof.watch` watches a loop."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """Set the folder of the records; None: that of SCALEPROOF_WATCH, else scaleproof-watch."""
+        """Set the folder of the records. By default it is $SCALEPROOF_WATCH, else scaleproof-watch."""
         self._folder = folder
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **parts: Any
     ) -> None:
-        """Hook the model and the optimizer that the Trainer has prepared."""
+        """Start to watch the model and the optimizer that the Trainer has prepared."""
         self._watcher = Watcher(parts["model"], parts["optimizer"], self._folder, parts.get("train_dataloader"))
         self._watcher.start()
 

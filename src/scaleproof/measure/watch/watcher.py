@@ -36,12 +36,12 @@ from scaleproof.measure.trainer.timed_loop import StepTimer
 from scaleproof.measure.watch.gradients import LeftOut, UnclearedGradient, left_out_parameters
 from scaleproof.measure.watch.kept_values import Kept, copied, mean_losses, nested_values, norm_of_all, to_keep
 
-PROBED_STEP = 1  # counted from 0: the first has what is only done once
-LOOKS_UP_TO = 3  # the norms of the first steps are taken ...
-LOOK_EVERY = 100  # ... and then of one step of so many
-WATCHED_ELEMENTS = 1_000_000  # the change of so many parameters is measured
-CHECKED_ELEMENTS = 1 << 16  # the checksum of an input is made of its first ones
-TRACED_ELEMENTS = 1 << 12  # the first ones of a parameter are looked at in each step
+PROBED_STEP = 1  # counted from 0: step 0 also does what is done only once
+LOOKS_UP_TO = 3  # norms are taken in so many steps at the start ...
+LOOK_EVERY = 100  # ... and then in one step of so many
+WATCHED_ELEMENTS = 1_000_000  # parameters whose change is measured
+CHECKED_ELEMENTS = 1 << 16  # first elements of an input that its checksum is made of
+TRACED_ELEMENTS = 1 << 12  # first elements of a parameter that its checksum is made of
 
 LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
 
@@ -58,15 +58,15 @@ class Step:
 
 
 class Watcher:
-    """The record of one rank, from `start` to `finish`. The optimizer's own hook ends a step."""
+    """Observes the training of one rank from `start` to `finish`. A hook of the optimizer ends each step."""
 
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, folder: str | Path | None = None, loader: object = None
     ) -> None:
-        """Begin to watch, with no step made.
+        """Prepare to watch, with no step made.
 
-        `loader`: what the batches come from, or their number. `folder`: where the file of this rank is written; None:
-        that of SCALEPROOF_WATCH, else scaleproof-watch.
+        `loader`: what the batches come from, or their number. `folder`: where the file of this rank is written, by
+        default $SCALEPROOF_WATCH, else scaleproof-watch.
         """
         self.model = model
         self.loader_batches = _batches_of_loader(loader)
@@ -75,7 +75,7 @@ class Watcher:
         self.device = next(model.parameters()).device
         self.timer = StepTimer(self.device)
         self.made: list[Step] = []
-        self.now = Step()  # the one that is being made
+        self.now = Step()  # the step that is being made
         self.norms: list[tuple[int, Tensor, Tensor, Tensor]] = []  # step; norms of gradients, of update, of weights
         self.forwards = 0  # forward passes in training
         self.evaluated: set[int] = set()  # steps in which a gradient came back from a model in evaluation mode
@@ -100,18 +100,13 @@ class Watcher:
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:  # now, and not after the training
+        except OSError as error:  # reported now, and not after the training
             raise UserError(f"the records cannot go to the folder {describe_first_fault(error)}") from None
         if self.device.type == "cpu":
             self.before = copied(self._watched_parameters())  # before the training takes memory
         accelerator.reset_peaks(self.device)
         self._hooks = [self.optimizer.register_step_post_hook(self._note_update)]
-        layers = [
-            module for module in self.model.modules() if isinstance(module, LAYERS) and not is_lazy(module.weight)
-        ]
-        if layers and not _is_compiled(self.model):
-            largest = max(layers, key=lambda layer: layer.weight.numel())
-            self._hooks.append(largest.register_forward_hook(self._after_layer))
+        self._hook_largest_layer()
         if by_hooks:
             forward: Callable[..., Any] = self._note_inputs
             self._hooks += [
@@ -124,8 +119,15 @@ class Watcher:
         self._note_checksum(self._traced)
         if self._traced and not _is_compiled(self.model):
             self.uncleared = UnclearedGradient(self._traced)
-        atexit.register(self.finish)  # a program that is ended has a framework that calls nothing then
+        atexit.register(self.finish)  # a program that ends early may never call `finish`
         self.timer.start()
+
+    def _hook_largest_layer(self) -> None:
+        """Have the dtypes of the largest layer's output counted, unless the model is compiled."""
+        layers = [layer for layer in self.model.modules() if isinstance(layer, LAYERS) and not is_lazy(layer.weight)]
+        if layers and not _is_compiled(self.model):
+            largest = max(layers, key=lambda layer: layer.weight.numel())
+            self._hooks.append(largest.register_forward_hook(self._after_layer))
 
     @property
     def steps(self) -> int:
@@ -137,7 +139,7 @@ class Watcher:
         self.now.losses.append(loss.detach())
 
     def _note_inputs(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Count a forward pass in training, and note what enters the model: torch's hook before it."""
+        """Count a forward pass in training, and note its inputs: torch's hook before it."""
         if module.training and torch.is_grad_enabled():
             self.forwards += 1
             if torch._C._current_graph_task_id() != -1:  # a checkpoint around the model calls it in a backward pass
@@ -145,7 +147,10 @@ class Watcher:
             self.record_inputs((*arguments, *named.values()))
 
     def record_inputs(self, arguments: tuple[Any, ...]) -> None:
-        """Note samples and tokens of the first tensor in `arguments`, or nested there, and a checksum of all."""
+        """Note a batch: samples and tokens of its first tensor, and one checksum of all its tensors.
+
+        `arguments`: tensors, or dicts and sequences of tensors.
+        """
         inputs = [value for value in (*arguments, *nested_values(arguments)) if isinstance(value, Tensor)]
         if not inputs:
             return
@@ -159,10 +164,7 @@ class Watcher:
             self.now.batches += to_keep([reduce(torch.add, checksums)])
 
     def _checksum(self, values: Tensor) -> Tensor:
-        """Return the sum of place x element of `values`, made on their device.
-
-        Another order gives another sum.
-        """
+        """Return the sum of place x element over `values`, on their device. It depends on the order of elements."""
         flat = values.flatten()[:CHECKED_ELEMENTS]
         key = (len(flat), flat.device)
         if key not in self._weighted:  # kept, so that no step makes them again
@@ -176,25 +178,25 @@ class Watcher:
         return products.copy_(integers).mul_(places).sum()
 
     def _note_loss(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
-        """Note the loss in the output, in training, and later whether a gradient of the output has come back."""
+        """Note the loss of a forward pass in training, and have a gradient of its output noted when it comes."""
         if not torch.is_grad_enabled():
             return
         # A gradient is noted by the number of the forward pass; in evaluation mode, where none is due, by the step.
-        noted_in, number = (self.now.backward, self.forwards) if module.training else (self.evaluated, self.steps)
+        numbers, number = (self.now.backward, self.forwards) if module.training else (self.evaluated, self.steps)
         for value in (output, *nested_values((output,))):
             if isinstance(value, Tensor) and value.requires_grad:
-                value.register_hook(lambda _: noted_in.add(number))
+                value.register_hook(lambda _: numbers.add(number))
         loss = _loss_in(output) if module.training else None
         if loss is not None and loss.is_floating_point():
             self.see_loss(loss.reshape(()))
 
     def _after_layer(self, layer: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
-        """Count the dtype of what a layer returns in training: torch's hook after its forward pass."""
+        """Count the dtype of a layer's output in training: torch's hook after its forward pass."""
         if layer.training and torch.is_grad_enabled() and isinstance(output, Tensor):
             self.layer_dtypes[output.dtype] += 1
 
     def _note_checksum(self, parameters: list[Tensor]) -> None:
-        """Keep one checksum over the first elements of all `parameters`: ranks with replicas have the same."""
+        """Keep one checksum of the first elements of all `parameters`. It is the same on ranks with equal replicas."""
         parts = [local_shard(parameter).flatten()[:TRACED_ELEMENTS] for parameter in parameters]
         if parts:
             self.traces += to_keep([reduce(torch.add, (self._checksum(part).to(self.device) for part in parts))])
@@ -204,7 +206,7 @@ class Watcher:
         return self.steps < LOOKS_UP_TO or self.steps % LOOK_EVERY == 0
 
     def note_gradients(self, *_: Any) -> None:
-        """Before an update whose norms are taken: take that of the gradients, and copy the watched parameters."""
+        """Look at the gradients before an update whose norms are taken."""
         if self._looks_now():
             self._look_at_gradients()
 
@@ -213,14 +215,14 @@ class Watcher:
         """Take the norm of the gradients, and copy the watched parameters."""
         gradients = [local_shard(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
         # Without a forward pass in this step the optimizer calls a closure that makes the gradients later.
-        are_made = gradients and self.now.batches
-        self._gradient_norm = norm_of_all(gradients, self.device) if are_made else torch.tensor(torch.nan)
+        are_complete = gradients and self.now.batches
+        self._gradient_norm = norm_of_all(gradients, self.device) if are_complete else torch.tensor(torch.nan)
         if not self.steps:
             self.left_out = left_out_parameters(self.model, self._parameters())
         self.before = copied(self._watched_parameters(), self.before)
 
     def _note_update(self, *_: Any) -> None:
-        """After an update, note its size, end the step, and begin the next one."""
+        """End the step after its update, whose norm may be taken, and begin the next step."""
         if self._looks_now():
             self._look_at_update()
         if self.uncleared and self.steps <= LOOKS_UP_TO:
@@ -245,7 +247,7 @@ class Watcher:
         of_weights = norm_of_all(self.before, self.device)
         changes = [old.sub_(new) for new, old in zip(self._watched_parameters(), self.before, strict=True)]
         self.norms.append((self.steps, self._gradient_norm, norm_of_all(changes, self.device), of_weights))
-        if self.device.type != "cpu":  # they would be in the peak of the training's memory
+        if self.device.type != "cpu":  # the copies would count to the training's peak of memory
             self.before = []
 
     def _parameters(self) -> list[Tensor]:
@@ -253,13 +255,14 @@ class Watcher:
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
     def _watched_parameters(self) -> list[Tensor]:
-        """Return this rank's parts of the smallest trained parameters: of WATCHED_ELEMENTS elements, or one."""
-        parts = sorted((local_shard(p) for p in self._parameters() if p.requires_grad), key=Tensor.numel)
-        few = sum(elements <= WATCHED_ELEMENTS for elements in accumulate(map(Tensor.numel, parts)))
-        return parts[: max(few, 1)]
+        """Return this rank's shards of the smallest trained parameters: WATCHED_ELEMENTS in all, or one shard."""
+        shards = sorted((local_shard(p) for p in self._parameters() if p.requires_grad), key=Tensor.numel)
+        total_elements = accumulate(map(Tensor.numel, shards))
+        count = sum(elements <= WATCHED_ELEMENTS for elements in total_elements)
+        return shards[: max(count, 1)]
 
     def finish(self) -> WatchedRank:
-        """Take the hooks away, stop the clock, write the file of this rank, and return what it holds."""
+        """Remove the hooks, stop the clock, and write and return the record of this rank."""
         atexit.unregister(self.finish)
         self.probing.close()
         for hook in self._hooks:
@@ -271,10 +274,7 @@ class Watcher:
         return record
 
     def _describe_rank(self, step_s: np.ndarray, wall_s: float) -> WatchedRank:
-        """Return the record of this rank.
-
-        `step_s`: seconds of each step; `wall_s`: of all, by the host's clock.
-        """
+        """Return the record of this rank. `step_s`: seconds of each step; `wall_s`: of all, by the host's clock."""
         rank, world_size = _rank_and_world_size()
         is_cuda = self.device.type == "cuda"
         memory = accelerator.memory_peaks(self.device)
@@ -326,10 +326,9 @@ class Watcher:
         }
 
     def _backward_counts(self) -> list[int] | None:
-        """Return in how many forward passes of each step a gradient came back.
+        """Return for each step how many of its forward passes got a gradient.
 
-        Returns None where none was seen in any step. None is seen in a loop whose loss is not made of what the model
-        returns.
+        Returns None where no pass did in any step, as in a loop whose loss is not made of what the model returns.
         """
         counts = [len(step.backward) for step in self.made]
         return counts if any(counts) else None
@@ -343,10 +342,9 @@ def _rank_and_world_size() -> tuple[int, int]:
 
 
 def _loss_in(output: Any) -> Tensor | None:
-    """Return the loss in a model's output: its `loss`, else its first tensor without dimensions.
+    """Return the loss in a model's output: its `loss`, else its first tensor without dimensions, else None.
 
-    Returns None without any. A tensor of shape (1,) is no loss unless it is called so: it may be what the model returns
-    for a single sample.
+    A tensor of shape (1,) counts only if it is called `loss`: else it may be the output for a single sample.
     """
     named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
     if isinstance(named, Tensor) and named.numel() == 1:
@@ -356,10 +354,7 @@ def _loss_in(output: Any) -> Tensor | None:
 
 
 def _batches_of_loader(loader: object) -> int | None:
-    """Return how many batches a loader says it has, or `loader` if that is the number.
-
-    Returns None for a stream.
-    """
+    """Return the number of batches of a loader, or `loader` itself if it is a number. Returns None for a stream."""
     try:
         length = loader if isinstance(loader, int | float) else len(loader)  # type: ignore[arg-type]
         return int(length)
@@ -368,9 +363,6 @@ def _batches_of_loader(loader: object) -> int | None:
 
 
 def _is_compiled(model: nn.Module) -> bool:
-    """Return whether some module was compiled.
-
-    A dispatch mode, as the probe is one, would have it compiled again.
-    """
+    """Return whether some module is compiled: a dispatch mode, such as our probe, would have it compiled again."""
     # Private names: torch.compile marks modules by these alone.
     return any(hasattr(module, "_orig_mod") or module._compiled_call_impl for module in model.modules())

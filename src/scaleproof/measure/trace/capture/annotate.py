@@ -16,13 +16,13 @@ Pop = Callable[[], Any]
 
 
 def profiler_ranges() -> tuple[Push, Pop]:
-    """Return functions (push, pop) that open and close a range which torch's profiler records."""
+    """Return functions (push, pop) that open and close a named range for torch's profiler."""
     from torch.profiler import record_function
 
     open_ranges: list[record_function] = []
 
     def push(name: str) -> None:
-        """Open the range `name` inside of those that are open."""
+        """Open the range `name` within the innermost open range."""
         open_ranges.append(record_function(name))
         open_ranges[-1].__enter__()
 
@@ -34,10 +34,7 @@ def profiler_ranges() -> tuple[Push, Pop]:
 
 
 def nvtx_ranges() -> tuple[Push, Pop]:
-    """Return functions (push, pop) that open and close a range of Nsight Systems.
-
-    They are torch's; without CUDA, nvtx's.
-    """
+    """Return functions (push, pop) that open and close a named range for Nsight Systems."""
     import torch
 
     if torch.cuda.is_available():
@@ -49,23 +46,22 @@ def nvtx_ranges() -> tuple[Push, Pop]:
 
 @contextmanager
 def mark_ranges(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Iterator[None]:
-    """Mark the parts of each step that is made in this context as ranges.
+    """Mark the parts of each step that is made in the `with` block as named ranges.
 
-    `push` opens a range by name, `pop` closes the last. `reduce` exists where a strategy reduces in a call of its own
-    (zero0 to zero3); ddp and fsdp reduce during backward.
+    `push` opens a range by name, `pop` closes the innermost. The range "reduce" is of strategies that reduce in a call
+    of its own (zero0 to zero3); ddp and fsdp reduce during backward.
     """
-
     mark = partial(_call_in_range, push, pop)
     take, update = partial(mark, "data", batches.take), partial(mark, "optimizer", strategy.update)
 
     def take_and_begin_step(step: int, micro: int) -> Any:
-        """Take a micro-batch; the first of a step begins the range "step"."""
+        """Take a micro-batch, after opening the range "step" if it is the step's first."""
         if micro == 0:
             push("step")
         return take(step, micro)
 
     def update_and_end_step(step: int) -> None:
-        """Update the parameters, which ends the range "step"."""
+        """Update the parameters, and close the range "step"."""
         update(step)
         pop()
 
@@ -95,10 +91,7 @@ def mark_ranges(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> I
 
 
 def _call_in_range(push: Push, pop: Pop, name: str, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call `call` with the arguments behind it, within the range `name`.
-
-    Returns what it returns.
-    """
+    """Call `call` with the further arguments within the range `name`, and return its result."""
     push(name)
     try:
         return call(*args, **kwargs)

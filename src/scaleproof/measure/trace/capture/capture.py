@@ -37,10 +37,7 @@ INTERCONNECT_COMMANDS = {"nvidia_topo.txt": ["nvidia-smi", "topo", "-m"], "ibsta
 
 
 def choose_tool(requested: str, gpu: bool) -> tuple[str, str | None]:
-    """Return the tool to trace with, and a reason where the choice may surprise.
-
-    `requested`: "auto" or a tool.
-    """
+    """Return the tool to trace with, and the reason if the choice may surprise. `requested`: "auto" or a tool."""
     if requested == "auto" and not gpu:
         return PROFILER, "on a CPU nsys sees neither operators nor gloo's collectives; torch's profiler sees both"
     if requested not in ("auto", NSYS):
@@ -53,10 +50,10 @@ def choose_tool(requested: str, gpu: bool) -> tuple[str, str | None]:
 def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracing, limit: float) -> Captured:
     """Trace some steps of `cell` after its warm-up, publish the trace in the folder `out`, and return its record.
 
-    `limit`: seconds. A capture that fails is published as well, with its reason. Raises UserError where the tokens do
-    not suffice, Interrupted where it was stopped.
+    `limit`: seconds that it may take. A capture that fails is published as well, with its reason. Raises UserError
+    where the tokens do not suffice, Interrupted where it was stopped.
     """
-    # This plan is made for its check alone: it raises where the tokens do not suffice.
+    # The plan is not used: it raises UserError where the tokens do not suffice.
     SamplePlan(open_split(tokens, "train", cell.workload).n_samples, cell.batch.global_, cell.work.seed)
     gpus = cuda_devices()
     nodes = current_allocation()
@@ -100,10 +97,7 @@ def _describe_capture(
     tool: str,
     tool_reason: str | None,
 ) -> Captured:
-    """Return the record of a trace from its request and the files in its attempt's folder.
-
-    Arguments: as the fields.
-    """
+    """Return the record of a trace, from its request and its files. Other arguments are fields of the record."""
     attempt = Path(request.out)
     cell = request.cell
     provenance = request.provenance
@@ -135,10 +129,7 @@ def _describe_capture(
 
 
 def record_interconnect(folder: Path) -> dict[str, str]:
-    """Write what this node says of its links to `folder`.
-
-    Returns the variables that make NCCL log there.
-    """
+    """Write what commands say of this node's links into `folder`. Returns variables that make NCCL log there."""
     for name, command in INTERCONNECT_COMMANDS.items():
         if shutil.which(command[0]):
             with (folder / name).open("w") as file, contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -152,14 +143,11 @@ def record_interconnect(folder: Path) -> dict[str, str]:
 def _run_traced(
     request: Request, log: Path, tool: str, nodes: Allocation | None, variables: dict[str, str]
 ) -> str | None:
-    """Run the ranks under `tool` with further `variables`.
-
-    Returns why there is no trace (None: there is one).
-    """
+    """Run the ranks under `tool`, with further `variables`. Returns why that left no trace, None where it did."""
     attempt = Path(request.out)
     profiler = [sys.executable, "-m", "scaleproof.measure.trace.capture.nsys_node", str(attempt / REQUEST)]
     under = profiler if tool == NSYS else []
-    # The traced ranks are forked where the ranks of the cell's timed runs are: they must not differ.
+    # The traced ranks are forked if those of the cell's timed runs are: both must start alike.
     forked = tool == PROFILER and not nodes and may_fork(request.cell, request.gpus)
     warmup_steps = request.cell.work.warmup_steps
     outcome = run_ranks(request, log, PROGRAM, nodes, warmup_steps, under=under, variables=variables, forked=forked)
@@ -174,10 +162,7 @@ def _run_traced(
 
 
 def _nsys_version() -> str | None:
-    """Return the version of nsys on this machine.
-
-    Returns None where nsys does not say.
-    """
+    """Return the version of this machine's nsys. Returns None where nsys does not tell it."""
     try:
         text = subprocess.run(["nsys", "--version"], capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):

@@ -11,7 +11,7 @@ from scaleproof.ground.records.profile_schema import ProfileSection
 from scaleproof.ground.records.run import CAPTURE
 
 RAW = "raw"  # folder of the traces themselves
-SETTINGS, RANK_RESULT = "trace.json", "rank_result.json"  # beside a request: the question to ranks, rank 0's answer
+SETTINGS, RANK_RESULT = "trace.json", "rank_result.json"  # beside a request: settings for ranks, rank 0's results
 NSYS, PROFILER = "nsys", "torch.profiler"
 
 
@@ -46,10 +46,7 @@ class Captured(ProfileSection):
 
 
 def read_capture(folder: Path) -> Captured:
-    """Return the capture in `folder`.
-
-    Raises UserError where it is missing, or its files are not as it says.
-    """
+    """Return the capture in `folder`. Raises UserError where it, or a file that it lists, is missing or changed."""
     path = folder / CAPTURE
     try:
         captured = Captured.model_validate_json(read_regular(path))

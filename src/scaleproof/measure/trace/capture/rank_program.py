@@ -15,10 +15,9 @@ LEAST_WARMUP = 4  # DDP rebuilds its buckets in the second step, with broadcasts
 
 
 def trace_steps(request: Request) -> Any:
-    """Warm up, and make the requested steps under the profiler.
+    """Warm up, make the requested steps under the profiler, and return the session, for the caller to leave.
 
-    Returns the session, for the caller to leave. Rank 0 writes RANK_RESULT: the slowest rank's step times, the
-    collectives of a step, and where each rank ran.
+    Rank 0 writes RANK_RESULT: step times of the slowest rank, the collectives of a step, and where each rank ran.
     """
     import torch.distributed as dist
 
@@ -56,7 +55,7 @@ def trace_steps(request: Request) -> Any:
 
 @contextmanager
 def _record_by_profiler(session: Any, folder: Path) -> Iterator[None]:
-    """Run the block under torch's profiler, and write this rank's trace afterwards."""
+    """Record the `with` block by torch's profiler, and write this rank's trace into `folder`."""
     from torch.profiler import ProfilerActivity, profile
 
     from scaleproof.measure.machine.accelerator import is_accelerator
@@ -71,10 +70,11 @@ def _record_by_profiler(session: Any, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _record_by_nsys(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]) -> Iterator[None]:
-    """Have nsys record the block; on a GPU it was started with --capture-range=cudaProfilerApi.
+    """Have nsys, under which this process runs, record the `with` block.
 
-    An empty range tells the report, which knows processes alone, which rank this is. One session of nsys records all
-    ranks of a node: it must run before any rank goes on, and until all ranks are done.
+    An empty range writes the rank into the trace, which knows processes alone. On a GPU nsys waits for CUDA's call
+    (--capture-range=cudaProfilerApi). One session of nsys records all ranks of a node: it must run before any rank goes
+    on, and until all ranks are done.
     """
     import torch
     import torch.distributed as dist

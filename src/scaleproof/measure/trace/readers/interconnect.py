@@ -31,10 +31,7 @@ LINKS = {
 
 
 def read_nccl_log(path: Path) -> dict[str, Any]:
-    """Return NCCL's version, network, and the transports its channels use.
-
-    Raises UserError if it is no log of NCCL.
-    """
+    """Return what a log of NCCL says: version, network, channels, transports, ... Raises UserError for other files."""
     text = _text_of(path)
     if "NCCL INFO" not in text and "NCCL version" not in text:
         raise UserError(f"{path}: no log of NCCL (it has no line with NCCL INFO); take one with NCCL_DEBUG=INFO")
@@ -54,10 +51,7 @@ def read_nccl_log(path: Path) -> dict[str, Any]:
 
 
 def read_topology(path: Path) -> dict[str, Any]:
-    """Return what an `nccl_topo.xml` says: GPUs, NVLinks per GPU (mean), and network cards (Gb/s).
-
-    Raises UserError.
-    """
+    """Return what an `nccl_topo.xml` says: GPUs, mean NVLinks per GPU, network cards (Gb/s). Raises UserError."""
     try:
         root = ElementTree.fromstring(_text_of(path))
     except ElementTree.ParseError as error:
@@ -75,9 +69,9 @@ def read_topology(path: Path) -> dict[str, Any]:
 
 
 def read_matrix(path: Path) -> dict[str, int]:
-    """Return what `nvidia-smi topo -m` printed: kind of link -> how many pairs of GPUs it joins.
+    """Return the links that `nvidia-smi topo -m` printed: kind of link -> pairs of GPUs that it joins.
 
-    Raises UserError.
+    Raises UserError where the file has no such matrix.
     """
     rows = parse_link_matrix(_text_of(path))
     if not rows:
@@ -90,8 +84,8 @@ def read_matrix(path: Path) -> dict[str, int]:
 
 
 def read_ibstat(path: Path) -> list[dict[str, Any]]:
-    """Return adapter, state and rate (Gb/s) of each port that `ibstat` printed. Raises UserError."""
-    # The text before the first adapter, then in turn an adapter's name and the text about it.
+    """Return name of the adapter, state and rate (Gb/s) of each port that `ibstat` printed. Raises UserError."""
+    # The text before the first adapter, then alternately an adapter's name and the text about it.
     texts = re.split(r"^CA '([^']+)'", _text_of(path), flags=re.MULTILINE)
     if len(texts) < 3:
         raise UserError(f"{path}: not an answer of ibstat: it names no adapter (CA)")
@@ -114,10 +108,7 @@ ALLOWED = "a log of NCCL (NCCL_DEBUG=INFO), nccl_topo.xml, the text of nvidia-sm
 
 
 def read_interconnect(path: Path) -> tuple[str, Any]:
-    """Return the kind of a file about links, and what it says.
-
-    Raises UserError where it is none of the four kinds.
-    """
+    """Return which of READERS a file about links is for, and its content. Raises UserError for other files."""
     text = _text_of(path)
     if text.lstrip().startswith("<"):
         kind = "nccl topology"
@@ -133,14 +124,14 @@ def read_interconnect(path: Path) -> tuple[str, Any]:
 
 
 def _short_transport(via: str) -> str:
-    """Return a channel's transport in short: P2P/CUMEM/read -> P2P; NET/IB/0/GDRDMA -> NET/IB (GPU direct)."""
+    """Shorten a channel's transport: P2P/CUMEM/read -> P2P, NET/IB/0/GDRDMA -> NET/IB (GPU direct)."""
     words = via.split("/")
     name = "/".join(words[:2]) if words[0] == "NET" else words[0]
     return f"{name} (GPU direct)" if "GDRDMA" in words else name
 
 
 def _link_in_words(cell: str) -> str:
-    """Return a cell of the matrix in words: NV12 -> NVLink x12; an unknown cell as it is."""
+    """Return a cell of the matrix in words: NV12 -> NVLink x12. An unknown cell is returned as it is."""
     for key, meaning in LINKS.items():
         if cell.startswith(key):
             return f"{meaning} x{cell.removeprefix(key)}" if key == "NV" else meaning

@@ -21,10 +21,7 @@ PAUSE_NS = 100_000  # between two operators of a CPU rank: the interpreter at wo
 
 
 def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
-    """Return the trace in one rank's file.
-
-    `fallback_rank`: the rank where the file names none. Raises UserError.
-    """
+    """Return the trace in one rank's file. `fallback_rank`: its rank if the file names none. Raises UserError."""
     data = _load_events(path)
     events = pd.DataFrame.from_records(
         # X: what has a duration; "Trace" is the range of the whole recording.
@@ -64,23 +61,21 @@ def _named_ranges(events: pd.DataFrame) -> dict[str, Any]:
     """Return the ranges that the program has named: the columns of RANGES but `rank`."""
     named = events[(events["cat"] == "user_annotation") & ~_are_collectives(events)]
     names = named["name"]
-    if not names.eq("step").any():  # the program marks no steps: those of the profiler count
+    if not names.eq("step").any():  # the program marks no steps: the profiler's steps are taken
         names = names.str.replace(OF_PROFILER, "step", regex=True)
     return {"thread": _thread_numbers(named["tid"]), "name": names, "start": named["start"], "end": named["end"]}
 
 
 def _whole_ns(microseconds: pd.Series) -> np.ndarray:
-    """Return microseconds, floats with three decimals, as whole nanoseconds (int64)."""
+    """Convert microseconds, floats with three decimals, to nanoseconds (int64)."""
     times = microseconds.to_numpy(float)
-    whole = np.floor(times)  # converted apart: the float of a time in nanoseconds would lose its last digits
+    # Whole microseconds and the rest are converted apart: a float of nanoseconds would lose its last digits.
+    whole = np.floor(times)
     return whole.astype(np.int64) * 1000 + np.rint((times - whole) * 1000).astype(np.int64)
 
 
 def _load_events(path: Path) -> dict[str, Any]:
-    """Return the JSON of a trace, with its list `traceEvents`.
-
-    Raises UserError for any other file.
-    """
+    """Return the JSON of a trace, which has a list `traceEvents`. Raises UserError for any other file."""
     try:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
@@ -96,8 +91,8 @@ def _load_events(path: Path) -> dict[str, Any]:
 def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
     """Return a GPU's kernels and copies: the columns of WORK but `rank`.
 
-    `on_device`: a mask of the events on it. `launched` is when the call with the same correlation number began; without
-    one, when the kernel started.
+    `on_device`: a mask of the GPU's events. `launched` is when the call with the same correlation number began, or,
+    without such a call, when the kernel started.
     """
     kernels, calls = events[on_device], events[events["cat"].isin(CALL_EVENTS)]
     kernel_arguments = [arguments or {} for arguments in kernels["args"]]
@@ -120,13 +115,13 @@ def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
 def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
     """Return each thread's outermost operators, and gloo's collectives: the columns of WORK but `rank`.
 
-    What the autograd engine and the process group put around operators is left out, since it also waits.
+    Events of the autograd engine and the process group around operators are left out, since they also wait.
     """
     is_operator = events["name"].str.match(r"(?!c10d|_c10d|autograd::|torch::)\w+::")
     operators = events[(events["cat"] == "cpu_op") & is_operator]
     # In order of thread and start; where several start together, the longest, which contains the others, comes first.
     operators = operators.assign(longest=-operators["end"]).sort_values(["tid", "start", "longest"])
-    # An operator that starts before the latest end of those before it on its thread is inside of another.
+    # An operator that starts before an earlier one of its thread has ended is inside of that one.
     latest_end = operators.groupby("tid")["end"].cummax().groupby(operators["tid"]).shift(1, fill_value=0)
     outermost = operators[operators["start"] >= latest_end]
     collectives = events[(events["cat"] == "user_annotation") & _are_collectives(events)]
@@ -142,14 +137,11 @@ def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
 
 
 def _are_collectives(events: pd.DataFrame) -> pd.Series:
-    """Return a boolean mask: which events are named like a collective."""
+    """Return which events have the name of a collective, as a boolean mask."""
     return events["name"].map(lambda name: collective_of(name) is not None)
 
 
 def _thread_numbers(ids: pd.Series) -> list[int]:
-    """Return thread ids as numbers, 0 for a missing one.
-
-    The profiler writes some as text.
-    """
+    """Return thread ids, some of which the profiler writes as text, as numbers: 0 for a missing id."""
     numbers = [re.search(r"-?\d+", str(thread)) for thread in ids]
     return [int(number[0]) if number else 0 for number in numbers]

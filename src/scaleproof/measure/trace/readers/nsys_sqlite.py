@@ -23,7 +23,7 @@ BATCH_ROWS = 65_536
 KERNEL, MEMCPY, MEMSET, GRAPH = (f"CUPTI_ACTIVITY_KIND_{n}" for n in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE"))
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 WORK_COLUMNS = ("globalPid", "deviceId", "streamId", "correlationId", "start", "end")
-WIDEST_COUNTED = 10**7  # from the lowest id to the highest: ids further apart are sorted, not counted
+WIDEST_COUNTED = 10**7  # largest range of ids that are counted; ids further apart are sorted
 COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # ENUM_CUDA_MEMCPY_OPER
 PUSH_POP, START_END = 59, 60  # ENUM_NSYS_EVENT_TYPE
 OWN_RANK = re.compile(r"rank (\d+)")  # name of the range that our own program opens once, to say which rank it is
@@ -54,7 +54,7 @@ class Export:
             raise UserError(f"{path}: an SQLite file, but not an export of Nsight Systems: it has no table StringIds")
 
     def broken(self, error: Exception) -> UserError:
-        """Return the error to raise where SQLite cannot read the file. `error`: SQLite's."""
+        """Return the error to raise after SQLite's `error`: the file cannot be read."""
         return UserError(f"{self.path}: not a whole export of Nsight Systems ({error}); export it again")
 
     def has(self, table: str, *columns: str) -> bool:
@@ -62,10 +62,7 @@ class Export:
         return table in self.columns and all(name in self.columns[table] for name in columns)
 
     def read_integers(self, table: str, *columns: str, where: str = "") -> list[np.ndarray]:
-        """Return columns of a table as int64 arrays, -1 for NULL or no such column.
-
-        `where`: an SQL clause, or "".
-        """
+        """Return `columns` of a table as int64 arrays, -1 for NULL and for a missing column. `where`: an SQL clause."""
         terms = [f"IFNULL({name}, -1)" if name in self.columns[table] else "-1" for name in columns]
         query = f'SELECT {", ".join(terms)} FROM "{table}" {where}'
         # Columns are gathered by Arrow's driver: Python's own makes an object of each of thirty million numbers.
@@ -79,7 +76,7 @@ class Export:
         return [np.asarray(fetched[place].to_numpy(), dtype=np.int64) for place in range(len(columns))]
 
     def texts_of_ids(self, ids: np.ndarray) -> dict[int, str]:
-        """Return the texts of string ids: id -> text."""
+        """Return string id -> text for `ids`."""
         texts = dict(self.database.execute("SELECT id, value FROM StringIds"))
         return {int(number): texts.get(int(number), f"string {number}") for number in ids}
 
@@ -93,10 +90,9 @@ class Export:
 
 
 def read_sqlite(path: Path, first_rank: int = 0) -> Trace:
-    """Return the trace in one node's export.
+    """Return the trace in one node's export. Raises UserError where the file is no export, or is broken.
 
-    `first_rank`: the lowest rank of this file, where processes do not say theirs; they are then numbered by device.
-    Raises UserError where the file is no export, or is broken.
+    `first_rank`: the lowest rank in this file, for processes that do not say their ranks and are numbered by device.
     """
     export = Export(path)
     try:
@@ -107,7 +103,7 @@ def read_sqlite(path: Path, first_rank: int = 0) -> Trace:
 
 
 def _read_export(export: Export, first_rank: int) -> Trace:
-    """Return the trace of an open export: work and ranges of the processes that are ranks. See `read_sqlite`."""
+    """Return the trace of an open export: work and ranges of processes that are ranks (see `read_sqlite`)."""
     work = _read_work(export)
     ranges = _read_ranges(export)
     ranks, are_stated = _ranks_of_processes(work, ranges, first_rank)
@@ -141,7 +137,7 @@ class _WorkOfTable(NamedTuple):
 
 
 def _read_work(export: Export) -> pd.DataFrame:
-    """Return kernels, copies and graphs, one row each: process, device, stream, name, launched, start, end."""
+    """Return a row for each kernel, copy and graph: process, device, stream, name, launched, start, end."""
     tables = [_read_table_of_work(export, table) for table in (KERNEL, MEMCPY, MEMSET, GRAPH)]
     tables_with_rows = [table for table in tables if table is not None]
     if not tables_with_rows:
@@ -168,10 +164,7 @@ def _read_work(export: Export) -> pd.DataFrame:
 
 
 def _read_table_of_work(export: Export, table: str) -> _WorkOfTable | None:
-    """Return the work in a table.
-
-    Returns None where the export has no such table, or no row in it.
-    """
+    """Return the work in a table. Returns None where the table is missing or empty."""
     if not export.has(table, "start", "end"):
         return None
     *columns, name_ids = export.read_integers(table, *WORK_COLUMNS, _name_column(export, table))
@@ -182,10 +175,7 @@ def _read_table_of_work(export: Export, table: str) -> _WorkOfTable | None:
 
 
 def _name_column(export: Export, table: str) -> str:
-    """Return the column that tells the names of a table's rows.
-
-    Returns "" where they all have one name.
-    """
+    """Return the column that says the names of a table's rows, "" where all rows have one name."""
     if table == MEMCPY:
         return "copyKind"
     if table != KERNEL:
@@ -194,7 +184,7 @@ def _name_column(export: Export, table: str) -> str:
 
 
 def _names_of_work(export: Export, table: str, ids: np.ndarray) -> list[str]:
-    """Return the names of work of one table: of kernels by their string ids, of copies by their kinds."""
+    """Return the names of a table's work by `ids`, which are string ids of kernels, or kinds of copies."""
     if table == KERNEL:
         return list(export.texts_of_ids(ids).values())
     if table == MEMCPY:
@@ -204,10 +194,7 @@ def _names_of_work(export: Export, table: str, ids: np.ndarray) -> list[str]:
 
 
 def _categories(texts: list[str], places: np.ndarray) -> pd.Categorical:
-    """Return the text at each of `places` in `texts`.
-
-    Equal texts are one category.
-    """
+    """Return the texts at `places` in `texts` as categories, one for equal texts."""
     code_of_text = {text: code for code, text in enumerate(dict.fromkeys(texts))}
     codes = np.array([code_of_text[text] for text in texts])
     return pd.Categorical.from_codes(codes[places], list(code_of_text))
@@ -219,9 +206,9 @@ def _empty_table(*columns: str) -> pd.DataFrame:
 
 
 def _distinct_ids(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different ids, ascending, and the index of each of `ids` among them, as np.unique does.
+    """Return the distinct ids, ascending, and the index of each of `ids` among them, as np.unique does.
 
-    String ids lie close together: to count them is faster than to sort them.
+    String ids are close together, so that counting them is faster than sorting them.
     """
     lowest = int(ids.min())
     if int(ids.max()) - lowest > WIDEST_COUNTED:
@@ -232,17 +219,17 @@ def _distinct_ids(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Return when the host launched each kernel.
+    """Return when the host launched each kernel, or, where that is unknown, when it started.
 
-    Where that is unknown, it is when the kernel started.
+    Arguments have an entry for each kernel.
     """
     if not export.has(RUNTIME, "start", "globalTid", "correlationId"):
         return start
     called_at, thread, call_correlation = export.read_integers(RUNTIME, "start", "globalTid", "correlationId")
     if not len(called_at):
         return start
-    # A call and its kernel have the same correlation number, which is unique in their process. The key of each is one
-    # integer of both: the process, numbered anew from 0, above the 32 bits of the correlation.
+    # A call and its kernel have the same correlation number, which is unique in their process. Both become one key: the
+    # number of the process, counted from 0, above the 32 bits of the correlation.
     _, process_numbers = np.unique(np.concatenate([process, thread & PROCESS_BITS]), return_inverse=True)
     kernel_keys = (process_numbers[: len(process)] << 40) | correlation
     call_keys = (process_numbers[len(process) :] << 40) | call_correlation
@@ -253,7 +240,7 @@ def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, 
 
 
 def _read_ranges(export: Export) -> pd.DataFrame:
-    """Return the NVTX ranges, one row each: process, thread, name, start, end."""
+    """Return a row for each NVTX range: process, thread, name, start, end."""
     empty = _empty_table("process", "thread", "start", "end")
     if not export.has("NVTX_EVENTS", "start", "end", "globalTid"):
         return empty
@@ -268,7 +255,7 @@ def _read_ranges(export: Export) -> pd.DataFrame:
 
 
 def _names_of_ranges(export: Export, where: str, row: np.ndarray, text_id: np.ndarray) -> pd.Categorical:
-    """Return each range's name: the text in its row, else the string of the file with its `text_id`."""
+    """Return the name of each range: the text in its row, else the file's string with its `text_id`."""
     texts = export.texts_of_ids(np.unique(text_id[text_id >= 0]))
     own_texts: dict[int, str] = {}  # row -> text
     if export.has("NVTX_EVENTS", "text"):
@@ -279,16 +266,15 @@ def _names_of_ranges(export: Export, where: str, row: np.ndarray, text_id: np.nd
             for place, number in zip(row, text_id, strict=True)
         ]
         return pd.Categorical([name.removeprefix(":") for name in names])
-    # Without own texts there may be a million rows, and a text is made for each different id alone.
+    # There may be a million rows: a text is made for each distinct id, not for each row.
     ids, places = np.unique(text_id, return_inverse=True)
     return _categories([texts.get(int(number), "unnamed").removeprefix(":") for number in ids], places)
 
 
 def _ranks_of_processes(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[int, int], bool]:
-    """Return process -> rank, and whether our own program has said the ranks.
+    """Return process -> rank, and whether ranges of our own program state the ranks ("rank 3").
 
-    It says them in a range's name: "rank 3". If it has not, processes are numbered from `first` on, in the order of
-    their devices.
+    If they do not, processes are numbered from `first` on, in the order of their devices.
     """
     own_ranks = {}
     for process, name in ranges[["process", "name"]].drop_duplicates().itertuples(index=False):
@@ -304,10 +290,7 @@ def _ranks_of_processes(work: pd.DataFrame, ranges: pd.DataFrame, first: int) ->
 
 
 def _rank_column(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
-    """Return the rank of each of `processes`.
-
-    Returns -1 without a rank, as of a launcher. `ranks`: process -> rank.
-    """
+    """Return the rank of each of `processes`, -1 for one without a rank, as a launcher. `ranks`: process -> rank."""
     distinct, inverse = np.unique(processes, return_inverse=True)
     if not len(distinct):
         return processes
@@ -315,9 +298,10 @@ def _rank_column(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
 
 
 def _sum_system_calls(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) -> pd.DataFrame:
-    """Return the calls of the operating system, their times summed by name.
+    """Return number and total time of system calls by name.
 
-    `ranks`: process -> rank of our own program, whose calls count from the first step to the last; None: all count.
+    `ranks`: process -> rank, for traces of our own program, whose calls count from the first step to the last one. None
+    for other traces, of which all calls count.
     """
     if not export.has("OSRT_API", "start", "end", "globalTid", "nameId"):
         return make_table(HOST)
@@ -338,7 +322,7 @@ def _sum_system_calls(export: Export, ranks: dict[int, int] | None, ranges: pd.D
 
 
 def _read_diagnostics(export: Export) -> list[str]:
-    """Return what nsys itself says is wrong or incomplete."""
+    """Return the messages of nsys about errors and lost events."""
     if not export.has("DIAGNOSTIC_EVENT", "text"):
         return []
     messages = [str(text) for (text,) in export.database.execute("SELECT DISTINCT text FROM DIAGNOSTIC_EVENT") if text]
@@ -346,10 +330,7 @@ def _read_diagnostics(export: Export) -> list[str]:
 
 
 def _count_lost_events(text: str) -> int:
-    """Return how many events a message says are lost.
-
-    Returns 1 where it gives no number, 0 where it speaks of no loss.
-    """
+    """Return how many events are lost by a message: 1 where it gives no number, 0 where it is about no loss."""
     if not LOST.search(text):
         return 0
     number = re.search(r"\d[\d,]*", text)

@@ -19,10 +19,7 @@ from scaleproof.measure.trace.ranges import Entry, find_bottleneck, summary_entr
 
 
 def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> dict[str, Any]:
-    """Return the fields of a Profile that text reports give.
-
-    `ranks`: how many processes; `steps`: of each.
-    """
+    """Return the fields of a Profile that text reports give. `ranks`: how many processes; `steps`: steps of each."""
     reports = {path: read_stats_output(path) for path in dict.fromkeys(paths)}
     ranges, osrt, kernels = (_lines_of_kind(list(reports.values()), kind) for kind in (RANGES, OSRT, KERNELS))
     nvtx = _largest_lines("nvtx", ranges)
@@ -49,16 +46,16 @@ def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> d
 
 
 def _lines_of_kind(reports: list[dict[str, list[ReportLine]]], kind: str) -> list[ReportLine]:
-    """Return the lines of one kind of report, of all files together."""
+    """Return the lines of all reports of one `kind`. `reports`: kind -> lines, of each file."""
     return [line for report in reports for line in report.get(kind, [])]
 
 
 def _kernel_fields(
     lines: list[ReportLine], ranks: int | None, steps: int | None, unknown: dict[str, str]
 ) -> dict[str, Any]:
-    """Return the fields of a Profile that kernel reports give.
+    """Return the fields of a Profile that `lines` of kernel reports give.
 
-    `unknown` gets the reason why communication is not known.
+    If communication is not known, `unknown` gets the reason.
     """
     sums = sum_kernels(lines, ranks)
     if sums.unknown:
@@ -96,5 +93,5 @@ def _kernel_fields(
 
 
 def _largest_lines(kind: str, lines: list[ReportLine]) -> list[Entry]:
-    """Return the five largest lines of a report, as entries with the line itself."""
+    """Return the five largest lines of a report as entries of a summary of `kind`."""
     return [summary_entry(kind, line.name, line.percent, line.total_ns, line.raw) for line in largest_lines(lines, 5)]

@@ -9,6 +9,7 @@ from scaleproof.measure.trace.events import Trace, join_traces
 from scaleproof.measure.trace.readers.kineto import read_kineto
 from scaleproof.measure.trace.readers.nsys_sqlite import read_sqlite
 
+HEAD_BYTES = 4096  # bytes of a file by which its kind is known
 SQLITE = b"SQLite format 3\0"
 CAPTURES = "results/<campaign>/traces/<cell>"
 ALLOWED = "allowed: .sqlite (nsys export), .json or .json.gz of torch's profiler, text or CSV of nsys stats"
@@ -19,10 +20,7 @@ class NoTrace(UserError):
 
 
 def read_trace(paths: list[Path]) -> Trace:
-    """Return one trace of a capture's files: one file per node (nsys) or rank (torch's profiler).
-
-    Raises UserError.
-    """
+    """Return the trace in a capture's files, one of each node (nsys) or rank (torch's profiler). Raises UserError."""
     traces: list[Trace] = []
     for path in paths:
         kind = trace_kind(path)
@@ -39,7 +37,7 @@ def read_trace(paths: list[Path]) -> Trace:
 
 
 def traces_in(folder: Path) -> list[Path]:
-    """Return the traces in a folder, among other files. Raises UserError where it has none."""
+    """Return the files in a folder that are traces. Raises UserError where it has none."""
     traces: list[Path] = []
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or not path.is_file():
@@ -57,27 +55,21 @@ def traces_in(folder: Path) -> list[Path]:
 
 
 def _has_events(path: Path) -> bool:
-    """Return whether a JSON file is a trace of torch's profiler, whose events begin after a few kilobytes."""
+    """Return whether a JSON file is a trace of torch's profiler, by its first megabyte."""
     with path.open("rb") as file:
         return b'"traceEvents"' in file.read(1 << 20)
 
 
 def _capture_below(folder: Path) -> str:
-    """Return a hint that names the first capture below `folder`.
-
-    Returns "" where there is none.
-    """
+    """Return a hint with the first capture below `folder`, "" where there is none."""
     for pattern in ("", "traces/", "*/traces/"):
         for capture in folder.glob(f"{pattern}*/{CAPTURE}"):
             return f' Did you mean "{capture.parent}"?'
     return ""
 
 
-def trace_kind(path: Path) -> str:
-    """Return the kind of a trace: sqlite, kineto or text.
-
-    Raises NoTrace for no trace, UserError for a faulty one.
-    """
+def _read_head(path: Path) -> bytes:
+    """Return the first HEAD_BYTES of a file. Raises UserError where it is missing, a folder, or empty."""
     if not path.exists() and not path.is_symlink():
         raise UserError(f"{path}: no such file; {ALLOWED}.{nearest_path(path)}")
     fault = path_fault(path)
@@ -88,9 +80,15 @@ def trace_kind(path: Path) -> str:
     if path.is_dir():
         raise UserError(f"{path}: a folder without a capture, which is {CAPTURES}; {ALLOWED}.{_capture_below(path)}")
     with path.open("rb") as file:
-        head = file.read(4096)
+        head = file.read(HEAD_BYTES)
     if not head:
         raise UserError(f"{path}: the file is empty, so the capture or the export was cut off; {ALLOWED}")
+    return head
+
+
+def trace_kind(path: Path) -> str:
+    """Return the kind of a trace (sqlite, kineto, text). Raises NoTrace for other files, UserError for faulty ones."""
+    head = _read_head(path)
     if (path.parent / CAPTURE).is_file():
         raise UserError(f"{path} is a part of a capture; give its folder, {path.parent}")
     if path.suffix in (".nsys-rep", ".qdrep"):
@@ -105,10 +103,9 @@ def trace_kind(path: Path) -> str:
         return "kineto"
 
     try:
-        text = head.decode("utf-8", errors="strict" if len(head) < 4096 else "ignore")
+        text = head.decode("utf-8", errors="strict" if len(head) < HEAD_BYTES else "ignore")
     except UnicodeDecodeError:
         raise NoTrace(f"{path}: this is no trace; {ALLOWED}") from None
-
     if " ** " in text or "Time (%)" in text or text.startswith(("Processing [", "Generating SQLite", "NOTICE:")):
         return "text"
     raise NoTrace(f"{path}: this is no trace; {ALLOWED}")

@@ -10,6 +10,10 @@ GRID = HEAD + "vary: {strategy: [ddp, zero2], geometry: [1x1, 1x2]}\n"
 
 # File -> a part of the message.
 MEANT = [
+    ("work: {optimizer: {learning_rate: 0,001}}", "<= 1000. A decimal has a point, not a comma."),
+    ("work: {optimizer: {learning_rate: 3e\u22124}}", "Write 3e-4."),
+    ("workload: {model: ./gpt2}", "Write {config: ./gpt2}."),
+    ("workload: {model: './mine.py:model'}", "Write {module: ./mine.py:model}."),
     ("resources: {time_limit: 10 min}", "allowed: a number > 0 and <= 1000000 (minutes)."),
     ("work: {validation_samples: 64 samples}", "(samples)."),
     ("work: {optimizer: {learning_rate: '1e-3'}}", "allowed: a number >"),

@@ -56,7 +56,7 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
             or _truth_hint(value, options)
             or _own_text_hint(place, value)
             or _mapping_hint(value, options, schema)
-            or _word_hint(value, options, choices)
+            or _word_hint(place, value, options, choices)
         )
 
     if value and place[-1:] == ("command",):
@@ -82,6 +82,9 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     `unit`: the unit of the key. Returns "" where there is nothing to suggest.
     """
     text = unicodedata.normalize("NFKC", str(value)).strip("“”„‘’")  # the digits and quotes of word processors
+    text = text.replace("\N{MINUS SIGN}", "-")
+    if NUMBER.fullmatch(text.replace(", ", ".")) and ", " in text:  # {learning_rate: 0,001}
+        return " A decimal has a point, not a comma."
     minutes = _parse_minutes(text) if unit == "minutes" else None
     if minutes is not None and _is_allowed(minutes, options):
         return f" Write {minutes:g} (minutes)."
@@ -191,7 +194,7 @@ def _axis_hint(values: list[object], nodes: list[tuple[str, Schema]], schema: Sc
     return ""
 
 
-def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
+def _word_hint(place: Place, value: object, options: list[Schema], choices: list[str]) -> str:
     """Return a hint at a word: the allowed word, example or name that it resembles; "" where there is none."""
     if isinstance(value, bool | dict | None):
         return ""
@@ -200,6 +203,8 @@ def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
         return f" Write {cell[2]}."
     if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(text):
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."
+    if place[-1:] == ("model",) and FILE.search(text):
+        return f" Write {{{'module' if '.py' in text else 'config'}: {shortened(text, 60)}}}."
     words = re.split(r"[,; ]+", text)
     if len(words) > 1 and all(_is_allowed(word, options, choices) for word in words):
         return f" Several stand apart: {', '.join(words)}."

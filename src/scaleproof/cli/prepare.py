@@ -169,7 +169,7 @@ def stale(args: argparse.Namespace) -> None:
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, other_folder_hint
 
-    campaigns = args.campaigns
+    campaigns = list(dict.fromkeys(args.campaigns))
     if not campaigns:  # all that have results
         files = sorted(CAMPAIGNS.glob("*.yaml"))
         campaigns = [file for file in files if (args.results / file.stem / "runs").is_dir()]

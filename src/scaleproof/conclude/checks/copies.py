@@ -289,6 +289,9 @@ def _traces_of_edits(run: MeasuredRun) -> Iterator[str]:
     repeat_folder = REPEAT_FOLDER.fullmatch(run.folder.name)
     if repeat_folder and int(repeat_folder[1]) != run.metrics.repeat:
         yield f"`repeat` is {run.metrics.repeat}, but the folder is {run.folder.name}"
+    cell_folder = run.folder.absolute().parent
+    if repeat_folder and cell_folder.parent.name == "runs" and cell_folder.name != run.metrics.cell:
+        yield f"`cell` is {run.metrics.cell}, but the folder is {cell_folder.name}"
 
 
 def _completion_problems(run: MeasuredRun) -> Iterator[str]:

@@ -141,6 +141,13 @@ def test_a_path_in_place_of_a_cell_is_answered_with_the_cell(tmp_path):
     assert (done.returncode, 'Did you mean "ddp-n1x1"?' in done.stderr) == (2, True), done.stderr
 
 
+def test_stale_in_another_folder_names_that_of_the_campaigns(tmp_path):
+    (tmp_path / "config/campaigns").mkdir(parents=True)
+    (tmp_path / "docs").mkdir()
+    done = scaleproof("stale", cwd=tmp_path / "docs")
+    assert (done.returncode, f": cd {tmp_path}\n" in done.stderr) == (2, True), done.stderr
+
+
 def test_an_index_names_what_it_could_not_read(tmp_path):
     (tmp_path / "results/mine").mkdir(parents=True)
     (tmp_path / "results/mine/report.html").write_text("<h1>x</h1>")

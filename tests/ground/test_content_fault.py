@@ -46,7 +46,8 @@ def test_every_reader_says_it(tmp_path, monkeypatch, name, text):
         rates_by_size(path, 1)
 
 
-def test_a_list_in_place_of_an_object_is_named(tmp_path):
-    (tmp_path / "scaling_report.json").write_text("[1, 2]")
-    with pytest.raises(ValueError, match="a list is in it, not an object"):
+@pytest.mark.parametrize(("text", "name"), [("[1, 2]", "a list"), ("null", "null")])
+def test_what_is_in_place_of_an_object_is_named(tmp_path, text, name):
+    (tmp_path / "scaling_report.json").write_text(text)
+    with pytest.raises(ValueError, match=f"^{name} is in it, not an object"):
         json_of(tmp_path / "scaling_report.json")

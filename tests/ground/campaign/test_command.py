@@ -39,7 +39,7 @@ def test_other_braces_stay():
     assert cell.words == ["python", "-c", "print({1: 2}, {})"]
 
 
-@pytest.mark.parametrize("command", ["p {steps:04d}", "p --n {steps --m 3", "p {x} {x!r}", "p {steps"])
+@pytest.mark.parametrize("command", ["p {steps:04d}", "p --n {steps --m 3", "p {x} {x!r}", "p { steps }", "p {steps"])
 def test_a_placeholder_with_a_format_or_left_open_is_refused(command):
     vary = {"x": [1]} if "{x}" in command else {}
     with pytest.raises(UserError, match=r"is not filled in; write \{"):

@@ -15,7 +15,7 @@ from scaleproof.ground.errors import UserError, did_you_mean
 
 LARGEST_FILE = 64 << 20  # bytes; a larger one is data
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
-BROKEN = re.compile(r"\{([a-z][a-z0-9_]*)(?:[:!][0-9.,]*[a-z]\}|\s|$)")  # with a format of Python, or not closed
+BROKEN = re.compile(r"\{([a-z]\w*)(?:[:!][0-9.,]*[a-z]\}|\s|$)|\{\s+([a-z]\w*)\s*\}")  # a format, not closed, blanks
 # What a placeholder of the command means without standing under `vary`.
 OF_GEOMETRY = ("devices", "nodes", "devices_per_node")
 OF_WORK = ("steps", "global_batch", "micro_batch", "accumulation", "seed")
@@ -170,8 +170,8 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
         advice = "without the $" if wrong_braces[0].startswith("$") else "in single braces"
         raise UserError(f"workload.command: write {wrong_braces[1]}, {advice}", ("workload", "command"))
     for broken in BROKEN.finditer(command):
-        if broken[1] in (*BUILT_IN, *settings):
-            fault = f"{broken[0].strip()} is not filled in; write {{{broken[1]}}}"
+        if (name := broken[1] or broken[2]) in (*BUILT_IN, *settings):
+            fault = f"{broken[0].strip()} is not filled in; write {{{name}}}"
             raise UserError(f"workload.command: {fault}", ("workload", "command"))
     for name in settings:
         if name not in free:

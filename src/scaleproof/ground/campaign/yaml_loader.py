@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq, TaggedScalar
+from ruamel.yaml.comments import CommentedMap, CommentedSeq, CommentedSet, TaggedScalar
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.scalarint import HexInt
@@ -61,7 +61,7 @@ YAML_HINTS = {
     "expected <block end>": "keys of one section begin in one column, and a quote within '...' is doubled",
     "could not find expected ':'": 'each key has a colon and a blank after it: "steps: 10"',
     "not of the mapping above": 'a section is a line such as "work:", and a key has a colon: "steps: 10"',
-    "expected ',' or": 'a bracket is not closed, or a text with {, [ or ": " in it needs quotes',
+    "expected ',' or": 'a bracket is not closed, a comma is missing, or a text with {, [ or ": " in it needs quotes',
     "escape": "in \"...\" a backslash begins an escape such as \\n; '...' takes it as it is",
     "for merging": "after <<: stands an alias of a section, such as *base",
 }
@@ -370,8 +370,8 @@ class _Reader:
         """Convert a scalar of ruamel's own types into None, bool, int, float or str. A date becomes ISO 8601 text."""
         if isinstance(value, TaggedScalar):
             raise self._tag_error(value.tag.value, place)
-        if isinstance(value, bytes):
-            raise self._tag_error("!!binary", place)
+        if isinstance(value, bytes | CommentedSet):
+            raise self._tag_error("!!binary" if isinstance(value, bytes) else "!!set", place)
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, HexInt) and "geometry" in place:  # in a geometry, 0x2 is nodes x devices

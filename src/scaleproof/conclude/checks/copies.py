@@ -263,8 +263,8 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
 def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
     """The record was changed after the run: nothing in it can be relied on.
 
-    Detected: sha256 of the metrics as the launcher wrote them, the fingerprint of the configuration, the number of the
-    repeat, and the figures that RUN_COMPLETE.txt repeats.
+    Detected: sha256 of the metrics as the launcher wrote them, the fingerprint of the configuration, the names of
+    its folders, and the figures that RUN_COMPLETE.txt repeats.
     Seen: Figures corrected by hand.
     Repair: Restore the file, or run the cell again.
     """

@@ -138,8 +138,9 @@ def explain(args: argparse.Namespace) -> None:
     elif code in pages_by_code():
         print(page_text(code))
     else:
-        if len(args.code) > 1 and (known_codes := [word for word in args.code if word in pages_by_code()]):
-            raise UserError(f"one finding at a time: scaleproof explain {known_codes[0]}")
+        known_codes = [word for word in args.code if word in pages_by_code() or meaning_of_word(word)]
+        if len(args.code) > 1 and known_codes:
+            raise UserError(f"one finding or word at a time: scaleproof explain {known_codes[0]}")
         known = did_you_mean(code, [*pages_by_code(), *all_words(), *filter(_definition, COLUMNS)])
         raise UserError(f'there is no finding or word "{code}".{known} `scaleproof explain` lists them.')
 

@@ -149,6 +149,14 @@ def test_stale_in_another_folder_names_that_of_the_campaigns(tmp_path):
     assert (done.returncode, f": cd {tmp_path}\n" in done.stderr) == (2, True), done.stderr
 
 
+def test_standard_input_without_an_end_is_not_read_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("scaleproof.cli.audit.MOST_PIPED", 1 << 20)
+    with open("/dev/zero") as endless:
+        monkeypatch.setattr("sys.stdin", endless)
+        done = scaleproof("audit", "-", cwd=tmp_path)
+    assert (done.returncode, "standard input has more than 1 MiB; write it to a file" in done.stderr) == (2, True)
+
+
 def test_an_index_names_what_it_could_not_read(tmp_path):
     (tmp_path / "results/mine").mkdir(parents=True)
     (tmp_path / "results/mine/report.html").write_text("<h1>x</h1>")

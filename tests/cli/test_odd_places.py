@@ -26,7 +26,8 @@ WORDS = [
     ),
     (["forecast", "x.yaml", "--devices", "8"], "--devices belongs to --from, which is not given"),
     (["plan", "x.yaml", "--price-date", "2026-01-01"], "--price-date belongs to --price, which is not given"),
-    (["explain", "super-linear", "machine-bussy"], "one finding at a time: scaleproof explain super-linear"),
+    (["explain", "super-linear", "machine-bussy"], "one finding or word at a time: scaleproof explain super-"),
+    (["explain", "low", "undecided"], "one finding or word at a time: scaleproof explain low"),
     (["plan", "x.yaml", "--price", "2", "--price-date", "2999-01-01"], "allowed: a date up to today"),
     (["cluster", "check", "--profile", "slrum"], 'slrum: no such profile. Did you mean "slurm"?'),
     (["audit", ".", "--world-size", "2", "--world-size", "4"], "--world-size is 2 and 4 for all runs"),
@@ -139,6 +140,21 @@ def test_a_path_in_place_of_a_cell_is_answered_with_the_cell(tmp_path):
     (tmp_path / "config/corpora.yaml").write_text("python-docs: {source: python-docs}\n")
     done = scaleproof("retry", "mine.yaml", "--cell", "results/mine/runs/ddp-n1x1", cwd=tmp_path)
     assert (done.returncode, 'Did you mean "ddp-n1x1"?' in done.stderr) == (2, True), done.stderr
+
+
+def test_stale_in_another_folder_names_that_of_the_campaigns(tmp_path):
+    (tmp_path / "config/campaigns").mkdir(parents=True)
+    (tmp_path / "docs").mkdir()
+    done = scaleproof("stale", cwd=tmp_path / "docs")
+    assert (done.returncode, f": cd {tmp_path}\n" in done.stderr) == (2, True), done.stderr
+
+
+def test_standard_input_without_an_end_is_not_read_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("scaleproof.cli.audit.MOST_PIPED", 1 << 20)
+    with open("/dev/zero") as endless:
+        monkeypatch.setattr("sys.stdin", endless)
+        done = scaleproof("audit", "-", cwd=tmp_path)
+    assert (done.returncode, "standard input has more than 1 MiB; write it to a file" in done.stderr) == (2, True)
 
 
 def test_an_index_names_what_it_could_not_read(tmp_path):

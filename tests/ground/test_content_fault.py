@@ -3,15 +3,24 @@
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel, ValidationError
 
 from scaleproof.auditor.audit import NoResult, audit_paths
 from scaleproof.auditor.compare_external import compare_external
 from scaleproof.auditor.read.rates_by_size import rates_by_size
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import content_fault
 from scaleproof.verify.contents import json_of
 
 PAGE = "\n<!DOCTYPE html>\n<html><body><form>Sign in</form></body></html>\n"
+
+
+class Figure(BaseModel):
+    """A model of a file of results."""
+
+    value: float
+
+
 FLAT = "".join(f"step 0 loss 2.{n} time 12.3 ms\n" for n in range(9))
 
 
@@ -46,7 +55,11 @@ def test_every_reader_says_it(tmp_path, monkeypatch, name, text):
         rates_by_size(path, 1)
 
 
-def test_a_list_in_place_of_an_object_is_named(tmp_path):
-    (tmp_path / "scaling_report.json").write_text("[1, 2]")
-    with pytest.raises(ValueError, match="a list is in it, not an object"):
+@pytest.mark.parametrize(("text", "name"), [("[1, 2]", "a list"), ("null", "null")])
+def test_what_is_in_place_of_an_object_is_named(tmp_path, text, name):
+    (tmp_path / "scaling_report.json").write_text(text)
+    with pytest.raises(ValueError, match=f"^{name} is in it, not an object"):
         json_of(tmp_path / "scaling_report.json")
+    with pytest.raises(ValidationError) as fault:
+        Figure.model_validate_json(text)
+    assert describe_first_fault(fault.value).startswith(f"{name} is in it, not an object")

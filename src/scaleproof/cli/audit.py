@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # Packages are imported inside the commands, as in analyse.py.
 
 STANDARD_INPUT = Path("-")
+MOST_PIPED = 256 << 20  # bytes of standard input, which is kept in memory
 NARROWEST = 40  # characters of a console that texts are written for
 FORMATS = ("text", "json", "markdown", "sarif", "github")
 SEVERITIES = ("invalid", "suspect", "note")  # the most severe first
@@ -95,12 +96,15 @@ def _output_audit(args: argparse.Namespace, result: "Audit") -> None:
 def _standard_input_as_file(paths: list[Path]) -> Iterator[list[Path]]:
     """Yield `paths`, with "-" replaced by a file that has the text of standard input.
 
-    The file's name has no ending, so that it does not say what it is. Raises UserError where the text is empty.
+    The file's name has no ending, so that it does not say what it is. Raises UserError where the text is empty,
+    or has no end.
     """
     if STANDARD_INPUT not in paths:
         yield paths
         return
-    text = sys.stdin.buffer.read() if sys.stdin else b""  # None: it is closed
+    text = sys.stdin.buffer.read(MOST_PIPED + 1) if sys.stdin else b""  # None: it is closed
+    if len(text) > MOST_PIPED:
+        raise UserError(f"standard input has more than {MOST_PIPED >> 20} MiB; write it to a file, and name that")
     if not text.strip():
         raise UserError("standard input is empty; a table, a log or a record of results is expected (docs/audit.md)")
     with tempfile.TemporaryDirectory() as folder:
@@ -138,8 +142,9 @@ def explain(args: argparse.Namespace) -> None:
     elif code in pages_by_code():
         print(page_text(code))
     else:
-        if len(args.code) > 1 and (known_codes := [word for word in args.code if word in pages_by_code()]):
-            raise UserError(f"one finding at a time: scaleproof explain {known_codes[0]}")
+        known_codes = [word for word in args.code if word in pages_by_code() or meaning_of_word(word)]
+        if len(args.code) > 1 and known_codes:
+            raise UserError(f"one finding or word at a time: scaleproof explain {known_codes[0]}")
         known = did_you_mean(code, [*pages_by_code(), *all_words(), *filter(_definition, COLUMNS)])
         raise UserError(f'there is no finding or word "{code}".{known} `scaleproof explain` lists them.')
 

@@ -169,7 +169,7 @@ def stale(args: argparse.Namespace) -> None:
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, other_folder_hint
 
-    campaigns = args.campaigns
+    campaigns = list(dict.fromkeys(args.campaigns))
     if not campaigns:  # all that have results
         files = sorted(CAMPAIGNS.glob("*.yaml"))
         campaigns = [file for file in files if (args.results / file.stem / "runs").is_dir()]
@@ -177,8 +177,10 @@ def stale(args: argparse.Namespace) -> None:
         LoadedCampaign(campaign)  # raises UserError for any campaign, before Snakemake is asked about the first
     answers = [stale_runs(campaign, args.results) for campaign in campaigns]
     text = "\n".join(stale_text(answer) for answer in answers)
-    hint = other_folder_hint() or ("" if CAMPAIGNS.is_dir() else f"; there is no folder {CAMPAIGNS} here")
-    print(text or f"{args.results}: no campaign has results{hint}")
+    nothing = f"{args.results}: no campaign has results"
+    if not text and (hint := other_folder_hint()):
+        raise UserError(f"{nothing}{hint}")
+    print(text or nothing + ("" if CAMPAIGNS.is_dir() else f"; there is no folder {CAMPAIGNS} here"))
     if any(answer.runs or answer.beside or answer.lost for answer in answers):
         raise SystemExit(1)
 

@@ -276,8 +276,8 @@ def describe_first_fault(error: Any) -> str:
 def _fault_of_value(place: str, fault: dict[str, Any], message: str) -> str:
     """Return what is wrong with the value at `place` ("": the whole file), by pydantic's `fault` and its `message`."""
     if not place:
-        kind = type(fault["input"]).__name__
-        return shortened(message.replace("Input should be", f"a {kind} is in it, not"), 300)
+        kind = "null" if fault["input"] is None else f"a {type(fault['input']).__name__}"
+        return shortened(message.replace("Input should be", f"{kind} is in it, not"), 300)
     if not message.startswith("Input should be "):
         return shortened(f"{place}: {message}", 300)
     allowed = (

@@ -28,7 +28,8 @@ def json_of(path: Path) -> dict[str, Any]:
     try:
         content = parse_json(read_regular(path))
         if not isinstance(content, dict):
-            raise ValueError(f"a {type(content).__name__} is in it, not an object")
+            kind = "null" if content is None else f"a {type(content).__name__}"
+            raise ValueError(f"{kind} is in it, not an object")
     except DAMAGES as error:
         error.add_note(path.name)
         raise

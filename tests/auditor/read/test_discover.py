@@ -15,6 +15,15 @@ from external_files import (
 from scaleproof.auditor.checks.baselines import total_rate
 from scaleproof.auditor.read.discover import gather
 
+
+def test_a_file_is_read_once(tmp_path):
+    (tmp_path / "a").mkdir()
+    write_nanogpt(tmp_path / "a", random.Random(1))
+    (tmp_path / "a/latest.txt").symlink_to("nanogpt.txt")
+    for paths in ([tmp_path], [tmp_path, tmp_path / "a"], [tmp_path / "a/nanogpt.txt"] * 2):
+        assert len(gather(paths).runs) == 1
+
+
 READ = [
     (
         write_nanogpt,

@@ -372,3 +372,13 @@ def test_a_record_without_the_census_that_others_have_is_unusable(sound):
     assert "no census" in unusable[0].evidence
     of_another_version = sealed(sound[0], lambda data: data.update(census=None, schema_version="3.1"))
     assert "record-unusable" not in codes([of_another_version])
+
+
+def test_a_run_in_the_folder_of_another_cell_is_named(tmp_path):
+    """Only where the folders are a campaign's: anybody may copy a cell elsewhere, under a name of his own."""
+    one, two = cells()[:2]
+    run = write_run(tmp_path / "runs", one)
+    assert "record-edited" not in codes([run])
+    for parent, is_named in (("runs", True), ("mine", False)):
+        moved = shutil.copytree(run.folder, tmp_path / parent / two.slug / "rep1")
+        assert ("record-edited" in codes([read_run(moved)])) is is_named

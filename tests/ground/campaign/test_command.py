@@ -39,6 +39,21 @@ def test_other_braces_stay():
     assert cell.words == ["python", "-c", "print({1: 2}, {})"]
 
 
+@pytest.mark.parametrize("command", ["p {steps:04d}", "p --n {steps --m 3", "p {x} {x!r}", "p { steps }", "p {steps"])
+def test_a_placeholder_with_a_format_or_left_open_is_refused(command):
+    vary = {"x": [1]} if "{x}" in command else {}
+    with pytest.raises(UserError, match=r"is not filled in; write \{"):
+        cells(command, vary=vary)
+    assert cells("p '{steps:5} {\"a\": 1} {name:04d} {name'")
+
+
+def test_a_command_is_one_line():
+    with pytest.raises(UserError, match="python begins two lines, and no shell reads them; write bash -c"):
+        cells("python a.py\npython b.py\n")
+    (cell,) = cells("python a.py \\\n  --steps 5\n  --out x\n")
+    assert cell.words == ["python", "a.py", "--steps", "5", "--out", "x"]
+
+
 def test_two_settings_have_two_fingerprints_and_one_work():
     a, b = cells("p {x}", vary={"x": [1, 2]}, workload={"per_step": {"tokens": "8 * {devices}"}})
     assert a.fingerprint != b.fingerprint

@@ -18,6 +18,21 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     "nothing but a comment": ("# later\n", ["broken.yaml has no key: a campaign is expected", "title"]),
     "a list": ("- title: x\n", ["a mapping is expected"]),
     "no title": ("repeats: 2\n", ["title is missing", "The question"]),
+    "a backslash": ('title: "C:\\users"\n', ["line 1, column 13", "expected escape sequence", "takes it as it is"]),
+    "a comment for a title": ("title: #1\n", ["line 1", 'title has no value ("#" begins a comment)']),
+    "merged with a list": (GOOD + "trace:\n  <<: [5]\n", ["line 7", "after <<: stands an alias of a section"]),
+    "bytes": ("title: x\nwork: !!binary aGVsbG8=\n", ["work: tags such as !!binary are not allowed"]),
+    "a variable": ("title: x\nwork: {steps: ${STEPS}}\n", ["line 2", "variables (${X}) are not filled in"]),
+    "an entry twice": (
+        GOOD + "cells: [{strategy: fsdp}, {strategy: fsdp}]\n",
+        ["an entry above makes it"],
+    ),
+    "a wide colon": ("title: x\nwork\uff1a {steps: 5}\n", ["line 2", 'only looks like one: write "work: {steps".']),
+    "no blank": (
+        "title: x\nwork:\n  steps:\u00a05\n  seed: 1\n",
+        ["line 3", "the blank behind it only looks like one"],
+    ),
+    "a blank in quotes": ('title: x\n"work ": {steps: 5}\n', ["line 2", 'Write "work", without the blanks']),
     "empty key": (GOOD + "execution: {'': 3}\n", ["line 6", 'unknown key execution."".', "Allowed here: strategy"]),
     "empty section": (GOOD + "'': 3\n", ["line 6", 'unknown key "".']),
     "unknown section": (GOOD + "wrok: {}\n", ["line 6", "unknown key wrok", 'Did you mean "work"?']),
@@ -283,6 +298,11 @@ def test_every_fault_is_named_at_once(validate):
     done = validate("title: x\nwork: {stepz: 3, steps: 1}\nrepeats: -1\n")
     assert done.returncode == 2
     assert [line.split(", line ")[1][0] for line in done.stderr.splitlines()] == ["2", "2", "3"]
+
+
+def test_an_anchor_may_be_used_twice(validate):
+    done = validate("title: x\nwork: &a {steps: 5}\nexecution: &a {strategy: ddp}\nvary: {strategy: [ddp]}\n")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_missing_file_names_the_nearest(repository):

@@ -10,6 +10,17 @@ GRID = HEAD + "vary: {strategy: [ddp, zero2], geometry: [1x1, 1x2]}\n"
 
 # File -> a part of the message.
 MEANT = [
+    ("work: {steps: 10\u00b3}", "(optimizer steps).\n"),
+    ("work: {steps: \u0665\u0660}", "Write 50."),
+    ("work:\n  steps:5", "Write steps: 5, with a colon and a blank."),
+    ("work:\n  steps = 5", "Write steps: 5, with a colon and a blank."),
+    ("vary: {strategy: (ddp, fsdp)}", "Write [ddp, fsdp]."),
+    ("vary: {strategy: !!set {ddp, fsdp}}", "vary.strategy: tags such as !!set are not allowed"),
+    ("work: {steps: 5; seed: 1}", "a comma is missing"),
+    ("work: {optimizer: {learning_rate: 0,001}}", "<= 1000. A decimal has a point, not a comma."),
+    ("work: {optimizer: {learning_rate: 3e\u22124}}", "Write 3e-4."),
+    ("workload: {model: ./gpt2}", "Write {config: ./gpt2}."),
+    ("workload: {model: './mine.py:model'}", "Write {module: ./mine.py:model}."),
     ("resources: {time_limit: 10 min}", "allowed: a number > 0 and <= 1000000 (minutes)."),
     ("work: {validation_samples: 64 samples}", "(samples)."),
     ("work: {optimizer: {learning_rate: '1e-3'}}", "allowed: a number >"),

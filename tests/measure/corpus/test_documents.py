@@ -206,6 +206,7 @@ def test_classes_have_an_order_of_their_own(names, classes):
         ("label,title,description\n1,a,b\n1,c,d\n", {}, "has 1 class .key: label.; 2 to 1,000 can be told apart"),
         ("label,title,description\n1,a,b\n2,c\n", {}, "line 3 has 2 fields, not 3"),
         ("label,title,description\n1,a,b\n ,c,d\n", {}, "label .label. of a document is"),
+        ("label,title,title,description\n1,a,b,c\n", {}, "line 1: has .title. 2 times; rename the others"),
         ("1,a,b\n2,c,d\n", {}, "has no field .title. .key: field.. Fields there: 1, a, b; .* give `columns`"),
         ("title,description\na,b\n", {}, "has no field .label. .key: label."),
     ],

@@ -36,6 +36,7 @@ class Reading:
     claims_of_folders: list[tuple[str, FactsByPart]] = field(default_factory=list)  # folder and facts of claims files
     launchers: dict[str, dict[str, Any]] = field(default_factory=dict)  # folder -> launcher's record
     paths: dict[str, Path] = field(default_factory=dict)  # name -> file, of all that was read
+    places: set[Path] = field(default_factory=set)  # resolved paths of the files that were taken
     settings: list[str] = field(default_factory=list)  # files of settings; they are not read
 
 

@@ -59,6 +59,8 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
         for root in paths:
             for path in text_files.files_below(root, reading.evidence.unread, note_own_run):
                 _take(reading, root, path, _name(root, path, len(paths) > 1), unpacked)
+        own_runs = {Path(run).resolve(): run for run in reading.evidence.own_runs}
+        reading.evidence.own_runs = list(own_runs.values())  # each once, however many of `paths` hold it
         if reading.evidence.runs or len(reading.evidence.tables) > 1:
             settle(reading, given or {})
 
@@ -95,6 +97,9 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
         if path not in reading.evidence.named_files or not may_be_text:
             unread.append(Unread(name, reason, kind))
             return
+    if (place := path.resolve()) in reading.places:  # two of the folders named hold it, or a link leads to it
+        return
+    reading.places.add(place)
 
     try:
         if text_files.is_archive(path):

@@ -205,8 +205,9 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
     for folder, folders_below, names in os.walk(root, onerror=note_closed_folder):
         here = Path(folder)
         visible = sorted(name for name in folders_below if not name.startswith(".") and name not in SKIPPED_FOLDERS)
-        # In place: os.walk goes on with these. A virtual environment has packages of others.
-        folders_below[:] = [name for name in visible if not (here / name / "pyvenv.cfg").is_file()]
+        # In place: os.walk goes on with these. A virtual environment has packages of others; of a folder that this user
+        # may not open os.walk says so.
+        folders_below[:] = [name for name in visible if not os.path.isfile(here / name / "pyvenv.cfg")]
         for name in folders_below:
             if (here / name).is_symlink():
                 note(here / name, "a link to a folder; it is not followed")

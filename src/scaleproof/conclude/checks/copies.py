@@ -263,8 +263,8 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
 def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
     """The record was changed after the run: nothing in it can be relied on.
 
-    Detected: sha256 of the metrics as the launcher wrote them, the fingerprint of the configuration, the number of the
-    repeat, and the figures that RUN_COMPLETE.txt repeats.
+    Detected: sha256 of the metrics as the launcher wrote them, the fingerprint of the configuration, the names of
+    its folders, and the figures that RUN_COMPLETE.txt repeats.
     Seen: Figures corrected by hand.
     Repair: Restore the file, or run the cell again.
     """
@@ -289,6 +289,9 @@ def _traces_of_edits(run: MeasuredRun) -> Iterator[str]:
     repeat_folder = REPEAT_FOLDER.fullmatch(run.folder.name)
     if repeat_folder and int(repeat_folder[1]) != run.metrics.repeat:
         yield f"`repeat` is {run.metrics.repeat}, but the folder is {run.folder.name}"
+    cell_folder = run.folder.absolute().parent
+    if repeat_folder and cell_folder.parent.name == "runs" and cell_folder.name != run.metrics.cell:
+        yield f"`cell` is {run.metrics.cell}, but the folder is {cell_folder.name}"
 
 
 def _completion_problems(run: MeasuredRun) -> Iterator[str]:

@@ -116,7 +116,7 @@ def check_command(cell: Checked) -> None:
     assert cell.command is not None
     if cell.searched:
         raise _fault("work.micro_batch", ": a command needs a number; nothing looks for one")
-    _check_words(cell.words)
+    _check_words(cell.words, cell.command)
     cell.per_step  # noqa: B018  (raises where workload.per_step is no product of whole numbers)
     is_timed_as_whole = cell.workload.figures == "whole"
     if cell.work.fewer_steps is not None:  # work.steps: [fewer, more]: the step's time is the difference of two runs
@@ -129,12 +129,14 @@ def check_command(cell: Checked) -> None:
         raise _fault("work.seconds", fault)
 
 
-def _check_words(words: list[str]) -> None:
+def _check_words(words: list[str], command: str) -> None:
     """Check that a command has no word that only a shell obeys, as no shell reads it. Raises UserError."""
     shell_words = [word for word in words if word in OF_SHELLS or word.endswith(";") or VARIABLE.fullmatch(word)]
     name, equals, _ = words[0].partition("=")
     if equals and name.isidentifier():  # NAME=value program
         shell_words.append(words[0])
+    if re.search(rf"\n\s*{re.escape(words[0])}\s", command):
+        raise _fault("workload.command", f": {words[0]} begins two lines, and no shell reads them; write bash -c '...'")
     if shell_words:
         fault = f"no shell reads it, so that {shell_words[0]} is a plain word; write bash -c '...' around it"
         advice = ", or {name} for a value under vary" if "$" in shell_words[0] else ""

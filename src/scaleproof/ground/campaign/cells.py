@@ -237,7 +237,8 @@ def expand_cells(campaign: Campaign) -> list[Cell]:
     for choice in choices:
         cell = _make_cell(campaign, choice, named=[*ALWAYS_NAMED, *axes, *choice])
         if cell.slug in cells:
-            origin = "`vary` makes it, or without `vary` the sections do"
+            is_repeated = [*cells].index(cell.slug) >= len(choices) - len(campaign.cells)
+            origin = "an entry above makes it" if is_repeated else "`vary` makes it, or without `vary` the sections do"
             raise UserError(f"cells: {cell.slug} is there already; {origin}", key=("cells",))
         cells[cell.slug] = cell
     return list(cells.values())

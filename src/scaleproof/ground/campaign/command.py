@@ -15,6 +15,7 @@ from scaleproof.ground.errors import UserError, did_you_mean
 
 LARGEST_FILE = 64 << 20  # bytes; a larger one is data
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+BROKEN = re.compile(r"\{([a-z]\w*)(?:[:!][0-9.,]*[a-z]\}|\s|$)|\{\s+([a-z]\w*)\s*\}")  # a format, not closed, blanks
 # What a placeholder of the command means without standing under `vary`.
 OF_GEOMETRY = ("devices", "nodes", "devices_per_node")
 OF_WORK = ("steps", "global_batch", "micro_batch", "accumulation", "seed")
@@ -168,6 +169,10 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
     if wrong_braces := re.search(r"[{$]({[a-z][a-z0-9_]*})}?", command):
         advice = "without the $" if wrong_braces[0].startswith("$") else "in single braces"
         raise UserError(f"workload.command: write {wrong_braces[1]}, {advice}", ("workload", "command"))
+    for broken in BROKEN.finditer(command):
+        if (name := broken[1] or broken[2]) in (*BUILT_IN, *settings):
+            fault = f"{broken[0].strip()} is not filled in; write {{{name}}}"
+            raise UserError(f"workload.command: {fault}", ("workload", "command"))
     for name in settings:
         if name not in free:
             names = ", ".join(f"{{{placeholder}}}" for placeholder in free) or "none"
@@ -193,7 +198,7 @@ def fill_in(text: str, values: Mapping[str, object]) -> str:
 def split_command(command: str) -> list[str]:
     """Split a command into words as a shell does, expanding nothing. Raises UserError where a quote is open."""
     try:
-        words = shlex.split(command)
+        words = shlex.split(command.replace("\\\n", ""))  # as a shell goes on in the next line
     except ValueError as error:
         raise UserError(f"workload.command: {command}: {error}", ("workload", "command")) from None
     if not words:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -212,12 +213,18 @@ def _missing_text(place: Place, name: Any, schema: Schema) -> str:
     if choices_at(node, schema):
         return f"{dotted(whole)} is missing; allowed: {_words_for_allowed(node, schema)}"
     description = f": {node['description']}" if node.get("description") else ""
-    return f"{dotted(whole)} is missing{description}"
+    fault = 'has no value ("#" begins a comment)' if whole == place else "is missing"
+    return f"{dotted(whole)} {fault}{description}"
 
 
 def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
     """Return a hint at the unknown key at `place`; "" where there is none. `known`: the keys allowed there."""
     name, of_cell = str(place[-1]), place[0] in OF_SINGLE_CELLS
+    look_alike = unicodedata.normalize("NFKC", name)  # a wide colon, a space that does not break
+    if name != look_alike and ":" in look_alike:
+        return f' A colon or a blank in it only looks like one: write "{look_alike}".'
+    if name.isascii() and name != name.strip():
+        return f' Write "{name.strip()}", without the blanks beside it.'
     if name != name.strip():
         return " A character beside it only looks like a space: type it again, indented with plain spaces."
     of_geometry = same_name(name, ("geometry",))  # a key `nodes` seldom means that of `trace`

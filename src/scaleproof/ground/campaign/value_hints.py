@@ -19,6 +19,7 @@ THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:%|percent|per cent|pct)?")
 LONGER_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(m|h)(?:in|inutes?|ours?)?")  # a time in minutes or hours
 RANGE = re.compile(r"([1-9][0-9]*) ?(?:-|to|\.\.) ?([1-9][0-9]*)")
+PAIR = re.compile(r"(\w+)\s*[:=]\s*(.*\S)")  # a key and its value, without the blank that YAML wants
 CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # strategy and geometry in the name of a cell
 FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, OF_FILES))})$")  # how a path begins or ends
 TRUTHS = dict.fromkeys(("on", "yes", "y", "true"), "true") | dict.fromkeys(("off", "no", "n", "false"), "false")
@@ -56,7 +57,7 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
             or _truth_hint(value, options)
             or _own_text_hint(place, value)
             or _mapping_hint(value, options, schema)
-            or _word_hint(value, options, choices)
+            or _word_hint(place, value, options, choices)
         )
 
     if value and place[-1:] == ("command",):
@@ -81,7 +82,10 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
 
     `unit`: the unit of the key. Returns "" where there is nothing to suggest.
     """
-    text = unicodedata.normalize("NFKC", str(value)).strip("“”„‘’")  # the digits and quotes of word processors
+    text = str(value).strip("“”„‘’").replace("\N{MINUS SIGN}", "-")  # the quotes and digits of word processors
+    text = "".join(str(unicodedata.decimal(character, character)) for character in text)  # not "³"
+    if NUMBER.fullmatch(text.replace(", ", ".")) and ", " in text:  # {learning_rate: 0,001}
+        return " A decimal has a point, not a comma."
     minutes = _parse_minutes(text) if unit == "minutes" else None
     if minutes is not None and _is_allowed(minutes, options):
         return f" Write {minutes:g} (minutes)."
@@ -165,6 +169,8 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
     text = str(value)
     if isinstance(value, int) and value > 1 and "tokens" in keys:  # the tokens of a step
         return f" Write {{tokens: {value}}}."
+    if (pair := PAIR.fullmatch(text)) and pair[1] in keys:
+        return f" Write {pair[1]}: {pair[2]}, with a colon and a blank."
     rounds = RANGE.fullmatch(text)
     if rounds and 3 <= int(rounds[1]) < int(rounds[2]) and "at_most" in keys:
         return f" Write {{resolve: 3 %, at_least: {rounds[1]}, at_most: {rounds[2]}}}."
@@ -191,7 +197,7 @@ def _axis_hint(values: list[object], nodes: list[tuple[str, Schema]], schema: Sc
     return ""
 
 
-def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
+def _word_hint(place: Place, value: object, options: list[Schema], choices: list[str]) -> str:
     """Return a hint at a word: the allowed word, example or name that it resembles; "" where there is none."""
     if isinstance(value, bool | dict | None):
         return ""
@@ -200,6 +206,8 @@ def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
         return f" Write {cell[2]}."
     if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(text):
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."
+    if place[-1:] == ("model",) and FILE.search(text):
+        return f" Write {{{'module' if '.py' in text else 'config'}: {shortened(text, 60)}}}."
     words = re.split(r"[,; ]+", text)
     if len(words) > 1 and all(_is_allowed(word, options, choices) for word in words):
         return f" Several stand apart: {', '.join(words)}."
@@ -235,7 +243,7 @@ def list_hint(value: object, array: Schema, schema: Schema) -> str:
     if hint := _mapping_hint(value, options, schema):
         return f" Write [{hint.removeprefix(' Write ').removesuffix('.')}]."
 
-    entries = re.split(r"[,;]? +|[,;]", value) if isinstance(value, str) else [value]  # "ddp, fsdp"
+    entries = re.split(r"[,;]? +|[,;]", value.strip("()")) if isinstance(value, str) else [value]  # "ddp, fsdp"
     are_allowed = all(_is_allowed(entry, options, choices_at(items, schema)) for entry in entries)
     return f" Write [{shortened(', '.join(map(str, entries)), 60)}]." if are_allowed else ""
 

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -13,9 +14,9 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq, TaggedScalar
+from ruamel.yaml.comments import CommentedMap, CommentedSeq, CommentedSet, TaggedScalar
 from ruamel.yaml.constructor import DuplicateKeyError
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.scalarint import HexInt
 
 from scaleproof.ground.campaign.config import Campaign
@@ -44,6 +45,7 @@ MOST_VALUES = 10_000  # keys, list entries and scalars; an alias counts all behi
 MOST_DEPTH = 30
 MOST_DIGITS = 30  # of a whole number
 LONG_NUMBER = re.compile(r"\d{4301}")  # more digits than Python reads
+LOOK_ALIKE = re.compile(r"\s*[\w.-]+(?::[^\S \t\r]|\uff1a)")  # a blank that does not break, a wide colon
 WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither `key: value` nor an entry of a list
 LINE_END = "\n"
 # Words of the parser -> what the author probably has to change.
@@ -59,8 +61,9 @@ YAML_HINTS = {
     "expected <block end>": "keys of one section begin in one column, and a quote within '...' is doubled",
     "could not find expected ':'": 'each key has a colon and a blank after it: "steps: 10"',
     "not of the mapping above": 'a section is a line such as "work:", and a key has a colon: "steps: 10"',
-    "expected ',' or": 'a bracket is not closed, or a text with {, [ or ": " in it needs quotes',
-    "expected a mapping or list of mappings for merging": "after <<: stands an alias of a section, such as *base",
+    "expected ',' or": 'a bracket is not closed, a comma is missing, or a text with {, [ or ": " in it needs quotes',
+    "escape": "in \"...\" a backslash begins an escape such as \\n; '...' takes it as it is",
+    "for merging": "after <<: stands an alias of a section, such as *base",
 }
 
 
@@ -216,7 +219,9 @@ def _parse_document(path: Path) -> Any:
     _check_size(path, text)
 
     try:
-        return YAML(typ="rt").load(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML allows it: the nearest one above counts
+            return YAML(typ="rt").load(text)
     except DuplicateKeyError as error:
         line = error.problem_mark.line + 1
         name = re.match(r'found duplicate key "(.*?)"', error.problem or "", re.DOTALL)
@@ -244,11 +249,15 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
         if text.startswith(("<<<<<<< ", ">>>>>>> ")):
             return f", line {number}: a merge conflict of git is not resolved"
     for number, text in enumerate(lines, 1):
+        if LOOK_ALIKE.match(text):
+            return f", line {number}: the colon or the blank behind it only looks like one: type both again"
         if "{%" in text or "{{ " in text:
             return f", line {number}: templates (Jinja) are not filled in; write the values"
 
     mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
-    if error.context_mark and "quoted scalar" in str(error.context):  # `problem_mark` is the end of the file
+    if (
+        error.context_mark and "quoted scalar" in str(error.context) and "escape" not in problem
+    ):  # `problem_mark` is the end of the file
         mark, problem = error.context_mark, "a quote that begins here has no end"
     elif error.context_mark and "simple key" in str(error.context):  # `problem_mark` is on the line below the key
         mark = error.context_mark
@@ -264,6 +273,8 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
             line, column = line - 1, len(line_above) - len(line_above.lstrip())
             problem = "could not find expected ':'"
         where = f", line {line + 1}, column {column + 1}"
+    if mark is not None and "${" in lines[min(mark.line, len(lines) - 1)]:
+        return f"{where}: variables (${{X}}) are not filled in; write the value"
     hint = next((f" ({advice})" for words, advice in YAML_HINTS.items() if words in problem), "")
     return f"{where}: not valid YAML: {problem}{hint}"
 
@@ -359,6 +370,8 @@ class _Reader:
         """Convert a scalar of ruamel's own types into None, bool, int, float or str. A date becomes ISO 8601 text."""
         if isinstance(value, TaggedScalar):
             raise self._tag_error(value.tag.value, place)
+        if isinstance(value, bytes | CommentedSet):
+            raise self._tag_error("!!binary" if isinstance(value, bytes) else "!!set", place)
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, HexInt) and "geometry" in place:  # in a geometry, 0x2 is nodes x devices

@@ -194,8 +194,10 @@ def _parquet_values(path: Path, fields: list[str]) -> Iterator[Row]:
 
 
 def _check_fields(where: str, fields: list[str], names: list[str]) -> None:
-    """Raise NotADocument where one of `fields` is not among the `names` at `where`."""
+    """Raise NotADocument where one of `fields` is not among the `names` at `where`, or there twice."""
     for field in fields:
+        if names.count(field) > 1:
+            raise NotADocument(f'{where}: has "{field}" {names.count(field)} times; rename the others')
         if field in names:
             continue
         listed_names = shortened(", ".join(names), 300) or "none"

@@ -290,7 +290,9 @@ def _sections(schema: Schema) -> list[Place]:
 
 
 def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
-    """Return a hint at the sections that have the key `name`: " It belongs under work."; "" where none has it.
+    """Return a hint at the sections that have the key `name`: " It belongs under work.".
+
+    Returns "" where none has it.
 
     `of_cell`: the key stands in the description of a single cell, where only keys that can vary are allowed.
     """

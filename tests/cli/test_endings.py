@@ -239,6 +239,13 @@ def test_a_defect_of_ours_keeps_its_traceback_and_ends_with_a_sentence():
     assert f"{begin}KeyError: 'x' (" in sentence
 
 
+@pytest.mark.parametrize("words", [["--version"], ["explain"], ["compare", *COMMANDS["compare"][1:]]])
+def test_output_to_a_full_disk_is_one_message(scaleproof, words):
+    """Also where a command ends with an exit code of its own, and all of its output is still to be written."""
+    done = scaleproof(*words, shell="PYTHONUNBUFFERED= {} > /dev/full")
+    assert (done.returncode, done.stderr) == (2, "scaleproof: output: No space left on device\n")
+
+
 def test_memory_that_is_used_up_is_one_message():
     code = "from scaleproof import cli; from scaleproof.cli import commands\ndef run():\n    raise MemoryError\n"
     code += "commands.run = run; raise SystemExit(cli.main())"

@@ -12,10 +12,10 @@ import pytest
 from command_line import scaleproof
 
 from scaleproof import load_runs, to_frame
-from scaleproof.cli.export import LOOK
+from scaleproof.cli import export
 from scaleproof.conclude.report import trackers
 
-TRACKERS = tuple(LOOK)
+TRACKERS = tuple(export.TRACKERS)
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +24,10 @@ def repository() -> Path:
 
 
 def test_each_tracker_is_written_and_described(repository):
-    assert set(trackers.TRACKERS) == set(LOOK)
+    assert set(trackers.TRACKERS) == set(TRACKERS)
     for page, form in (("which.md", "| `scaleproof export {} "), ("environments.md", "`{}`")):
         text = (repository / "docs" / page).read_text()
-        assert [tracker for tracker in LOOK if form.format(tracker) not in text] == [], page
+        assert [tracker for tracker in TRACKERS if form.format(tracker) not in text] == [], page
 
 
 @pytest.fixture(scope="module")

@@ -28,9 +28,9 @@ def parser(stages_alone: bool = False) -> "argparse.ArgumentParser":
 
 
 def main() -> None:
-    """Run the command of the command line, and end as it ends.
+    """Run the command of the command line, and end with its exit code.
 
-    Wrong input ends with exit code 2 and one message; a signal or a closed pipe ends the command without more.
+    Wrong input ends with exit code 2 and one message. A signal is named in a word; a closed pipe prints nothing.
     """
     stop = _Stop()
     try:
@@ -51,17 +51,24 @@ def main() -> None:
 
 
 class _Stop:
-    """What stopped the command: Ctrl-C (SIGINT) or SIGTERM, whose exceptions a library may turn into others."""
+    """Catches Ctrl-C (SIGINT) and SIGTERM, and remembers which of them has stopped the command.
+
+    The exception that a signal raises does not tell: a library may turn it into another one.
+    """
 
     def __init__(self) -> None:
-        """Catch SIGINT and SIGTERM, unless they are ignored, and exceptions that Python only prints (`_unraisable`)."""
-        self.number: signal.Signals | None = None
+        """Install handlers of both signals, and of exceptions that Python only prints (`_unraisable`).
+
+        A signal that is ignored, as behind nohup, stays ignored.
+        """
+        self.number: signal.Signals | None = None  # the signal that has stopped the command
         self._process = os.getpid()  # a process that is forked from this one has the handlers as well
-        self._before: dict[signal.Signals, Any] = {}
-        for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
-            if signal.getsignal(number) is usual:  # not where they are ignored, as behind nohup
-                self._before[number] = signal.signal(number, self._stop)
-        self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
+        self._earlier_handlers: dict[signal.Signals, Any] = {}
+        for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+            if signal.getsignal(number) is default:
+                self._earlier_handlers[number] = signal.signal(number, self._stop)
+        self._earlier_hook = sys.unraisablehook
+        sys.unraisablehook = self._unraisable
 
     @property
     def code(self) -> int:
@@ -69,7 +76,7 @@ class _Stop:
         return 128 + (self.number or 0)
 
     def _stop(self, number: int, _: object) -> "NoReturn":
-        """End the command on a signal, undoing what is begun. A second signal ends the process at once."""
+        """End the command with a KeyboardInterrupt, so that it cleans up. A second signal ends the process at once."""
         signal.signal(number, signal.SIG_DFL)
         if os.getpid() != self._process:  # forked from the command, which says what there is to say
             os.kill(os.getpid(), number)
@@ -82,12 +89,13 @@ class _Stop:
         raise KeyboardInterrupt
 
     def _unraisable(self, problem: "sys.UnraisableHookArgs") -> None:
-        """Send the signal again a moment later where Python could not raise it, as in a callback of a weak reference.
+        """Send the signal again a moment later where Python could not raise its exception.
 
-        All other errors that cannot be raised are for the hook that was there before.
+        Python only prints what is raised in a callback of a weak reference, for example. All other errors of this kind
+        go to the hook that was there before.
         """
         if self.number is None or problem.exc_type is not KeyboardInterrupt:
-            self._hook(problem)
+            self._earlier_hook(problem)
             return
         from threading import Timer
 
@@ -95,51 +103,68 @@ class _Stop:
         Timer(0.01, os.kill, (self._process, self.number)).start()
 
     def end(self) -> None:
-        """Restore what was there before; from the end of Python on, Ctrl-C ends the process without a traceback."""
-        sys.unraisablehook = self._hook
-        for number, handler in self._before.items():
+        """Restore the earlier handlers. While Python ends, Ctrl-C ends the process without a traceback."""
+        sys.unraisablehook = self._earlier_hook
+        for number, handler in self._earlier_handlers.items():
             signal.signal(number, handler)
-        if self._before and self._process == os.getpid():  # signals were caught, and by this process
+        if self._earlier_handlers and self._process == os.getpid():  # signals were caught, and by this process
             import atexit
 
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
 
 
 def _report_error(error: BaseException) -> int | None:
-    """Print the message of an error that has ended a command, and return its exit code; None for a defect of ours."""
+    """Print the message of an error that has ended a command, and return its exit code.
+
+    Returns None for a defect of ours, of which nothing is printed.
+    """
     if isinstance(error, MemoryError):  # before anything is imported
         _say("the memory is used up that this process may have (ulimit -v, or what the machine has left)")
         return WRONG
-    from scaleproof.ground.errors import UserError, printable
-
-    if isinstance(error, SystemExit):  # its code is argparse's or the command's own
-        try:
-            _flush()
-        except BrokenPipeError as closed:
-            return _report_error(closed)
-        if error.code is None or isinstance(error.code, int):
-            return error.code or 0
-        return None  # no command of ours ends with a text
-    if isinstance(error, UserError):
-        _say(printable(str(error), besides=LINE_END))
-        return WRONG
+    if isinstance(error, SystemExit):
+        return _exit_code(error)
     if isinstance(error, BrokenPipeError):  # `| head`: whoever reads has read enough
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except OSError:  # what is left in it would be written, in vain, when Python ends
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        _drop_unwritten_output()
         return 128 + signal.SIGPIPE  # as a program that SIGPIPE ends
+
+    message = _message_on(error)
+    if message is None:
+        return None
+    from scaleproof.ground.errors import printable
+
+    _drop_unwritten_output()
+    _say(printable(message, besides=LINE_END))
+    return WRONG
+
+
+def _exit_code(error: SystemExit) -> int | None:
+    """Return the exit code of argparse, or of a command. Returns None for a text: no command of ours ends with one.
+
+    Output that cannot be written, to a closed pipe or a full disk, is an error of its own.
+    """
+    try:
+        _flush()
+    except OSError as fault:
+        return _report_error(fault)
+    if error.code is None or isinstance(error.code, int):
+        return error.code or 0
+    return None
+
+
+def _message_on(error: BaseException) -> str | None:
+    """Return the message on wrong input, an unusable library or an error of the system. Returns None for a defect."""
+    from scaleproof.ground.errors import UserError
+
+    if isinstance(error, UserError):
+        return str(error)
     from scaleproof.cli.libraries import unusable_library
 
-    if text := unusable_library(error):
-        _say(printable(text))
-        return WRONG
+    if library_fault := unusable_library(error):
+        return library_fault
     if isinstance(error, OSError):  # a full disk, a folder that may not be written: nothing a traceback would explain
         from scaleproof.ground.files import os_fault
 
-        _say(printable(os_fault(error)))
-        return WRONG
+        return os_fault(error)
     return None
 
 
@@ -161,6 +186,15 @@ def _flush() -> None:
     """Write what is left to be printed, so that a disk that is full or a closed pipe is an error of the command."""
     if sys.stdout is not None:
         sys.stdout.flush()
+
+
+def _drop_unwritten_output() -> None:
+    """Drop the output that cannot be written any more, which Python would try to write once more when it ends."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # a stream is None where the shell has closed it
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _say(text: str) -> None:

@@ -71,7 +71,7 @@ def findings(args: argparse.Namespace) -> None:
 
 
 def _audit_log(log: Path) -> "list[Finding]":
-    """Return the findings of the audit in the log of a command; [] where it can read no result."""
+    """Return the findings of the audit in the log of a command. Returns [] where it can read no result."""
     from scaleproof.auditor.audit import audit_paths
 
     try:

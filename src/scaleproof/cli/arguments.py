@@ -109,7 +109,10 @@ class Parser(argparse.ArgumentParser):
         super().error(shortened(message, 1000))
 
     def _example(self) -> str:
-        """Return the first example of the help in one line, "Example: scaleproof ..."; "" where there is none."""
+        """Return the first example of the help in one line, "Example: scaleproof ...".
+
+        Returns "" where there is none.
+        """
         heading_and_first = (self.epilog or "").splitlines()[:2]
         return " ".join(" ".join(heading_and_first).split())
 

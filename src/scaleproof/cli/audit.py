@@ -150,7 +150,10 @@ def explain(args: argparse.Namespace) -> None:
 
 
 def _definition(text: str) -> str | None:
-    """Return the meaning of a column (by its name or heading) or of a key of campaigns; None for any other text."""
+    """Return the meaning of a column (by its name or heading) or of a key of campaigns.
+
+    Returns None for any other text.
+    """
     from scaleproof.ground.columns import COLUMNS
     from scaleproof.ground.words import bare_word
 
@@ -162,7 +165,9 @@ def _definition(text: str) -> str | None:
 
 
 def _key_of_campaign(name: str) -> str | None:
-    """Return the meaning of a key of campaign files, such as margin; None where there is no such key.
+    """Return the meaning of a key of campaign files, such as margin.
+
+    Returns None where there is no such key.
 
     The schema's file has it: making the schema of the models would take a second.
     """

@@ -24,9 +24,9 @@ from scaleproof.cli import run as training
 from scaleproof.cli.arguments import Parser, add_subcommands
 from scaleproof.ground.errors import UserError
 
-STAGED = (prepare, training, trace, analyse, forecast)  # those that the workflow calls
+STAGED = (prepare, training, trace, analyse, forecast)  # modules with commands that the workflow calls
 MODULES = (new_project, doctor, *STAGED, rehearse, ab, audit, watched, verify, export)
-LONG_DASH = re.compile(r"[–—]+[a-z][a-z=-]*")  # what a text program makes of --results
+LONG_DASH = re.compile(r"[–—]+[a-z][a-z=-]*")  # an option whose "--" a text program has made a dash
 DESCRIPTION = "Which way of spreading training over devices pays off, by how much, and how sure are we?"
 EPILOG = """Example:
   scaleproof campaign show config/campaigns/demo.yaml   # what would run, and how long it may take
@@ -39,9 +39,10 @@ stopped (Ctrl-C, SIGTERM).
 
 
 def parser(stages_alone: bool = False) -> argparse.ArgumentParser:
-    """Return the parser of all commands; with `stages_alone`, of those that the workflow calls.
+    """Return the parser of the command line.
 
-    The workflow calls thousands of times, and this parser is made sooner.
+    `stages_alone`: without the commands that people type. The workflow starts thousands of commands, and a small parser
+    is made sooner.
     """
     top = Parser(prog="scaleproof", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action="version", version=f"scaleproof {__version__}")
@@ -59,19 +60,20 @@ def parser(stages_alone: bool = False) -> argparse.ArgumentParser:
 
 
 def run() -> None:
-    """Run the command that was asked for. Raises UserError for wrong input, SystemExit as argparse does."""
+    """Run the command of the command line. Raises UserError for wrong input, SystemExit as argparse does."""
     if sys.flags.optimize > 1:
         raise UserError("PYTHONOPTIMIZE=2 (python -OO) takes away texts that commands print: unset PYTHONOPTIMIZE")
-    os.getcwd()  # fails where that folder was removed, and whatever is named would seem to be missing
+    os.getcwd()  # raises where the working folder was removed: any file that is named would seem to be missing
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a file name that is not UTF-8 must not end in a traceback
             stream.reconfigure(errors="backslashreplace")
-    words, programs = ab.split(sys.argv[1:]) if sys.argv[1:2] == ["ab"] else (sys.argv[1:], [])
-    if words.count("--") > 1:  # argparse would take the second one for an argument
-        parser().error('"--" is allowed once')
-    if dashed := [word for word in words if LONG_DASH.fullmatch(word)]:
-        name = dashed[0].lstrip("–—")
-        parser().error(f'"{dashed[0]}" begins with a long dash; an option has two hyphens: --{name}')
+
+    words: list[str] = sys.argv[1:]
+    programs: list[str] = []  # the words of the two commands that `ab` compares
+    if words[:1] == ["ab"]:
+        words, programs = ab.split(words)
+    _check_hyphens(words)
+
     args, unknown = parser(stages_alone=words[:1] == ["stage"]).parse_known_args(words)
     args.programs = programs
     if unknown:
@@ -79,3 +81,13 @@ def run() -> None:
     args.parser.check_needs(getattr(args, "given", ()))
     args.parser.check_order(args)
     args.run(args)
+
+
+def _check_hyphens(words: list[str]) -> None:
+    """End with exit code 2 for a second "--", or for a long dash where an option has two hyphens."""
+    if words.count("--") > 1:  # argparse would take the second one for an argument
+        parser().error('"--" is allowed once')
+    for word in words:
+        if LONG_DASH.fullmatch(word):
+            name = word.lstrip("–—")
+            parser().error(f'"{word}" begins with a long dash; an option has two hyphens: --{name}')

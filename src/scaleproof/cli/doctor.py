@@ -7,7 +7,7 @@ from scaleproof.cli.values import RESULTS, folder_to_write, record_to_write
 
 
 def doctor(args: argparse.Namespace) -> None:
-    """Check the machine, print each check as it ends, and write the report. Raises SystemExit(1) where one fails."""
+    """Check the machine, print each check as it ends, and write the report. Raises SystemExit(1) after a failure."""
     from scaleproof.ground.cores import available_cores
     from scaleproof.measure.doctor import doctor_cpu, doctor_gpu
     from scaleproof.measure.doctor.doctor import DOCTOR, Look, examine, verdict_line
@@ -15,21 +15,22 @@ def doctor(args: argparse.Namespace) -> None:
     from scaleproof.measure.launch.device_lock import device_names, hold_devices
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
-    gpus, lost = usable_gpus(cuda_devices)
-    ranks = len(gpus) or min(2, available_cores())
+    gpus, reason_for_no_gpu = usable_gpus(cuda_devices)
+    n_ranks = len(gpus) or min(2, available_cores())
     checks = doctor_cpu.checks_of_cpu(args.results)
     if not args.no_ranks:
-        checks.append(Look("steps", "gpu" if gpus else "cpu", lambda: judge_strategies(ranks, len(gpus))))
+        checks.append(Look("steps", "gpu" if gpus else "cpu", lambda: judge_strategies(n_ranks, len(gpus))))
     # After the ranks: from here on this process uses the devices itself, which an exclusive compute mode grants to one.
-    checks += doctor_gpu.checks_of_gpus(gpus, lost)
+    checks += doctor_gpu.checks_of_gpus(gpus, reason_for_no_gpu)
+
     out = args.out or args.results / DOCTOR
     device = gpus[0].name if gpus else "cpu"
-    # A run beside it would be disturbed, and be mistaken for a fault.
+    # Runs wait meanwhile: a run beside the checks would be disturbed, and the checks would take it for a fault.
     with hold_devices(device_names(gpus), "the doctor"):
         report = examine(checks, device, lambda entry: print(verdict_line(entry), flush=True), out)
-    failures = len(report.failed)
-    print(f"{failures} of {len(report.checks)} checks failed; {out} has all of them")
-    if failures:
+
+    print(f"{len(report.failed)} of {len(report.checks)} checks failed; {out} has all of them")
+    if report.failed:
         raise SystemExit(1)
 
 

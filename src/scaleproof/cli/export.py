@@ -3,23 +3,37 @@
 import argparse
 import shutil
 from functools import partial
+from typing import NamedTuple
 
 from scaleproof.cli.arguments import Group, add_command, add_subcommands
 from scaleproof.cli.values import file_to_write, new_folder, path
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic
 
-SUFFIX = ".prom"  # the only one that a node exporter reads
-# Tracker -> what it is called, and how one looks at what was written.
-LOOK = {
-    "tensorboard": ("event files of TensorBoard", "tensorboard --logdir {out}"),
-    "wandb": ("offline runs of Weights & Biases", "wandb sync {out}/wandb/offline-run-*"),
-    "mlflow": ("a file store of MLflow", "MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri {out}"),
+SUFFIX = ".prom"  # a node exporter reads no other files
+
+
+class TrackerFiles(NamedTuple):
+    """The files that are written for an experiment tracker."""
+
+    noun: str
+    next_command: str  # by which the tracker shows the files; {out} is their folder
+
+
+TRACKERS = {
+    "tensorboard": TrackerFiles("event files of TensorBoard", "tensorboard --logdir {out}"),
+    "wandb": TrackerFiles("offline runs of Weights & Biases", "wandb sync {out}/wandb/offline-run-*"),
+    "mlflow": TrackerFiles(
+        "a file store of MLflow", "MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri {out}"
+    ),
 }
 
 
 def prometheus(args: argparse.Namespace) -> None:
-    """Write the cells of a campaign as a file for Prometheus's node exporter. Raises UserError unless it is a .prom."""
+    """Write the cells of a campaign as a file for Prometheus's node exporter.
+
+    Raises UserError unless the name of the file ends in .prom.
+    """
     from scaleproof.conclude.report.read_results import read_inputs
     from scaleproof.conclude.report.trackers import prometheus as prometheus_text
 
@@ -30,22 +44,25 @@ def prometheus(args: argparse.Namespace) -> None:
 
 
 def to_tracker(args: argparse.Namespace) -> None:
-    """Write all runs of a campaign, those of its A/B comparisons too, for an experiment tracker; all or nothing."""
+    """Write all runs of a campaign for an experiment tracker, those of its A/B comparisons too.
+
+    If that fails, the folder is left as it was: a part of the runs would look like all of them.
+    """
+    from scaleproof.conclude.report import trackers
     from scaleproof.conclude.report.read_results import read_inputs
-    from scaleproof.conclude.report.trackers import TRACKERS, export_runs
     from scaleproof.ground.records.run import read_runs
 
     _, cells, report = read_inputs(args.results)
-    runs = export_runs(read_runs(args.results), args.results)
-    was_there = args.out.exists()
+    runs = trackers.export_runs(read_runs(args.results), args.results)
+    folder_existed = args.out.exists()  # and was empty: `new_folder` takes no other
     try:
-        TRACKERS[args.tracker](report.campaign, runs, cells, args.out)
+        trackers.TRACKERS[args.tracker](report.campaign, runs, cells, args.out)
     except BaseException:
-        shutil.rmtree(args.out, ignore_errors=True)  # it was empty, and a part of the runs would look like all
-        if was_there:
+        shutil.rmtree(args.out, ignore_errors=True)
+        if folder_existed:
             args.out.mkdir()
         raise
-    print(f"{len(runs)} runs in {args.out}; next: {LOOK[args.tracker][1].format(out=args.out)}")
+    print(f"{len(runs)} runs in {args.out}; next: {TRACKERS[args.tracker].next_command.format(out=args.out)}")
 
 
 def add(commands: Group) -> None:
@@ -55,8 +72,9 @@ def add(commands: Group) -> None:
     parser = add_command(group, "prometheus", prometheus, doc, "scaleproof export prometheus results/demo demo.prom")
     parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
     parser.add_argument("out", type=partial(file_to_write, replaced=(SUFFIX,)), metavar="FILE.prom", help="a file")
-    for tracker, (what, _) in LOOK.items():
-        doc = f"write all runs as {what}: loss, time and rate of every step, final figures, settings, and all cells"
+    for tracker, files in TRACKERS.items():
+        content = "loss, time and rate of every step, final figures, settings, and all cells"
+        doc = f"write all runs as {files.noun}: {content}"
         example = f"scaleproof export {tracker} results/demo {tracker}-demo"
         parser = add_command(group, tracker, to_tracker, doc, example)
         parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")

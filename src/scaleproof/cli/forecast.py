@@ -239,7 +239,7 @@ def _find_frontier(
 
 
 def _stated_limit_bytes(loaded: "LoadedCampaign") -> float | None:
-    """Return the bytes of a device that the campaign allows; None where it states no limit."""
+    """Return the bytes of a device that the campaign allows. Returns None where it states no limit."""
     limit_gb = loaded.campaign.frontier.limit_gb
     return None if limit_gb is None else limit_gb * 1e9
 

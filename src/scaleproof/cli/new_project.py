@@ -8,17 +8,22 @@ from pathlib import Path
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import folder_to_write
 
-NEEDED = ("snakemake", "torch")  # to run what a project plans
+NEEDED = ("snakemake", "torch")  # libraries without which no campaign runs
 
 
 def init(args: argparse.Namespace) -> None:
-    """Make a project in a folder; print its files and what to type next. Raises UserError where one is there."""
+    """Make a project in a folder, and print its files and what to type next.
+
+    Raises UserError where the folder has such a file already.
+    """
     from scaleproof.driver.new_project import new_project
 
     for name in new_project(args.folder):
         print(args.folder / name)
-    print(f"\ncd {shlex.quote(str(args.folder))}" if args.folder != Path() else "")
-    if not all(map(find_spec, NEEDED)):
+    print()
+    if args.folder != Path():
+        print(f"cd {shlex.quote(str(args.folder))}")
+    if not all(find_spec(library) for library in NEEDED):
         print("pip install 'scaleproof[all]'")
     print("scaleproof campaign show config/campaigns/demo.yaml\nsnakemake --cores 2")
 

@@ -9,9 +9,9 @@ from scaleproof.ground.snakemake_command import PROFILE
 
 
 def rehearse(args: argparse.Namespace) -> None:
-    """Run a campaign in small, and print what failed and what this machine cannot run.
+    """Run a small version of a campaign, and print what failed and what this machine cannot run.
 
-    Raises SystemExit(1) where a run failed, UserError where a stage did.
+    Raises SystemExit(1) where a run failed, and UserError where a stage of the workflow failed.
     """
     from scaleproof.cli.prepare import load_checked_campaign
     from scaleproof.driver import rehearse as rehearsal
@@ -24,18 +24,20 @@ def rehearse(args: argparse.Namespace) -> None:
 
     if args.profile:
         check_profile(args.profile)
-    load_checked_campaign(args.campaign, RESULTS)  # small, it runs with texts that are too small for the campaign
+    # The campaign itself is checked: its small version runs even with a text that is too small for the campaign.
+    load_checked_campaign(args.campaign, RESULTS)
     options = ("--profile", args.profile) if args.profile else HERE
     loaded = rehearsal.run_rehearsal(args.campaign, options, without_gpu=not args.profile and not cuda_devices())
-    failed = failed_runs_text(loaded, RESULTS)
-    records = [read_run(place).metrics for place in loaded.runs(RESULTS)]
+
+    records = [read_run(folder).metrics for folder in loaded.runs(RESULTS)]
     for record in records:
         if record.status == "not_applicable" and record.failure:
             print(f"not rehearsed: {record.cell}: {record.failure.reason}")
-    measured = sum(record.failure is None for record in records)
-    print(failed or f"{plural(measured, 'cell')} of {len(records)} ran from start to page")
+    failures_text = failed_runs_text(loaded, RESULTS)
+    measured_count = sum(record.failure is None for record in records)
+    print(failures_text or f"{plural(measured_count, 'cell')} of {len(records)} ran from start to page")
     print(RESULTS / loaded.name / "report.html")
-    if failed:
+    if failures_text:
         raise SystemExit(1)
 
 

@@ -194,7 +194,10 @@ class Number:
         raise refused(text, f"{least} to {integer(self.most)}{unit}{self._hint(text)}")
 
     def _hint(self, text: str) -> str:
-        """Return a hint at whole numbers with commas, an amount of money, or a decimal comma; "" for other texts."""
+        """Return a hint at whole numbers with commas, an amount of money, or a decimal comma.
+
+        Returns "" for other texts.
+        """
         if self.whole:
             are_several = re.fullmatch(r"[0-9]+(, ?[0-9]+)+", text)
             return "; without commas, several with blanks between them" if are_several else ""

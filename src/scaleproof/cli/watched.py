@@ -3,43 +3,52 @@
 import argparse
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import folder
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import integer
 
+if TYPE_CHECKING:
+    from scaleproof.conclude.checks.watched import WatchedRun
+
 
 def watched(args: argparse.Namespace) -> None:
-    """Print what `scaleproof.watch` has recorded, with findings.
+    """Print what `scaleproof.watch` has recorded in each folder, with findings.
 
-    Raises SystemExit(1) where one is above `note`, or a run did other work than the first.
+    Raises SystemExit(1) where a finding is above `note`, or a run did other work than the first run.
     """
     from scaleproof.conclude.checks.watched import WatchedRun, of_watched, reasons_not_comparable
     from scaleproof.ground.findings.finding import codes_above_note
     from scaleproof.ground.records.watched import FOLDER, VARIABLE, read_watched
 
-    folders = args.folders or [Path(os.environ.get(VARIABLE) or FOLDER)]  # where `watch` writes, if nothing is said
-    names = [place.name for place in folders]
-    if len(set(names)) < len(names):  # the usual name, in two folders
-        names = [str(place) for place in folders]
-    runs = [WatchedRun(name, read_watched(place)) for name, place in zip(names, folders, strict=True)]
+    folders = args.folders or [Path(os.environ.get(VARIABLE) or FOLDER)]  # where `watch` writes by default
+    are_names_unique = len({place.name for place in folders}) == len(folders)
+    runs = []
+    for place in folders:
+        name = place.name if are_names_unique else str(place)
+        runs.append(WatchedRun(name, read_watched(place)))
+
     for run in runs:
-        rate = "nothing counted"
-        if run.tokens_per_s:
-            rate = f"{integer(run.tokens_per_s)} tokens/s"
-        elif run.samples_per_s:
-            rate = f"{integer(run.samples_per_s)} samples/s"
         ranks, steps = plural(len(run.ranks), "rank"), plural(len(run.ranks[0].step_s), "optimizer step")
-        print(f"{run.name}: {ranks}, {steps}, {rate} (evidence: watched)")
-    different = [difference for run in runs[1:] for difference in reasons_not_comparable(runs[0], run)]
-    for difference in different:
+        print(f"{run.name}: {ranks}, {steps}, {_rate_text(run)} (evidence: watched)")
+    differences = [difference for run in runs[1:] for difference in reasons_not_comparable(runs[0], run)]
+    for difference in differences:
         print(f"not comparable: {difference}")
+
     findings = of_watched.findings(runs)
     for finding in findings:
         print(f"{finding.severity}: {finding.code}: {', '.join(finding.runs)}: {finding.evidence}. {finding.advice}")
-    if different or codes_above_note(findings):
+    if differences or codes_above_note(findings):
         raise SystemExit(1)
+
+
+def _rate_text(run: "WatchedRun") -> str:
+    """Return the rate of a run with its unit: "12,345 tokens/s"."""
+    if run.tokens_per_s:
+        return f"{integer(run.tokens_per_s)} tokens/s"
+    return f"{integer(run.samples_per_s)} samples/s" if run.samples_per_s else "nothing counted"
 
 
 def add(commands: Group) -> None:

@@ -110,13 +110,13 @@ def _range_text(fewest: int, most: int) -> str:
 
 
 def _jobs_line(loaded: LoadedCampaign) -> str:
-    """Return a line on the jobs with several runs that a cluster is asked for; "" where there are none."""
+    """Return a line on the jobs with several runs that a cluster is asked for. Returns "" where there are none."""
     sizes = [len(job.runs) for job in loaded.shared_jobs.values()]
     return f"\nOn a cluster {plural(len(sizes), 'job')} of {_range_text(min(sizes), max(sizes))} runs." if sizes else ""
 
 
 def _padding_line(loaded: LoadedCampaign) -> str:
-    """Return a line that the token counts of a classification are upper bounds; "" for other tasks."""
+    """Return a line that the token counts of a classification are upper bounds. Returns "" for other tasks."""
     if all(cell.workload.task == "language-modelling" for cell in loaded.cells):
         return ""
     return "\nClassification: a document has at most seq_len tokens; fewer are counted where it is shorter."
@@ -155,7 +155,7 @@ def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
 
 
 def _comparison_lines(loaded: LoadedCampaign) -> str:
-    """Return an empty line and a line for each A/B comparison; "" where there is none."""
+    """Return an empty line and a line for each A/B comparison. Returns "" where there is none."""
     lines = [
         f"\nA/B {c.name}: {b.slug} against {a.slug}; {c.pairs} pairs, {c.null_pairs} of A against A"
         for c, a, b in loaded.comparisons.values()

@@ -7,8 +7,7 @@ from scaleproof.ground.code_dependencies import PACKAGE
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic
 
-# The folders of the repository, as they are in it; in an installed package they are files of its own.
-FILES = PACKAGE / "workflow_files"
+FILES = PACKAGE / "workflow_files"  # the repository's folders, also in an installed package
 COPIED = (
     "config/campaigns/demo.yaml",
     "config/campaign.schema.json",
@@ -25,17 +24,23 @@ LINK = "slurm"  # so that `snakemake --profile slurm` finds profiles/slurm
 
 
 def new_project(folder: Path) -> list[str]:
-    """Make a project in `folder`, and return its files. Raises UserError where one of them is there already."""
+    """Make a project in `folder`, and return the names of its files.
+
+    Raises UserError where the folder has one of these files already. All of them are removed where one cannot be
+    written, because half of a project would be in the way of the next call.
+    """
     names = sorted({"Snakefile", ".gitignore", *COPIED, LINK})
-    if present := [name for name in names if os.path.lexists(folder / name)]:
-        raise UserError(f"{folder} has {', '.join(present)} already; nothing was written. Give a new folder.")
+    existing_names = [name for name in names if os.path.lexists(folder / name)]
+    if existing_names:
+        raise UserError(f"{folder} has {', '.join(existing_names)} already; nothing was written. Give a new folder.")
+
     try:
         for name in COPIED:
             write_atomic(folder / name, (FILES / name).read_text(encoding="utf-8"))
         write_atomic(folder / "Snakefile", SNAKEFILE.read_text(encoding="utf-8"))
         write_atomic(folder / ".gitignore", IGNORED)
         (folder / LINK).symlink_to(f"profiles/{LINK}")
-    except OSError:  # half of a project would be in the way of the next call
+    except OSError:
         for name in names:
             (folder / name).unlink(missing_ok=True)
         raise

@@ -16,16 +16,19 @@ from scaleproof.ground.snakemake_command import RESULTS
 
 
 def run_rehearsal(path: Path, options: Sequence[str], without_gpu: bool) -> LoadedCampaign:
-    """Write the rehearsal (a small version) of the campaign at `path`, run it up to its page, and return it.
+    """Run a small version of the campaign at `path` up to its page, and return the small version.
 
-    `options`: Snakemake's, on how jobs are sent. `without_gpu`: rehearse on the CPU what asks for GPUs. A run that
+    `options`: of Snakemake, which say how jobs are sent. `without_gpu`: run on the CPU what asks for GPUs. A run that
     fails is a row of the results. Raises UserError, with Snakemake's last lines, where a stage fails.
     """
-    campaign = make_rehearsal(LoadedCampaign(path).campaign, without_gpu).model_dump(mode="json", exclude_defaults=True)
-    small = CAMPAIGNS / f"{PREFIX}{path.stem}.yaml"
-    write_atomic(small, yaml.safe_dump(campaign, sort_keys=False, allow_unicode=True))
-    loaded = LoadedCampaign(small)
+    rehearsal = make_rehearsal(LoadedCampaign(path).campaign, without_gpu)
+    content = rehearsal.model_dump(mode="json", exclude_defaults=True)
+    file = CAMPAIGNS / f"{PREFIX}{path.stem}.yaml"
+    write_atomic(file, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+    loaded = LoadedCampaign(file)
+    folder = RESULTS / loaded.name
     runs = plural(len(loaded.runs(RESULTS)), "run")
-    print(f"scaleproof: {runs} in small; logs: {RESULTS / loaded.name}/runs/CELL/rep1/train.log", file=sys.stderr)
-    run_snakemake(small, [RESULTS / small.stem / "report.html"], options)
+    print(f"scaleproof: {runs} in small; logs: {folder}/runs/CELL/rep1/train.log", file=sys.stderr)
+    run_snakemake(file, [folder / "report.html"], options)
     return loaded

@@ -67,7 +67,9 @@ CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the neare
 
 
 def did_you_mean(name: object, allowed: Iterable[str]) -> str:
-    """Return the hint ` Did you mean "x"?` for a mistyped `name`, to end a message; "" if nothing allowed resembles it.
+    """Return the hint ` Did you mean "x"?` for a mistyped `name`, to end a message.
+
+    Returns "" if nothing allowed resembles it.
 
     Case and punctuation do not count, and synonyms of the field are known.
     """
@@ -104,7 +106,7 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
 
 
 def _nearest_letters(letters: str, choices: list[str]) -> str | None:
-    """Return the nearest of `choices`, all written as `_letters` does; None if none is near."""
+    """Return the nearest of `choices`, all written as `_letters` does. Returns None if none is near."""
     edits = {choice: edit_distance(letters, choice) for choice in choices}
     slips = [choice for choice in choices if len(choice) == len(letters) and edits[choice] == 1]
     if len(letters) >= 3 and len(slips) == 1:  # one letter for another: ddp rather than dp, of dpp
@@ -159,7 +161,9 @@ def edit_distance(a: str, b: str) -> int:
 
 
 def path_fault(path: Path) -> str:
-    """Return what is wrong with a path, to be said after it; "" for a regular file or a folder.
+    """Return what is wrong with a path, to be said after it.
+
+    Returns "" for a regular file or a folder.
 
     `: no such file or folder. Did you mean "results/demo"?`, ` is a pipe, not a regular file`.
     """

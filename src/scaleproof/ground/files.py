@@ -108,7 +108,9 @@ def write_json(path: Path, data: object) -> None:
 
 
 def content_fault(path: Path) -> str:
-    """Return what a file without a result is instead, to be said after it; "" for others, and what is no file.
+    """Return what a file without a result is instead, to be said after it.
+
+    Returns "" for others, and what is no file.
 
     ` is an HTML page, whatever its name says`: the answer of a server that wanted a sign-in.
     """

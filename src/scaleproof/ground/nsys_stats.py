@@ -62,7 +62,7 @@ class KernelSums:
 
     @property
     def communication_share(self) -> float | None:
-        """Which share of the time of all kernels communicates; None where that is unknown."""
+        """Which share of the time of all kernels communicates. It is None where that is unknown."""
         return self.communication_ns / self.total_ns if self.total_ns and self.unknown is None else None
 
 

@@ -16,18 +16,18 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.excluded_nodes import ExcludedNode, note_excluded
 from scaleproof.ground.snakemake_command import RESULTS
 
-NODE_STATES = ("NODE_FAIL", "BOOT_FAIL")  # the scheduler itself blames the node
+NODE_STATES = ("NODE_FAIL", "BOOT_FAIL")  # states of jobs for which Slurm itself blames the node
 FAILED_STATES = (*NODE_STATES, "FAILED")
-LIMIT = 2  # failed jobs on a node
+LIMIT = 2  # failed jobs for which a node is excluded
 
 
 @dataclass(frozen=True)
 class FailedJob:
     """A job that failed on a node."""
 
-    state: str
-    ended: str  # in the scheduler's own form
-    outputs: str  # its files, which the job sent in its place makes as well
+    state: str  # as Slurm calls it
+    ended: str  # time of the end, in the scheduler's own form, in which times can be compared
+    outputs: str  # the files that the job makes, by which a later job for the same files is known
 
 
 class BadNodes:
@@ -40,40 +40,40 @@ class BadNodes:
     """
 
     def __init__(self, scheduler: Scheduler, given: Iterable[str] = (), results: Path = RESULTS) -> None:
-        """Begin with the nodes `given`, which the user excludes.
+        """Begin without failed jobs.
 
-        `scheduler`: says which jobs have ended well, and where. `results`: where campaigns get a record of excluded
-        nodes.
+        `scheduler`: is asked which jobs have ended well, and where. `given`: nodes that the user excludes. `results`:
+        the folder of all campaigns, which get a record of excluded nodes.
         """
         self._scheduler = scheduler
-        self._given = set(given)
-        self._excluded: dict[str, ExcludedNode] = {}
+        self._excluded_by_user = set(given)
+        self._excluded: dict[str, ExcludedNode] = {}  # node -> its record
         self._results = results
-        self._campaigns: set[str] = set()
-        self._failures: dict[str, dict[str, FailedJob]] = {}  # node -> job
-        self._failed_on: dict[str, set[str]] = {}  # outputs of a job -> nodes
-        self._outputs_of_job: dict[str, str] = {}  # number of the job -> its files
+        self._campaigns: set[str] = set()  # names of the campaigns whose jobs were submitted
+        self._failures: dict[str, dict[str, FailedJob]] = {}  # node -> number of a job -> the job
+        self._failed_on: dict[str, set[str]] = {}  # outputs of a job -> nodes on which it failed
+        self._outputs_of_job: dict[str, str] = {}  # number of a job -> the files that it makes
 
     @property
     def excluded(self) -> set[str]:
-        """The nodes that are asked for no more."""
-        return self._given | set(self._excluded)
+        """The nodes that no further job gets."""
+        return self._excluded_by_user | set(self._excluded)
 
     def note_submitted(self, number: str, job: Any) -> None:
-        """Remember which files the job with the scheduler's id `number` makes.
+        """Remember a job of Snakemake that was submitted under the scheduler's id `number`.
 
-        For the first job of a campaign, also write down the nodes excluded so far, for the campaign's report.
+        With the first job of a campaign, the nodes excluded so far are written down for the campaign's report.
         """
         self._outputs_of_job[number] = outputs_text(job)
         campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
         if campaign and campaign not in self._campaigns:
             self._campaigns.add(campaign)
-            if self._excluded:  # because of other campaigns' jobs, or of corpora's
+            if self._excluded:  # for failed jobs of other campaigns, or of corpora
                 self._note(campaign, list(self._excluded.values()))
 
     def note_failed(self, number: str, state: str, end: JobEnd) -> None:
         """Remember on which nodes a job failed. `number`: the scheduler's id of the job; `state`: how it ended."""
-        if end.unstarted:  # the node did not start it: as if the scheduler had blamed the node
+        if end.unstarted:  # a node that does not start a job is to blame, though Slurm does not say so
             state = "NODE_FAIL"
         if state not in FAILED_STATES:
             return
@@ -83,37 +83,45 @@ class BadNodes:
             self._failed_on.setdefault(job.outputs, set()).add(node)
 
     def judge(self) -> None:
-        """Exclude the nodes that are to blame for failed jobs, as the class says, and print which."""
-        suspects = [n for n, jobs in self._failures.items() if len(jobs) >= LIMIT and n not in self._excluded]
+        """Exclude the nodes that are to blame for failed jobs, by the rules of the class."""
+        suspects = [node for node, jobs in self._failures.items() if len(jobs) >= LIMIT and node not in self._excluded]
         sound_jobs = self._scheduler.ended_well() if suspects else []
         for node in suspects:
-            if not self._is_to_blame(node, sound_jobs):
-                continue
-            states = {number: job.state for number, job in self._failures[node].items()}
-            ends = ", ".join(f"{number} {state}" for number, state in states.items())
-            advice = "Their logs are in results/job-logs/; tell the site"
-            print(f"node {node} is excluded from here on: jobs failed there ({ends}). {advice}", file=sys.stderr)
-            self._excluded[node] = ExcludedNode(node=node, jobs=states)
-            for campaign in sorted(self._campaigns):
-                self._note(campaign, [self._excluded[node]])
+            if self._is_to_blame(node, sound_jobs):
+                self._exclude(node)
+
+    def _exclude(self, node: str) -> None:
+        """Exclude a node: print why, and write it down for the reports of all campaigns."""
+        states = {number: job.state for number, job in self._failures[node].items()}
+        ends = ", ".join(f"{number} {state}" for number, state in states.items())
+        advice = "Their logs are in results/job-logs/; tell the site"
+        print(f"node {node} is excluded from here on: jobs failed there ({ends}). {advice}", file=sys.stderr)
+        self._excluded[node] = ExcludedNode(node=node, jobs=states)
+        for campaign in sorted(self._campaigns):
+            self._note(campaign, [self._excluded[node]])
 
     def _is_to_blame(self, node: str, sound_jobs: Sequence[SoundJob]) -> bool:
-        """Return whether a node is to blame for its failed jobs, as the class says. `sound_jobs` have ended well."""
+        """Return whether a node is to blame for its failed jobs, by the rules of the class.
+
+        `sound_jobs`: all jobs that have ended well lately, on any node.
+        """
         failures = self._failures[node].values()
         first_failure = min(job.ended for job in failures)
         if any(job.ended >= first_failure and node in job.nodes for job in sound_jobs):
             return False
-        made_elsewhere = any(
-            sound.ended >= failed.ended
-            and self._outputs_of_job.get(sound.job) == failed.outputs
-            and node not in sound.nodes
-            for failed in failures
-            for sound in sound_jobs
+        if sum(job.state in NODE_STATES for job in failures) >= LIMIT:
+            return True
+        return any(self._was_made_elsewhere(job, node, sound_jobs) for job in failures)
+
+    def _was_made_elsewhere(self, failed: FailedJob, node: str, sound_jobs: Sequence[SoundJob]) -> bool:
+        """Return whether a later job has made the files of a job that failed on `node`, on other nodes."""
+        return any(
+            job.ended >= failed.ended and self._outputs_of_job.get(job.job) == failed.outputs and node not in job.nodes
+            for job in sound_jobs
         )
-        return made_elsewhere or sum(job.state in NODE_STATES for job in failures) >= LIMIT
 
     def _note(self, campaign: str, nodes: list[ExcludedNode]) -> None:
-        """Write excluded nodes down for a campaign's report; a file that cannot be written does not stop the driver."""
+        """Write excluded nodes down for a campaign's report. If that fails, prints why, and the driver goes on."""
         try:
             note_excluded(self._results / campaign, nodes)
         except (OSError, UserError) as error:
@@ -121,9 +129,12 @@ class BadNodes:
             print(f"the report of {campaign} will not name {names}: {error}", file=sys.stderr)
 
     def excluded_for(self, job: Any, submission: Submission) -> frozenset[str]:
-        """Return the nodes that a job must not get: bad nodes, and nodes on which it failed, if others are left."""
+        """Return the nodes that a job must not get: excluded nodes, and nodes on which the job has failed.
+
+        A node on which it has failed is allowed again where no other node is left for it.
+        """
         failed_on = self._failed_on.get(outputs_text(job), set()) - self.excluded
-        elsewhere = frozenset(self.excluded | failed_on)
-        if failed_on and self._scheduler.would_take(replace(submission, excluded=elsewhere)):
-            return elsewhere
+        with_failed = frozenset(self.excluded | failed_on)
+        if failed_on and self._scheduler.would_take(replace(submission, excluded=with_failed)):
+            return with_failed
         return frozenset(self.excluded)

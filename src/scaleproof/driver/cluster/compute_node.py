@@ -1,10 +1,11 @@
-"""`python -m scaleproof.driver.cluster.compute_node TOKEN`: what a node reports to `scaleproof cluster check`."""
+"""`python -m scaleproof.driver.cluster.compute_node TOKEN`: the report of a node to `scaleproof cluster check`."""
 
 import json
 import os
 import socket
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from scaleproof.measure.machine.allocation import expand_node_list
@@ -14,40 +15,40 @@ from scaleproof.measure.machine.network import interface_to, short_host
 
 
 def report_node(token: Path) -> None:
-    """Print one line of JSON on this node: versions, devices, network.
+    """Print a report on this node, as one line of JSON: versions, devices, network.
 
-    `token`: a file whose text is its own name. A node that can read it writes a file beside it, which shows the driver
-    that the folder is shared.
+    `token`: a file of the login node whose text is its own name. Where this node can read it, it makes the file
+    TOKEN.HOST beside it, which shows the login node that both share the folder.
     """
-    here = short_host(socket.gethostname())
-    reads = token.is_file() and token.read_text() == token.name
-    if reads:
-        token.with_name(f"{token.name}.{here}").touch()
-    torch, error = _torch_version()
-    gpus, lost = usable_gpus(cuda_devices)
+    host = short_host(socket.gethostname())
+    can_read_token = token.is_file() and token.read_text() == token.name
+    if can_read_token:
+        token.with_name(f"{token.name}.{host}").touch()
+
+    torch_version, torch_error = _torch_version()
+    gpus, problem = usable_gpus(cuda_devices)
+    if not problem and torch_version:
+        problem = device_problem(gpus) or ""
     report = {
-        "host": here,
-        "reads": reads,
+        "host": host,
+        "reads": can_read_token,
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
-        "torch": torch,
-        "error": error,
+        "torch": torch_version,
+        "error": torch_error,
         "devices": [gpu.name for gpu in gpus],
-        "device_problem": lost or (device_problem(gpus) if torch else None),
-        "interface": interface_to(expand_node_list(os.environ.get("SLURM_JOB_NODELIST", here))),
+        "device_problem": problem or None,
+        "interface": interface_to(expand_node_list(os.environ.get("SLURM_JOB_NODELIST", host))),
     }
-    sys.stdout.write(json.dumps(report) + "\n")  # in one piece: other nodes write to the same pipe
+    sys.stdout.write(json.dumps(report) + "\n")  # a single write, as other nodes write to the same pipe
 
 
 def device_problem(gpus: Sequence[Gpu]) -> str | None:
-    """Return why torch cannot use this node's devices; None where it can, or none is visible."""
-    from importlib import import_module
-
+    """Return why torch cannot use this node's GPUs. Returns None where it can, or where no GPU is visible."""
     if not gpus:
         return None
     cuda = import_module("torch").cuda
     oldest = min(gpus, key=lambda gpu: gpu.capability)
-    problem = build_problem(oldest, torch_cuda_version())
-    if problem:
+    if problem := build_problem(oldest, torch_cuda_version()):
         return problem
     if not cuda.is_available():
         return f"torch cannot use {oldest.name}: cuda.is_available() is false"
@@ -55,9 +56,10 @@ def device_problem(gpus: Sequence[Gpu]) -> str | None:
 
 
 def _torch_version() -> tuple[str | None, str]:
-    """Return ("2.9.1", ""), or (None, error) where importing torch fails: only an import shows missing libraries."""
-    from importlib import import_module
+    """Return torch's version and "". Returns None and the error where torch cannot be imported.
 
+    torch is imported, not only looked up: nothing else shows that one of its libraries is missing.
+    """
     try:
         return str(import_module("torch").__version__), ""
     except Exception as error:

@@ -32,7 +32,7 @@ class Ledger:
         return {number: entry for number, entry in entries if entry.ended is None}
 
     def outputs_of(self, number: str) -> str:
-        """Return the files that a job makes, as `outputs_text`; "" for a job that is not in the ledger."""
+        """Return the files that a job makes, as `outputs_text`. Returns "" for a job that is not in the ledger."""
         return self._entries[number].makes if number in self._entries else ""
 
     def note_submitted(self, number: str, job: Any) -> None:

@@ -1,4 +1,4 @@
-"""What is asked of a cluster for a run or for several in one job, in the words of no scheduler."""
+"""What a job of one or several runs asks of a cluster, whatever its scheduler."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,37 +7,42 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Resources
 from scaleproof.ground.campaign.shared_jobs import run_minutes
 
-# Rules whose jobs stop runs at their own limit.
+# Rules whose jobs stop a run themselves after `resources.time_limit`.
 STOPPING_RULES = ("train", "shared_job", "pairs", "trace_capture", "frontier")
-CORES_BESIDE_GPU = 4  # a rank's own thread, the loader's, and NCCL's two
+CORES_BESIDE_GPU = 4  # for the thread of a rank, the loader's thread, and two threads of NCCL
 
 
 @dataclass(frozen=True)
 class JobRequest:
-    """Nodes, what each of them must have, and for how long."""
+    """What one job asks for: nodes, what each of them must have, and for how long."""
 
     nodes: int
-    devices: int  # GPUs on each node; 0 on the CPU
-    cores: int  # on each node
-    memory_mb: int  # on each node
+    devices: int  # GPUs of each node; 0 for a job on CPUs
+    cores: int  # of each node
+    memory_mb: int  # of each node
     minutes: int
-    exclusive: bool = True  # whether others are to stay away from the nodes
+    exclusive: bool = True  # whether jobs of others are kept off the nodes
 
 
 def request_of_run(cell: Cell, resources: Resources) -> JobRequest:
     """Return the request for a job that makes one run of `cell`.
 
-    It asks for GPUs unless the cell says `device: cpu`: what `auto` finds is known on the node alone.
+    It asks for GPUs unless the cell says `device: cpu`. With `device: auto`, only the node can tell whether it has any.
     """
-    geometry, on_cpu = cell.execution.geometry, cell.execution.device == "cpu"
+    geometry = cell.execution.geometry
+    is_on_cpu = cell.execution.device == "cpu"
     threads = cell.execution.threads_per_device
-    cores = threads if on_cpu else max(threads, CORES_BESIDE_GPU)
+
     if resources.cpus_per_device != "derive":
-        cores = resources.cpus_per_device
+        cores_per_device = resources.cpus_per_device
+    elif is_on_cpu:
+        cores_per_device = threads
+    else:
+        cores_per_device = max(threads, CORES_BESIDE_GPU)
     return JobRequest(
         nodes=geometry.nodes,
-        devices=0 if on_cpu else geometry.devices_per_node,
-        cores=cores * geometry.devices_per_node,
+        devices=0 if is_on_cpu else geometry.devices_per_node,
+        cores=cores_per_device * geometry.devices_per_node,
         memory_mb=round(resources.memory_per_device * 1000) * geometry.devices_per_node,
         minutes=run_minutes(resources),
         exclusive=resources.exclusive,
@@ -45,27 +50,31 @@ def request_of_run(cell: Cell, resources: Resources) -> JobRequest:
 
 
 def request_of_replay(cell: Cell, resources: Resources) -> JobRequest:
-    """Return the request for the replay of `cell`: one untimed process, on a part of one of its run's nodes."""
+    """Return the request for the replay of `cell`: one untimed process, on a part of one node."""
     return replace(request_of_run(cell, resources), nodes=1, exclusive=False)
 
 
 def request_of_shared_job(cells: Sequence[Cell], resources: Resources) -> JobRequest:
-    """Return the request for one run of each of `cells`, in turn: room for the largest, and time for all."""
-    jobs = [request_of_run(cell, resources) for cell in cells]
+    """Return the request for a job that makes one run of each of `cells`, one after the other.
+
+    The job has room for the largest run, and time for all of them.
+    """
+    requests = [request_of_run(cell, resources) for cell in cells]
     return JobRequest(
-        nodes=max(request.nodes for request in jobs),
-        devices=max(request.devices for request in jobs),
-        cores=max(request.cores for request in jobs),
-        memory_mb=max(request.memory_mb for request in jobs),
-        minutes=sum(request.minutes for request in jobs),
+        nodes=max(request.nodes for request in requests),
+        devices=max(request.devices for request in requests),
+        cores=max(request.cores for request in requests),
+        memory_mb=max(request.memory_mb for request in requests),
+        minutes=sum(request.minutes for request in requests),
         exclusive=resources.exclusive,
     )
 
 
 def complaint_on_job_time(rule: str, minutes: float, resources: Resources) -> str | None:
-    """Return why `minutes` are too few for a job of `rule`: the scheduler would end it before its run ends itself.
+    """Return why `minutes` are too few for a job of `rule`: they must exceed the time limit of its run.
 
-    Such a run leaves no row. None where `minutes` exceed the run's own limit, and for rules without such a limit.
+    Otherwise the scheduler ends the job first, and the run leaves no row in the results. Returns None where `minutes`
+    suffice, and for rules whose runs have no time limit.
     """
     limit = resources.time_limit
     if rule not in STOPPING_RULES or minutes > limit:

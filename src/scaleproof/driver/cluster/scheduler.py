@@ -1,4 +1,4 @@
-"""What the driver asks of any scheduler. Slurm and queues that are reached by three commands answer it."""
+"""What the driver asks of any scheduler. `Slurm` and `Queue` (any queue behind three commands) implement it."""
 
 import subprocess
 from collections.abc import Mapping, Sequence, Set
@@ -13,99 +13,107 @@ NO_ANSWER = 124  # the exit code of timeout(1)
 
 @dataclass(frozen=True)
 class Submission:
-    """A job as it is sent: a script, what it asks for, and where it may not run."""
+    """A job to send: its script, the resources that it asks for, and the nodes that it may not get."""
 
     name: str
     script: Path
-    log: Path  # with the scheduler's own sign for the number of the job
-    folder: Path  # that the job begins in
-    resources: Mapping[str, object]  # of the rule, in the words of the site
-    tasks: int = 1  # several are an array
-    excluded: frozenset[str] = frozenset()  # nodes
+    log: Path  # file for the job's output; its name has the scheduler's pattern for the number of the job
+    folder: Path  # working folder of the job
+    resources: Mapping[str, object]  # name -> value, as the rule and the profile of the site give them
+    tasks: int = 1  # more than one: the job is an array
+    excluded: frozenset[str] = frozenset()  # names of nodes
 
 
 @dataclass(frozen=True)
 class JobState:
-    """How a job is."""
+    """The state of a job in the queue."""
 
-    name: str  # in the scheduler's own word
+    name: str  # of the state, as the scheduler calls it
     phase: Phase
-    reason: str = ""  # for which it waits or has ended, in the scheduler's words
-    for_ever: bool = False  # whether the reason for which it waits cannot end without somebody's help
+    reason: str = ""  # why the job waits or has ended, in the scheduler's words
+    for_ever: bool = False  # whether the job cannot start until somebody changes something
 
 
 @dataclass(frozen=True)
 class JobEnd:
-    """How a job has ended that did not end well."""
+    """The end of a job that failed or was cancelled."""
 
-    words: str  # of the scheduler
-    kind: str  # what jobs have in common that end in the same way; "" where others have ended them, by hand or by rank
-    nodes: Sequence[str] = ()
-    ended: str = ""  # in the scheduler's own form, in which times can be compared
-    by_hand: bool = False  # whether somebody has cancelled it
-    unstarted: bool = False  # whether its node could not start it
-    advice: str = ""  # what to change before it is sent again
+    words: str  # of the scheduler, on the end
+    kind: (
+        str  # equal for jobs that end in the same way; "" for jobs that somebody cancelled, or that gave way to others
+    )
+    nodes: Sequence[str] = ()  # on which the job ran
+    ended: str = ""  # time of the end, as the scheduler writes it; such times can be compared as texts
+    by_hand: bool = False  # whether somebody has cancelled the job
+    unstarted: bool = False  # whether the job's node could not start it
+    advice: str = ""  # what to change before the job is sent again
 
 
 @dataclass(frozen=True)
 class SoundJob:
     """A job that has ended well."""
 
-    ended: str  # as in `JobEnd`
+    ended: str  # time of the end, as in `JobEnd`
     nodes: Sequence[str]
-    job: str
+    job: str  # the job's number
 
 
 @dataclass
 class Refused(Exception):
     """Raised where a scheduler does not take a job."""
 
-    words: str
-    passing: bool = False  # whether it may take the job later: a limit on jobs, a controller away
-    too_many: bool = False  # whether it is a limit on the number of jobs
+    words: str  # of the scheduler, on the reason
+    passing: bool = False  # whether the scheduler may take the job later: a limit on jobs, a controller that is away
+    too_many: bool = False  # whether the reason is a limit on the number of jobs
 
 
 class Scheduler(Protocol):
-    """Takes jobs and says how they are. Nothing else starts a scheduler's commands."""
+    """Sends jobs, asks for their states, and cancels them. Nothing else starts a scheduler's commands.
+
+    A job is known by its number, a text such as "1234" or "1234_7" for a task of an array.
+    """
 
     name: str  # for messages
-    cancel_command: str  # what a person types before the numbers of jobs
+    cancel_command: str  # what a person types before the numbers of jobs: "scancel"
 
     def submit(self, job: Submission) -> str:
-        """Send a job and return its number. Raises Refused."""
+        """Send a job and return its number. Raises Refused where the scheduler does not take it."""
 
     def would_take(self, job: Submission) -> bool:
-        """Return whether there are nodes for this job; True where that cannot be asked."""
+        """Return whether there are nodes for this job. Returns True where the scheduler cannot be asked."""
 
     def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
-        """Return the state of each of `jobs`; None while the scheduler does not answer."""
+        """Return number -> state of `jobs`. Returns None while the scheduler does not answer."""
 
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
-        """Return how a job has ended whose last known state is `state`; `log`: the file of its output."""
+        """Describe the end of a job whose last known state is `state`. `log`: the file of its output."""
 
     def ended_well(self) -> list[SoundJob]:
-        """Return the user's jobs that have ended well lately, as far as the scheduler remembers."""
+        """Return the user's jobs that have ended well and that the scheduler still remembers."""
 
     def cancel(self, jobs: Sequence[str]) -> None:
-        """End jobs."""
+        """Cancel jobs."""
 
     def left_in(self, folder: Path) -> list[str]:
-        """Return jobs of an earlier driver in `folder` that have not ended, by what the scheduler knows alone."""
+        """Return the jobs that an earlier driver has sent from `folder` and that have not ended.
+
+        The scheduler alone is asked; what the driver has written down is in the ledger.
+        """
 
 
 def run_scheduler_command(
     command: Sequence[str], environment: Mapping[str, str], timeout: float = 120.0
 ) -> tuple[int, str, str]:
-    """Run a command of a scheduler; return its exit code, its output and its errors.
+    """Run a command of a scheduler. Returns its exit code, its standard output and its standard error.
 
-    NO_ANSWER where it does not answer within `timeout` seconds, 127 where it cannot be started.
+    The exit code is NO_ANSWER if the command takes longer than `timeout` seconds, and 127 if it cannot be started.
     """
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, text=True, errors="replace", env=dict(environment), timeout=timeout
         )
     except subprocess.TimeoutExpired:
         return NO_ANSWER, "", f"{command[0]} does not answer within {timeout:g} s"
     except OSError as error:
         return 127, "", str(error)
-    return done.returncode, done.stdout, done.stderr
+    return process.returncode, process.stdout, process.stderr

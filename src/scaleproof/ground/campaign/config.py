@@ -156,14 +156,17 @@ class Work(Section):
     @model_validator(mode="before")
     @classmethod
     def _read_two_lengths(cls, data: Any) -> Any:
-        """Read `steps: [50, 150]`, the lengths of two runs, as `fewer_steps` and `steps`."""
-        steps = data.get("steps") if isinstance(data, dict) else None
-        if not isinstance(steps, list):
+        """Split `steps: [50, 150]`, the lengths of two runs, into `fewer_steps: 50` and `steps: 150`.
+
+        `data`: the content of the section, which stays as it is where `steps` is no list. Raises ValueError for others.
+        """
+        lengths = data.get("steps") if isinstance(data, dict) else None
+        if not isinstance(lengths, list):
             return data
-        whole = [step for step in steps if isinstance(step, int) and not isinstance(step, bool)]
-        if len(steps) != 2 or len(whole) != 2 or steps[0] >= steps[1]:
+        are_integers = all(type(length) is int for length in lengths)  # True and False are of type bool
+        if not are_integers or len(lengths) != 2 or lengths[0] >= lengths[1]:
             raise ValueError("steps: two lengths are two whole numbers, the smaller one first, such as 50 and 150")
-        return data | {"fewer_steps": steps[0], "steps": steps[1]}
+        return data | {"fewer_steps": lengths[0], "steps": lengths[1]}
 
 
 class Resources(Section):
@@ -207,31 +210,36 @@ class Resources(Section):
 
 
 SECTIONS: dict[str, type[Section]] = {"workload": Workload, "work": Work, "execution": Execution}
-# Every key that can vary, in the order in which a slug names them: name -> (section, declared field).
-_SLUG_ORDER = ("strategy", "precision", "model", "corpus", "tokenizer", "seq_len", "geometry")
-_declared = {
+_declared_axes = {
     name: (section, field)
     for section, model in SECTIONS.items()
     for name, field in model.model_fields.items()
     if axis_prefix(field) is not None
 }
-AXES = {name: _declared[name] for name in _SLUG_ORDER} | _declared
+_FIRST_IN_SLUGS = ("strategy", "precision", "model", "corpus", "tokenizer", "seq_len", "geometry")
+# Axis (a key that can vary) -> its section and its declared field, in the order in which a slug names axes.
+AXES = {name: _declared_axes[name] for name in _FIRST_IN_SLUGS} | _declared_axes
 
 
 def _make_axis_section(name: str, doc: str, wrap: Any) -> type[Section]:
-    """Build the section `name`, whose keys are the axes, each optional. `doc`: its docstring."""
+    """Build the section `name`, whose keys are the axes, each optional.
+
+    `doc`: the docstring of the section. `wrap(type)`: returns the type of a key of the section, made of the type of one
+    value of the axis.
+    """
     fields: dict[str, Any] = {}
     for axis, (section, field) in AXES.items():
         annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-        fields[axis] = (wrap(annotation) | None, key(None, f"{section}.{axis}: {field.description}", unit_of(field)))
-    # Of a command, its placeholders too: `Campaign` puts them into `settings`.
+        description = f"{section}.{axis}: {field.description}"
+        fields[axis] = (wrap(annotation) | None, key(None, description, unit_of(field)))
+    # The placeholders of a command are axes, too: `Campaign` puts their values into `settings`.
     scalar: Any = list[Scalar] | dict[str, Scalar] if wrap is _list_type else Scalar
     fields["settings"] = (dict[str, scalar], key({}, "Placeholders of workload.command, by name.", "none"))
     return create_model(name, __base__=Section, __doc__=doc, **fields)
 
 
 def _list_type(annotation: Any) -> Any:
-    """Return the type of a list of an axis' values, for the key of `vary`."""
+    """Return the type of a key of `vary`: a list of at least one value of the given type."""
     return Annotated[list[annotation], Field(min_length=1)]
 
 
@@ -331,12 +339,12 @@ class Campaign(Section):
 
     @property
     def repeat_until(self) -> RepeatUntil | None:
-        """The rule by which repeats end; None where their number is fixed."""
+        """The rule by which repeats end. It is None where the number of repeats is fixed."""
         return self.repeats if isinstance(self.repeats, RepeatUntil) else None
 
     @property
     def fewest_repeats(self) -> int:
-        """How many runs each cell has at least; where the number is fixed, that one."""
+        """The smallest number of runs that each cell may have."""
         return self.repeats.at_least if isinstance(self.repeats, RepeatUntil) else self.repeats
 
     @property
@@ -357,7 +365,7 @@ class Campaign(Section):
 
     @model_validator(mode="after")
     def _check_end_before_limit(self) -> "Campaign":
-        """Check that a command that is to be ended is not stopped before. Raises ValueError."""
+        """Check that the time limit does not stop a command before `work.seconds` ends it. Raises ValueError."""
         seconds, limit = self.work.seconds, self.resources.time_limit
         if seconds is not None and seconds >= 60 * limit:
             fault = f"a run is stopped after resources.time_limit, which is {limit:g} minutes"
@@ -370,7 +378,8 @@ class Campaign(Section):
         """Return a file's content without empty sections: `vary:` with nothing under it is null in YAML."""
         if not isinstance(data, dict):
             return data
-        return move_placeholders_to_settings({key: value for key, value in data.items() if value is not None})
+        sections = {name: content for name, content in data.items() if content is not None}
+        return move_placeholders_to_settings(sections)
 
 
 def tokenizer_entries(tokenizer: str) -> int:
@@ -379,5 +388,5 @@ def tokenizer_entries(tokenizer: str) -> int:
 
 
 def shape_of(model: str | Shape | TransformersModel) -> Shape | TransformersModel:
-    """Return the shape behind a model's name. A model of transformers has its own file, and is returned as it is."""
+    """Return the shape of a model that is given by name. Shapes and models of transformers are returned as they are."""
     return SHAPES[model] if isinstance(model, str) else model

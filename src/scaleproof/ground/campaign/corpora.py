@@ -195,7 +195,7 @@ class Corpus(Section):
 
     @property
     def form(self) -> str | None:
-        """The format of the files, such as "jsonl"; None for python-docs and dataset, which name no files."""
+        """The format of the files, such as "jsonl". It is None for python-docs and dataset, which name no files."""
         if self.remote:
             return self.format
         return self.source if self.source in LOCAL else None
@@ -227,7 +227,7 @@ class Corpus(Section):
 
     @property
     def size(self) -> int | None:
-        """Bytes to download at most; None where it is not known."""
+        """Bytes to download at most. It is None where it is not known."""
         names = self.remote_files
         sizes = [self.known[name].size for name in names if name in self.known]
         known = [size for size in sizes if size is not None]

@@ -31,7 +31,7 @@ def unit_of(field: FieldInfo) -> str:
 
 
 def axis_prefix(field: FieldInfo) -> str | None:
-    """Return the slug prefix of a declared key; None where the key is no axis."""
+    """Return the slug prefix of a declared key. Returns None where the key is no axis."""
     axis = _declared_extra(field).get("axis")
     return None if axis is None else str(axis)
 

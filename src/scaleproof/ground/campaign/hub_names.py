@@ -26,7 +26,7 @@ def refuse_hub_name(name: object) -> object:
 
 
 def lines_of_hub_name(name: object) -> str | None:
-    """Return what to write in place of the name of a data set of the hub; None for any other name."""
+    """Return what to write in place of the name of a data set of the hub. Returns None for any other name."""
     if not isinstance(name, str) or not HUB_NAME.fullmatch(name) or name.endswith(OF_FILES):
         return None
     row = re.sub(r"[^a-z0-9._-]+", "-", name.partition("/")[2].lower()).strip("-._") or "my-dataset"

@@ -309,7 +309,10 @@ def corpora() -> dict[str, Corpus]:
 
 
 def _rename_advice(path: Path) -> str:
-    """Return ` Rename it to "my-question.yaml".` for a campaign file; "" if no valid name resembles its name."""
+    """Return ` Rename it to "my-question.yaml".` for a campaign file.
+
+    Returns "" if no valid name resembles its name.
+    """
     name = valid_name(path.stem).replace(".", "-")
     is_other_name = name not in RESERVED and f"{name}.yaml" != path.name
     return f' Rename it to "{name}.yaml".' if is_other_name and NAME.fullmatch(name) else ""

@@ -24,7 +24,7 @@ def union_members(node: Schema, schema: Schema) -> list[Schema]:
 
 
 def node_at(schema: Schema, place: Place) -> Schema:
-    """Return the schema of a place in the file; {} for an unknown place."""
+    """Return the schema of a place in the file. Returns {} for an unknown place."""
     node = schema
     for step in place:
         inner: Schema = {}
@@ -52,7 +52,7 @@ def properties_at(schema: Schema, place: Place) -> Schema:
 
 
 def choices_at(node: Schema, schema: Schema) -> list[str]:
-    """Return the words that are allowed at a node; [] where it is not a choice of words."""
+    """Return the words that are allowed at a node. Returns [] where it is not a choice of words."""
     choices: list[Any] = []
     for option in union_members(node, schema):
         choices += option.get("enum", [])

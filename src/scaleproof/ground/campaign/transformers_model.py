@@ -104,7 +104,7 @@ class TransformersModel(Section):
 
     @property
     def context(self) -> int | None:
-        """Tokens of the longest sample; None where the configuration does not say."""
+        """Tokens of the longest sample. It is None where the configuration does not say."""
         architecture = self.description().get("transformers")
         sizes = [architecture.get(name) for name in CONTEXTS] if isinstance(architecture, dict) else []
         return next((size for size in sizes if isinstance(size, int)), None)

@@ -47,6 +47,7 @@ ALLOWED = re.compile(r"(?:; allowed: |Allowed here: ).{60,}?(?=\. [A-Z]|\.?$)", 
 OF_PROFILES = {"partition": "slurm_partition", "queue": "slurm_partition", "account": "slurm_account", "qos": "qos"}
 MEANT: dict[Place, str] = {("forecast", "cells"): ' Did you mean "hold_out"?'}  # the section `cells` is not meant
 EMPTY_KEY = '""'  # the spelling of a key without a name
+MOST_MESSAGES = 20
 
 
 class Lines(dict[Place, int]):
@@ -62,17 +63,23 @@ class Lines(dict[Place, int]):
 def fault_messages(
     path: Path, lines: Lines, error: ValidationError, schema: Schema, data: dict[str, object]
 ) -> list[str]:
-    """Return one message for each faulty place of a file, in the order of lines, at most 20. `data`: its content."""
-    known = properties_at(schema, ())
-    if known and len(data) > 1 and not any(key in known or _key_hint((key,), list(known), schema) for key in data):
+    """Return one message for each faulty place of a file, in the order of lines, at most MOST_MESSAGES.
+
+    `error`: what pydantic says of the file's content `data`. `schema`: of the model that pydantic has checked.
+    """
+    known = list(properties_at(schema, ()))
+    is_other_file = bool(known) and not any(key in known or _key_hint((key,), known, schema) for key in data)
+    if is_other_file and len(data) > 1:
         keys = shortened(", ".join(data), 100)
         return [f"{path} is no campaign; it has {keys}; allowed: {', '.join(known)}"]
 
     faults = _deepest_faults(error.errors(), schema, data)
-    reported = [_file_place(fault["loc"], data) for fault in error.errors()]  # in pydantic's order
+    places = [_file_place(fault["loc"], data) for fault in error.errors()]  # in pydantic's order
     # In the order of lines. On one line, faults of the whole file come last, others in pydantic's order.
-    order = sorted(faults, key=lambda place: (lines.get(place, 0), not place, reported.index(place)))
-    messages = {place: _fault_message(path, lines, place, faults[place], schema, data) for place in order[:20]}
+    places_by_line = sorted(faults, key=lambda place: (lines.get(place, 0), not place, places.index(place)))
+    messages = {}
+    for place in places_by_line[:MOST_MESSAGES]:
+        messages[place] = _fault_message(path, lines, place, faults[place], schema, data)
 
     hints = " ".join(messages.values())
     for place, fault in faults.items():
@@ -83,20 +90,28 @@ def fault_messages(
 
 
 def _deepest_faults(reported: list[ErrorDetails], schema: Schema, data: object) -> dict[Place, ErrorDetails]:
-    """Return place in the file -> its fault, without the places around another faulty place; () is the whole file."""
+    """Reduce the errors that pydantic has `reported` to one fault for each place in the file.
+
+    Returns place -> fault, where () is the whole file. A place with another faulty place inside it is left out.
+    """
     errors = _errors_of_meant_alternative(reported, data)
     # Of a union's errors at one place, a fault inside a mapping says more than "not a number".
     errors.sort(key=lambda fault: fault["type"] not in ("missing", "value_error"))
-    faults = {_file_place(fault["loc"], data): fault for fault in reversed(errors)}  # the first of each place stays
+    faults: dict[Place, ErrorDetails] = {}
+    for error in errors:
+        faults.setdefault(_file_place(error["loc"], data), error)
+
     # Each alternative of a union reports its own unknown keys; a key that another alternative knows is not a fault.
-    faults = {place: fault for place, fault in faults.items() if not _known_to_another(place, fault, schema)} or faults
-    _put_in_brackets(faults, data)
-    around = [place for place in faults if place and any(other[: len(place)] == place != other for other in faults)]
-    return {place: fault for place, fault in faults.items() if place not in around}
+    real_faults = {place: fault for place, fault in faults.items() if not _known_to_another(place, fault, schema)}
+    faults = real_faults or faults
+    _join_split_lists(faults, data)
+
+    outer_places = {place[:depth] for place in faults for depth in range(1, len(place))}
+    return {place: fault for place, fault in faults.items() if place not in outer_places}
 
 
 def _allowed_said_once(messages: list[str]) -> list[str]:
-    """Remove the long list of what is allowed from each message that follows another with the same list."""
+    """Remove the long list of what is allowed from a message where an earlier message has the same list."""
     earlier_lists: set[str] = set()
     shorter_messages = []
     for message in messages:
@@ -109,29 +124,40 @@ def _allowed_said_once(messages: list[str]) -> list[str]:
     return shorter_messages
 
 
-def _put_in_brackets(faults: dict[Place, ErrorDetails], data: Any) -> None:
-    """Join the values of a list without brackets, {strategy: ddp, fsdp}, to one faulty value: "ddp, fsdp".
+def _join_split_lists(faults: dict[Place, ErrorDetails], data: Any) -> None:
+    """Join the entries of a list that lacks its brackets, as in {strategy: ddp, fsdp}, to one value: "ddp, fsdp".
 
-    YAML reads each value but the first as a key without a value.
+    YAML reads `fsdp` as a key of its own, without a value, and pydantic calls it unknown. Its fault is removed from
+    `faults`, and the key from `data`: the fault of the value before it then is that "ddp, fsdp" lacks brackets.
     """
-    for place in reversed([place for place, fault in faults.items() if fault["type"] == "extra_forbidden"]):
-        *outer_place, key = place
-        mapping = data
-        for step in outer_place:
-            mapping = mapping[step]
+    unknown_keys = [place for place, fault in faults.items() if fault["type"] == "extra_forbidden"]
+    for place in unknown_keys:  # in the order of the file: each is joined to all entries before it
+        mapping = _value_at(data, place[:-1])
+        key = place[-1]
         keys = list(mapping)
-        previous_key = keys[keys.index(key) - 1]
-        is_faulty = (*outer_place, previous_key) in faults and isinstance(mapping[previous_key], str | int)
-        if mapping[key] is None and is_faulty and previous_key != keys[-1]:
-            mapping[previous_key] = f"{mapping[previous_key]}, {key}"
+        position = keys.index(key)
+        if position == 0 or mapping[key] is not None:
+            continue
+        previous_key = keys[position - 1]
+        previous_value = mapping[previous_key]
+        if (*place[:-1], previous_key) in faults and isinstance(previous_value, str | int):
+            mapping[previous_key] = f"{previous_value}, {key}"
             del faults[place], mapping[key]
 
 
-def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
-    """Return the errors of a union's alternative that knows all given keys. Without one, returns all errors.
+def _value_at(data: Any, place: Place) -> Any:
+    """Return the value at a place of a file with the content `data`."""
+    for step in place:
+        data = data[step]
+    return data
 
-    Each alternative reports errors of its own: as a shape of an encoder, a GPT-2 has unknown keys. An alternative is
-    the beginning of pydantic's locations up to its name, a step that is not in the file.
+
+def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
+    """Return the errors without those of alternatives that are not meant, because they do not know all given keys.
+
+    Where a key takes one of several mappings (a union), pydantic reports the errors of each alternative: as a shape of
+    an encoder, a GPT-2 has unknown keys. Returns all errors where no alternative knows all keys. Here an alternative is
+    the beginning of pydantic's locations up to the alternative's name, a step that is not in the file.
     """
     with_unknown_keys: set[Place] = set()
     for error in errors:
@@ -149,7 +175,7 @@ def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> li
                 alternatives.add(error["loc"][:size])
     if alternatives <= with_unknown_keys:
         return errors
-    return [error for error in errors if not any(error["loc"][: len(loc)] == loc for loc in with_unknown_keys)]
+    return [error for error in errors if not any(error["loc"][: len(start)] == start for start in with_unknown_keys)]
 
 
 def dotted(place: Place) -> str:
@@ -159,7 +185,7 @@ def dotted(place: Place) -> str:
 
 
 def _file_place(loc: Place, data: Any) -> Place:
-    """Return the part of a pydantic location that exists in the file. Unions add steps of their own."""
+    """Return the steps of a pydantic location that are in the file. Other steps name alternatives of unions."""
     place: Place = ()
     for step in loc:
         is_key = isinstance(data, dict) and step in data
@@ -190,9 +216,7 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
         hint = nearest_valid_name(str(place[-1]))
         return f'{where}"{dotted(place)}" cannot be a name; allowed: {NAME_WORDS}.{hint}'
 
-    value = data
-    for step in place:
-        value = value[step]
+    value = _value_at(data, place)
     if error["type"] == "value_error":
         colon = ": " if place else ""
         return f"{where}{dotted(place)}{colon}{error['msg'].removeprefix('Value error, ')}"
@@ -203,23 +227,28 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
 
 
 def _missing_text(place: Place, name: Any, schema: Schema) -> str:
-    """Describe a missing key, or entry of a list, `name` at `place`."""
+    """Describe what is missing at `place`: the key `name`, or the entry of a list with the index `name`."""
     if isinstance(name, int):
-        items = union_members(node_at(schema, place), schema)
-        number = next((item["minItems"] for item in items if item.get("minItems")), name + 1)
-        return f"{dotted(place)}: a list of {number} is expected, and entry {name + 1} is missing"
-    whole = place if place[-1:] == (name,) else (*place, name)  # the place of a key without a value ends with it
-    node = node_at(schema, whole)
+        options = union_members(node_at(schema, place), schema)
+        lengths = [option["minItems"] for option in options if option.get("minItems")]
+        length = lengths[0] if lengths else name + 1
+        return f"{dotted(place)}: a list of {length} is expected, and entry {name + 1} is missing"
+    place_of_key = place if place[-1:] == (name,) else (*place, name)  # `place` has the name of a key without a value
+    node = node_at(schema, place_of_key)
     if choices_at(node, schema):
-        return f"{dotted(whole)} is missing; allowed: {_words_for_allowed(node, schema)}"
+        return f"{dotted(place_of_key)} is missing; allowed: {_words_for_allowed(node, schema)}"
     description = f": {node['description']}" if node.get("description") else ""
-    fault = 'has no value ("#" begins a comment)' if whole == place else "is missing"
-    return f"{dotted(whole)} {fault}{description}"
+    fault = 'has no value ("#" begins a comment)' if place_of_key == place else "is missing"
+    return f"{dotted(place_of_key)} {fault}{description}"
 
 
 def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
-    """Return a hint at the unknown key at `place`; "" where there is none. `known`: the keys allowed there."""
-    name, of_cell = str(place[-1]), place[0] in OF_SINGLE_CELLS
+    """Return a hint at what is meant by the unknown key at `place`: another key, or another section of the file.
+
+    `known`: the keys that are allowed there. Returns "" where there is nothing to suggest.
+    """
+    name = str(place[-1])
+    of_cell = place[0] in OF_SINGLE_CELLS
     look_alike = unicodedata.normalize("NFKC", name)  # a wide colon, a space that does not break
     if name != look_alike and ":" in look_alike:
         return f' A colon or a blank in it only looks like one: write "{look_alike}".'
@@ -227,16 +256,14 @@ def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
         return f' Write "{name.strip()}", without the blanks beside it.'
     if name != name.strip():
         return " A character beside it only looks like a space: type it again, indented with plain spaces."
-    of_geometry = same_name(name, ("geometry",))  # a key `nodes` seldom means that of `trace`
-    hint = (
-        MEANT.get(place)
-        or _same_key_hint(name, known)
-        or _top_hint(place, schema)
-        or ("" if of_geometry else _other_section_hint(name, schema, of_cell))
-        or did_you_mean(name, known)
-    )
+    hint = MEANT.get(place) or _same_key_hint(name, known) or _top_hint(place, schema)
+    of_geometry = same_name(name, ("geometry",))
+    if not hint and not of_geometry:  # a key `nodes` seldom means the key of `trace`
+        hint = _other_section_hint(name, schema, of_cell)
+    hint = hint or did_you_mean(name, known)
     if hint or of_cell:
         return hint
+
     if name in OF_PROFILES:
         return f" It is the profile's business: {OF_PROFILES[name]} in profiles/slurm (docs/cluster.md)."
     keys = (key for section in _sections(schema) for key in properties_at(schema, section))
@@ -246,52 +273,64 @@ def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
 
 
 def _top_hint(place: Place, schema: Schema) -> str:
-    """Return a hint at a key that is a section of the file, and stands too deep at `place`; "" for other keys."""
-    # A section of which keys can vary, such as `work`, is not too deep under `vary`: its keys stand there without it.
+    """Return the hint that the key at `place` is a section of the file, and indented by mistake. "" for other keys."""
+    if len(place) == 1 or place[-1] not in properties_at(schema, ()):
+        return ""
+    # A section with axes, such as `work`, is no such mistake under `vary`, which takes the axes without the section.
     axes = set(properties_at(schema, ("vary",))) & set(properties_at(schema, (place[-1],)))
-    is_too_deep = len(place) > 1 and place[-1] in properties_at(schema, ()) and not (axes and place[0] in OF_CELLS)
-    return " It belongs at the top of the file, not indented." if is_too_deep else ""
+    return "" if axes and place[0] in OF_CELLS else " It belongs at the top of the file, not indented."
 
 
 def _same_key_hint(name: str, known: list[str]) -> str:
-    """Return a hint at the `known` key that `name` is another word for, with its section or another ending; else ""."""
-    own_key = same_name(name, known) or same_name(name.rpartition(".")[2], known)  # "precision" of execution.precision
-    own_key = own_key or next((key for key in known if f"{name}s" == key or f"{key}s" == name), None)
+    """Return a hint at the `known` key that `name` means: a synonym, "execution.precision", a plural; else ""."""
+    own_key = same_name(name, known) or same_name(name.rpartition(".")[2], known)
+    if own_key is None:
+        plurals = [key for key in known if f"{name}s" == key or f"{key}s" == name]
+        own_key = plurals[0] if plurals else None
     return "" if own_key is None else f' Did you mean "{own_key}"?'
 
 
 def _sections(schema: Schema) -> list[Place]:
-    """Return the places of the keys at the top of a file, then of the keys one level below. They may hold keys."""
-    top: list[Place] = [(key,) for key in properties_at(schema, ())]
-    return top + [(*section, key) for section in top for key in properties_at(schema, section)]
+    """Return the places in a file that may hold keys: the keys at its top, then the keys one level below."""
+    top_places: list[Place] = [(key,) for key in properties_at(schema, ())]
+    return top_places + [(*place, key) for place in top_places for key in properties_at(schema, place)]
 
 
 def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
-    """Return a hint at the section of the key `name`; "" where none is. `of_cell`: a cell's description has the key."""
-    others = [section for section in _sections(schema) if section[0] not in OF_SINGLE_CELLS]
-    places = [dotted(section) for section in others if name in properties_at(schema, section)]
-    places = [place for place in places if place != "vary"] or places  # keys of `vary` are keys of other sections
-    top_places = [place for place in places if "." not in place]
-    if top_places:
-        places = top_places
-    elif of_cell and len(places) > 1:  # no place is likelier than another
+    """Return a hint at the sections that have the key `name`: " It belongs under work.".
+
+    Returns "" where none has it.
+
+    `of_cell`: the key stands in the description of a single cell, where only keys that can vary are allowed.
+    """
+    sections = [
+        dotted(place)
+        for place in _sections(schema)
+        if place[0] not in OF_SINGLE_CELLS and name in properties_at(schema, place)
+    ]
+    if len(sections) > 1 and "vary" in sections:  # a key of `vary` belongs to another section as well
+        sections.remove("vary")
+    top_sections = [section for section in sections if "." not in section]
+    sections = top_sections or sections
+
+    if not of_cell:
+        if not sections and name in properties_at(schema, ("compare", 0)):
+            return " It belongs under an entry of compare."
+        return f" It belongs under {' or '.join(sections)}." if sections else ""
+    if not sections or (len(sections) > 1 and not top_sections):  # of several, no section is likelier than another
         return ""
-    if not of_cell and not places and name in properties_at(schema, ("compare", 0)):
-        return " It belongs under an entry of compare."
-    if not places:
-        return ""
-    alike = " It is the same for all cells: another value needs a campaign of its own." if of_cell else ""
-    return f" It belongs under {' or '.join(places)}.{alike}"
+    advice = "It is the same for all cells: another value needs a campaign of its own."
+    return f" It belongs under {' or '.join(sections)}. {advice}"
 
 
 def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
     """Describe what is allowed in place of a faulty `value`: `allowed: ...`, with a hint at what was meant."""
     node = node_at(schema, place)
     options = union_members(node, schema)
-    array = next((option for option in options if option.get("type") == "array"), None)
-    hint = list_hint(value, array, schema) if array else one_value_hint(place, value, options, schema)
+    lists = [option for option in options if option.get("type") == "array"]
+    hint = list_hint(value, lists[0], schema) if lists else one_value_hint(place, value, options, schema)
     allowed = _words_for_allowed(node, schema)
-    if not hint and allowed.startswith("a name of") and "description" in node:  # it says which names
+    if not hint and allowed.startswith("a name of") and "description" in node:  # the description says which names
         hint = f" {node['description']}"
     return f"allowed: {allowed}.{hint}" if allowed else f".{hint}"
 
@@ -307,7 +346,10 @@ def _words_for_allowed(node: Schema, schema: Schema) -> str:
 
 
 def _words_for_alternative(option: Schema, node: Schema, schema: Schema) -> list[str]:
-    """Return the choices of one alternative of a node, or words for them such as "a whole number >= 1 (steps)"."""
+    """Return words for the values that one alternative (`option`) of a node takes.
+
+    A choice of words gives several texts, ["ddp", "fsdp"]; another type gives one, ["a whole number >= 1 (steps)"].
+    """
     kind = option.get("type")
     if "enum" in option or "const" in option:
         return [str(choice) for choice in option.get("enum", [option.get("const")])]
@@ -331,8 +373,8 @@ def _words_for_alternative(option: Schema, node: Schema, schema: Schema) -> list
 def _words_for_lists(option: Schema, schema: Schema) -> str:
     """Describe the lists that an alternative takes: "a list of at least 1 entry, each ..."."""
     least, most = option.get("minItems", 0), option.get("maxItems")
-    inner: Schema = option.get("items") or next(iter(option.get("prefixItems", [])), {})
-    each = f", each {_words_for_allowed(inner, schema)}" if inner else ""
+    item: Schema = option.get("items") or [*option.get("prefixItems", []), {}][0]
+    each = f", each {_words_for_allowed(item, schema)}" if item else ""
     if least == most:
         return f"a list of {plural(least, 'entry', 'entries')}{each}"
     if not least and not most:
@@ -343,9 +385,9 @@ def _words_for_lists(option: Schema, schema: Schema) -> str:
 
 def _words_for_texts(option: Schema, node: Schema) -> str:
     """Describe the texts that an alternative takes: the meaning of its pattern, the length, examples."""
-    examples = option.get("examples") or node.get("examples")
     words = PATTERNS.get(option.get("pattern", ""), "text")
     if "maxLength" in option:
         of_length = f" of at most {option['maxLength']} characters"
         words = words.replace("text", f"text{of_length}", 1) if words.startswith("text") else words + of_length
-    return words + (f" like {' or '.join(map(str, examples))}" if examples else "")
+    examples = option.get("examples") or node.get("examples")
+    return f"{words} like {' or '.join(map(str, examples))}" if examples else words

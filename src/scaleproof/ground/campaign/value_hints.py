@@ -34,13 +34,16 @@ OF_CELLS = ("vary", *OF_SINGLE_CELLS)  # sections with the keys of several other
 
 
 def valid_name(text: str) -> str:
-    """Return a name of a campaign, corpus or comparison that resembles a text; "" if no letter of it is left."""
+    """Return a name of a campaign, corpus or comparison that resembles a text.
+
+    Returns "" if no letter of it is left.
+    """
     plain = re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text.casefold()))  # letters without accents
     return re.sub(r"[^a-z0-9._-]", "-", plain[:60]).strip("-._")
 
 
 def nearest_valid_name(text: str) -> str:
-    """Return ` Write "my-notes".` for "My Notes"; "" if there is nothing to suggest."""
+    """Return ` Write "my-notes".` for "My Notes". Returns "" if there is nothing to suggest."""
     name = valid_name(text)
     return f' Write "{name}".' if name and name != text else ""
 
@@ -118,7 +121,10 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
 
 
 def _parse_minutes(text: str) -> float | None:
-    """Read the minutes of a time as schedulers write it: 30s, 2h, 1 day, 1:30:00, 1-12:00:00; None for other texts."""
+    """Read the minutes of a time as schedulers write it: 30s, 2h, 1 day, 1:30:00, 1-12:00:00.
+
+    Returns None for other texts.
+    """
     if match := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(s|sec|seconds?|h|hours?|d|days?)", text):
         minutes_per_unit = {"s": 1 / 60, "h": 60, "d": 1440}
         return float(match[1]) * minutes_per_unit[match[2][0]]
@@ -129,14 +135,17 @@ def _parse_minutes(text: str) -> float | None:
 
 
 def _truth_hint(value: object, options: list[Schema]) -> str:
-    """Return a hint at yes, on, "true" and the like, which YAML 1.2 takes for words; "" for other values."""
+    """Return a hint at yes, on, "true" and the like, which YAML 1.2 takes for words. Returns "" for other values."""
     word = str(value).casefold()
     takes_truth = any(option.get("type") == "boolean" for option in options)
     return f" Write {TRUTHS[word]}." if takes_truth and word in TRUTHS else ""
 
 
 def _own_text_hint(place: Place, value: object) -> str:
-    """Return a hint at the path or address of a file in place of a corpus: the row to write; "" for other values."""
+    """Return a hint at the path or address of a file in place of a corpus: the row to write.
+
+    Returns "" for other values.
+    """
     if place[-1:] != ("corpus",) or not FILE.search(str(value)):
         return ""
     name = valid_name(Path(str(value)).name.partition(".")[0]) or "mine"
@@ -198,7 +207,7 @@ def _axis_hint(values: list[object], nodes: list[tuple[str, Schema]], schema: Sc
 
 
 def _word_hint(place: Place, value: object, options: list[Schema], choices: list[str]) -> str:
-    """Return a hint at a word: the allowed word, example or name that it resembles; "" where there is none."""
+    """Return a hint at a word: the allowed word, example or name that it resembles. Returns "" where there is none."""
     if isinstance(value, bool | dict | None):
         return ""
     text = str(value)
@@ -228,7 +237,9 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
 
 
 def list_hint(value: object, array: Schema, schema: Schema) -> str:
-    """Return a hint at a value that lacks the brackets of a list: ` Write [ddp].`; "" where none is to suggest.
+    """Return a hint at a value that lacks the brackets of a list: ` Write [ddp].`.
+
+    Returns "" where none is to suggest.
 
     `array`: the schema of the list.
     """

@@ -65,14 +65,14 @@ class ForecastRow(CellForecast):
 
     @property
     def forecast(self) -> StepForecast | None:
-        """The forecast with its interval; None where it was refused."""
+        """The forecast with its interval. It is None where it was refused."""
         if self.value is None or self.low is None or self.high is None or self.level is None:
             return None
         return StepForecast(self.value, self.low, self.high, self.level)
 
     @property
     def outcome(self) -> Outcome | None:
-        """What came of the forecast; None where it has not been scored."""
+        """What came of the forecast. It is None where it has not been scored."""
         if self.measured_s is None or self.inside is None or self.error is None:
             return None
         return Outcome(self.measured_s, self.inside, self.error)

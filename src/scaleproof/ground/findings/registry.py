@@ -150,7 +150,7 @@ class Check(Generic[Subject]):
     only_first: bool = False
 
     def __call__(self, subject: Subject) -> list[Finding]:
-        """Return the findings of this check on one subject; [] where nothing is wrong."""
+        """Return the findings of this check on one subject. Returns [] where nothing is wrong."""
         flags = islice(self.function(subject), 1 if self.only_first else None)
         return [self._make_finding(flag, subject) for flag in flags]
 

@@ -115,7 +115,7 @@ class RankedCell(ResultPart):
 
     @property
     def fastest_over(self) -> Estimated | None:
-        """The rate of the fastest cell over this one's, as people read it; None where they are not compared."""
+        """The rate of the fastest cell over this one's, as people read it. It is None where they are not compared."""
         return self.relative_to_fastest and self.relative_to_fastest.inverse
 
 

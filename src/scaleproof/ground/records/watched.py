@@ -90,7 +90,10 @@ class WatchedRank(WatchedSection):
 
 
 def watched_folder(place: Path) -> Path | None:
-    """Return the folder of watched ranks that `place` is, is a file of, or holds; None where it is none of these."""
+    """Return the folder of watched ranks that `place` is, is a file of, or holds.
+
+    Returns None where it is none of these.
+    """
     folders = (place.parent if place.match(PATTERN) else place, place / FOLDER)
     return next((folder for folder in folders if any(folder.glob(PATTERN))), None)
 

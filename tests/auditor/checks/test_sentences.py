@@ -16,6 +16,8 @@ SLIPS = {
     "- Peak memory falls from 77.1 GB (DDP, 4 GPUs) to {} GB (FSDP, 4 GPUs).": ("15.8", "18.5"),
     "MFU with DDP on 4 GPUs is {}% (target: 40%).": ("37.9", "73.9"),
     "SGLang collapses to {} tok/s at c=64, vLLM has 4,762 tok/s.": ("2,231", "3,221"),
+    "FSDP on 8 GPUs is {}x faster than FSDP on 4 GPUs.": ("1.9", "3.9"),  # by samples/s
+    "vLLM delivers {}x higher throughput than SGLang at c=64.": ("2.1", "5.3"),
     "| Decode latency of {} ms is what a user sees.": ("34.812", "84.312"),
 }
 OF_OTHERS = (
@@ -32,6 +34,12 @@ OF_OTHERS = (
     "FSDP takes 0.221 ms a step on 4 GPUs.",  # another unit
     "DDP has a peak memory of 67.8 GB.",  # in one of two rows
     "The peak memory drops to 61.8 GB.",  # names a column alone
+    "FSDP is 5.3x faster than DDP.",  # several rows of both
+    "FSDP on 8 GPUs is 5.3x faster than eager on 4 GPUs.",
+    "FSDP on 8 GPUs could be 5.3x faster than FSDP on 4 GPUs.",
+    "The forward pass of vLLM is 5.3x faster than SGLang.",
+    "vLLM is 5.3x faster than SGLang before the change.",
+    "vLLM is more than 5.3x faster than SGLang.",
     "FSDP on 4 GPUs has 32.6% MFU.",  # within 5 %
 )
 

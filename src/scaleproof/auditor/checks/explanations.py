@@ -24,8 +24,6 @@ from scaleproof.ground.findings.registry import Flag
 EXACT_TOLERANCE = 0.0005  # relative difference of a figure that a formula gives to the digit, beside their rounding
 FIT_TOLERANCE = 0.005  # relative difference of a figure and its formula, beside their rounding
 CONTRADICTION = 0.03  # relative difference of a figure that contradicts its formula
-ONE_EXCEPTION = 0.01  # relative difference of the one row that contradicts where MANY_ROWS fit to the digit
-MANY_ROWS = 4
 FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formula fits by chance
 FEWEST_EVIDENCE_OF_NAMED = 0.8  # evidence that suffices where the heading names one of two columns
 FEWEST_OFF = 3  # rows that are off by one factor
@@ -84,23 +82,20 @@ class Explanation:
     @cached_property
     def contradicts(self) -> Flags:
         """(rows,) whether the stated figure is another number than the formula gives."""
-        tolerance = CONTRADICTION if self.formula.is_steady else RATIO_TOLERANCE
-        if self.is_exact.sum() == self.finite.sum() - 1 >= MANY_ROWS and len(self.formula.sources) == 2:
-            tolerance = ONE_EXCEPTION
-        return self.finite & (self.distance > tolerance)
+        return self.finite & (self.distance > (CONTRADICTION if self.formula.is_steady else RATIO_TOLERANCE))
 
     @property
     def has_one_exception(self) -> bool:
-        """Whether all rows but one, two at least, state a change to the digit, so that this is no chance.
-
-        By chance a change of 20 % would be anything up to 40 %.
-        """
-        exact_count = int(self.is_exact.sum())
-        if exact_count < ROWS_PER_ODD_ROW or exact_count != self.finite.sum() - 1 or self.contradicts.sum() != 1:
+        """Whether all rows but one, two at least, state a change of two columns to the digit: this is no chance."""
+        exact_count, wrong_count = int(self.is_exact.sum()), int(self.contradicts.sum())
+        all_others_are_exact = exact_count == self.finite.sum() - 1 >= ROWS_PER_ODD_ROW
+        if len(self.formula.sources) != 2 or wrong_count != 1 or not all_others_are_exact:
             return False
+
         expected = self.formula.values.middle
         change = expected if self.formula.is_difference else np.abs(expected - 1)
-        chance = self.width * expected / (2 * np.maximum(change, self.width * expected))
+        rounding = self.width * expected
+        chance = rounding / (2 * np.maximum(change, rounding))  # by chance 20 % would be anything up to 40 %
         chances = {f"{self.stated.middle[i]:.3g}": chance[i] for i in np.flatnonzero(self.is_exact)}
         return -sum(math.log10(min(1.0, chance)) for chance in chances.values()) >= FEWEST_EVIDENCE_OF_NAMED
 
@@ -172,15 +167,15 @@ class Explanation:
         is_rough = ABOUT < self.formula.values.width[row] < 3 * ABOUT and self.distance[row] == 0
         if is_rough and self.formula.expected and not self.contradicts.any():
             return True  # "~147 min" over 43 min
-        if meant.distance[row] <= CONTRADICTION:
-            return bool(self.is_exact[row])  # the row is hardly off: any formula will do
         if not self.agrees[row]:
             return False
         has_same_sources = self.formula.sources == meant.formula.sources  # they are divided or read in another way
-        # A formula of other columns is no near miss: precise, right as often as wrong; an unexpected one in most rows.
+        # A formula of other columns is no near miss: precise, right as often as wrong, expected or right in two rows.
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
-        misses = int((self.finite & (self.distance > FIT_TOLERANCE)).sum())
-        is_likely = right >= wrong and (bool(self.formula.expected) or right >= max(ROWS_PER_ODD_ROW, misses + 1))
+        is_likely = right >= wrong and (bool(self.formula.expected) or right >= ROWS_PER_ODD_ROW)
+        if meant.has_one_exception:  # to the digit in all other rows: the other formula must hold in most of them
+            misses = self.finite & (self.distance > FIT_TOLERANCE)
+            is_likely = right > misses.sum()
         return has_same_sources or (is_likely and self.formula.values.width[row] < COARSE_RATIO)
 
 

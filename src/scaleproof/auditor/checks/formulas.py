@@ -36,6 +36,7 @@ GENERAL_WORDS = words_of(
     "relative factor ratio to the of"
 )
 DIFFERENCE_HEADING = re.compile(r"(?i)\bdiff|\bdelta\b|Δ|\bgap\b|\bsaved\b|\bchange\b|\bvs\.?\b")
+RATIO_OF_NEIGHBOURS = re.compile(rf"(?i)^ratio$|{DIFFERENCE_HEADING.pattern[4:]}")
 SAVING_HEADING = re.compile(r"(?i)\breduc(?:tion|ed)\b|\bsav(?:ed|ings?)\b")
 OVER_THE_ROW_ABOVE = re.compile(r"(?i)\b(?:previous|prior|preceding|above|incremental|step-?wise)\b")
 END_OF_INTERVAL = re.compile(r"(?i)(?:\b|_)(?:low|high|lower|upper|min|max|std|ci|stderr)(?:\b|_)")
@@ -154,7 +155,7 @@ def _ratios_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) ->
         of_family = [column for column in peers if _have_one_quantity(column, above)]
         is_only_pair = of_family in ([above, below], [below, above])
         is_called_so = is_only_pair and is_called_ratio(target)
-        is_likely = is_beside_one or is_called_so or _is_change_behind(target, above, below)
+        is_likely = is_beside_one or is_called_so or _is_ratio_behind(target, above, below)
         expected = max(columns_named(target.heading, *headings), int(is_likely))
         yield Formula(name, headings, ratio, expected, above.texts, below.texts)
         # What is not called a speed-up may be over the smaller one in each row.
@@ -172,11 +173,14 @@ def _have_one_quantity(one: FigureColumn, other: FigureColumn) -> bool:
     return is_of_family and one.meaning.per_device == other.meaning.per_device
 
 
-def _is_change_behind(target: FigureColumn, one: FigureColumn, other: FigureColumn) -> bool:
-    """Whether a column is called a change and stands right behind two others: "Before | After | Δ"."""
+def _is_ratio_behind(target: FigureColumn, one: FigureColumn, other: FigureColumn) -> bool:
+    """Whether a column is called a ratio or change and stands right behind two others: "Before | After | Δ".
+
+    A speed-up may be over another row instead: "Forward | Forward and backward | Speedup".
+    """
     positions = sorted((one.position, other.position))
     is_behind = positions == [target.position - 2, target.position - 1]
-    return is_behind and DIFFERENCE_HEADING.search(target.heading) is not None
+    return is_behind and RATIO_OF_NEIGHBOURS.search(target.heading) is not None
 
 
 def _differences_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) -> Iterator[Formula]:
@@ -185,7 +189,7 @@ def _differences_of_two_columns(target: FigureColumn, sources: list[FigureColumn
         if (one.kind, family(one), one.meaning.per_device) == (other.kind, family(other), other.meaning.per_device):
             headings = (one.heading, other.heading)
             is_only_pair = len(sources) == 2 and is_called_ratio(target)
-            is_likely = is_only_pair or _is_change_behind(target, one, other)
+            is_likely = is_only_pair or _is_ratio_behind(target, one, other)
             expected = max(columns_named(target.heading, *headings), int(is_likely))
             figures = _gaps(target, one, other.figures.middle, other.digits)
             yield Formula(" - ".join(headings), headings, figures, expected, one.texts, other.texts, is_difference=True)
@@ -198,9 +202,8 @@ def _gaps(target: FigureColumn, source: FigureColumn, other_figures: Floats, dig
     other figure.
     """
     gap, width = np.abs(source.figures.middle - other_figures), source.digits + digits
-    has_unit = target.meaning.unit is not None or any(
-        figure.unit for text in target.texts for figure in figures_of(text)
-    )
+    units_of_cells = [figure.unit for text in target.texts for figure in figures_of(text)]
+    has_unit = target.meaning.unit is not None or any(units_of_cells)
     unit = 1.0 if has_unit else np.array([source.unit_of_cell(row) for row in range(len(source.texts))])
     return Figures(np.maximum(gap - width, 0.0) / unit, (gap + width) / unit)
 
@@ -281,7 +284,9 @@ def _share_of_sum(source: FigureColumn) -> Formula:
 def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureColumn]:
     """Return the columns that `target` can be over: the only source, or those of a speed-up (one, if it is named)."""
     if len(sources) == 1:
-        return sources
+        has_signs = any(re.match("[+−-]", text) for text in target.texts)
+        is_likely = is_called_ratio(target) and (has_signs or family(sources[0]) in FAMILIES)
+        return sources if is_likely or not target.is_in_percent else []  # an "accuracy (%)" is over nothing
     if SPEEDUP_HEADING.search(target.heading) is None:
         return []
     speeds = [column for column in sources if family(column) in ("rate", "time")]

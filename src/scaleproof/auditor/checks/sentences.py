@@ -83,33 +83,26 @@ class Cell(NamedTuple):
 
 
 def contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
-    """Flag figures of sentences that tables of their file contradict: ratios of rows, and cells mistyped."""
-    flags_on_ratios = list(_contradicted_ratios(context))
-    yield from flags_on_ratios
-    flagged_sources = {flag.about[0] for flag in flags_on_ratios}
+    """Flag figures of sentences that tables of their file contradict: speed-ups of devices or rows, mistyped cells."""
+    flags_on_devices = list(_contradicted_speedups(context))
+    yield from flags_on_devices
+    flagged_sources = {flag.about[0] for flag in flags_on_devices}
 
-    of_known_kind = context.evidence.stated_figures[:MOST_SENTENCES]
-    sentences = [*of_known_kind, *context.evidence.other_figures[:MOST_SENTENCES]]
-    tables = {stated.file: list[FigureTable]() for stated in sentences}  # file -> its tables
+    known, unknown = context.evidence.stated_figures, context.evidence.other_figures
+    all_stated = [*known[:MOST_SENTENCES], *unknown[:MOST_SENTENCES]]
+    tables_by_file: dict[str, list[FigureTable]] = {stated.file: [] for stated in all_stated}
     for table in context.all_tables:
-        if table.file in tables:
-            tables[table.file] += figure_tables(table)
+        if table.file in tables_by_file:
+            tables_by_file[table.file] += figure_tables(table)
 
-    for stated in sentences:
+    for stated in all_stated:
+        tables = tables_by_file[stated.file]
         if stated.source in flagged_sources:
             continue
         if _may_be_in_table(stated):
-            yield from _flag_on_slip(stated, tables[stated.file])
+            yield from _flag_on_mistyped_cell(stated, tables)
         elif _compares_rows(stated):
-            yield from _flag_on_comparison(stated, tables[stated.file])
-
-
-def _flag_on_slip(stated: StatedFigure, tables: Sequence[FigureTable]) -> Iterator[Flag]:
-    """Flag a figure whose words name a cell that has its digits but for a slip."""
-    cell = _mistyped_cell(stated, tables)
-    if cell is not None:
-        evidence = f"“{stated.printed}”, but {cell.row_name} has {cell.column.heading} {cell.text}"
-        yield Flag(f"{evidence}: the same figure but for a slip", [stated.source, cell.place])
+            yield from _flag_on_comparison(stated, tables)
 
 
 def _compares_rows(stated: StatedFigure) -> bool:
@@ -158,7 +151,7 @@ def _compared_rows(stated: StatedFigure, table: FigureTable) -> list[int]:
     return [*rows, *rows_of_baseline] if is_clear else []
 
 
-def _contradicted_ratios(context: AuditContext) -> Iterator[Flag]:
+def _contradicted_speedups(context: AuditContext) -> Iterator[Flag]:
     """Flag a speed-up or efficiency in a sentence, if each series of its document with so many devices contradicts it.
 
     Not where any two rows or runs of the whole audit give the figure: it may be about these.
@@ -234,20 +227,22 @@ def _may_be_in_table(stated: StatedFigure) -> bool:
     return is_measured and len(_significant_digits(stated.printed)) > 2 and not OF_OTHERS.search(stated.sentence)
 
 
-def _mistyped_cell(stated: StatedFigure, tables: Sequence[FigureTable]) -> Cell | None:
-    """Return the one cell that a sentence may be about and that has its digits but for a slip; None without one."""
+def _flag_on_mistyped_cell(stated: StatedFigure, tables: Sequence[FigureTable]) -> Iterator[Flag]:
+    """Flag a figure that has the digits of the one cell that its words name, but for a slip."""
     figure = stated_interval(stated)
     columns = ((table, column) for table in tables for column in table.columns if _has_unit_of(stated, column))
     if any(figure.meets(cell.interval, ALIKE) for table, column in columns for cell in _cells(table, column)):
-        return None  # a cell has the figure
+        return  # a cell has the figure
 
     possible = [cell for table in tables for cell in _possible_cells(stated, table)]
     mistyped = {cell.place: cell for cell in possible if _is_slip(figure, stated.printed, cell)}
     chance = len({cell.text for cell in possible}) * SLIPS / 10 ** len(_significant_digits(stated.printed))
     if len({cell.text for cell in mistyped.values()}) != 1 or chance > MOST_CHANCE:
-        return None
+        return
     cell = next(iter(mistyped.values()))
-    return None if figure.meets(cell.interval, DIFFERENT) else cell
+    if not figure.meets(cell.interval, DIFFERENT):
+        evidence = f"“{stated.printed}”, but {cell.row_name} has {cell.column.heading} {cell.text}"
+        yield Flag(f"{evidence}: the same figure but for a slip", [stated.source, cell.place])
 
 
 def _significant_digits(text: str) -> str:
@@ -306,6 +301,8 @@ def _clauses_around(stated: StatedFigure) -> list[str]:
 
 def _has_unit_of(stated: StatedFigure, column: FigureColumn) -> bool:
     """Whether all figures of a column have the dimension of a stated figure, and count the same items."""
+    if stated.dimension == "times" and column.kind != stated.kind:
+        return False  # a "Relative cost" of 1.93x is no speed-up
     dimensions, items = _units(column)
     return dimensions == {stated.dimension} and (stated.item is None or not items or stated.item in items)
 

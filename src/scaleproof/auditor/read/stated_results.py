@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from scaleproof.auditor.read.printed_figures import NUMBER, figures_of, number, plain_text, unit_of
+from scaleproof.auditor.read.printed_figures import NUMBER, Unit, figures_of, number, plain_text, unit_of
 from scaleproof.auditor.read.reported import StatedResult
 from scaleproof.auditor.read.reported_tables import ABOUT, PrintedInterval, resolution_of
 
@@ -45,11 +45,12 @@ _DECIMALS = r"\d+\.\d+"
 _CHANGES = [
     re.compile(pattern)
     for pattern in (
-        rf"{_ENDS} ?\((?:an? |or )?{_FIGURE}(?: {_WAY})?(?=[),;])",
+        rf"{_ENDS} ?\((?:an? |or )?{_FIGURE}(?: {_WAY})?(?=[),;]| vs )",
         rf"{_FIGURE}(?: [^().,;]{{0,40}})? \((?:from )?{_ENDS}\)",
         rf"\bby {_FIGURE} from {_ENDS}(?=[ .,;)]|$)",
         rf"{_FIGURE}(?: \w+)?(?: {_WAY})?: [Ff]rom {_ENDS}(?=[ .,;)]|$)",
         rf"\bfrom {_ENDS}(?: by|,? an?) {_FIGURE}(?: {_WAY})?(?=[.,;)]|$)",
+        rf"{_ENDS}, (?:an? )?(?P<n>{_POSITIVE}) ?(?P<mark>%) (?P<way>savings?|reduction|less|smaller)(?=[.,;)]|$| vs )",
         rf"{_LABELLED_ENDS}(?: per \w+)? [—–-] (?:an? )?{_FIGURE} {_WAY}{_END_OF_CHANGE}",
         rf"{_ENDS} ?\([+−-](?P<n>{_POSITIVE}) ?(?P<mark>pp|GB|GiB|MB|MiB|ms|s|tok/s|tokens/s)\)",
     )
@@ -65,6 +66,7 @@ _CHANGES_OF_NUMBERS = [
         rf"(?<![\w.,–-])(?P<a>{NUMBER}) ?{_ARROW} ?(?P<b>[~≈]?{NUMBER}) "
         rf"\({_FIGURE} (?:reduction|fewer|smaller|compression)(?=[),])",
         rf"(?<![\w.,–-])(?P<a>{_DECIMALS}) (?:vs\.?|{_ARROW}) (?P<b>{_DECIMALS}), [+−-](?P<n>{_POSITIVE})(?P<mark>%)\)",
+        rf"(?<![\w.,–-])(?P<a>{_DECIMALS}) ?{_ARROW} ?(?P<b>{_DECIMALS}) \([+−-](?P<n>{_POSITIVE})(?P<mark>%)\)",
     )
 ]
 # A setting whose change has an effect of another size: "batch 1024 → 512 (1.4x smaller)".
@@ -115,10 +117,14 @@ def _perplexities(source: str, text: str) -> Iterator[StatedResult]:
 
 def _changes(source: str, text: str) -> Iterator[StatedResult]:
     """Yield the changes of a line that stand beside both their ends."""
+    read: set[int] = set()  # where the changes begin that were read: several patterns may fit one
     for dimensions, patterns in CHANGES.items():
         for m in chain.from_iterable(pattern.finditer(text) for pattern in patterns):
-            if not _BOUND.search(text[: m.start("n")]):
-                yield from _change_of(m, source, dimensions)
+            start = m.start("n")
+            if start not in read and not _BOUND.search(text[:start]):
+                changes = list(_change_of(m, source, dimensions))
+                read |= {start} if changes else set()
+                yield from changes
 
 
 def _change_of(m: re.Match[str], source: str, dimensions: frozenset[str]) -> Iterator[StatedResult]:
@@ -132,15 +138,16 @@ def _change_of(m: re.Match[str], source: str, dimensions: frozenset[str]) -> Ite
     if ends is None or is_of_setting:
         return
 
-    unit = unit_of(mark)
-    is_difference = unit is not None and unit.dimension not in ("percent", "times")
-    scale = unit.scale if unit is not None and unit.dimension != "times" else 1.0
-    readings = (
-        (_gap(*ends),) if is_difference else _possible_changes(*ends, is_less=bool(_DOWNWARDS.match(way)) and scale < 1)
-    )
-    stated = _result(m["n"], bool(m.groupdict().get("about")), resolution_of(m["n"])) * scale
-    in_unit = scale if is_difference else 1.0
-    values = ", ".join(f"{reading.middle / in_unit:.3g}" for reading in readings if reading.low > 0)
+    unit = unit_of(mark) or Unit("times", 1.0)  # "-fold"
+    is_difference = unit.dimension not in ("percent", "times")
+    is_less = unit.dimension == "percent" and _DOWNWARDS.match(way) is not None
+    readings = (_gap(*ends),) if is_difference else _possible_changes(*ends, is_less=is_less)
+    if dimensions is PLAIN and unit.dimension == "percent":
+        readings += (_gap(*ends) * 0.01, _gap(*ends))  # of shares: "71.2 → 75.3 (+4.1%)", "0.71 → 0.75 (+4%)"
+
+    stated = _result(m["n"], bool(m.groupdict().get("about")), resolution_of(m["n"])) * unit.scale
+    unit_of_values = unit.scale if is_difference else 1.0
+    values = ", ".join(f"{reading.middle / unit_of_values:.3g}" for reading in readings if reading.low > 0)
     yield StatedResult(source, m[0].strip(), stated, readings, f"between the two it is {values}")
 
 

@@ -154,9 +154,7 @@ def _ratios_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) ->
         is_beside_one = target.position in (above.position, below.position)  # in brackets behind its figure
         of_family = [column for column in peers if _have_one_quantity(column, above)]
         is_only_pair = of_family in ([above, below], [below, above])
-        is_called_so = is_only_pair and is_called_ratio(target)
-        is_likely = is_beside_one or is_called_so or _is_ratio_behind(target, above, below)
-        expected = max(columns_named(target.heading, *headings), int(is_likely))
+        expected = _expectation(target, above, below, is_only_pair) or int(is_beside_one)
         yield Formula(name, headings, ratio, expected, above.texts, below.texts)
         # What is not called a speed-up may be over the smaller one in each row.
         if SPEEDUP_HEADING.search(target.heading) is None and sources.index(above) < sources.index(below):
@@ -173,14 +171,16 @@ def _have_one_quantity(one: FigureColumn, other: FigureColumn) -> bool:
     return is_of_family and one.meaning.per_device == other.meaning.per_device
 
 
-def _is_ratio_behind(target: FigureColumn, one: FigureColumn, other: FigureColumn) -> bool:
-    """Whether a column is called a ratio or change and stands right behind two others: "Before | After | Δ".
+def _expectation(target: FigureColumn, one: FigureColumn, other: FigureColumn, is_only_pair: bool) -> int:
+    """Return how far a heading suggests that its column is formed of two others: 2 where it names both, 1, or 0.
 
-    A speed-up may be over another row instead: "Forward | Forward and backward | Speedup".
+    It is 1 for a ratio of the only pair that there is, and for "Before | After | Δ". A speed-up that stands behind two
+    columns may be over another row: "Forward | Forward and backward | Speedup".
     """
-    positions = sorted((one.position, other.position))
-    is_behind = positions == [target.position - 2, target.position - 1]
-    return is_behind and RATIO_OF_NEIGHBOURS.search(target.heading) is not None
+    is_right_behind = sorted((one.position, other.position)) == [target.position - 2, target.position - 1]
+    is_of_neighbours = is_right_behind and RATIO_OF_NEIGHBOURS.search(target.heading) is not None
+    is_of_pair = is_only_pair and is_called_ratio(target)
+    return columns_named(target.heading, one.heading, other.heading) or int(is_of_neighbours or is_of_pair)
 
 
 def _differences_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) -> Iterator[Formula]:
@@ -188,9 +188,7 @@ def _differences_of_two_columns(target: FigureColumn, sources: list[FigureColumn
     for one, other in combinations(sources, 2):
         if (one.kind, family(one), one.meaning.per_device) == (other.kind, family(other), other.meaning.per_device):
             headings = (one.heading, other.heading)
-            is_only_pair = len(sources) == 2 and is_called_ratio(target)
-            is_likely = is_only_pair or _is_ratio_behind(target, one, other)
-            expected = max(columns_named(target.heading, *headings), int(is_likely))
+            expected = _expectation(target, one, other, is_only_pair=len(sources) == 2)
             figures = _gaps(target, one, other.figures.middle, other.digits)
             yield Formula(" - ".join(headings), headings, figures, expected, one.texts, other.texts, is_difference=True)
 

@@ -38,7 +38,10 @@ def ratios_of_nothing(table: FigureTable) -> Iterator[Flag]:
         return
 
     headings = " ".join(column.heading.lower() for column in sources)
-    columns_of_ratios = {column.heading: column.texts for column in table.columns if formulas.is_ratio(column)}
+    ratios = [column for column in table.columns if formulas.is_ratio(column)]
+    # A ratio in brackets behind a figure that is not understood is of that figure.
+    not_understood = {column.position for column in table.columns if column not in (*sources, *ratios)}
+    columns_of_ratios = {column.heading: column.texts for column in ratios if column.position not in not_understood}
     for heading, texts in (columns_of_ratios | table.words).items():
         are_ratios = heading in columns_of_ratios or formulas.RATIO_HEADING.search(heading) is not None
         stated = _stated_ratios(texts, are_ratios, table.is_transposed)

@@ -198,7 +198,9 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
         if figures.is_transposed:  # columns are called by names of rows, which are of anything
             targets = [column for column in targets if formulas.SPEEDUP_HEADING.search(column.heading)]
         flags = [flag for target in targets for flag in _wrong_ratios(figures, target)]
-        if not flagged & set(figures.places) and table in context.evidence.tables:
+        has_words = bool(figures.words) and not figures.is_transposed
+        has_other_cells = has_words or len(figures.places) > 2  # other checks judge two rows of figures alone
+        if has_other_cells and not flagged & set(figures.places) and table in context.evidence.tables:
             flags += ratios_of_nothing(figures)
         of_totals = {place for finding in totals_follow(context) for place in finding.runs} if flags else set()
         for flag in flags:

@@ -17,7 +17,7 @@ from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
 from scaleproof.auditor.checks.single_ratios import BASELINE, ratios_of_nothing
-from scaleproof.auditor.read.reported_tables import ABOUT
+from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag
 
@@ -198,15 +198,19 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
         if figures.is_transposed:  # columns are called by names of rows, which are of anything
             targets = [column for column in targets if formulas.SPEEDUP_HEADING.search(column.heading)]
         flags = [flag for target in targets for flag in _wrong_ratios(figures, target)]
-        has_words = bool(figures.words) and not figures.is_transposed
-        has_other_cells = has_words or len(figures.places) > 2  # other checks judge two rows of figures alone
-        if has_other_cells and not flagged & set(figures.places) and table in context.evidence.tables:
+        if _may_have_single_ratios(table) and not flagged & set(figures.places) and table in context.evidence.tables:
             flags += ratios_of_nothing(figures)
         of_totals = {place for finding in totals_follow(context) for place in finding.runs} if flags else set()
         for flag in flags:
             if not (flagged | of_totals) & set(flag.about):  # one finding for a row
                 yield flag
                 flagged |= set(flag.about)
+
+
+def _may_have_single_ratios(table: ReportedTable) -> bool:
+    """Whether a table is more than two rows of figures alone, which other checks judge."""
+    rows = [row for _, row in table.grid.rows] if table.grid else []
+    return len(rows) > 2 or not all(re.search(r"\d", cell) for row in rows for cell in row)
 
 
 def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from scaleproof.auditor.checks.all_checks import NEEDS
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine, overview_lines, scaling_lines
+from scaleproof.auditor.overview import OverviewLine, ScalingLine, overview_lines, scaling_lines
 from scaleproof.auditor.read.discover import BREAKS, gather, has_result
 from scaleproof.auditor.read.logs.key_values import KeyValues
 from scaleproof.auditor.read.reported import Evidence

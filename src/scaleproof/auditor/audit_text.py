@@ -9,7 +9,7 @@ from tabulate import tabulate
 
 from scaleproof.auditor.audit import Audit
 from scaleproof.auditor.checks.context import listed
-from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine
+from scaleproof.auditor.overview import OverviewLine, ScalingLine
 from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.catalog import anybodys_codes, meaning_of, own_only_codes, pages_by_code

@@ -8,7 +8,7 @@ from pathlib import Path
 from scaleproof.auditor.audit import audit_gathered
 from scaleproof.auditor.checks.baselines import samples_rate, steps_rate, total_rate
 from scaleproof.auditor.checks.comparability import same_measurement
-from scaleproof.auditor.checks.overview import rate_of_run
+from scaleproof.auditor.overview import rate_of_run
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.reported import Evidence, ReportedRun, TimedSpan
 from scaleproof.ground.comparison import Compared, field_error, why_incomparable

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from scaleproof.auditor.annotations import located
 from scaleproof.auditor.audit import Audit
-from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine, Subjects, by_subject, mark_of
+from scaleproof.auditor.overview import OverviewLine, ScalingLine, Subjects, by_subject, mark_of
 from scaleproof.ground.errors import UserError, did_you_mean, shortened
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.findings.catalog import pages_by_code

@@ -1,3 +1,3 @@
 """Checks on the neutral form of other people's results."""
 
-__all__ = ["all_checks", "baselines", "comparability", "context", "overview"]
+__all__ = ["all_checks", "baselines", "comparability", "context", "rows"]

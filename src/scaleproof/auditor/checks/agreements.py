@@ -68,8 +68,7 @@ class Factor:
 class Agreement:
     """A product of columns in a group of rows: 100 x 50, 200 x 25, 400 x 20. The third product stands out.
 
-    `rows`: the indices of the rows in the table; methods that take `i` or `k` count within the group. `stated`: what a
-    text says that the product is.
+    `rows`: the indices of the rows in the table; `i` and `k` count within the group. `stated`: the product by a text.
     """
 
     factors: tuple[Factor, ...]
@@ -182,10 +181,7 @@ class Agreement:
 
     @property
     def most_fit(self) -> bool:
-        """Whether two rows fit for each row that is far off, and no row is in between.
-
-        A stated number counts as a row that fits.
-        """
+        """Whether two rows (a stated number is one) fit for each row that is far off, and no row is in between."""
         far = int((self.figures.distance(self.expected) > 2 * STANDS_OUT).sum())
         witnesses = int(self.fits.sum()) + (self.stated is not None)
         return witnesses >= ROWS_PER_ODD_ROW * max(far, 1) and far == self.stands_out.sum()

@@ -252,18 +252,19 @@ def _copies_at_other_sizes(runs: Iterable[ReportedRun]) -> Iterator[Flag]:
     pairs = chain.from_iterable(combinations(group, 2) for group in alike.values())
     for first, second in {(first.name, second.name): (first, second) for first, second in pairs}.values():
         times, others = _step_times(first), _step_times(second)
-        sizes = _devices_by_name(first), _devices_by_name(second)
-        if None in sizes or sizes[0] == sizes[1]:
+        devices, other_devices = _stated_devices(first), _stated_devices(second)
+        if devices is None or other_devices in (None, devices):
             continue
         equal = int((times == others).sum())
         if equal >= MOST_STEPS * len(times):
-            names = f"{first.name} on {sizes[0]} and {second.name} on {sizes[1]} devices"
+            names = f"{first.name} on {devices} and {second.name} on {other_devices} devices"
             yield Flag(f"{names} have the same times in {equal} of {len(times)} steps", [first, second])
 
 
-def _devices_by_name(run: ReportedRun) -> int | None:
-    """Return the devices that a run states, or else its name: 4 of "ddp_4gpus/train.log"."""
-    return run.world_size or describe(re.sub("[/_.-]", " ", run.name)).numbers.get("devices")
+def _stated_devices(run: ReportedRun) -> int | None:
+    """Return how many devices a run used, by its file or else by its name: 4 of "ddp_4gpus/train.log"."""
+    words_of_name = re.sub("[/_.-]", " ", run.name)
+    return run.world_size or describe(words_of_name).numbers.get("devices")
 
 
 def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:

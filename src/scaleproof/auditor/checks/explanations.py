@@ -1,32 +1,27 @@
-"""Columns of ratios, and single ratios beside a baseline: which formula they are computed by, and who breaks it.
-
-Most rows of a column say by which formula. Nothing shows it of a single "+72% improvement"; but where another cell of
-its column says "baseline", some figure of its row over some other figure of the table must give it.
-"""
+"""Columns of ratios: which formula they are computed by, as most of their rows say, and which rows break it."""
 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from operator import attrgetter
 
 import numpy as np
 
 from scaleproof.auditor.checks import formulas
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats, figure_tables
-from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, listed, of_evidence
+from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
-from scaleproof.auditor.read.printed_figures import NUMBER, number
-from scaleproof.auditor.read.reported_tables import ABOUT, resolution_of
-from scaleproof.auditor.read.sentences import VERBS, WAYS
+from scaleproof.auditor.checks.single_ratios import BASELINE, ratios_of_nothing
+from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag
 
+EXACT_TOLERANCE = 0.0005  # relative difference of a figure that a formula gives to the digit, beside their rounding
 FIT_TOLERANCE = 0.005  # relative difference of a figure and its formula, beside their rounding
 CONTRADICTION = 0.03  # relative difference of a figure that contradicts its formula
 FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formula fits by chance
@@ -40,20 +35,7 @@ TRIVIAL_DIFFERENCE = 0.02  # ratios as near to 1 prove nothing
 TIMES_CELL = re.compile(r"\d ?[x×]")
 LOST_UNIT = 3.0  # decimal logarithm of the factor between "1.31" and 1.31M, or a multiple of it
 STATISTIC_NAME = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std)\b")
-MOST_ROWS = 8  # of more, some two figures give nearly every ratio
-MARK = re.compile(r"(?i).*\b(?:baseline|reference)\b.*|[-–—]+|1(?:\.0+)? ?[x×]?|\+?0(?:\.0+)? ?%|100(?:\.0+)? ?%")
-BASELINE = re.compile(
-    r"(?i)\b(?:baseline|before|original|(?:py)?torch|eager|naive|vanilla|reference|default|serial|sequential|cpu|fp32|"
-    r"cublas|standard|old)\b"
-)
-# What a ratio may be of that the columns must name.
-QUANTITY = re.compile(
-    r"(?i)memory|vram|accura|loss|quality|util|param|flop|power|energy|cost|size|storage|bandwidth|hit|success|accept|"
-    r"score|ppl|perplex|retain|token|mfu|hfu|comput"
-)
-WAY = re.compile(rf"(?i)\b(?:{WAYS}|{VERBS}|overhead|over)\b")
-STATED = re.compile(rf"(?P<about>[~≈]?) ?(?P<sign>[+−-]?)(?P<n>{NUMBER}) ?(?P<unit>x\b|×|%)")
-RANGE = re.compile(r"\d ?[-–] ?$|[<>≤≥] ?$")
+Flags = np.typing.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -74,7 +56,7 @@ class Explanation:
         return self.stated.width + self.formula.values.width
 
     @cached_property
-    def comparable(self) -> np.typing.NDArray[np.bool_]:
+    def comparable(self) -> Flags:
         """(rows,) whether a row can show anything: it has both figures, with digits enough, and is not about 1."""
         nontrivial = np.abs(self.formula.values.middle - 1) > TRIVIAL_DIFFERENCE
         # An expected formula needs fewer digits: of two columns if one is named, of one if nothing else can be meant.
@@ -83,15 +65,39 @@ class Explanation:
         return np.isfinite(self.distance) & nontrivial & precise & (self.stated.middle > 0)
 
     @cached_property
-    def agrees(self) -> np.typing.NDArray[np.bool_]:
+    def agrees(self) -> Flags:
         """(rows,) whether the stated figure is what the formula gives."""
         return self.comparable & (self.distance <= FIT_TOLERANCE)
 
     @cached_property
-    def contradicts(self) -> np.typing.NDArray[np.bool_]:
+    def finite(self) -> Flags:
+        """(rows,) whether a row has the figures of the formula and a stated one."""
+        return np.isfinite(self.distance) & (self.stated.middle > 0)
+
+    @cached_property
+    def is_exact(self) -> Flags:
+        """(rows,) whether the formula gives the stated figure to the printed digit."""
+        return self.finite & (self.distance <= EXACT_TOLERANCE)
+
+    @cached_property
+    def contradicts(self) -> Flags:
         """(rows,) whether the stated figure is another number than the formula gives."""
-        finite = np.isfinite(self.distance) & (self.stated.middle > 0)
-        return finite & (self.distance > (CONTRADICTION if self.formula.is_steady else RATIO_TOLERANCE))
+        return self.finite & (self.distance > (CONTRADICTION if self.formula.is_steady else RATIO_TOLERANCE))
+
+    @property
+    def has_one_exception(self) -> bool:
+        """Whether all rows but one, two at least, state a change of two columns to the digit: this is no chance."""
+        exact_count, wrong_count = int(self.is_exact.sum()), int(self.contradicts.sum())
+        all_others_are_exact = exact_count == self.finite.sum() - 1 >= ROWS_PER_ODD_ROW
+        if len(self.formula.sources) != 2 or wrong_count != 1 or not all_others_are_exact:
+            return False
+
+        expected = self.formula.values.middle
+        change = expected if self.formula.is_difference else np.abs(expected - 1)
+        rounding = self.width * expected
+        chance = rounding / (2 * np.maximum(change, rounding))  # by chance 20 % would be anything up to 40 %
+        chances = {f"{self.stated.middle[i]:.3g}": chance[i] for i in np.flatnonzero(self.is_exact)}
+        return -sum(math.log10(min(1.0, chance)) for chance in chances.values()) >= FEWEST_EVIDENCE_OF_NAMED
 
     @cached_property
     def evidence(self) -> float:
@@ -122,7 +128,7 @@ class Explanation:
         if self.formula.expected == formulas.ONLY_MEANING:
             return right >= wrong or self._is_named_yet_mostly_wrong
         if len(self.formula.sources) == 2 and self.formula.expected:  # the heading names one of the two
-            return right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED
+            return (right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED) or self.has_one_exception
         return right >= ROWS_PER_ODD_ROW * wrong and self.weight >= FEWEST_EVIDENCE
 
     @property
@@ -167,6 +173,9 @@ class Explanation:
         # A formula of other columns is no near miss: precise, right as often as wrong, expected or right in two rows.
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
         is_likely = right >= wrong and (bool(self.formula.expected) or right >= ROWS_PER_ODD_ROW)
+        if meant.has_one_exception:  # to the digit in all other rows: the other formula must hold in most of them
+            misses = self.finite & (self.distance > FIT_TOLERANCE)
+            is_likely = right > misses.sum()
         return has_same_sources or (is_likely and self.formula.values.width[row] < COARSE_RATIO)
 
 
@@ -189,13 +198,19 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
         if figures.is_transposed:  # columns are called by names of rows, which are of anything
             targets = [column for column in targets if formulas.SPEEDUP_HEADING.search(column.heading)]
         flags = [flag for target in targets for flag in _wrong_ratios(figures, target)]
-        if not flagged & set(figures.places) and table in context.evidence.tables:
-            flags += _ratios_of_nothing(figures)
+        if _may_have_single_ratios(table) and not flagged & set(figures.places) and table in context.evidence.tables:
+            flags += ratios_of_nothing(figures)
         of_totals = {place for finding in totals_follow(context) for place in finding.runs} if flags else set()
         for flag in flags:
             if not (flagged | of_totals) & set(flag.about):  # one finding for a row
                 yield flag
                 flagged |= set(flag.about)
+
+
+def _may_have_single_ratios(table: ReportedTable) -> bool:
+    """Whether a table is more than two rows of figures alone, which other checks judge."""
+    rows = [row for _, row in table.grid.rows] if table.grid else []
+    return len(rows) > 2 or not all(re.search(r"\d", cell) for row in rows for cell in row)
 
 
 def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
@@ -281,110 +296,3 @@ def _is_of_another_size(figures: FigureTable, meant: Explanation, row: int) -> b
     numbered = [texts for texts in figures.words.values() if re.search(r"\d", texts[row])]
     shared = (texts for texts in numbered if all(texts[i] == texts[first] for i in agreeing))
     return any(texts[first] != texts[row] and texts.count(texts[first]) > 1 for texts in shared)
-
-
-def _ratios_of_nothing(table: FigureTable) -> Iterator[Flag]:
-    """Flag a cell that states a ratio which no two figures of the table give: "2.4x" of 100 and 180 tokens/s."""
-    sources = [column for column in table.columns if formulas.family(column) in formulas.FAMILIES]
-    if len(table.places) > MOST_ROWS or not sources:
-        return
-
-    headings = " ".join(column.heading.lower() for column in sources)
-    columns_of_ratios = {column.heading: column.texts for column in table.columns if formulas.is_ratio(column)}
-    for heading, texts in (columns_of_ratios | table.words).items():
-        are_ratios = heading in columns_of_ratios or formulas.RATIO_HEADING.search(heading) is not None
-        stated = _stated_ratios(texts, are_ratios, table.is_transposed)
-        base = _baseline_of(texts, stated.keys())
-        wrong = _rows_of_no_ratio(table, sources, heading, stated, base)
-        if len(wrong) != 1 or "efficien" in heading.lower():
-            continue  # several may be of something that the table leaves out; efficiencies are over the devices, too
-        row = wrong[0]
-        quantities = QUANTITY.findall(f"{heading} {texts[row]}".lower())
-        if all(quantity in headings for quantity in quantities) and not _has_other_baseline(table, row, base):
-            rows = [row] if base is None else [row, base]
-            pairs = [f"{column.heading} {' and '.join(column.texts[i] for i in rows)}" for column in sources]
-            evidence = f"{table.names[row]}: {heading} {texts[row]}, but no two figures of the table give it"
-            yield Flag(f"{evidence}: {listed(pairs)}", [table.places[row]])
-
-
-def _rows_of_no_ratio(
-    table: FigureTable, sources: list[FigureColumn], heading: str, stated: dict[int, Figures], base: int | None
-) -> list[int]:
-    """Return the rows whose `stated` ratio is far from that of any figures; [] where nothing shows what it is over."""
-    is_speedup = formulas.SPEEDUP_HEADING.search(heading) is not None
-    if base is None and not (is_speedup and _are_variant_and_baseline(sources)):
-        return []
-    others = ((i, _least_gap(table, sources, i, ratio, is_speedup)) for i, ratio in stated.items() if i != base)
-    return [i for i, gap in others if gap > RATIO_TOLERANCE]
-
-
-def _stated_ratios(texts: list[str], are_ratios: bool, is_transposed: bool) -> dict[int, Figures]:
-    """Return row -> the ratio that its cell states. Percentages in a transposed table may be shares of one another."""
-    may_be_ratio = {i: text for i, text in enumerate(texts) if not (is_transposed and "%" in text)}
-    of_cells = {i: _ratio_in(text, are_ratios) for i, text in may_be_ratio.items()}
-    return {i: ratio for i, ratio in of_cells.items() if ratio is not None}
-
-
-def _baseline_of(texts: list[str], stated: Set[int]) -> int | None:
-    """Return the one row that is called the baseline, else the first where all rows but it are `stated`; else None."""
-    marked = [i for i, text in enumerate(texts) if MARK.fullmatch(text)]
-    if not marked and stated == set(range(1, len(texts))) and stated:
-        return 0
-    return marked[0] if len(marked) == 1 else None
-
-
-def _has_other_baseline(table: FigureTable, row: int, base: int | None) -> bool:
-    """Whether the baseline shares a setting or a word with a row, and this row has another: its own is elsewhere."""
-    no_ratios = [column for column in table.columns if not formulas.is_ratio(column)]
-    settings = [column.texts for column in no_ratios if formulas.family(column) not in formulas.FAMILIES]
-    groups = (texts for texts in (*settings, *table.words.values()) if base is not None)
-    return any(texts[row] != texts[base or 0] and texts.count(texts[base or 0]) > 1 for texts in groups)
-
-
-def _are_variant_and_baseline(columns: list[FigureColumn]) -> bool:
-    """Whether there are two columns of one quantity, one of which is called the baseline: "PyTorch ms", "Triton ms"."""
-    is_pair = len(columns) == 2 and formulas.family(columns[0]) == formulas.family(columns[1])
-    return is_pair and any(BASELINE.search(column.heading) for column in columns)
-
-
-def _ratio_in(text: str, is_in_column_of_ratios: bool) -> Figures | None:
-    """Return what the ratio in a cell may be, as times: 1.72 or 0.28 of "72% improvement". Returns None without one.
-
-    Without a sign it may be a share, too: 0.72 of "72%".
-    """
-    m = STATED.search(text)
-    if m is None or RANGE.search(text[: m.start("n")]) or not (is_in_column_of_ratios or m["sign"] or WAY.search(text)):
-        return None
-    value = number(m["n"]) or np.nan
-    around = max(resolution_of(m["n"]), ABOUT * value if m["about"] else 0.0)
-    printed = Figures(np.array([value - around]), np.array([value + around]))
-    if m["unit"] != "%":
-        return printed
-    readings = [printed.scaled(0.01, 1.0), printed.scaled(-0.01, 1.0), *([] if m["sign"] else [printed.scaled(0.01)])]
-    return Figures(np.stack([reading.low for reading in readings]), np.stack([reading.high for reading in readings]))
-
-
-def _least_gap(table: FigureTable, sources: list[FigureColumn], row: int, stated: Figures, is_speedup: bool) -> float:
-    """Return how far a stated ratio is from the nearest ratio of a figure of its row and any other figure.
-
-    Returns -1 without any. `sources`: the columns of these figures. The devices, the batch and other settings may be
-    factors of the ratio.
-    """
-    settings = [column for column in table.columns if column.kind in formulas.SETTINGS]
-    sizes = [column.figures.middle for column in settings if not column.has_decimals]
-    sizes += [table.devices.middle] if table.devices is not None else []
-    gaps = [np.empty(0)]
-    for one, other in product(sources, repeat=2):
-        if formulas.family(one) == formulas.family(other):
-            others = np.array([i for i in range(len(one.texts)) if i != row or one is not other], dtype=np.int64)
-            of_row, of_others = one.figures[np.full(len(others), row)], other.figures[others]
-            ratios = [of_row.over(of_others), of_others.over(of_row)]
-            if is_speedup and one is other:  # a speed-up is a rate over the others, or the other times over the row's
-                ratios = ratios[1:] if formulas.family(one) == "time" else ratios[:1]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                size_ratios = [size[row] / size[others] for size in sizes]
-            for factor in (np.ones(len(others)), *size_ratios, *(1 / size_ratio for size_ratio in size_ratios)):
-                gaps += [stated.distance(Figures(r.low * factor, r.high * factor)).ravel() for r in ratios]
-    all_gaps = np.concatenate(gaps)
-    finite = all_gaps[np.isfinite(all_gaps)]
-    return float(finite.min()) if finite.size else -1.0

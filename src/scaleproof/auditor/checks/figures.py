@@ -130,21 +130,16 @@ def measurements_do_not_repeat(context: AuditContext) -> Iterator[Flag]:
     Repair: Look at the raw files of both rows.
     """
     for table in context.tables:
-        yield from _rows_copied(table)
-
-
-def _rows_copied(table: ReportedTable) -> Iterator[Flag]:
-    """Flag two rows, or all rows of two sizes, that share measured figures: 23295.6115 s on 1 and on 4 devices."""
-    rows = [row for row in table.rows if row.measured and row.devices][:MOST_ROWS]
-    by_size: dict[int, list[ReportedRow]] = defaultdict(list)
-    for row in rows:
-        by_size[row.devices or 0].append(row)
-    for row, other in combinations(rows, 2):
-        shared = _shared_figures(row, other) if row.devices != other.devices else []
-        if _total_digits(shared) >= FEWEST_SHARED_DIGITS:
-            yield _copied_rows([row, other], shared)
-    for first, second in combinations(by_size.values(), 2):
-        yield from _sizes_copied(first, second)
+        rows = [row for row in table.rows if row.measured and row.devices][:MOST_ROWS]
+        by_size: dict[int, list[ReportedRow]] = defaultdict(list)
+        for row in rows:
+            by_size[row.devices or 0].append(row)
+        for row, other in combinations(rows, 2):
+            shared = _shared_figures(row, other) if row.devices != other.devices else []
+            if _total_digits(shared) >= FEWEST_SHARED_DIGITS:
+                yield _copied_rows([row, other], shared)
+        for first, second in combinations(by_size.values(), 2):
+            yield from _sizes_copied(first, second)
 
 
 def _sizes_copied(first: list[ReportedRow], second: list[ReportedRow]) -> Iterator[Flag]:

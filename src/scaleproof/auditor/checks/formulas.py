@@ -11,7 +11,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Rows
+from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats, Rows
 from scaleproof.auditor.checks.rows import TIMES_OF_RUN, name_two_precisions
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import figures_of, is_nothing
@@ -36,6 +36,7 @@ GENERAL_WORDS = words_of(
     "relative factor ratio to the of"
 )
 DIFFERENCE_HEADING = re.compile(r"(?i)\bdiff|\bdelta\b|Δ|\bgap\b|\bsaved\b|\bchange\b|\bvs\.?\b")
+RATIO_OF_NEIGHBOURS = re.compile(rf"(?i)^ratio$|{DIFFERENCE_HEADING.pattern[4:]}")
 SAVING_HEADING = re.compile(r"(?i)\breduc(?:tion|ed)\b|\bsav(?:ed|ings?)\b")
 OVER_THE_ROW_ABOVE = re.compile(r"(?i)\b(?:previous|prior|preceding|above|incremental|step-?wise)\b")
 END_OF_INTERVAL = re.compile(r"(?i)(?:\b|_)(?:low|high|lower|upper|min|max|std|ci|stderr)(?:\b|_)")
@@ -136,7 +137,8 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
             is_meant = source in meant and rule == rule_meant
             yield from _over_rows(source, rule, base, devices, meaning_of_ratio(target) if is_meant else None)
         for source in measured:
-            yield _difference_to_row(source, rule, base, measured == [source] and rule == rule_meant)
+            is_only_meaning = measured == [source] and rule == rule_meant
+            yield _difference_to_row(target, source, rule, base, is_only_meaning)
     yield from (_share_of_sum(source) for source in sources)
 
 
@@ -145,15 +147,14 @@ def _ratios_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) ->
     own_words = words_of(target.heading) - GENERAL_WORDS  # "New speedup" is of "New eager" and "New compiled"
     peers = [column for column in sources if own_words & words_of(column.heading)] or sources
     for above, below in permutations(sources, 2):
-        if family(above) != family(below) or above.meaning.per_device != below.meaning.per_device:
+        if not _have_one_quantity(above, below):
             continue
         name, headings = f"{above.heading} / {below.heading}", (above.heading, below.heading)
         ratio = above.figures.over(below.figures)
         is_beside_one = target.position in (above.position, below.position)  # in brackets behind its figure
-        of_family = [column for column in peers if family(column) == family(above)]
+        of_family = [column for column in peers if _have_one_quantity(column, above)]
         is_only_pair = of_family in ([above, below], [below, above])
-        is_likely = is_beside_one or (is_only_pair and is_called_ratio(target))
-        expected = max(columns_named(target.heading, *headings), int(is_likely))
+        expected = _expectation(target, above, below, is_only_pair) or int(is_beside_one)
         yield Formula(name, headings, ratio, expected, above.texts, below.texts)
         # What is not called a speed-up may be over the smaller one in each row.
         if SPEEDUP_HEADING.search(target.heading) is None and sources.index(above) < sources.index(below):
@@ -162,15 +163,47 @@ def _ratios_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) ->
             yield Formula(f"{name}, or the other way round", headings, larger, expected, above.texts, below.texts)
 
 
+def _have_one_quantity(one: FigureColumn, other: FigureColumn) -> bool:
+    """Whether two columns can be divided: two times, or a rate and what is called alike: "base TPS", "new TPS"."""
+    last_words = {column.heading.lower().rpartition(" ")[2] for column in (one, other)}
+    are_called_alike = None in (one.kind, other.kind) and len(last_words) == 1
+    is_of_family = family(one) == family(other) or are_called_alike
+    return is_of_family and one.meaning.per_device == other.meaning.per_device
+
+
+def _expectation(target: FigureColumn, one: FigureColumn, other: FigureColumn, is_only_pair: bool) -> int:
+    """Return how far a heading suggests that its column is formed of two others: 2 where it names both, 1, or 0.
+
+    It is 1 for a ratio of the only pair that there is, and for "Before | After | Δ". A speed-up that stands behind two
+    columns may be over another row: "Forward | Forward and backward | Speedup".
+    """
+    is_right_behind = sorted((one.position, other.position)) == [target.position - 2, target.position - 1]
+    is_of_neighbours = is_right_behind and RATIO_OF_NEIGHBOURS.search(target.heading) is not None
+    is_of_pair = is_only_pair and is_called_ratio(target)
+    return columns_named(target.heading, one.heading, other.heading) or int(is_of_neighbours or is_of_pair)
+
+
 def _differences_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) -> Iterator[Formula]:
-    """Yield differences of two columns of one quantity; expected where these are all and `target` is called one."""
+    """Yield differences of two columns of one quantity; expected where `target` names one or stands behind them."""
     for one, other in combinations(sources, 2):
         if (one.kind, family(one), one.meaning.per_device) == (other.kind, family(other), other.meaning.per_device):
-            gap, digits = np.abs(one.figures.middle - other.figures.middle), one.digits + other.digits
             headings = (one.heading, other.heading)
-            expected = int(len(sources) == 2 and is_called_ratio(target))
-            figures = Figures(np.maximum(gap - digits, 0.0), gap + digits)
+            expected = _expectation(target, one, other, is_only_pair=len(sources) == 2)
+            figures = _gaps(target, one, other.figures.middle, other.digits)
             yield Formula(" - ".join(headings), headings, figures, expected, one.texts, other.texts, is_difference=True)
+
+
+def _gaps(target: FigureColumn, source: FigureColumn, other_figures: Floats, digits: Floats) -> Figures:
+    """Return how far the figures of a column are from others, row by row, in the unit of `target`.
+
+    A `target` without a unit, "+13.8", has that of the column: "95.2 ms". `digits`: one unit of the last digit of each
+    other figure.
+    """
+    gap, width = np.abs(source.figures.middle - other_figures), source.digits + digits
+    units_of_cells = [figure.unit for text in target.texts for figure in figures_of(text)]
+    has_unit = target.meaning.unit is not None or any(units_of_cells)
+    unit = 1.0 if has_unit else np.array([source.unit_of_cell(row) for row in range(len(source.texts))])
+    return Figures(np.maximum(gap - width, 0.0) / unit, (gap + width) / unit)
 
 
 def _is_share(column: FigureColumn) -> bool:
@@ -178,16 +211,27 @@ def _is_share(column: FigureColumn) -> bool:
     return column.is_in_percent and has_ratios_alone(column) and not is_called_ratio(column)
 
 
-def _difference_to_row(source: FigureColumn, rule: str, base: Rows, is_meant: bool) -> Formula:
-    """Return how far each figure of a column is from that of its baseline row. Returns NaN without one.
+def _difference_to_row(
+    target: FigureColumn, source: FigureColumn, baseline: str, baseline_rows: Rows, nothing_else_is_meant: bool
+) -> Formula:
+    """Return how far each figure of a column is from the figure of its baseline row: 0.2 s of 1.4 and 1.2 s.
 
-    `is_meant`: nothing else can be meant.
+    `baseline`: the name of the baseline, "the first row"; `baseline_rows`: the index of each row's baseline row, or -1.
+    The difference is NaN in rows without a baseline.
     """
-    gap = np.where(base >= 0, np.abs(source.figures.middle - source.figures.middle[base]), np.nan)
-    figures = Figures(np.maximum(gap - source.digits, 0.0), gap + source.digits)
-    name, texts = f"{source.heading} over {rule}", [source.texts[i] for i in base]
-    usual = ONLY_MEANING if is_meant else int(rule in USUAL_BASELINES)
-    return Formula(name, (source.heading,), figures, usual, source.texts, texts, is_difference=True)
+    has_baseline = baseline_rows >= 0
+    figures_at_baseline = np.where(has_baseline, source.figures.middle[baseline_rows], np.nan)
+    texts_at_baseline = [source.texts[row] for row in baseline_rows]
+    expected = ONLY_MEANING if nothing_else_is_meant else int(baseline in USUAL_BASELINES)
+    return Formula(
+        name=f"{source.heading} over {baseline}",
+        sources=(source.heading,),
+        values=_gaps(target, source, figures_at_baseline, digits=np.zeros(len(source.texts))),
+        expected=expected,
+        above=source.texts,
+        below=texts_at_baseline,
+        is_difference=True,
+    )
 
 
 def meaning_of_ratio(target: FigureColumn) -> str:
@@ -238,7 +282,9 @@ def _share_of_sum(source: FigureColumn) -> Formula:
 def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureColumn]:
     """Return the columns that `target` can be over: the only source, or those of a speed-up (one, if it is named)."""
     if len(sources) == 1:
-        return sources
+        has_signs = any(re.match("[+−-]", text) for text in target.texts)
+        is_likely = is_called_ratio(target) and (has_signs or family(sources[0]) in FAMILIES)
+        return sources if is_likely or not target.is_in_percent else []  # an "accuracy (%)" is over nothing
     if SPEEDUP_HEADING.search(target.heading) is None:
         return []
     speeds = [column for column in sources if family(column) in ("rate", "time")]

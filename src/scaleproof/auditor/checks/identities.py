@@ -122,8 +122,9 @@ def _wrong_global_batch(row: ReportedRow, table: ReportedTable) -> Flag | None:
 
 @dataclass(frozen=True)
 class Identity:
-    """`result` is the product of one figure of each of `factors`, perhaps x devices, over one of `over`.
+    """A kind of figure that is a product of others, perhaps x devices: total time = steps x step time.
 
+    `factors`: for each factor the kinds that it may be, the first that a row has; `over`: likewise for a divisor.
     `bound`: what a row must fulfil by itself, whatever other rows say. `innocent`: what the result may be for a good
     reason: more (evaluation, storage) or less (restarts, padding). `tolerance`: relative difference of a right row.
     """
@@ -222,9 +223,9 @@ class Product:
 def _contradicting_products(products: list[Product], identity: Identity) -> Iterator[tuple[Product, str]]:
     """Yield each product that breaks the identity, with a sentence that says so.
 
-    It breaks the bound of the identity, or enough other rows are right. These rows also show whether the devices are a
-    factor. A result that is off in the `innocent` direction is wrong only where most others were computed, not
-    measured: then evaluation, restarts and the like explain nothing.
+    A product is wrong if it breaks the bound of the identity, or if enough other rows are right. The right rows also
+    show whether the devices are a factor. A result that is off in the `innocent` direction is wrong only where most
+    others were computed, not measured: then evaluation, restarts and the like explain nothing.
     """
     readings = (item for product in products for item in product.readings.items())
     votes = Counter(with_devices for with_devices, ratio in readings if ratio.contains(1.0, FIT_TOLERANCE))
@@ -232,6 +233,7 @@ def _contradicting_products(products: list[Product], identity: Identity) -> Iter
     wrong = [product for product in products if product.contradicts(with_devices, identity.tolerance)]
     computed_count = sum(product.is_computed(with_devices) for product in products)
     have_one_reading = all(len(product.readings) == 1 for product in products)
+
     for product in products:
         if product.breaks(identity.bound):
             yield product, product.sentence(max(product.readings), right_count)  # with devices, if that is possible
@@ -322,9 +324,9 @@ def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[Flag]:
 
 
 def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | None:
-    """Return the figure of a row, if it is usable; where it has none, what its table, else the paragraph above, says.
+    """Return the usable figure of a row, or else of its table or of the paragraph above. Returns None without any.
 
-    Tokens are taken from the heading of a time ("Training Time (9T tokens)") or of the table. None without any.
+    Tokens may also stand in the heading of a time, "Training Time (9T tokens)", or of the table.
     """
     figure = row.figure(kind)
     if figure is not None:

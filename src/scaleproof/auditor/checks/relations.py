@@ -62,10 +62,7 @@ def rows_with_another_sum(figures: FigureTable) -> Iterator[Flag]:
 
 
 def rows_with_another_product(figures: FigureTable, stated: set[float]) -> Iterator[Flag]:
-    """Flag the rows in which a product of columns is not the natural number that it is in all others.
-
-    `stated`: numbers of the text around the table, e.g. the 312 of "A100 (peak 312 TFLOP/s)".
-    """
+    """Flag rows in which a product of columns is not the number of all others. `stated`: numbers around the table."""
     if search := _search_in(figures, stated):
         yield from _surest(figures, search.products())
 

@@ -95,10 +95,7 @@ class RowSeries:
 
     @cached_property
     def weak(self) -> frozenset[str]:
-        """Kinds of figures that are of weak scaling or of one device, as the printed speed-ups of most rows show.
-
-        A ratio of such a figure has one reading then, where it had two.
-        """
+        """Kinds of figures that are of weak scaling or of one device, as the printed speed-ups of most rows show."""
         votes: Counter[str] = Counter()  # kind -> rows that say so, less those that say the opposite
         for row, devices in self.larger():
             stated = row.usable("speedup")
@@ -126,10 +123,7 @@ def series_of(table: ReportedTable) -> list[RowSeries]:
 
 
 def _add_single_device_rows(groups: dict[tuple[Any, ...], list[ReportedRow]]) -> None:
-    """Add rows of one device to each of `groups` that has none and is equal but for the strategy.
-
-    A single device needs no strategy, so that its row often names none: it is the baseline of them all.
-    """
+    """Add rows of one device, which need no strategy, to each group that has none and is equal but for it."""
     single = {
         _without_strategy(key): rows
         for key, rows in groups.items()
@@ -147,10 +141,7 @@ def _without_strategy(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def work_of(row: ReportedRow, table: ReportedTable) -> tuple[Any, ...]:
-    """Return the key of a row's configuration, equal for rows that differ in size alone, as far as anybody can tell.
-
-    Words of the row that are not understood are part of it, so that they tell rows apart.
-    """
+    """Return the key of a row's configuration: rows with one key differ in their sizes alone."""
     words = tuple(row.words.get(word) or table.words.get(word) for word in WORK_WORDS)
     figures = tuple(row.value(kind) for kind in WORK_FIGURES)
     return (*words, *figures, other_text(row, table))

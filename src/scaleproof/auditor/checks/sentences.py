@@ -17,7 +17,7 @@ from scaleproof.auditor.checks.matching import evidence_index, match, stated_int
 from scaleproof.auditor.checks.rows import RowSeries, hull_of, series_of
 from scaleproof.auditor.read.printed_figures import NUMBER, figures_of, unit_of
 from scaleproof.auditor.read.reported import StatedFigure
-from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow, ReportedTable
+from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow, ReportedTable, exact
 from scaleproof.auditor.read.sentences import ANY_DEVICE
 from scaleproof.auditor.read.words import in_english, is_inference, names_in
 from scaleproof.ground.findings.finding import Correction
@@ -36,6 +36,7 @@ OF_A_PART = re.compile(
     r"attention|data ?load\w*|sync\w*|transfers?|compil\w+) (?:is|are|was|were|runs?|becomes?|gets?) [^.;,]{0,20}$"
 )
 ALIKE = 0.002  # relative difference of figures that are one, beside their rounding
+UNLIKE = 0.1  # relative difference of a ratio that no rounding and no mean of several runs explains
 DIFFERENT = 0.05  # relative difference of figures that are not one
 MOST_CHANCE = 0.4  # expected number of possible cells that have such digits by chance
 SLIPS = 30  # numbers that a slip makes of one: a wrong digit of the first three, or two digits exchanged
@@ -49,6 +50,12 @@ END_OF_CLAUSE = re.compile(
 OF_OTHERS = re.compile(
     r"(?i)\b(?:previous\w*|before|earlier|older?|originally|formerly|instead of|budget|limit|capacity|goal|threshold)\b"
 )
+# Of what two rows may be compared besides their speed.
+OF_OTHER_QUANTITY = re.compile(
+    r"(?i)\b(?:memory|vram|cost\w*|kernels?|attention|comm\w*|all-?reduce|load\w*|compil\w+|converge\w*|startup|"
+    r"prefill|decod\w+|forward|backward|optimizer|checkpoint\w*|batch(?:es)?|seq\w*|param\w*|inference|ttft|energy)\b"
+)
+THAN = re.compile(r"(?: [a-z]+){0,2} (?:than|over|vs\.?|versus|compared (?:to|with))(?: the)? ([^.,;:()]+)")
 WITHOUT_CONTENT = re.compile(
     r"avg|average|mean|median|total|overall|the|of|per|and|in|with|for|at|on|to|an?|is|gpus?|rank|device|max|min|time|\d+"
 )
@@ -76,26 +83,75 @@ class Cell(NamedTuple):
 
 
 def contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
-    """Flag figures of sentences that tables of their file contradict: wrong speed-ups, and cells mistyped."""
-    flags_on_ratios = list(_contradicted_ratios(context))
-    yield from flags_on_ratios
-    flagged_sources = {flag.about[0] for flag in flags_on_ratios}
+    """Flag figures of sentences that tables of their file contradict: speed-ups of devices or rows, mistyped cells."""
+    flags_on_devices = list(_contradicted_speedups(context))
+    yield from flags_on_devices
+    flagged_sources = {flag.about[0] for flag in flags_on_devices}
 
-    of_sentences = [*context.evidence.stated_figures[:MOST_SENTENCES], *context.evidence.other_figures[:MOST_SENTENCES]]
-    figures = list(filter(_may_be_in_table, of_sentences))
-    tables = {stated.file: list[FigureTable]() for stated in figures}  # file -> its tables
+    known, unknown = context.evidence.stated_figures, context.evidence.other_figures
+    all_stated = [*known[:MOST_SENTENCES], *unknown[:MOST_SENTENCES]]
+    tables_by_file: dict[str, list[FigureTable]] = {stated.file: [] for stated in all_stated}
     for table in context.all_tables:
-        if table.file in tables:
-            tables[table.file] += figure_tables(table)
+        if table.file in tables_by_file:
+            tables_by_file[table.file] += figure_tables(table)
 
-    for stated in figures:
-        cell = _mistyped_cell(stated, tables[stated.file])
-        if cell is not None and stated.source not in flagged_sources:
-            evidence = f"“{stated.printed}”, but {cell.row_name} has {cell.column.heading} {cell.text}"
-            yield Flag(f"{evidence}: the same figure but for a slip", [stated.source, cell.place])
+    for stated in all_stated:
+        tables = tables_by_file[stated.file]
+        if stated.source in flagged_sources:
+            continue
+        if _may_be_in_table(stated):
+            yield from _flag_on_mistyped_cell(stated, tables)
+        elif _compares_rows(stated):
+            yield from _flag_on_comparison(stated, tables)
 
 
-def _contradicted_ratios(context: AuditContext) -> Iterator[Flag]:
+def _compares_rows(stated: StatedFigure) -> bool:
+    """Whether a sentence states how many times as fast one thing is as another: "FSDP is 1.8x faster than DDP"."""
+    is_measured = stated.kind == "speedup" and not stated.hypothetical and stated.bound is None
+    return is_measured and not OF_OTHERS.search(stated.sentence) and not OF_OTHER_QUANTITY.search(stated.sentence)
+
+
+def _flag_on_comparison(stated: StatedFigure, tables: Sequence[FigureTable]) -> Iterator[Flag]:
+    """Flag a ratio of two rows that its sentence names, if no column of the tables with both rows gives it."""
+    stated_digits = _significant_digits(stated.printed)
+    texts = (text for table in tables for column in table.columns for text in column.texts)
+    if any(_significant_digits(text) == stated_digits for text in texts):
+        return  # a cell states it
+
+    of_speeds: list[tuple[str, str]] = []  # what tables say of each speed of both rows, and where
+    for table in tables:
+        rows = _compared_rows(stated, table)
+        for column in table.columns if rows else ():
+            first, second = (Cell(column, row, table.places[row], table.names[row]) for row in rows)
+            ratio = first.interval / second.interval if second.interval.low > 0 else None
+            possible = stated_interval(stated)
+            if ratio is None or possible.meets(ratio, UNLIKE) or possible.meets(exact(1.0) / ratio, UNLIKE):
+                return
+            if _units(column)[0] <= {"time", "rate"}:
+                both = " and ".join(f"{cell.row_name} {cell.text}" for cell in (first, second))
+                of_speeds.append((f"{column.heading} is {both}", first.place))
+    if of_speeds:
+        evidence, place = of_speeds[0]
+        yield Flag(f"“{stated.printed}”, but {evidence}", [stated.source, place])
+
+
+def _compared_rows(stated: StatedFigure, table: FigureTable) -> list[int]:
+    """Return the two rows of a table that a sentence compares: the row named before its figure, and that behind "than".
+
+    Returns [] where either names another number of rows.
+    """
+    start = stated.position
+    baseline = THAN.match(stated.sentence, start + len(stated.printed))
+    if baseline is None or table.is_transposed:
+        return []
+    ends = [m.end() for m in END_OF_CLAUSE.finditer(stated.sentence) if m.end() <= start]
+    subject = stated.sentence[max(ends, default=0) : start]
+    rows, rows_of_baseline = (_named_rows([text], table) for text in (subject, baseline[1]))
+    is_clear = len(rows) == len(rows_of_baseline) == 1 and rows != rows_of_baseline
+    return [*rows, *rows_of_baseline] if is_clear else []
+
+
+def _contradicted_speedups(context: AuditContext) -> Iterator[Flag]:
     """Flag a speed-up or efficiency in a sentence, if each series of its document with so many devices contradicts it.
 
     Not where any two rows or runs of the whole audit give the figure: it may be about these.
@@ -166,25 +222,27 @@ def _introduces(stated: StatedFigure, table: ReportedTable) -> bool:
 
 
 def _may_be_in_table(stated: StatedFigure) -> bool:
-    """Whether a sentence states a measured figure of three digits or more: no bound, no ratio, nothing of others."""
-    is_measured = not stated.hypothetical and stated.bound not in ("<", ">") and stated.dimension != "times"
+    """Whether a sentence states a measured figure of three digits or more: no bound, nothing of others."""
+    is_measured = not stated.hypothetical and stated.bound not in ("<", ">")
     return is_measured and len(_significant_digits(stated.printed)) > 2 and not OF_OTHERS.search(stated.sentence)
 
 
-def _mistyped_cell(stated: StatedFigure, tables: Sequence[FigureTable]) -> Cell | None:
-    """Return the one cell that a sentence may be about and that has its digits but for a slip; None without one."""
+def _flag_on_mistyped_cell(stated: StatedFigure, tables: Sequence[FigureTable]) -> Iterator[Flag]:
+    """Flag a figure that has the digits of the one cell that its words name, but for a slip."""
     figure = stated_interval(stated)
     columns = ((table, column) for table in tables for column in table.columns if _has_unit_of(stated, column))
     if any(figure.meets(cell.interval, ALIKE) for table, column in columns for cell in _cells(table, column)):
-        return None  # a cell has the figure
+        return  # a cell has the figure
 
     possible = [cell for table in tables for cell in _possible_cells(stated, table)]
     mistyped = {cell.place: cell for cell in possible if _is_slip(figure, stated.printed, cell)}
     chance = len({cell.text for cell in possible}) * SLIPS / 10 ** len(_significant_digits(stated.printed))
     if len({cell.text for cell in mistyped.values()}) != 1 or chance > MOST_CHANCE:
-        return None
+        return
     cell = next(iter(mistyped.values()))
-    return None if figure.meets(cell.interval, DIFFERENT) else cell
+    if not figure.meets(cell.interval, DIFFERENT):
+        evidence = f"“{stated.printed}”, but {cell.row_name} has {cell.column.heading} {cell.text}"
+        yield Flag(f"{evidence}: the same figure but for a slip", [stated.source, cell.place])
 
 
 def _significant_digits(text: str) -> str:
@@ -243,6 +301,8 @@ def _clauses_around(stated: StatedFigure) -> list[str]:
 
 def _has_unit_of(stated: StatedFigure, column: FigureColumn) -> bool:
     """Whether all figures of a column have the dimension of a stated figure, and count the same items."""
+    if stated.dimension == "times" and column.kind != stated.kind:
+        return False  # a "Relative cost" of 1.93x is no speed-up
     dimensions, items = _units(column)
     return dimensions == {stated.dimension} and (stated.item is None or not items or stated.item in items)
 

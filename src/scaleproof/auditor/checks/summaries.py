@@ -83,10 +83,7 @@ class Summary:
 
     @property
     def is_impossible(self) -> bool:
-        """Whether no mean or total of any kind can have this value.
-
-        A figure of quite another size is of something else, and not impossible.
-        """
+        """Whether no mean or total of any kind has this value. A figure of another size is of something else."""
         low, high = self.stated
         if not 1 / SAME_SIZE_FACTOR < (low + high) / 2 / self.right_value < SAME_SIZE_FACTOR:
             return False
@@ -185,10 +182,7 @@ def _wrong_summaries(figures: FigureTable, k: int, is_understood: bool) -> Itera
 
 
 def _summands(figures: FigureTable, k: int, is_total: bool) -> list[FigureColumn]:
-    """Return the columns whose means or totals stand in the k-th column.
-
-    They stand before it. Those of a total may stand behind it.
-    """
+    """Return the columns whose mean or total the k-th column is: those before it; of a total perhaps those behind."""
     before = _columns_beside(figures, k, step=-1)
     if len(before) >= FEWEST_SUMMANDS or not is_total:
         return before
@@ -228,10 +222,7 @@ def _can_be_summed_up(summary: Summary, figures: FigureTable) -> bool:
 
 
 def _wrong_summary(figures: FigureTable, summary: Summary, is_correctable: bool) -> Flag:
-    """Say that a figure is no mean or total of its row: "run 1: mean 4.5 is given as the mean of 2, 4, 6".
-
-    `is_correctable`: whether it is certain that all `summands`, and no others, are meant.
-    """
+    """Flag a figure that is no mean or total of its row. `is_correctable`: whether all summands are surely meant."""
     row, column = summary.row, summary.column
     # In a transposed table the columns are the rows of the file.
     name, heading = (column.heading, summary.row_name) if figures.is_transposed else (summary.row_name, column.heading)

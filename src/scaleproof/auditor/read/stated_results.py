@@ -1,37 +1,80 @@
 """Results that a text states with all that they are made of: "2x (9 s → 4 s)", "4 x 8 = 32"."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from scaleproof.auditor.read.printed_figures import NUMBER, PrintedFigure, figures_of, number, plain_text, unit_of
+from scaleproof.auditor.read.printed_figures import NUMBER, Unit, figures_of, number, plain_text, unit_of
 from scaleproof.auditor.read.reported import StatedResult
 from scaleproof.auditor.read.reported_tables import ABOUT, PrintedInterval, resolution_of
 
 # Dimensions of quantities that change. Shares are left out: "50 % to 94 %" may be points or per cent.
-COMPARED = {"time", "rate", "memory", "flops", "bandwidth", "power", "energy", "cost"}
+SPEEDS = frozenset({"time", "rate", "flops"})
+COMPARED = SPEEDS | {"memory", "bandwidth", "power", "energy", "cost"}
+PLAIN = frozenset({""})  # of numbers without a unit
 BETWEEN_ENDS = re.compile("→|->|=>| to |vs|versus|against")  # of a change
 # "494 s (8.2 min)": one time in two units, the larger one in brackets.
 _SAME_TIME = re.compile(
     rf"(?<![\w.,–-])(?P<a>{NUMBER} ?(?:s|sec|seconds|min|minutes|h|hours)) \((?:[~≈] ?|about )?"
     rf"(?P<b>{NUMBER} ?(?:min|mins|minutes|h|hr|hrs|hours|days))\)"
 )
-MARK_OF_RESULT = re.compile(rf"{BETWEEN_ENDS.pattern}|[=≈]|\d ?[a-z]+ \(")
-_UNIT = r"(?: ?(?:[kKMBT] ?)?(?:[A-Za-zµ]+|%)(?:/[A-Za-z]+){0,2})?"
-_ENDS = rf"(?<![\w.,–-])(?P<a>\$?{NUMBER}{_UNIT}) ?(?:→|->|=>|to|vs\.?|versus|against) ?(?P<b>\$?{NUMBER}{_UNIT})"
+# "loss 3.12 (perplexity 22.6)"
+_PERPLEXITY = re.compile(
+    r"(?i)\bloss(?: of| is|:| =)? ?(?P<a>\d\.\d{2,}) ?(?:\(|/|,) ?(?:ppl|perplexity)(?: of| is|:| =)? ?"
+    r"(?P<b>\d[\d,]*(?:\.\d+)?)(?=[),. ]|$)"
+)
+MARK_OF_RESULT = re.compile(rf"{BETWEEN_ENDS.pattern}|[=≈]|\d ?[a-z]+ \(|(?i:ppl|perplexity)")
+_POSITIVE = NUMBER.removeprefix("[-+−]?")
+_UNIT = r"(?: ?(?:[kKMBT] ?)?(?:[A-Za-zµ]+|%)(?:/(?!tok(?:en)?\b)[A-Za-z]+){0,2})?"
+_PER_TOKEN = r"(?:/tok(?:en)?\b)?"  # of a time
+_ARROW = "(?:→|->|=>)"
+_BETWEEN = rf" ?(?:{_ARROW}|to|vs\.?|versus|against) ?"
+_ENDS = rf"(?<![\w.,–-])(?P<a>\$?{NUMBER}{_UNIT}){_PER_TOKEN}{_BETWEEN}(?P<b>[~≈]?\$?{NUMBER}{_UNIT}){_PER_TOKEN}"
+_LABEL = r"(?: \([^()]{1,20}\)| [A-Za-z]+)?"  # of what a figure is: "957 tok/s decode"
+_LABELLED_ENDS = _ENDS.replace(_PER_TOKEN, _LABEL)
 _ABOUT = r"(?P<about>~|≈|about |around |roughly |nearly |almost |approximately )?"
-_WAY = r"(?:faster|slower|less|more|higher|lower|reduction|improvement|increase|decrease|gain|drop|speed-?up|savings?)"
-_FIGURE = rf"(?<![\d.,–-]){_ABOUT}[+−-]?(?P<n>{NUMBER}) ?(?P<mark>%|percent|x|×|-?fold)(?![\w-])"
+_WAY = (
+    r"(?P<way>faster|slower|less|more|fewer|higher|lower|smaller|larger|reduction|improvement|increase|decrease|gain|"
+    r"drop|speed-?up|savings?)"
+)
+_MARK = "(?P<mark>%|percent|x|×|-?fold)"
+_FIGURE = rf"(?<![\d.,–-]){_ABOUT}[+−-]?(?P<n>{NUMBER}) ?{_MARK}(?![\w-])"
+_END_OF_CHANGE = r"(?=[.,;)]|$| on | at )"
+_DECIMALS = r"\d+\.\d+"
 _CHANGES = [
     re.compile(pattern)
     for pattern in (
-        rf"{_ENDS} ?\((?:an? |or )?{_FIGURE}(?: {_WAY})?(?=[),;])",
+        rf"{_ENDS} ?\((?:an? |or )?{_FIGURE}(?: {_WAY})?(?=[),;]| vs )",
         rf"{_FIGURE}(?: [^().,;]{{0,40}})? \((?:from )?{_ENDS}\)",
         rf"\bby {_FIGURE} from {_ENDS}(?=[ .,;)]|$)",
         rf"{_FIGURE}(?: \w+)?(?: {_WAY})?: [Ff]rom {_ENDS}(?=[ .,;)]|$)",
         rf"\bfrom {_ENDS}(?: by|,? an?) {_FIGURE}(?: {_WAY})?(?=[.,;)]|$)",
+        rf"{_ENDS}, (?:an? )?(?P<n>{_POSITIVE}) ?(?P<mark>%) (?P<way>savings?|reduction|less|smaller)(?=[.,;)]|$| vs )",
+        rf"{_LABELLED_ENDS}(?: per \w+)? [—–-] (?:an? )?{_FIGURE} {_WAY}{_END_OF_CHANGE}",
+        rf"{_ENDS} ?\([+−-](?P<n>{_POSITIVE}) ?(?P<mark>pp|GB|GiB|MB|MiB|ms|s|tok/s|tokens/s)\)",
     )
 ]
+# A text states sizes before an effect of theirs, too: "from 300 to 600 GB/s, 1.4x faster".
+_CHANGES_OF_SPEED = [re.compile(rf"{_ENDS}, (?:an? )?{_FIGURE}(?: {_WAY})?{_END_OF_CHANGE}")]
+_OF_SPEED = re.compile("faster|slower|speed-?up")
+_DOWNWARDS = re.compile("less|fewer|lower|smaller|reduction|decrease|drop|savings?")
+# Of numbers without a unit, which may be settings, the change must be one of the numbers themselves.
+_CHANGES_OF_NUMBERS = [
+    re.compile(pattern)
+    for pattern in (
+        rf"(?<![\w.,–-])(?P<a>{NUMBER}) ?{_ARROW} ?(?P<b>[~≈]?{NUMBER}) "
+        rf"\({_FIGURE} (?:reduction|fewer|smaller|compression)(?=[),])",
+        rf"(?<![\w.,–-])(?P<a>{_DECIMALS}) (?:vs\.?|{_ARROW}) (?P<b>{_DECIMALS}), [+−-](?P<n>{_POSITIVE})(?P<mark>%)\)",
+        rf"(?<![\w.,–-])(?P<a>{_DECIMALS}) ?{_ARROW} ?(?P<b>{_DECIMALS}) \([+−-](?P<n>{_POSITIVE})(?P<mark>%)\)",
+    )
+]
+# A setting whose change has an effect of another size: "batch 1024 → 512 (1.4x smaller)".
+CHANGES = {COMPARED: _CHANGES, SPEEDS: _CHANGES_OF_SPEED, PLAIN: _CHANGES_OF_NUMBERS}  # dimensions -> patterns
+_SETTING_BEFORE = re.compile(
+    r"(?i)(?:batch|seq\w*|length|context|hidden|width|dim\w*|rank|layers?|heads?|steps|epochs|gpus|size|window|score|"
+    r"accuracy|loss)\W*$"
+)
 _BOUND = re.compile(r"(?i)(?:up to|over|than|at least|at most|above|below|under|[<>≤≥]) ?$")
 LONGEST_LINE = 2000  # characters
 
@@ -41,6 +84,7 @@ def stated_results(lines: Iterable[tuple[int, str]], file: str) -> Iterator[Stat
     for line, raw in lines:
         if BETWEEN_ENDS.search(raw):
             yield from _changes(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
+        yield from _perplexities(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
         yield from _same_figures(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
         if "=" in raw or "≈" in raw:
             text = _MARKS.sub("", raw[:LONGEST_LINE]).replace("\\times", "×").replace("\\%", "%")
@@ -62,20 +106,52 @@ def _same_figures(source: str, text: str) -> Iterator[StatedResult]:
             yield StatedResult(source, m[0], same_time, (time,), "the two are not one time")
 
 
+def _perplexities(source: str, text: str) -> Iterator[StatedResult]:
+    """Yield perplexities beside their loss, e or 2 to the loss: "loss 3.12 (ppl 22.6)"."""
+    for m in _PERPLEXITY.finditer(text):
+        loss, perplexity = (_around(number(m[name]) or 0.0, resolution_of(m[name])) for name in ("a", "b"))
+        readings = tuple(PrintedInterval(base**loss.low, base**loss.high) for base in (math.e, 2.0))
+        mean_of_batches = PrintedInterval(perplexity.low * 0.9, perplexity.high)  # it may be above e to the mean loss
+        yield StatedResult(source, m[0], mean_of_batches, readings, f"e to the loss is {math.exp(loss.middle):.4g}")
+
+
 def _changes(source: str, text: str) -> Iterator[StatedResult]:
     """Yield the changes of a line that stand beside both their ends."""
-    for m in chain.from_iterable(pattern.finditer(text) for pattern in _CHANGES):
-        readings = _possible_changes(figures_of(m["a"]), figures_of(m["b"]))
-        if not readings or _BOUND.search(text[: m.start("n")]):
-            continue
-        scale = 1.0 if m["mark"] in ("x", "×") or m["mark"].endswith("fold") else 0.01
-        stated = _result(m["n"], bool(m["about"]), resolution_of(m["n"])) * scale
-        values = ", ".join(f"{reading.middle:.3g}" for reading in readings if reading.low > 0)
-        yield StatedResult(source, m[0].strip(), stated, readings, f"between the two it is {values}")
+    read: set[int] = set()  # where the changes begin that were read: several patterns may fit one
+    for dimensions, patterns in CHANGES.items():
+        for m in chain.from_iterable(pattern.finditer(text) for pattern in patterns):
+            start = m.start("n")
+            if start not in read and not _BOUND.search(text[:start]):
+                changes = list(_change_of(m, source, dimensions))
+                read |= {start} if changes else set()
+                yield from changes
+
+
+def _change_of(m: re.Match[str], source: str, dimensions: frozenset[str]) -> Iterator[StatedResult]:
+    """Yield the change that a match of CHANGES states, if its ends are figures of one of the `dimensions`."""
+    way, mark = m.groupdict().get("way") or "", m["mark"]
+    possible = frozenset({"percent"}) if mark == "pp" else dimensions
+    if _OF_SPEED.match(way):
+        possible &= SPEEDS | PLAIN
+    ends = _ends_of_change(m["a"], m["b"], possible)
+    is_of_setting = dimensions is PLAIN and _SETTING_BEFORE.search(m.string[: m.start()])
+    if ends is None or is_of_setting:
+        return
+
+    unit = unit_of(mark) or Unit("times", 1.0)  # "-fold"
+    is_difference = unit.dimension not in ("percent", "times")
+    is_less = unit.dimension == "percent" and _DOWNWARDS.match(way) is not None
+    readings = (_gap(*ends),) if is_difference else _possible_changes(*ends, is_less=is_less)
+    if dimensions is PLAIN and unit.dimension == "percent":
+        readings += (_gap(*ends) * 0.01, _gap(*ends))  # of shares: "71.2 → 75.3 (+4.1%)", "0.71 → 0.75 (+4%)"
+
+    stated = _result(m["n"], bool(m.groupdict().get("about")), resolution_of(m["n"])) * unit.scale
+    unit_of_values = unit.scale if is_difference else 1.0
+    values = ", ".join(f"{reading.middle / unit_of_values:.3g}" for reading in readings if reading.low > 0)
+    yield StatedResult(source, m[0].strip(), stated, readings, f"between the two it is {values}")
 
 
 _MARKS = re.compile(r"\*\*|`|^\s*(?:[-*+>]|\d+\.) ")  # of bold figures, and of the item of a list
-_POSITIVE = NUMBER.removeprefix("[-+−]?")
 # A number with its unit, "$2/GPU-hour"; "x" is no unit here.
 _TERM = rf"\$?{_POSITIVE}(?: ?%|(?:/| ?(?![x×](?![a-z])))[A-Za-zµ][A-Za-zµ/.-]*(?: (?!x )[A-Za-z][A-Za-z/-]*){{0,2}})?"
 _EQUATION = re.compile(
@@ -171,24 +247,40 @@ def _result(digits: str, is_rough: bool, width: float) -> PrintedInterval:
     return _around(value, max(width, ABOUT * value if is_rough else 0.0))
 
 
-def _possible_changes(before: list[PrintedFigure], after: list[PrintedFigure]) -> tuple[PrintedInterval, ...]:
+def _ends_of_change(
+    before: str, after: str, dimensions: frozenset[str]
+) -> tuple[PrintedInterval, PrintedInterval] | None:
+    """Return both ends of a change in one unit: "9" and "4 s" are 9 s and 4 s.
+
+    Returns None unless they are figures above 0 of one quantity with one of `dimensions`; "" is that of plain numbers.
+    """
+    ends = [figure for text in (before, after) for figure in figures_of(text)[:1]]
+    units = [end.unit for end in ends if end.unit]
+    own_dimensions = {unit.dimension for unit in units} or {""}
+    if len(ends) != 2 or len(own_dimensions) != 1 or not own_dimensions <= dimensions:
+        return None
+    scales = [unit.scale if (unit := end.unit or (units[-1] if units else None)) else 1.0 for end in ends]
+    widths = [max(end.resolution, ABOUT * end.value if end.bound == "~" else 0.0) for end in ends]
+    first, last = (_around(end.value, width) * scale for end, width, scale in zip(ends, widths, scales, strict=True))
+    return (first, last) if first.low > 0 and last.low > 0 else None
+
+
+def _possible_changes(first: PrintedInterval, last: PrintedInterval, *, is_less: bool) -> tuple[PrintedInterval, ...]:
     """Return what a change between two figures may mean: 8 s and 4 s are 0.5 or 2 times, 50 % less, 100 % more.
 
-    The result is () where they are not figures of one quantity, both above 0.
+    `is_less`: whether it is in percent, and a text calls it "less".
     """
-    ends = [*before, *after]
-    units = [end.unit for end in ends if end.unit]
-    dimensions = {unit.dimension for unit in units}
-    if len(before) != 1 or len(after) != 1 or len(dimensions) != 1 or not dimensions <= COMPARED:
-        return ()
-    first, last = (_around(end.value, end.resolution) * (end.unit or units[-1]).scale for end in ends)  # "9 → 4 s"
-    if first.low <= 0 or last.low <= 0:
-        return ()
-
     ratios = (last / first, first / last)
-    more = [PrintedInterval(ratio.low - 1, ratio.high - 1) for ratio in ratios]
     less = [PrintedInterval(1 - ratio.high, 1 - ratio.low) for ratio in ratios]
-    return (*ratios, *more, *less)
+    more = [PrintedInterval(ratio.low - 1, ratio.high - 1) for ratio in ratios]
+    return tuple(less) if is_less else (*ratios, *more, *less)
+
+
+def _gap(first: PrintedInterval, last: PrintedInterval) -> PrintedInterval:
+    """Return how far two figures are from each other: 4.1 to 4.3 of 24.1 and 28.3."""
+    width = (first.high - first.low + last.high - last.low) / 2
+    gap = abs(first.middle - last.middle)
+    return PrintedInterval(max(gap - width, 0.0), gap + width)
 
 
 def _around(value: float, width: float) -> PrintedInterval:

@@ -101,10 +101,7 @@ def rate_of_run(run: ReportedRun) -> str:
 
 
 def _other_rate_of_run(run: ReportedRun) -> str:
-    """Return samples/s, the time of an epoch or steps/s in words. Returns "" without any.
-
-    These are shown alone: files rarely say of how many ranks they are, so that no ratio is formed of them.
-    """
+    """Return samples/s, the time of an epoch or steps/s in words, "" without any: of one rank or of all."""
     if samples := samples_rate(run):
         return f"{samples:,.5g} samples/s"
     seconds = epoch_seconds(run)

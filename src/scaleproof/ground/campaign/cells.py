@@ -81,10 +81,7 @@ class Cell:
 
     @cached_property
     def per_step(self) -> int | None:
-        """Tokens or samples of a step of the cell's command.
-
-        It is None where the campaign does not say. Raises UserError.
-        """
+        """Tokens or samples of a step of the cell's command; None where the campaign does not say. Raises UserError."""
         given = self.workload.per_step
         texts = {name: setting.text for name, setting in self.settings.items()}
         return evaluate_product(given.amount, self.values_of_command() | texts) if given else None

@@ -5,10 +5,10 @@ A claim is a figure, of a cell or of two, with the word that its interval suppor
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.report.claims import Claims, GroupClaims, claims_of, claims_of_pairs
+from scaleproof.conclude.report.sentences.bullet import Bullet
 from scaleproof.conclude.report.sentences.forecast import answer_sentence
 from scaleproof.conclude.report.sentences.next_step import next_step, next_step_beyond_repeats
 from scaleproof.conclude.report.sentences.ratios import ab_sentence, runs_text
@@ -40,41 +40,6 @@ from scaleproof.ground.records.scaling_report import (
 MOST_ROBUST = 3  # cells whose median run stands beside their mean
 # Findings that say that the runs of a cell are not a sample of one quantity: its mean is not its rate.
 SPREAD = {"run-stands-out", "two-clock-states", "drift-over-repeats", "repeats-correlated"}
-Topic = Literal[
-    "reservation",
-    "incomparable",
-    "question",
-    "fastest",
-    "slower",
-    "one-device",
-    "scaling",
-    "recommended",
-    "comparison",
-    "forecast",
-    "repeats",
-    "next",
-]
-
-
-@dataclass(frozen=True)
-class Bullet:
-    """One statement of the answer: what it is about, what it says, and what that rests on.
-
-    `cells`: the rows to link to (slugs, or names of A/B comparisons). `claims`: the claims that its figures state.
-    """
-
-    topic: Topic
-    label: str  # "Fastest"; empty where the text says it
-    text: str
-    basis: str | None = None  # "95 % CI 1.05-1.40, n=3", or that there is no interval
-    cells: tuple[str, ...] = ()
-    claims: tuple[Claim, ...] = ()
-
-    @property
-    def sentence(self) -> str:
-        """All of it in one line."""
-        text = f"{self.label}: {self.text}" if self.label else self.text
-        return f"{text} ({self.basis})" if self.basis else text
 
 
 @dataclass(frozen=True)
@@ -97,12 +62,10 @@ class Answer:
     def bullets_of_page(self, report: ScalingReport, has_failures: bool) -> tuple[Bullet, ...]:
         """Return the bullets of the page: those of the answer, and a next step even where the answer names none.
 
-        `has_failures`: some runs have no numbers. Where these may decide, the next step is to repeat them: it stands
-        below the answer.
+        `has_failures`: some runs have no numbers. Where they may decide, the page says how to repeat them, and no more.
         """
-        if (has_failures and report.series and not self.decided) or any(
-            bullet.topic == "next" for bullet in self.bullets
-        ):
+        failures_may_decide = has_failures and report.series and not self.decided
+        if failures_may_decide or any(bullet.topic == "next" for bullet in self.bullets):
             return self.bullets
         return (*self.bullets, Bullet("next", "Next", *next_step_beyond_repeats(report)))
 

@@ -97,3 +97,8 @@ def test_every_column_that_has_a_definition_is_found_by_its_heading():
     for column in COLUMNS.values():
         if column.definition and column.heading:
             assert meaning_of_word(column.heading) or _definition(column.heading), column.heading
+
+
+def test_a_column_is_known_as_sentences_call_it():
+    assert _definition("scaling efficiency") == _definition("scaling_efficiency")
+    assert _definition("efficiency of scaling") is None

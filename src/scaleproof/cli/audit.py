@@ -157,9 +157,10 @@ def _definition(text: str) -> str | None:
     from scaleproof.ground.columns import COLUMNS
     from scaleproof.ground.words import bare_word
 
+    spellings = {bare_word(text), bare_word(text.replace(" ", "_"))}  # "scaling efficiency" of a sentence
     for column in COLUMNS.values():
         headings = filter(None, map(bare_word, (column.name, column.heading, column.in_series)))
-        if bare_word(text) in headings and column.definition:
+        if not spellings.isdisjoint(headings) and column.definition:
             return f"{column.definition} ({column.unit})" if column.unit else column.definition
     return _key_of_campaign(re.sub(r"\W", "_", text.lower().rpartition(".")[2]))
 

@@ -131,8 +131,8 @@ DEFECTS = (
     Defect(
         "the doctor keeps a device while ranks need it, which an exclusive compute mode forbids",
         "src/scaleproof/cli/doctor.py",
-        "    checks += doctor_gpu.checks_of_gpus(gpus, lost)",
-        "    checks[:0] = doctor_gpu.checks_of_gpus(gpus, lost)",
+        "    checks += doctor_gpu.checks_of_gpus(gpus, reason_for_no_gpu)",
+        "    checks[:0] = doctor_gpu.checks_of_gpus(gpus, reason_for_no_gpu)",
         ("tests/measure/doctor/test_doctor.py::test_ranks_have_come_and_gone_before_the_doctor_uses_a_device",),
     ),
     Defect(

@@ -10,6 +10,7 @@ import small_programs
 
 from scaleproof.cli.commands import run
 from scaleproof.conclude.publication.publish import Publication, publish
+from scaleproof.ground.errors import UserError
 from scaleproof.verify.campaign import verify
 
 PYTHON = shlex.quote(sys.executable)
@@ -74,6 +75,18 @@ def test_a_command_on_two_sizes_comes_to_its_report(tmp_path):
         "command runs at" in text or "command pays off" in text or "command is slower" in text for text in verdicts
     )
     assert verify(folder)[0] == []
+
+
+def test_a_plan_counts_the_runs_of_a_command_and_a_forecast_says_that_it_knows_none(results, monkeypatch, capsys):
+    monkeypatch.chdir(results.parents[1])
+    monkeypatch.setattr(sys, "argv", ["scaleproof", "plan", "config/campaigns/mine.yaml"])
+    run()
+    plan = capsys.readouterr().out
+    assert len(re.findall(r"3 of 3 .* measured", plan)) == 2
+    assert "no step time of all cells: forecasts know built-in models, not commands\n" in plan
+    monkeypatch.setattr(sys, "argv", ["scaleproof", "forecast", "config/campaigns/mine.yaml"])
+    with pytest.raises(UserError, match="knows built-in models, not commands"):
+        run()
 
 
 def test_every_figure_has_its_level(results):

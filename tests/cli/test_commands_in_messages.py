@@ -24,6 +24,7 @@ PROSE = {
     "on",
     "in",
     "reads",
+    "ended",
 }
 FILLED = re.compile(r"\{\{.*?\}\}")  # in a template
 FILLED_PATH = re.compile(r"(?<=/)\{\{.*?\}\}")

@@ -179,17 +179,21 @@ def _key_of_campaign(name: str) -> str | None:
 
 
 def _stated_of_runs(args: argparse.Namespace) -> dict[str, dict[str, int]]:
-    """Read --world-size and --global-batch. Returns part of a run's name -> {"world_size": 8}; "" stands for all runs.
+    """Return what --world-size and --global-batch state: part of a run's name -> {"world_size": 8}.
 
-    They are given as "NAME=8" or "8". Raises UserError for any other text, and for two numbers of the same runs.
+    Each is given as "NAME=8", for the runs with NAME in their names, or as "8", for all runs: their part is "". Raises
+    UserError for any other text, and for two numbers of the same runs.
     """
     stated: dict[str, dict[str, int]] = {}
     for key, texts in (("world_size", args.world_size), ("global_batch", args.global_batch)):
         for text in texts:
             name, number = _parse_number(key, text)
-            if stated.setdefault(name, {}).setdefault(key, number) != number:
-                option, runs = key.replace("_", "-"), f"runs with {name} in their name" if name else "all runs"
-                raise UserError(f"--{option} is {stated[name][key]} and {number} for {runs}; give one of them")
+            facts = stated.setdefault(name, {})
+            if facts.get(key, number) != number:
+                option = key.replace("_", "-")
+                runs = f"runs with {name} in their name" if name else "all runs"
+                raise UserError(f"--{option} is {facts[key]} and {number} for {runs}; give one of them")
+            facts[key] = number
     return stated
 
 

@@ -171,11 +171,13 @@ def _parse_number(text: str) -> float:
 
 def _guess_report(head: str) -> str:
     """Return the name of the report that a table without a title belongs to, by the columns in its header `head`."""
-    if "Style" in head:
+    if "Style" in head:  # of an NVTX range
         return RANGES
-    if "Instances" in head:
+    if "Instances" in head:  # of a kernel
         return KERNELS
-    return OSRT if "Num Calls" in head else "cuda_gpu_mem_time_sum"
+    if "Num Calls" in head:  # of a function of the operating system
+        return OSRT
+    return "cuda_gpu_mem_time_sum"
 
 
 def largest_lines(lines: Iterable[ReportLine], number: int) -> list[ReportLine]:

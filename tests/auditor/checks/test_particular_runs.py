@@ -80,10 +80,12 @@ def test_what_a_file_does_not_say_can_be_given(tmp_path):
     ]
 
 
-def test_the_same_file_named_twice_is_two_runs_with_two_names(tmp_path):
+def test_a_file_named_twice_is_one_run_and_its_copy_another_with_a_name_of_its_own(tmp_path):
     put(tmp_path / "a", run(2))
-    path = tmp_path / "a/training_metrics.json"
-    assert len(set(audit_paths([path, path]).runs)) == 2
+    put(tmp_path / "b/a", run(2))
+    path, copy = tmp_path / "a/training_metrics.json", tmp_path / "b/a/training_metrics.json"
+    assert len(audit_paths([path, path]).runs) == 1
+    assert len(set(audit_paths([path, copy]).runs)) == 2
 
 
 def test_a_factorial_sweep_is_no_comparison_of_arms(tmp_path):

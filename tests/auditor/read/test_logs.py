@@ -12,9 +12,13 @@ MEGATRON = (
 )
 
 
-def one(folder, text, name="train.log"):
+def several(folder, text, name="train.log"):
     (folder / name).write_text(text)
-    (run,) = gather([folder]).runs
+    return gather([folder]).runs
+
+
+def one(folder, text, name="train.log"):
+    (run,) = several(folder, text, name)
     return run
 
 
@@ -134,6 +138,22 @@ def test_the_peak_that_torchtitan_divided_by(tmp_path):
     )
     run = one(tmp_path, text)
     assert (run.peak_flops, run.logged_steps[0].tokens_per_s) == (312e12, 5856)
+
+
+def test_the_settings_of_a_second_run_do_not_replace_those_of_the_first(tmp_path):
+    step = "[rank0]:[titan] step: {}  loss: 6.1  memory: 49.66GiB(52.28%)  wps: 5,856  mfu: 34.29%\n"
+    steps = "".join(step.format(number) for number in (1, 2, 3))
+    stated = "Peak FLOPS used for computing MFU: 9.890e+14\n"
+    fallback = "Peak flops undefined for: NVIDIA L40S, fallback to A100\n"
+    assert [run.peak_flops for run in several(tmp_path, stated + steps + fallback + steps)] == [989e12, 312e12]
+
+    entry = ':::MLLOG {{"time_ms": {}, "key": "{}", "value": {}}}\n'
+    text = ""
+    for at, batch in ((1000, 256), (5000, 512)):
+        text += entry.format(at, "global_batch_size", batch) + entry.format(at, "seed", batch)
+        text += entry.format(at + 1, "run_start", "null") + entry.format(at + 2001, "run_stop", "null")
+    runs = several(tmp_path, text)
+    assert [(run.global_batch, run.run_id) for run in runs] == [(256, "256"), (512, "512")]
 
 
 def test_two_ranks_on_one_line_and_a_bar_before_them(tmp_path):

@@ -375,10 +375,10 @@ def test_a_record_without_the_census_that_others_have_is_unusable(sound):
 
 
 def test_a_run_in_the_folder_of_another_cell_is_named(tmp_path):
-    """Only where the folders are a campaign's: anybody may copy a cell elsewhere, under a name of his own."""
+    """Anybody may copy a cell under a name of his own, but not under that of another cell."""
     one, two = cells()[:2]
     run = write_run(tmp_path / "runs", one)
     assert "record-edited" not in codes([run])
-    for parent, is_named in (("runs", True), ("mine", False)):
-        moved = shutil.copytree(run.folder, tmp_path / parent / two.slug / "rep1")
+    for name, is_named in ((two.slug, True), ("monday", False), (f"{one.slug}-monday", False)):
+        moved = shutil.copytree(run.folder, tmp_path / "runs" / name / "rep1")
         assert ("record-edited" in codes([read_run(moved)])) is is_named

@@ -316,21 +316,36 @@ def _figures(texts: list[str], scale_of_heading: float) -> Figures:
 
 
 def dimension_of(column: FigureColumn) -> list[float]:
-    """Return the exponents of LETTERS in the unit of a column, [-1, 0, 0, 0, 0] of tokens/s; all NaN if unknown."""
-    unit = printed_figures.unit_of(UNIT_IN_BRACKETS.sub(r"\1", column.heading))
-    quotient = QUOTIENT.search(column.heading)
-    dimension: str | None = None
-    if column.is_in_percent:
-        dimension = ""  # a plain number
-    elif column.kind is not None:
-        dimension = DIMENSIONS.get(column.kind)
-    elif DEVICE_HOURS.search(column.heading):
-        dimension = "T"
-    elif unit is not None and unit.dimension in DIMENSIONS:
-        dimension = DIMENSIONS[unit.dimension]
-    elif quotient and quotient[2].lower() in ITEM_NAMES and (unit := printed_figures.unit_of(quotient[1])):
-        dimension = f"{DIMENSIONS[unit.dimension]}/I" if unit.dimension in DIMENSIONS else None
+    """Return the exponents of the base units LETTERS in the unit of a column: of m/s, 1 for metre, -1 for second.
+
+    All are NaN where the unit is unknown.
+    """
+    dimension = _dimension_text(column)
     if dimension is None:
         return [np.nan] * len(LETTERS)
     above, _, below = dimension.partition("/")
     return [float((letter in above) - (letter in below)) for letter in LETTERS]
+
+
+def _dimension_text(column: FigureColumn) -> str | None:
+    """Return the unit of a column in LETTERS, as "T" of hours or "I/T" of tokens/s. "" is a plain number, None unknown.
+
+    What is known of the column counts before the words of its heading.
+    """
+    if column.is_in_percent:
+        return ""
+    if column.kind is not None:
+        return DIMENSIONS.get(column.kind)
+    if DEVICE_HOURS.search(column.heading):
+        return "T"
+    unit = printed_figures.unit_of(UNIT_IN_BRACKETS.sub(r"\1", column.heading))
+    if unit is not None and unit.dimension in DIMENSIONS:
+        return DIMENSIONS[unit.dimension]
+
+    quotient = QUOTIENT.search(column.heading)  # "joules per token": a unit per item
+    if quotient is None or quotient[2].lower() not in ITEM_NAMES:
+        return None
+    unit_per_item = printed_figures.unit_of(quotient[1])
+    if unit_per_item is None or unit_per_item.dimension not in DIMENSIONS:
+        return None
+    return f"{DIMENSIONS[unit_per_item.dimension]}/I"

@@ -185,20 +185,28 @@ class RelationSearch:
         return f"{terms} = {right}, {column.heading} {column.texts[i]}; in all other rows they are equal"
 
     def products(self) -> Iterator[BrokenRelation]:
-        """Yield rows in which a product is not the natural number of all others, e.g. 1,000 for ms/token x tokens/s."""
-        exponents = self._exponents()
-        is_known = np.abs(exponents) @ np.isnan(self.dimensions[:, 0]) == 0  # the dimension of each of its columns
-        is_pure = is_known & ~(exponents @ np.nan_to_num(self.dimensions)).any(axis=1)  # without dimension
-        of_devices = np.array([column.kind in agreements.DEVICES for column in self.columns])
-        is_pair = np.abs(exponents[:, ~of_devices]).sum(axis=1) == 2  # "$3/GPU-hour": cost / hours / GPUs
-        # A pure product is any natural number, another ratio one of the text; unknown columns need more evidence.
+        """Yield the rows that break a product of columns which is one constant in all other rows.
+
+        Example: ms/token x tokens/s is 1,000. A product is a row of exponents: [1, 1, 0] multiplies the first two of
+        three columns. Its constant may be any natural number where its units cancel, and a number of the text where
+        they do not; where the unit of a column is unknown, more rows have to agree.
+        """
+        exponents = self._exponents()  # (products, columns)
+        uses_column = exponents != 0
+        has_unknown_unit = np.isnan(self.dimensions[:, 0])  # of each column
+        is_known = ~(uses_column & has_unknown_unit).any(axis=1)
+        units = exponents @ np.nan_to_num(self.dimensions)  # (products, base units): exponents of the base units
+        is_pure = is_known & (units == 0).all(axis=1)
+        counts_devices = np.array([column.kind in agreements.DEVICES for column in self.columns])
+        is_pair = np.abs(exponents[:, ~counts_devices]).sum(axis=1) == 2  # "$3/GPU-hour": cost / hours / GPUs
+
         groups = [(is_pure, self._numbers(0.0, 0.5, 1.0)), (is_known & ~is_pure & is_pair, self._stated_numbers(0.5))]
         if not self.table.is_transposed:  # names of rows are of anything
             groups.append((~is_known, self._numbers(MORE_EVIDENCE, 1.0 + MORE_EVIDENCE, 2.0 + MORE_EVIDENCE)))
-        for chosen, numbers in groups:
-            tried = float(np.log10(max(1, chosen.sum())))
-            for powers in exponents[chosen]:
-                yield from self._broken_product(powers, numbers, tried)
+        for is_of_group, numbers in groups:
+            log_product_count = float(np.log10(max(1, is_of_group.sum())))  # chance: so many products were tried
+            for powers in exponents[is_of_group]:
+                yield from self._broken_product(powers, numbers, log_product_count)
 
     def _broken_product(self, powers: Floats, numbers: Floats, tried: float) -> Iterator[BrokenRelation]:
         """Yield the row in which one product is not the natural number, or the ratio, that it is in all others.

@@ -203,13 +203,17 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
 
 
 def _is_about(stated: StatedFigure, row: ReportedRow, table: ReportedTable) -> bool:
-    """Whether a row has the devices and the words of a sentence: "DDP on 4 GPUs" and a row of 4, DDP."""
-    words = row.words | table.words
-    if row.devices != stated.devices or ("phase" in words) != is_inference([stated.sentence]):
-        return False  # "phase" is there for inference alone
-    if "strategy" in stated.words and _introduces(stated, table):
-        words.setdefault("strategy", stated.words["strategy"])
-    return all(words.get(name) == word for name, word in stated.words.items())
+    """Return whether a row is of the devices and settings that a sentence names: "DDP on 4 GPUs", a row of 4, DDP.
+
+    `words` of both: name of a setting -> its value, as strategy -> ddp.
+    """
+    settings = row.words | table.words
+    is_row_of_inference = "phase" in settings  # training has no phases
+    if row.devices != stated.devices or is_row_of_inference != is_inference([stated.sentence]):
+        return False
+    if "strategy" in stated.words and _introduces(stated, table):  # then the sentence names the table's strategy
+        settings = {"strategy": stated.words["strategy"], **settings}
+    return all(settings.get(name) == value for name, value in stated.words.items())
 
 
 def _introduces(stated: StatedFigure, table: ReportedTable) -> bool:

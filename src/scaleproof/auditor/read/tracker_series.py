@@ -93,14 +93,19 @@ class SeriesReader:
         return self._steps.setdefault(step, LoggedStep(step, line=line))
 
     def _set(self, logged: LoggedStep, scalar: Scalar, number: float) -> None:
-        """Put a figure in base units into its step, unless the step has a figure of this kind."""
+        """Put a figure, in its base unit, into the step `logged`. Of several losses, times or rates the first counts.
+
+        Times and rates of 0 or less are passed over, and samples/s of one device. Norms of gradients belong to the run.
+        """
         if scalar.kind == "loss":
             logged.loss = number if logged.loss is None else logged.loss
-        elif scalar.kind == "gradient_norm":
-            self.run.see_gradient_norm(number)
-        elif number <= 0:
             return
-        elif scalar.kind == "step_time_s":
+        if scalar.kind == "gradient_norm":
+            self.run.see_gradient_norm(number)
+            return
+        if number <= 0:
+            return
+        if scalar.kind == "step_time_s":
             logged.seconds = logged.seconds or number
         elif scalar.kind == "mfu":
             logged.mfu = number
@@ -170,7 +175,10 @@ def _of_different_runs(records: list[dict[str, Any]]) -> bool:
 
 
 def _settings_of(records: list[dict[str, Any]]) -> dict[str, str]:
-    """Return the settings that rows state: key -> its kind, as "devices". A "batch" may be the number of a batch."""
+    """Return which keys of a log's rows state a setting of the run: key -> its kind, "num_gpus" -> "devices".
+
+    The first row has the keys of all. "batch" is left out: it may be the number of a batch.
+    """
     kinds = {key: column_of(str(key)).kind for key in records[0]}
     return {key: kind for key, kind in kinds.items() if kind in RUN_KINDS and kind != "batch"}
 

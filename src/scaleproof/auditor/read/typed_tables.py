@@ -28,9 +28,14 @@ def is_profile(header: list[str]) -> bool:
 
 
 def read_table(grid: Grid, file: str) -> ReportedTable | None:
-    """Return the table of a grid: its columns typed, a row for each configuration. None where it has no result."""
+    """Return a table of texts with typed columns, and a row for each configuration that it has results of.
+
+    Returns None where no column is a result, such as a rate or a time.
+    """
     table = typed_table(grid, file)
-    return table if table is not None and table.kinds() & printed_figures.RESULTS else None
+    if table is None or table.kinds().isdisjoint(printed_figures.RESULTS):
+        return None
+    return table
 
 
 def typed_table(grid: Grid, file: str) -> ReportedTable | None:

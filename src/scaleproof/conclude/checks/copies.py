@@ -38,6 +38,7 @@ DISTINCT = 10  # different values that tell a series from all others
 # below which there is one ratio.
 OWN_NOISE, ONE_RATIO = 1e-4, 1e-6
 REPEAT_FOLDER = re.compile(r"rep(\d+)")
+OF_CELL = re.compile(r"[a-z0-9]+(?:-offload)?-n\d+x\d+")  # how the names of cells with a strategy begin
 
 # Checks that look at failed runs as well.
 of_all_runs: Register[Sequence[Run]] = Register(lambda runs: list(runs))
@@ -290,7 +291,8 @@ def _traces_of_edits(run: MeasuredRun) -> Iterator[str]:
     if repeat_folder and int(repeat_folder[1]) != run.metrics.repeat:
         yield f"`repeat` is {run.metrics.repeat}, but the folder is {run.folder.name}"
     cell_folder = run.folder.absolute().parent
-    if repeat_folder and cell_folder.parent.name == "runs" and cell_folder.name != run.metrics.cell:
+    named, recorded = (OF_CELL.match(name) for name in (cell_folder.name, run.metrics.cell))
+    if repeat_folder and named and recorded and named[0] != recorded[0]:  # folders with other names are anybody's
         yield f"`cell` is {run.metrics.cell}, but the folder is {cell_folder.name}"
 
 
@@ -366,7 +368,10 @@ def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
 
 
 def _flag_missing_repeats(runs: Sequence[Run], measured_cells: set[str]) -> Iterator[Flag]:
-    """Flag each of `measured_cells` without a folder of some repeat, up to the last repeat that any cell has."""
+    """Flag each of `measured_cells` that lacks a repeat which another cell has, and has not even a folder of it.
+
+    A folder without numbers is a failed or damaged run, which has findings of its own.
+    """
     folders: dict[str, dict[int, Path]] = defaultdict(dict)  # cell -> number of the repeat -> its folder
     for run in runs:
         if run.folder.name == f"rep{run.metrics.repeat}":  # not an arm of an A/B pair

@@ -155,7 +155,11 @@ class Calibration:
         return entry.model_copy(update=fields)
 
     def _step_interval(self, cell: Cell, steps: list[law.MeasuredStep]) -> Interval:
-        """Return the forecast seconds of a step of `cell` by the measured `steps` of its series. Raises Unsupported."""
+        """Return the forecast seconds of a step of `cell`, with their interval.
+
+        `steps`: the measured steps of the cell's strategy and settings on other numbers of devices. Raises Unsupported
+        with a code, a reason and what to measure, where they do not carry a forecast.
+        """
         if cell.is_open:
             raise law.Unsupported(
                 "micro-batch-open",
@@ -171,10 +175,9 @@ class Calibration:
         sizes = law.nearest_steps(steps, target)
         law.check_support(cell.execution.strategy, sizes, target)
         seconds = target.micro_batch * target.accumulation / law.expected_rate(sizes, target.group.size)
-        half, construction, n = self._half_widths(sizes, target.group)
-        *_, largest = sizes
-        noise_variance = largest.variance or 0.0  # unknown for one run
-        return Interval.around(seconds, widen_by_noise(half, noise_variance), construction, n)
+        half_widths, construction, n = self._half_widths(sizes, target.group)
+        noise_variance = sizes[-1].variance or 0.0  # of the largest size; unknown for one run
+        return Interval.around(seconds, widen_by_noise(half_widths, noise_variance), construction, n)
 
     def _half_widths(self, sizes: list[law.MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
         """Return the half-widths of a forecast's interval, their construction, and n, the number of residuals.
@@ -230,7 +233,7 @@ def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
     if not basis and any(cell.command is not None for cell in loaded.cells):
         raise UserError(
             f"{loaded.path}: a campaign's forecast knows built-in models, not commands. What a command's table allows: "
-            f"scaleproof forecast --from results/{loaded.name}/cells.csv --at 8"
+            f"scaleproof forecast --from results/{loaded.name}/cells.csv --devices 8"
         )
     if not basis:
         raise UserError(

@@ -43,8 +43,9 @@ def reason_against(request: Request) -> str | None:
 
 
 def track_memory(request: Request) -> dict[str, Any]:
-    """Return the bytes of a rank in its second step, by what they hold.
+    """Return the bytes that a rank needs, counted in a training on tensors without storage: what they hold -> bytes.
 
+    The second step counts, since the optimizer makes its moments in the first.
     `peak`: at the peak of both passes. `state`: just before the update. `small`: the bytes of parameters that ZeRO
     stage 3 keeps gathered.
     """

@@ -362,7 +362,10 @@ def measured_cells(results: Path) -> dict[str, list[RawRun]]:
 
 
 def _setting_of(run: RawRun) -> dict[str, Any]:
-    """Return the configuration of a run and its kind of machine. No versions: a gate is there to see their effect."""
+    """Return what the runs of a gate must have in common: configuration and kind of machine, name -> value.
+
+    Versions of software may differ: a gate is there to see their effect.
+    """
     metrics = run.metrics
     return {
         "configuration": metrics["fingerprint"],

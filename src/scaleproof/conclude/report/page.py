@@ -97,7 +97,10 @@ def claims_text(inputs: PageInputs) -> str:
 
 
 def page_text(inputs: PageInputs, folder: Path) -> str:
-    """Return the text of the report. `folder`: the folder of the campaign, to which links are relative."""
+    """Return the HTML of the report, with rates in the campaign's unit, and host names left out if they are private.
+
+    `folder`: the folder of the campaign, to which links are relative.
+    """
     rows = _run_rows(inputs.runs_table, inputs.findings.findings, folder)
     template = jinja_environment(HOUSE, number=number).get_template("report.html.j2")
     page = template.render(_template_values(inputs), run_rows=rows)

@@ -93,7 +93,7 @@ class ExportedRun:
 
     @property
     def last_step(self) -> int:
-        """The step to which the figures of the whole run belong."""
+        """The last recorded step; figures of the whole run are logged at it. It is 0 without any step."""
         return self.points[-1].step if self.points else 0
 
 

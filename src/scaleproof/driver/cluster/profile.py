@@ -44,7 +44,10 @@ class SnakemakeProfile:
         self._check_keys()
 
     def _check_keys(self) -> None:
-        """Check options and rules. Raises UserError for a name that is nearly a known one, and for a wrong number."""
+        """Check the names of options, executors and rules in the profile, and the values of options that are numbers.
+
+        Raises UserError for a name that is unknown but near a known one, and for a value that is no whole number.
+        """
         from snakemake.cli import get_argument_parser  # a second that nothing else needs
 
         options = get_argument_parser()._option_string_actions
@@ -52,13 +55,16 @@ class SnakemakeProfile:
         self._check_names((), self.settings, long_names, "snakemake has no option")
         self._check_names(("executor",), [str(self.settings.get("executor"))], EXECUTORS, "there is no executor")
         for name, value in self.settings.items():
-            word = WORDS_FOR_ALL.get(name)
-            takes_number = word or getattr(options.get(f"--{name}"), "type", None) is int
+            option = options.get(f"--{name}")
+            word = WORDS_FOR_ALL.get(name)  # in place of a number: "all" cores
+            takes_number = word is not None or (option is not None and option.type is int)
             if takes_number and value != word and not str(value).isdecimal():
-                raise self._wrong((name,), value, f"a whole number{f' or {word}' if word else ''}")
+                allowed = f"a whole number or {word}" if word else "a whole number"
+                raise self._wrong((name,), value, allowed)
         rules = {name for file in SNAKEFILE.parent.glob("rules/*.smk") for name in RULE.findall(file.read_text())}
         for setting in ("set-resources", "set-threads"):
-            if isinstance(names := self.settings.get(setting), Mapping):
+            names = self.settings.get(setting)
+            if isinstance(names, Mapping):
                 self._check_names((setting,), names, rules, "the workflow has no rule")
 
     def _check_names(self, place: tuple[str, ...], names: Iterable[str], known: Collection[str], what: str) -> None:

@@ -22,7 +22,7 @@ class Geometry(Section):
         return self.nodes * self.devices_per_node
 
     def slug(self) -> str:
-        """Return the geometry in the name of a cell: "2x4"."""
+        """Return the geometry as names of cells have it: "2x4" for 2 nodes with 4 devices each."""
         return str(self)
 
     def __str__(self) -> str:

@@ -30,7 +30,7 @@ class Paired(ResultPart):
 
     @property
     def detectable(self) -> tuple[float, float]:
-        """Lower and upper bound of the ratio - 1 that so many pairs detect 4 times in 5."""
+        """The least loss and the least gain, as ratio - 1, that the test of the pairs detects with a power of 80 %."""
         return self.detectable_low, self.detectable_high
 
 

@@ -210,7 +210,8 @@ def _count_warmup(steps: Sequence[PrintedStep], warmup_steps: int) -> int:
 def _check_resolution(printed: PrintedLog, first_of_window: int) -> None:
     """Raise NoFigures where a step's time is printed as 0, from step number `first_of_window` on.
 
-    Without that step the mean of the others would be too long.
+    Such a time is rounded down, and cannot be averaged: without the short steps the mean of the others is too long. A
+    step with a rate has its time from that.
     """
     for step in printed.steps:
         has_rate = step.tokens_per_s or step.samples_per_s

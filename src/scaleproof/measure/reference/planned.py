@@ -84,10 +84,14 @@ class PlannedSteps:
         return step_ids(self.train_split.count, self.work["global_batch"], self.work["seed"], step)
 
     def reference(self, shortened: str | None = None) -> Reference:
-        """Return the reference without losses, as tokens alone give it. `shortened`: why no steps were replayed."""
+        """Return what runs are checked by without a replay: checksums of the tokens that each step must have read.
+
+        Losses are added by a replay of the training. `shortened`: why there is none.
+        """
         total = self.total_steps
-        # The steps that may be replayed, the run's last step, and the step that is probed after the window.
-        noted = sorted({*range(min(total, MOST_STEPS)), total - 1, total})
+        replayable_steps = range(min(total, MOST_STEPS))
+        step_after_window = total  # it is probed
+        steps_with_checksum = sorted({*replayable_steps, total - 1, step_after_window})
         window = range(self.work["warmup_steps"], total)
         return Reference(
             workload=workload_name(self.config),
@@ -98,7 +102,9 @@ class PlannedSteps:
             losses=[],
             total_steps=total,
             validation_checksum=checksum(self.validation_split.rows(self.scored_ids)) if len(self.scored_ids) else None,
-            step_checksums={step: checksum(self.train_split.rows(self.ids_of_step(step))) for step in noted},
+            step_checksums={
+                step: checksum(self.train_split.rows(self.ids_of_step(step))) for step in steps_with_checksum
+            },
             window_chain=chained_checksum(self.train_split, self.work["global_batch"], self.work["seed"], window),
             corpus=read_second_reading(self.tokens),
             shortened=shortened,

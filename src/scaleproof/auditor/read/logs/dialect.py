@@ -80,10 +80,10 @@ class LogReader:
         raise NotImplementedError
 
     def say(self, field: str, value: Any) -> None:
-        """Set a field that a line states: of this run or, once it has steps, of the next run in the file, if any."""
+        """Set a field that a line states: of this run or, once it has results, of the next run in the file, if any."""
         if value is None:
             return
-        if self.run.logged_steps:
+        if self.run.logged_steps or self.run.timed_spans:
             self._fields_of_next_run[field] = value
         else:
             setattr(self.run, field, value)
@@ -193,6 +193,7 @@ OF_RUNS = {
     "precision": Name("precision", str, r"(\w+)"),
     "device": Name("device", str, "(.+?)"),
     "peak_flops": Name("peak_flops"),
+    "fallback_peak": Name("peak_flops", {"A100": 312e12}.get, "(A100)"),
     "memory_gib": Name("memory_reported_bytes", _times(2**30)),
     "val_loss": Name("best_val_loss"),
 }

@@ -67,17 +67,16 @@ class MLPerf(LogReader):
 
     def _set_field(self, key: str, value: Any) -> None:
         """Take what an entry says of the run: "global_batch_size", 256."""
-        run = self.run
         if key in MLPERF_COUNTS and isinstance(value, int) and value > 0:
-            setattr(run, MLPERF_COUNTS[key], value)
+            self.say(MLPERF_COUNTS[key], value)
         elif key == "submission_benchmark":
-            run.model = str(value)
+            self.say("model", str(value))
         elif key == "seed":
-            run.run_id = str(value)
+            self.say("run_id", str(value))
         elif key == "tracked_stats" and isinstance(value, dict):
             rate = value.get("throughput")
             if isinstance(rate, int | float) and math.isfinite(rate):
-                run.details.setdefault("throughputs", []).append(float(rate))
+                self.run.details.setdefault("throughputs", []).append(float(rate))
 
     def _start(self, stage: str, time_ms: float) -> None:
         """Note when a stage ("run", "eval", "init", ...) started. A second "run" begins another run."""

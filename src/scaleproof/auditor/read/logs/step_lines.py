@@ -114,9 +114,6 @@ class GptNeoX(Megatron):
     format = "GPT-NeoX log"
 
 
-A100_BF16 = 312e12
-
-
 class NanoGPT(Dialect):
     """karpathy/nanoGPT: a time covers all micro-steps; MFU is of an A100's bf16 peak, whatever the device.
 
@@ -127,7 +124,7 @@ class NanoGPT(Dialect):
     mark = r"iter \d+: loss (?:[0-9.]+|nan|inf), time [0-9.]+ms"
     looked_at = r"iter |step |tokens per iteration|number of parameters|world_size|nproc"
     format = "nanoGPT log"
-    peak_flops = A100_BF16
+    peak_flops = 312e12  # of an A100 in bf16
 
     of_step = Line(r"iter {step}: loss {loss}, time {ms}ms(?:, mfu {mfu}%)?")
     others = (
@@ -242,14 +239,8 @@ class TorchTitan(Dialect):
         Line("(?:CUDA|GPU|HIP) capacity: {device} with "),
         Line("local batch size:? {micro_batch}, global batch size:? {global_batch}.*?sequence length:? {seq_len}"),
         Line(r"device mesh with \[[^\]]*\], \[{mesh}\]"),
+        Line(r"Peak flops undefined for: .+?,? fallback to {fallback_peak}\b"),  # for a device without a known peak
     )
-
-    def feed(self, number: int, line: str) -> None:
-        """Read one line. Where the program knows no peak for a device, it says whose it has taken."""
-        if m := re.search(r"Peak flops undefined for: .+?,? fallback to (\w+)", line):
-            self.run.peak_flops = A100_BF16 if m[1] == "A100" else None
-        else:
-            super().feed(number, line)
 
 
 class MaxText(Dialect):

@@ -184,18 +184,20 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
 
 
 def restated_time_note(cells: pd.DataFrame) -> str:
-    """Return a sentence, after a space, that the time to loss says no more than the rate; "" where it says more.
+    """Return a remark, with a space before it, where the column of times to the target loss only repeats the rates.
 
-    Steps to the loss that differ by 1 count as the same. `cells`: cells.csv.
+    It does so where all cells with the same work take the same number of steps, give or take one. Returns "" where
+    they do not, or a cell has no other cell to compare with. `cells`: the rows of cells.csv.
     """
     if "steps_to_loss" not in cells:
         return ""
     timed_cells = cells[cells["steps_to_loss"].notna()]
-    groups = [steps for _, steps in timed_cells.groupby(["target_loss", "global_batch", "seq_len"])["steps_to_loss"]]
-    do_steps_differ = any(steps.max() - steps.min() > 1 for steps in groups)
-    is_cell_alone = sum(len(steps) for steps in groups if len(steps) > 1) < len(timed_cells)
-    if timed_cells.empty or do_steps_differ or is_cell_alone:
+    work_columns = ["target_loss", "global_batch", "seq_len"]
+    if timed_cells.empty or timed_cells[work_columns].isna().any(axis=None):  # of a command not all are known
         return ""
+    for _, steps in timed_cells.groupby(work_columns)["steps_to_loss"]:
+        if len(steps) == 1 or steps.max() - steps.min() > 1:
+            return ""
     return (
         " All cells reach the target loss after about the same number of steps: time to loss says what tokens/s says."
     )

@@ -316,9 +316,9 @@ def _figures(texts: list[str], scale_of_heading: float) -> Figures:
 
 
 def dimension_of(column: FigureColumn) -> list[float]:
-    """Return the exponents of the base units LETTERS in the unit of a column: of m/s, 1 for metre, -1 for second.
+    """Return the exponents of LETTERS, the base units, in the unit of a column: [1, 0, -1, 0, 0] of s/B, time per byte.
 
-    All are NaN where the unit is unknown.
+    Items are no base unit: tokens/s is [-1, 0, 0, 0, 0]. All are NaN where the unit is unknown.
     """
     dimension = _dimension_text(column)
     if dimension is None:

@@ -35,8 +35,9 @@ GENERAL_WORDS = words_of(
     "speedup speed up x over vs versus baseline gpu gpus single one 1 first scaling weak strong throughput training "
     "relative factor ratio to the of"
 )
-DIFFERENCE_HEADING = re.compile(r"(?i)\bdiff|\bdelta\b|Δ|\bgap\b|\bsaved\b|\bchange\b|\bvs\.?\b")
-RATIO_OF_NEIGHBOURS = re.compile(rf"(?i)^ratio$|{DIFFERENCE_HEADING.pattern[4:]}")
+_DIFFERENCE = r"\bdiff|\bdelta\b|Δ|\bgap\b|\bsaved\b|\bchange\b|\bvs\.?\b"
+DIFFERENCE_HEADING = re.compile(rf"(?i){_DIFFERENCE}")
+RATIO_OF_NEIGHBOURS = re.compile(rf"(?i)^ratio$|{_DIFFERENCE}")
 SAVING_HEADING = re.compile(r"(?i)\breduc(?:tion|ed)\b|\bsav(?:ed|ings?)\b")
 OVER_THE_ROW_ABOVE = re.compile(r"(?i)\b(?:previous|prior|preceding|above|incremental|step-?wise)\b")
 END_OF_INTERVAL = re.compile(r"(?i)(?:\b|_)(?:low|high|lower|upper|min|max|std|ci|stderr)(?:\b|_)")

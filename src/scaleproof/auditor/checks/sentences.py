@@ -118,13 +118,13 @@ def _flag_on_comparison(stated: StatedFigure, tables: Sequence[FigureTable]) -> 
     if any(_significant_digits(text) == stated_digits for text in texts):
         return  # a cell states it
 
+    possible = stated_interval(stated)
     of_speeds: list[tuple[str, str]] = []  # what tables say of each speed of both rows, and where
     for table in tables:
         rows = _compared_rows(stated, table)
         for column in table.columns if rows else ():
             first, second = (Cell(column, row, table.places[row], table.names[row]) for row in rows)
             ratio = first.interval / second.interval if second.interval.low > 0 else None
-            possible = stated_interval(stated)
             if ratio is None or possible.meets(ratio, UNLIKE) or possible.meets(exact(1.0) / ratio, UNLIKE):
                 return
             if _units(column)[0] <= {"time", "rate"}:

@@ -104,10 +104,12 @@ def _ratio_in(text: str, is_in_column_of_ratios: bool) -> Figures | None:
     Without a sign it may be a share, too: 0.72 of "72%".
     """
     m = STATED.search(text)
-    if m is not None and not is_in_column_of_ratios and re.search(r"\d", text[: m.start()]):
-        return None  # of the figure before it: "2.45 s (+11%)"
-    if m is None or RANGE.search(text[: m.start("n")]) or not (is_in_column_of_ratios or m["sign"] or WAY.search(text)):
+    if m is None or RANGE.search(text[: m.start("n")]):
         return None
+    if not is_in_column_of_ratios:
+        is_of_figure_before = re.search(r"\d", text[: m.start()]) is not None  # "2.45 s (+11%)"
+        if is_of_figure_before or not (m["sign"] or WAY.search(text)):
+            return None
     value = number(m["n"]) or np.nan
     around = max(resolution_of(m["n"]), ABOUT * value if m["about"] else 0.0)
     printed = Figures(np.array([value - around]), np.array([value + around]))

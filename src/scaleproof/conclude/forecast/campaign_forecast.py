@@ -74,7 +74,7 @@ class ForecastEvidence:
 def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[MeasuredRun]]:
     """Return cell -> its runs of the built-in trainer with numbers so far, as `_finished_runs` has them."""
     runs: dict[str, list[MeasuredRun]] = {}
-    for cell, run in _finished_runs(loaded, results):
+    for cell, run in _finished_runs(loaded, results, of_commands=False):
         if isinstance(run, MeasuredRun):
             runs.setdefault(cell.slug, []).append(run)
     return runs
@@ -83,16 +83,16 @@ def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[Measu
 def read_command_times(loaded: LoadedCampaign, results: Path) -> dict[str, list[float]]:
     """Return cell of a command -> the seconds that each of its runs with numbers took as a whole."""
     times_s: dict[str, list[float]] = {}
-    for cell, run in _finished_runs(loaded, results):
-        if cell.command is not None and isinstance(run, TimedRun):
+    for cell, run in _finished_runs(loaded, results, of_commands=True):
+        if isinstance(run, TimedRun):
             times_s.setdefault(cell.slug, []).append(run.metrics.total_wall_time_s)
     return times_s
 
 
-def _finished_runs(loaded: LoadedCampaign, results: Path) -> Iterator[tuple[Cell, Run]]:
-    """Yield the runs made so far, without damaged runs and runs of another configuration."""
+def _finished_runs(loaded: LoadedCampaign, results: Path, *, of_commands: bool) -> Iterator[tuple[Cell, Run]]:
+    """Yield the runs made so far, of commands or of the trainer: none damaged, none of another configuration."""
     for folder, cell, _ in loaded.planned(results):
-        if not (folder / METRICS).is_file():
+        if (cell.command is not None) != of_commands or not (folder / METRICS).is_file():
             continue
         with contextlib.suppress(DamagedMetrics):  # the report has a row about it
             run = read_run(folder)

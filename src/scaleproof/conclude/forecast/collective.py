@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from scaleproof.ground.findings.forecast_report import NodePair
+from scaleproof.ground.findings.forecast_report import NodePair, nodes_of_pairs
 
 Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
 COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
@@ -103,7 +103,7 @@ def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
     A pair is slow if even its fastest launch is. The spread is the median absolute deviation of the pairs from the
     slower one of their nodes, so that neither a slow node nor a slow link widens it.
     """
-    nodes = sorted({row.first for row in rows} | {row.second for row in rows})
+    nodes = nodes_of_pairs(rows)
     log_speeds = {(row.first, row.second): math.log(row.bus_bytes_per_s) for row in rows}
     log_medians = {}  # node -> median of its pairs
     for node in nodes:

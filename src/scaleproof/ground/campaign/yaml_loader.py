@@ -255,11 +255,11 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
             return f", line {number}: templates (Jinja) are not filled in; write the values"
 
     mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
-    if (
-        error.context_mark and "quoted scalar" in str(error.context) and "escape" not in problem
-    ):  # `problem_mark` is the end of the file
+    context = str(error.context)
+    if error.context_mark and "quoted scalar" in context and "escape" not in problem:
+        # `problem_mark` is the end of the file.
         mark, problem = error.context_mark, "a quote that begins here has no end"
-    elif error.context_mark and "simple key" in str(error.context):  # `problem_mark` is on the line below the key
+    elif error.context_mark and "simple key" in context:  # `problem_mark` is on the line below the key
         mark = error.context_mark
     elif "expected '<document start>'" in problem:
         problem = "what stands here is not of the mapping above"

@@ -1,5 +1,6 @@
 """`forecast.json`, schema 1.0: forecasts beside what was measured, sweeps, coverage."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,6 +114,11 @@ class NodePair(ResultPart):
     seconds: float = Field(description="Median over launches of the launch's median.")
     bus_bytes_per_s: float = Field(description="Bus bandwidth in that time.")
     best_bus_bytes_per_s: float = Field(description="That of the launch in which the pair was fastest.")
+
+
+def nodes_of_pairs(pairs: Sequence[NodePair]) -> list[str]:
+    """Return the names of all nodes in `pairs`, sorted."""
+    return sorted({pair.first for pair in pairs} | {pair.second for pair in pairs})
 
 
 class SweepReport(ResultPart):

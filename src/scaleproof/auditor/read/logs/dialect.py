@@ -15,6 +15,7 @@ from scaleproof.auditor.read.run_fields import OF_FILE, figure
 
 NUMBER = r"([-+]?(?:[0-9](?:[0-9.,]*[0-9])?(?:[eE][-+]?[0-9]+)?|nan|NaN|inf|Inf|-inf))"
 STEP = r"(\d{1,12})"  # more digits are no step
+A100_BF16 = 312e12  # FLOP/s, the peak that programs take for any device
 LAUNCH = re.compile(r"(?:torchrun|torch\.distributed\.(?:run|launch)|deepspeed|accelerate launch|mpirun|srun)\b.*")
 PROCESSES_PER_NODE = re.compile(r"--(?:nproc[_-]per[_-]node|num[_-]gpus|num[_-]processes)[ =](\d{1,5})\b")
 # A bar of training: "Epoch 1: 30%|###  | 30/100 [00:10<00:23, 2.98it/s]". Others have other words in front.
@@ -193,7 +194,7 @@ OF_RUNS = {
     "precision": Name("precision", str, r"(\w+)"),
     "device": Name("device", str, "(.+?)"),
     "peak_flops": Name("peak_flops"),
-    "fallback_peak": Name("peak_flops", {"A100": 312e12}.get, "(A100)"),
+    "fallback_peak": Name("peak_flops", {"A100": A100_BF16}.get, "(A100)"),
     "memory_gib": Name("memory_reported_bytes", _times(2**30)),
     "val_loss": Name("best_val_loss"),
 }

@@ -4,8 +4,17 @@ import re
 from itertools import pairwise
 
 from scaleproof.auditor.read.logged_steps import LoggedStep
+from scaleproof.auditor.read.logs.dialect import (
+    A100_BF16,
+    STEP,
+    Dialect,
+    Line,
+    LogReader,
+    least,
+    seconds_of,
+    whole_number,
+)
 from scaleproof.auditor.read.logs.dialect import NUMBER as N
-from scaleproof.auditor.read.logs.dialect import STEP, Dialect, Line, LogReader, least, seconds_of, whole_number
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.auditor.read.run_fields import FIELDS, figure
 
@@ -124,7 +133,7 @@ class NanoGPT(Dialect):
     mark = r"iter \d+: loss (?:[0-9.]+|nan|inf), time [0-9.]+ms"
     looked_at = r"iter |step |tokens per iteration|number of parameters|world_size|nproc"
     format = "nanoGPT log"
-    peak_flops = 312e12  # of an A100 in bf16
+    peak_flops = A100_BF16
 
     of_step = Line(r"iter {step}: loss {loss}, time {ms}ms(?:, mfu {mfu}%)?")
     others = (

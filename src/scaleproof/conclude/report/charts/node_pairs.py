@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.chart_style import MOST_ROWS, write_chart
-from scaleproof.ground.findings.forecast_report import NodePair
+from scaleproof.ground.findings.forecast_report import NodePair, nodes_of_pairs
 from scaleproof.ground.number_format import integer
 
 INCHES_PER_NODE = 0.25
@@ -15,7 +15,7 @@ INCHES_PER_NODE = 0.25
 
 def node_pairs_chart(axes: Axes, rows: Sequence[NodePair]) -> None:
     """Draw the bus bandwidth between each two nodes of a sweep as colours: dark is fast; the scale begins at 0."""
-    nodes = _nodes_of(rows)
+    nodes = nodes_of_pairs(rows)
     gigabytes_per_s = np.full((len(nodes), len(nodes)), np.nan)
     for row in rows:
         first, second = nodes.index(row.first), nodes.index(row.second)
@@ -29,13 +29,8 @@ def node_pairs_chart(axes: Axes, rows: Sequence[NodePair]) -> None:
     axes.set_title(f"All-reduce of {integer(rows[0].nbytes)} bytes between two nodes")
 
 
-def _nodes_of(rows: Sequence[NodePair]) -> list[str]:
-    """Return the names of all nodes, sorted."""
-    return sorted({row.first for row in rows} | {row.second for row in rows})
-
-
 def draw_node_pairs(rows: Sequence[NodePair], folder: Path) -> None:
     """Write `folder`/node_pairs.svg and .png from the pairs of nodes of a sweep; nothing without pairs."""
     if rows:
-        inches = 2.0 + INCHES_PER_NODE * min(len(_nodes_of(rows)), MOST_ROWS)
+        inches = 2.0 + INCHES_PER_NODE * min(len(nodes_of_pairs(rows)), MOST_ROWS)
         write_chart(folder / "node_pairs", inches, lambda axes: node_pairs_chart(axes, rows))

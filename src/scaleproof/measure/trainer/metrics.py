@@ -292,8 +292,8 @@ def make_ledger(
 def _consumed_too_often(consumed: np.ndarray, planned: np.ndarray) -> int:
     """Return how many samples of a step were consumed more often than planned. Both arrays are of sample ids.
 
-    A plan may have a sample several times: a tiny corpus repeats within a step. A sample that is not planned may come
-    once here: the digests show it.
+    A plan may have a sample several times, where a tiny corpus repeats within a step. A sample that the plan does not
+    have counts from its second time on: its first time is no repetition, and the two digests differ by it already.
     """
     times_planned = Counter(planned.tolist())
     times_consumed = Counter(consumed.tolist())

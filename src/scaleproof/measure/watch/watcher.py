@@ -222,23 +222,29 @@ class Watcher:
         self.before = copied(self._watched_parameters(), self.before)
 
     def _note_update(self, *_: Any) -> None:
-        """End the step after its update, whose norm may be taken, and begin the next step."""
+        """End a step after its update, and begin the next one: torch's hook after `optimizer.step`."""
         if self._looks_now():
             self._look_at_update()
+        self._follow_uncleared_gradients()
+        self.probing.close()
+        self.timer.mark()
+        if self._traced:
+            turn = self.steps % len(self._traced)  # the parameter whose turn it is
+            self._note_checksum([self._traced[turn]])
+        self.float32_products.add(torch.get_float32_matmul_precision())
+        self.now.losses = to_keep(self.now.losses)
+
+        self.made.append(self.now)  # from here on `self.steps` counts this step too
+        self.now = Step()
+        if self.steps == PROBED_STEP and not _is_compiled(self.model):
+            self.counter = self.probing.enter_context(OperationCounter())
+
+    def _follow_uncleared_gradients(self) -> None:
+        """Have the first updates looked at for gradients that the program never clears."""
         if self.uncleared and self.steps <= LOOKS_UP_TO:
             self.uncleared.note_update()
             if self.steps == LOOKS_UP_TO:
                 self.uncleared.stop()
-        self.probing.close()
-        self.timer.mark()
-        turn = self.steps % max(len(self._traced), 1)  # the parameter whose turn it is
-        self._note_checksum(self._traced[turn : turn + 1])
-        self.float32_products.add(torch.get_float32_matmul_precision())
-        self.now.losses = to_keep(self.now.losses)
-        self.made.append(self.now)
-        self.now = Step()
-        if self.steps == PROBED_STEP and not _is_compiled(self.model):
-            self.counter = self.probing.enter_context(OperationCounter())
 
     @torch.no_grad()
     def _look_at_update(self) -> None:

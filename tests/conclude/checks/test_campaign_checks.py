@@ -122,7 +122,7 @@ def test_a_gpu_works_on_while_its_host_waits(sound, clock, share, flagged):
     assert ("data-wait" in found(sound)) == flagged
 
 
-@pytest.mark.parametrize(("part", "flagged"), [(0.99, False), (1.1, True)])
+@pytest.mark.parametrize(("part", "flagged"), [(0.0, True), (0.99, False), (1.1, True)])
 def test_ranks_wait_for_data_within_the_window(sound, part, flagged):
     def waiting(frame):
         return frame.assign(data_wait_s=part * frame["step_time_s"])

@@ -46,7 +46,8 @@ def rate_times_time(run: MeasuredRun) -> Iterator[Flag]:
 def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
     """The steps of the window do not add up to its time: the timer leaves time out or counts it twice.
 
-    Detected: Sum of the slowest rank's steps against the wall time, 2 % + 0.02 s; its waits for data beyond it.
+    Detected: Sum of the slowest rank's steps against the wall time, 2 % + 0.02 s; its waits for data beyond it; a step
+    without any wait for its samples, which a clock of nanoseconds never shows.
     Seen: ZeRO on one H100, with a timer that restarted every tenth step.
     Repair: Trust neither step times nor percentiles of this run.
     """
@@ -58,6 +59,9 @@ def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
     waits_s = float(rank_totals(run.steps, "data_wait_s").max())
     if waits_s > (1 + FILLED) * window_s + FILLED_S:
         yield Flag(f"waits for data add up to {seconds(waits_s)}, but the window took {seconds(window_s)}")
+    unmeasured = run.window["step"][run.window["data_wait_s"] == 0]
+    if len(unmeasured):
+        yield Flag(f"step {unmeasured[0]} waited 0 s for its samples: the wait was not measured")
 
 
 @of_run.finds("ranks-slow-by-turns", "suspect")

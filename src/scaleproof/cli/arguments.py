@@ -97,11 +97,11 @@ class Parser(argparse.ArgumentParser):
             hint = f"{_describe_strange_option(unknown[0], known)} A" if unknown else "a"
             message = f"{hint} command is missing; allowed: {', '.join(groups[0].choices)}"
         elif "are required:" in message:
-            hints = " ".join(_describe_strange_option(word, known) for word in unknown[:3])
+            hints = [_describe_strange_option(word, known) for word in unknown[:3]]
             for word in options:
                 if getattr(known.get(word), "nargs", None) == "+":
-                    hints += f"{word} takes all words after it: write it at the end."
-            message = " ".join(part for part in (hints, f"{message}.", self._example()) if part)
+                    hints.append(f"{word} takes all words after it: write it at the end.")
+            message = " ".join(part for part in (*hints, f"{message}.", self._example()) if part)
         elif value_of_flag:
             message = f"argument {value_of_flag[1]}: takes no value, and {value_of_flag[2]} is one; leave it out"
         elif is_about_argument and unknown and not groups:

@@ -34,6 +34,20 @@ def test_numbers_and_switches_are_named_after_their_axis():
     assert slugs == ["layers2-fused-n1x1", "layers2-nofused-n1x1", "layers4-fused-n1x1", "layers4-nofused-n1x1"]
 
 
+def test_a_global_batch_that_is_given_reaches_a_command_by_what_follows_from_it():
+    per_step = {"per_step": {"samples": "{global_batch}"}}
+    one, two = cells(
+        "p --bs {micro_batch}", work={"global_batch": 256}, vary={"geometry": ["1x1", "1x2"]}, workload=per_step
+    )
+    assert [(cell.words[-1], cell.per_step) for cell in (one, two)] == [("256", 256), ("128", 256)]
+
+
+@pytest.mark.parametrize("work", [{}, {"micro_batch": 8}, {"micro_batch": 8, "global_batch": 64}])
+def test_a_micro_batch_alone_says_how_large_a_step_is(work):
+    (cell,) = cells("p --bs {micro_batch}", work=work, workload={"per_step": {"samples": "{global_batch}"}})
+    assert cell.per_step == work.get("micro_batch", 1)
+
+
 def test_other_braces_stay():
     (cell,) = cells("python -c 'print({1: 2}, {})'")
     assert cell.words == ["python", "-c", "print({1: 2}, {})"]

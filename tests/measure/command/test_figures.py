@@ -98,6 +98,13 @@ def test_times_that_are_printed_as_0_are_not_left_out(tmp_path):
         patterned(tmp_path, text, **patterns)
 
 
+def test_a_rate_of_samples_gives_no_time_of_a_step_that_is_one_step(tmp_path):
+    """100 samples/s are not 100 steps/s."""
+    text = [f"it {k} speed 100.0 samples/s" for k in range(20)]
+    with pytest.raises(NoFigures, match="has no time and no rate in steps/s"):
+        patterned(tmp_path, text, step=r"it (\d+)", samples_per_s=r"speed ([\d.]+)")
+
+
 def test_a_pattern_of_the_step_alone_is_timed_by_the_launcher(tmp_path):
     """Lines that nobody knows: here steps of an environment, with their mean rate."""
     text = "\n".join(f"global_step={8 * k}, return=[{k}.5]\nSPS: {200 + k}" for k in range(1, 21))

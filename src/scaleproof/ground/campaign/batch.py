@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from scaleproof.ground.campaign.command import PerStep
 from scaleproof.ground.campaign.config import Work
 from scaleproof.ground.errors import UserError
 
@@ -47,6 +48,16 @@ def resolve_batch(work: Work, n_devices: int) -> Batch:
         fault = f"work.global_batch is {total}, but micro_batch x accumulation x devices = {product}"
         raise UserError(f"{fault}. Leave one of the three to `derive`", KEY)
     return Batch(micro, accumulation, n_devices, total)
+
+
+def takes_global_batch(work: Work, command: str, per_step: PerStep | None) -> bool:
+    """Return whether a command makes steps of `work.global_batch`: it is told so, or told a number that follows."""
+    if "{global_batch}" in command:
+        return True
+    if "global_batch" not in work.model_fields_set or isinstance(work.micro_batch, int):
+        return False
+    texts = f"{command} {per_step.amount if per_step else ''}"
+    return any(name in texts for name in ("{global_batch}", "{micro_batch}", "{accumulation}"))
 
 
 def _batch_before_search(work: Work, n_devices: int) -> Batch:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from scaleproof.ground.campaign.batch import SEARCHED, Batch, resolve_batch
+from scaleproof.ground.campaign.batch import SEARCHED, Batch, resolve_batch, takes_global_batch
 from scaleproof.ground.campaign.cell_checks import check_cell, check_command
 from scaleproof.ground.campaign.command import (
     Scalar,
@@ -104,7 +104,7 @@ class Cell:
     def batch(self) -> Batch:
         """The batch of the cell with all of its numbers resolved. Raises UserError where they disagree."""
         work, n_devices = self.work, self.execution.geometry.n_devices
-        if self.command is not None and "{global_batch}" not in self.command:
+        if self.command is not None and not takes_global_batch(work, self.command, self.workload.per_step):
             # Its global batch is unknown: it is derived from the micro-batch, or from 1 where that is no number.
             micro = work.micro_batch if isinstance(work.micro_batch, int) else 1
             work = work.model_copy(update={"global_batch": "derive", "micro_batch": micro})

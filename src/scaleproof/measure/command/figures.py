@@ -168,7 +168,7 @@ def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: C
     timed: list[PrintedStep] = []
     amounts: list[int] = []
     for step in steps:
-        printed_rate = step.tokens_per_s if unit == "tokens" else step.samples_per_s
+        printed_rate = {"tokens": step.tokens_per_s, "samples": step.samples_per_s}.get(unit)  # none is of steps
         rate = factor * (printed_rate or 0.0)  # the rate of all devices; 0: unknown
         seconds = step.seconds
         if not seconds and rate and per_step:

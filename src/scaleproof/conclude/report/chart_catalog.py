@@ -76,6 +76,11 @@ def _has_runs(cells: Any, _: "ScalingReport") -> bool:
     return bool(cells["n"].any())
 
 
+def _has_timed_steps(cells: Any, _: "ScalingReport") -> bool:
+    """Return whether a cell has timed steps: a program that is timed as a whole has none."""
+    return bool((cells["steps"] > 0).any())
+
+
 def _has_several_cells(cells: Any, _: "ScalingReport") -> bool:
     """Return whether several cells have runs with numbers."""
     return bool((cells["n"] > 0).sum() > 1)
@@ -93,7 +98,7 @@ CATALOG = {
     "efficiency": Chart(_has_sizes, _has_three_sizes),
     "waterfall": Chart(_has_sizes, _is_scaled, rule="waterfall"),
     "forecast": Chart(lambda loaded: loaded.campaign.forecast.enabled, rule="forecast_report"),
-    "step_time": Chart(has_content=_has_runs, inches_per_cell=0.4),
+    "step_time": Chart(has_content=_has_timed_steps, inches_per_cell=0.4),
     "job_time": Chart(has_content=_has_runs, inches_per_cell=0.3),
     "loss_step": Chart(has_content=_has_column("loss_last"), rule="loss_charts"),  # programs may print no loss
     "loss_seconds": Chart(has_content=_has_column("loss_last"), rule="loss_charts"),

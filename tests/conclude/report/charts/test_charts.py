@@ -245,6 +245,13 @@ def test_losses_are_not_drawn_where_no_program_showed_any(results, name):
     assert not CATALOG[name].has_content(cells, report)
 
 
+def test_no_steps_are_drawn_of_programs_that_are_timed_as_a_whole(results):
+    _, cells, report = read_inputs(results.folder)
+    assert CATALOG["step_time"].has_content(cells, report)
+    cells["steps"] = 0
+    assert not CATALOG["step_time"].has_content(cells, report)
+
+
 def test_numbers_of_axes_have_no_power_of_ten_beside_them(tmp_path):
     """Two wild pairs, as of a machine that stood still in one of them."""
     wild = paired(ratios=[2e-5, 4_100_000.0], ratio=9.1, low=1e-6, high=8e7, n=2)

@@ -101,9 +101,9 @@ class RawAnswer:
 
     @property
     def confidence(self) -> float:
-        """Level of intervals of ratios: higher where looks at the results end the repeats (`repeats` of the report)."""
-        look = self.report.get("repeats")
-        return float(look["confidence"]) if look else CONFIDENCE
+        """Level of intervals of ratios: higher where results decide when repeats end (`repeats` of the report)."""
+        rule = self.report.get("repeats")
+        return float(rule["confidence"]) if rule else CONFIDENCE
 
     def noise(self, cell: str, base: str) -> PairNoise | None:
         """Return the noise of the ratio of two cells; None where a cell has fewer than three runs.

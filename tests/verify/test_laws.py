@@ -58,7 +58,7 @@ def test_both_ways_of_fitting_agree(kind: Kind, seed: int) -> None:
 
 
 FAULTS: dict[str, tuple[Any, str, Callable[..., Any], str]] = {
-    "the slope": (scaling_laws, "_slope", lambda slope: 0.8 * slope, "law, fraction"),
+    "the slope": (scaling_laws, "_serial_fraction", lambda slope: 0.8 * slope, "law, fraction"),
     "a law that misses": (scaling_laws, "_largest_misfit", lambda lack: None, "law, devices"),
     "two sizes are enough": (
         scaling,

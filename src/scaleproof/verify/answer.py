@@ -16,14 +16,13 @@ from typing import Any
 from scaleproof.ground.campaign.strategies import SHARDING, without_offload
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.verify import intervals
-from scaleproof.verify.advice import expected_advice
+from scaleproof.verify.advice import check_further_repeats, check_repeats_of_ratio, expected_advice
 from scaleproof.verify.contents import REPORT
 from scaleproof.verify.intervals import Bounds, CellFamily
 from scaleproof.verify.raw import Difference, RawRun, check_values
 from scaleproof.verify.raw_cells import BATCHLESS, RawAnswer, RawCell
 from scaleproof.verify.recompute import CONFIDENCE, by_cell, comparable, has_speedup
 from scaleproof.verify.reports import is_of_runs
-from scaleproof.verify.resolution import check_resolution, check_resolve
 from scaleproof.verify.stated import settings_of
 
 LEVELS = ("printed", "watched", "built")  # of evidence, the weakest first
@@ -63,7 +62,7 @@ def _check_sizes(answer: RawAnswer, series: Mapping[str, Any]) -> Iterator[Diffe
     noise = None  # of the largest size over the smallest one
     if len(comparable_sizes) > 1:
         noise = answer.noise(comparable_sizes[-1], comparable_sizes[0])
-    yield from check_resolve(series["resolve"], series["name"], noise, answer)
+    yield from check_repeats_of_ratio(series["resolve"], series["name"], noise, answer)
 
 
 def _expected_of_report(runs: Sequence[RawRun], findings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -292,7 +291,7 @@ def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) ->
 
     if family and ranking["resolve"]:
         shown_by = partial(intervals.detectable_by_family, family)
-        yield from check_resolution(ranking["resolve"], where, family.n, shown_by, answer)
+        yield from check_further_repeats(ranking["resolve"], where, family.n, shown_by, answer)
     elif family or ranking["resolve"]:
         yield Difference(REPORT, f"{where}, resolve", "is there without a comparison, or is missing")
 
@@ -324,9 +323,14 @@ def _check_letters(
     `names`: the comparable cells. `entries`: cell -> its entry in the ranking, the fastest first.
     """
     where = f"{where}, letters"
-    if family:
-        yield from _check_shared_letters(family, where, names, entries)
     letters_of = {name: entry["letters"] for name, entry in entries.items()}
+    if family:
+        for a, b in combinations(names, 2):
+            share_letter = bool(set(letters_of[a]) & set(letters_of[b]))
+            if share_letter == family.differ(a, b):
+                fault = "a letter, but are" if share_letter else "no letter, but are not"
+                yield Difference(REPORT, where, f"{a} and {b} share {fault} told apart")
+
     letters = "".join(sorted(set("".join(letters_of.values()))))
     if len(letters) <= len(ascii_lowercase) and not ascii_lowercase.startswith(letters):
         yield Difference(REPORT, where, f"has {letters}, not the first of all")
@@ -337,18 +341,6 @@ def _check_letters(
         yield Difference(REPORT, where, "are not in the order of the cells that share one")
     cells_with_letters = [name for name, own in letters_of.items() if own]
     yield from check_values(REPORT, where, cells_with_letters, list(names) if family else [])
-
-
-def _check_shared_letters(
-    family: CellFamily, where: str, names: Sequence[str], entries: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Difference]:
-    """Yield the pairs of cells that share a letter and are told apart, or share none and are not told apart."""
-    for a, b in combinations(names, 2):
-        share_letter = bool(set(entries[a]["letters"]) & set(entries[b]["letters"]))
-        if share_letter and family.differ(a, b):
-            yield Difference(REPORT, where, f"{a} and {b} share a letter, but are told apart")
-        if not share_letter and not family.differ(a, b):
-            yield Difference(REPORT, where, f"{a} and {b} share no letter, but are not told apart")
 
 
 def _check_question(answer: RawAnswer, question: Mapping[str, Any]) -> Iterator[Difference]:
@@ -368,7 +360,7 @@ def _check_question(answer: RawAnswer, question: Mapping[str, Any]) -> Iterator[
         if expected["status"] == "undecided":  # further repeats are advised for such a question alone
             noise = answer.noise(subject, base)
     yield from check_values(REPORT, "question", question, expected)
-    yield from check_resolve(question["resolve"], "question", noise, answer)
+    yield from check_repeats_of_ratio(question["resolve"], "question", noise, answer)
 
 
 def _status_of(question: Mapping[str, Any], bounds: Bounds | None) -> str:

@@ -19,10 +19,10 @@ from scaleproof.ground.errors import (
 )
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.snakemake_command import RESULTS, snakemake_command
-from scaleproof.verify import charts, claims, derived, fields, losses, page, pairs, recompute, reports, stated, tables
+from scaleproof.verify import charts, claims, derived, losses, page, pairs, recompute, reports, stated, tables
 from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_file, check_demands
-from scaleproof.verify.claim_words import FILE as CLAIMS
+from scaleproof.verify.claim_sentences import FILE as CLAIMS
 from scaleproof.verify.contents import DAMAGES, REPORT, csv_of, json_of, schema_of
 from scaleproof.verify.laws import check_laws
 from scaleproof.verify.manifest import CAMPAIGN, FILES, MANIFEST, RENAMED, check_manifest
@@ -168,17 +168,17 @@ def _runs_left_over(folder: Path, runs: list[RawRun]) -> list[str]:
     return [run.name for run in runs if run.cell not in cells or int(run.metrics["repeat"]) > last_repeat]
 
 
-def _with_differences_of_manifest(folder: Path, of_runs: list[Difference]) -> list[Difference]:
+def _with_differences_of_manifest(folder: Path, run_differences: list[Difference]) -> list[Difference]:
     """Return the differences of runs, of the manifest and of its signature; each fault of a run once.
 
     The manifest tells of a renamed folder, whose runs then are not reported one by one.
     """
-    known_hashes = {(difference.file, "sha256") for difference in of_runs if difference.where == "sha256"}
-    of_manifest = [one for one in check_manifest(folder) if (one.file, one.where) not in known_hashes]
-    renamed_folders = tuple(f"{one.file}/" for one in of_manifest if one.problem.startswith(RENAMED))
-    of_other_runs = [one for one in of_runs if not one.file.startswith(renamed_folders)]
-    _, of_signature = signer_of(folder)
-    return of_other_runs + of_manifest + of_signature
+    reported_hashes = {(one.file, "sha256") for one in run_differences if one.where == "sha256"}
+    manifest_differences = [one for one in check_manifest(folder) if (one.file, one.where) not in reported_hashes]
+    renamed_folders = tuple(f"{one.file}/" for one in manifest_differences if one.problem.startswith(RENAMED))
+    other_run_differences = [one for one in run_differences if not one.file.startswith(renamed_folders)]
+    _, signature_differences = signer_of(folder)
+    return other_run_differences + manifest_differences + signature_differences
 
 
 def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, at_fault: set[str]) -> dict[str, Check]:
@@ -200,8 +200,8 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
         "charts": lambda: charts.check_charts(folder, quantities, at_fault),
         "forecasts": lambda: reports.check_forecasts(folder),
         "campaign": lambda: reports.check_campaign_name(folder),
-        "fields": lambda: fields.check_left_out(folder),
-        "twice": lambda: fields.check_repeated(folder),
+        "fields": lambda: reports.check_left_out(folder),
+        "twice": lambda: reports.check_repeated(folder),
         "tables/scaling.csv": table("tables/scaling.csv"),
     }
     optional_checks: dict[str, Check] = {  # of files that a campaign need not have
@@ -294,8 +294,9 @@ def why(path: Path, identity: str) -> str:
         return _explain(identity, quantities[identity], folder)
 
     reason = _fault_of_cell(identity, differences + incomputable) or _absent_cell(identity, folder, runs)
-    if not reason:
-        reason = _names_with_part(identity, quantities)
+    figures_with_part = [name for name in quantities if identity in name.split("/")]
+    if not reason and figures_with_part:
+        reason = f"; it is a part of several names. Figures: {', '.join(figures_with_part[:8])}"
     if not reason:
         _check_report_is_readable(folder, quantities, runs)  # it names ratios: for want of it a figure may be unknown
         reason = f".{_similar_figures(identity, quantities)}"
@@ -320,12 +321,6 @@ def _absent_cell(identity: str, folder: Path, runs: list[RawRun]) -> str:
         return ""
     hint = f"{did_you_mean(cell, cells)} Cells: {', '.join(cells)}"
     return f': no run of "{cell}" is in {folder / "runs"}.{hint}'
-
-
-def _names_with_part(identity: str, quantities: recompute.Quantities) -> str:
-    """Return the names of figures of which `identity` is one part, such as the column; "" where there are none."""
-    names = [name for name in quantities if identity in name.split("/")]
-    return f"; it is a part of several names. Figures: {', '.join(names[:8])}" if names else ""
 
 
 def _check_report_is_readable(folder: Path, quantities: recompute.Quantities, runs: list[RawRun]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -87,7 +86,8 @@ def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str]
     quantities = quantities | _parts_of_traces(folder)
     waterfall_ms: list[float] = []
     for entry in entries_of(folder / "waterfall.json", "cells"):
-        waterfall_ms += _milliseconds_of(entry)
+        waterfall_ms += [entry["ideal_ms"], entry["unexplained_ms"], entry["measured_ms"]]
+        waterfall_ms += [part["ms"] for part in entry["parts"] if part["ms"] is not None]
     tips_of_fault = (*(f"{cell}:" for cell in at_fault), *(f"{cell}," for cell in at_fault))
 
     for path in sorted(folder.glob("charts/*.svg")):
@@ -110,12 +110,6 @@ def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str]
                 yield from _check_marks(file, group)
                 if path.stem in BY_DEVICES:
                     yield from _check_devices(file, group, quantities)
-
-
-def _milliseconds_of(entry: Mapping[str, Any]) -> list[float]:
-    """Return all times of a cell in waterfall.json."""
-    parts = [part["ms"] for part in entry["parts"] if part["ms"] is not None]
-    return [entry["ideal_ms"], entry["unexplained_ms"], entry["measured_ms"], *parts]
 
 
 def _parts_of_traces(folder: Path) -> Quantities:

@@ -3,12 +3,12 @@
 A claim is a figure, of a cell or of two (subject and baseline), with the word that its interval supports.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from scaleproof.verify.claim_sentences import check_sentence, check_unmeasured_parts
-from scaleproof.verify.claim_words import FILE, Claim
+from scaleproof.verify.claim_sentences import FILE, Claim, check_sentence, check_unmeasured_parts
 from scaleproof.verify.contents import entries_of, json_of, points_of
 from scaleproof.verify.intervals import FEWEST
 from scaleproof.verify.laws import check_further_sentences
@@ -223,42 +223,39 @@ def _check_claim(claim: Claim, expected: Claim, n: int | None) -> Iterator[Diffe
         yield Difference(FILE, identity, "has no figure")
 
 
-def cells_of_codes(points: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return code of a finding -> the cells that have it. `points`: of all series of scaling_report.json."""
-    cells: dict[str, list[str]] = {}
-    for point in points:
-        for code in dict.fromkeys(point["findings"]):
-            cells.setdefault(code, []).append(point["cell"])
-    return cells
-
-
 def _further_figures(
     report: Mapping[str, Any], comparisons: Mapping[str, Any], waterfalls: Mapping[str, Any]
 ) -> dict[str, list[float]]:
     """Return topic -> the numbers that its sentences may state beside the figures of their claims; "": any topic."""
     points = [point for _, point in points_of(report)]
-    rankings = report["ranking"]
-    of_cells = [LEVEL, len(points), *(point["n"] for point in points), *(point["devices"] for point in points)]
-    of_rankings = [*(ranking["claims"] for ranking in rankings), *(len(ranking["cells"]) for ranking in rankings)]
+    numbers_anywhere = [LEVEL, len(points)]
+    for point in points:
+        numbers_anywhere += [point["n"], point["devices"]]
+    for ranking in report["ranking"]:
+        numbers_anywhere += [ranking["claims"], len(ranking["cells"])]
     rates = [point["tokens_per_sec_median"] for point in points]
     rates += [point["tokens_per_sec_global"]["value"] for point in points if point["tokens_per_sec_global"]]
-    of_pairs = list(NUMBERS_ON_PAIRS)
+    code_counts = Counter(code for point in points for code in set(point["findings"]))  # code -> number of its cells
+    numbers_on_pairs = list(NUMBERS_ON_PAIRS)
     for comparison in comparisons.values():
-        of_pairs += _counts_of_pairs(comparison)
-    of_losses = [HIDING_RATIO]
+        numbers_on_pairs += _counts_of_pairs(comparison)
+    numbers_on_losses = [HIDING_RATIO]
     for waterfall in waterfalls.values():
-        of_losses += _further_figures_on_loss(waterfall)
+        numbers_on_losses += _further_figures_on_loss(waterfall)
     question = report["question"] or {}
-    of_question = [100 * question[key] for key in ("by", "within") if question.get(key)]
+    numbers_in_question = [100 * question[key] for key in ("by", "within") if question.get(key)]
+    rule = report["repeats"] or {}  # by which repeats end
+    limits = [rule.get(name) for name in ("repeats", "minutes", "device_hours", "at_most", "at_least")]
+    numbers_on_repeats = [*limits, *rule.get("looks", ()), 100 * rule.get("resolve", 0)]
     return {
-        "": [*of_cells, *of_rankings],
-        "reservation": [*filter(None, rates), *map(len, cells_of_codes(points).values())],
-        "repeats": _figures_of_looks(report["repeats"] or {}),
-        "pairs": of_pairs,
-        "comparison": of_pairs,
-        "lost": of_losses,
-        "question": of_question,
-        "verdict": [FEWEST, *of_question],  # "3 repeats per cell are needed"
+        "": numbers_anywhere,
+        "reservation": [*filter(None, rates), *code_counts.values()],
+        "repeats": list(filter(None, numbers_on_repeats)),
+        "pairs": numbers_on_pairs,
+        "comparison": numbers_on_pairs,
+        "lost": numbers_on_losses,
+        "question": numbers_in_question,
+        "verdict": [FEWEST, *numbers_in_question],  # "3 repeats per cell are needed"
         "recommended": [FEWEST],
     }
 
@@ -270,12 +267,6 @@ def _counts_of_pairs(comparison: Mapping[str, Any]) -> list[float]:
         return []
     counts = (estimate["n"], len(estimate["null_ratios"]), estimate["pairs_low"], estimate["pairs_high"])
     return list(filter(None, counts))
-
-
-def _figures_of_looks(look: Mapping[str, Any]) -> list[float]:
-    """Return the numbers of the rule by which repeats end, `repeats` of scaling_report.json."""
-    limits = [look.get(name) for name in ("repeats", "minutes", "device_hours", "at_most", "at_least")]
-    return list(filter(None, [*limits, *look.get("looks", ()), 100 * look.get("resolve", 0)]))
 
 
 def _further_figures_on_loss(entry: Mapping[str, Any]) -> list[float]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from scaleproof.verify.claim_words import FILE
+from scaleproof.verify.claim_sentences import FILE
 from scaleproof.verify.contents import REPORT
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.printed import numbers, stands_for
@@ -36,8 +36,8 @@ class DueSentence(NamedTuple):
 def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield where the law of a series in scaling_report.json is not the one that its runs give."""
     cells = measured_by_cell(runs)
-    look = report.get("repeats")  # where looks at the results end the repeats, intervals have a higher level
-    confidence = float(look["confidence"]) if look else CONFIDENCE
+    rule = report.get("repeats")  # by which results decide when repeats end: intervals then have a higher level
+    confidence = float(rule["confidence"]) if rule else CONFIDENCE
     for series in report["series"]:
         law = series["law"]
         if (law is None) != (series["kind"] is None):
@@ -93,7 +93,8 @@ def refit_law(kind: str, rates: Mapping[int, Sequence[float]], confidence: float
         half = half_width(float(fractions.var(ddof=1)) / n, n - 1, confidence)
         law |= {"low": fraction - half, "high": fraction + half}
 
-    fitted_speedups = losses_to_speedups(kind, sizes, np.outer(largest_losses, fractions))
+    fitted_losses = np.outer(largest_losses, fractions)
+    fitted_speedups = 1 / (fitted_losses + 1 / sizes[:, None]) if kind == "strong" else sizes[:, None] - fitted_losses
     worst = _worst_miss(sizes, np.log(speedups) - np.log(np.maximum(fitted_speedups, np.finfo(float).tiny)))
     if worst:
         devices, log_miss = worst
@@ -116,11 +117,6 @@ def _figures_of_reason(rates: Mapping[int, Sequence[float]]) -> list[float]:
     if not rates[1]:  # no repeat has runs of all sizes, which is a reason without figures
         return []
     return [size for size in sorted(rates) if size > 1 and np.mean(np.divide(rates[size], rates[1])) <= 1]
-
-
-def losses_to_speedups(kind: str, sizes: np.ndarray, losses: np.ndarray) -> np.ndarray:
-    """Return the speed-ups (sizes x repeats) that have these losses: the inverse of the step in `refit_law`."""
-    return 1 / (losses + 1 / sizes[:, None]) if kind == "strong" else sizes[:, None] - losses
 
 
 def _worst_miss(sizes: np.ndarray, misses: np.ndarray) -> tuple[int, float] | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.verify.campaign_file import target_loss_of
@@ -49,13 +49,6 @@ class RawCurve:
         """The lowest smoothed loss of the window; infinite where one is no number."""
         window = self.smoothed[self.warmup_steps :]
         return min(window) if all(map(math.isfinite, window)) else math.inf
-
-
-class Reached(NamedTuple):
-    """When a run reaches a target loss, since its window began."""
-
-    seconds: float
-    steps: int
 
 
 def loss_curves(runs: Sequence[RawRun]) -> list[RawCurve]:
@@ -130,7 +123,7 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
             problem = f"is {row['target_loss']}, the raw files give {in_words(targets.get(cell))}"
             yield Difference(file, f"{cell}, target_loss", problem)
             continue
-        expected = _expected_times(_when_reached(curves_of[cell], stated_target))
+        expected = _expected_times(curves_of[cell], stated_target)
         stated = {name: float(row[name]) if row[name] else None for name in expected}
         yield from check_values(file, cell, stated, expected)
 
@@ -146,38 +139,30 @@ def _are_derived(rows: Sequence[Mapping[str, str]], derived_targets: Mapping[str
     return any(close(float(row["target_loss"]), derived_targets.get(row["cell"]), DERIVED_TOLERANCE) for row in rows)
 
 
-def _expected_times(reached: Sequence[Reached] | None) -> dict[str, float | None]:
-    """Return column -> mean time to the target with its interval, and mean steps; None where it is not reached.
+def _expected_times(curves: Sequence[RawCurve], target: float) -> dict[str, float | None]:
+    """Return column -> mean time in which runs reach the target, with its interval, and mean steps.
 
-    `reached`: when each run reaches the target; None where a run does not reach it.
+    All are None where a run does not reach the target, or reaches it in its warm-up, or has a loss that is no number.
     """
     names = ("time_to_loss_s", "time_to_loss_s_low", "time_to_loss_s_high", "steps_to_loss")
-    if reached is None:
-        return dict.fromkeys(names)
-    mean_s = statistics.fmean(run.seconds for run in reached)
-    mean_steps = statistics.fmean(run.steps for run in reached)
-    low = high = None
-    if len(reached) > 1:
-        logs = [math.log(run.seconds) for run in reached]
-        factor = math.exp(half_width(statistics.variance(logs) / len(logs), len(logs) - 1, CONFIDENCE))
-        low, high = mean_s / factor, mean_s * factor
-    return dict(zip(names, (mean_s, low, high, mean_steps), strict=True))
-
-
-def _when_reached(curves: Sequence[RawCurve], target: float) -> list[Reached] | None:
-    """Return when each run reaches the target.
-
-    Returns None where a run does not reach it, or reaches it in its warm-up, or has a loss that is no number.
-    """
-    reached = []
+    times_s: list[float] = []
+    step_counts: list[int] = []
     for curve in curves:
         warmup, window = curve.smoothed[: curve.warmup_steps], curve.smoothed[curve.warmup_steps :]
         steps = [step for step, loss in enumerate(window) if loss <= target]
         is_in_warmup = any(loss <= target for loss in warmup)
         if is_in_warmup or not steps or math.isinf(curve.lowest_loss):
-            return None
-        reached.append(Reached(curve.ends[steps[0]], steps[0] + 1))
-    return reached
+            return dict.fromkeys(names)
+        times_s.append(curve.ends[steps[0]])
+        step_counts.append(steps[0] + 1)
+
+    mean_s = statistics.fmean(times_s)
+    low = high = None
+    if len(times_s) > 1:
+        variance = statistics.variance(map(math.log, times_s)) / len(times_s)  # of the mean logarithm
+        factor = math.exp(half_width(variance, len(times_s) - 1, CONFIDENCE))
+        low, high = mean_s / factor, mean_s * factor
+    return dict(zip(names, (mean_s, low, high, statistics.fmean(step_counts)), strict=True))
 
 
 def _derived_targets(
@@ -185,21 +170,19 @@ def _derived_targets(
 ) -> dict[str, float]:
     """Return cell -> its derived target: the lowest loss that all runs of its kind reach, and a thousandth more.
 
-    Cells of a kind learn the same tokens. Cells of a kind without losses have no target.
+    Cells of a kind learn the same tokens. Runs that have hardly learnt (LEARNT) do not count, and a kind without losses
+    has no target.
     """
     workloads = {cell: group[0].metrics["config"]["workload"] for cell, group in cells.items()}
     targets: dict[str, float] = {}
     for kind in group_by(cells, lambda cell: str([workloads[cell].get(name) for name in SAME_LOSS])).values():
         curves = [curve for cell in kind for curve in curves_of[cell] if math.isfinite(curve.first_loss)]
-        if curves:
-            reached_loss = _loss_reached_by_all(curves)
-            targets |= dict.fromkeys(kind, reached_loss + SLACK * max(reached_loss, 1.0))
+        if not curves:
+            continue
+        falls = [curve.first_loss - curve.lowest_loss for curve in curves]  # how much each run has learnt
+        median_fall = statistics.median(falls)
+        least_fall = LEARNT * median_fall if median_fall > 0 else median_fall  # a median that rose is not to be halved
+        learners = [curve for curve, fall in zip(curves, falls, strict=True) if fall >= least_fall]
+        reached_loss = max(curve.lowest_loss for curve in learners)
+        targets |= dict.fromkeys(kind, reached_loss + SLACK * max(reached_loss, 1.0))
     return targets
-
-
-def _loss_reached_by_all(curves: Sequence[RawCurve]) -> float:
-    """Return the lowest loss that all runs reach; runs that have hardly learnt (LEARNT) do not count."""
-    falls = [curve.first_loss - curve.lowest_loss for curve in curves]  # how much each run has learnt
-    median_fall = statistics.median(falls)
-    least_fall = LEARNT * median_fall if median_fall > 0 else median_fall  # a median that rose is not to be halved
-    return max(curve.lowest_loss for curve, fall in zip(curves, falls, strict=True) if fall >= least_fall)

@@ -22,12 +22,6 @@ def check_page(
 ) -> Iterator[Difference]:
     """Yield where report.html has other figures or files than the raw files; files of cells `at_fault` aside."""
     page = tree_of(text_of(folder / FILE))
-    yield from _check_figures(page, quantities)
-    yield from _check_sources(page, runs, at_fault)
-
-
-def _check_figures(page: Element, quantities: Quantities) -> Iterator[Difference]:
-    """Yield the figures that differ from the recomputed ones, or stand in the row of another cell."""
     for row in page.all("tr"):
         yield from _check_row(row)
     for link in page.all("a", kind="figure"):
@@ -36,6 +30,7 @@ def _check_figures(page: Element, quantities: Quantities) -> Iterator[Difference
             yield Difference(FILE, identity, f"links to {link.attributes.get('data-cell')}")
         if identity in quantities:
             yield from _check_figure(link, identity, quantities[identity])
+    yield from _check_sources(page, runs, at_fault)
 
 
 def _check_figure(link: Element, identity: str, quantity: RecomputedQuantity) -> Iterator[Difference]:

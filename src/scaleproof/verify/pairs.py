@@ -5,7 +5,6 @@ import statistics
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,29 +69,30 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
             yield from _check_estimate(entry, pairs, schema_of(report))
             yield from _check_arms(entry, pairs.runs, cells)
         else:
-            statuses = _statuses_without_estimate(entry["name"], pairs, json_of(folder / "findings.json"))
-            yield from _check_missing_estimate(entry, statuses)
+            yield from _check_missing_estimate(entry, pairs, json_of(folder / "findings.json")["findings"])
 
 
-def _check_missing_estimate(entry: Mapping[str, Any], statuses: Sequence[str]) -> Iterator[Difference]:
-    """Yield where a comparison has no estimate, and none of the expected `statuses`."""
-    if not statuses:
-        yield Difference(FILE, f"{entry['name']}, estimate", "is missing, and nothing forbids one")
-    elif entry["status"] not in statuses:
-        yield Difference(FILE, f"{entry['name']}, status", f"is {entry['status']}; it is {statuses[0]}")
+def _check_missing_estimate(
+    entry: Mapping[str, Any], pairs: PairedRuns, findings: Sequence[Mapping[str, Any]]
+) -> Iterator[Difference]:
+    """Yield where nothing forbids the estimate that a comparison lacks, or something else than its status does.
 
-
-def _statuses_without_estimate(name: str, pairs: PairedRuns, findings: Mapping[str, Any]) -> list[str]:
-    """Return the statuses that forbid an estimate: for too few whole pairs, and for `findings` on the comparison."""
+    Too few whole pairs forbid it, and so do some of the campaign's `findings`.
+    """
+    name = entry["name"]
     statuses = ["incomplete"] if min(len(pairs.ratios), len(pairs.null_ratios)) < FEWEST_OF_EACH else []
-    for finding in findings["findings"]:
+    for finding in findings:
         if finding.get("concerns") != "comparison" or name not in finding["cells"]:
             continue
         if finding["severity"] == "invalid":
             statuses.append("invalid")
         if finding["code"] == "provenance-differs":
             statuses.append("incomparable")
-    return statuses
+
+    if not statuses:
+        yield Difference(FILE, f"{name}, estimate", "is missing, and nothing forbids one")
+    elif entry["status"] not in statuses:
+        yield Difference(FILE, f"{name}, status", f"is {entry['status']}; it is {statuses[0]}")
 
 
 def _check_entry(
@@ -117,10 +117,7 @@ def _check_entry(
 def _check_estimate(entry: Mapping[str, Any], pairs: PairedRuns, schema: tuple[int, ...]) -> Iterator[Difference]:
     """Yield where ratios and figures of a comparison are not those of its pairs. Early schemas have no bounds."""
     estimate = entry["estimate"]
-    expected = _expected_figures(pairs)
-    if schema >= WITH_BOUNDS:
-        expected |= _expected_bounds(pairs)
-    yield from raw.check_values(FILE, entry["name"], estimate, expected, "the pairs give")
+    yield from raw.check_values(FILE, entry["name"], estimate, _expected_figures(pairs, schema), "the pairs give")
     for name, values in (("ratios", pairs.ratios), ("null_ratios", pairs.null_ratios)):
         if len(values) != len(estimate[name]) or not all(map(raw.close, values, estimate[name])):
             yield Difference(FILE, f"{entry['name']}, {name}", "are not those of the pairs")
@@ -176,41 +173,28 @@ def _paired_runs(pairs: Sequence[Mapping[str, Any]], runs: Sequence[RawRun]) -> 
     return PairedRuns(ratios=ratios[False], null_ratios=ratios[True], runs=paired)
 
 
-def _expected_figures(pairs: PairedRuns) -> dict[str, object]:
-    """Return the figures that every version states, by name."""
-    return {
-        "ratio": math.exp(statistics.fmean(pairs.logs)),
-        "n": len(pairs.ratios),
-        "floor": math.expm1(_noise_floor(pairs)),
-    }
-
-
-def _noise_floor(pairs: PairedRuns) -> float:
-    """Return what the mean of the logarithms of as many A/A pairs stays below with 95 %."""
-    return half_width(pairs.spread**2 / len(pairs.ratios), pairs.freedom, CONFIDENCE)
-
-
-def _expected_bounds(pairs: PairedRuns) -> dict[str, object]:
-    """Return the expected bounds and claim of an estimate."""
+def _expected_figures(pairs: PairedRuns, schema: tuple[int, ...]) -> dict[str, object]:
+    """Return the figures of an estimate, by name; from the schema WITH_BOUNDS on with bounds and claim."""
     n, mean = len(pairs.ratios), statistics.fmean(pairs.logs)
+    # With 95 % the mean of the logarithms of as many A/A pairs stays below it.
+    noise_floor = half_width(pairs.spread**2 / n, pairs.freedom, CONFIDENCE)
+    figures: dict[str, object] = {"ratio": math.exp(mean), "n": n, "floor": math.expm1(noise_floor)}
+    if schema < WITH_BOUNDS:
+        return figures
+
     half = half_width(statistics.variance(pairs.logs) / n, n - 1, CONFIDENCE)
     claim = None
-    if abs(mean) > max(half, _noise_floor(pairs)):  # the interval leaves 1 out, and the mean is above the noise
+    if abs(mean) > max(half, noise_floor):  # the interval leaves 1 out, and the mean is above the noise
         claim = "faster" if mean > 0 else "slower"
-    return {"low": math.exp(mean - half), "high": math.exp(mean + half), "claim": claim}
+    return figures | {"low": math.exp(mean - half), "high": math.exp(mean + half), "claim": claim}
 
 
 def _pairs_needed(spread: float, nulls: int) -> float:
     """Return how many pairs with that spread would show EFFECT: an even number; infinite above MOST_PAIRS."""
     pair_counts = range(FEWEST_PAIRS, MOST_PAIRS + 1, 2)
-    suffices = partial(_pairs_suffice, spread=spread, nulls=nulls)
-    index = bisect_left(pair_counts, True, key=suffices)
+    log_effect = math.log1p(EFFECT)
+    index = bisect_left(pair_counts, True, key=lambda n: detectable_by_ab_pairs(n, nulls) * spread <= log_effect)
     return pair_counts[index] if index < len(pair_counts) else math.inf
-
-
-def _pairs_suffice(n: int, spread: float, nulls: int) -> bool:
-    """Return whether `n` pairs with that spread, beside `nulls` A/A pairs, show EFFECT."""
-    return detectable_by_ab_pairs(n, nulls) * spread <= math.log1p(EFFECT)
 
 
 def _check_arms(entry: Mapping[str, Any], runs: Sequence[RawRun], cells: Sequence[RawRun]) -> Iterator[Difference]:

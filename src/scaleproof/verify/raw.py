@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import describe_first_fault, printable
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.number_format import significant
@@ -117,7 +116,9 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
     for run_folder in sorted(folder.glob(pattern)):
         relative = str(run_folder.relative_to(folder))
         try:
-            run = _read_run(run_folder, relative)
+            metrics, sha256 = _parse_file(run_folder, METRICS, _parse_metrics)
+            (window, warmup, ends), steps_sha256 = _parse_file(run_folder, STEPS, _parse_steps)
+            run = RawRun(f"{relative}/{METRICS}", sha256, metrics, window, warmup, ends, steps_sha256)
             if pattern == PLACES and run.name != f"{run_folder.parent.name}/{run_folder.name}":
                 raise _Damaged(METRICS, f"is the record of {run.name}")
             inconsistencies = _inconsistencies(run)
@@ -171,13 +172,6 @@ def _parse_metrics(data: bytes) -> dict[str, Any]:
     parse_metrics(data)  # raises where a field is missing or wrong
     metrics["env"] = current_names(metrics.get("env") or {})
     return metrics
-
-
-def _read_run(run_folder: Path, relative: str) -> RawRun:
-    """Return the run in `run_folder`, which is `relative` in the campaign's folder. Raises _Damaged."""
-    metrics, sha256 = _parse_file(run_folder, METRICS, _parse_metrics)
-    (window, warmup, ends), sha256_of_steps = _parse_file(run_folder, STEPS, _parse_steps)
-    return RawRun(f"{relative}/{METRICS}", sha256, metrics, window, warmup, ends, sha256_of_steps)
 
 
 def _parse_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
@@ -302,10 +296,19 @@ def check_values(
         yield Difference(file, where, f"is {in_words(stated)}, {source} {in_words(expected)}")
 
 
-def differing_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return "section.key" -> both values, for each key of which two configurations have different values."""
-    of_a, of_b = dict(dotted_items(a)), dict(dotted_items(b))
-    return {key: [of_a.get(key), of_b.get(key)] for key in of_a.keys() | of_b.keys() if of_a.get(key) != of_b.get(key)}
+def differing_settings(a: Mapping[str, Any], b: Mapping[str, Any], section: str = "") -> dict[str, list[Any]]:
+    """Return "section.key" -> both values, for each key of which two configurations have different values.
+
+    A key that is a section on one side alone, as a model by its shape beside one by its name, differs as a whole.
+    """
+    differing: dict[str, list[Any]] = {}
+    for key in dict.fromkeys((*a, *b)):
+        of_a, of_b = a.get(key), b.get(key)
+        if isinstance(of_a, Mapping) and isinstance(of_b, Mapping):
+            differing |= differing_settings(of_a, of_b, f"{section}{key}.")
+        elif of_a != of_b:
+            differing[f"{section}{key}"] = [of_a, of_b]
+    return differing
 
 
 def in_words(value: Any) -> str:

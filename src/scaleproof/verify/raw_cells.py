@@ -5,6 +5,7 @@ hold together. A point of a report is one size of a series, of cells that differ
 """
 
 import math
+import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -101,9 +102,9 @@ class RawAnswer:
 
     @property
     def confidence(self) -> float:
-        """Level of intervals of ratios: higher where looks at the results end the repeats (`repeats` of the report)."""
-        look = self.report.get("repeats")
-        return float(look["confidence"]) if look else CONFIDENCE
+        """Level of intervals of ratios: higher where results decide when repeats end (`repeats` of the report)."""
+        rule = self.report.get("repeats")
+        return float(rule["confidence"]) if rule else CONFIDENCE
 
     def noise(self, cell: str, base: str) -> PairNoise | None:
         """Return the noise of the ratio of two cells; None where a cell has fewer than three runs.
@@ -214,13 +215,8 @@ def _job_bounds(cell: RawCell, base: RawCell, confidence: float) -> Bounds | Non
     fewest_runs = min(len(cell.runs), len(base.runs))
     if noise is None and fewest_runs > 1:
         noise = intervals.welch_noise([cell.job_logs, base.job_logs], fewest_runs)
-    speedup = _jobs_per_s(cell) / _jobs_per_s(base)
-    return noise.bounds(speedup, confidence) if noise else None
-
-
-def _jobs_per_s(cell: RawCell) -> float:
-    """Return how many whole jobs a second runs: as many jobs as runs in the sum of their wall times."""
-    return len(cell.runs) / math.fsum(run.job_seconds for run in cell.runs)
+    job_s, base_job_s = (statistics.fmean(run.job_seconds for run in one.runs) for one in (cell, base))
+    return noise.bounds(base_job_s / job_s, confidence) if noise else None
 
 
 def _serial_part(speedup: float, n: int) -> float:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -382,3 +383,11 @@ def test_a_run_in_the_folder_of_another_cell_is_named(tmp_path):
     for name, is_named in ((two.slug, True), ("monday", False), (f"{one.slug}-monday", False)):
         moved = shutil.copytree(run.folder, tmp_path / "runs" / name / "rep1")
         assert ("record-edited" in codes([read_run(moved)])) is is_named
+
+
+def test_a_damaged_run_is_named_where_its_path_begins_in_the_folder_of_its_cell(tmp_path, monkeypatch):
+    """Such a path has fewer parts than CAMPAIGN/runs/CELL/rep1."""
+    folder = run_of(tmp_path).folder
+    (folder / "steps.csv").write_text("phase\n")
+    monkeypatch.chdir(folder.parent)
+    assert [finding.code for finding in audit("x", [read_run(Path(folder.name))]).findings] == ["record-unusable"]

@@ -86,7 +86,15 @@ def test_files_of_nccl_tests_are_read_without_their_environment(tmp_path):
     assert len(merge_sweeps([read, read]).launches) == 2
 
 
-@pytest.mark.parametrize("change", [{"version": 2}, {"args": ["sendrecv_perf"]}, {"results": []}, {"args": []}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"version": 2}, {"args": ["sendrecv_perf"]}, {"results": []}, {"args": []}),
+        {"results": [{"out_of_place": {"time": 50.0}}]},
+        {"results": [{"size": 4096, "out_of_place": {"time": "long"}}]},
+        {"results": [{"size": 4096, "out_of_place_per_iter": [50.0]}]},
+    ],
+)
 def test_other_files_are_refused_by_name(tmp_path, change):
     path = tmp_path / "other.json"
     path.write_text(json.dumps(nccl_tests(**change)))

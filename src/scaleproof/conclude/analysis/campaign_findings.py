@@ -40,7 +40,12 @@ def campaign_findings(
 
     comparisons = comparisons or {}
     runs_of_pairs = {name: [*runs_with_ratio(pairs), *unreadable_runs(pairs)] for name, pairs in comparisons.items()}
-    arms = [_arms_of(name, pairs) for name, pairs in comparisons.items()]
+    arms = []
+    for name, pairs in comparisons.items():
+        with_ratio = [pair for pair in pairs if pair.ratio is not None]
+        of_a_and_b = tuple(pair.runs for pair in with_ratio if not pair.null)
+        of_a_twice = tuple(pair.runs for pair in with_ratio if pair.null)
+        arms.append(Arms(name, of_a_and_b, of_a_twice))
     series = scaling_series(measured_cells(runs))
     traced = traced_cells(profiles, measured_runs(runs))
     return audit_campaign(findings_on_runs, series, traced, runs_of_pairs, arms, excluded)
@@ -51,14 +56,6 @@ def _log_findings(run: TimedRun, audit_log: Callable[[Path], list[Finding]]) -> 
     findings = [finding for finding in audit_log(run.folder / LOG) if finding.severity != "note"]
     run_and_cell = {"runs": [run.name], "cells": [run.metrics.cell]}
     return [finding.model_copy(update=run_and_cell) for finding in findings]
-
-
-def _arms_of(name: str, pairs: list[Pair]) -> Arms:
-    """Return the pairs of the comparison `name` that have a ratio, pairs of A and B apart from pairs of A twice."""
-    pairs_with_ratio = [pair for pair in pairs if pair.ratio is not None]
-    of_a_and_b = tuple(pair.runs for pair in pairs_with_ratio if not pair.null)
-    of_a_twice = tuple(pair.runs for pair in pairs_with_ratio if pair.null)
-    return Arms(name, of_a_and_b, of_a_twice)
 
 
 def with_forecasts(findings: Findings, forecast: ForecastReport) -> Findings:

@@ -1,6 +1,7 @@
 """A/B comparisons: the mean log ratio over pairs with its interval, the noise of A/A pairs, what could be resolved."""
 
 import math
+from bisect import bisect_left
 from typing import Literal
 
 import numpy as np
@@ -67,14 +68,7 @@ def pairs_needed(sd: float, nulls: int) -> int | None:
     is.
     """
     log_effect = math.log1p(EFFECT)
-    if detectable_by_pairs(MOST_PAIRS, nulls) * sd > log_effect:
-        return None
-    # Bisection in units of two pairs: the more pairs, the smaller the effect that is detectable.
-    too_few, enough = FEWEST_PAIRS // 2 - 1, MOST_PAIRS // 2
-    while enough - too_few > 1:
-        middle = (too_few + enough) // 2
-        if detectable_by_pairs(2 * middle, nulls) * sd > log_effect:
-            too_few = middle
-        else:
-            enough = middle
-    return 2 * enough
+    pair_counts = range(FEWEST_PAIRS, MOST_PAIRS + 1, 2)
+    # The more pairs, the smaller the effect that is detectable.
+    index = bisect_left(pair_counts, True, key=lambda n: detectable_by_pairs(n, nulls) * sd <= log_effect)
+    return pair_counts[index] if index < len(pair_counts) else None

@@ -184,7 +184,7 @@ def rank_cells(
             incomparable=why_not[cell.cell],
         )
         if cell is not members[0] and not entry.incomparable:
-            entry.relative_to_fastest = _relative_to_fastest(cell, members[0], family)
+            entry.relative_to_fastest = ratio_in_family(cell, members[0], family)
         entries.append(entry)
 
     return SizeRanking(
@@ -225,14 +225,14 @@ def _unintended_differences(fastest: MeasuredCell, cell: MeasuredCell) -> list[s
     return unintended_differences(fastest.provenance, cell.provenance, same_program=False)
 
 
-def _relative_to_fastest(cell: MeasuredCell, fastest: MeasuredCell, family: Family | None) -> Estimated:
-    """Return the rate of a cell over that of the fastest cell; without a `family` it has no interval."""
+def ratio_in_family(cell: MeasuredCell, other: MeasuredCell, family: Family | None) -> Estimated:
+    """Return the rate of a cell over that of another, in the interval of their `family`; without it in no interval."""
     low = high = None
     if family:
-        index, fastest_index = family.cells.index(cell.cell), family.cells.index(fastest.cell)
-        low, high = family.low(index, fastest_index), family.high(index, fastest_index)
-    fewest_runs = min(len(cell.runs), len(fastest.runs))
-    return Estimated(value=cell.rate.value / fastest.rate.value, low=low, high=high, n=fewest_runs)
+        index, other_index = family.cells.index(cell.cell), family.cells.index(other.cell)
+        low, high = family.low(index, other_index), family.high(index, other_index)
+    fewest_runs = min(len(cell.runs), len(other.runs))
+    return Estimated(value=cell.rate.value / other.rate.value, low=low, high=high, n=fewest_runs)
 
 
 def answer_question(

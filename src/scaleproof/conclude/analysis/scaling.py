@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell, measured_cells, unintended_differences
-from scaleproof.conclude.analysis.ranking import MARGIN, answer_question, cells_by_size, family_of_size, rank_cells
+from scaleproof.conclude.analysis.ranking import (
+    MARGIN,
+    answer_question,
+    cells_by_size,
+    family_of_size,
+    rank_cells,
+    ratio_in_family,
+)
 from scaleproof.conclude.analysis.scaling_laws import fit_scaling_law, karp_flatt
 from scaleproof.conclude.analysis.simultaneous import Family, resolution_of_ratio
 from scaleproof.conclude.analysis.stopping import confidence_at, take_look
@@ -124,12 +131,23 @@ def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
 
 
 def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> list[ScalingSeries]:
-    """Return the series of a campaign with their figures; no interval is adjusted for multiple comparisons."""
+    """Return the series of a campaign with their figures; no interval is adjusted for multiple comparisons.
+
+    The name of a series is the slug of its cells without the geometry: ddp-n2x4 is in ddp, and n1x2, a command on two
+    devices, in "command". Whatever else a campaign varies is in the slug, and so makes another series.
+    """
+    members_by_series: dict[str, list[MeasuredCell]] = defaultdict(list)
     singles: dict[tuple, list[MeasuredCell]] = defaultdict(list)  # `_work_key` -> the cells with one device
-    for cell in cells.values():
+    for slug, cell in cells.items():
+        members_by_series[GEOMETRY_IN_SLUG.sub("", slug).strip("-") or COMMAND].append(cell)
         if cell.values["devices"] == 1:
             singles[_work_key(cell.values, cell.values["global_batch"])].append(cell)
-    return [_series_entry(name, members, singles, effect) for name, members in _series_members(cells).items()]
+
+    entries = []
+    for name, members in members_by_series.items():
+        smallest_first = sorted(members, key=lambda cell: (cell.values["devices"], cell.values["nodes"]))
+        entries.append(_series_entry(name, smallest_first, singles, effect))
+    return entries
 
 
 def _reference_cells(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> dict[str, MeasuredCell]:
@@ -185,17 +203,10 @@ def _set_intervals_of_families(
             family = family_of.get(point.cell)
             if family is None:
                 continue
-            reference = references[point.cell].cell
-            index, reference_index = family.cells.index(point.cell), family.cells.index(reference)
-
-            speedup = Estimated(
-                value=cells[point.cell].rate.value / cells[reference].rate.value,
-                low=family.low(index, reference_index),
-                high=family.high(index, reference_index),
-                n=min(len(cells[point.cell].runs), len(cells[reference].runs)),
-            )
+            reference = references[point.cell]
+            speedup = ratio_in_family(cells[point.cell], reference, family)
             point.speedup_vs_best_single = speedup if point.best_single else None
-            point.speedup_in_answer = speedup if reference == one_series.baseline else None
+            point.speedup_in_answer = speedup if reference.cell == one_series.baseline else None
 
 
 def _set_intervals_of_largest_sizes(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> None:
@@ -208,20 +219,6 @@ def _set_intervals_of_largest_sizes(series: Sequence[ScalingSeries], cells: Mapp
         # By Bonferroni the intervals of all series hold together.
         confidence = 1 - (1 - cell.confidence) / len(answered_series)
         largest_size.speedup_in_answer = Estimated.of(cell.relative_to(baseline, confidence))
-
-
-def _series_members(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
-    """Return the cells of each series, smallest size first.
-
-    The name of a series is the slug of its cells without the geometry: ddp-n2x4 is in ddp, and n1x2, a command on two
-    devices, in "command". Whatever else a campaign varies is in the slug, and so makes another series.
-    """
-    members_by_series: dict[str, list[MeasuredCell]] = defaultdict(list)
-    for slug, cell in cells.items():
-        members_by_series[GEOMETRY_IN_SLUG.sub("", slug).strip("-") or COMMAND].append(cell)
-    for members in members_by_series.values():
-        members.sort(key=lambda cell: (cell.values["devices"], cell.values["nodes"]))
-    return members_by_series
 
 
 def scaling_kind(cells: list[dict[str, Any]]) -> Kind | None:

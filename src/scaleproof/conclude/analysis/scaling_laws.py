@@ -1,7 +1,6 @@
 """Laws of scaling, fitted to a series of cells: Amdahl, Gustafson, Karp and Flatt. Only where they are defined."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from scipy.special import stdtrit
@@ -60,8 +59,7 @@ def fit_scaling_law(kind: Kind, rates: dict[int, dict[int, float]], confidence: 
     if slower_sizes:
         return ScalingLaw(law=law, undefined=f"no faster than one device on {', '.join(slower_sizes)}")
 
-    fraction_of = {"amdahl": _amdahl_fraction, "gustafson": _gustafson_fraction}[law]
-    fractions = np.array([fraction_of(of_repeat) for of_repeat in speedups])
+    fractions = np.array([_serial_fraction(law, of_repeat) for of_repeat in speedups])
     fraction = _fraction_with_interval(fractions, confidence)
     misfit = _largest_misfit(law, fractions, speedups)
     limit = None
@@ -109,16 +107,13 @@ def _largest_misfit(law: Law, fractions: np.ndarray, speedups: list[dict[int, fl
     return max(certain_misfits, key=lambda misfit: abs(misfit.log_miss), default=None)
 
 
-def _amdahl_fraction(speedups: dict[int, float]) -> float:
-    """Return the serial fraction f by Amdahl: 1/S - 1/N = f (1 - 1/N). `speedups`: devices N -> S."""
-    return _slope(speedups, lambda n: 1 - 1 / n, lambda n, s: 1 / s - 1 / n)
+def _serial_fraction(law: Law, speedups: dict[int, float]) -> float:
+    """Return the serial fraction f of one repeat: the slope of a line through the origin, by least squares.
 
-
-def _gustafson_fraction(speedups: dict[int, float]) -> float:
-    """Return the serial fraction f by Gustafson: N - S = f (N - 1). `speedups`: as of `_amdahl_fraction`."""
-    return _slope(speedups, lambda n: n - 1, lambda n, s: n - s)
-
-
-def _slope(speedups: dict[int, float], x: Callable, y: Callable) -> float:
-    """Return the slope of the line through the origin, by least squares, of y(N, S) over x(N)."""
-    return sum(x(n) * y(n, s) for n, s in speedups.items()) / sum(x(n) ** 2 for n in speedups)
+    By Amdahl 1/S - 1/N = f (1 - 1/N), by Gustafson N - S = f (N - 1). `speedups`: devices N -> S.
+    """
+    if law == "amdahl":
+        points = [(1 - 1 / n, 1 / s - 1 / n) for n, s in speedups.items()]
+    else:
+        points = [(n - 1, n - s) for n, s in speedups.items()]
+    return sum(x * y for x, y in points) / sum(x**2 for x, _ in points)

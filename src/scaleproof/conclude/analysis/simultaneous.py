@@ -24,13 +24,7 @@ from scipy.special import chdtri, stdtrit
 from scaleproof.conclude.analysis.power import detectable_ratio_of_cells, detectable_ratio_of_two
 from scaleproof.conclude.analysis.studentized_range import dunnett_quantile, studentized_range_quantile
 from scaleproof.ground.campaign.repeats import GROWTH, repeats_at_looks
-from scaleproof.ground.confidence import (
-    CONFIDENCE,
-    FEWEST_REPEATS,
-    Estimate,
-    are_unequal,
-    remove_means,
-)
+from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, Estimate, are_unequal, remove_means
 from scaleproof.ground.records.scaling_report import FurtherRepeats, Method, Resolution
 
 # How often a difference that is called reliably shown is shown, by simulation: 8 in 10 where noise is normal and even,
@@ -229,10 +223,16 @@ def _group_letter(index: int) -> str:
 
 def resolution_of_family(family: Family, effect: float) -> Resolution:
     """Return what further repeats of these cells would show, by the noise so far. `effect`: the difference to show."""
-    sd, freedom = _sd_of_pair(family)
+    noise = family.noise
+    run_factor = math.sqrt(family.n)  # the noise is that of means of n runs
+    if noise.unequal:  # the noisiest pair, so that no difference needs more repeats
+        noisiest_pair = np.unravel_index(np.argmax(noise.own), noise.own.shape)
+        sd, freedom = float(noise.own[noisiest_pair]) * run_factor, float(noise.own_freedom[noisiest_pair])
+    else:  # pooled over all cells, and the same for all pairs
+        sd, freedom = float(noise.pooled[0, 1]) * run_factor, float(noise.freedom)
 
     def shown_by(n: int, confidence: float) -> float:
-        ratio_in_sds = detectable_ratio_of_cells(n, len(family.cells), confidence, freedom, family.noise.unequal)
+        ratio_in_sds = detectable_ratio_of_cells(n, len(family.cells), confidence, freedom, noise.unequal)
         return math.expm1(ratio_in_sds * sd)
 
     return _make_resolution(family.n, effect, family.confidence, shown_by)
@@ -269,19 +269,6 @@ def _make_resolution(n: int, effect: float, confidence: float, shown_by: Callabl
         detectable=shown_by(n, confidence),
         further=FurtherRepeats(repeats=advised_repeats, detectable=shown_by(advised_repeats, ROUND_CONFIDENCE)),
     )
-
-
-def _sd_of_pair(family: Family) -> tuple[float, float]:
-    """Return the standard deviation of the log ratio of two runs, and its degrees of freedom: pooled over all cells.
-
-    Where cells are not equally noisy, it is that of the noisiest pair, so that no difference needs more repeats.
-    """
-    noise = family.noise
-    run_factor = math.sqrt(family.n)  # the noise is that of means of n runs
-    if noise.unequal:
-        noisiest_pair = np.unravel_index(np.argmax(noise.own), noise.own.shape)
-        return float(noise.own[noisiest_pair]) * run_factor, float(noise.own_freedom[noisiest_pair])
-    return float(noise.pooled[0, 1]) * run_factor, float(noise.freedom)  # pooled noise is the same for all pairs
 
 
 def sd_interval(sd: float, freedom: float) -> tuple[float, float]:

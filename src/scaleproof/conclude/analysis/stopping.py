@@ -2,17 +2,13 @@
 
 And the level of each comparison of a series without a known end.
 
-Looking often and stopping when the result pleases makes intervals of 95 % hold less often. Therefore each look has a
-level of its own. With n_1 < ... < n_K repeats at the looks, 5 % x (n_k / n_K)^3 are spent after look k: an alpha
-spending function (Lan and DeMets, Biometrika 70, 1983) that leaves most for the last look, where most differences are
-seen. The parts add up to 5 %, so by Bonferroni's inequality all intervals of all looks hold together with 95 %,
-whatever rule ends the campaign. The report prints the intervals of the look at which it ended.
+Each look has a level of its own, by an alpha spending function (Lan and DeMets, Biometrika 70, 1983), so that the
+intervals of all looks hold together, whatever rule ends the campaign: docs/statistics.md, "Repeat until it is decided".
 
-Two hundred comparisons of equal programs at 5 % each find ten differences that are not there. LORD++ (Ramdas, Yang,
-Wainwright, Jordan: Online control of the false discovery rate with decaying memory, NeurIPS 2017) gives each comparison
-a level that depends on which earlier ones were decided: of all differences that are claimed, at most 5 % are false on
-average, and where nothing differs, any is claimed with a chance of 5 % at most. A difference that is found earns back
-what further ones may spend. It asks that p-values are valid whatever was decided before, as those of fresh runs are.
+LORD++ (Ramdas, Yang, Wainwright, Jordan: Online control of the false discovery rate with decaying memory, NeurIPS 2017)
+gives each comparison a level that depends on which earlier ones were decided: of all differences that are claimed, at
+most 5 % are false on average. A difference that is found earns back what further ones may spend. It asks that p-values
+are valid whatever was decided before, as those of fresh runs are.
 """
 
 import math
@@ -32,7 +28,8 @@ from scaleproof.ground.records.scaling_report import LookTaken, ScalingReport, W
 def confidence_at(rule: RepeatUntil, repeats: int) -> float:
     """Return the level of the intervals at the look after `repeats` runs of each cell, or at the next look after them.
 
-    It is 1 less what this look spends of the chance of an error (`rule.chance`: 5 %).
+    A look ends a round of repeats: results decide whether another round follows. The level is 1 less what it spends of
+    the chance of an error (`rule.chance`: 5 %).
     """
     looks = [0, *rule.looks()]
     last_look = looks[-1]
@@ -68,13 +65,14 @@ def is_resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:
 
 
 def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> LookTaken:
-    """Return whether the comparison is decided, whether repeats go on, and if not why. `report`: made of all `runs`."""
+    """Return whether the comparison is decided, whether repeats go on, and why they end. `report`: of all `runs`."""
     repeats = max((run.metrics.repeat for run in runs), default=0)
     spent_s = sum(run.metrics.total_wall_time_s or 0.0 for run in runs)
     spent_device_s = sum((run.metrics.total_wall_time_s or 0.0) * configuration_columns(run)["devices"] for run in runs)
 
     is_decided = _is_decided(report, rule.resolve)
     next_look = next((look for look in rule.looks() if look > repeats), None)
+    growth = next_look / repeats if next_look and repeats else 1.0  # time grows as the repeats do
     why: WhyEnded | None = None
     if is_decided is None:
         why = "nothing-to-compare"
@@ -82,12 +80,10 @@ def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> 
         why = "decided"
     elif next_look is None:
         why = "at_most"
-    else:
-        growth = next_look / repeats  # time grows as the repeats do
-        if rule.minutes is not None and spent_s * growth > 60 * rule.minutes:
-            why = "minutes"
-        elif rule.device_hours is not None and spent_device_s * growth > 3600 * rule.device_hours:
-            why = "device_hours"
+    elif rule.minutes is not None and spent_s * growth > 60 * rule.minutes:
+        why = "minutes"
+    elif rule.device_hours is not None and spent_device_s * growth > 3600 * rule.device_hours:
+        why = "device_hours"
 
     return LookTaken(
         repeats=repeats,

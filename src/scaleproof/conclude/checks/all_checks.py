@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import TypeGuard, TypeVar
+from typing import TypeVar
 
 from scaleproof.conclude.checks import (  # noqa: F401
     census,
@@ -46,11 +46,11 @@ from scaleproof.ground.findings.registry import (
     rules_version,
 )
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
-from scaleproof.ground.records.metrics import Failed, Printed, Timed
+from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.open_sections import rank_fault
 from scaleproof.ground.records.run import STEPS, Run, TimedRun, measured_runs, timed_runs
 from scaleproof.ground.records.series import read_series
-from scaleproof.ground.records.unreadable import UNREADABLE
+from scaleproof.ground.records.unreadable import is_readable
 
 REGISTERS = (
     *(of_run, of_runs, of_timed, of_printed, of_watched, of_all_runs),
@@ -69,6 +69,7 @@ CAUSES_FIRST = (
 )
 ALSO = "; found with it: "  # before the codes that a finding explains
 AnyRun = TypeVar("AnyRun", bound=TimedRun)
+Subject = TypeVar("Subject")
 # What reading a series raises where the files are damaged.
 ODD = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
 
@@ -90,9 +91,10 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     watched = _watched_runs(commands)
     findings += of_watched.findings_on(watched)
 
-    findings += [_unusable_record(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
-    for run in _runs_without_census(runs):
-        findings.append(_unusable_record(run, "its record has no census, which others of its version have"))
+    for run in runs:
+        if run.metrics.failure and not is_readable(run):
+            findings.append(_unusable_record(run, run.metrics.failure.reason))
+    findings += _findings_on_missing_census(runs)
 
     if measured:
         for check in of_runs:
@@ -145,7 +147,8 @@ def _check_each_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[lis
     for start in range(0, len(readable_runs), AT_A_TIME):
         for check, findings in findings_of_checks:
             for run in readable_runs[start : start + AT_A_TIME]:
-                findings += _findings_on_one_run(check, run)
+                own_findings, error = _try_check(check, run)
+                findings += [_finding_on_error(check.name, run, error)] if error else own_findings
     return readable_runs, [*findings_on_records, *chain.from_iterable(findings for _, findings in findings_of_checks)]
 
 
@@ -207,25 +210,12 @@ def _series_problem(run: TimedRun) -> str:
         return describe_first_fault(error)
 
 
-def _runs_without_census(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs without a census, beside others of their version that have a census."""
+def _findings_on_missing_census(runs: Sequence[Run]) -> list[Finding]:
+    """Return a finding on each run without a census, beside others of its version that have a census."""
     measured = measured_runs(runs)
-    versions_with_census = {run.metrics.schema_version for run in measured if run.metrics.census}
-    without_census = [run for run in measured if not run.metrics.census]
-    return [run for run in without_census if run.metrics.schema_version in versions_with_census]
-
-
-def _is_damaged(metrics: Timed | Failed) -> TypeGuard[Failed]:
-    """Return whether a run's record could not be read: it then stands as a failed run of this class."""
-    return isinstance(metrics, Failed) and metrics.failure.failure_class == UNREADABLE
-
-
-def _findings_on_one_run(check: Check[AnyRun], run: AnyRun) -> list[Finding]:
-    """Return the findings of a check on one run; where the check breaks, one finding that says what is at fault."""
-    try:
-        return check(run)
-    except Exception as error:
-        return [_finding_on_error(check.name, run, error)]
+    versions = {run.metrics.schema_version for run in measured if run.metrics.census}
+    incomplete = [run for run in measured if not run.metrics.census and run.metrics.schema_version in versions]
+    return [_unusable_record(run, "its record has no census, which others of its version have") for run in incomplete]
 
 
 def _finding_on_error(check: str, run: TimedRun, error: Exception) -> Finding:
@@ -262,17 +252,18 @@ def _findings_on_all_runs(check: Check[list[AnyRun]], runs: list[AnyRun]) -> lis
     return [*findings, *findings_on_odd_runs.values()]
 
 
-def _try_check(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Finding], Exception | None]:
-    """Return a check's findings on `runs` and None, or no findings and the error that it breaks with."""
+def _try_check(check: Check[Subject], subject: Subject) -> tuple[list[Finding], Exception | None]:
+    """Return a check's findings on a run, or on all runs, and None; or no findings, and the error that breaks it."""
     try:
-        return check(runs), None
+        return check(subject), None
     except Exception as error:
         return [], error
 
 
 def _unusable_record(run: Run, problem: str) -> Finding:
     """Return the finding that a run's record cannot be checked; `problem`: what it lacks, in words."""
-    return finding_on_unusable_record(run.name, run.metrics.cell, without_place(problem, run.folder.parents[2]))
+    campaign_folder = run.folder.absolute().parent.parent.parent  # of CAMPAIGN/runs/CELL/rep1
+    return finding_on_unusable_record(run.name, run.metrics.cell, without_place(problem, campaign_folder))
 
 
 def audit_campaign(

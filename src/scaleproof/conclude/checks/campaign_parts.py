@@ -12,9 +12,8 @@ from scaleproof.ground.records.excluded_nodes import ExcludedNode
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingSeries
 
-ABOVE = (
-    1.02  # caches and clocks give a few parts in a hundred; an efficiency beyond with an interval above 1 is no noise
-)
+# Caches and clocks give a few parts in a hundred; an efficiency beyond with an interval above 1 is no noise.
+ABOVE = 1.02
 
 of_series: Register[ScalingSeries] = Register(lambda series: [series.name], concerns="scaling")
 

@@ -51,19 +51,14 @@ CLOCK_DIFFERS = Code(
 
 @of_run.check(CLOCK_DIFFERS, only_first=True)
 def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run of which two clocks disagree, with the first disagreement: the others follow from it."""
-    yield from map(Flag, _disagreeing_clocks(run))
-
-
-def _disagreeing_clocks(run: MeasuredRun) -> Iterator[str]:
-    """Yield a sentence for each clock that disagrees with the run's own.
+    """Flag a run of which two clocks disagree, with the first disagreement: the others follow from it.
 
     Each comparison returns "" where two times are near enough, which a time that is NaN never is.
     """
     for sentence_on in (_on_start, _on_clocks_of_ranks, _on_other_phases, _on_launcher, _on_job):
         sentence = sentence_on(run)
         if sentence:
-            yield sentence
+            yield Flag(sentence)
 
 
 def _on_start(run: MeasuredRun) -> str:
@@ -181,15 +176,10 @@ def _timer_tolerance_s(run: MeasuredRun) -> float:
 
 
 def window_length(rank: Rank) -> float | None:
-    """Return the seconds of a rank's window by the monotonic clock, or in older records by the time of day.
-
-    None where a record has neither.
-    """
-    if "window_start_monotonic_s" in rank:
-        return rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"]
-    if "window_start_epoch_s" in rank:
-        return rank["window_end_epoch_s"] - rank["window_start_epoch_s"]
-    return None
+    """Return the seconds of a rank's window by the monotonic clock; None where an older record does not have them."""
+    if "window_start_monotonic_s" not in rank:
+        return None
+    return rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"]
 
 
 def window_by_other_phases(run: MeasuredRun) -> float | None:

@@ -119,10 +119,7 @@ def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
         median_rate = median(run.metrics.window.tokens_per_s for run in repeats)
         for run in repeats:
             rate = run.metrics.window.tokens_per_s
-            ratio = max(
-                rate / median_rate, median_rate / rate
-            )  # 1 or more, on whichever side of the median the rate is
-            if ratio > APART:
+            if max(rate / median_rate, median_rate / rate) > APART:
                 loads = [fixed(rank["cpu_load"], 2) for rank in run.metrics.ranks if "cpu_load" in rank]
                 loads_text = f"; its processes used {', '.join(loads)} cores" if loads else ""
                 yield Flag(
@@ -168,15 +165,14 @@ def groups_of_same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRu
 
     They have the same workload, global batch and seed. The first run of a group is the reference of the others.
     """
-    for group in group_by(runs, _training_identity).values():
+
+    def identity(run: MeasuredRun) -> str:
+        config = run.metrics.config
+        work = {name: value for name, value in config["work"].items() if name not in CHANGES_NO_SAMPLE}
+        return repr((config["workload"], work, run.metrics.data["train_sha256"]))
+
+    for group in group_by(runs, identity).values():
         yield sorted(group, key=lambda run: (len(run.metrics.ranks), run.metrics.cell, run.metrics.repeat))
-
-
-def _training_identity(run: MeasuredRun) -> str:
-    """Return a text that is the same for runs that should make the same steps."""
-    config = run.metrics.config
-    work = {name: value for name, value in config["work"].items() if name not in CHANGES_NO_SAMPLE}
-    return repr((config["workload"], work, run.metrics.data["train_sha256"]))
 
 
 def equal_in_campaign(run: TimedRun) -> Iterator[tuple[str, Any]]:

@@ -19,7 +19,6 @@ from scaleproof.ground.findings.registry import Code, Flag, Register, of_run, of
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
 from scaleproof.ground.number_format import fixed, seconds
 from scaleproof.ground.records.grouping import group_by, runs_by_cell
-from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import (
     COMPLETE,
     LAUNCHER,
@@ -87,44 +86,34 @@ def _waits_digest(run: MeasuredRun) -> str | None:
     return hashlib.sha256(run.waits.tobytes()).hexdigest()
 
 
-class _LogTimes(NamedTuple):
-    """A run, and the logarithms of its step times."""
-
-    run: MeasuredRun
-    logs: np.ndarray
-
-
 def _flag_scaled_copies(runs: list[MeasuredRun], flagged_groups: set[frozenset[str]]) -> Iterator[Flag]:
     """Flag pairs of repeats of a cell whose step times have one ratio throughout, because one run is a scaled copy.
 
     Sound runs never come near this: each step of each run has a noise of its own. Runs with few or equal step times are
     left out. `flagged_groups`: the folders of each group of runs that has a flag already.
     """
-    repeats_by_cell: dict[str, list[_LogTimes]] = defaultdict(list)
+    noisy_runs = []
     for run in runs:
         times = run.step_times
-        if len(times) < DISTINCT or not (times > 0).all():
-            continue
-        logs = np.log(times)
-        if logs.std() > OWN_NOISE:
-            repeats_by_cell[run.metrics.cell].append(_LogTimes(run, logs))
+        if len(times) >= DISTINCT and (times > 0).all() and np.log(times).std() > OWN_NOISE:
+            noisy_runs.append(run)
 
-    for repeats in repeats_by_cell.values():
+    for repeats in group_by(noisy_runs, lambda run: run.metrics.cell).values():
         for first, second in _pairs_of_one_ratio(repeats):
-            if frozenset((str(first.run.folder), str(second.run.folder))) in flagged_groups:
+            if frozenset((str(first.folder), str(second.folder))) in flagged_groups:
                 continue
-            ratio = float(np.exp((second.logs - first.logs).mean()))
+            ratio = float(np.exp((np.log(second.step_times) - np.log(first.step_times)).mean()))
             yield Flag(
-                f"all {len(first.logs)} steps of {second.run.name} took {fixed(ratio, 6)} times as long as those of "
-                f"{first.run.name}",
-                about=[first.run, second.run],
+                f"all {len(first.step_times)} steps of {second.name} took {fixed(ratio, 6)} times as long as those of "
+                f"{first.name}",
+                about=[first, second],
             )
 
 
-def _pairs_of_one_ratio(repeats: list[_LogTimes]) -> Iterator[tuple[_LogTimes, _LogTimes]]:
+def _pairs_of_one_ratio(repeats: list[MeasuredRun]) -> Iterator[tuple[MeasuredRun, MeasuredRun]]:
     """Yield pairs of repeats with equally many steps whose step times have one ratio in all steps."""
-    for equally_long in group_by(repeats, lambda repeat: len(repeat.logs)).values():
-        logs = np.array([repeat.logs for repeat in equally_long])  # runs x steps
+    for equally_long in group_by(repeats, lambda run: len(run.step_times)).values():
+        logs = np.log([run.step_times for run in equally_long])  # runs x steps
         for index, first in enumerate(equally_long):
             # The logarithm of the ratio of each later run to this run scatters by nothing where the ratio is constant.
             deviations = (logs[index + 1 :] - logs[index]).std(axis=1)
@@ -146,7 +135,9 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
         for second in islice(spans, index + 1, None):
             if second.start_epoch_s >= first.end_epoch_s:  # all that follow began later still
                 break
-            if _were_on_devices_together(first.run, second.run):
+            if first.run.metrics.run_id == second.run.metrics.run_id:  # copies of one record: see `runs_are_no_copies`
+                continue
+            if _devices(first.run) & _devices(second.run) and not _ran_apart(first.run, second.run):
                 began_later_s = second.start_epoch_s - first.start_epoch_s
                 took_s = first.end_epoch_s - first.start_epoch_s
                 yield Flag(
@@ -179,30 +170,20 @@ def _span_on_devices(run: MeasuredRun) -> _Span:
     return _Span(start, start + run.metrics.total_wall_time_s - SLACK_S, run)
 
 
-def _were_on_devices_together(first: MeasuredRun, second: MeasuredRun) -> bool:
-    """Return whether two runs that overlap by the time of day shared devices, and no other clock says the contrary."""
-    if first.metrics.run_id == second.metrics.run_id:  # copies of one record: see `runs_are_no_copies`
-        return False
-    return bool(_devices(first) & _devices(second)) and not _ran_apart(first, second)
-
-
 def _ran_apart(first: MeasuredRun, second: MeasuredRun) -> bool:
     """Return whether one run had ended before the other began, by the monotonic clock of every host that they share.
 
     Nobody can set that clock, as one can the time of day. False where the runs share no host or have no such clock.
     """
-    rank_pairs = [
-        (rank, other)
-        for rank, other in product(first.metrics.ranks, second.metrics.ranks)
-        if rank["host"] == other["host"] and "window_start_monotonic_s" in rank.keys() & other.keys()
-    ]
-    return bool(rank_pairs) and all(_are_apart(rank, other) for rank, other in rank_pairs)
-
-
-def _are_apart(rank: Rank, other: Rank) -> bool:
-    """Return whether the window of one rank had ended before that of the other began; both ranks ran on one host."""
-    ended_first = rank["window_end_monotonic_s"] <= other["window_start_monotonic_s"]
-    return ended_first or other["window_end_monotonic_s"] <= rank["window_start_monotonic_s"]
+    have_common_clock = False
+    for rank, other in product(first.metrics.ranks, second.metrics.ranks):
+        if rank["host"] == other["host"] and "window_start_monotonic_s" in rank.keys() & other.keys():
+            have_common_clock = True
+            ended_first = rank["window_end_monotonic_s"] <= other["window_start_monotonic_s"]
+            began_later = other["window_end_monotonic_s"] <= rank["window_start_monotonic_s"]
+            if not ended_first and not began_later:
+                return False
+    return have_common_clock
 
 
 def start_epoch_s(run: MeasuredRun) -> float:
@@ -250,11 +231,9 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
     cells = sorted(first_starts, key=first_starts.__getitem__)
     ascending_starts = [first_starts[cell] for cell in cells]
     for cell in cells:
-        index = bisect_right(
-            ascending_starts, last_starts[cell] + 3600 * HOURS_APART
-        )  # of the next cell beyond the gap
-        if index < len(cells):
-            later_cell = cells[index]
+        first_beyond_gap = bisect_right(ascending_starts, last_starts[cell] + 3600 * HOURS_APART)
+        if first_beyond_gap < len(cells):
+            later_cell = cells[first_beyond_gap]
             hours = (first_starts[later_cell] - last_starts[cell]) / 3600
             evidence = f"{later_cell} was measured {fixed(hours, 1)} h after {cell}"
             yield Flag(evidence, cells=[cell, later_cell], about=[cell, later_cell])

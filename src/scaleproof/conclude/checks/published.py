@@ -46,8 +46,9 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
     for name, recorded, recomputed in recomputed_figures(run):
         if not is_same_figure(recorded, recomputed):
             problems.append(f"{name} is {_nine_digits(recorded)}, computed again {_nine_digits(recomputed)}")
-    for difference in _differing_settings(run):
-        problems.append(f"{difference.name} is {difference.value}, by {difference.source} {difference.source_value}")
+    for setting in _repeated_settings(run):
+        if setting.value != setting.source_value:
+            problems.append(f"{setting.name} is {setting.value}, by {setting.source} {setting.source_value}")
 
     if problems:
         evidence = "; ".join(problems[:MOST_QUOTED])
@@ -71,8 +72,8 @@ def is_same_figure(recorded: float | None, recomputed: float | None) -> bool:
 def recomputed_figures(run: MeasuredRun) -> Figures:
     """Yield (name, recorded value, recomputed value) of each figure that can be computed again."""
     sections = (
-        *(_window_figures, _work_figures, _configuration_figures, _validation_figures, _model_figures),
-        *(_device_figures, _rank_figures, _census_figures, _startup_figures),
+        *(_window_figures, _work_figures, _configuration_figures, _validation_figures, _model_and_device_figures),
+        *(_rank_figures, _census_figures, _startup_figures),
     )
     return chain.from_iterable(figures_of(run) for figures_of in sections)
 
@@ -84,13 +85,6 @@ class _RepeatedSetting(NamedTuple):
     value: Any
     source: Literal["config", "census"]
     source_value: Any
-
-
-def _differing_settings(run: MeasuredRun) -> Iterator[_RepeatedSetting]:
-    """Yield each setting that a record states differently in two places."""
-    for setting in _repeated_settings(run):
-        if setting.value != setting.source_value:
-            yield setting
 
 
 def _repeated_settings(run: MeasuredRun) -> Iterator[_RepeatedSetting]:
@@ -210,16 +204,13 @@ def _whole_share(share: float, total: float) -> float:
     return round(share * total) / total
 
 
-def _model_figures(run: MeasuredRun) -> Figures:
-    """Yield (name, recorded, recomputed) of the model's parameters and FLOPs, by the formulas."""
+def _model_and_device_figures(run: MeasuredRun) -> Figures:
+    """Yield (name, recorded, recomputed) of parameters, FLOPs and memory by formulas, of energy and utilization."""
     model, counts = run.metrics.model, counts_of_run(run)
     yield "model.matmul_parameters", model.matmul_parameters, counts.matmul_parameters
     yield "model.flops_per_token", model.flops_per_token, counts.flops_per_token
     yield "model.flops_per_token_causal", model.flops_per_token_causal, counts.flops_per_token_causal
 
-
-def _device_figures(run: MeasuredRun) -> Figures:
-    """Yield (name, recorded, recomputed) of memory by its formula, of energy and of utilization."""
     training, memory = run.metrics.training_config, run.metrics.memory
     device_count = sharing_devices(training.strategy, *run.geometry)  # they divide the state of a replica
     predicted_bytes = state_bytes(training.strategy, training.precision, inventory_of_run(run).parameters, device_count)
@@ -268,8 +259,7 @@ def _rank_figures(run: MeasuredRun) -> Figures:
 def _load_figures(index: int, rank: Rank) -> Figures:
     """Yield (name, recorded, recomputed) of the load and energy of `rank`, which stands at `index` in the record."""
     window_s = window_length(rank)
-    # Records without ready_epoch_s are older: their load is that of another time than the window.
-    if rank.get("cpu_s") is not None and "ready_epoch_s" in rank and window_s is not None:
+    if rank.get("cpu_s") is not None and window_s is not None:  # older records have neither
         yield f"ranks.{index}.cpu_load", rank["cpu_load"], rank["cpu_s"] / window_s
     for gpu in rank.get("gpus") or []:
         utilization = gpu.get("utilization_mean")
@@ -336,9 +326,6 @@ def _startup_figures(run: MeasuredRun) -> Figures:
     yield "startup.first_step_s", startup.first_step_s, float(run.steps["step_time_s"][is_first_step].max())
 
     closing_s = run.metrics.closing_s
-    if all("closing_epoch_s" in rank for rank in ranks):
-        before_closing_s = None if closing_s is None else run.metrics.total_wall_time_s - closing_s
-        closing_epoch_s = max(rank["closing_epoch_s"] for rank in ranks)
-        yield "total_wall_time_sec less closing_s", before_closing_s, closing_epoch_s - launch_epoch_s
-    else:  # older records have how long the closing of each rank took
-        yield "closing_s", closing_s, max((rank["closing_s"] for rank in ranks), default=None)
+    before_closing_s = None if closing_s is None else run.metrics.total_wall_time_s - closing_s
+    closing_epoch_s = max(rank["closing_epoch_s"] for rank in ranks)
+    yield "total_wall_time_sec less closing_s", before_closing_s, closing_epoch_s - launch_epoch_s

@@ -381,7 +381,8 @@ def _steps_not_compared(run: MeasuredRun) -> Iterator[str]:
     try:
         reference = find_reference(run.folder, run.metrics.config, run.metrics.data["train_sha256"])
     except UserError as error:
-        yield f"no step is compared with a replay: {without_place(str(error), run.folder.parents[2])}"
+        campaign_folder = run.folder.absolute().parent.parent.parent  # of CAMPAIGN/runs/CELL/rep1
+        yield f"no step is compared with a replay: {without_place(str(error), campaign_folder)}"
         return
     if reference is None:
         return

@@ -74,9 +74,8 @@ def _moments_problem(run: MeasuredRun, rank: int, updates: UpdatesInWindow, witn
     ends_before_window = witnessed_steps <= warmup_steps
     if len(witness.moments) != calls_per_step * witnessed_steps or ends_before_window:
         return None
-    expected = np.array(
-        witness.moments[calls_per_step * warmup_steps :]
-    )  # a witness begins at step 0, the window later
+    # A witness begins at step 0, the window later.
+    expected = np.array(witness.moments[calls_per_step * warmup_steps :])
     moments = np.array(updates.moments[: len(expected)])
     if len(moments) < len(expected):
         return f"on rank {rank} only {len(moments)} of the {updates.calls} updates of the window kept a first moment"

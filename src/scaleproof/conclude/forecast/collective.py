@@ -122,7 +122,10 @@ def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
     slow_pairs = [row for row in rows if row.best_bus_bytes_per_s < bound]
     slow_nodes = tuple(node for node in nodes if _count_pairs_with(node, slow_pairs) == len(nodes) - 1)
     of_other_nodes = [row for row in slow_pairs if {row.first, row.second}.isdisjoint(slow_nodes)]
-    slow_links = [row for row in of_other_nodes if _is_only_pair_of_both(row, of_other_nodes)]
+    slow_links = []
+    for row in of_other_nodes:
+        if _count_pairs_with(row.first, of_other_nodes) == _count_pairs_with(row.second, of_other_nodes) == 1:
+            slow_links.append(row)
     return PairVerdict(
         median=math.exp(log_median),
         bound=bound,
@@ -130,11 +133,6 @@ def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
         slow_links=tuple(slow_links),
         unexplained=tuple(row for row in of_other_nodes if row not in slow_links),
     )
-
-
-def _is_only_pair_of_both(pair: NodePair, pairs: Sequence[NodePair]) -> bool:
-    """Return whether `pairs` have no other pair of either node."""
-    return _count_pairs_with(pair.first, pairs) == _count_pairs_with(pair.second, pairs) == 1
 
 
 def _count_pairs_with(node: str, pairs: Iterable[NodePair]) -> int:

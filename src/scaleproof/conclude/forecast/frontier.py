@@ -249,12 +249,12 @@ def expected_bytes(cell: Cell) -> tuple[float, float]:
     Activations of a block are 34 bytes a token and feature in low precision, twice as much in fp32 (Korthikanti et al.
     2022, section 4, without the attention matrix). Logits are there four times, in fp32, with their gradients.
     """
-    held = memory_inputs(cell)
-    state = state_bytes(held.strategy, held.precision, held.parameters, cell.sharing_devices)
+    inputs = memory_inputs(cell)
+    state = state_bytes(inputs.strategy, inputs.precision, inputs.parameters, cell.sharing_devices)
     tokens = cell.workload.seq_len
-    width_over_low_precision = held.width / 2
+    width_over_low_precision = inputs.width / 2
     blocks = inventory_of(cell).attention_width * tokens * 34 * width_over_low_precision
-    logits = 4 * FP32_BYTES * tokens * held.vocabulary
+    logits = 4 * FP32_BYTES * tokens * inputs.vocabulary
     return state, blocks + logits
 
 

@@ -76,26 +76,26 @@ def memory_inputs(cell: Cell) -> MemoryInputs:
     )
 
 
-def buffer_bytes(held: MemoryInputs, devices: int) -> float:
+def buffer_bytes(inputs: MemoryInputs, devices: int) -> float:
     """Return the bytes that a strategy holds beside state and activations on one of `devices` devices.
 
     Raises ValueError for a strategy without a formula.
     """
-    if devices < 2 or held.strategy in ("single", "dp", "ddp"):  # gradients of ddp are views of its buckets
+    if devices < 2 or inputs.strategy in ("single", "dp", "ddp"):  # gradients of ddp are views of its buckets
         return 0.0
-    strategy = without_offload(held.strategy)
-    parameters, width = held.parameters, held.width
+    strategy = without_offload(inputs.strategy)
+    parameters, width = inputs.parameters, inputs.width
 
     if strategy == "zero0":  # DeepSpeed without shards has buckets beside the gradients, in fp32
         return float(FP32_BYTES * parameters)
     if strategy == "fsdp":
-        gathered = width * (2 * held.block + held.root)
-        block_gradients = FP32_BYTES * held.block
+        gathered = width * (2 * inputs.block + inputs.root)
+        block_gradients = FP32_BYTES * inputs.block
         # Until the last micro-batch the gradients of all parameters are there.
-        all_gradients = FP32_BYTES * parameters if held.accumulation > 1 else 0
+        all_gradients = FP32_BYTES * parameters if inputs.accumulation > 1 else 0
         return float(gathered + block_gradients + all_gradients)
     if strategy in ("zero1", "zero2"):
-        bucket = width * min(held.bucket_elements or ZERO_BUCKET, parameters)
+        bucket = width * min(inputs.bucket_elements or ZERO_BUCKET, parameters)
         return 2.0 * bucket  # to reduce, and to gather
     if strategy == "zero3":
         gathered = width * min(ZERO3_LIVE_ELEMENTS, parameters)
@@ -104,16 +104,13 @@ def buffer_bytes(held: MemoryInputs, devices: int) -> float:
     raise ValueError(f"no formula for the buffers of {strategy}")
 
 
-def logit_bytes(held: MemoryInputs, micro_batch: int) -> float:
-    """Return the bytes of logits in fp32 for the loss, with a copy in low precision beside them."""
-    bytes_of_logit = FP32_BYTES + (held.width if held.width < FP32_BYTES else 0)
-    return float(bytes_of_logit * micro_batch * held.seq_len * held.vocabulary)
-
-
-def known_bytes(held: MemoryInputs, devices: int, micro_batch: int) -> float:
+def known_bytes(inputs: MemoryInputs, devices: int, micro_batch: int) -> float:
     """Return the bytes of the parts that formulas know, on one of `devices` devices: state, buffers, logits."""
-    state = state_bytes(held.strategy, held.precision, held.parameters, devices)
-    return state + buffer_bytes(held, devices) + logit_bytes(held, micro_batch)
+    state = state_bytes(inputs.strategy, inputs.precision, inputs.parameters, devices)
+    # Logits are in fp32 for the loss, with a copy in low precision beside them.
+    bytes_of_logit = FP32_BYTES + (inputs.width if inputs.width < FP32_BYTES else 0)
+    logits = float(bytes_of_logit * micro_batch * inputs.seq_len * inputs.vocabulary)
+    return state + buffer_bytes(inputs, devices) + logits
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,7 @@ class MemoryModel:
     The line is `base` + `slope` x micro-batch, in bytes.
     """
 
-    held: MemoryInputs
+    inputs: MemoryInputs
     base: float
     slope: float
     measured: tuple[Peak, ...]
@@ -162,19 +159,19 @@ class MemoryModel:
                 f"run micro_batch {micro_batch}",
             )
         rest_bytes = max(0.0, self.base + self.slope * micro_batch)
-        return known_bytes(self.held, devices, micro_batch) + rest_bytes
+        return known_bytes(self.inputs, devices, micro_batch) + rest_bytes
 
 
-def fit_memory(held: MemoryInputs, peaks: Sequence[Peak]) -> MemoryModel:
+def fit_memory(inputs: MemoryInputs, peaks: Sequence[Peak]) -> MemoryModel:
     """Fit the memory that formulas do not know: a line over micro-batch, by least squares, through measured `peaks`.
 
     Micro-batch 1 is left out where two others were measured, because its peak is in the update, not in the activations:
     a line through it is 4 % off where a line through 32 and 64 is 0.1 % off. Raises Unsupported for hsdp, and for fsdp
     that keeps blocks gathered.
     """
-    if held.strategy == "hsdp":
+    if inputs.strategy == "hsdp":
         raise Unsupported("strategy-not-modelled", "what hsdp holds is not known to the formulas", "run the cell")
-    if held.strategy == "fsdp" and not held.reshards:
+    if inputs.strategy == "fsdp" and not inputs.reshards:
         reason = "what fsdp holds with fsdp_reshard: false is not known to the formulas"
         raise Unsupported("strategy-not-modelled", reason, "run the cell")
 
@@ -182,12 +179,12 @@ def fit_memory(held: MemoryInputs, peaks: Sequence[Peak]) -> MemoryModel:
     peaks_beyond_one = [peak for peak in used_peaks if peak.micro_batch > 1]
     if len({peak.micro_batch for peak in peaks_beyond_one}) >= 2:
         used_peaks = peaks_beyond_one
-    rest_bytes = [peak.nbytes - known_bytes(held, peak.devices, peak.micro_batch) for peak in used_peaks]
+    rest_bytes = [peak.nbytes - known_bytes(inputs, peak.devices, peak.micro_batch) for peak in used_peaks]
     micro_batches = [peak.micro_batch for peak in used_peaks]
     slope, base = 0.0, fmean(rest_bytes)
     if len(set(micro_batches)) > 1:
         slope, base = linear_regression(micro_batches, rest_bytes)
-    return MemoryModel(held, base, slope, tuple(used_peaks))
+    return MemoryModel(inputs, base, slope, tuple(used_peaks))
 
 
 Verdict = Literal["fits", "undecided", "does not fit"]
@@ -283,12 +280,12 @@ def _cell_memory(cell: Cell, answer: dict[str, Any]) -> Tracked:
 
     stage = int(cell.execution.strategy.removeprefix("zero"))
     devices = cell.batch.n_devices
-    held = memory_inputs(cell)
-    buckets = buffer_bytes(held, max(devices, 2))  # DeepSpeed has them on one device as well
+    inputs = memory_inputs(cell)
+    buckets = buffer_bytes(inputs, max(devices, 2))  # DeepSpeed has them on one device as well
     buffers_before_update = 0.0
     if stage == 3:
         gathered = float(answer["small"]) if devices > 1 else 0.0
-        buffers_before_update = gathered + held.width * min(held.bucket_elements or ZERO_BUCKET, held.parameters)
+        buffers_before_update = gathered + inputs.width * min(inputs.bucket_elements or ZERO_BUCKET, inputs.parameters)
     return Tracked(
         peak=sharded_bytes(peak, stage, devices, reduced=False) + buckets,
         state=sharded_bytes(state, stage, devices, reduced=True) + buffers_before_update,

@@ -186,8 +186,8 @@ def read_nccl_tests(path: Path, group: Group) -> Sweep:
         data = json.loads(read_regular(path))
         version = data["version"]
         program = Path(data["args"][0]).name
-        results = [{key: row[key] for key in row} for row in data["results"]]  # fails where a row is not an object
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        timed_sizes = [(int(row["size"]), _seconds_of_calls(row)) for row in data["results"]]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         advice = "all_reduce_perf -J FILE writes one"
         raise UserError(f"{path} is not a JSON file of nccl-tests ({describe_first_fault(error)}); {advice}") from None
     names = [collective for collective in COLLECTIVES if program.startswith(collective)]
@@ -198,11 +198,9 @@ def read_nccl_tests(path: Path, group: Group) -> Sweep:
         )
 
     calls = []
-    for row in results:
-        times_us = _times_us(row)
-        if times_us and row["size"]:
-            seconds = [time_us / 1e6 for time_us in times_us]
-            calls.append(Calls(collective=names[0], nbytes=row["size"], seconds=seconds))
+    for nbytes, seconds in timed_sizes:
+        if nbytes and seconds:
+            calls.append(Calls(collective=names[0], nbytes=nbytes, seconds=seconds))
     if not calls:
         raise UserError(f"{path} has no result with a time")
     return Sweep(
@@ -216,14 +214,14 @@ def read_nccl_tests(path: Path, group: Group) -> Sweep:
     )
 
 
-def _times_us(row: Mapping[str, Any]) -> list[float]:
-    """Return the microseconds of each call of a result of nccl-tests; else the mean of all calls alone, if any."""
+def _seconds_of_calls(row: Mapping[str, Any]) -> list[float]:
+    """Return the seconds of each call of a result of nccl-tests; else the mean of all calls alone, if any."""
     times_us: list[float] = (row.get("out_of_place_per_iter") or {}).get("times_us") or []
     mean = row.get("out_of_place") or {}
     for key in ("time", "cpu_time"):  # by the clock of the device, or else of the host
         if not times_us and key in mean:
             times_us = [mean[key]]
-    return times_us
+    return [float(time_us) / 1e6 for time_us in times_us]
 
 
 def merge_sweeps(sweeps: Sequence[Sweep]) -> Sweep:

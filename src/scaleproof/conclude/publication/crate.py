@@ -89,19 +89,15 @@ def _add_entity(crate: ROCrate, name: str, properties: dict[str, Any]) -> Contex
 
 def _add_file(crate: ROCrate, path: Path, name: str) -> Any:
     """Add the file at `path` to a crate as `name` and return its entity; the workflow is the crate's main entity."""
-    if name != WORKFLOW:
-        return crate.add_file(str(path), name, properties=_file_properties(path))
-    properties = _file_properties(path) | {"name": "scaleproof"}
-    return crate.add_workflow(str(path), name, main=True, lang="snakemake", properties=properties)
-
-
-def _file_properties(path: Path) -> dict[str, str]:
-    """Return what a crate says of a file: its name, media type and size in bytes."""
-    return {
+    properties = {
         "name": path.name,
         "encodingFormat": MEDIA.get(path.suffix, "text/plain"),
         "contentSize": str(path.stat().st_size),
     }
+    if name != WORKFLOW:
+        return crate.add_file(str(path), name, properties=properties)
+    properties["name"] = "scaleproof"
+    return crate.add_workflow(str(path), name, main=True, lang="snakemake", properties=properties)
 
 
 def _run_action(run: RawRun, instrument: Any, files: dict[str, Any]) -> dict[str, Any]:

@@ -219,19 +219,18 @@ def _read_session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:
     runs_of_cell = gate.measured_cells(folder)
     if not runs_of_cell:
         raise UserError(f"{folder} has no run with numbers")
+    rates: dict[str, Rate] = {}
+    for cell, runs in runs_of_cell.items():
+        rate = rate_of(*runs)
+        below, above = log_interval([rate_of(run) for run in runs])  # factors; None for a single run
+        rates[cell] = rate, below and rate * below, above and rate * above
+
     all_runs = [run for runs in runs_of_cell.values() for run in runs]
     first_run = min(all_runs, key=lambda run: str(run.metrics["timestamp_utc"]))
     session = DatedResult(
         folder=folder,
         date=str(first_run.metrics["timestamp_utc"]),
         commit=str(first_run.metrics["git_commit"]),
-        rates={cell: _session_rate(runs) for cell, runs in runs_of_cell.items()},
+        rates=rates,
     )
     return session, {cell: runs[0] for cell, runs in runs_of_cell.items()}  # all repeats have the same settings
-
-
-def _session_rate(runs: list[RawRun]) -> Rate:
-    """Return the tokens/s of a cell in a session, and its bounds over runs, which are None for a single run."""
-    rate = rate_of(*runs)
-    below, above = log_interval([rate_of(run) for run in runs])  # factors
-    return rate, below and rate * below, above and rate * above

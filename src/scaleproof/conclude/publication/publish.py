@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,7 +109,10 @@ def _describe_and_seal(part: Path, folder: Path, request: Publication, version: 
     runs = [run for run in all_runs if run.ok]
     # The title of the report may be older than a change of the campaign.
     title = (campaign_beside(part) or read_scaling_report(part / "scaling_report.json")).title
-    _write_descriptions(part, folder.name, title, runs, request, version)
+    write_json(part / ENVIRONMENT, environment_of(runs))
+    write_atomic(part / "LICENSE", f"{request.licence}\n{LICENCES[request.licence]}\n")
+    write_atomic(part / "README.md", _readme(folder.name, title, _headline(part), runs, request, version))
+    write_atomic(part / "CITATION.cff", _citation(title, runs, request, version))
     write_manifest(part, version, demands_in(folder))
     if request.key:
         sign(part, request.key)
@@ -165,12 +168,12 @@ def _copy(origins: Mapping[str, Path], out: Path) -> None:
 
 def _campaign_of(folder: Path) -> Path:
     """Return the path of the campaign file of results in `folder`, if they lie in their project; it need not exist."""
-    return folder.parents[1] / "config/campaigns" / f"{folder.name}.yaml"
+    return folder.parent.parent / "config/campaigns" / f"{folder.name}.yaml"
 
 
 def _copy_workflow(folder: Path, out: Path) -> None:
     """Copy the workflow and the campaign file to `out`, where `folder` is results/<campaign> in their project."""
-    project = folder.parents[1]
+    project = folder.parent.parent
     if not (project / "Snakefile").is_file():
         return
     origins = {CAMPAIGN: _campaign_of(folder), WORKFLOW: project / "Snakefile"}  # name in `out` -> file
@@ -209,7 +212,11 @@ def _anonymise(out: Path, runs: list[RawRun]) -> None:
     edits = _edit_texts(out, Pseudonyms(hosts).in_text)
     (out / "report.pdf").unlink(missing_ok=True)
     _replace_hashes(out, {_sha256(before): _sha256(after) for before, after in edits})
-    _replace_hashes(out, dict(_seal_again(out)))
+    seals = {}  # of each forecast: its seal is a hash of its content
+    for path in out.glob("forecasts/*.json"):
+        forecast = json.loads(path.read_bytes())
+        seals[forecast["sha256"]] = forecast_seal(forecast)
+    _replace_hashes(out, seals)
 
 
 def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:
@@ -219,15 +226,6 @@ def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:
     replacements = hashes | {old[:12]: new[:12] for old, new in hashes.items()}
     pattern = re.compile("|".join(replacements))  # full hashes come first, as they begin with their twelve digits
     _edit_texts(out, lambda text: pattern.sub(lambda match: replacements[match[0]], text))
-
-
-def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
-    """Yield the old and the new seal (hash of its content) of each forecast in `out` that has changed."""
-    for path in sorted(out.glob("forecasts/*.json")):
-        data = json.loads(path.read_bytes())
-        seal = forecast_seal(data)
-        if seal != data["sha256"]:
-            yield data["sha256"], seal
 
 
 def _edit_texts(out: Path, edit: Callable[[str], str]) -> list[tuple[str, str]]:
@@ -245,16 +243,6 @@ def _edit_texts(out: Path, edit: Callable[[str], str]) -> list[tuple[str, str]]:
 def _sha256(text: str) -> str:
     """Return the sha256 of a text file with this content."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _write_descriptions(
-    out: Path, campaign: str, title: str, runs: list[RawRun], request: Publication, version: str
-) -> None:
-    """Write README, licence, citation and environment of a publication to its folder `out`."""
-    write_json(out / ENVIRONMENT, environment_of(runs))
-    write_atomic(out / "LICENSE", f"{request.licence}\n{LICENCES[request.licence]}\n")
-    write_atomic(out / "README.md", _readme(campaign, title, _headline(out), runs, request, version))
-    write_atomic(out / "CITATION.cff", _citation(title, runs, request, version))
 
 
 def _headline(out: Path) -> str:

@@ -6,8 +6,7 @@ import pytest
 
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.logs.dialect import OF_RUNS, Dialect, Line
-from scaleproof.auditor.read.logs.step_lines import ARGUMENTS
+from scaleproof.auditor.read.logs.dialect import ARGUMENTS, OF_RUNS, Dialect, Line
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND
 
@@ -54,10 +53,15 @@ def test_every_group_of_a_line_has_a_name():
         Line(r"it {step} (\d+)").read("it 1 2")
 
 
+def test_a_name_that_stands_for_nothing_is_no_text():
+    with pytest.raises(KeyError, match="p95_ms"):
+        Line(r"it {step} took {p95_ms} ms")
+
+
 def test_the_fields_of_the_tables_are_fields_of_a_run():
     known = {entry.name for entry in fields(ReportedRun)}
     assert set(FIELDS) <= known
-    assert {name.field for name in OF_RUNS.values()} - {"tokens_per_step"} <= known
+    assert {name.field for name in OF_RUNS.values()} - {"tokens_per_step", "total_steps"} <= known
 
 
 def test_each_word_stands_for_one_field():

@@ -187,6 +187,14 @@ def test_mlperf(tmp_path):
     assert (run.global_batch, run.timed_spans[0].seconds, run.details["status"]) == (55296, 7.5, "success")
 
 
+def test_mlperf_without_a_usable_time(tmp_path):
+    """1e999 ms is no time: a run that it ends has none."""
+    line = ':::MLLOG {{"time_ms": {at}, "key": "{key}", "value": null}}\n'
+    entries = [(2000, "run_start"), ("1e999", "run_stop"), (9500, "run_stop"), (9600, "run_start"), (9900, "run_stop")]
+    runs = several(tmp_path, "".join(line.format(at=at, key=key) for at, key in entries))
+    assert [span.seconds for run in runs for span in run.timed_spans] == [7.5, 0.3]
+
+
 def test_hugging_face_console(tmp_path):
     text = (
         "  Instantaneous batch size per device = 8\n  Total train batch size (w. parallel, distributed) = 64\n"
@@ -196,6 +204,36 @@ def test_hugging_face_console(tmp_path):
     run = one(tmp_path, text)
     assert (run.micro_batch, run.global_batch, run.epochs) == (8, 64, 1)
     assert (run.nan_steps, run.timed_spans[0].samples_per_s) == ([2], 64.0)
+
+
+def _training(samples, batch, steps, seconds):
+    """What transformers.Trainer prints of a training with an evaluation in its middle."""
+    loss = "{'loss': 2.3, 'epoch': 0.1}\n"
+    return (
+        f"***** Running training *****\n  Num examples = {samples:,}\n  Total train batch size = {batch}\n"
+        f"  Total optimization steps = {steps}\n" + loss * (steps // 2) + "***** Running Evaluation *****\n"
+        "  Num examples = 100\n{'eval_loss': 2.2, 'epoch': 0.5}\n"
+        + loss * (steps // 2)
+        + f"{{'train_runtime': {seconds}}}\n"
+    )
+
+
+def test_two_trainings_on_one_console_are_two_runs(tmp_path):
+    evaluation = "***** Running Evaluation *****\n  Num examples = 100\n{'eval_loss': 2.1, 'epoch': 1.0}\n"
+    first, second = several(tmp_path, _training(1000, 8, 10, 30) + evaluation + _training(2000, 16, 20, 60))
+    assert [(run.global_batch, run.dataset_samples, len(run.logged_steps)) for run in (first, second)] == [
+        (8, 1000, 10),
+        (16, 2000, 20),
+    ]
+    spans = [span for run in (first, second) for span in run.timed_spans]
+    assert [(span.seconds, span.optimizer_steps) for span in spans] == [(30, 10), (60, 20)]
+    assert first.best_val_loss == 2.1
+
+
+def test_an_evaluation_behind_a_training_begins_no_other_run(tmp_path):
+    text = _training(1000, 8, 10, 30) + "***** Running Evaluation *****\n  Num examples = 100\n{'eval_loss': 2.1}\n"
+    run = one(tmp_path, text)
+    assert (run.dataset_samples, len(run.logged_steps), run.best_val_loss) == (1000, 10, 2.1)
 
 
 TF_CNN = """TensorFlow:  1.15

@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import LARGEST
@@ -97,7 +97,7 @@ class Fields:
         """Return a finite number from `at_least` to LARGEST. None for anything else, with a problem noted."""
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if not is_number(value):
             self._report(path, value, "a number")
         elif isinstance(value, float) and not math.isfinite(value):
             self._report(path, value, "finite")
@@ -120,6 +120,16 @@ def figure(text: str | None) -> float | None:
         except (ValueError, IndexError):
             return None
     return value if -LARGEST < value < LARGEST else None
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether a value of a JSON file is a number. True and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def number_of(value: Any) -> float | None:
+    """Return a value of a JSON file that is a finite number. None for all others, 1e999 among them."""
+    return figure(str(value)) if is_number(value) else None
 
 
 def not_finite(text: str) -> bool:

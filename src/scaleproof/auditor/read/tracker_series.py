@@ -19,7 +19,7 @@ from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.dialect import least
 from scaleproof.auditor.read.reported import ReportedRun
-from scaleproof.auditor.read.run_fields import figure, not_finite
+from scaleproof.auditor.read.run_fields import figure, is_number, not_finite
 
 STEP_KEYS = ("_step", "global_step", "trainer/global_step", "train/global_step", "step", "iter", "iteration", "Step")
 CLOCKS = ("_runtime", "_timestamp")
@@ -151,11 +151,11 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
     last_step = -1
     for line, record in enumerate(records, start=1):
         step = record.get(step_key, last_step)  # a row without a number belongs to the step before
-        if not _is_number(step) or not last_step <= step < math.inf:
+        if not is_number(step) or not last_step <= step < math.inf:
             return None  # it starts again, or counts something else
         last_step = int(step)
         for key, value in record.items():
-            if key != step_key and (isinstance(value, str) or _is_number(value)):
+            if key != step_key and (isinstance(value, str) or is_number(value)):
                 reader.add(last_step, str(key), value, line)
     run = reader.finish()
     if run is None or len(run.logged_steps.values("loss")) < LEAST_STEPS:
@@ -163,10 +163,6 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
     for key, kind in _settings_of(records).items():
         describe_run(run, kind, str(records[0][key]))
     return run
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _of_different_runs(records: list[dict[str, Any]]) -> bool:

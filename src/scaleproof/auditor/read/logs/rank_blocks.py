@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.dialect import NUMBER as N
-from scaleproof.auditor.read.logs.dialect import STEP, LogReader, least, whole_number
-from scaleproof.auditor.read.logs.step_lines import ARGUMENTS
+from scaleproof.auditor.read.logs.dialect import STEP, LogReader, least
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import figure
 
@@ -65,7 +64,11 @@ class RankBlocks(LogReader):
         if line.startswith("|"):
             self._device_table(line)
         elif not events and (m := re.match(r" *(?:\[[^\]]*\] *)*(?:--)?([\w-]+)(?: \.{3,} |: |=)(\S+)$", line)):
-            self._argument(m[1].replace("-", "_"), m[2])
+            name, value = m[1].replace("-", "_"), m[2]
+            if name == "framework":
+                self.run.strategy = value.lower()
+            elif name != "train_micro_batch_size_per_gpu":  # the engine's own batch
+                self.argument(name, value)
         self._engine_setting(line)
         self._other_line(line)
 
@@ -136,17 +139,6 @@ class RankBlocks(LogReader):
             used_mib = figure(text.removesuffix("MB")) or 0.0
             self.run.memory_used_bytes = max(self.run.memory_used_bytes or 0.0, used_mib * MIB) or None
             self.run.device = row.get("name", self.run.device)
-
-    def _argument(self, name: str, value: str) -> None:
-        """Take an argument that the program printed, by its name and its value as printed."""
-        count = whole_number(value)
-        is_of_engine = name == "train_micro_batch_size_per_gpu"
-        if name in ARGUMENTS and count and not is_of_engine:
-            setattr(self.run, ARGUMENTS[name], count)
-        if name in ("use_pytorch_profiler", "profile") and value == "True":
-            self.run.debug_settings[f"--{name.replace('_', '-')}"] = "on"
-        if name == "framework":
-            self.run.strategy = value.lower()
 
     def _engine_setting(self, line: str) -> None:
         """Take what a line states of DeepSpeed's settings ("zero_optimization_stage: 2"), and skipped updates."""

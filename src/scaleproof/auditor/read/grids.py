@@ -321,10 +321,7 @@ def _aligned_header(texts: list[str], spans: list[tuple[int, int]]) -> list[str]
 
 
 def _headings_at(spans: list[tuple[int, int]], headings: list[Field]) -> list[str]:
-    """Return the headings of a line above each column, joined.
-
-    Returns "" where none is above it.
-    """
+    """Return the headings of a line above each column, joined. Returns "" where none is above it."""
     by_column = [""] * len(spans)
     for heading, start, end in headings:
         k = _column_at(start, end, spans)

@@ -9,6 +9,7 @@ from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
 
+from scaleproof.auditor.read.csv_logs import records_of
 from scaleproof.auditor.read.reported import GpuLog, OperatorTable
 from scaleproof.auditor.read.run_fields import figure
 
@@ -72,7 +73,7 @@ def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
     sample_counts: Counter[str] = Counter()  # device -> samples
     last_time_s: dict[str, float] = {}  # device -> time of its sample before
     steps_back = 0
-    for record in csv.reader(line.replace("\0", "") for line in lines):
+    for record in records_of(lines, ","):
         if max(stamp_column, device_column) >= len(record):
             continue
         device, time_s = record[device_column].strip(), _seconds(record[stamp_column])
@@ -113,7 +114,7 @@ def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTabl
 
     inclusive_s = kernels_s = operators_s = 0.0
     steps: int | None = None
-    for record in csv.reader(line.replace("\0", "") for line in lines):
+    for record in records_of(lines, ","):
         if len(record) < len(columns):
             continue
         operator = record[operator_column].strip()

@@ -40,10 +40,7 @@ class Fields:
         return entries
 
     def number(self, key: str, at_least: float = -LARGEST) -> float | None:
-        """Return a finite number of `at_least` or more.
-
-        Returns None where it is missing or another value.
-        """
+        """Return a finite number of `at_least` or more. Returns None where it is missing or another value."""
         return self._numeric(self._path(key), self._data.get(key), at_least)
 
     def positive(self, key: str) -> float | None:
@@ -63,10 +60,7 @@ class Fields:
         return None if value is None else int(value)
 
     def numbers(self, key: str) -> list[float | None]:
-        """Return the entries of a list of numbers, None for each that is none.
-
-        Returns [] where there is no list.
-        """
+        """Return the entries of a list of numbers, None for each that is none. Returns [] where there is no list."""
         return [self._numeric(f"{self._path(key)}[{k}]", entry, -LARGEST) for k, entry in enumerate(self.values(key))]
 
     def text(self, key: str) -> str | None:
@@ -80,10 +74,7 @@ class Fields:
         return None
 
     def flag(self, key: str) -> bool | None:
-        """Return true or false.
-
-        Returns None where it is missing or neither, which is noted as a problem.
-        """
+        """Return true or false. Returns None where it is missing or neither, which is noted as a problem."""
         value = self._data.get(key)
         if value is None or isinstance(value, bool):
             return value

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaleproof.auditor.read.csv_logs import RUN_KINDS, describe_run
+from scaleproof.auditor.read.csv_logs import RUN_KINDS, describe_run, records_of
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.dialect import least
@@ -248,8 +248,7 @@ def _wandb_export(name: str, names: list[str], lines: Iterable[str], first_line:
 
 def _rows(names: list[str], lines: Iterable[str], first_line: int) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Yield (line, name -> cell) for each row of a CSV file below its heading."""
-    reader = csv.reader(line.replace("\0", "") for line in lines)
-    for number, record in enumerate(reader, start=first_line):
+    for number, record in enumerate(records_of(lines, ","), start=first_line):
         yield number, dict(zip(names, record, strict=False))
 
 

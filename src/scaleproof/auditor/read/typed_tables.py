@@ -39,10 +39,7 @@ def read_table(grid: Grid, file: str) -> ReportedTable | None:
 
 
 def typed_table(grid: Grid, file: str) -> ReportedTable | None:
-    """Return the table of a grid, be it of results or of settings alone.
-
-    Returns None for a list of kernels.
-    """
+    """Return the table of a grid, be it of results or of settings alone. Returns None for a list of kernels."""
     if is_profile(grid.header):
         return None
     grid = _without_markup(grid)
@@ -141,8 +138,7 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
 
 def _figures_of_description(description: Description, text: str) -> list[Quantity]:
     """Return the numbers that a text states as figures: "on 8 GPUs" -> devices, 8."""
-    numbers = {kind: number for kind, number in description.numbers.items() if kind != "several device counts"}
-    return [Quantity(kind, float(number), str(number), text) for kind, number in numbers.items()]
+    return [Quantity(kind, float(number), str(number), text) for kind, number in description.numbers.items()]
 
 
 def _header_with_units(grid: Grid) -> list[str]:

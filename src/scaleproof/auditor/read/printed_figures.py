@@ -116,7 +116,8 @@ UNITS_BY_NAME |= {name: Unit("energy", joules) for name, joules in _JOULES.items
 DEVICE = r"(?:gpus?|devices?|accelerators?|cards?|chips?|ranks?|workers?|tpus?|npus?|hpus?|xpus?|gcds?|process(?:es)?)"
 NAMED_DEVICE = r"(?:[abhlv]\d{2,3}[a-z]?|g[bh]200|gb300|t4|l4|mi\d{3}[ax]?)"  # "tokens/s per H100"
 _TIME = {name: scale for scale, names in TIMES.items() for name in names}
-_MEMORY = {name: scale for scale, names in MEMORIES.items() for name in names}
+UNITS_BY_NAME |= {name: Unit("time", seconds) for name, seconds in _TIME.items()}
+UNITS_BY_NAME |= {name: Unit("memory", size) for size, names in MEMORIES.items() for name in names}
 _ITEM = {name: item for item, names in ITEMS.items() for name in names}
 
 
@@ -133,7 +134,7 @@ def unit_of(text: str) -> Unit | None:
     if not text or len(text) > 40:
         return None
     bare, per_device = _without_device(text)
-    for read_unit in (UNITS_BY_NAME.get, _time_or_memory, _flops, _rate, _time_per_step_or_epoch, _price_per_hour):
+    for read_unit in (UNITS_BY_NAME.get, _flops, _rate, _time_per_step_or_epoch, _price_per_hour):
         if unit := read_unit(bare):
             return replace(unit, per_device=per_device or unit.per_device)
     return None
@@ -145,13 +146,6 @@ def _without_device(text: str) -> tuple[str, bool | None]:
     if not count:
         bare, count = re.subn(r"\s*\beach\b", "", text)
     return bare.strip(), True if count else None
-
-
-def _time_or_memory(text: str) -> Unit | None:
-    """Return a unit of time ("ms") or memory ("GiB"). None for others."""
-    if text in _TIME:
-        return Unit("time", _TIME[text])
-    return Unit("memory", _MEMORY[text]) if text in _MEMORY else None
 
 
 def _flops(text: str) -> Unit | None:

@@ -317,6 +317,13 @@ def test_lines_of_an_unknown_program_are_read_and_said_to_be_guessed(tmp_path):
     assert gather([tmp_path]).runs == []
 
 
+def test_epochs_of_which_only_some_are_printed_are_one_run(tmp_path):
+    text = "".join(f"epoch: {k} loss: {3 - k / 50:.2f} epoch_time: {60 + k / 100:.2f} s\n" for k in (10, 20, 30, 40))
+    (run,) = several(tmp_path, text)
+    assert [span.index for span in run.timed_spans] == [10, 20, 30, 40]
+    assert [len(run.timed_spans) for run in several(tmp_path, text + text)] == [4, 4]
+
+
 def test_two_runs_in_one_file_are_told_apart_by_the_restart(tmp_path):
     text = "world_size: 2\n" + "".join(f"iter {k}: loss 4.0, time 500.0ms\n" for k in range(5))
     (tmp_path / "train.log").write_text(text + text.replace("world_size: 2", "world_size: 4").replace("500", "300"))

@@ -90,6 +90,7 @@ OF_STEPS = {
     "ms": Name("seconds", seconds_of),
     "s": Name("seconds", lambda text: max(figure(text) or 0.0, 0.0) or None),
     "tokens_per_s": Name("tokens_per_s"),
+    "samples_per_s": Name("samples_per_s"),
     "tflops": Name("flops_per_s", _times(1e12)),
     "mfu": Name("mfu", share),
 }

@@ -37,21 +37,20 @@ class MLPerf(LogReader):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._start_ms: dict[str, float] = {}  # by stage
+        self._start_ms: float | None = None  # of the run that has not stopped yet
 
     def feed(self, number: int, line: str) -> None:
-        """Read one line, and pass over what is no entry."""
+        """Read one line, and pass over what is no entry. Stages other than the run ("eval") are parts of it."""
         entry = _entry_in(line)
-        if not isinstance(entry.get("key"), str):
-            return
-        time_ms, metadata = number_of(entry.get("time_ms")), entry.get("metadata")
-        stage, _, event = entry["key"].rpartition("_")
-        if event == "start" and time_ms is not None:
-            self._start(stage, time_ms)
-        elif event in ("stop", "end") and time_ms is not None:
-            self._stop(stage, time_ms, metadata if isinstance(metadata, dict) else {})
-        else:
-            self._take_value(entry["key"], entry.get("value"))
+        key, time_ms = entry.get("key"), number_of(entry.get("time_ms"))
+        if key == "run_start" and time_ms is not None:
+            if self.run.timed_spans:
+                self._restart()
+            self._start_ms = time_ms
+        elif key in ("run_stop", "run_end") and time_ms is not None:
+            self._stop(time_ms, entry.get("metadata"))
+        elif isinstance(key, str):
+            self._take_value(key, entry.get("value"))
 
     def _take_value(self, key: str, value: Any) -> None:
         """Take what an entry says of the run: "global_batch_size", 256."""
@@ -66,21 +65,16 @@ class MLPerf(LogReader):
             if rate is not None:
                 self.run.details.setdefault("throughputs", []).append(rate)
 
-    def _start(self, stage: str, time_ms: float) -> None:
-        """Note when a stage ("run", "eval", "init", ...) started. A second "run" begins another run."""
-        if stage == "run" and self.run.timed_spans:
-            self._restart()
-        self._start_ms[stage] = time_ms
-
-    def _stop(self, stage: str, time_ms: float, metadata: dict[str, Any]) -> None:
-        """Note how long the stage "run" took, and its status. Other stages ("eval", "init", ...) are parts of it."""
-        start_ms = self._start_ms.pop(stage, None)
-        if stage != "run" or start_ms is None or time_ms <= start_ms:
+    def _stop(self, time_ms: float, metadata: Any) -> None:
+        """Note how long the run took, and its status."""
+        start_ms, self._start_ms = self._start_ms, None
+        if start_ms is None or time_ms <= start_ms:
             return
         rates = self.run.details.get("throughputs") or []
         mean_rate = sum(rates) / len(rates) if rates else None
         self.run.timed_spans = [TimedSpan(None, (time_ms - start_ms) / 1e3, samples_per_s=mean_rate)]
-        self.run.details["status"] = str(metadata.get("status", "")) or None
+        status = metadata.get("status", "") if isinstance(metadata, dict) else ""
+        self.run.details["status"] = str(status) or None
 
 
 class DLLogger(LogReader):

@@ -275,7 +275,7 @@ class Paddle(Dialect):
     )
 
 
-class TfCnnBenchmarks(LogReader):
+class TfCnnBenchmarks(Dialect):
     """`10  images/sec: 307.5 +/- 0.4 (jitter = 1.2)  8.2`: the mean rate of all devices over all steps so far.
 
     The result is `total images/sec: 307.54`, of the steps after the warm-up. On synthetic data losses mean nothing,
@@ -286,6 +286,7 @@ class TfCnnBenchmarks(LogReader):
     looked_at = r"images/sec|^(?:Model|Dataset|Mode|Batch size|Num batches|Devices|Variables|Optimizer): |per device"
     format = "tf_cnn_benchmarks log"
     rate_scope = "global"
+    of_step = Line(r"^{step}\s+images/sec: {samples_per_s} \+/- \S+ \(jitter = \S+\)(?:\s+{loss})?")
     others = (
         Line(r"^Model: +{model}"),
         Line(r"^Dataset: +{dataset}\s*$"),
@@ -295,20 +296,18 @@ class TfCnnBenchmarks(LogReader):
         Line(r"^Num batches: +{total_steps}"),
     )
 
-    _step = re.compile(rf"^{STEP}\s+images/sec: {N} \+/- {N} \(jitter = {N}\)(?:\s+{N})?")
-
     def feed(self, number: int, line: str) -> None:
-        """Read one line: of a step, of the result, or of a setting."""
-        if m := self._step.search(line):
-            loss = None if "synthetic" in (self.run.dataset or "") else m[5]
-            step = LoggedStep(int(m[1]), None, figure(loss), line=number)
-            step.samples_per_s = figure(m[2])
-            self.step(step, loss)
-        elif m := re.match(rf"total images/sec: {N}", line):
+        """Read one line: of the result, of a step, or of a setting."""
+        if m := re.match(rf"total images/sec: {N}", line):
             span = TimedSpan(samples_per_s=figure(m[1]), optimizer_steps=self.run.details.get("total_steps"))
             self.run.timed_spans = [span]
         else:
-            self.take_setting(line)
+            super().feed(number, line)
+
+    def _add_step(self, texts: dict[str, str], number: int) -> None:
+        if "synthetic" in (self.run.dataset or ""):
+            texts.pop("loss", None)
+        super()._add_step(texts, number)
 
 
 LEAST_SECONDS = 10  # whole seconds are printed: of fewer the last digit is worth more than 5 %

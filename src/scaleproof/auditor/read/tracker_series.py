@@ -17,7 +17,6 @@ from typing import Any
 from scaleproof.auditor.read.csv_logs import RUN_KINDS, describe_run, records_of
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
-from scaleproof.auditor.read.logs.dialect import least
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import figure, is_number, not_finite
 
@@ -85,7 +84,7 @@ class SeriesReader:
                 self._not_finite.add(step)
                 self._step_of(step, line)
         elif scalar.kind == "val_loss":
-            self.run.best_val_loss = least(self.run.best_val_loss, number * scalar.scale)
+            self.run.see_val_loss(number * scalar.scale)
         else:
             self._set(self._step_of(step, line), scalar, number * scalar.scale)
 

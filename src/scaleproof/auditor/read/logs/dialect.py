@@ -35,11 +35,6 @@ def whole_number(text: str | None) -> int | None:
     return int(value) if value is not None and value == int(value) and value >= 0 else None
 
 
-def least(a: float | None, b: float | None) -> float | None:
-    """Return the smaller of two figures, of which either may be unknown."""
-    return min((value for value in (a, b) if value is not None), default=None)
-
-
 def share(text: str | None) -> float | None:
     """Return a percentage as a fraction: "47.8" -> 0.478. None for -100 %, which programs print before they know."""
     value = figure(text) if text else None
@@ -202,7 +197,7 @@ class LogReader:
         field, read, _ = OF_RUNS[name]
         run, value = self.run, read(text)
         if field == "best_val_loss":
-            run.best_val_loss = least(run.best_val_loss, value)
+            run.see_val_loss(value)
         elif field == "memory_reported_bytes":
             run.see_memory(value)
         else:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.logs.dialect import Line, LogReader, least
+from scaleproof.auditor.read.logs.dialect import Line, LogReader
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, span_of, step_of
 from scaleproof.auditor.read.run_fields import OF_KIND, Fields, figure, number_of
 
@@ -174,7 +174,7 @@ class HuggingFaceConsole(LogReader):
         if values.get("train_runtime"):
             self._store_summary(values)
         elif "eval_loss" in data:
-            run.best_val_loss = least(run.best_val_loss, values.get("eval_loss"))
+            run.see_val_loss(values.get("eval_loss"))
         elif "loss" in data:
             if run.timed_spans and "step" not in values:  # the run was over: this loss is of another training
                 self._restart()

@@ -4,7 +4,7 @@ import re
 
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.dialect import NUMBER as N
-from scaleproof.auditor.read.logs.dialect import STEP, LogReader, least
+from scaleproof.auditor.read.logs.dialect import STEP, LogReader
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import figure
 
@@ -157,7 +157,7 @@ class RankBlocks(LogReader):
         if re.search(r"(?i)profiler initialized|stopping profiler", line):
             self.run.debug_settings["torch.profiler"] = "on"
         elif m := re.search(rf"Validation loss: {N}", line):
-            self.run.best_val_loss = least(self.run.best_val_loss, figure(m[1]))
+            self.run.see_val_loss(figure(m[1]))
         elif "nproc" in line:
             self.launch(line)
 

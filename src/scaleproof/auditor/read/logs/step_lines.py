@@ -10,7 +10,6 @@ from scaleproof.auditor.read.logs.dialect import (
     Dialect,
     Line,
     LogReader,
-    least,
     seconds_of,
     whole_number,
 )
@@ -159,7 +158,7 @@ class ModdedNanoGPT(LogReader):
         step = int(m["step"])
         clock_s = (figure(m["clock"]) or 0.0) / (1e3 if m["milli"] else 1.0)
         if m["val_loss"] is not None:
-            run.best_val_loss = least(run.best_val_loss, figure(m["val_loss"]))
+            run.see_val_loss(figure(m["val_loss"]))
             self._validations.append(LoggedStep(step, clock_s, line=number))
             return
 
@@ -365,4 +364,4 @@ class Keras(LogReader):
         m = re.search(rf"val_loss: {N}", figures)
         if m is not None and span.val_loss is None:
             span.val_loss = figure(m[1])
-            self.run.best_val_loss = least(self.run.best_val_loss, span.val_loss)
+            self.run.see_val_loss(span.val_loss)

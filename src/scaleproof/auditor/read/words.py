@@ -132,7 +132,7 @@ def describe(text: str) -> Description:
     for kind, number_patterns in _NUMBERS.items():
         matches = [m for pattern in number_patterns if (m := pattern.search(text))]
         if matches:
-            result.numbers[kind] = _integer(matches[0][1])
+            result.numbers[kind] = integer_of(matches[0][1])
     _count_devices(text, result)
     return result
 
@@ -215,7 +215,7 @@ def _counts_of_devices(text: str) -> list[int]:
     for pattern in _NUMBER_OF_DEVICES:
         matches = [m for m in pattern.finditer(text) if m[1]]
         # The 3090 of "RTX 3090 GPU" is no number of devices.
-        counts = [_integer(m[1]) for m in matches if not (m[1].isdigit() and m.end(1) in places_in_names)]
+        counts = [integer_of(m[1]) for m in matches if not (m[1].isdigit() and m.end(1) in places_in_names)]
         if counts:
             return counts
     return []
@@ -245,9 +245,9 @@ def devices_in(heading: str) -> int | None:
     return int(m["count"])
 
 
-def _integer(text: str) -> int:
-    """Return a printed whole number: "1,024" -> 1024, "four" -> 4."""
-    return SPELT_OUT.get(text.lower()) or int(text.replace(",", ""))
+def integer_of(text: str) -> int:
+    """Return a whole number that is printed or spelt out: "1,024" -> 1024, "four" -> 4, "a single" -> 1."""
+    return SPELT_OUT.get(text.lower().removeprefix("a ")) or int(text.replace(",", ""))
 
 
 # English -> words that mean it. Chinese, Japanese and Korean have no spaces between words: a longer one counts first.

@@ -10,11 +10,11 @@ from itertools import chain
 from typing import NamedTuple
 
 from scaleproof.auditor.read.csv_logs import records_of
+from scaleproof.auditor.read.printed_figures import unit_of
 from scaleproof.auditor.read.reported import GpuLog, OperatorTable
 from scaleproof.auditor.read.run_fields import figure
 
-MICROSECOND = 1e-6
-SECONDS_OF_UNITS = {"(s)": 1.0, "(ms)": 1e-3, "(us)": MICROSECOND, "(μs)": MICROSECOND}
+MICROSECOND = 1e-6  # the unit of times of torch.profiler, unless a heading has another
 DEVICE_HEADINGS = ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
 SELF_TIME = ("self device time total", "self cuda time total")
 STAMP = r"\d{4}[/-]\d{2}[/-]\d{2} \d{2}:\d{2}:\d{2}(?:\.\d+)?"
@@ -151,11 +151,9 @@ class _Column(NamedTuple):
 def _column_of_times(columns: list[str], *names: str) -> _Column:
     """Return the first column whose heading begins with one of `names`, and its unit in seconds."""
     k = _index_of(columns, *names)
-    heading = columns[k] if k is not None else ""
-    for unit, seconds in SECONDS_OF_UNITS.items():
-        if unit in heading:
-            return _Column(k, seconds)
-    return _Column(k, MICROSECOND)
+    m = re.search(r"\((\w+)\)", columns[k]) if k is not None else None
+    unit = unit_of(m[1]) if m else None
+    return _Column(k, unit.scale if unit is not None else MICROSECOND)
 
 
 def _column_of_calls(columns: list[str]) -> _Column:

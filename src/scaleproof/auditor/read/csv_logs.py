@@ -13,8 +13,8 @@ from scaleproof.auditor.read.logged_steps import StepSeries
 from scaleproof.auditor.read.printed_figures import RESULTS, gave_no_figures, is_european, is_nothing
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, positive, span_of, step_of
 from scaleproof.auditor.read.reported_tables import TableColumn
+from scaleproof.auditor.read.row_figures import counts_devices
 from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND, figure, not_finite
-from scaleproof.auditor.read.whole_columns import counts_devices
 from scaleproof.auditor.read.words import describe
 
 DELIMITERS = (",", "\t", ";", "|")

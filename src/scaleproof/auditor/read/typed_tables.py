@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from scaleproof.auditor.read import printed_figures, row_figures, whole_columns
+from scaleproof.auditor.read import printed_figures, row_figures
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, columns_of
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_configuration_columns
@@ -60,11 +60,11 @@ def typed_table(grid: Grid, file: str) -> ReportedTable | None:
         grid=grid,
     )
     _read_grid(grid, table, file)
-    if not table.kinds() & printed_figures.RESULTS and (typed := whole_columns.columns_by_units(grid, columns)):
+    if not table.kinds() & printed_figures.RESULTS and (typed := row_figures.columns_by_units(grid, columns)):
         table.columns, table.rows = typed, []
         table.checked = False  # no heading is understood: it is shown, and no check judges it
         _read_rows(grid, table, file)
-    whole_columns.mark_ratios_of_columns(table)
+    row_figures.mark_ratios_of_columns(table)
     _add_surroundings(grid, table)
     return table
 
@@ -93,7 +93,7 @@ def _ignore_monitor_columns(columns: list[TableColumn], grid: Grid) -> None:
             continue
         cells = [row[k] for _, row in grid.rows if k < len(row)]
         has_numbers_of_monitor = is_of_monitor and any(cell.strip().isdecimal() for cell in cells)
-        if cells and (has_numbers_of_monitor or not whole_columns.counts_devices(cells)):
+        if cells and (has_numbers_of_monitor or not row_figures.counts_devices(cells)):
             column.kind = None
 
 
@@ -106,7 +106,7 @@ def _read_grid(grid: Grid, table: ReportedTable, file: str) -> None:
         read_configuration_columns(grid, table, settings, file)
     else:
         _read_rows(grid, table, file)
-    whole_columns.correct_shares(table)
+    row_figures.correct_shares(table)
     table.rows = [row for row in table.rows if row.figures or row.remarks]
 
 

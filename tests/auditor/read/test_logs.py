@@ -206,36 +206,6 @@ def test_hugging_face_console(tmp_path):
     assert (run.nan_steps, run.timed_spans[0].samples_per_s) == ([2], 64.0)
 
 
-def _training(samples, batch, steps, seconds):
-    """What transformers.Trainer prints of a training with an evaluation in its middle."""
-    loss = "{'loss': 2.3, 'epoch': 0.1}\n"
-    return (
-        f"***** Running training *****\n  Num examples = {samples:,}\n  Total train batch size = {batch}\n"
-        f"  Total optimization steps = {steps}\n" + loss * (steps // 2) + "***** Running Evaluation *****\n"
-        "  Num examples = 100\n{'eval_loss': 2.2, 'epoch': 0.5}\n"
-        + loss * (steps // 2)
-        + f"{{'train_runtime': {seconds}}}\n"
-    )
-
-
-def test_two_trainings_on_one_console_are_two_runs(tmp_path):
-    evaluation = "***** Running Evaluation *****\n  Num examples = 100\n{'eval_loss': 2.1, 'epoch': 1.0}\n"
-    first, second = several(tmp_path, _training(1000, 8, 10, 30) + evaluation + _training(2000, 16, 20, 60))
-    assert [(run.global_batch, run.dataset_samples, len(run.logged_steps)) for run in (first, second)] == [
-        (8, 1000, 10),
-        (16, 2000, 20),
-    ]
-    spans = [span for run in (first, second) for span in run.timed_spans]
-    assert [(span.seconds, span.optimizer_steps) for span in spans] == [(30, 10), (60, 20)]
-    assert first.best_val_loss == 2.1
-
-
-def test_an_evaluation_behind_a_training_begins_no_other_run(tmp_path):
-    text = _training(1000, 8, 10, 30) + "***** Running Evaluation *****\n  Num examples = 100\n{'eval_loss': 2.1}\n"
-    run = one(tmp_path, text)
-    assert (run.dataset_samples, len(run.logged_steps), run.best_val_loss) == (1000, 10, 2.1)
-
-
 TF_CNN = """TensorFlow:  1.15
 Model:       resnet50
 Dataset:     imagenet
@@ -317,11 +287,23 @@ def test_lines_of_an_unknown_program_are_read_and_said_to_be_guessed(tmp_path):
     assert gather([tmp_path]).runs == []
 
 
-def test_epochs_of_which_only_some_are_printed_are_one_run(tmp_path):
-    text = "".join(f"epoch: {k} loss: {3 - k / 50:.2f} epoch_time: {60 + k / 100:.2f} s\n" for k in (10, 20, 30, 40))
-    (run,) = several(tmp_path, text)
-    assert [span.index for span in run.timed_spans] == [10, 20, 30, 40]
-    assert [len(run.timed_spans) for run in several(tmp_path, text + text)] == [4, 4]
+def _epochs(numbers, seconds):
+    return "".join(f"epoch: {k} loss: {3 - k / 50:.2f} epoch_time: {seconds} s\n" for k in numbers)
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        (_epochs((10, 20, 30, 40), 60), [((10, 20, 30, 40), {60})]),
+        (_epochs((10, 20, 30), 60) * 2, [((10, 20, 30), {60})] * 2),
+        (_epochs((1, 2, 3), 60) + _epochs((1, 2, 3, 4, 5), 90), [((1, 2, 3), {60}), ((1, 2, 3, 4, 5), {90})]),
+        ("".join(_epochs([k], 60) + _epochs([k], 90) for k in (1, 2, 3)), [((1, 2, 3), {60})]),  # of two ranks
+    ],
+)
+def test_epochs_of_a_guessed_log(tmp_path, text, runs):
+    read = several(tmp_path, text)
+    spans_of_runs = [run.timed_spans for run in read]
+    assert [(tuple(s.index for s in spans), {s.seconds for s in spans}) for spans in spans_of_runs] == runs
 
 
 def test_two_runs_in_one_file_are_told_apart_by_the_restart(tmp_path):

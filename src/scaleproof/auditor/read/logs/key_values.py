@@ -332,11 +332,18 @@ def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[_Epoch]]:
         if same_epoch is not None and (span.val_loss is None) != (same_epoch.val_loss is None):
             same_epoch.val_loss = same_epoch.val_loss if same_epoch.val_loss is not None else span.val_loss
             continue
-        k = next((k for k, end in enumerate(ends) if (end.index or 0) < number), len(ends))
-        if k == len(ends):
-            sequences.append([])
-        sequences[k].append(_Epoch(place, span))
+        rising = [sequence for sequence in sequences if (sequence[-1].span.index or 0) < number]
+        open_sequences = [sequence for sequence in rising if not _is_over(sequence, sequences)]
+        if open_sequences:
+            open_sequences[0].append(_Epoch(place, span))
+        else:
+            sequences.append([_Epoch(place, span)])
     return sequences
+
+
+def _is_over(sequence: list[_Epoch], sequences: list[list[_Epoch]]) -> bool:
+    """Whether a sequence of two epochs or more began behind the last epoch of this one: it is of the next run."""
+    return any(len(other) > 1 and other[0].place > sequence[-1].place for other in sequences)
 
 
 def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, list[str]]:

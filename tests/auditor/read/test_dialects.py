@@ -6,8 +6,7 @@ import pytest
 
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.logs.dialect import OF_RUNS, Dialect, Line
-from scaleproof.auditor.read.logs.step_lines import ARGUMENTS
+from scaleproof.auditor.read.logs.dialect import ARGUMENTS, OF_RUNS, Dialect, Line
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND
 
@@ -54,10 +53,15 @@ def test_every_group_of_a_line_has_a_name():
         Line(r"it {step} (\d+)").read("it 1 2")
 
 
+def test_a_name_that_stands_for_nothing_is_no_text():
+    with pytest.raises(KeyError, match="p95_ms"):
+        Line(r"it {step} took {p95_ms} ms")
+
+
 def test_the_fields_of_the_tables_are_fields_of_a_run():
     known = {entry.name for entry in fields(ReportedRun)}
     assert set(FIELDS) <= known
-    assert {name.field for name in OF_RUNS.values()} - {"tokens_per_step"} <= known
+    assert {name.field for name in OF_RUNS.values()} - {"tokens_per_step", "total_steps"} <= known
 
 
 def test_each_word_stands_for_one_field():
@@ -99,3 +103,38 @@ def test_one_quoted_line_of_a_known_program_is_read(tmp_path):
     (tmp_path / "README.md").write_text(QUOTED)
     step = gather([tmp_path]).runs[0].logged_steps[0]
     assert (step.seconds, step.tokens_per_s, step.loss) == (3.443, 7138.89, 2.136)
+
+
+def _runs(folder, text):
+    (folder / "train.log").write_text(text)
+    return gather([folder]).runs
+
+
+def _training(samples, batch, steps, seconds):
+    """What transformers.Trainer prints of a training with an evaluation in its middle."""
+    loss = "{'loss': 2.3, 'epoch': 0.1}\n"
+    return (
+        f"***** Running training *****\n  Num examples = {samples:,}\n  Total train batch size = {batch}\n"
+        f"  Total optimization steps = {steps}\n" + loss * (steps // 2) + "***** Running Evaluation *****\n"
+        "  Num examples = 100\n{'eval_loss': 2.2, 'epoch': 0.5}\n"
+        + loss * (steps // 2)
+        + f"{{'train_runtime': {seconds}}}\n"
+    )
+
+
+def test_two_trainings_on_one_console_are_two_runs(tmp_path):
+    evaluation = "***** Running Evaluation *****\n  Num examples = 100\n{'eval_loss': 2.1, 'epoch': 1.0}\n"
+    first, second = _runs(tmp_path, _training(1000, 8, 10, 30) + evaluation + _training(2000, 16, 20, 60))
+    assert [(run.global_batch, run.dataset_samples, len(run.logged_steps)) for run in (first, second)] == [
+        (8, 1000, 10),
+        (16, 2000, 20),
+    ]
+    spans = [span for run in (first, second) for span in run.timed_spans]
+    assert [(span.seconds, span.optimizer_steps) for span in spans] == [(30, 10), (60, 20)]
+    assert first.best_val_loss == 2.1
+
+
+def test_an_evaluation_behind_a_training_begins_no_other_run(tmp_path):
+    text = _training(1000, 8, 10, 30) + "***** Running Evaluation *****\n  Num examples = 100\n{'eval_loss': 2.1}\n"
+    (run,) = _runs(tmp_path, text)
+    assert (run.dataset_samples, len(run.logged_steps), run.best_val_loss) == (1000, 10, 2.1)

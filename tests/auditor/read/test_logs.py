@@ -187,6 +187,14 @@ def test_mlperf(tmp_path):
     assert (run.global_batch, run.timed_spans[0].seconds, run.details["status"]) == (55296, 7.5, "success")
 
 
+def test_mlperf_without_a_usable_time(tmp_path):
+    """1e999 ms is no time: a run that it ends has none."""
+    line = ':::MLLOG {{"time_ms": {at}, "key": "{key}", "value": null}}\n'
+    entries = [(2000, "run_start"), ("1e999", "run_stop"), (9500, "run_stop"), (9600, "run_start"), (9900, "run_stop")]
+    runs = several(tmp_path, "".join(line.format(at=at, key=key) for at, key in entries))
+    assert [span.seconds for run in runs for span in run.timed_spans] == [7.5, 0.3]
+
+
 def test_hugging_face_console(tmp_path):
     text = (
         "  Instantaneous batch size per device = 8\n  Total train batch size (w. parallel, distributed) = 64\n"
@@ -277,6 +285,25 @@ def test_lines_of_an_unknown_program_are_read_and_said_to_be_guessed(tmp_path):
     assert [(s.index, s.seconds, s.val_loss) for s in run.timed_spans] == [(k, 14.35, 2.9) for k in range(1, 5)]
     (tmp_path / "logs_1.out").write_text("Loading 12 shards\nepoch 1 begins, loss 3\nDone in 3 s\n")
     assert gather([tmp_path]).runs == []
+
+
+def _epochs(numbers, seconds):
+    return "".join(f"epoch: {k} loss: {3 - k / 50:.2f} epoch_time: {seconds} s\n" for k in numbers)
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        (_epochs((10, 20, 30, 40), 60), [((10, 20, 30, 40), {60})]),
+        (_epochs((10, 20, 30), 60) * 2, [((10, 20, 30), {60})] * 2),
+        (_epochs((1, 2, 3), 60) + _epochs((1, 2, 3, 4, 5), 90), [((1, 2, 3), {60}), ((1, 2, 3, 4, 5), {90})]),
+        ("".join(_epochs([k], 60) + _epochs([k], 90) for k in (1, 2, 3)), [((1, 2, 3), {60})]),  # of two ranks
+    ],
+)
+def test_epochs_of_a_guessed_log(tmp_path, text, runs):
+    read = several(tmp_path, text)
+    spans_of_runs = [run.timed_spans for run in read]
+    assert [(tuple(s.index for s in spans), {s.seconds for s in spans}) for spans in spans_of_runs] == runs
 
 
 def test_two_runs_in_one_file_are_told_apart_by_the_restart(tmp_path):

@@ -200,12 +200,10 @@ def _of_first_group(layout: Layout, records: Iterable[tuple[int, list[str]]]) ->
     """Yield (line, record) of the first rank, split or fold in a file; of all where no column says which."""
     k, first_group = layout.group_column, None
     for line, record in records:
-        if k is not None and k < len(record):
-            if first_group is None:
-                first_group = record[k]
-            if record[k] != first_group:
-                continue
-        yield line, record
+        group = record[k] if k is not None and k < len(record) else None
+        first_group = group if first_group is None else first_group
+        if group in (None, first_group):
+            yield line, record
 
 
 def _is_setting(layout: Layout, records: Records, k: int) -> bool:

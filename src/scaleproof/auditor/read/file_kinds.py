@@ -7,7 +7,7 @@ from itertools import accumulate
 from scaleproof.auditor.read import logs
 from scaleproof.auditor.read.csv_logs import DELIMITERS, layout_of
 from scaleproof.auditor.read.documents import FENCE, HEADING, unquoted
-from scaleproof.auditor.read.grids import SEPARATOR
+from scaleproof.auditor.read.grids import is_separator
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.json_text import begins_like_json
 
@@ -41,18 +41,16 @@ def _is_markdown(lines: list[str]) -> bool:
     """Whether headings, fences or tables of Markdown stand in a text that is not mostly a log."""
     plain = [unquoted(line) for line in lines]
     fences = [FENCE.match(line) is not None for line in plain]
-    are_marks = (fences[k] or HEADING.match(line) or _is_separator(plain, k) for k, line in enumerate(plain))
-    marks = sum(map(bool, are_marks))
+    below_bars = [False, *("|" in line for line in plain)]  # whether the line above has bars
+    marks = sum(
+        is_fence or HEADING.match(line) is not None or (is_below_bars and is_separator(line))
+        for line, is_fence, is_below_bars in zip(plain, fences, below_bars, strict=False)
+    )
     if not marks or 5 * marks > len(plain):
         return marks > 0
     fences_so_far = accumulate(fences)  # an odd number within a block
     text = "\n".join(line for line, count in zip(plain, fences_so_far, strict=True) if count % 2 == 0)
     return not (logs.reader_of(text) or logs.guessing_reader_of(text))
-
-
-def _is_separator(lines: list[str], k: int) -> bool:
-    """Whether line `k`, counted from 0, is the row of dashes below the heading of a table: "|---|---|"."""
-    return k > 0 and "|" in lines[k] and "|" in lines[k - 1] and SEPARATOR.fullmatch(lines[k].strip()) is not None
 
 
 def _is_csv(lines: list[str]) -> bool:

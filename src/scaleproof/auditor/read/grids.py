@@ -37,7 +37,7 @@ def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
     while i + 1 < len(lines):
         first_line, text = lines[i]
         _, text_below = lines[i + 1]
-        if "|" not in text or not _is_separator(text_below):
+        if "|" not in text or not is_separator(text_below):
             i += 1
             continue
 
@@ -53,7 +53,7 @@ def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
             yield Grid("Markdown table", first_line, header, rows)
 
 
-def _is_separator(text: str) -> bool:
+def is_separator(text: str) -> bool:
     """Whether a line is the row of dashes below the heading of a table: "|---|---|"."""
     return "-" in text and "|" in text and SEPARATOR.fullmatch(text.strip()) is not None
 
@@ -321,10 +321,7 @@ def _aligned_header(texts: list[str], spans: list[tuple[int, int]]) -> list[str]
 
 
 def _headings_at(spans: list[tuple[int, int]], headings: list[Field]) -> list[str]:
-    """Return the headings of a line above each column, joined.
-
-    Returns "" where none is above it.
-    """
+    """Return the headings of a line above each column, joined. Returns "" where none is above it."""
     by_column = [""] * len(spans)
     for heading, start, end in headings:
         k = _column_at(start, end, spans)

@@ -106,10 +106,7 @@ def _read_known_program(reading: Reading, path: Path, name: str, data: dict[str,
 
 
 def _run_of_known_program(name: str, data: dict[str, Any], problem: str) -> ReportedRun | None:
-    """Return the run of a metrics file, of lists by epoch or of a trainer's state.
-
-    Returns None for other files.
-    """
+    """Return the run of a metrics file, of lists by epoch or of a trainer's state. Returns None for other files."""
     if str(data.get("schema_version", "")).startswith(("2", "3")) and "training_config" in data:
         if problem:
             raise UnreadableFile(problem.replace("; what stands before was read", ""))
@@ -166,10 +163,10 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
     metrics = Fields(data, run.problems)
     config, hardware = metrics.part("training_config"), metrics.part("hardware")
     run.run_id = metrics.text("run_id")
-    run.commit = _unless_unknown(metrics.text("git_commit"))
+    run.commit = _known_text(metrics.text("git_commit"))
     ranks = [rank for rank in metrics.values("ranks") if isinstance(rank, dict)]
     run.world_size = hardware.count("world_size") or sum(len(rank.get("devices", [])) for rank in ranks) or None
-    run.device = _unless_unknown(hardware.text("gpu_name")) or _only_device(ranks)
+    run.device = _known_text(hardware.text("gpu_name")) or _only_device(ranks)
     run.micro_batch = config.count("micro_batch_size_per_gpu")
     run.accumulation = config.count("grad_accum_steps")
     run.global_batch = config.count("global_batch_size")
@@ -208,7 +205,7 @@ def _read_start(run: ReportedRun, metrics: Fields, environment: Any) -> None:
     run.debug_settings |= debug_settings_of(command.split())
     run.hosts = metrics.part("scheduler").text("nodelist")
     for field, value in environment.items() if isinstance(environment, dict) else ():
-        if field.endswith("_version") and isinstance(value, str) and _unless_unknown(value):
+        if field.endswith("_version") and isinstance(value, str) and _known_text(value):
             run.versions[field] = value
 
 
@@ -261,7 +258,7 @@ def read_lists_by_epoch(name: str, data: dict[str, Any]) -> ReportedRun:
     return run
 
 
-def _unless_unknown(value: str | None) -> str | None:
+def _known_text(value: str | None) -> str | None:
     return None if value is None or value.lower() in ("", "unknown", "none", "n/a") else value
 
 

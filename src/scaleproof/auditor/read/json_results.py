@@ -9,6 +9,7 @@ from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
 from scaleproof.auditor.read.printed_figures import RESULTS
 from scaleproof.auditor.read.reported_tables import LARGEST, ReportedTable
+from scaleproof.auditor.read.run_fields import is_number
 from scaleproof.auditor.read.typed_tables import read_table
 
 MOST_LEVELS = 8
@@ -143,13 +144,9 @@ def _scalars_of_parts(children: dict[str, Any]) -> dict[str, Any]:
     return scalars
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _scalars(data: dict[str, Any]) -> dict[str, Any]:
     """Return the texts and numbers of a mapping. Flags are none."""
-    return {str(key): value for key, value in data.items() if isinstance(value, str) or _is_number(value)}
+    return {str(key): value for key, value in data.items() if isinstance(value, str) or is_number(value)}
 
 
 def _path_below(path: str, key: str) -> str:
@@ -168,7 +165,7 @@ def _is_record(data: Any) -> bool:
     """Whether a mapping is a result, with two known figures, one of them a result: {"gpus": 8, "img_s": 690}."""
     if not isinstance(data, dict):
         return False
-    kinds = [column_of(str(key)).kind for key, value in data.items() if _is_number(value)]
+    kinds = [column_of(str(key)).kind for key, value in data.items() if is_number(value)]
     figures = [kind for kind in kinds if kind and kind not in NOT_FIGURES]
     return len(figures) >= 2 and any(kind in RESULTS for kind in figures)
 

@@ -4,38 +4,27 @@ import json
 import re
 from typing import Any
 
-JSON_TOKEN = re.compile(
-    r"\s*(?:(?P<string>\"(?:[^\"\\\n]|\\.)*\")|(?P<scalar>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.-])|(?:true|false|null|NaN|"
-    r"-?Infinity)(?!\w))|(?P<mark>[\[\]{},:]))"
-)
 KEY_OF_JSON = re.compile(r'\s*(?:\[\s*)?\{\s*"[^"\n]{0,200}"\s*:')
 CUT_TOKEN = re.compile(r'\s*(?:"[^"\n]*|-?[\d.]*|[a-zA-Z]{0,8})')  # at the end of the text
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\w.+-]+|[\[\]{},:]')
 LEAST_TOKENS = 8  # a text that begins with so many tokens of JSON is JSON, though perhaps damaged
-MOST_TOKENS = 2_000  # are looked at
-# Kind of a token -> kinds that may stand behind it; "" is the beginning, "value" a string, a number or a word.
-VALUES = ("value", "[", "{")
-FOLLOWING = {"": ("[", "{"), "[": (*VALUES, "]"), "{": ("value", "}"), ",": VALUES, ":": VALUES}
-BEHIND_VALUE = (",", ":", "]", "}")  # and behind closing brackets
 
 
 def begins_like_json(text: str) -> bool:
     """Whether a text that begins with a bracket goes on as JSON does, unlike "[rank0] step 1" and "{'loss': 2.1}"."""
-    end = token_count = open_brackets = 0
-    kind_before = ""
-    while token_count < MOST_TOKENS and (m := JSON_TOKEN.match(text, end)):
-        kind = m["mark"] or "value"
-        is_key = kind_before == "{" and kind == "value"
-        if kind not in FOLLOWING.get(kind_before, BEHIND_VALUE) or (is_key and not m["string"]):
-            break
-        open_brackets += (kind in "[{") - (kind in "]}")
-        token_count += 1
-        end, kind_before = m.end(), kind
-        if not open_brackets:  # a whole value: other lines of JSON may follow, and no other text
-            rest = text[end:].lstrip(" \t")
-            return not rest.strip() or (rest[0] in "\r\n" and rest.lstrip()[:1] in ("{", "["))
-
-    is_cut_off = token_count > 0 and CUT_TOKEN.fullmatch(text, end) is not None
-    return is_cut_off or token_count >= LEAST_TOKENS or KEY_OF_JSON.match(text) is not None
+    beginning = text.lstrip()
+    if beginning[:1] not in ("{", "["):
+        return False
+    try:
+        _, end = json.JSONDecoder().raw_decode(beginning)
+    except json.JSONDecodeError as error:
+        is_cut_off = CUT_TOKEN.fullmatch(beginning, error.pos) is not None
+        has_tokens = len(TOKEN.findall(beginning, 0, error.pos)) >= LEAST_TOKENS
+        return is_cut_off or has_tokens or KEY_OF_JSON.match(beginning) is not None
+    except RecursionError:
+        return True
+    rest = beginning[end:].lstrip(" \t")  # other lines of JSON may follow, and no other text
+    return not rest.strip() or (rest[0] in "\r\n" and rest.lstrip()[:1] in ("{", "["))
 
 
 def parse_json(text: str) -> tuple[Any, str]:

@@ -9,11 +9,12 @@ from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
 
+from scaleproof.auditor.read.csv_logs import records_of
+from scaleproof.auditor.read.printed_figures import unit_of
 from scaleproof.auditor.read.reported import GpuLog, OperatorTable
 from scaleproof.auditor.read.run_fields import figure
 
-MICROSECOND = 1e-6
-SECONDS_OF_UNITS = {"(s)": 1.0, "(ms)": 1e-3, "(us)": MICROSECOND, "(μs)": MICROSECOND}
+MICROSECOND = 1e-6  # the unit of times of torch.profiler, unless a heading has another
 DEVICE_HEADINGS = ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
 SELF_TIME = ("self device time total", "self cuda time total")
 STAMP = r"\d{4}[/-]\d{2}[/-]\d{2} \d{2}:\d{2}:\d{2}(?:\.\d+)?"
@@ -72,7 +73,7 @@ def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
     sample_counts: Counter[str] = Counter()  # device -> samples
     last_time_s: dict[str, float] = {}  # device -> time of its sample before
     steps_back = 0
-    for record in csv.reader(line.replace("\0", "") for line in lines):
+    for record in records_of(lines, ","):
         if max(stamp_column, device_column) >= len(record):
             continue
         device, time_s = record[device_column].strip(), _seconds(record[stamp_column])
@@ -101,60 +102,58 @@ def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTabl
     """Return sums of a torch.profiler table: the inclusive device times of all rows, the self times of the kernels.
 
     Kernels are the rows without CPU time; the operators that launched them have some. Without a column of CPU times the
-    self times of all rows are added up, except those of annotations. The steps are the calls of the ProfilerStep* row
-    with CPU time: each device stream adds such a row of its own.
+    self times of all rows are added up, except those of annotations.
     """
     columns = _columns(header)
-    inclusive_time = _column_of_times(columns, "device time total", "cuda time total")
-    self_time = _column_of_times(columns, *SELF_TIME)
     cpu_time = _column_of_times(columns, "cpu time total")
-    calls = _column_of_calls(columns)
-    operator_column = columns.index("name")
+    names = _Column(columns.index("name"))
+    records = [record for record in records_of(lines, ",") if len(record) >= len(columns)]
+    inclusive_s = _column_of_times(columns, "device time total", "cuda time total").total(records)
 
-    inclusive_s = kernels_s = operators_s = 0.0
-    steps: int | None = None
-    for record in csv.reader(line.replace("\0", "") for line in lines):
-        if len(record) < len(columns):
-            continue
-        operator = record[operator_column].strip()
-        inclusive_s += max(inclusive_time.amount(record), 0.0)
-        cpu_s = cpu_time.amount(record)
-
-        if operator.lower().startswith("profilerstep"):
-            count = calls.amount(record)
-            if count and (steps is None or cpu_s > 0):
-                steps = int(count)
-        elif not ANNOTATION.search(operator):
-            self_s = max(self_time.amount(record), 0.0)
-            operators_s += self_s
-            if cpu_time.position is not None and cpu_s == 0:
-                kernels_s += self_s
-
-    self_s = kernels_s or operators_s
+    operators = [record for record in records if not ANNOTATION.search(names.text(record))]
+    kernels = [record for record in operators if cpu_time.position is not None and cpu_time.amount(record) == 0]
+    self_time = _column_of_times(columns, *SELF_TIME)
+    self_s = self_time.total(kernels) or self_time.total(operators)
     if not (math.isfinite(inclusive_s) and math.isfinite(self_s)):
         inclusive_s = self_s = 0.0
-    return OperatorTable(name, inclusive_s, self_s, steps)
+
+    rows_of_steps = [record for record in records if names.text(record).lower().startswith("profilerstep")]
+    return OperatorTable(name, inclusive_s, self_s, _steps_of(rows_of_steps, _column_of_calls(columns), cpu_time))
+
+
+def _steps_of(rows: list[list[str]], calls: "_Column", cpu_time: "_Column") -> int | None:
+    """Return the calls of the ProfilerStep* row with CPU time: each device stream adds such a row of its own."""
+    counted = [row for row in rows if calls.amount(row)]
+    on_cpu = [row for row in counted if cpu_time.amount(row) > 0]
+    if on_cpu:
+        return int(calls.amount(on_cpu[-1]))
+    return int(calls.amount(counted[0])) if counted else None
 
 
 class _Column(NamedTuple):
-    """A column of figures, perhaps one that a table does not have."""
+    """A column of a table, perhaps one that a table does not have."""
 
     position: int | None
     unit: float = 1.0
 
+    def text(self, record: list[str]) -> str:
+        return "" if self.position is None else record[self.position].strip()
+
     def amount(self, record: list[str]) -> float:
         """Return the figure of a row in base units. 0 where the row has none, or the table has no such column."""
-        return 0.0 if self.position is None else (figure(record[self.position]) or 0.0) * self.unit
+        return (figure(self.text(record)) or 0.0) * self.unit
+
+    def total(self, records: list[list[str]]) -> float:
+        """Return the sum of the figures of rows, without negative ones."""
+        return sum(max(self.amount(record), 0.0) for record in records)
 
 
 def _column_of_times(columns: list[str], *names: str) -> _Column:
     """Return the first column whose heading begins with one of `names`, and its unit in seconds."""
     k = _index_of(columns, *names)
-    heading = columns[k] if k is not None else ""
-    for unit, seconds in SECONDS_OF_UNITS.items():
-        if unit in heading:
-            return _Column(k, seconds)
-    return _Column(k, MICROSECOND)
+    m = re.search(r"\((\w+)\)", columns[k]) if k is not None else None
+    unit = unit_of(m[1]) if m else None
+    return _Column(k, unit.scale if unit is not None else MICROSECOND)
 
 
 def _column_of_calls(columns: list[str]) -> _Column:

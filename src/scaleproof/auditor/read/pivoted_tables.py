@@ -105,10 +105,10 @@ def _row_of_setting(shared: ReportedRow, label: str, column: TableColumn, settin
         if word != "run" or "run" not in row.words:
             row.words[word] = value
 
-    numbers = {kind: number for kind, number in setting.numbers.items() if kind != "several device counts"}
     shared_figures = [figure for figure in shared.figures if not _is_of_another(figure, setting)]
-    row.figures = [figure for figure in shared_figures if figure.kind not in numbers]
-    row.figures += [Quantity(kind, float(number), column.heading, column.heading) for kind, number in numbers.items()]
+    row.figures = [figure for figure in shared_figures if figure.kind not in setting.numbers]
+    for kind, number in setting.numbers.items():
+        row.figures.append(Quantity(kind, float(number), column.heading, column.heading))
     return row
 
 

@@ -116,7 +116,8 @@ UNITS_BY_NAME |= {name: Unit("energy", joules) for name, joules in _JOULES.items
 DEVICE = r"(?:gpus?|devices?|accelerators?|cards?|chips?|ranks?|workers?|tpus?|npus?|hpus?|xpus?|gcds?|process(?:es)?)"
 NAMED_DEVICE = r"(?:[abhlv]\d{2,3}[a-z]?|g[bh]200|gb300|t4|l4|mi\d{3}[ax]?)"  # "tokens/s per H100"
 _TIME = {name: scale for scale, names in TIMES.items() for name in names}
-_MEMORY = {name: scale for scale, names in MEMORIES.items() for name in names}
+UNITS_BY_NAME |= {name: Unit("time", seconds) for name, seconds in _TIME.items()}
+UNITS_BY_NAME |= {name: Unit("memory", size) for size, names in MEMORIES.items() for name in names}
 _ITEM = {name: item for item, names in ITEMS.items() for name in names}
 
 
@@ -133,11 +134,9 @@ def unit_of(text: str) -> Unit | None:
     if not text or len(text) > 40:
         return None
     bare, per_device = _without_device(text)
-    if unit := UNITS_BY_NAME.get(bare):
-        return replace(unit, per_device=per_device or unit.per_device)
-    for read_unit in (_time_or_memory, _flops, _rate, _time_per_step_or_epoch, _price_per_hour):
-        if unit := read_unit(bare, per_device):
-            return unit
+    for read_unit in (UNITS_BY_NAME.get, _flops, _rate, _time_per_step_or_epoch, _price_per_hour):
+        if unit := read_unit(bare):
+            return replace(unit, per_device=per_device or unit.per_device)
     return None
 
 
@@ -149,20 +148,13 @@ def _without_device(text: str) -> tuple[str, bool | None]:
     return bare.strip(), True if count else None
 
 
-def _time_or_memory(text: str, per_device: bool | None) -> Unit | None:
-    """Return a unit of time ("ms") or memory ("GiB"). None for others."""
-    if text in _TIME:
-        return Unit("time", _TIME[text], None, per_device)
-    return Unit("memory", _MEMORY[text], None, per_device) if text in _MEMORY else None
-
-
-def _flops(text: str, per_device: bool | None) -> Unit | None:
+def _flops(text: str) -> Unit | None:
     """Return a unit of FLOP/s, also without its "/s": "TFLOPS" -> x 1e12. None for others."""
     m = re.fullmatch(r"(|g|t|p|giga|tera|peta) ?(?:flops?(?:/s(?:ec)?)?|flop per second)", text)
-    return Unit("flops", PREFIXES[m[1][:1]], None, per_device) if m else None
+    return Unit("flops", PREFIXES[m[1][:1]]) if m else None
 
 
-def _rate(text: str, per_device: bool | None) -> Unit | None:
+def _rate(text: str) -> Unit | None:
     """Return a rate ("k tokens/s", "images/min") or a bandwidth ("GB/s"). None for other units."""
     patterns = (
         r"(k|m|b)? ?([a-z]+) ?(?:/|\bper\b) ?(s|secs?|seconds?|min|minutes?|h|hr|hours?|day)",
@@ -171,25 +163,25 @@ def _rate(text: str, per_device: bool | None) -> Unit | None:
     for pattern in patterns:
         m = re.fullmatch(pattern, text)
         if m and m[2] in _ITEM:
-            return Unit("rate", PREFIXES[m[1] or ""] / _TIME[m[3]], _ITEM[m[2]], per_device)
+            return Unit("rate", PREFIXES[m[1] or ""] / _TIME[m[3]], _ITEM[m[2]])
     if m := re.fullmatch(r"(k|m|g|t)?i?b ?/ ?s(?:ec)?", text):
-        return Unit("bandwidth", PREFIXES[m[1] or ""], None, per_device)
+        return Unit("bandwidth", PREFIXES[m[1] or ""])
     return None
 
 
-def _time_per_step_or_epoch(text: str, per_device: bool | None) -> Unit | None:
+def _time_per_step_or_epoch(text: str) -> Unit | None:
     """Return the time of a step or an epoch ("ms/step"), or of a device ("GPU-hours"); None for others ("s/img")."""
     m = re.fullmatch(r"([a-zµμ]+) ?(?:/|\bper\b) ?(step|iteration|iter|it|batch|epoch)", text)
     if m and m[1] in _TIME:
-        return Unit("time", _TIME[m[1]], None, per_device, of="epoch" if m[2] == "epoch" else "step")
+        return Unit("time", _TIME[m[1]], of="epoch" if m[2] == "epoch" else "step")
     m = re.fullmatch(rf"(?:{DEVICE}|{NAMED_DEVICE})[ /-]?(h|hrs?|hours?|days?)", text)
     return Unit("time", _TIME[m[1]], of="device") if m else None
 
 
-def _price_per_hour(text: str, per_device: bool | None) -> Unit | None:
+def _price_per_hour(text: str) -> Unit | None:
     """Return the price of an hour: "$/hr", "USD per hour". None for other units."""
     is_price = re.fullmatch(r"(?:\$|usd|price|cost) ?(?:/|-|\bper\b)? ?(?:h|hr|hour)", text)
-    return Unit("price", 1 / _TIME["h"], None, per_device) if is_price else None
+    return Unit("price", 1 / _TIME["h"]) if is_price else None
 
 
 NUMBER = r"[-+−]?(?:\d{1,3}(?:[,'’ \u202f\u00a0]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?"

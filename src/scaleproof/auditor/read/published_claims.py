@@ -15,7 +15,7 @@ import yaml
 
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun
 from scaleproof.auditor.read.reported_tables import LARGEST
-from scaleproof.auditor.read.run_fields import CLAIMED, FIELDS, figure
+from scaleproof.auditor.read.run_fields import CLAIMED, FIELDS, figure, is_number
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.ground.errors import did_you_mean
 
@@ -84,8 +84,7 @@ def _value_of(key: str, value: Any, where: str) -> Any:
     if key in TEXTS and isinstance(value, str | bool):
         return value
     number = figure(value) if isinstance(value, str) else value  # YAML 1.1 reads 1e9 as a text
-    is_number = isinstance(number, int | float) and not isinstance(number, bool) and abs(number) < LARGEST
-    if key in TEXTS or not is_number:
+    if key in TEXTS or not is_number(number) or abs(number) >= LARGEST:
         raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a {'text' if key in TEXTS else 'number'}")
     return number
 

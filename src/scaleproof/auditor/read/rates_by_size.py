@@ -77,10 +77,7 @@ def unread_rows_text(path: Path, devices_per_node: int) -> str:
 
 
 def _row_problem(row: ReportedRow, devices_per_node: int) -> str:
-    """Return why no rate is read from a row.
-
-    Returns "" where a rate is read.
-    """
+    """Return why no rate is read from a row. Returns "" where a rate is read."""
     if not row.measured:
         return f"says {' and '.join(sorted(row.remarks))}"
     devices = _devices_of(row, devices_per_node)

@@ -120,6 +120,10 @@ class ReportedRun:
         self.gradient_norms += norm is not None
         self.zero_gradient_norms += norm == 0
 
+    def see_val_loss(self, loss: float | None) -> None:
+        """Keep the least loss of a validation so far."""
+        self.best_val_loss = min((value for value in (self.best_val_loss, loss) if value is not None), default=None)
+
     def see_memory(self, reported_bytes: float | None) -> None:
         """Keep the most memory that the framework has reported so far; None stays None."""
         self.memory_reported_bytes = max(self.memory_reported_bytes or 0.0, reported_bytes or 0.0) or None

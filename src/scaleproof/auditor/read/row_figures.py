@@ -104,7 +104,7 @@ def _note_unknown_figure(row: ReportedRow, column: TableColumn, cell: str, descr
 def add_numbers(row: ReportedRow, description: Description, cell: str, heading: str) -> None:
     """Add the numbers of a description of `cell` to a row that does not have them yet."""
     for kind, value in description.numbers.items():
-        if kind != "several device counts" and row.figure(kind) is None:
+        if row.figure(kind) is None:
             row.figures.append(Quantity(kind, float(value), cell[:60], heading))
 
 

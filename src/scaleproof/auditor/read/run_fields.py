@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import LARGEST
@@ -40,10 +40,7 @@ class Fields:
         return entries
 
     def number(self, key: str, at_least: float = -LARGEST) -> float | None:
-        """Return a finite number of `at_least` or more.
-
-        Returns None where it is missing or another value.
-        """
+        """Return a finite number of `at_least` or more. Returns None where it is missing or another value."""
         return self._numeric(self._path(key), self._data.get(key), at_least)
 
     def positive(self, key: str) -> float | None:
@@ -63,10 +60,7 @@ class Fields:
         return None if value is None else int(value)
 
     def numbers(self, key: str) -> list[float | None]:
-        """Return the entries of a list of numbers, None for each that is none.
-
-        Returns [] where there is no list.
-        """
+        """Return the entries of a list of numbers, None for each that is none. Returns [] where there is no list."""
         return [self._numeric(f"{self._path(key)}[{k}]", entry, -LARGEST) for k, entry in enumerate(self.values(key))]
 
     def text(self, key: str) -> str | None:
@@ -80,10 +74,7 @@ class Fields:
         return None
 
     def flag(self, key: str) -> bool | None:
-        """Return true or false.
-
-        Returns None where it is missing or neither, which is noted as a problem.
-        """
+        """Return true or false. Returns None where it is missing or neither, which is noted as a problem."""
         value = self._data.get(key)
         if value is None or isinstance(value, bool):
             return value
@@ -97,7 +88,7 @@ class Fields:
         """Return a finite number from `at_least` to LARGEST. None for anything else, with a problem noted."""
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if not is_number(value):
             self._report(path, value, "a number")
         elif isinstance(value, float) and not math.isfinite(value):
             self._report(path, value, "finite")
@@ -120,6 +111,16 @@ def figure(text: str | None) -> float | None:
         except (ValueError, IndexError):
             return None
     return value if -LARGEST < value < LARGEST else None
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether a value of a JSON file is a number. True and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def number_of(value: Any) -> float | None:
+    """Return a value of a JSON file that is a finite number. None for all others, 1e999 among them."""
+    return figure(str(value)) if is_number(value) else None
 
 
 def not_finite(text: str) -> bool:

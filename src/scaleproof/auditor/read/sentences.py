@@ -13,7 +13,7 @@ from typing import Literal
 from scaleproof.auditor.read.printed_figures import DEVICE, NUMBER, Unit, number, plain_text, unit_of
 from scaleproof.auditor.read.reported import StatedFigure, StatedKind
 from scaleproof.auditor.read.reported_tables import resolution_of
-from scaleproof.auditor.read.words import DEVICES, SPELT_OUT, describe
+from scaleproof.auditor.read.words import DEVICES, describe, integer_of
 
 Prose = list[tuple[int, str, tuple[str, ...]]]
 N = rf"(?P<n>{NUMBER})"
@@ -259,24 +259,19 @@ def _set_devices(figure: StatedFigure, sentence: str, start: int, end: int) -> N
     "4 GPUs: 3.4x" counts most, then the first behind it ("3.4x on 4 GPUs"), then the only ones that are named.
     """
     if m := _FROM_TO_DEVICES.search(sentence):
-        figure.over_devices, figure.devices = _count(m[1]), _count(m[2])
+        figure.over_devices, figure.devices = integer_of(m[1]), integer_of(m[2])
         return
     over = _OVER_DEVICES.search(sentence)
     if over:
-        figure.over_devices = _count(over[1])
+        figure.over_devices = integer_of(over[1])
     if m := _DEVICES_BEFORE.search(sentence[:start]):
-        figure.devices = _count(m[1])
+        figure.devices = integer_of(m[1])
         return
     # "5.6x faster than on one GPU": these devices are the baseline's.
     places = [m for m in _ON_DEVICES.finditer(sentence) if over is None or m.start(1) != over.start(1)]
-    behind = [_count(m[1]) for m in places if m.start() >= end]
-    anywhere = {_count(m[1]) for m in places} - {figure.over_devices}
+    behind = [integer_of(m[1]) for m in places if m.start() >= end]
+    anywhere = {integer_of(m[1]) for m in places} - {figure.over_devices}
     if behind:
         figure.devices = behind[0]
     elif len(anywhere) == 1:
         figure.devices = anywhere.pop()
-
-
-def _count(text: str) -> int:
-    """Return a number of devices that is printed or spelt out: "8", "four", "a single"."""
-    return SPELT_OUT.get(text.lower().removeprefix("a ")) or int(text)

@@ -71,25 +71,12 @@ def encoding(start: bytes) -> str | None:
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if b"\0" in start:
-        return _utf16_without_mark(start)
+        return None
     try:
         codecs.getincrementaldecoder("utf-8")().decode(start)  # the last character may be cut
     except UnicodeDecodeError:
         return "latin-1"
     return "utf-8"
-
-
-def _utf16_without_mark(start: bytes) -> str | None:
-    """Return the kind of UTF-16 of a text without its mark, which PowerShell may leave out.
-
-    Returns None for a binary file.
-    """
-    sample = start[:2000]
-    for name, zeros, others in (("utf-16-le", sample[1::2], sample[0::2]), ("utf-16-be", sample[0::2], sample[1::2])):
-        # Every second byte of English text is 0, and no other one.
-        if len(sample) >= 20 and zeros.count(0) > 0.9 * len(zeros) and 0 not in others:
-            return name
-    return None
 
 
 def full_text(path: Path, name: str) -> str:

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaleproof.auditor.read.csv_logs import RUN_KINDS, describe_run
+from scaleproof.auditor.read.csv_logs import RUN_KINDS, describe_run, records_of
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
-from scaleproof.auditor.read.logs.dialect import least
 from scaleproof.auditor.read.reported import ReportedRun
-from scaleproof.auditor.read.run_fields import figure, not_finite
+from scaleproof.auditor.read.run_fields import figure, is_number, not_finite
 
 STEP_KEYS = ("_step", "global_step", "trainer/global_step", "train/global_step", "step", "iter", "iteration", "Step")
 CLOCKS = ("_runtime", "_timestamp")
@@ -85,7 +84,7 @@ class SeriesReader:
                 self._not_finite.add(step)
                 self._step_of(step, line)
         elif scalar.kind == "val_loss":
-            self.run.best_val_loss = least(self.run.best_val_loss, number * scalar.scale)
+            self.run.see_val_loss(number * scalar.scale)
         else:
             self._set(self._step_of(step, line), scalar, number * scalar.scale)
 
@@ -151,11 +150,11 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
     last_step = -1
     for line, record in enumerate(records, start=1):
         step = record.get(step_key, last_step)  # a row without a number belongs to the step before
-        if not _is_number(step) or not last_step <= step < math.inf:
+        if not is_number(step) or not last_step <= step < math.inf:
             return None  # it starts again, or counts something else
         last_step = int(step)
         for key, value in record.items():
-            if key != step_key and (isinstance(value, str) or _is_number(value)):
+            if key != step_key and (isinstance(value, str) or is_number(value)):
                 reader.add(last_step, str(key), value, line)
     run = reader.finish()
     if run is None or len(run.logged_steps.values("loss")) < LEAST_STEPS:
@@ -163,10 +162,6 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
     for key, kind in _settings_of(records).items():
         describe_run(run, kind, str(records[0][key]))
     return run
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _of_different_runs(records: list[dict[str, Any]]) -> bool:
@@ -252,8 +247,7 @@ def _wandb_export(name: str, names: list[str], lines: Iterable[str], first_line:
 
 def _rows(names: list[str], lines: Iterable[str], first_line: int) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Yield (line, name -> cell) for each row of a CSV file below its heading."""
-    reader = csv.reader(line.replace("\0", "") for line in lines)
-    for number, record in enumerate(reader, start=first_line):
+    for number, record in enumerate(records_of(lines, ","), start=first_line):
         yield number, dict(zip(names, record, strict=False))
 
 

@@ -39,10 +39,7 @@ def read_table(grid: Grid, file: str) -> ReportedTable | None:
 
 
 def typed_table(grid: Grid, file: str) -> ReportedTable | None:
-    """Return the table of a grid, be it of results or of settings alone.
-
-    Returns None for a list of kernels.
-    """
+    """Return the table of a grid, be it of results or of settings alone. Returns None for a list of kernels."""
     if is_profile(grid.header):
         return None
     grid = _without_markup(grid)
@@ -141,8 +138,7 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
 
 def _figures_of_description(description: Description, text: str) -> list[Quantity]:
     """Return the numbers that a text states as figures: "on 8 GPUs" -> devices, 8."""
-    numbers = {kind: number for kind, number in description.numbers.items() if kind != "several device counts"}
-    return [Quantity(kind, float(number), str(number), text) for kind, number in numbers.items()]
+    return [Quantity(kind, float(number), str(number), text) for kind, number in description.numbers.items()]
 
 
 def _header_with_units(grid: Grid) -> list[str]:
@@ -333,34 +329,32 @@ def _split_by_notes(row: ReportedRow, columns: list[TableColumn], notes: list[st
 
     A row without a figure below a note stays whole.
     """
-    columns_with_note = {column.heading: column for column in columns if column.note in notes}
+    columns_with_note = [column for column in columns if column.note in notes]
+    headings_with_note = {column.heading for column in columns_with_note}
     parts: list[ReportedRow] = []
     for note in notes:
-        columns_of_note = [column for column in columns_with_note.values() if column.note == note]
+        columns_of_note = [column for column in columns_with_note if column.note == note]
         headings = {column.heading for column in columns_of_note}
         own_figures = [figure for figure in row.figures if figure.heading in headings]
-        if not own_figures:
-            continue
-        other_figures = [figure for figure in row.figures if figure.heading not in columns_with_note]
         own_kinds = {figure.kind for figure in own_figures}
-        shared_figures = [figure for figure in other_figures if figure.kind not in own_kinds]
-
-        column = columns_of_note[0]
-        part = replace(
-            row,
-            label=f"{row.label}, {note}".strip(", "),
-            figures=shared_figures + own_figures,
-            words={**row.words, **column.words},
-            remarks=set(row.remarks),
-            not_understood={},
-        )
-        if column.devices is not None and part.figure("devices") is None:
-            part.figures.append(Quantity("devices", float(column.devices), note, column.heading))
-        parts.append(part)
+        others = [figure for figure in row.figures if figure.heading not in headings_with_note]
+        shared_figures = [figure for figure in others if figure.kind not in own_kinds]
+        if own_figures:
+            parts.append(_part_of_row(row, columns_of_note[0], shared_figures + own_figures))
     if not parts:
         return [row]
     parts[0].not_understood = row.not_understood  # once, not in each part
     return parts
+
+
+def _part_of_row(row: ReportedRow, column: TableColumn, figures: list[Quantity]) -> ReportedRow:
+    """Return a copy of a row with these figures, and what the note of a column says: "A100", 8 devices."""
+    label = f"{row.label}, {column.note}".strip(", ")
+    words = {**row.words, **column.words}
+    part = replace(row, label=label, figures=figures, words=words, remarks=set(row.remarks), not_understood={})
+    if column.devices is not None and part.figure("devices") is None:
+        part.figures.append(Quantity("devices", float(column.devices), column.note, column.heading))
+    return part
 
 
 def _have_decimal_commas(grid: Grid, width: int) -> list[bool]:

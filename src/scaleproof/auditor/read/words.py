@@ -132,7 +132,7 @@ def describe(text: str) -> Description:
     for kind, number_patterns in _NUMBERS.items():
         matches = [m for pattern in number_patterns if (m := pattern.search(text))]
         if matches:
-            result.numbers[kind] = _integer(matches[0][1])
+            result.numbers[kind] = integer_of(matches[0][1])
     _count_devices(text, result)
     return result
 
@@ -193,23 +193,20 @@ def only_device(text: str) -> str | None:
 def _count_devices(text: str, result: Description) -> None:
     """Add the devices that a text states to `result`: 16 of "2 nodes x 8 GPUs".
 
-    A text with several numbers of devices states how many numbers it has.
+    A text with several numbers of devices states none.
     """
     if m := _NODES_BY_DEVICES.search(text):
         nodes, per_node = map(int, (m[1], m[2]) if m[1] else (m[4], m[3]))
         result.numbers |= {"nodes": nodes, "devices_per_node": per_node, "devices": nodes * per_node}
         return
 
-    counts = _counts_of_devices(text)
+    counts = set(_counts_of_devices(text))
     is_single = result.words.get("strategy") == "single"
-    if not counts:
-        if is_single or APPLE.fullmatch(result.words.get("device", "")):
-            result.numbers["devices"] = 1
-    elif len(set(counts)) == 1 and counts[0] > 0 and not _DEVICES_OF_TWO_KINDS.search(text):
-        if not is_single or counts[0] == 1:  # else the text contradicts itself
-            result.numbers["devices"] = counts[0]
-    elif any(counts):
-        result.numbers["several device counts"] = len(counts)
+    if not counts and (is_single or APPLE.fullmatch(result.words.get("device", ""))):
+        counts = {1}
+    contradicts_itself = is_single and counts != {1}
+    if len(counts) == 1 and counts != {0} and not contradicts_itself and not _DEVICES_OF_TWO_KINDS.search(text):
+        result.numbers["devices"] = counts.pop()
 
 
 def _counts_of_devices(text: str) -> list[int]:
@@ -218,7 +215,7 @@ def _counts_of_devices(text: str) -> list[int]:
     for pattern in _NUMBER_OF_DEVICES:
         matches = [m for m in pattern.finditer(text) if m[1]]
         # The 3090 of "RTX 3090 GPU" is no number of devices.
-        counts = [_integer(m[1]) for m in matches if not (m[1].isdigit() and m.end(1) in places_in_names)]
+        counts = [integer_of(m[1]) for m in matches if not (m[1].isdigit() and m.end(1) in places_in_names)]
         if counts:
             return counts
     return []
@@ -248,9 +245,9 @@ def devices_in(heading: str) -> int | None:
     return int(m["count"])
 
 
-def _integer(text: str) -> int:
-    """Return a printed whole number: "1,024" -> 1024, "four" -> 4."""
-    return SPELT_OUT.get(text.lower()) or int(text.replace(",", ""))
+def integer_of(text: str) -> int:
+    """Return a whole number that is printed or spelt out: "1,024" -> 1024, "four" -> 4, "a single" -> 1."""
+    return SPELT_OUT.get(text.lower().removeprefix("a ")) or int(text.replace(",", ""))
 
 
 # English -> words that mean it. Chinese, Japanese and Korean have no spaces between words: a longer one counts first.

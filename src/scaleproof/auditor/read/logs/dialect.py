@@ -6,13 +6,15 @@ command that started the ranks.
 
 import re
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any, ClassVar, NamedTuple
 
 from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.reported import ReportedRun
-from scaleproof.auditor.read.run_fields import OF_FILE, figure
+from scaleproof.auditor.read.run_fields import FIELDS, OF_FILE, figure
 
+ARGUMENTS = {word: name for name, entry in FIELDS.items() for word in entry.words}
 NUMBER = r"([-+]?(?:[0-9](?:[0-9.,]*[0-9])?(?:[eE][-+]?[0-9]+)?|nan|NaN|inf|Inf|-inf))"
 STEP = r"(\d{1,12})"  # more digits are no step
 A100_BF16 = 312e12  # FLOP/s, the peak that programs take for any device
@@ -33,11 +35,6 @@ def whole_number(text: str | None) -> int | None:
     return int(value) if value is not None and value == int(value) and value >= 0 else None
 
 
-def least(a: float | None, b: float | None) -> float | None:
-    """Return the smaller of two figures, of which either may be unknown."""
-    return min((value for value in (a, b) if value is not None), default=None)
-
-
 def share(text: str | None) -> float | None:
     """Return a percentage as a fraction: "47.8" -> 0.478. None for -100 %, which programs print before they know."""
     value = figure(text) if text else None
@@ -50,12 +47,108 @@ def seconds_of(milliseconds: str | None) -> float | None:
     return value / 1e3 if value and value > 0 else None
 
 
+ReaderOfText = Callable[[str], Any]
+NAME_IN_BRACES = re.compile(r"\{([a-z]\w*)\}")
+
+
+class Name(NamedTuple):
+    """What a name stands for: the field of a step or of a run, how its text is read, and how it looks."""
+
+    field: str
+    read: ReaderOfText = figure
+    pattern: str = NUMBER
+
+
+def _times(factor: float) -> ReaderOfText:
+    """Return a reader that multiplies figures by `factor`. It returns None for 0 and for texts without a figure."""
+    return lambda text: (figure(text) or 0.0) * factor or None
+
+
+def _count(text: str) -> int | None:
+    return whole_number(text) or None
+
+
+def _devices_of_mesh(sizes: str) -> int | None:
+    """Return the number of devices in a mesh, the product of its sizes: "2, 4" -> 8. None for 0."""
+    limited_sizes = (min(int(size), 10**6) for size in sizes.split(",")[:5] if size.strip())  # of damaged lines, too
+    return prod(limited_sizes) or None
+
+
+def _number_of_paths(paths: str) -> int | None:
+    """Return the number of devices in TensorFlow's list of them: "['/gpu:0', '/gpu:1']" -> 2. None for others."""
+    return paths.count("/gpu:") or paths.count("/cpu:") or None
+
+
+OF_STEPS = {
+    "step": Name("step", int, STEP),
+    "loss": Name("loss"),
+    "ms": Name("seconds", seconds_of),
+    "s": Name("seconds", lambda text: max(figure(text) or 0.0, 0.0) or None),
+    "tokens_per_s": Name("tokens_per_s"),
+    "samples_per_s": Name("samples_per_s"),
+    "tflops": Name("flops_per_s", _times(1e12)),
+    "mfu": Name("mfu", share),
+}
+OF_RUNS = {
+    "world_size": Name("world_size", _count, STEP),
+    "mesh": Name("world_size", _devices_of_mesh, r"([\d, ]+)"),
+    "micro_batch": Name("micro_batch", _count),
+    "global_batch": Name("global_batch", _count),
+    "seq_len": Name("seq_len", _count),
+    "accumulation": Name("accumulation", _count),
+    "tokens_per_step": Name("tokens_per_step", whole_number),
+    "total_steps": Name("total_steps", whole_number),
+    "dataset_samples": Name("dataset_samples", _count),
+    "parameters": Name("parameters"),
+    "parameters_m": Name("parameters", _times(1e6)),
+    "parameters_b": Name("parameters", _times(1e9)),
+    "precision": Name("precision", str, r"(\w+)"),
+    "device": Name("device", str, "(.+?)"),
+    "paths_of_devices": Name("world_size", _number_of_paths, "(.*)"),
+    "model": Name("model", str, r"(\S+)"),
+    "dataset": Name("dataset", str, r"(\S.*?)"),
+    "peak_flops": Name("peak_flops"),
+    "fallback_peak": Name("peak_flops", {"A100": A100_BF16}.get, "(A100)"),
+    "memory_gib": Name("memory_reported_bytes", _times(2**30)),
+    "val_loss": Name("best_val_loss"),
+}
+
+
+class Line:
+    """A pattern with names. All its groups are names."""
+
+    def __init__(self, pattern: str) -> None:
+        self._names = NAME_IN_BRACES.findall(pattern)
+        self._search = re.compile(NAME_IN_BRACES.sub(lambda m: (OF_STEPS | OF_RUNS)[m[1]].pattern, pattern)).search
+
+    def read(self, line: str) -> dict[str, str] | None:
+        """Return the text of each name in a line: {"step": "12", "loss": "2.3"}. None where it is no such line."""
+        m = self._search(line)
+        if m is None:
+            return None
+        return {name: text for name, text in zip(self._names, m.groups(), strict=True) if text is not None}
+
+
+def _get(run: ReportedRun, field: str) -> Any:
+    """Return a field of a run or, where runs have no such field, one of its details."""
+    return getattr(run, field) if hasattr(run, field) else run.details.get(field)
+
+
+def _set(run: ReportedRun, field: str, value: Any) -> None:
+    """Set a field of a run or, where runs have no such field, one of its details."""
+    if hasattr(run, field):
+        setattr(run, field, value)
+    else:
+        run.details[field] = value
+
+
 class LogReader:
     """Reads the lines of one program. A subclass says how they look (`mark`), which of them matter, what they mean."""
 
     mark: ClassVar[str]  # a pattern that only this program's logs have
     looked_at: ClassVar[str]  # a pattern of the lines that `feed` is given
     format: ClassVar[str]
+    others: ClassVar[tuple[Line, ...]] = ()  # lines that say something about the run
     rate_scope: ClassVar[str | None] = None
     one_line_is_enough = False  # one line of a quoted log says how fast the run was
     peak_flops: ClassVar[float | None] = None  # the program divides by it, whatever the device
@@ -87,7 +180,38 @@ class LogReader:
         if self.run.logged_steps or self.run.timed_spans:
             self._fields_of_next_run[field] = value
         else:
-            setattr(self.run, field, value)
+            _set(self.run, field, value)
+
+    def take_setting(self, line: str) -> bool:
+        """Take what a line of `others` says about the run. Return whether it is such a line."""
+        for other in self.others:
+            texts = other.read(line)
+            if texts is not None:
+                for name, text in texts.items():
+                    self._set_field(name, text, self.say)
+                return True
+        return False
+
+    def _set_field(self, name: str, text: str, assign: Callable[[str, Any], None]) -> None:
+        """Set the field of the run that a name stands for. Of losses the least counts, of memory the most."""
+        field, read, _ = OF_RUNS[name]
+        run, value = self.run, read(text)
+        if field == "best_val_loss":
+            run.see_val_loss(value)
+        elif field == "memory_reported_bytes":
+            run.see_memory(value)
+        else:
+            assign(field, value)
+
+    def argument(self, name: str, value: str) -> None:
+        """Take an argument that the program printed, by its name and its value as printed."""
+        count = whole_number(value)
+        if name in ARGUMENTS and count:
+            self.say(ARGUMENTS[name], count)
+        elif name in ("use_pytorch_profiler", "profile") and value == "True":
+            self.run.debug_settings[f"--{name.replace('_', '-')}"] = "on"
+        elif name in ("bf16", "fp16") and value == "True":
+            self.say("precision", name)
 
     def bar(self, line: str) -> bool:
         """Take the rate of a progress bar of training. Return whether the line is any bar.
@@ -122,21 +246,17 @@ class LogReader:
 
     def _restart(self) -> None:
         """Begin another run, with the settings of its file and what lines have stated since the last step."""
-        before = self.run
-        self.runs.append(self._new())
-        for field in OF_FILE:
-            setattr(self.run, field, getattr(before, field))
-        if "tokens_per_step" in before.details:  # a setting of the file, too
-            self.run.details["tokens_per_step"] = before.details["tokens_per_step"]
-        for field, value in self._fields_of_next_run.items():
-            setattr(self.run, field, value)
+        stated = {field: _get(self.run, field) for field in (*OF_FILE, "tokens_per_step")} | self._fields_of_next_run
         self._fields_of_next_run = {}
+        self.runs.append(self._new())
+        for field, value in stated.items():
+            self.say(field, value)
 
     def finish(self) -> list[ReportedRun]:
         """Return the runs of the file, numbered where there are several: "train.log#1", "train.log#2"."""
         for field, value in self._fields_of_next_run.items():
-            if getattr(self.run, field) is None:
-                setattr(self.run, field, value)
+            if _get(self.run, field) is None:
+                _set(self.run, field, value)
         for k, run in enumerate(self.runs):
             if len(self.runs) > 1:
                 run.name = f"{self.name}#{k + 1}"
@@ -145,95 +265,18 @@ class LogReader:
         return self.runs
 
 
-ReaderOfText = Callable[[str], Any]
-NAME_IN_BRACES = re.compile(r"\{([a-z_]+)\}")
-
-
-class Name(NamedTuple):
-    """What a name stands for: the field of a step or of a run, how its text is read, and how it looks."""
-
-    field: str
-    read: ReaderOfText = figure
-    pattern: str = NUMBER
-
-
-def _times(factor: float) -> ReaderOfText:
-    """Return a reader that multiplies figures by `factor`. It returns None for 0 and for texts without a figure."""
-    return lambda text: (figure(text) or 0.0) * factor or None
-
-
-def _count(text: str) -> int | None:
-    return whole_number(text) or None
-
-
-def _devices_of_mesh(sizes: str) -> int | None:
-    """Return the number of devices in a mesh, the product of its sizes: "2, 4" -> 8. None for 0."""
-    limited_sizes = (min(int(size), 10**6) for size in sizes.split(",")[:5] if size.strip())  # of damaged lines, too
-    return prod(limited_sizes) or None
-
-
-OF_STEPS = {
-    "step": Name("step", int, STEP),
-    "loss": Name("loss"),
-    "ms": Name("seconds", seconds_of),
-    "s": Name("seconds", lambda text: max(figure(text) or 0.0, 0.0) or None),
-    "tokens_per_s": Name("tokens_per_s"),
-    "tflops": Name("flops_per_s", _times(1e12)),
-    "mfu": Name("mfu", share),
-}
-OF_RUNS = {
-    "world_size": Name("world_size", _count, STEP),
-    "mesh": Name("world_size", _devices_of_mesh, r"([\d, ]+)"),
-    "micro_batch": Name("micro_batch", _count),
-    "global_batch": Name("global_batch", _count),
-    "seq_len": Name("seq_len", _count),
-    "tokens_per_step": Name("tokens_per_step", whole_number),
-    "parameters": Name("parameters"),
-    "parameters_m": Name("parameters", _times(1e6)),
-    "parameters_b": Name("parameters", _times(1e9)),
-    "precision": Name("precision", str, r"(\w+)"),
-    "device": Name("device", str, "(.+?)"),
-    "peak_flops": Name("peak_flops"),
-    "fallback_peak": Name("peak_flops", {"A100": A100_BF16}.get, "(A100)"),
-    "memory_gib": Name("memory_reported_bytes", _times(2**30)),
-    "val_loss": Name("best_val_loss"),
-}
-
-
-class Line:
-    """A pattern with names. All its groups are names."""
-
-    def __init__(self, pattern: str) -> None:
-        self._names = NAME_IN_BRACES.findall(pattern)
-        self._search = re.compile(NAME_IN_BRACES.sub(lambda m: (OF_STEPS | OF_RUNS)[m[1]].pattern, pattern)).search
-
-    def read(self, line: str) -> dict[str, str] | None:
-        """Return the text of each name in a line: {"step": "12", "loss": "2.3"}. None where it is no such line."""
-        m = self._search(line)
-        if m is None:
-            return None
-        return {name: text for name, text in zip(self._names, m.groups(), strict=True) if text is not None}
-
-
 class Dialect(LogReader):
     """One program's lines."""
 
     of_step: ClassVar[Line]
-    others: ClassVar[tuple[Line, ...]] = ()
 
     def feed(self, number: int, line: str) -> None:
         """Read one line: of a step, of something about the run, or else perhaps a command."""
         texts_of_step = self.of_step.read(line)
         if texts_of_step is not None:
             self._add_step(texts_of_step, number)
-            return
-        for other in self.others:
-            texts = other.read(line)
-            if texts is not None:
-                for name, text in texts.items():
-                    self._set_field(name, text, self.say)
-                return
-        self.launch(line)
+        elif not self.take_setting(line):
+            self.launch(line)
 
     def _add_step(self, texts: dict[str, str], number: int) -> None:
         """Add the step of a line, and what else this line says about the run. `texts`: name in the line -> its text."""
@@ -243,17 +286,4 @@ class Dialect(LogReader):
             setattr(step, OF_STEPS[name].field, OF_STEPS[name].read(texts[name]))
         self.step(step, texts.get("loss"))
         for name in names_of_run:  # `say` would set the fields of the next run, now that this run has a step
-            self._set_field(name, texts[name], lambda field, value: setattr(self.run, field, value))
-
-    def _set_field(self, name: str, text: str, assign: Callable[[str, Any], None]) -> None:
-        """Set the field of the run that a name stands for. Of losses the least counts, of memory the most."""
-        field, read, _ = OF_RUNS[name]
-        run, value = self.run, read(text)
-        if field == "best_val_loss":
-            run.best_val_loss = least(run.best_val_loss, value)
-        elif field == "memory_reported_bytes":
-            run.see_memory(value)
-        elif field == "tokens_per_step":  # not a field of a run
-            run.details[field] = value
-        else:
-            assign(field, value)
+            self._set_field(name, texts[name], partial(_set, self.run))

@@ -2,14 +2,13 @@
 
 import ast
 import json
-import math
 import re
 from typing import Any
 
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.logs.dialect import LogReader, least
+from scaleproof.auditor.read.logs.dialect import Line, LogReader
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, span_of, step_of
-from scaleproof.auditor.read.run_fields import OF_KIND, Fields, figure
+from scaleproof.auditor.read.run_fields import OF_KIND, Fields, figure, number_of
 
 MLPERF_COUNTS = {
     "global_batch_size": "global_batch",
@@ -17,21 +16,10 @@ MLPERF_COUNTS = {
     "max_sequence_length": "seq_len",
     "train_samples": "dataset_samples",
 }
-# What transformers' Trainer says before it begins, and the field of a run.
-TRAINER_COUNTS = {
-    re.compile(r"Instantaneous batch size per device = ([\d,]+)"): "micro_batch",
-    re.compile(r"Total train batch size .*= ([\d,]+)"): "global_batch",
-    re.compile(r"Gradient Accumulation steps = ([\d,]+)"): "accumulation",
-    re.compile(r"Num examples = ([\d,]+)"): "dataset_samples",
-    re.compile(r"Number of trainable parameters = ([\d,]+)"): "parameters",
-}
 
 
 def _entry_in(line: str) -> dict[str, Any]:
-    """Return the JSON object that ends a line.
-
-    Returns {} where there is none.
-    """
+    """Return the JSON object that ends a line. {} where there is none."""
     try:
         entry = json.loads(line[line.index("{") :])
     except ValueError:
@@ -49,23 +37,22 @@ class MLPerf(LogReader):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._start_ms: dict[str, float] = {}  # by stage
+        self._start_ms: float | None = None  # of the run that has not stopped yet
 
     def feed(self, number: int, line: str) -> None:
-        """Read one line, and pass over what is no entry."""
+        """Read one line, and pass over what is no entry. Stages other than the run ("eval") are parts of it."""
         entry = _entry_in(line)
-        if not isinstance(entry.get("key"), str):
-            return
-        time_ms, metadata = entry.get("time_ms"), entry.get("metadata")
-        stage, _, event = entry["key"].rpartition("_")
-        if event == "start" and isinstance(time_ms, int | float):
-            self._start(stage, time_ms)
-        elif event in ("stop", "end") and isinstance(time_ms, int | float):
-            self._stop(stage, time_ms, metadata if isinstance(metadata, dict) else {})
-        else:
-            self._set_field(entry["key"], entry.get("value"))
+        key, time_ms = entry.get("key"), number_of(entry.get("time_ms"))
+        if key == "run_start" and time_ms is not None:
+            if self.run.timed_spans:
+                self._restart()
+            self._start_ms = time_ms
+        elif key in ("run_stop", "run_end") and time_ms is not None:
+            self._stop(time_ms, entry.get("metadata"))
+        elif isinstance(key, str):
+            self._take_value(key, entry.get("value"))
 
-    def _set_field(self, key: str, value: Any) -> None:
+    def _take_value(self, key: str, value: Any) -> None:
         """Take what an entry says of the run: "global_batch_size", 256."""
         if key in MLPERF_COUNTS and isinstance(value, int) and value > 0:
             self.say(MLPERF_COUNTS[key], value)
@@ -74,25 +61,20 @@ class MLPerf(LogReader):
         elif key == "seed":
             self.say("run_id", str(value))
         elif key == "tracked_stats" and isinstance(value, dict):
-            rate = value.get("throughput")
-            if isinstance(rate, int | float) and math.isfinite(rate):
-                self.run.details.setdefault("throughputs", []).append(float(rate))
+            rate = number_of(value.get("throughput"))
+            if rate is not None:
+                self.run.details.setdefault("throughputs", []).append(rate)
 
-    def _start(self, stage: str, time_ms: float) -> None:
-        """Note when a stage ("run", "eval", "init", ...) started. A second "run" begins another run."""
-        if stage == "run" and self.run.timed_spans:
-            self._restart()
-        self._start_ms[stage] = time_ms
-
-    def _stop(self, stage: str, time_ms: float, metadata: dict[str, Any]) -> None:
-        """Note how long the stage "run" took, and its status. Other stages ("eval", "init", ...) are parts of it."""
-        start_ms = self._start_ms.pop(stage, None)
-        if stage != "run" or start_ms is None or time_ms <= start_ms:
+    def _stop(self, time_ms: float, metadata: Any) -> None:
+        """Note how long the run took, and its status."""
+        start_ms, self._start_ms = self._start_ms, None
+        if start_ms is None or time_ms <= start_ms:
             return
         rates = self.run.details.get("throughputs") or []
         mean_rate = sum(rates) / len(rates) if rates else None
         self.run.timed_spans = [TimedSpan(None, (time_ms - start_ms) / 1e3, samples_per_s=mean_rate)]
-        self.run.details["status"] = str(metadata.get("status", "")) or None
+        status = metadata.get("status", "") if isinstance(metadata, dict) else ""
+        self.run.details["status"] = str(status) or None
 
 
 class DLLogger(LogReader):
@@ -155,9 +137,21 @@ class HuggingFaceConsole(LogReader):
     mark = r"\{'(?:loss|train_loss|train_runtime|eval_loss)': .*'epoch': |\{.*'train_runtime': |\{'loss': .*\}"
     looked_at = (
         r"\{'|Num examples|Instantaneous batch|Total train batch|Gradient Accumulation|Total optimization|nproc|"
-        r"Number of trainable|/s\]|s/it"
+        r"Number of trainable|/s\]|s/it|\*\* Running"
     )
     format = "Hugging Face console log"
+    others = (
+        Line("Num examples = {dataset_samples}"),
+        Line("Instantaneous batch size per device = {micro_batch}"),
+        Line("Total train batch size .*= {global_batch}"),
+        Line("Gradient Accumulation steps = {accumulation}"),
+        Line("Total optimization steps = {total_steps}"),
+        Line("Number of trainable parameters = {parameters}"),
+    )
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._is_evaluating = False  # the counts that follow are of an evaluation
 
     def feed(self, number: int, line: str) -> None:
         """Read one line: a dictionary of figures, a setting, or perhaps a command."""
@@ -166,14 +160,12 @@ class HuggingFaceConsole(LogReader):
             data = _literal(line[start:end])
             if isinstance(data, dict):
                 self.store(data, number)
-        elif m := re.search(r"Total optimization steps = ([\d,]+)", line):
-            self.run.details["total_steps"] = _count(m[1])
-        elif matches := [(field, m) for pattern, field in TRAINER_COUNTS.items() if (m := pattern.search(line))]:
-            for field, m in matches:
-                if field != "dataset_samples" or self.run.dataset_samples is None:  # the samples of training come first
-                    setattr(self.run, field, _count(m[1]))
-        elif not self.bar(line):
-            self.launch(line)
+        elif m := re.search(r"\*\* Running (\w+)", line):
+            self._is_evaluating = m[1].lower() != "training"
+        else:
+            is_setting = not self._is_evaluating and self.take_setting(line)
+            if not is_setting and not self.bar(line):
+                self.launch(line)
 
     def store(self, data: dict[str, Any], number: int | None = None) -> None:
         """Store a dictionary, of line `number`, by its keys: the summary of the run, an evaluation, or a step."""
@@ -182,9 +174,11 @@ class HuggingFaceConsole(LogReader):
         if values.get("train_runtime"):
             self._store_summary(values)
         elif "eval_loss" in data:
-            run.best_val_loss = least(run.best_val_loss, values.get("eval_loss"))
+            run.see_val_loss(values.get("eval_loss"))
         elif "loss" in data:
-            step_number = int(values.get("step") or len(run.logged_steps) + 1)
+            if run.timed_spans and "step" not in values:  # the run was over: this loss is of another training
+                self._restart()
+            step_number = int(values.get("step") or len(self.run.logged_steps) + 1)
             figures = {"loss": values.get("loss"), "tokens_per_s": values.get("tokens_per_second")}
             step = step_of(step_number, None, figures, number, None if epoch is None else int(epoch))
             self.step(step, str(data["loss"]))
@@ -219,10 +213,6 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(re.sub(r"\b(nan|inf|-inf)\b", r"'\1'", text))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-
-
-def _count(text: str) -> int:
-    return int(text.replace(",", ""))
 
 
 def read_trainer_state(name: str, data: dict[str, Any]) -> ReportedRun:

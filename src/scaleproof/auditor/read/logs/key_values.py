@@ -320,29 +320,30 @@ class _Epoch(NamedTuple):
 
 
 def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[_Epoch]]:
-    """Sort epochs into sequences in which each follows the epoch before: 1, 2, 3, 1, 2 are [1, 2, 3] and [1, 2].
+    """Sort epochs into sequences whose numbers rise: 1, 2, 3, 1, 2 are [1, 2, 3] and [1, 2].
 
     Two lines of an epoch, of which one is of validation, make one epoch.
     """
     sequences: list[list[_Epoch]] = []
-
-    def sequence_ending_in(number: int | None) -> list[_Epoch] | None:
-        """Return the first sequence whose last epoch has this number. None without any."""
-        return next((sequence for sequence in sequences if sequence[-1].span.index == number), None)
-
     for place, span in enumerate(spans):
-        same_epoch = sequence_ending_in(span.index)
-        if same_epoch is not None:
-            epoch = same_epoch[-1].span
-            if (span.val_loss is None) != (epoch.val_loss is None):
-                epoch.val_loss = epoch.val_loss if epoch.val_loss is not None else span.val_loss
-                continue
-        epochs_before = None if span.index is None else sequence_ending_in(span.index - 1)
-        if epochs_before is None:
-            sequences.append([_Epoch(place, span)])
+        number = span.index or 0
+        ends = [sequence[-1].span for sequence in sequences]
+        same_epoch = next((end for end in ends if end.index == span.index), None)
+        if same_epoch is not None and (span.val_loss is None) != (same_epoch.val_loss is None):
+            same_epoch.val_loss = same_epoch.val_loss if same_epoch.val_loss is not None else span.val_loss
+            continue
+        rising = [sequence for sequence in sequences if (sequence[-1].span.index or 0) < number]
+        open_sequences = [sequence for sequence in rising if not _is_over(sequence, sequences)]
+        if open_sequences:
+            open_sequences[0].append(_Epoch(place, span))
         else:
-            epochs_before.append(_Epoch(place, span))
+            sequences.append([_Epoch(place, span)])
     return sequences
+
+
+def _is_over(sequence: list[_Epoch], sequences: list[list[_Epoch]]) -> bool:
+    """Whether a sequence of two epochs or more began behind the last epoch of this one: it is of the next run."""
+    return any(len(other) > 1 and other[0].place > sequence[-1].place for other in sequences)
 
 
 def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, list[str]]:

@@ -1,24 +1,23 @@
 """Blocks that every rank prints, mixed with a progress bar: figures of several ranks may share a line."""
 
 import re
-from collections.abc import Callable
 
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.dialect import NUMBER as N
-from scaleproof.auditor.read.logs.dialect import STEP, LogReader, least, whole_number
-from scaleproof.auditor.read.logs.step_lines import ARGUMENTS
+from scaleproof.auditor.read.logs.dialect import STEP, LogReader
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import figure
 
 MIB = 2.0**20
-CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})"
-BAR = rf"(\w*):? *\d+%\|[^|]*\| *{STEP}/\d+ \[{CLOCK}<[^,\]]*, *{N}(it/s|s/it)\]"
 # The events of a line: several may stand in it, in any order.
 EVENT = re.compile(
-    rf"(?P<step>Step {STEP}: loss:? {N})|(?P<elapsed>elapsed_time_per_iteration:? {N} ?s)"
-    rf"|(?P<rate_at>Throughput \(TFLOPS\) at step {STEP}: {N})|(?P<rate>Throughput average on \d+: {N})"
-    rf"|(?P<memory>Torch reports memory usage: {N} ?MB)|(?P<bar>{BAR})"
+    rf"Step (?P<step>{STEP}): loss:? (?P<loss>{N})|elapsed_time_per_iteration:? (?P<seconds>{N}) ?s"
+    rf"|Throughput (?:\(TFLOPS\) at step (?P<step_of_rate>{STEP})|average on \d+): (?P<tflops>{N})"
+    rf"|Torch reports memory usage: (?P<mib>{N}) ?MB"
+    rf"|(?P<bar>\w*):? *\d+%\|[^|]*\| *(?P<step_of_bar>{STEP})/\d+ "
+    rf"\[(?:(?P<h>\d{{1,6}}):)?(?P<min>\d{{1,2}}):(?P<s>\d{{2}})<[^,\]]*, *(?P<speed>{N})(?P<unit>it/s|s/it)\]"
 )
+NO_TRAINING = re.compile(r"(?i)valid|eval|test|load|map|token|download")  # how bars of something else are called
 OVERFLOW = re.compile(
     rf"OVERFLOW!(?: Rank (?P<rank>\d+))?.*?kipping step\."
     rf"(?: Attempted loss scale: (?P<attempted>{N}), reducing to (?P<reduced>{N}))?"
@@ -47,39 +46,43 @@ class RankBlocks(LogReader):
         self._bar: dict[int, tuple[float, float]] = {}  # step -> seconds since the start, seconds a step
         self._loss_scale: float | None = None  # after its last reduction
         self._is_settling = True  # the loss scaler still looks for its scale
-        self._readers: dict[str, Callable[[str, int], None]] = {
-            "step": self._on_step,
-            "elapsed": self._on_elapsed,
-            "rate": self._on_rate,
-            "rate_at": self._on_rate,
-            "memory": self._on_memory,
-            "bar": self._on_bar,
-        }
 
     def feed(self, number: int, line: str) -> None:
         """Read one line: all of its events in their order, and the settings that it states."""
         events = list(EVENT.finditer(line))
         for event in events:
-            group = next(name for name in self._readers if event[name] is not None)
-            self._readers[group](event[0], number)
+            self._take_event(event, number)
         if line.startswith("|"):
             self._device_table(line)
         elif not events and (m := re.match(r" *(?:\[[^\]]*\] *)*(?:--)?([\w-]+)(?: \.{3,} |: |=)(\S+)$", line)):
-            self._argument(m[1].replace("-", "_"), m[2])
+            name, value = m[1].replace("-", "_"), m[2]
+            if name == "framework":
+                self.run.strategy = value.lower()
+            elif name != "train_micro_batch_size_per_gpu":  # the engine's own batch
+                self.argument(name, value)
         self._engine_setting(line)
         self._other_line(line)
 
+    def _take_event(self, event: re.Match[str], number: int) -> None:
+        """Take a match of EVENT in line `number`."""
+        if event["step"]:
+            self._last_step = self._step_of(int(event["step"]), number)
+            self._take_loss(self._last_step, event["loss"])
+        elif event["seconds"]:
+            self._take_time(figure(event["seconds"]) or 0.0)
+        elif event["tflops"]:
+            self._take_rate(event["step_of_rate"], figure(event["tflops"]), number)
+        elif event["mib"]:
+            self.run.see_memory((figure(event["mib"]) or 0.0) * MIB)
+        elif not NO_TRAINING.match(event["bar"]):
+            self._take_bar(event)
+
     def _step_of(self, step: int, number: int) -> LoggedStep:
         """Return the step of this number; where it is new, it is put on line `number`."""
-        if step not in self._steps:
-            self._steps[step] = LoggedStep(step, line=number)
-        return self._steps[step]
+        return self._steps.setdefault(step, LoggedStep(step, line=number))
 
-    def _on_step(self, text: str, number: int) -> None:
-        """Note the loss that a rank printed for a step ("Step 12: loss: 2.3"). The first loss is that of the run."""
-        step, printed_loss = re.findall(rf"Step {STEP}: loss:? {N}", text)[0]
-        logged = self._step_of(int(step), number)
-        self._last_step = logged
+    def _take_loss(self, logged: LoggedStep, printed_loss: str) -> None:
+        """Note the loss that a rank printed for a step. The first loss is that of the run."""
         loss = figure(printed_loss)
         if loss is not None:
             self.run.rank_losses.setdefault(logged.step, []).append(loss)
@@ -87,43 +90,31 @@ class RankBlocks(LogReader):
         elif printed_loss.lower() in ("nan", "inf") and logged.step not in self.run.nan_steps:
             self.run.nan_steps.append(logged.step)
 
-    def _on_elapsed(self, text: str, number: int) -> None:
+    def _take_time(self, seconds: float) -> None:
         """Note the time of the last step on its slowest rank."""
-        seconds = _last_figure(text.removesuffix("s")) or 0.0
         if self._last_step is None:
             self._unplaced_seconds = max(self._unplaced_seconds, seconds)
         else:
             self._last_step.seconds = max(self._last_step.seconds or 0.0, seconds) or None
 
-    def _on_rate(self, text: str, number: int) -> None:
-        """Note the FLOP/s of a step on its slowest rank.
-
-        "at step 15" names the step. "average on 15" names how many steps: the figure is of the step that was printed
-        last.
-        """
+    def _take_rate(self, step: str | None, tflops: float | None, number: int) -> None:
+        """Note the FLOP/s of a step on its slowest rank. Without a number, it is the step that was printed last."""
         logged = self._last_step
-        if m := re.search(rf"at step {STEP}", text):
-            logged = self._step_of(int(m[1]), number)
+        if step:
+            logged = self._step_of(int(step), number)
             logged.seconds = logged.seconds or self._unplaced_seconds or None
             self._unplaced_seconds = 0.0
-        tflops = _last_figure(text)
         if logged is not None and tflops and tflops > 0:
             logged.flops_per_s = min(logged.flops_per_s or 1e30, tflops * 1e12)
 
-    def _on_memory(self, text: str, number: int) -> None:
-        self.run.see_memory((_last_figure(text.removesuffix("MB")) or 0.0) * MIB)
-
-    def _on_bar(self, text: str, number: int) -> None:
+    def _take_bar(self, bar: re.Match[str]) -> None:
         """Note the seconds of a step, and since the start (0:06), by tqdm's bar: "3/9 [00:06<00:12, 2.0s/it]"."""
-        name, step, hours, minutes, seconds, printed, unit = re.findall(BAR, text)[0]
-        if re.match(r"(?i)valid|eval|test|load|map|token|download", name):
-            return  # no bar of training
-        seconds_per_step = figure(printed)
-        if seconds_per_step and unit == "it/s":
+        seconds_per_step = figure(bar["speed"])
+        if seconds_per_step and bar["unit"] == "it/s":
             seconds_per_step = 1 / seconds_per_step
         if seconds_per_step and seconds_per_step > 0:
-            elapsed_s = int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds)
-            self._bar.setdefault(int(step), (float(elapsed_s), seconds_per_step))
+            elapsed_s = int(bar["h"] or 0) * 3600 + int(bar["min"]) * 60 + int(bar["s"])
+            self._bar.setdefault(int(bar["step_of_bar"]), (float(elapsed_s), seconds_per_step))
 
     def _device_table(self, line: str) -> None:
         """Take memory and name of a device from GPUtil's table, e.g. "| 0 | A100 | 30000MB |" below its headings."""
@@ -136,17 +127,6 @@ class RankBlocks(LogReader):
             used_mib = figure(text.removesuffix("MB")) or 0.0
             self.run.memory_used_bytes = max(self.run.memory_used_bytes or 0.0, used_mib * MIB) or None
             self.run.device = row.get("name", self.run.device)
-
-    def _argument(self, name: str, value: str) -> None:
-        """Take an argument that the program printed, by its name and its value as printed."""
-        count = whole_number(value)
-        is_of_engine = name == "train_micro_batch_size_per_gpu"
-        if name in ARGUMENTS and count and not is_of_engine:
-            setattr(self.run, ARGUMENTS[name], count)
-        if name in ("use_pytorch_profiler", "profile") and value == "True":
-            self.run.debug_settings[f"--{name.replace('_', '-')}"] = "on"
-        if name == "framework":
-            self.run.strategy = value.lower()
 
     def _engine_setting(self, line: str) -> None:
         """Take what a line states of DeepSpeed's settings ("zero_optimization_stage: 2"), and skipped updates."""
@@ -177,7 +157,7 @@ class RankBlocks(LogReader):
         if re.search(r"(?i)profiler initialized|stopping profiler", line):
             self.run.debug_settings["torch.profiler"] = "on"
         elif m := re.search(rf"Validation loss: {N}", line):
-            self.run.best_val_loss = least(self.run.best_val_loss, figure(m[1]))
+            self.run.see_val_loss(figure(m[1]))
         elif "nproc" in line:
             self.launch(line)
 
@@ -190,7 +170,3 @@ class RankBlocks(LogReader):
         if run.zero_stage is not None:
             run.strategy = f"zero{run.zero_stage}"
         return super().finish()
-
-
-def _last_figure(text: str) -> float | None:
-    return figure(text.split()[-1])

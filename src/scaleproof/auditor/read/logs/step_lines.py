@@ -10,15 +10,13 @@ from scaleproof.auditor.read.logs.dialect import (
     Dialect,
     Line,
     LogReader,
-    least,
     seconds_of,
     whole_number,
 )
 from scaleproof.auditor.read.logs.dialect import NUMBER as N
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
-from scaleproof.auditor.read.run_fields import FIELDS, figure
+from scaleproof.auditor.read.run_fields import figure
 
-ARGUMENTS = {word: name for name, entry in FIELDS.items() for word in entry.words}
 # The loss scale that is printed where DeepSpeed does not tell it. The norm beside it is printed as 0, unknown, too.
 UNKNOWN_LOSS_SCALE = -1.0
 SETTLING_STEPS = 50  # after so many a loss scaler that starts at 2**32 has found its scale
@@ -48,7 +46,7 @@ class Megatron(LogReader):
             seconds = seconds_of(time) if unit == "ms" else figure(time)
             self._add_step(LoggedStep(int(step), seconds if seconds and seconds > 0 else None, line=number), line)
         elif m := re.search(r"^(?:\[[^\]]*\]:? *)*(?:\d+: )? *(\w+) \.{3,} *(\S+)", line):
-            self._argument(m[1], m[2])
+            self.argument(m[1], m[2])
         elif m := re.search(rf"max allocated: *{N}", line):
             self.run.see_memory((figure(m[1]) or 0.0) * 2**20)
         else:
@@ -88,16 +86,6 @@ class Megatron(LogReader):
         self._is_settled = self._is_settled or count == 0 or is_late
         if self._is_settled and run.skipped_steps is None:
             run.skipped_steps = 0  # from here on they are counted
-
-    def _argument(self, name: str, value: str) -> None:
-        """Take an argument that the program printed, by its name and its value as printed."""
-        count = whole_number(value)
-        if name in ARGUMENTS and count:
-            self.say(ARGUMENTS[name], count)
-        elif name in ("use_pytorch_profiler", "profile") and value == "True":
-            self.run.debug_settings[f"--{name.replace('_', '-')}"] = "on"
-        elif name in ("bf16", "fp16") and value == "True":
-            self.say("precision", name)
 
     def finish(self) -> list[ReportedRun]:
         """Return the runs, with the tokens of a step: the program prints batch and length apart."""
@@ -170,7 +158,7 @@ class ModdedNanoGPT(LogReader):
         step = int(m["step"])
         clock_s = (figure(m["clock"]) or 0.0) / (1e3 if m["milli"] else 1.0)
         if m["val_loss"] is not None:
-            run.best_val_loss = least(run.best_val_loss, figure(m["val_loss"]))
+            run.see_val_loss(figure(m["val_loss"]))
             self._validations.append(LoggedStep(step, clock_s, line=number))
             return
 
@@ -286,7 +274,7 @@ class Paddle(Dialect):
     )
 
 
-class TfCnnBenchmarks(LogReader):
+class TfCnnBenchmarks(Dialect):
     """`10  images/sec: 307.5 +/- 0.4 (jitter = 1.2)  8.2`: the mean rate of all devices over all steps so far.
 
     The result is `total images/sec: 307.54`, of the steps after the warm-up. On synthetic data losses mean nothing,
@@ -297,36 +285,28 @@ class TfCnnBenchmarks(LogReader):
     looked_at = r"images/sec|^(?:Model|Dataset|Mode|Batch size|Num batches|Devices|Variables|Optimizer): |per device"
     format = "tf_cnn_benchmarks log"
     rate_scope = "global"
-
-    _step = re.compile(rf"^{STEP}\s+images/sec: {N} \+/- {N} \(jitter = {N}\)(?:\s+{N})?")
+    of_step = Line(r"^{step}\s+images/sec: {samples_per_s} \+/- \S+ \(jitter = \S+\)(?:\s+{loss})?")
+    others = (
+        Line(r"^Model: +{model}"),
+        Line(r"^Dataset: +{dataset}\s*$"),
+        Line(r"^Devices: {paths_of_devices}"),
+        Line(r"^Batch size: +{global_batch} global"),
+        Line(r"^\s+{micro_batch} per device"),
+        Line(r"^Num batches: +{total_steps}"),
+    )
 
     def feed(self, number: int, line: str) -> None:
-        """Read one line: of a step, of the result, or of a setting."""
-        if m := self._step.search(line):
-            loss = None if "synthetic" in (self.run.dataset or "") else m[5]
-            step = LoggedStep(int(m[1]), None, figure(loss), line=number)
-            step.samples_per_s = figure(m[2])
-            self.step(step, loss)
-        elif m := re.match(rf"total images/sec: {N}", line):
+        """Read one line: of the result, of a step, or of a setting."""
+        if m := re.match(rf"total images/sec: {N}", line):
             span = TimedSpan(samples_per_s=figure(m[1]), optimizer_steps=self.run.details.get("total_steps"))
             self.run.timed_spans = [span]
         else:
-            self._setting(line)
+            super().feed(number, line)
 
-    def _setting(self, line: str) -> None:
-        """Take a setting of the run, such as `Model: resnet50`. Other lines are passed over."""
-        name, _, value = line.partition(":")
-        text = value.strip()
-        if name in ("Model", "Dataset"):
-            self.say(name.lower(), text)
-        elif name == "Devices":
-            self.say("world_size", text.count("/gpu:") or text.count("/cpu:") or None)
-        elif name == "Batch size":
-            self.say("global_batch", whole_number(text.split()[0]) if text.endswith("global") else None)
-        elif name == "Num batches":
-            self.run.details["total_steps"] = whole_number(text)
-        elif m := re.match(r"\s+(\d{1,6}) per device", line):
-            self.say("micro_batch", int(m[1]))
+    def _add_step(self, texts: dict[str, str], number: int) -> None:
+        if "synthetic" in (self.run.dataset or ""):
+            texts.pop("loss", None)
+        super()._add_step(texts, number)
 
 
 LEAST_SECONDS = 10  # whole seconds are printed: of fewer the last digit is worth more than 5 %
@@ -384,4 +364,4 @@ class Keras(LogReader):
         m = re.search(rf"val_loss: {N}", figures)
         if m is not None and span.val_loss is None:
             span.val_loss = figure(m[1])
-            self.run.best_val_loss = least(self.run.best_val_loss, span.val_loss)
+            self.run.see_val_loss(span.val_loss)

@@ -14,7 +14,9 @@ from scaleproof.ground.errors import UserError
 MOST_ENTRIES = 1_000_000  # of a tokenizer; the largest in use has a quarter
 MOST_PARAMETERS = 10**13
 OF_SHELLS = ("|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1", "&>")  # words that a shell obeys
-VARIABLE = re.compile(r"[^\s;'\"]*\$(?:\{?[A-Za-z_]\w*\}?|\()[^\s;'\"]*")  # --lr=$LR, $(nproc): no text of a program
+VARIABLE = re.compile(  # --lr=$LR, $(nproc), ~/train.py, `nproc`: no text of a program
+    r"[^\s;'\"]*\$(?:\{?[A-Za-z_]\w*\}?|\()[^\s;'\"]*|~(?:/\S*)?|`\S+"
+)
 # Section -> its keys that mean something for a command too. The batch and the seed are placeholders of a command.
 OF_COMMANDS = {
     "workload": {"command", "figures", "per_step", "rate_of"},
@@ -90,10 +92,14 @@ def _check_strategies(campaign: Campaign) -> None:
     varied = getattr(campaign.vary, "strategy", None) or [campaign.execution.strategy]
     strategies = {without_offload(name) for name in (*named, *varied) if name}
     for name, of_strategies in MATTERS_TO.items():  # key of `execution` -> the strategies that read it
-        given = getattr(campaign.execution, name)
-        if given != Execution.model_fields[name].default and strategies.isdisjoint(of_strategies):
-            fault = f" says nothing to {', '.join(sorted(strategies))}; it is of {', '.join(of_strategies)}"
-            raise _fault(f"execution.{name}", fault)
+        default = Execution.model_fields[name].default
+        for section, values in (
+            ("execution", [getattr(campaign.execution, name)]),
+            ("vary", getattr(campaign.vary, name)),
+        ):
+            if {*(values or ())} - {default} and strategies.isdisjoint(of_strategies):
+                fault = f" says nothing to {', '.join(sorted(strategies))}; it is of {', '.join(of_strategies)}"
+                raise _fault(f"{section}.{name}", fault)
 
 
 def _check_beside_command(campaign: Campaign) -> None:

@@ -22,6 +22,7 @@ from scaleproof.ground.campaign.value_hints import (
     list_hint,
     nearest_valid_name,
     one_value_hint,
+    placeholder_hint,
 )
 from scaleproof.ground.errors import Place, did_you_mean, plural, same_name, shortened
 
@@ -68,7 +69,7 @@ def fault_messages(
     `error`: what pydantic says of the file's content `data`. `schema`: of the model that pydantic has checked.
     """
     known = list(properties_at(schema, ()))
-    is_other_file = bool(known) and not any(key in known or _key_hint((key,), known, schema) for key in data)
+    is_other_file = bool(known) and not any(key in known or _key_hint((key,), known, schema, data) for key in data)
     if is_other_file and len(data) > 1:
         keys = shortened(", ".join(data), 100)
         return [f"{path} is no campaign; it has {keys}; allowed: {', '.join(known)}"]
@@ -209,7 +210,7 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
     if error["type"] == "extra_forbidden":
         known = list(properties_at(schema, place[:-1]))
         if known:
-            hint = _key_hint(place, known, schema)
+            hint = _key_hint(place, known, schema, data)
             return f"{where}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
         place = place[:-1]  # a mapping where a word is expected, such as a geometry
     if error["loc"][-1:] == ("[key]",):  # the fault is in the name of the key
@@ -242,12 +243,14 @@ def _missing_text(place: Place, name: Any, schema: Schema) -> str:
     return f"{dotted(place_of_key)} {fault}{description}"
 
 
-def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
+def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     """Return a hint at what is meant by the unknown key at `place`: another key, or another section of the file.
 
-    `known`: the keys that are allowed there. Returns "" where there is nothing to suggest.
+    `known`: the keys that are allowed there; `data`: the file's content. Returns "" where there is nothing to suggest.
     """
     name = str(place[-1])
+    if hint := placeholder_hint(place, _value_at(data, place), data):
+        return hint
     of_cell = place[0] in OF_SINGLE_CELLS
     look_alike = unicodedata.normalize("NFKC", name)  # a wide colon, a space that does not break
     if name != look_alike and ":" in look_alike:
@@ -260,6 +263,9 @@ def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
     of_geometry = same_name(name, ("geometry",))
     if not hint and not of_geometry:  # a key `nodes` seldom means the key of `trace`
         hint = _other_section_hint(name, schema, of_cell)
+    choices = {key: choices_at(node_at(schema, (*place[:-1], key)), schema) for key in known}
+    if not hint and (key := next((key for key in known if name in choices[key]), "")):  # fp16: {enabled: true}
+        hint = f" Write {key}: {name}."
     hint = hint or did_you_mean(name, known)
     if hint or of_cell:
         return hint
@@ -277,8 +283,9 @@ def _top_hint(place: Place, schema: Schema) -> str:
     if len(place) == 1 or place[-1] not in properties_at(schema, ()):
         return ""
     # A section with axes, such as `work`, is no such mistake under `vary`, which takes the axes without the section.
-    axes = set(properties_at(schema, ("vary",))) & set(properties_at(schema, (place[-1],)))
-    return "" if axes and place[0] in OF_CELLS else " It belongs at the top of the file, not indented."
+    if place[0] in OF_CELLS and {*properties_at(schema, ("vary",))} & {*properties_at(schema, (place[-1],))}:
+        return f" Its keys stand here without `{place[-1]}`."
+    return " It belongs at the top of the file, not indented."
 
 
 def _same_key_hint(name: str, known: list[str]) -> str:

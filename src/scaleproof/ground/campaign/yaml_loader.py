@@ -251,6 +251,8 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     for number, text in enumerate(lines, 1):
         if LOOK_ALIKE.match(text):
             return f", line {number}: the colon or the blank behind it only looks like one: type both again"
+        if text.startswith("```"):
+            return f", line {number}: a fence of Markdown (```) is no YAML: take it away"
         if "{%" in text or "{{ " in text:
             return f", line {number}: templates (Jinja) are not filled in; write the values"
 
@@ -276,6 +278,9 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     if mark is not None and "${" in lines[min(mark.line, len(lines) - 1)]:
         return f"{where}: variables (${{X}}) are not filled in; write the value"
     hint = next((f" ({advice})" for words, advice in YAML_HINTS.items() if words in problem), "")
+    if "expected ',' or" in problem and error.context_mark:
+        hint = hint.replace("a bracket", f"the bracket of line {error.context_mark.line + 1}", 1)
+        hint = " (brackets do not match)" if problem.endswith(("']'", "'}'")) else hint
     return f"{where}: not valid YAML: {problem}{hint}"
 
 

@@ -51,13 +51,15 @@ def test_other_braces_stay():
         "p {work.steps}",
         "p {global-batch}",
         "p {GPU}",
+        "p <steps>",
+        "p %steps%",
     ],
 )
 def test_a_placeholder_with_a_format_or_left_open_is_refused(command):
     vary = {"x": [1]} if "{x}" in command else {}
     with pytest.raises(UserError, match=r"is not filled in; write \{"):
         cells(command, vary=vary)
-    assert cells("p '{steps:5} {\"a\": 1} {name:04d} {name {Lightning}'")
+    assert cells("p '{steps:5} {\"a\": 1} {name:04d} {name {Lightning} <s> %d%%'")
 
 
 def test_a_command_is_one_line():

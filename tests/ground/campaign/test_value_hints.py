@@ -48,7 +48,13 @@ MEANT = [
     ("work: {optimizer: {betas: {beta1: 0.9, beta2: 0.95}}}", "Write [0.9, 0.95]."),
     ("work:\n  steps: 8,", "Write 8."),
     ("cells: [{execution: {strategy: ddp}}]", "Its keys stand here without `execution`."),
+    ("execution: {strategy: ddp+fsdp}", "Several stand apart: ddp, fsdp."),
+    ("work: {schedule: {ramp_steps: 5s}}", "(optimizer steps).\n"),
+    ("workload: {model: 'layers: 4, width: 128'}", "Write {layers: 4, width: 128}."),
+    ("workload: {model: {config: {hidden_size: 8}}}", "allowed: text. A config.json of transformers, relative to"),
     # Keys beside a command.
+    ("workload: {command: 'p {LR}'}\nvary: {LR: [0.1]}", "digits and _: write {lr} in both places."),
+    ("workload: {command: p}\nvary: {command: [a, b]}", 'Programs vary by a placeholder: command: "{program}"'),
     ("workload: {command: 'p {lr}'}\nwork: {lr: 0.1}", "Values of {lr} stand under vary: {lr: [0.1]}."),
     ("workload: {command: p}\nvary: {lr: [0.1]}", "unknown key vary.lr. workload.command has no {lr}."),
     ("work: {steps: }", "work.steps has no value; allowed: a whole number"),
@@ -178,6 +184,8 @@ NO_YAML = [
     ("[model]\nname = x\n", "line 2, column 1: not valid YAML: what stands here is not of the mapping above"),
     (HEAD + "work: {steps: 5\nrepeats: 3\n", "(the bracket of line 2 is not closed"),
     (HEAD + "vary: {strategy: [ddp]]}\n", "(brackets do not match)"),
+    (">>> title: x\n", 'text that begins with "|" or ">" needs quotes'),
+    (f"title: {'long ' * 100}\n", "at most 300 characters that is not blank. The question that the campaign answers"),
     (HEAD + "```yaml\nrepeats: 3\n```\n", "line 2: a fence of Markdown"),
     (HEAD + "work: [\n", "a value or a closing bracket is missing"),
     ("title: !!python/object/apply:os.system ['true']\n", "python/object/apply:os.system are not allowed"),
@@ -238,7 +246,7 @@ def test_faults_come_in_the_order_of_the_file(tmp_path, repository):
     assert [line.partition("geometry[")[2][0] for line in lines] == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize("name", ["demo", "results/demo", "config/campaigns/Demo.yml"])
+@pytest.mark.parametrize("name", ["demo", "results/demo", "config/campaigns/Demo.yml", "demo.yaml.bak"])
 def test_what_is_no_campaign_file_is_answered_with_the_campaign(repository, name):
     done = scaleproof("campaign", "show", name, cwd=repository)
     assert done.returncode == 2
@@ -274,6 +282,8 @@ def test_cells_that_cannot_run_are_said_by_validate(tmp_path, repository):
     [
         ("./mine.sh", "./mine.sh: there is no such program here: n1x1, n1x2"),
         ("python mine.py", "mine.py: there is no such file in"),
+        ("pyhton mine.py", 'pyhton: there is no such program here. Did you mean "python'),
+        ("python tests/conftset.py", 'Did you mean "tests/conftest.py"?'),
         ("python -c pass", ""),
     ],
 )

@@ -15,8 +15,10 @@ from scaleproof.ground.errors import UserError, did_you_mean, nearest_name
 
 LARGEST_FILE = 64 << 20  # bytes; a larger one is data
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
-# With a format, not closed, with blanks, in another spelling.
-BROKEN = re.compile(r"\{([a-z]\w*)(?:[:!][0-9.,]*[a-z]\}|\s|$)|\{\s+([a-z]\w*)\s*\}|\{([A-Za-z][\w.-]*)\}")
+# With a format, not closed, with blanks, in another spelling, in other brackets.
+BROKEN = re.compile(
+    r"\{([a-z]\w*)(?:[:!][0-9.,]*[a-z]\}|\s|$)|\{\s+([a-z]\w*)\s*\}|\{([A-Za-z][\w.-]*)\}|[<%]([a-z]\w*)[>%]"
+)
 # What a placeholder of the command means without standing under `vary`.
 OF_GEOMETRY = ("devices", "nodes", "devices_per_node")
 OF_WORK = ("steps", "global_batch", "micro_batch", "accumulation", "seed")
@@ -171,9 +173,9 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
         advice = "without the $" if wrong_braces[0].startswith("$") else "in single braces"
         raise UserError(f"workload.command: write {wrong_braces[1]}, {advice}", ("workload", "command"))
     for broken in BROKEN.finditer(command):
-        given, known = (broken[1] or broken[2] or broken[3]).rpartition(".")[2], (*BUILT_IN, *settings)
-        name = given if given in known else nearest_name(given, known)
-        if name and not PLACEHOLDER.fullmatch(broken[0]):
+        given, known = next(filter(None, broken.groups())).rpartition(".")[2], (*BUILT_IN, *settings)
+        name = given if given in known or broken[4] else nearest_name(given, known)
+        if name in known and not PLACEHOLDER.fullmatch(broken[0]):
             fault = f"{broken[0].strip()} is not filled in; write {{{name}}}"
             raise UserError(f"workload.command: {fault}", ("workload", "command"))
     for name in settings:

@@ -337,7 +337,7 @@ def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
     lists = [option for option in options if option.get("type") == "array"]
     hint = list_hint(value, lists[0], schema) if lists else one_value_hint(place, value, options, schema)
     allowed = _words_for_allowed(node, schema)
-    if not hint and allowed.startswith("a name of") and "description" in node:  # the description says which names
+    if not hint and allowed.startswith(("a name of", "text")) and "description" in node:  # it says which
         hint = f" {node['description']}"
     return f"allowed: {allowed}.{hint}" if allowed else f".{hint}"
 

@@ -14,6 +14,7 @@ from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at,
 from scaleproof.ground.errors import Place, did_you_mean, nearest_name, shortened
 
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
+FREE = (r"\S", r"^[^\s]+$")  # of texts, and of paths
 NAMES = (r"^[a-z0-9][a-z0-9._-]*$", r"^[a-z0-9][a-z0-9-]*$")
 NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?([A-Za-z]*)")  # number and unit: 30s, 10 min, 1e3
 DECIMAL = re.compile(r"[0-9]+,[0-9]+")  # a decimal with the comma of other languages
@@ -76,7 +77,8 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
     if place[0] == "exclude":  # an entry matches one combination of values
         entries = ", ".join(f"{{{place[-1]}: {item}}}" for item in value[:3])
         return f" Write an entry for each: [{entries}]."
-    if place[0] in OF_CELLS or place[-1] not in properties_at(schema, ("vary",)):  # `vary` cannot take the list
+    axes = properties_at(schema, ("vary",)) if "vary" in properties_at(schema, ()) else ()
+    if place[0] in OF_CELLS or place[-1] not in axes:  # `vary` cannot take the list
         return ""
     listed = shortened(", ".join(map(str, value)), 60)
     return f" Several values go under vary: {{{place[-1]}: [{listed}]}}."
@@ -116,6 +118,8 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
 
     match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
     if match is None or not any(word.startswith(match[2]) for word in ("", *unit.split())):  # "min" of minutes
+        return ""
+    if match[2] == "s" and unit != "seconds":  # "5s" is no number of steps
         return ""
     number = float(match[1])
     if math.isinf(number) or not _is_allowed(number, options):
@@ -181,7 +185,9 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
     text = str(value)
     if isinstance(value, int) and value > 1 and "tokens" in keys:  # the tokens of a step
         return f" Write {{tokens: {value}}}."
-    if (pair := PAIR.fullmatch(text)) and pair[1] in keys:
+    if (pair := PAIR.fullmatch(text)) and pair[1] in keys and ": " in pair[2]:
+        return f" Write {{{shortened(text)}}}."
+    if pair and pair[1] in keys:
         return f" Write {pair[1]}: {pair[2]}, with a colon and a blank."
     rounds = RANGE.fullmatch(text)
     if rounds and 3 <= int(rounds[1]) < int(rounds[2]) and "at_most" in keys:
@@ -220,8 +226,9 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."
     if place[-1:] == ("model",) and FILE.search(text):
         return f" Write {{{'module' if '.py' in text else 'config'}: {shortened(text, 60)}}}."
-    words = re.split(r"[,; ]+", text)
-    if len(words) > 1 and all(_is_allowed(word, options, choices) for word in words):
+    words = re.split(r"[,;+& ]+", text)
+    is_free = any(option.get("pattern") in FREE for option in options)
+    if len(words) > 1 and not is_free and all(_is_allowed(word, options, choices) for word in words):
         return f" Several stand apart: {', '.join(words)}."
 
     text_options = [option for option in options if option.get("type") == "string"]
@@ -285,6 +292,11 @@ def placeholder_hint(place: Place, value: object, data: dict[str, Any]) -> str:
         return ""
     if name in placeholders(command):
         return f" Values of {{{name}}} stand under vary: {{{name}: [{shortened(value)}]}}."
+    if f"{{{name}}}" in command:
+        valid_form = re.sub(r"\W", "_", name.lower()).lstrip("_0123456789")
+        return f" Placeholders are of small letters, digits and _: write {{{valid_form}}} in both places."
+    if name == "command" and place[0] in OF_CELLS:
+        return ' Programs vary by a placeholder: command: "{program}", and vary: {program: [..., ...]}.'
     return f" workload.command has no {{{name}}}." if place[0] in ("vary", "cells", "exclude") else ""
 
 

@@ -56,6 +56,7 @@ YAML_HINTS = {
     "character '\\t'": "indent with spaces, not tabs",
     "that cannot start any token": "text that begins with it needs quotes",
     "expected the node content": "a value or a closing bracket is missing",
+    "expected chomping": 'text that begins with "|" or ">" needs quotes',
     "expected a comment or a line break": 'text that begins with "|" or ">" needs quotes',
     "mapping keys are not allowed": 'text that begins with "?" needs quotes',
     "expected <block end>": "keys of one section begin in one column, and a quote within '...' is doubled",
@@ -136,7 +137,7 @@ def _campaigns_near(path: Path) -> list[Path]:
 
 def _campaign_meant(path: Path, campaigns: list[Path]) -> Path | None:
     """Find the campaign that `path` may mean: one of the same name in config/campaigns, else the nearest name."""
-    same = CAMPAIGNS / f"{path.stem}.yaml"
+    same = CAMPAIGNS / f"{path.name.partition('.')[0]}.yaml"  # of demo, demo.yml, demo.yaml.bak
     if same.is_file() and same != path:
         return same
     nearest_stem = nearest_name(path.stem, [file.stem for file in campaigns])

@@ -36,7 +36,8 @@ float32 float full 32 32true: fp32 | tensorfloat32: tf32
 float16 half amp 16 16mixed 16true: fp16 | bfloat16 mixed bf16mixed bf16true: bf16
 dtype: precision | backend accelerator: device | attn: attention
 gpu gpus ngpus worldsize nproc ntasks: devices | split subset configuration: load
-distributeddataparallel: ddp | dataparallel: dp | fsdp2 fullysharded fullyshardeddataparallel fullyshard: fsdp
+distributeddataparallel: ddp | dataparallel: dp | hybridshard: hsdp
+fsdp2 fullysharded fullyshardeddataparallel fullyshard fullshard: fsdp
 deepspeed zero: zero2 | stage0: zero0 | stage1 deepspeedstage1: zero1 | none: single
 stage2 deepspeedstage2: zero2 | stage3 deepspeedstage3: zero3
 deepspeedstage2offload: zero2-offload | deepspeedstage3offload: zero3-offload
@@ -58,11 +59,11 @@ type kind: source name | name description: title | include: cells | license: lic
 repeats: pairs | baseline before: a | candidate after: b
 runs nruns seeds: repeats | seeds: seed | max maximum: at_most largest | min minimum: at_least
 cpuspertask threads: cpus_per_device | than: better_than
-walltime timeout: time_limit | ram memory: memory_per_device | spawn: fresh | fork: forked
+walltime timeout runtime: time_limit | ram memory memmb: memory_per_device | spawn: fresh | fork: forked
 nsight nsightsystems: nsys | pytorch kineto: torch.profiler
 """
 # Words of other programs' names that make no difference here: max_epochs, dataset_name, lr_scheduler_type.
-FILLERS = re.compile(r"(?:^|_)(?:implementation|max|name|num|train|type)(?=_|$)")
+FILLERS = re.compile(r"(?:^|[_-])(?:adam|implementation|max|name|num|ratio|train|type)(?=[_-]|$)")
 # Near by their letters to what they do not mean: devices that are not supported.
 UNRELATED = ("tpu", "npu", "xpu", "hpu", "ipu", "vpu", "intel")
 LFS = "version https://git-lfs"
@@ -105,9 +106,9 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
         return by_letters[nearest]
 
     # A last word that a single name has: hours, of device_hours; gradient_checkpointing.
-    word = str(name).casefold().rpartition("_")[2]
+    word = re.split("[_-]", str(name).casefold())[-1]
     with_word = [choice for choice in by_letters.values() if word in re.split(r"[\W_]+", choice.casefold())]
-    if len(word) >= 4 and len(with_word) == 1:
+    if len(word) >= 4 and word.isalpha() and len(with_word) == 1:
         return with_word[0]
     plain = FILLERS.sub("", str(name))
     return nearest_name(plain, choices) if plain not in ("", name) else None

@@ -53,6 +53,7 @@ def test_other_braces_stay():
         "p {GPU}",
         "p <steps>",
         "p %steps%",
+        "p @steps@ [steps]",
     ],
 )
 def test_a_placeholder_with_a_format_or_left_open_is_refused(command):

@@ -17,7 +17,7 @@ LARGEST_FILE = 64 << 20  # bytes; a larger one is data
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 # With a format, not closed, with blanks, in another spelling, in other brackets.
 BROKEN = re.compile(
-    r"\{([a-z]\w*)(?:[:!][0-9.,]*[a-z]\}|\s|$)|\{\s+([a-z]\w*)\s*\}|\{([A-Za-z][\w.-]*)\}|[<%]([a-z]\w*)[>%]"
+    r"\{([a-z]\w*)(?:[:!][0-9.,]*[a-z]\}|\s|$)|\{\s+([a-z]\w*)\s*\}|\{([A-Za-z][\w.-]*)\}|[<%@[]([a-z]\w*)[]>%@]"
 )
 # What a placeholder of the command means without standing under `vary`.
 OF_GEOMETRY = ("devices", "nodes", "devices_per_node")

@@ -270,8 +270,8 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     if hint or of_cell:
         return hint
 
-    if name in OF_PROFILES:
-        return f" It is the profile's business: {OF_PROFILES[name]} in profiles/slurm (docs/cluster.md)."
+    if of_profile := OF_PROFILES.get(name.removeprefix("slurm_")):
+        return f" It is the profile's business: {of_profile} in profiles/slurm (docs/cluster.md)."
     keys = (key for section in _sections(schema) for key in properties_at(schema, section))
     other_name = of_geometry or same_name(name, keys)
     hint = _other_section_hint(other_name, schema, of_cell) if other_name else ""

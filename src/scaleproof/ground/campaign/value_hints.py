@@ -14,6 +14,7 @@ from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at,
 from scaleproof.ground.errors import Place, did_you_mean, nearest_name, shortened
 
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
+PROGRAMS = ' Programs vary by a placeholder: command: "{program}", and vary: {program: [..., ...]}.'
 FREE = (r"\S", r"^[^\s]+$")  # of texts, and of paths
 NAMES = (r"^[a-z0-9][a-z0-9._-]*$", r"^[a-z0-9][a-z0-9-]*$")
 NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?([A-Za-z]*)")  # number and unit: 30s, 10 min, 1e3
@@ -67,6 +68,8 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
         )
 
     if value and place[-1:] == ("command",):
+        if any(" " in str(word) for word in value):
+            return PROGRAMS
         return f" Write {shortened(' '.join(map(str, value)))}."
     if not value:
         return ""
@@ -296,7 +299,7 @@ def placeholder_hint(place: Place, value: object, data: dict[str, Any]) -> str:
         valid_form = re.sub(r"\W", "_", name.lower()).lstrip("_0123456789")
         return f" Placeholders are of small letters, digits and _: write {{{valid_form}}} in both places."
     if name == "command" and place[0] in OF_CELLS:
-        return ' Programs vary by a placeholder: command: "{program}", and vary: {program: [..., ...]}.'
+        return PROGRAMS
     return f" workload.command has no {{{name}}}." if place[0] in ("vary", "cells", "exclude") else ""
 
 

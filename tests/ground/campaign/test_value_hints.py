@@ -59,6 +59,7 @@ MEANT = [
     ("work: {schedule: {ramp_steps: 5s}}", "(optimizer steps).\n"),
     ("workload: {model: 'layers: 4, width: 128'}", "Write {layers: 4, width: 128}."),
     ("workload: {model: {config: {hidden_size: 8}}}", "allowed: text. A config.json of transformers, relative to"),
+    ("trace: {cells: [{strategy: ddp}]}", "allowed: text. Names of cells, as `campaign show` lists them, or all."),
     # Keys beside a command.
     ("workload: {command: 'p {LR}'}\nvary: {LR: [0.1]}", "digits and _: write {lr} in both places."),
     ("workload: {command: [p a, p b]}", 'Programs vary by a placeholder: command: "{program}"'),

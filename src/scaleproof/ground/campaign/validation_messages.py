@@ -214,8 +214,7 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
             return f"{where}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
         place = place[:-1]  # a mapping where a word is expected, such as a geometry
     if error["loc"][-1:] == ("[key]",):  # the fault is in the name of the key
-        hint = nearest_valid_name(str(place[-1]))
-        return f'{where}"{dotted(place)}" cannot be a name; allowed: {NAME_WORDS}.{hint}'
+        return f'{where}"{dotted(place)}" cannot be a name; allowed: {NAME_WORDS}.{nearest_valid_name(str(place[-1]))}'
 
     value = _value_at(data, place)
     if error["type"] == "value_error":
@@ -337,8 +336,9 @@ def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
     lists = [option for option in options if option.get("type") == "array"]
     hint = list_hint(value, lists[0], schema) if lists else one_value_hint(place, value, options, schema)
     allowed = _words_for_allowed(node, schema)
-    if not hint and allowed.startswith(("a name of", "text")) and "description" in node:  # it says which
-        hint = f" {node['description']}"
+    described = node_at(schema, place[:-1]) if isinstance(place[-1], int) else node  # an entry's list
+    if not hint and allowed.startswith(("a name of", "text")) and "description" in described:  # it says which
+        hint = f" {described['description']}"
     return f"allowed: {allowed}.{hint}" if allowed else f".{hint}"
 
 

@@ -292,6 +292,7 @@ def test_cells_that_cannot_run_are_said_by_validate(tmp_path, repository):
     [
         ("./mine.sh", "./mine.sh: there is no such program here: n1x1, n1x2"),
         ("python mine.py", "mine.py: there is no such file in"),
+        ("python mine.ipynb", "mine.ipynb is a notebook, which python does not run"),
         ("pyhton mine.py", 'pyhton: there is no such program here. Did you mean "python'),
         ("python tests/conftset.py", 'Did you mean "tests/conftest.py"?'),
         ("python -c pass", ""),
@@ -304,7 +305,7 @@ def test_a_program_that_is_not_there_is_said_by_validate(tmp_path, repository, c
     done = scaleproof("campaign", "validate", path, cwd=repository)
     assert done.returncode == 0, done.stderr
     assert absent in done.stdout
-    assert ("no such" in done.stdout) == bool(absent)
+    assert ("cannot run these" in done.stdout) == bool(absent)
 
 
 ROWS = {

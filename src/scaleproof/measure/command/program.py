@@ -48,6 +48,8 @@ def absent_program(words: Sequence[str]) -> str | None:
     if not arguments or not Path(program).name.startswith("python"):
         return None
     script = arguments[0]
+    if script.endswith(".ipynb"):
+        return f"{script} is a notebook, which python does not run"
     if script.endswith(".py") and not Path(script).is_file():
         hint = nearest_path(Path(script))
         return f"{script}: there is no such file in {Path.cwd()}{f'.{hint}' if 'Did you mean' in hint else ''}"

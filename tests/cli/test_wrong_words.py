@@ -33,8 +33,11 @@ COMMANDS = [
     (["--verison"], '"--verison" is not expected. Did you mean "--version"?'),
     (["why", "results/demo"], "required: FIGURE. Example: scaleproof why results/demo"),
     (["model", "fetch", "qwen"], 'cannot be "qwen"; allowed: owner/name, like Qwen/Qwen3-0.6B.'),
-    (["ab", "--", "pythn", "a.py", "--", "ls"], 'command A: there is no program "pythn". Did you mean "python'),
-    (["ab", "--", "python", "nope.py", "--", "python", "b.py"], "command A: nope.py: no such file or folder."),
+    (
+        ["ab", "--", "pythn", "a.py", "--", "ls"],
+        'command A: pythn: there is no such program here. Did you mean "python',
+    ),
+    (["ab", "--", "python", "nope.py", "--", "python", "b.py"], "command A: nope.py: there is no such file in "),
     (["ab", "--", "cd", "x", "--", "python", "b.py"], "no shell reads the command: bash -c 'cd ...'"),
     (["ab", "--", __file__, "--", "python", "b.py"], "the file may not be executed: python "),
     (["ab", "--seconds", "400", "--", "python", "a.py", "--", "python", "b.py"], "are more than --minutes 10"),

@@ -2,16 +2,13 @@
 
 import argparse
 import json
-import os
-import shutil
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import Number, campaign_name, count, file_name, log_reader, text
-from scaleproof.ground.errors import UserError, path_fault
-from scaleproof.measure.command.program import missing_program_hint
+from scaleproof.ground.errors import UserError
+from scaleproof.measure.command.program import absent_program
 
 if TYPE_CHECKING:
     from scaleproof.driver.ab_campaign import AbRequest
@@ -67,8 +64,9 @@ def _checked_request(args: argparse.Namespace) -> "AbRequest":
     a, b = split(args.programs)
     if not a or not b or SEPARATOR in b:  # there are none, one or three commands
         raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
-    _check_program("A", a)
-    _check_program("B", b)
+    for name, words in (("A", a), ("B", b)):
+        if fault := absent_program(words):
+            raise UserError(f"command {name}: {fault}")
     return AbRequest(
         a,
         b,
@@ -84,16 +82,6 @@ def _checked_request(args: argparse.Namespace) -> "AbRequest":
         accept_differences=args.accept_differences,
         series=args.series,
     )
-
-
-def _check_program(name: str, words: Sequence[str]) -> None:
-    """Check that the program of command `name` (A, B), and its script, are there. Raises UserError."""
-    program, *arguments = words
-    if not shutil.which(program):
-        raise UserError(f'command {name}: there is no program "{program}"{missing_program_hint(program)}')
-    script = arguments[0] if arguments else ""
-    if script.endswith(".py") and "{" not in script and not os.path.exists(script):
-        raise UserError(f"command {name}: {script}{path_fault(Path(script))}")
 
 
 def _pattern(given: str) -> tuple[str, str]:

@@ -61,6 +61,7 @@ MEANT = [
     ("workload: {model: {config: {hidden_size: 8}}}", "allowed: text. A config.json of transformers, relative to"),
     ("trace: {cells: [{strategy: ddp}]}", "allowed: text. Names of cells, as `campaign show` lists them, or all."),
     # Keys beside a command.
+    ("workload: {command: &a}", "workload.command has no value"),
     ("workload: {command: 'p {LR}'}\nvary: {LR: [0.1]}", "digits and _: write {lr} in both places."),
     ("workload: {command: [p a, p b]}", 'Programs vary by a placeholder: command: "{program}"'),
     ("workload: {command: 'p {x}'}\nvary: {x: []}", "vary.x cannot be []; allowed: a list of at least 1 entry, each"),
@@ -194,6 +195,7 @@ NO_YAML = [
     ("[model]\nname = x\n", "line 2, column 1: not valid YAML: what stands here is not of the mapping above"),
     (HEAD + "work: {steps: 5\nrepeats: 3\n", "(the bracket of line 2 is not closed"),
     (HEAD + "vary: {strategy: [ddp]]}\n", "(brackets do not match)"),
+    (HEAD + "vary: {strategy: *}\n", 'text that begins with "*" or "&" needs quotes'),
     (">>> title: x\n", 'text that begins with "|" or ">" needs quotes'),
     (f"title: {'long ' * 100}\n", "at most 300 characters that is not blank. The question that the campaign answers"),
     (HEAD + "```yaml\nrepeats: 3\n```\n", "line 2: a fence of Markdown"),

@@ -77,7 +77,8 @@ def check_campaign(campaign: Campaign) -> None:
         _check_beside_command(campaign)
         return
     for name in sorted(OF_COMMANDS["workload"] & campaign.workload.model_fields_set):
-        raise _fault(f"workload.{name}", " is for workload.command, which is not there; leave it out")
+        fault = "has no value" if name == "command" else "is for workload.command, which is not there; leave it out"
+        raise _fault(f"workload.{name}", f" {fault}")
     rows = campaign.workload.vocab_size
     if rows != "derive" and "vocab_multiple" in campaign.workload.model_fields_set:
         fault = f" is of a derived vocab_size, which is {rows} here; give one of the two"

@@ -56,6 +56,7 @@ YAML_HINTS = {
     "character '\\t'": "indent with spaces, not tabs",
     "that cannot start any token": "text that begins with it needs quotes",
     "expected the node content": "a value or a closing bracket is missing",
+    "expected alphabetic or numeric": 'text that begins with "*" or "&" needs quotes',
     "expected chomping": 'text that begins with "|" or ">" needs quotes',
     "expected a comment or a line break": 'text that begins with "|" or ">" needs quotes',
     "mapping keys are not allowed": 'text that begins with "?" needs quotes',

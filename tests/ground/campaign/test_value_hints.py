@@ -60,6 +60,7 @@ MEANT = [
     ("workload: {model: 'layers: 4, width: 128'}", "Write {layers: 4, width: 128}."),
     ("workload: {model: {config: {hidden_size: 8}}}", "allowed: text. A config.json of transformers, relative to"),
     ("trace: {cells: [{strategy: ddp}]}", "allowed: text. Names of cells, as `campaign show` lists them, or all."),
+    ("vary: {strategy: , geometry: [1x1]}", "vary.strategy has no value; list some, or leave it out"),
     # Keys beside a command.
     ("workload: {command: &a}", "workload.command has no value"),
     ("workload: {command: 'p {LR}'}\nvary: {LR: [0.1]}", "digits and _: write {lr} in both places."),

@@ -67,6 +67,8 @@ def check_campaign(campaign: Campaign) -> None:
     for axis, (section, _) in AXES.items():
         value = getattr(getattr(campaign, section), axis)
         varied = getattr(campaign.vary, axis)
+        if varied is None and axis in campaign.vary.model_fields_set:
+            raise _fault(f"vary.{axis}", " has no value; list some, or leave it out")
         is_given = axis in getattr(campaign, section).model_fields_set
         if is_given and not is_used_of_section(campaign, axis) and value not in varied:
             values = ", ".join(map(str, varied))

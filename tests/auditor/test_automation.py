@@ -87,6 +87,7 @@ def test_a_waiver_that_does_not_hold_waives_nothing(project, change, remark):
         ('reason = "known"\n', "", "waived.1.reason is missing"),
         ("until = 2", "until = 2027-13-01 # 2", "dates of the calendar do not"),
         ("until = 2", 'until = "x" # 2', "is not a date; write it as 2027-01-31"),
+        ("[[waived]]", "", "It stands below a line [[waived]]. Allowed: waived"),
         ("[[waived]]", "[[waved]]", 'unknown key "waved". Did you mean "waived"?'),
         ('reason = "known"', 'reason = ""', "waived.1.reason cannot be ''; allowed: a text that is not empty"),
         ("[[waived]]", "[waived]", "waived is a list: each waiver begins with [[waived]]"),

@@ -244,6 +244,8 @@ def test_output_to_a_full_disk_is_one_message(scaleproof, words):
     """Also where a command ends with an exit code of its own, and all of its output is still to be written."""
     done = scaleproof(*words, shell="PYTHONUNBUFFERED= {} > /dev/full")
     assert (done.returncode, done.stderr) == (2, "scaleproof: output: No space left on device\n")
+    closed = scaleproof(*words, shell="{} >&-")
+    assert (closed.returncode, closed.stderr) == (2, "scaleproof: output: is closed\n")
 
 
 def test_memory_that_is_used_up_is_one_message():

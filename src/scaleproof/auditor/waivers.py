@@ -63,7 +63,7 @@ class Waived:
 def read_waivers(file: Path) -> list[Waiver]:
     """Return the waivers of `file`. Raises UserError where it is damaged, or names a code that does not exist."""
     try:
-        waivers = _WaiverFile.model_validate(tomllib.loads(read_regular(file).decode())).waived
+        waivers = _WaiverFile.model_validate(tomllib.loads(read_regular(file).decode("utf-8-sig"))).waived
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not UTF-8 text (byte {error.start})") from None
     except tomllib.TOMLDecodeError as error:
@@ -107,7 +107,12 @@ def _fault(error: ValidationError) -> str:
     keys = list(Waiver.model_fields) if len(first["loc"]) > 1 else ["waived"]
     if first["type"] == "extra_forbidden":
         name = str(first["loc"][-1])
-        return f'unknown key "{name}".{did_you_mean(name, keys)} Allowed: {", ".join(keys)}'
+        hint = (
+            " It stands below a line [[waived]]."
+            if name in {*Waiver.model_fields} - {*keys}
+            else did_you_mean(name, keys)
+        )
+        return f'unknown key "{name}".{hint} Allowed: {", ".join(keys)}'
     if first["type"] == "missing":
         return f"{place} is missing; a waiver has {', '.join(keys)}"
     if "date" in first["type"]:

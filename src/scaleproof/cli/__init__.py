@@ -33,6 +33,8 @@ def main() -> None:
     Wrong input ends with exit code 2 and one message. A signal is named in a word; a closed pipe prints nothing.
     """
     stop = _Stop()
+    if sys.stdout is None:  # the shell has closed it: what is printed cannot be written, as on a full disk
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115
     try:
         from scaleproof.cli.commands import run
 

@@ -2,15 +2,13 @@
 
 import argparse
 import json
-import os
-import shutil
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import Number, campaign_name, count, file_name, log_reader, text
-from scaleproof.ground.errors import UserError, did_you_mean, path_fault
+from scaleproof.ground.errors import UserError
+from scaleproof.measure.command.program import absent_program
 
 if TYPE_CHECKING:
     from scaleproof.driver.ab_campaign import AbRequest
@@ -19,8 +17,6 @@ USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
 SEPARATOR = "--"
 METRICS = ("tokens/s", "samples/s", "steps/s", "time")
 LEAST_MINUTES, MOST_MINUTES = 0.1, 100_000.0
-SHELL_WORDS = ("cd", "source", ".", "export")
-SHELL_SIGNS = set("|&;<>")
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -68,8 +64,9 @@ def _checked_request(args: argparse.Namespace) -> "AbRequest":
     a, b = split(args.programs)
     if not a or not b or SEPARATOR in b:  # there are none, one or three commands
         raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
-    _check_program("A", a)
-    _check_program("B", b)
+    for name, words in (("A", a), ("B", b)):
+        if fault := absent_program(words):
+            raise UserError(f"command {name}: {fault}")
     return AbRequest(
         a,
         b,
@@ -85,33 +82,6 @@ def _checked_request(args: argparse.Namespace) -> "AbRequest":
         accept_differences=args.accept_differences,
         series=args.series,
     )
-
-
-def _check_program(name: str, words: Sequence[str]) -> None:
-    """Check that the program of command `name` (A, B), and its script, are there. Raises UserError."""
-    program, *arguments = words
-    if not shutil.which(program):
-        raise UserError(f'command {name}: there is no program "{program}"{_missing_program_hint(program)}')
-    script = arguments[0] if arguments else ""
-    if script.endswith(".py") and "{" not in script and not os.path.exists(script):
-        raise UserError(f"command {name}: {script}{path_fault(Path(script))}")
-
-
-def _missing_program_hint(program: str) -> str:
-    """Return a hint at a first word that is no program: what it is, or the nearest program."""
-    if "=" in program.partition(" ")[0] and not SHELL_SIGNS & set(program):
-        return f"; to set a variable: env {program} ..."
-    if os.path.isfile(program):
-        return f"; the file may not be executed: python {program}, or chmod +x"
-    if program in SHELL_WORDS or SHELL_SIGNS & set(program):
-        arguments = "" if " " in program else " ..."
-        return f"; no shell reads the command: bash -c '{program}{arguments}'"
-    if os.path.isdir(program):
-        return "; it is a folder"
-    if " " in program:
-        return f"; without quotes: {SEPARATOR} {program}"
-    on_path = {file.name for folder in os.get_exec_path() for file in Path(folder).glob("*")}
-    return f".{did_you_mean(program, on_path)}"
 
 
 def _pattern(given: str) -> tuple[str, str]:

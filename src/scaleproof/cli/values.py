@@ -56,7 +56,7 @@ def hub_name(words: str) -> str:
         here = "a file or folder of this machine; the hub is asked for"
         raise argparse.ArgumentTypeError(f'"{shortened(words)}" is {here} owner/name, like Qwen/Qwen3-0.6B')
     if not HUB_NAME.fullmatch(words):
-        end_of_address = "/".join(words.rstrip("/").split("/")[-2:])
+        end_of_address = "/".join(words.rstrip("/").split("/")[3:][-2:])  # behind https://HOST/
         is_address = ADDRESS.match(words) and HUB_NAME.fullmatch(end_of_address)
         hint = f"; write {end_of_address}" if is_address else ""
         raise refused(words, f"owner/name, like Qwen/Qwen3-0.6B{hint}")

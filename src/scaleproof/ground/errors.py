@@ -34,31 +34,36 @@ OTHER_WORDS = """
 gpu gpus nvidia nccl amd rocm hip rccl: cuda | gloo: cpu
 float32 float full 32 32true: fp32 | tensorfloat32: tf32
 float16 half amp 16 16mixed 16true: fp16 | bfloat16 mixed bf16mixed bf16true: bf16
-dtype: precision | backend: device
-distributeddataparallel: ddp | dataparallel: dp | fsdp2 fullysharded fullyshardeddataparallel fullyshard: fsdp
+dtype: precision | backend accelerator: device | attn: attention
+gpu gpus ngpus worldsize nproc ntasks: devices | split subset configuration: load
+distributeddataparallel: ddp | dataparallel: dp | hybridshard: hsdp
+fsdp2 fullysharded fullyshardeddataparallel fullyshard fullshard: fsdp
 deepspeed zero: zero2 | stage0: zero0 | stage1 deepspeedstage1: zero1 | none: single
 stage2 deepspeedstage2: zero2 | stage3 deepspeedstage3: zero3
-zerostage parallelism strategies: strategy | cmd script: command
-nodes gpus devices worldsize ngpus numgpus gpuspernode nproc ntasks: geometry
+deepspeedstage2offload: zero2-offload | deepspeedstage3offload: zero3-offload
+zerostage zerooptimization parallelism strategies: strategy | cmd script: command
+nodes gpus devices worldsize ngpus gpuspernode nproc ntasks machines processes: geometry
 lm languagemodeling: language-modelling | classify: classification | bert: encoder-small | gpt2: gpt2-small
 flashattention flashattention2 flashattn fa2 fa3: flash | crossentropy: plain
-lr: learning_rate | warmup: ramp_steps warmup_steps | iterations iters maxsteps epochs: steps
-batch batchsize trainbatchsize: global_batch | microbatchsize batchsize perdevicebatchsize: micro_batch
+lr: learning_rate | warmup: ramp_steps warmup_steps | iterations iters epochs: steps
+batch batchsize: global_batch | microbatchsize microbatchsizepergpu batchsize perdevicebatchsize: micro_batch
 gradientaccumulation gradientaccumulationsteps gradaccum: accumulation
-gradclip gradclipnorm gradclipval clipgrad clipgradnorm gradnorm: max_grad_norm
+gradclip gradclipnorm gradclipval gradientclipping clipgrad clipgradnorm gradnorm: max_grad_norm
 blocksize sequencelength contextlength: seq_len | contextlength: context
 throughput tokenspersec: tokens_per_s
-nlayer numlayers: layers | nhead numheads: heads | nembd hiddensize dmodel: width | hiddensize: d_model
+nlayer: layers | nhead: heads | nembd hiddensize dmodel: width | hiddensize: d_model
 dataset data: corpus | path: files | file: place | column textcolumn: field | url: urls | huggingface hf: hub repository
 hub: repository
 txt: text | json: jsonl
 type kind: source name | name description: title | include: cells | license: licence | auto: derive
 repeats: pairs | baseline before: a | candidate after: b
 runs nruns seeds: repeats | seeds: seed | max maximum: at_most largest | min minimum: at_least
-cpuspertask: cpus_per_device | than: better_than
-walltime timeout: time_limit | ram memory: memory_per_device | spawn: fresh | fork: forked
+cpuspertask threads: cpus_per_device | than: better_than
+walltime timeout runtime: time_limit | ram memory memmb: memory_per_device | spawn: fresh | fork: forked
 nsight nsightsystems: nsys | pytorch kineto: torch.profiler
 """
+# Words of other programs' names that make no difference here: max_epochs, dataset_name, lr_scheduler_type.
+FILLERS = re.compile(r"(?:^|[_-])(?:adam|implementation|max|name|num|ratio|train|type)(?=[_-]|$)")
 # Near by their letters to what they do not mean: devices that are not supported.
 UNRELATED = ("tpu", "npu", "xpu", "hpu", "ipu", "vpu", "intel")
 LFS = "version https://git-lfs"
@@ -100,9 +105,13 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     if nearest is not None:
         return by_letters[nearest]
 
-    # A word that a single name has: hours, of device_hours.
-    with_word = [choice for choice in by_letters.values() if letters in re.split(r"[\W_]+", choice.casefold())]
-    return with_word[0] if len(letters) >= 4 and len(with_word) == 1 else None
+    # A last word that a single name has: hours, of device_hours; gradient_checkpointing.
+    word = re.split("[_-]", str(name).casefold())[-1]
+    with_word = [choice for choice in by_letters.values() if word in re.split(r"[\W_]+", choice.casefold())]
+    if len(word) >= 4 and word.isalpha() and len(with_word) == 1:
+        return with_word[0]
+    plain = FILLERS.sub("", str(name))
+    return nearest_name(plain, choices) if plain not in ("", name) else None
 
 
 def _nearest_letters(letters: str, choices: list[str]) -> str | None:
@@ -121,8 +130,9 @@ def _nearest_letters(letters: str, choices: list[str]) -> str | None:
 def same_name(name: object, allowed: Iterable[str]) -> str | None:
     """Return the allowed name that is `name` but for case and punctuation, or what other programs call `name`."""
     by_letters = {_letters(choice): choice for choice in map(str, allowed)}
-    letters = _letters(str(name)[:200])
-    meanings = [letters, *(_letters(word) for word in _synonyms().get(letters, ()))]
+    forms = dict.fromkeys(_letters(form[:200]) for form in (str(name), FILLERS.sub("", str(name))) if form)
+    words = [word for form in forms for word in (form, *_synonyms().get(form, ()))]
+    meanings = map(_letters, words)
     return next((by_letters[meaning] for meaning in meanings if meaning in by_letters), None)
 
 

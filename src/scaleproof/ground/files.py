@@ -34,6 +34,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 LEAST_FREE = 1 << 20  # bytes; with less free a disk is full
 # What the system says of a path -> what it means for whoever gave it.
 PATH_FAULTS = {
+    errno.EBADF: "is closed",
     errno.EISDIR: "is a folder; a file is expected",
     errno.EEXIST: "is a file; a folder is expected",
     errno.ENOTDIR: "leads through a file as if it were a folder",
@@ -165,7 +166,7 @@ def os_fault(error: OSError) -> str:
     if error.filename is None and error.errno == errno.ENOENT:  # os.getcwd alone says so
         return "the folder that this shell is in was removed, or replaced by another one: cd to it again"
     if error.filename is None:
-        return f"output: {error.strerror or error}"
+        return f"output: {PATH_FAULTS.get(error.errno or 0, error.strerror or str(error))}"
     is_full = error.errno in DISK_FULL
     name = error.filename2 if is_full and error.filename2 else error.filename  # a copy is written to `filename2`
     path = Path(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else Path("output")

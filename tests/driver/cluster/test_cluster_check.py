@@ -283,6 +283,8 @@ def test_a_misspelt_rule_of_a_profile_is_named(tmp_path, key):
     ("key", "message"),
     [
         ("jobs: many", "line 2: jobs cannot be 'many'; allowed: a whole number or unlimited"),
+        ("jobs: 0", "line 2: jobs cannot be 0; allowed: a whole number or unlimited"),
+        ("cluster: sbatch", 'line 2: snakemake has no option "cluster"'),
         ("latency-wait: 60s", "line 2: latency-wait cannot be '60s'; allowed: a whole number"),
         ("default-resources: {mem_mb: 4GB}", "default-resources.mem_mb cannot be '4GB'; allowed: a whole number .MB"),
         ("set-resources: {train: {runtime: two hours}}", "train.runtime cannot be 'two hours'; allowed: a whole"),

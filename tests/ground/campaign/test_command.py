@@ -53,12 +53,28 @@ def test_other_braces_stay():
     assert cell.words == ["python", "-c", "print({1: 2}, {})"]
 
 
-@pytest.mark.parametrize("command", ["p {steps:04d}", "p --n {steps --m 3", "p {x} {x!r}", "p { steps }", "p {steps"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "p {steps:04d}",
+        "p --n {steps --m 3",
+        "p {x} {x!r}",
+        "p { steps }",
+        "p {steps",
+        "p {Steps}",
+        "p {work.steps}",
+        "p {global-batch}",
+        "p {GPU}",
+        "p <steps>",
+        "p %steps%",
+        "p @steps@ [steps]",
+    ],
+)
 def test_a_placeholder_with_a_format_or_left_open_is_refused(command):
     vary = {"x": [1]} if "{x}" in command else {}
     with pytest.raises(UserError, match=r"is not filled in; write \{"):
         cells(command, vary=vary)
-    assert cells("p '{steps:5} {\"a\": 1} {name:04d} {name'")
+    assert cells("p '{steps:5} {\"a\": 1} {name:04d} {name {Lightning} <s> %d%%'")
 
 
 def test_a_command_is_one_line():
@@ -79,6 +95,7 @@ def test_two_settings_have_two_fingerprints_and_one_work():
     [
         *(("python t.py | tee l", "|"), ("cd x && python t.py", "&&"), ("python t.py 2>&1", "2>&1")),
         *(("LR=1 t.py", "LR=1"), ("python t.py --lr=$LR", "--lr=$LR"), ("t.py -n $(nproc)", "$(nproc)")),
+        *(("~/t.py --lr 1", "~/t.py"), ("python ~/t.py", "~/t.py"), ("t.py -n `nproc`", "`nproc`")),
     ],
 )
 def test_what_only_a_shell_obeys_is_refused(command, word):
@@ -86,7 +103,7 @@ def test_what_only_a_shell_obeys_is_refused(command, word):
         cells(command)
     assert f"no shell reads it, so that {word} is a plain word; write bash -c" in str(refused.value)
     assert cells(f"bash -c '{command}'")
-    assert cells("./x=1/python t.py --query a=b '|x' '{ print $1, $NF }' '^a$'")
+    assert cells("./x=1/python t.py --query a=b '|x' '{ print $1, $NF }' '^a$' a~b --d=~/x")
 
 
 def test_two_lengths():
@@ -115,6 +132,7 @@ def test_cells_and_exclude_take_placeholders():
         ({"command": "p", "work": {"steps": [50, 150]}}, "has no {steps}"),
         ({"command": "p {steps}", "work": {"steps": [50, 150]}}, "two lengths are for workload.figures: whole"),
         ({"command": "p", "workload": {"per_step": {"tokens": "2 + 2"}}}, "no product of whole numbers"),
+        ({"command": "p", "workload": {"per_step": {"tokens": "{seq_len} * 8"}}}, "; {seq_len} has no value here"),
         ({"command": "p {x}", "vary": {"x": [1]}, "cells": [{}]}, "has no value"),
         ({"command": "p", "work": {"micro_batch": "largest"}}, "a command needs a number"),
     ],

@@ -31,6 +31,7 @@ from scaleproof.measure.corpus.check import check_corpus
         ("parquet", b"version https://git-lfs.github.com/spec/v1\noid x\n", "is a pointer of Git LFS"),
         ("text", b"%PDF-1.7\n", "is a PDF; save its text"),
         ("csv", b'{"text": "x"}\n', "holds JSON; write jsonl in place of csv"),
+        ("text", b"PK\x03\x04 and more", "is an archive; unpack it"),
     ],
 )
 def test_files_that_cannot_be_a_corpus(tmp_path, source, content, message):
@@ -112,6 +113,39 @@ def test_the_fields_of_a_parquet_file_are_looked_at(tmp_path):
     with pytest.raises(UserError, match=r'has no field "text".*Fields there: body'):
         check_corpus("mine", corpus)
     check_corpus("mine", corpus.model_copy(update={"field": "body"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "keys", "message"),
+    [
+        ("a.tar.gz", gzip.compress(b"x"), {"source": "text"}, "is an archive; unpack it"),
+        ("a.jsonl", b'{"text": "x"}\n{"text": "y"}\n', {"source": "text"}, "holds JSON; write jsonl in place of text"),
+        ("a.csv", b"text,y\nx,1\nz,2\n", {"source": "csv", "columns": ["text", "y"]}, "leave `columns` out"),
+    ],
+)
+def test_what_a_file_begins_with(tmp_path, name, content, keys, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        check_corpus("mine", Corpus(files=[str(tmp_path / name)], **keys))
+
+
+def test_a_range_counts_up():
+    keys = {"source": "http", "urls": ["https://x.org/y"], "revision": "v1", "format": "text"}
+    with pytest.raises(ValueError, match=r"{9..1} ends before it begins; write {1..9}"):
+        Corpus(files=["a-{9..1}.txt"], **keys)
+    assert Corpus(files=["a-{1..1}.txt"], **keys).remote_files == ["a-1.txt"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "documents"), [("1,5 documents", None), ("15,00 documents", None), ("1,500 documents", 1500)]
+)
+def test_commas_of_a_budget_part_thousands(budget, documents):
+    keys = {"source": "text", "files": ["x"], "budget": budget}
+    if documents:
+        assert Corpus(**keys).limits == (None, documents)
+    else:
+        with pytest.raises(ValueError, match="budget"):
+            Corpus(**keys)
 
 
 def odd_files(folder):

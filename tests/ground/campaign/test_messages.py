@@ -90,7 +90,11 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     ),
     "one value of an axis of a command": (
         "title: x\nworkload: {command: 'p {bs}'}\nvary: {bs: 8}\n",
-        ["line 3: vary.bs cannot be 8; allowed: a list, each text, a number, true or false; a mapping", "Write [8]."],
+        [
+            "line 3: vary.bs cannot be 8; allowed: a list of at least 1 entry, each text, a number, true or false; "
+            "a mapping",
+            "Write [8].",
+        ],
     ),
     "an optimizer by its name": ("title: x\nwork: {optimizer: adam}\n", ["Write {name: adamw}."]),
     "a device by its number": ("title: x\nexecution: {device: 'gpu:0'}\n", ['Did you mean "cuda"?']),

@@ -25,6 +25,7 @@ def campaign(**keys) -> Campaign:
             "says nothing to ddp, zero1; it",
         ),
         ({"execution": {"overlap_comm": True, "strategy": "fsdp"}}, "execution.overlap_comm says nothing to fsdp"),
+        ({"vary": {"fsdp_prefetch": [1, 2]}}, "vary.fsdp_prefetch says nothing to ddp; it is of fsdp, hsdp"),
         ({"workload": {"vocab_size": 512, "vocab_multiple": 64}}, "vocab_multiple is of a derived vocab_size"),
         ({"workload": {"figures": "auto"}}, "workload.figures is for workload.command, which"),
         ({"workload": COMMAND | {"model": "gpt2-tiny"}}, "workload.model: workload.command does not read it"),

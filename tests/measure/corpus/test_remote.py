@@ -210,7 +210,7 @@ HUB = {"source": "hub", "repository": "a/b", "revision": "c" * 40, "files": ["x"
         ({"source": "hub"}, "needs `repository`, `revision`, `files`, `format`"),
         ({"source": "http", "files": ["x"]}, "needs `urls`, `revision`, `format`"),
         ({"source": "text", "files": ["x"], "revision": "v1"}, "source text has no use for `revision`"),
-        (HUB | {"urls": ["http://x"]}, "source hub has no use for `urls`"),
+        (HUB | {"urls": ["http://x"]}, "source hub has no use for `urls`, which is for http"),
         (HUB | {"files": ["../../etc/passwd"]}, "must be a name below"),
         (HUB | {"known": {"y": {"size": 3}}}, '"y" is none of `files`'),
         (HUB | {"budget": "many"}, "budget"),

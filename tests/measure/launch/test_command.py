@@ -78,7 +78,12 @@ TORCHRUN = '-c \'import sys; print("[rank1]: RuntimeError: no such data"); sys.e
 @pytest.mark.parametrize(
     ("command", "kind", "reason"),
     [
-        ("nanogpt.py --end 3 --steps 2", "crash", "the command ended with exit code 3"),
+        ("nanogpt.py --end 3 --steps 2", "crash", "the command ended with exit code 3 after printing: "),
+        (
+            "-c 'raise SystemExit(\"no GPU here\")'",
+            "crash",
+            "the command ended with exit code 1 after printing: no GPU here",
+        ),
         ("nanogpt.py --no-tokens", "no_figures", "give workload.per_step"),
         ("silent.py 1", "no_figures", "no figure in its log is understood"),
         ("-c 'import no_such_module'", "crash", "with exit code 1: ModuleNotFoundError: No module named"),

@@ -144,7 +144,12 @@ def test_another_file_is_another_fingerprint(tmp_path):
         ({"model_type": "nonsense"}, 'has no model_type "nonsense"'),
         ({"model_type": "lama"}, 'Did you mean "llama"'),
         ({"num_hidden_layers": 0}, "num_hidden_layers cannot be 0; allowed: a whole number from 1"),
-        ({"num_attention_heads": 5}, "transformers refuses it: .* not a multiple of the number of attention heads"),
+        ({"num_key_value_heads": 3}, "num_attention_heads 4 is not a multiple of num_key_value_heads 3"),
+        ({"hidden_act": "sluw"}, "hidden_act is sluw, which transformers does not know"),
+        (
+            {"num_attention_heads": 5, "num_key_value_heads": 5},
+            "transformers refuses it: .* not a multiple of the number of attention heads",
+        ),
         ({"max_position_embeddings": 16}, "longer than the model's context of 16"),
         ({"model_type": None}, 'it has no "model_type"'),
     ],

@@ -55,10 +55,13 @@ class SnakemakeProfile:
         self._check_names((), self.settings, long_names, "snakemake has no option")
         self._check_names(("executor",), [str(self.settings.get("executor"))], EXECUTORS, "there is no executor")
         for name, value in self.settings.items():
+            if "-" not in str(name) and name not in long_names:  # options of plugins have the plugin's name before them
+                raise UserError(f'{self._lines.place_prefix(self.path, (name,))}snakemake has no option "{name}"')
             option = options.get(f"--{name}")
             word = WORDS_FOR_ALL.get(name)  # in place of a number: "all" cores
             takes_number = word is not None or (option is not None and option.type is int)
-            if takes_number and value != word and not str(value).isdecimal():
+            is_number = str(value).isdecimal() and (word is None or int(value) > 0)  # no jobs at once: nothing starts
+            if takes_number and value != word and not is_number:
                 allowed = f"a whole number or {word}" if word else "a whole number"
                 raise self._wrong((name,), value, allowed)
         rules = {name for file in SNAKEFILE.parent.glob("rules/*.smk") for name in RULE.findall(file.read_text())}

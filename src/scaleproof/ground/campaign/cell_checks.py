@@ -14,7 +14,9 @@ from scaleproof.ground.errors import UserError
 MOST_ENTRIES = 1_000_000  # of a tokenizer; the largest in use has a quarter
 MOST_PARAMETERS = 10**13
 OF_SHELLS = ("|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1", "&>")  # words that a shell obeys
-VARIABLE = re.compile(r"[^\s;'\"]*\$(?:\{?[A-Za-z_]\w*\}?|\()[^\s;'\"]*")  # --lr=$LR, $(nproc): no text of a program
+VARIABLE = re.compile(  # --lr=$LR, $(nproc), ~/train.py, `nproc`: no text of a program
+    r"[^\s;'\"]*\$(?:\{?[A-Za-z_]\w*\}?|\()[^\s;'\"]*|~(?:/\S*)?|`\S+"
+)
 # Section -> its keys that mean something for a command too. The batch and the seed are placeholders of a command.
 OF_COMMANDS = {
     "workload": {"command", "figures", "per_step", "rate_of"},
@@ -65,6 +67,8 @@ def check_campaign(campaign: Campaign) -> None:
     for axis, (section, _) in AXES.items():
         value = getattr(getattr(campaign, section), axis)
         varied = getattr(campaign.vary, axis)
+        if varied is None and axis in campaign.vary.model_fields_set:
+            raise _fault(f"vary.{axis}", " has no value; list some, or leave it out")
         is_given = axis in getattr(campaign, section).model_fields_set
         if is_given and not is_used_of_section(campaign, axis) and value not in varied:
             values = ", ".join(map(str, varied))
@@ -75,7 +79,8 @@ def check_campaign(campaign: Campaign) -> None:
         _check_beside_command(campaign)
         return
     for name in sorted(OF_COMMANDS["workload"] & campaign.workload.model_fields_set):
-        raise _fault(f"workload.{name}", " is for workload.command, which is not there; leave it out")
+        fault = "has no value" if name == "command" else "is for workload.command, which is not there; leave it out"
+        raise _fault(f"workload.{name}", f" {fault}")
     rows = campaign.workload.vocab_size
     if rows != "derive" and "vocab_multiple" in campaign.workload.model_fields_set:
         fault = f" is of a derived vocab_size, which is {rows} here; give one of the two"
@@ -90,10 +95,14 @@ def _check_strategies(campaign: Campaign) -> None:
     varied = getattr(campaign.vary, "strategy", None) or [campaign.execution.strategy]
     strategies = {without_offload(name) for name in (*named, *varied) if name}
     for name, of_strategies in MATTERS_TO.items():  # key of `execution` -> the strategies that read it
-        given = getattr(campaign.execution, name)
-        if given != Execution.model_fields[name].default and strategies.isdisjoint(of_strategies):
-            fault = f" says nothing to {', '.join(sorted(strategies))}; it is of {', '.join(of_strategies)}"
-            raise _fault(f"execution.{name}", fault)
+        default = Execution.model_fields[name].default
+        for section, values in (
+            ("execution", [getattr(campaign.execution, name)]),
+            ("vary", getattr(campaign.vary, name)),
+        ):
+            if {*(values or ())} - {default} and strategies.isdisjoint(of_strategies):
+                fault = f" says nothing to {', '.join(sorted(strategies))}; it is of {', '.join(of_strategies)}"
+                raise _fault(f"{section}.{name}", fault)
 
 
 def _check_beside_command(campaign: Campaign) -> None:

@@ -11,11 +11,14 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
-from scaleproof.ground.errors import UserError, did_you_mean
+from scaleproof.ground.errors import UserError, did_you_mean, nearest_name
 
 LARGEST_FILE = 64 << 20  # bytes; a larger one is data
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
-BROKEN = re.compile(r"\{([a-z]\w*)(?:[:!][0-9.,]*[a-z]\}|\s|$)|\{\s+([a-z]\w*)\s*\}")  # a format, not closed, blanks
+# With a format, not closed, with blanks, in another spelling, in other brackets.
+BROKEN = re.compile(
+    r"\{([a-z]\w*)(?:[:!][0-9.,]*[a-z]\}|\s|$)|\{\s+([a-z]\w*)\s*\}|\{([A-Za-z][\w.-]*)\}|[<%@[]([a-z]\w*)[]>%@]"
+)
 # What a placeholder of the command means without standing under `vary`.
 OF_GEOMETRY = ("devices", "nodes", "devices_per_node")
 OF_WORK = ("steps", "global_batch", "micro_batch", "accumulation", "seed")
@@ -170,7 +173,9 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
         advice = "without the $" if wrong_braces[0].startswith("$") else "in single braces"
         raise UserError(f"workload.command: write {wrong_braces[1]}, {advice}", ("workload", "command"))
     for broken in BROKEN.finditer(command):
-        if (name := broken[1] or broken[2]) in (*BUILT_IN, *settings):
+        given, known = next(filter(None, broken.groups())).rpartition(".")[2], (*BUILT_IN, *settings)
+        name = given if given in known or broken[4] else nearest_name(given, known)
+        if name in known and not PLACEHOLDER.fullmatch(broken[0]):
             fault = f"{broken[0].strip()} is not filled in; write {{{name}}}"
             raise UserError(f"workload.command: {fault}", ("workload", "command"))
     for name in settings:
@@ -225,9 +230,10 @@ def evaluate_product(text: Amount, values: Mapping[str, object]) -> int:
 
     Raises UserError for any other text.
     """
-    factors = fill_in(str(text), values).split("*")
+    filled_in = fill_in(str(text), values)
     try:
-        return math.prod(int(factor.strip()) for factor in factors)
+        return math.prod(int(factor.strip()) for factor in filled_in.split("*"))
     except ValueError:
-        fault = f'"{text}" is no product of whole numbers and placeholders of the command'
+        unknown = "".join(f"; {{{name}}} has no value here" for name in placeholders(filled_in))
+        fault = f'"{text}" is no product of whole numbers and placeholders of the command{unknown}'
         raise UserError(f"workload.per_step: {fault}", ("workload", "per_step")) from None

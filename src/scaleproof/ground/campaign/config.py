@@ -233,7 +233,7 @@ def _make_axis_section(name: str, doc: str, wrap: Any) -> type[Section]:
         description = f"{section}.{axis}: {field.description}"
         fields[axis] = (wrap(annotation) | None, key(None, description, unit_of(field)))
     # The placeholders of a command are axes, too: `Campaign` puts their values into `settings`.
-    scalar: Any = list[Scalar] | dict[str, Scalar] if wrap is _list_type else Scalar
+    scalar: Any = _list_type(Scalar) | dict[str, Scalar] if wrap is _list_type else Scalar
     fields["settings"] = (dict[str, scalar], key({}, "Placeholders of workload.command, by name.", "none"))
     return create_model(name, __base__=Section, __doc__=doc, **fields)
 

@@ -18,7 +18,7 @@ from scaleproof.ground.number_format import integer
 
 LOCAL = ("text", "jsonl", "parquet", "csv")
 PINNED = re.compile(r"[0-9a-f]{40}")
-BUDGET = r"^([1-9][0-9,]{0,15}) (kB|MB|GB|documents)$"
+BUDGET = r"^([1-9][0-9]{0,2}(?:,[0-9]{3}){1,4}|[1-9][0-9]{0,14}) (kB|MB|GB|documents)$"
 MOST_FILES = 10_000  # of a corpus
 RANGE = re.compile(r"\{(\d{1,9})\.\.(\d{1,9})\}")
 UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -42,7 +42,7 @@ ONLY_FOR = {
 }
 PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}  # suffix -> first bytes of the file
 # First bytes of a file that is no corpus -> what is to be said of it.
-OTHERS = {b"%PDF-": "is a PDF; save its text", LFS.encode(): f"is {POINTER}"}
+OTHERS = {b"%PDF-": "is a PDF; save its text", b"PK\3\4": "is an archive; unpack it", LFS.encode(): f"is {POINTER}"}
 FileName = Annotated[str, StringConstraints(pattern=r"^[^\s]+$")]
 
 
@@ -130,7 +130,7 @@ class Corpus(Section):
     @model_validator(mode="after")
     def _keys_fit_the_source(self) -> "Corpus":
         """Check that the keys go with the source and with each other. Raises ValueError with the first complaint."""
-        for complaints in (self._missing_keys, self._useless_keys, self._wrong_fields, self._wrong_places):
+        for complaints in (self._useless_keys, self._missing_keys, self._wrong_fields, self._wrong_places):
             for complaint in complaints():
                 raise ValueError(complaint)
         return self
@@ -145,12 +145,10 @@ class Corpus(Section):
 
     def _useless_keys(self) -> Iterator[str]:
         """Yield complaints about keys that the source has no use for."""
-        if self.gated and self.source not in ONLY_FOR["gated"]:
-            yield "`gated` is for sources hub and dataset: tokens are sent nowhere else"
         for name, sources in ONLY_FOR.items():
             if name in self.model_fields_set and self.source not in sources:
-                yield f"source {self.source} has no use for `{name}`"
-        if self.source == "dataset" and len(self.load) != 3:
+                yield f"source {self.source} has no use for `{name}`, which is for {', '.join(sources)}"
+        if self.source == "dataset" and self.load and len(self.load) != 3:
             yield "`load` has three entries: owner/name, configuration (default where there is one only), split"
 
     def _wrong_fields(self) -> Iterator[str]:
@@ -174,11 +172,13 @@ class Corpus(Section):
                 yield f'urls: "{shortened(url)}" is no address; allowed: http://... or https://...'
         if not self.remote:
             return
+        for first, last in (pair for name in self.files for pair in RANGE.findall(name)):
+            if int(first) > int(last):
+                yield f"files: {{{first}..{last}}} ends before it begins; write {{{last}..{first}}}"
         ranges = [[max(0, int(last) - int(first) + 1) for first, last in RANGE.findall(name)] for name in self.files]
         amount = sum(map(math.prod, ranges))
         if amount > MOST_FILES:
-            limit = f"at most {integer(MOST_FILES)} are allowed"
-            yield f"files: these are {integer(amount)} files with their ranges written out; {limit}"
+            yield f"files: these are {integer(amount)} files; at most {integer(MOST_FILES)} are allowed"
             return
         names = set(self.remote_files)
         for name in self.remote_files:
@@ -327,6 +327,8 @@ def check_local(name: str, corpus: Corpus) -> None:
 
 def _fault_of_first_bytes(path: Path, start: bytes) -> str | None:
     """Describe a file whose first bytes `start` belong to no corpus, or not to its suffix. Returns None for others."""
+    if {".tar", ".tgz"} & {*path.suffixes}:
+        return "is an archive; unpack it"
     for suffix, magic in PACKED.items():
         if start.startswith(magic) and path.suffix != suffix:
             return f"is packed; rename it to {path.name}{suffix}, and it will be unpacked"
@@ -345,13 +347,15 @@ def _file_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
         return f"is no {corpus.form} file in UTF-8: it holds zero bytes (an archive, a picture, or UTF-16?)"
     if corpus.form == "jsonl" and start.lstrip().startswith(b"["):
         return 'is a JSON list; jsonl has an object such as {"text": ...} on each line'
-    if corpus.form == "csv" and start.lstrip().startswith(b"{"):
-        return "holds JSON; write jsonl in place of csv"
+    if start.lstrip().startswith(b"{") and (corpus.form == "csv" or (corpus.form, path.suffix) == ("text", ".jsonl")):
+        return f"holds JSON; write jsonl in place of {corpus.form}"
 
     line, newline, _ = start.lstrip().partition(b"\n")
-    if corpus.form == "csv" and line and not corpus.columns:
+    if corpus.form == "csv" and line:
         names = next(csv.reader([line.decode("utf-8-sig", "replace")]))
-        return absent_field_text(names, corpus)
+        if names == corpus.columns:
+            return "begins with the names of its columns; leave `columns` out"
+        return None if corpus.columns else absent_field_text(names, corpus)
     if corpus.form == "jsonl" and line and newline:  # without a newline the line may go on beyond `start`
         return _jsonl_fault(line, corpus)
     return None

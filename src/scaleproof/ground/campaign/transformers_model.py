@@ -125,12 +125,16 @@ def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
     try:
         architecture = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{place} is no JSON: {shortened(str(error))}", key_) from None
+        hint = "; a function that makes a model is {module: file.py:function}" if path.endswith(".py") else ""
+        raise UserError(f"{place} is no JSON: {shortened(str(error))}{hint}", key_) from None
     if not isinstance(architecture, dict) or not isinstance(architecture.get("model_type"), str):
         raise UserError(f'{place} is no configuration of transformers: it has no "model_type"', key_)
     for name in SIZES:
         if isinstance(size := architecture.get(name), int) and size < 1:
             raise UserError(f"{place}: {name} cannot be {size}; allowed: a whole number from 1", key_)
+    heads, groups = architecture.get("num_attention_heads"), architecture.get("num_key_value_heads")
+    if isinstance(heads, int) and isinstance(groups, int) and (groups < 1 or heads % groups):
+        raise UserError(f"{place}: num_attention_heads {heads} is not a multiple of num_key_value_heads {groups}", key_)
     for reason in reasons_not_measurable(architecture):
         raise UserError(f"{place} ({architecture['model_type']}) cannot be measured exactly: {reason}", key_)
     return architecture

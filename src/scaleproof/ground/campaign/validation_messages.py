@@ -22,6 +22,7 @@ from scaleproof.ground.campaign.value_hints import (
     list_hint,
     nearest_valid_name,
     one_value_hint,
+    placeholder_hint,
 )
 from scaleproof.ground.errors import Place, did_you_mean, plural, same_name, shortened
 
@@ -68,7 +69,7 @@ def fault_messages(
     `error`: what pydantic says of the file's content `data`. `schema`: of the model that pydantic has checked.
     """
     known = list(properties_at(schema, ()))
-    is_other_file = bool(known) and not any(key in known or _key_hint((key,), known, schema) for key in data)
+    is_other_file = bool(known) and not any(key in known or _key_hint((key,), known, schema, data) for key in data)
     if is_other_file and len(data) > 1:
         keys = shortened(", ".join(data), 100)
         return [f"{path} is no campaign; it has {keys}; allowed: {', '.join(known)}"]
@@ -209,12 +210,11 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
     if error["type"] == "extra_forbidden":
         known = list(properties_at(schema, place[:-1]))
         if known:
-            hint = _key_hint(place, known, schema)
+            hint = _key_hint(place, known, schema, data)
             return f"{where}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
         place = place[:-1]  # a mapping where a word is expected, such as a geometry
     if error["loc"][-1:] == ("[key]",):  # the fault is in the name of the key
-        hint = nearest_valid_name(str(place[-1]))
-        return f'{where}"{dotted(place)}" cannot be a name; allowed: {NAME_WORDS}.{hint}'
+        return f'{where}"{dotted(place)}" cannot be a name; allowed: {NAME_WORDS}.{nearest_valid_name(str(place[-1]))}'
 
     value = _value_at(data, place)
     if error["type"] == "value_error":
@@ -242,12 +242,14 @@ def _missing_text(place: Place, name: Any, schema: Schema) -> str:
     return f"{dotted(place_of_key)} {fault}{description}"
 
 
-def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
+def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     """Return a hint at what is meant by the unknown key at `place`: another key, or another section of the file.
 
-    `known`: the keys that are allowed there. Returns "" where there is nothing to suggest.
+    `known`: the keys that are allowed there; `data`: the file's content. Returns "" where there is nothing to suggest.
     """
     name = str(place[-1])
+    if hint := placeholder_hint(place, _value_at(data, place), data):
+        return hint
     of_cell = place[0] in OF_SINGLE_CELLS
     look_alike = unicodedata.normalize("NFKC", name)  # a wide colon, a space that does not break
     if name != look_alike and ":" in look_alike:
@@ -260,12 +262,15 @@ def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
     of_geometry = same_name(name, ("geometry",))
     if not hint and not of_geometry:  # a key `nodes` seldom means the key of `trace`
         hint = _other_section_hint(name, schema, of_cell)
+    choices = {key: choices_at(node_at(schema, (*place[:-1], key)), schema) for key in known}
+    if not hint and (key := next((key for key in known if name in choices[key]), "")):  # fp16: {enabled: true}
+        hint = f" Write {key}: {name}."
     hint = hint or did_you_mean(name, known)
     if hint or of_cell:
         return hint
 
-    if name in OF_PROFILES:
-        return f" It is the profile's business: {OF_PROFILES[name]} in profiles/slurm (docs/cluster.md)."
+    if of_profile := OF_PROFILES.get(name.removeprefix("slurm_")):
+        return f" It is the profile's business: {of_profile} in profiles/slurm (docs/cluster.md)."
     keys = (key for section in _sections(schema) for key in properties_at(schema, section))
     other_name = of_geometry or same_name(name, keys)
     hint = _other_section_hint(other_name, schema, of_cell) if other_name else ""
@@ -277,8 +282,9 @@ def _top_hint(place: Place, schema: Schema) -> str:
     if len(place) == 1 or place[-1] not in properties_at(schema, ()):
         return ""
     # A section with axes, such as `work`, is no such mistake under `vary`, which takes the axes without the section.
-    axes = set(properties_at(schema, ("vary",))) & set(properties_at(schema, (place[-1],)))
-    return "" if axes and place[0] in OF_CELLS else " It belongs at the top of the file, not indented."
+    if place[0] in OF_CELLS and {*properties_at(schema, ("vary",))} & {*properties_at(schema, (place[-1],))}:
+        return f" Its keys stand here without `{place[-1]}`."
+    return " It belongs at the top of the file, not indented."
 
 
 def _same_key_hint(name: str, known: list[str]) -> str:
@@ -330,8 +336,9 @@ def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
     lists = [option for option in options if option.get("type") == "array"]
     hint = list_hint(value, lists[0], schema) if lists else one_value_hint(place, value, options, schema)
     allowed = _words_for_allowed(node, schema)
-    if not hint and allowed.startswith("a name of") and "description" in node:  # the description says which names
-        hint = f" {node['description']}"
+    described = node_at(schema, place[:-1]) if isinstance(place[-1], int) else node  # an entry's list
+    if not hint and allowed.startswith(("a name of", "text")) and "description" in described:  # it says which
+        hint = f" {described['description']}"
     return f"allowed: {allowed}.{hint}" if allowed else f".{hint}"
 
 

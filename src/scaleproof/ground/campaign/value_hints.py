@@ -6,12 +6,16 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from scaleproof.ground.campaign.command import placeholders
 from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
 from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at, properties_at, union_members
 from scaleproof.ground.errors import Place, did_you_mean, nearest_name, shortened
 
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
+PROGRAMS = ' Programs vary by a placeholder: command: "{program}", and vary: {program: [..., ...]}.'
+FREE = (r"\S", r"^[^\s]+$")  # of texts, and of paths
 NAMES = (r"^[a-z0-9][a-z0-9._-]*$", r"^[a-z0-9][a-z0-9-]*$")
 NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?([A-Za-z]*)")  # number and unit: 30s, 10 min, 1e3
 DECIMAL = re.compile(r"[0-9]+,[0-9]+")  # a decimal with the comma of other languages
@@ -64,6 +68,8 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
         )
 
     if value and place[-1:] == ("command",):
+        if any(" " in str(word) for word in value):
+            return PROGRAMS
         return f" Write {shortened(' '.join(map(str, value)))}."
     if not value:
         return ""
@@ -74,7 +80,8 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
     if place[0] == "exclude":  # an entry matches one combination of values
         entries = ", ".join(f"{{{place[-1]}: {item}}}" for item in value[:3])
         return f" Write an entry for each: [{entries}]."
-    if place[0] in OF_CELLS or place[-1] not in properties_at(schema, ("vary",)):  # `vary` cannot take the list
+    axes = properties_at(schema, ("vary",)) if "vary" in properties_at(schema, ()) else ()
+    if place[0] in OF_CELLS or place[-1] not in axes:  # `vary` cannot take the list
         return ""
     listed = shortened(", ".join(map(str, value)), 60)
     return f" Several values go under vary: {{{place[-1]}: [{listed}]}}."
@@ -87,6 +94,7 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     """
     text = str(value).strip("“”„‘’").replace("\N{MINUS SIGN}", "-")  # the quotes and digits of word processors
     text = "".join(str(unicodedata.decimal(character, character)) for character in text)  # not "³"
+    text = text.rstrip(",;")  # of JSON, and of C
     if NUMBER.fullmatch(text.replace(", ", ".")) and ", " in text:  # {learning_rate: 0,001}
         return " A decimal has a point, not a comma."
     minutes = _parse_minutes(text) if unit == "minutes" else None
@@ -113,6 +121,8 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
 
     match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
     if match is None or not any(word.startswith(match[2]) for word in ("", *unit.split())):  # "min" of minutes
+        return ""
+    if match[2] == "s" and unit != "seconds":  # "5s" is no number of steps
         return ""
     number = float(match[1])
     if math.isinf(number) or not _is_allowed(number, options):
@@ -178,7 +188,9 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
     text = str(value)
     if isinstance(value, int) and value > 1 and "tokens" in keys:  # the tokens of a step
         return f" Write {{tokens: {value}}}."
-    if (pair := PAIR.fullmatch(text)) and pair[1] in keys:
+    if (pair := PAIR.fullmatch(text)) and pair[1] in keys and ": " in pair[2]:
+        return f" Write {{{shortened(text)}}}."
+    if pair and pair[1] in keys:
         return f" Write {pair[1]}: {pair[2]}, with a colon and a blank."
     rounds = RANGE.fullmatch(text)
     if rounds and 3 <= int(rounds[1]) < int(rounds[2]) and "at_most" in keys:
@@ -217,8 +229,9 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."
     if place[-1:] == ("model",) and FILE.search(text):
         return f" Write {{{'module' if '.py' in text else 'config'}: {shortened(text, 60)}}}."
-    words = re.split(r"[,; ]+", text)
-    if len(words) > 1 and all(_is_allowed(word, options, choices) for word in words):
+    words = re.split(r"[,;+& ]+", text)
+    is_free = any(option.get("pattern") in FREE for option in options)
+    if len(words) > 1 and not is_free and all(_is_allowed(word, options, choices) for word in words):
         return f" Several stand apart: {', '.join(words)}."
 
     text_options = [option for option in options if option.get("type") == "string"]
@@ -230,6 +243,9 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     examples = [str(example) for option in text_options for example in option.get("examples", [])]
     if hint := did_you_mean(value, [*choices, *examples]):
         return hint
+    named = [choice for choice in choices if choice in re.split(r"[\W_]+", text)]
+    if len(named) == 1:  # ddp_find_unused_parameters_true
+        return f' Did you mean "{named[0]}"?'
     short_word = text.rpartition(".")[2].partition(":")[0]  # "bfloat16" of torch.bfloat16, "gpu" of gpu:0
     if short_word.isalnum() and (hint := did_you_mean(short_word, choices)):
         return hint
@@ -243,20 +259,48 @@ def list_hint(value: object, array: Schema, schema: Schema) -> str:
 
     `array`: the schema of the list.
     """
-    if isinstance(value, list | None) or array.get("minItems", 0) > 1:
+    if isinstance(value, list | None):
         return ""
-    items = array.get("items", {})
+    items = array.get("items") or [*array.get("prefixItems", []), {}][0]
     options = union_members(items, schema)
-    if isinstance(value, dict):
-        takes_mappings = any(option.get("type") == "object" for option in options)
-        hint = " Each begins with a hyphen and a blank, or all stand in brackets: [{...}, {...}]."
-        return hint if takes_mappings else ""
+    takes_mappings = any(option.get("type") == "object" for option in options)
+    if isinstance(value, dict) and takes_mappings:
+        return " Each begins with a hyphen and a blank, or all stand in brackets: [{...}, {...}]."
     if hint := _mapping_hint(value, options, schema):
         return f" Write [{hint.removeprefix(' Write ').removesuffix('.')}]."
 
-    entries = re.split(r"[,;]? +|[,;]", value.strip("()")) if isinstance(value, str) else [value]  # "ddp, fsdp"
-    are_allowed = all(_is_allowed(entry, options, choices_at(items, schema)) for entry in entries)
+    entries: list[Any] = [value]
+    if isinstance(value, dict):  # {values: [ddp, fsdp]}, {beta1: 0.9, beta2: 0.95}
+        entries = [entry for inner in value.values() for entry in (inner if isinstance(inner, list) else [inner])]
+    elif isinstance(value, str):  # "ddp, fsdp", "(0.9, 0.95)"; of lines such as -ddp, YAML makes "-ddp -fsdp"
+        words = re.split(r"[\s,;|]+", re.sub(r"(^|\s)-(?=[a-z])", r"\1", value.strip("()")))
+        entries = [float(word) if NUMBER.fullmatch(word) and word.isascii() and "." in word else word for word in words]
+    lengths = range(array.get("minItems", 0), array.get("maxItems", len(entries)) + 1)
+    choices = choices_at(items, schema)
+    are_allowed = len(entries) in lengths and all(_is_allowed(entry, options, choices) for entry in entries)
     return f" Write [{shortened(', '.join(map(str, entries)), 60)}]." if are_allowed else ""
+
+
+def placeholder_hint(place: Place, value: object, data: dict[str, Any]) -> str:
+    """Return a hint at a key of a file with `workload.command`, or of a corpus under a key of its own; else "".
+
+    `value`: of the key; `data`: the content of the file.
+    """
+    name = str(place[-1])
+    if len(place) == 2 and isinstance(value, dict) and "source" in value:
+        return f" Names of corpora stand at the top of the file, without `{place[0]}`."
+    workload = data.get("workload")
+    command = workload.get("command") if isinstance(workload, dict) else None
+    if not isinstance(command, str):
+        return ""
+    if name in placeholders(command):
+        return f" Values of {{{name}}} stand under vary: {{{name}: [{shortened(value)}]}}."
+    if f"{{{name}}}" in command:
+        valid_form = re.sub(r"\W", "_", name.lower()).lstrip("_0123456789")
+        return f" Placeholders are of small letters, digits and _: write {{{valid_form}}} in both places."
+    if name == "command" and place[0] in OF_CELLS:
+        return PROGRAMS
+    return f" workload.command has no {{{name}}}." if place[0] in ("vary", "cells", "exclude") else ""
 
 
 def _is_allowed(value: object, options: list[Schema], choices: Sequence[str] = ()) -> bool:

@@ -56,6 +56,8 @@ YAML_HINTS = {
     "character '\\t'": "indent with spaces, not tabs",
     "that cannot start any token": "text that begins with it needs quotes",
     "expected the node content": "a value or a closing bracket is missing",
+    "expected alphabetic or numeric": 'text that begins with "*" or "&" needs quotes',
+    "expected chomping": 'text that begins with "|" or ">" needs quotes',
     "expected a comment or a line break": 'text that begins with "|" or ">" needs quotes',
     "mapping keys are not allowed": 'text that begins with "?" needs quotes',
     "expected <block end>": "keys of one section begin in one column, and a quote within '...' is doubled",
@@ -136,7 +138,7 @@ def _campaigns_near(path: Path) -> list[Path]:
 
 def _campaign_meant(path: Path, campaigns: list[Path]) -> Path | None:
     """Find the campaign that `path` may mean: one of the same name in config/campaigns, else the nearest name."""
-    same = CAMPAIGNS / f"{path.stem}.yaml"
+    same = CAMPAIGNS / f"{path.name.partition('.')[0]}.yaml"  # of demo, demo.yml, demo.yaml.bak
     if same.is_file() and same != path:
         return same
     nearest_stem = nearest_name(path.stem, [file.stem for file in campaigns])
@@ -251,6 +253,8 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     for number, text in enumerate(lines, 1):
         if LOOK_ALIKE.match(text):
             return f", line {number}: the colon or the blank behind it only looks like one: type both again"
+        if text.startswith("```"):
+            return f", line {number}: a fence of Markdown (```) is no YAML: take it away"
         if "{%" in text or "{{ " in text:
             return f", line {number}: templates (Jinja) are not filled in; write the values"
 
@@ -276,6 +280,9 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     if mark is not None and "${" in lines[min(mark.line, len(lines) - 1)]:
         return f"{where}: variables (${{X}}) are not filled in; write the value"
     hint = next((f" ({advice})" for words, advice in YAML_HINTS.items() if words in problem), "")
+    if "expected ',' or" in problem and error.context_mark:
+        hint = hint.replace("a bracket", f"the bracket of line {error.context_mark.line + 1}", 1)
+        hint = " (brackets do not match)" if problem.endswith(("']'", "'}'")) else hint
     return f"{where}: not valid YAML: {problem}{hint}"
 
 

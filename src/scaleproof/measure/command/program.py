@@ -1,6 +1,7 @@
 """Which program a command starts: its files, their state in git, the versions that its interpreter has."""
 
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -9,10 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from scaleproof.ground.campaign.command import existing_files
+from scaleproof.ground.errors import did_you_mean, nearest_path
 from scaleproof.ground.files import scrub, sha256_of
 from scaleproof.ground.records.run_sections import Program
 from scaleproof.measure.machine.provenance import OF_PROGRAMS, read_git_state, versions_of
 
+SHELL_WORDS = ("cd", "source", ".", "export")
+SHELL_SIGNS = set("|&;<>")
 # A question to the program's own interpreter, which may be another one than ours.
 VERSIONS_PROGRAM = (
     "import importlib.metadata as m, json, sys\n"
@@ -40,13 +44,35 @@ def absent_program(words: Sequence[str]) -> str | None:
     """Return which file a command lacks, its program or its Python script. Returns None if both exist."""
     program, *arguments = words
     if shutil.which(program) is None:
-        return f"{program}: there is no such program here"
+        return f"{program}: there is no such program here{missing_program_hint(program).rstrip('.')}"
     if not arguments or not Path(program).name.startswith("python"):
         return None
     script = arguments[0]
-    if script.endswith(".py") and not Path(script).is_file():
-        return f"{script}: there is no such file in {Path.cwd()}"
+    if script.endswith(".ipynb"):
+        return f"{script} is a notebook, which python does not run"
+    if script.endswith(".py") and "{" not in script and not Path(script).is_file():
+        hint = nearest_path(Path(script))
+        return f"{script}: there is no such file in {Path.cwd()}{f'.{hint}' if 'Did you mean' in hint else ''}"
     return None
+
+
+def missing_program_hint(program: str) -> str:
+    """Return a hint at a first word that is no program: what it is, or the nearest program."""
+    if "=" in program.partition(" ")[0] and not SHELL_SIGNS & set(program):
+        return f"; to set a variable: env {program} ..."
+    if os.path.isfile(program):
+        return f"; the file may not be executed: python {program}, or chmod +x"
+    if program in SHELL_WORDS or SHELL_SIGNS & set(program):
+        arguments = "" if " " in program else " ..."
+        return f"; no shell reads the command: bash -c '{program}{arguments}'"
+    if program.startswith("~"):
+        return f"; only a shell replaces ~: {os.path.expanduser(program)}"
+    if os.path.isdir(program):
+        return "; it is a folder"
+    if " " in program:
+        return f"; without quotes: -- {program}"
+    on_path = {file.name for folder in os.get_exec_path() for file in Path(folder).glob("*")}
+    return f".{did_you_mean(program, on_path)}"
 
 
 def interpreter_of(words: Sequence[str]) -> Path | None:

@@ -153,8 +153,10 @@ def _explain_failure_of_command(request: Request, attempt: Path, outcome: Comman
         reason = failure.reason.replace("the ranks ended", "the command ended")
         matches = [EXCEPTION.fullmatch(line.strip()) for line in outcome.tail if TORCHRUN_ERROR not in line]
         exceptions = [match[1] for match in matches if match]
-        if exceptions:
-            reason += f": {shortened(exceptions[-1], 200)}"
+        last_words = exceptions or [line for line in outcome.tail if line.strip() and TORCHRUN_ERROR not in line]
+        if last_words:
+            printed = "" if exceptions else " after printing"
+            reason += f"{printed}: {shortened(last_words[-1].strip(), 200)}"
     return failure.model_copy(update={"failure_class": failure_class, "reason": reason})
 
 

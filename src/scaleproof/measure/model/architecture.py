@@ -137,6 +137,10 @@ def _failure_text(model: TransformersModel, error: BaseException) -> str:
     line = _line_of_error(error, path)
     place = f"{path}, line {line}" if line else path
     reason = shortened(f"{type(error).__name__}: {error}", 200)
+    config = model.description().get("transformers")
+    if isinstance(error, KeyError) and isinstance(config, dict):  # a table of transformers lacks the value of a key
+        keys = [f"{key} is {value}" for key, value in config.items() if value == error.args[0]]
+        reason = f"{keys[0]}, which transformers does not know" if keys else reason
     return f"{place}: no network can be built: {reason}"
 
 

@@ -25,7 +25,7 @@ from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_
 from scaleproof.verify.claim_words import FILE as CLAIMS
 from scaleproof.verify.contents import DAMAGES, REPORT, csv_of, json_of, schema_of
 from scaleproof.verify.laws import check_laws
-from scaleproof.verify.manifest import CAMPAIGN, FILES, MANIFEST, RENAMED, check_manifest
+from scaleproof.verify.manifest import CAMPAIGN, CRATE, FILES, LINE_ENDS, MANIFEST, RENAMED, check_manifest
 from scaleproof.verify.raw import Difference, RawRun, cells_at_fault, read_runs
 from scaleproof.verify.raw_cells import answer_of, ratio_bounds
 from scaleproof.verify.signature import signer_of
@@ -173,8 +173,15 @@ def _with_differences_of_manifest(folder: Path, of_runs: list[Difference]) -> li
 
     The manifest tells of a renamed folder, whose runs then are not reported one by one.
     """
+    of_manifest = check_manifest(folder)
+    with_line_ends = [one.file for one in of_manifest if LINE_ENDS in one.problem]  # one checkout changes all of them
+    if len(with_line_ends) > 1:
+        problem = f"this and {plural(len(with_line_ends) - 1, 'more file')} changed ({LINE_ENDS})"
+        of_manifest = [one for one in of_manifest if one.file not in with_line_ends]
+        cure = "set core.autocrlf to false, and clone again"
+        of_manifest.append(Difference(with_line_ends[0], "sha256", f"{problem}; {cure}"))
     known_hashes = {(difference.file, "sha256") for difference in of_runs if difference.where == "sha256"}
-    of_manifest = [one for one in check_manifest(folder) if (one.file, one.where) not in known_hashes]
+    of_manifest = [one for one in of_manifest if (one.file, one.where) not in known_hashes]
     renamed_folders = tuple(f"{one.file}/" for one in of_manifest if one.problem.startswith(RENAMED))
     of_other_runs = [one for one in of_runs if not one.file.startswith(renamed_folders)]
     _, of_signature = signer_of(folder)
@@ -215,10 +222,12 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
     if at_fault:  # this check and all that follow need the runs of all cells
         del optional_checks["waterfall.json"]
     checks |= {file: check for file, check in optional_checks.items() if (folder / file).exists()}
+    is_publication = (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists()  # it has both
+    if is_publication:
+        checks[CRATE] = lambda: stated.check_crate(folder)
     if at_fault:
         return checks
 
-    is_publication = (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists()  # it has both
     if is_publication:
         checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)
     checks["losses.csv"] = lambda: losses.check_losses(folder, runs)

@@ -161,6 +161,8 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
     if evidence.tables:
         seen.append(f"{evidence.tables[0].name}: a table, which scaleproof audit checks")
     reasons = f" ({'; '.join(seen)})" if seen else ""
+    if path.is_dir() and not any(path.iterdir()):
+        reasons = " (it is empty)"
     if path.suffix == ".yaml":
         results = RESULTS / path.stem
         reasons = f" (a campaign file; give its results{f', {results}' * results.is_dir()})"

@@ -22,7 +22,8 @@ from scaleproof.auditor.read.text_files import CONTROL
 
 # Words are taken whole (`*+`), and only from their beginning: a line may be a sequence of a thousand letters.
 PAIR = re.compile(
-    r"(?P<key>(?<![A-Za-z])[A-Za-z][A-Za-z_]*+(?:[ /.\-][A-Za-z][A-Za-z_]*+){0,3}(?: ?\([A-Za-z/%]+\))?)"
+    r"(?P<key>(?<![A-Za-z])[A-Za-z][A-Za-z_]*+(?:[ /.\-](?!(?:nan|NaN|inf)\b)[A-Za-z][A-Za-z_]*+){0,3}"
+    r"(?: ?\([A-Za-z/%]+\))?)"
     r"(?:[\"']? ?[:=] ?[\"']?|\s{1,4})[\[(]?\s*(?P<number>[-+]?\d+(?:,\d+)*(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|NaN|inf)"
     r"(?:\s?(?P<unit>%|[a-zA-Zµ]+(?:/[a-zA-Z]+){0,2})(?![\w/]|[\"']?\s{0,2}[:=]))?(?:\s*/\s*(?P<of>\d+))?\s*[\])]?"
 )

@@ -69,6 +69,15 @@ def test_a_loss_that_is_no_number_is_seen_without_colons(tmp_path):
     assert "did-not-train" not in {finding.code for finding in audit_paths([tmp_path]).findings}
 
 
+@pytest.mark.parametrize(("rates", "is_named"), [(("-100",), True), (("nan", "inf"), True), (("0", "0", "128"), False)])
+def test_rates_that_are_no_rates_are_named(tmp_path, rates, is_named):
+    lines = [f"step {n} loss {4 - n / 9:.2f} tokens/s {rates[n % len(rates)]}\n" for n in range(9)]
+    (tmp_path / "train.log").write_text("".join(lines))
+    findings = audit_paths([tmp_path]).findings
+    assert ("field-unusable" in {finding.code for finding in findings}) is is_named
+    assert any("no tokens/s above 0 in 9 lines" in finding.evidence for finding in findings) is is_named
+
+
 def test_rows_that_are_not_read_are_said(tmp_path):
     for rows in (MOST_ROWS, MOST_ROWS + 9):
         text = "".join(f"{n},{n * 90}\n" for n in range(1, rows + 1))

@@ -1,7 +1,9 @@
 """Texts that are nearly right: a merge conflict, another encoding, a page that is cut off, a step beyond limits."""
 
 import json
+import zipfile
 
+import openpyxl
 import pytest
 from command_line import scaleproof
 
@@ -84,6 +86,22 @@ def test_rows_that_are_not_read_are_said(tmp_path):
         (tmp_path / "sweep.csv").write_text(f"devices,tokens_per_s\n{text}")
         reasons = [unread.reason for unread in gather([tmp_path]).unread]
         assert reasons == ([f"only its first {MOST_ROWS:,} rows were read"] if rows > MOST_ROWS else [])
+
+
+@pytest.mark.parametrize(
+    "damage", [(b"</sheetData>", b"<"), (b"<v>97</v>", b"<v>9x7</v>"), (b'r="A2"', b'r="AAAAAA2"')]
+)
+def test_a_sheet_that_is_damaged_inside_its_workbook_is_named(tmp_path, damage):
+    book = openpyxl.Workbook()
+    for row in (("devices", "tokens_per_s"), (1, 97), (2, 190)):
+        book.active.append(row)
+    book.save(tmp_path / "sound.xlsx")
+    with zipfile.ZipFile(tmp_path / "sound.xlsx") as sound, zipfile.ZipFile(tmp_path / "t.xlsx", "w") as damaged:
+        for name in sound.namelist():
+            damaged.writestr(name, sound.read(name).replace(*damage))
+    assert len(gather([tmp_path / "sound.xlsx"]).tables) == 1
+    (unread,) = gather([tmp_path / "t.xlsx"]).unread
+    assert unread.reason.startswith("the workbook cannot be opened: it is damaged")
 
 
 def test_a_ratio_that_has_no_upper_end_is_not_printed(tmp_path):

@@ -20,6 +20,7 @@ from scaleproof.auditor.read.typed_tables import read_table
 from scaleproof.ground.errors import plural
 
 RANK_PREFIX = re.compile(r"(?:\[1,(?=\d))?\[?(?:rank ?)?(?P<rank>\d{1,5})(?:\]<std(?:out|err)>: ?|\]?: )")
+ROWS_LEFT_OUT = f"only its first {MOST_ROWS:,} rows were read"
 REPORT_LINES = 2_000  # at either end of a long text
 
 
@@ -100,8 +101,7 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
     evidence.tables.append(table)
 
     if is_cut_off:
-        reason = f"only its first {MOST_ROWS:,} rows were read"
-        evidence.unread.append(Unread(file.name, reason, "limit"))
+        evidence.unread.append(Unread(file.name, ROWS_LEFT_OUT, "limit"))
     return True
 
 
@@ -221,16 +221,20 @@ def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
     fault = "the workbook cannot be opened:"
     if path.stat().st_size > LARGEST_WORKBOOK_BYTES:
         raise UnreadableFile(f"{fault} more than {LARGEST_WORKBOOK_BYTES >> 20} MiB")
+    rows_by_sheet: dict[str, list[tuple[Any, ...]]] = {}
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        for sheet in book.worksheets:
+            rows_by_sheet[sheet.title] = [*sheet.iter_rows(values_only=True, max_row=MOST_ROWS + 1, max_col=WIDEST)]
+        book.close()
     except Exception:  # openpyxl raises whatever its zip and XML readers raise
         raise UnreadableFile(f"{fault} it is damaged, encrypted, or not what its name says") from None
     grids: list[Grid] = []
-    for sheet in book.worksheets:
-        rows = sheet.iter_rows(values_only=True, max_row=MOST_ROWS, max_col=WIDEST)
-        for block in _blocks_of_filled_rows(rows):
-            grids += _grid_of_block(block, sheet.title)
-    book.close()
+    for title, rows in rows_by_sheet.items():
+        if len(rows) > MOST_ROWS:
+            evidence.unread.append(Unread(f"{name}#{title}", ROWS_LEFT_OUT, "limit"))
+        for block in _blocks_of_filled_rows(rows[:MOST_ROWS]):
+            grids += _grid_of_block(block, title)
     return take_grids(evidence, grids, name) > 0
 
 

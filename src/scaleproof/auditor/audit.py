@@ -13,7 +13,7 @@ from scaleproof.auditor.read.discover import BREAKS, gather, has_result
 from scaleproof.auditor.read.logs.key_values import KeyValues
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
-from scaleproof.auditor.read.text_files import is_archive, printable
+from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.files import content_fault
 from scaleproof.ground.findings.finding import Finding
@@ -170,8 +170,7 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
         details += "; a table needs a row with a rate or a time above 0, below a heading that names it"
     details += "; docs/audit.md lists what is recognised"
     others = {one.file for one in evidence.stated_figures} | {one.name.partition(":")[0] for one in evidence.unread}
-    named = [path for path in evidence.named_files if path.is_file() and not is_archive(path)]  # of claims
-    files = len(evidence.ignored) + len(evidence.traces) + len(others) or len(named)
+    files = len(evidence.ignored) + len(evidence.traces) + len(others)
     what = f"no benchmark result among {plural(files, 'file')}" if files else "there is no file in it"
     return NoResult(f"{shortened(source, 200)}: {what}{details}")
 

@@ -7,7 +7,7 @@ import openpyxl
 import pytest
 from command_line import scaleproof
 
-from scaleproof.auditor.audit import audit_paths
+from scaleproof.auditor.audit import NoResult, audit_paths
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.grids import MOST_ROWS
 
@@ -102,6 +102,12 @@ def test_a_sheet_that_is_damaged_inside_its_workbook_is_named(tmp_path, damage):
     assert len(gather([tmp_path / "sound.xlsx"]).tables) == 1
     (unread,) = gather([tmp_path / "t.xlsx"]).unread
     assert unread.reason.startswith("the workbook cannot be opened: it is damaged")
+
+
+def test_a_claims_file_alone_is_no_result(tmp_path):
+    (tmp_path / "claims.yaml").write_text("scaleproof_claims: '1.0'\nruns:\n  a: {world_size: 4}\n")
+    with pytest.raises(NoResult, match="no benchmark result among 1 file"):
+        audit_paths([tmp_path / "claims.yaml"])
 
 
 def test_a_ratio_that_has_no_upper_end_is_not_printed(tmp_path):

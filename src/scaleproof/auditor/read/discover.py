@@ -108,10 +108,9 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
             reading.evidence.ignored.append(name)
     except UnreadableFile as error:
         unread.append(Unread(name, str(error), error.kind))
-    except PermissionError as error:
-        unread.append(Unread(name, error.strerror or str(error), "permission"))
     except OSError as error:
-        unread.append(Unread(name, _why_unread(error), "special"))
+        is_closed = isinstance(error, PermissionError)
+        unread.append(Unread(name, _why_unread(error), "permission" if is_closed else "special"))
     except OverflowError as error:
         unread.append(Unread(name, f"a number in it is too large: {error}", "unknown form"))
     except BREAKS as error:
@@ -298,6 +297,7 @@ def _read_settings(reading: Reading, file: TextFile) -> bool:
     """Note what a claims file, a mark of completion, a configuration or a script says. Return whether it is one."""
     folder = str(file.path.parent)
     if published_claims.is_claims_file(file.opening):
+        reading.settings.append(file.name)
         text = text_files.full_text(file.path, file.encoding)
         reading.claims_of_folders.append((folder, published_claims.read_claims_file(text, reading.evidence)))
         return True

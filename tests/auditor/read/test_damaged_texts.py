@@ -8,8 +8,10 @@ import pytest
 from command_line import scaleproof
 
 from scaleproof.auditor.audit import NoResult, audit_paths
+from scaleproof.auditor.compare_external import compare_external
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.grids import MOST_ROWS
+from scaleproof.ground.errors import UserError
 
 TABLE = "devices,tokens_per_s\n1,100\n2,190\n"
 CONFLICT = "devices,tokens_per_s\n<<<<<<< HEAD\n1,100\n=======\n1,120\n>>>>>>> theirs\n2,190\n"
@@ -102,6 +104,23 @@ def test_a_sheet_that_is_damaged_inside_its_workbook_is_named(tmp_path, damage):
     assert len(gather([tmp_path / "sound.xlsx"]).tables) == 1
     (unread,) = gather([tmp_path / "t.xlsx"]).unread
     assert unread.reason.startswith("the workbook cannot be opened: it is damaged")
+
+
+def test_compare_says_why_a_side_has_no_rate(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a.log").write_text("".join(f"step {n} loss 3.{n} tokens/s nan\n" for n in range(9)))
+    for side, why in (("empty", r"\(it is empty\)"), ("a.log", r"\(a.log: no tokens/s above 0 in 9 lines\)")):
+        with pytest.raises(UserError, match=why):
+            compare_external(tmp_path / side, tmp_path / side, [])
+
+
+def test_many_names_make_a_short_message(tmp_path):
+    paths = [tmp_path / f"notes{n}.txt" for n in range(99)]
+    for path in paths:
+        path.write_text("x")
+    with pytest.raises(NoResult) as fault:
+        audit_paths(paths)
+    assert len(str(fault.value)) < 400
 
 
 def test_a_claims_file_alone_is_no_result(tmp_path):

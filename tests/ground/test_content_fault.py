@@ -1,5 +1,6 @@
 """A file that is something else than its name says, or a log that cannot be a series: named, not only unread."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,28 @@ def test_what_a_file_is_instead(tmp_path, name, text, fault):
     (tmp_path / name).write_text(text)
     assert content_fault(tmp_path / name).startswith(fault)
     assert bool(content_fault(tmp_path / name)) == bool(fault)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"a": 1, // one\n "b": 2}', "JSON has no comments"),
+        ('[\n {"a": 1},\n]', "the comma before it has nothing behind it"),
+        ("{'a': 1}", 'texts of JSON stand in double quotes, "so"'),
+        ('{"a": True}', "write true"),
+        ('{"a": None}', "write null"),
+        ('{"a": 1}\n{"a":\n 2}', "a second value begins there; a file of one value a line is named .jsonl"),
+        ('<<<<<<< HEAD\n{"a": 1}', "a merge conflict of git?"),
+        ('\ufeff{"a": 1}', "a byte order mark stands before it"),
+        ('{"a": }', ""),
+        ('{"a": 1', ""),
+    ],
+)
+def test_why_a_text_is_no_json(text, reason):
+    with pytest.raises(ValueError, match="line") as fault:
+        json.loads(text)
+    fault_in_words = describe_first_fault(fault.value)
+    assert fault_in_words.endswith(f"): {reason})" if reason else "))")
 
 
 @pytest.mark.parametrize(("name", "text"), [("results.csv", PAGE), ("train.log", FLAT)])

@@ -1,5 +1,6 @@
 """What `scaleproof verify` prints of results of which a file was changed: the cause, and not what follows from it."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,33 @@ def line_ends_of_windows(folder: Path) -> None:
     (folder / "cells.csv").write_bytes((folder / "cells.csv").read_bytes().replace(b"\n", b"\r\n"))
 
 
+def all_line_ends_of_windows(folder: Path) -> None:
+    for path in folder.rglob("*.csv"):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+
+
+def another_licence(folder: Path) -> None:
+    (folder / "LICENSE").write_text("MIT")
+
+
+def no_crate(folder: Path) -> None:
+    (folder / "ro-crate-metadata.json").unlink()
+
+
+def a_file_elsewhere(folder: Path) -> None:
+    crate = json.loads((folder / "ro-crate-metadata.json").read_text())
+    crate["@graph"].append({"@id": "/etc/passwd", "contentSize": "5"})
+    (folder / "ro-crate-metadata.json").write_text(json.dumps(crate))
+
+
+def pointer_of_git_lfs(folder: Path) -> None:
+    (folder / "runs/ddp-n1x2/rep1/steps.csv").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:12\n")
+
+
+def empty_page(folder: Path) -> None:
+    (folder / "report.html").write_text("")
+
+
 def no_pairs(folder: Path) -> None:
     shutil.rmtree(folder / "compare")
 
@@ -57,6 +85,16 @@ def no_pairs(folder: Path) -> None:
         (steps_of_another_run, "runs/ddp-n1x2/rep1/steps.csv: sha256", 2),
         (cell_renamed, "runs/ddp_2gpu: was renamed since the report was written: it was runs/ddp-n1x2", 2),
         (line_ends_of_windows, "(only the ends of its lines, as git's autocrlf changes them)", 2),
+        (
+            all_line_ends_of_windows,
+            "more files changed (only the ends of its lines, as git's autocrlf changes them); ",
+            2,
+        ),
+        (another_licence, "LICENSE: changed since it was published: 3 bytes, ", 2),
+        (no_crate, "ro-crate-metadata.json: the file is missing", 2),
+        (a_file_elsewhere, "ro-crate-metadata.json: /etc/passwd: is not in this folder", 2),
+        (pointer_of_git_lfs, "runs/ddp-n1x2/rep1/steps.csv: ", 3),
+        (empty_page, "report.html", 3),
         (no_claims, "claims.json: is missing", 2),
         (no_pairs, "compare: 49 files are missing: accumulation/pair1/a/RUN_COMPLETE.txt, ", 2),
     ],

@@ -14,7 +14,7 @@ from scaleproof.auditor.read.logs.key_values import KeyValues
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.text_files import printable
-from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.files import content_fault
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.own_runs import audit, check_names
@@ -172,7 +172,7 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
     others = {one.file for one in evidence.stated_figures} | {one.name.partition(":")[0] for one in evidence.unread}
     files = len(evidence.ignored) + len(evidence.traces) + len(others)
     what = f"no benchmark result among {plural(files, 'file')}" if files else "there is no file in it"
-    return NoResult(f"{source}: {what}{details}")
+    return NoResult(f"{shortened(source, 200)}: {what}{details}")
 
 
 def _count_figures(tables: list[ReportedTable]) -> FigureCount:

@@ -156,11 +156,17 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
     """Return the error for a path without a run whose rate can be compared: what was seen, and what it takes."""
     seen = [f"{file.name}: {file.reason}" for file in evidence.unread[:3]]
     for run in evidence.runs[:3]:
-        what = "lines of a log in a document" if run.quoted else rate_of_run(run) or "no known time or rate"
+        what = (
+            "lines of a log in a document"
+            if run.quoted
+            else rate_of_run(run) or "; ".join(run.problems) or "no known time or rate"
+        )
         seen.append(f"{run.name}: {what}")
     if evidence.tables:
         seen.append(f"{evidence.tables[0].name}: a table, which scaleproof audit checks")
     reasons = f" ({'; '.join(seen)})" if seen else ""
+    if path.is_dir() and not any(path.iterdir()):
+        reasons = " (it is empty)"
     if path.suffix == ".yaml":
         results = RESULTS / path.stem
         reasons = f" (a campaign file; give its results{f', {results}' * results.is_dir()})"

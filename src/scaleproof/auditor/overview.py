@@ -10,7 +10,7 @@ from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, samples_
 from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.checks.rows import MEASURED, RowSeries, series_of
 from scaleproof.auditor.read.reported import ReportedRun
-from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
+from scaleproof.auditor.read.reported_tables import LARGEST, PrintedInterval, ReportedRow, ReportedTable
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.number_format import integer, percent, times
 
@@ -188,10 +188,15 @@ def _recomputed_speedup(row: ReportedRow, series: RowSeries | None) -> str:
     if series is None or row in series.bases:
         return ""
     stated = row.usable("speedup")
-    readings = [reading for ratio in series.steadiest_ratios(row) for reading in ratio.readings]
+    readings = [reading for ratio in series.steadiest_ratios(row) for reading in ratio.readings if is_bounded(reading)]
     confirmed = [reading for reading in readings if stated is not None and stated.interval.meets(reading)]
     middles = sorted(reading.middle for reading in confirmed or readings)
     return _in_times(middles[0], middles[-1]) if middles else ""
+
+
+def is_bounded(ratio: PrintedInterval) -> bool:
+    """Whether a ratio says anything: one over a printed "1", which may have been next to 0, has no upper end."""
+    return ratio.high < LARGEST
 
 
 def _in_times(low: float, high: float) -> str:
@@ -267,10 +272,10 @@ def _scaling_line(configuration: str, row: ReportedRow, series: RowSeries) -> Sc
     beside = [figure for kind in KINDS_BESIDE if (figure := row.usable(kind)) is not None]
     line.beside = ", ".join(f"{figure.heading} {figure.printed}" for figure in beside)
     ratios = series.steadiest_ratios(row)
-    if row in series.bases or not ratios:
+    readings = [*filter(is_bounded, ratios[0].readings)] if ratios else []
+    if row in series.bases or not readings:
         return line
     stated = row.usable("speedup")
-    readings = ratios[0].readings
     confirmed = (reading for reading in readings if stated is not None and stated.interval.meets(reading))
     speedup = next(confirmed, readings[0])
     if len(readings) == 1 or stated is not None:

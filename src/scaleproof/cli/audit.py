@@ -36,7 +36,7 @@ def audit_results(args: argparse.Namespace) -> None:
     """Audit files and folders, and print the findings.
 
     Ends with SystemExit: 1 for findings of the severity of `--fail-on` or above, 0 without them, 2 if no file could be
-    read.
+    read, or this user may not open one.
     """
     from scaleproof.auditor.audit import NoResult, audit_paths
     from scaleproof.auditor.waivers import WAIVER_FILE, read_waivers, without_waived
@@ -69,7 +69,9 @@ def audit_results(args: argparse.Namespace) -> None:
     if not result.formats:  # no file could be read
         raise SystemExit(2)
     failing_severities = SEVERITIES[: SEVERITIES.index(args.fail_on) + 1]
-    raise SystemExit(1 if any(waived.audit.count(severity) for severity in failing_severities) else 0)
+    if any(waived.audit.count(severity) for severity in failing_severities):
+        raise SystemExit(1)
+    raise SystemExit(2 if "permission" in result.not_read else 0)  # what this user may not open may hold the fault
 
 
 def _output_audit(args: argparse.Namespace, result: "Audit") -> None:

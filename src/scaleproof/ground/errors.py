@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from scaleproof.ground.json_faults import reason_of_json_fault
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.snakemake_command import snakemake_command
 
@@ -327,7 +328,9 @@ def _json_fault(content: str | bytes, problem: str) -> str:
     start = content[:40] if isinstance(content, str) else content[:40].decode("utf-8", "replace")
     if "\N{REPLACEMENT CHARACTER}" in start[:2]:
         return "it is not UTF-8 text"
-    return POINTER if start.startswith(LFS) else shortened(f"no JSON, or cut off ({problem})", 300)
+    if start.startswith(LFS):
+        return POINTER
+    return shortened(f"no JSON, or cut off ({problem}{reason_of_json_fault(content, problem)})", 300)
 
 
 OF_CAMPAIGN = ("scaling_report.json", "findings.json", "runs.csv", "cells.csv", "report.html")  # beside runs/

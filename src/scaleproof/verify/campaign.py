@@ -25,7 +25,7 @@ from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_
 from scaleproof.verify.claim_sentences import FILE as CLAIMS
 from scaleproof.verify.contents import DAMAGES, REPORT, csv_of, json_of, schema_of
 from scaleproof.verify.laws import check_laws
-from scaleproof.verify.manifest import CAMPAIGN, FILES, MANIFEST, RENAMED, check_manifest
+from scaleproof.verify.manifest import CAMPAIGN, CRATE, FILES, LINE_ENDS, MANIFEST, RENAMED, check_manifest
 from scaleproof.verify.raw import Difference, RawRun, cells_at_fault, read_runs
 from scaleproof.verify.raw_cells import answer_of, ratio_bounds
 from scaleproof.verify.signature import signer_of
@@ -174,11 +174,23 @@ def _with_differences_of_manifest(folder: Path, run_differences: list[Difference
     The manifest tells of a renamed folder, whose runs then are not reported one by one.
     """
     reported_hashes = {(one.file, "sha256") for one in run_differences if one.where == "sha256"}
-    manifest_differences = [one for one in check_manifest(folder) if (one.file, one.where) not in reported_hashes]
+    manifest_differences = _line_ends_once(list(check_manifest(folder)))
+    manifest_differences = [one for one in manifest_differences if (one.file, one.where) not in reported_hashes]
     renamed_folders = tuple(f"{one.file}/" for one in manifest_differences if one.problem.startswith(RENAMED))
     other_run_differences = [one for one in run_differences if not one.file.startswith(renamed_folders)]
     _, signature_differences = signer_of(folder)
     return other_run_differences + manifest_differences + signature_differences
+
+
+def _line_ends_once(differences: list[Difference]) -> list[Difference]:
+    """Return the differences of a manifest with one entry for all files whose line ends a checkout has changed."""
+    files = [one.file for one in differences if LINE_ENDS in one.problem]
+    if len(files) < 2:
+        return differences
+    problem = f"this and {plural(len(files) - 1, 'more file')} changed ({LINE_ENDS})"
+    cure = "set core.autocrlf to false, and clone again"
+    others = [one for one in differences if one.file not in files]
+    return [*others, Difference(files[0], "sha256", f"{problem}; {cure}")]
 
 
 def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, at_fault: set[str]) -> dict[str, Check]:
@@ -215,10 +227,12 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
     if at_fault:  # this check and all that follow need the runs of all cells
         del optional_checks["waterfall.json"]
     checks |= {file: check for file, check in optional_checks.items() if (folder / file).exists()}
+    is_publication = (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists()  # it has both
+    if is_publication:
+        checks[CRATE] = lambda: stated.check_crate(folder)
     if at_fault:
         return checks
 
-    is_publication = (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists()  # it has both
     if is_publication:
         checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)
     checks["losses.csv"] = lambda: losses.check_losses(folder, runs)

@@ -19,8 +19,11 @@ DAMAGES = (
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a regular file, which is in UTF-8."""
-    return read_regular(path).decode()
+    """Return the text of a regular file, which is in UTF-8. Raises ValueError where it is empty."""
+    text = read_regular(path).decode()
+    if not text.strip():
+        raise ValueError("it is empty")
+    return text
 
 
 def json_of(path: Path) -> dict[str, Any]:

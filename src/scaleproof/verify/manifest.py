@@ -22,9 +22,11 @@ MANIFEST = "manifest.json"
 SEAL = "manifest_sha256"  # its last key
 SCHEMA_VERSION = "1.1"
 DEMANDS_FROM = (5, 3)  # schema of the report from which on its manifest has the demands
+LINE_ENDS = "only the ends of its lines, as git's autocrlf changes them"
 RENAMED = "was renamed since the report was written"
 FOLDERS = ("runs", "compare", "traces", "reference", "forecasts", "tables", "charts", "workflow")
 CAMPAIGN, WORKFLOW = "campaign.yaml", "Snakefile"  # of a publication, with the folder workflow
+CRATE = "ro-crate-metadata.json"  # of a publication: it describes the manifest, too, and so is not in it
 DESCRIPTIONS = ("README.md", "LICENSE", "CITATION.cff", "environment.json")  # of a publication
 FILES = (
     *(CAMPAIGN, WORKFLOW, "runs.csv", "cells.csv", "losses.csv", "findings.json", "claims.json", "report.html"),
@@ -121,7 +123,7 @@ def _fault_of_file(folder: Path, name: str, expected_sha256: str) -> Difference 
     if sha256 == expected_sha256:
         return None
     if hashlib.sha256(file.read_bytes().replace(b"\r\n", b"\n")).hexdigest() == expected_sha256:
-        return Difference(name, "sha256", f"{change} (only the ends of its lines, as git's autocrlf changes them)")
+        return Difference(name, "sha256", f"{change} ({LINE_ENDS})")
     return Difference(name, "sha256", f"{change} ({str(expected_sha256)[:12]} then, {sha256[:12]} now)")
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from scaleproof.ground.errors import describe_first_fault, printable
+from scaleproof.ground.errors import LFS, POINTER, describe_first_fault, printable
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.metrics import current_names, parse_metrics
@@ -153,9 +153,12 @@ class _Damaged(Exception):
 
 
 def _parse_file(run_folder: Path, file: str, parse: Callable[[bytes], Parsed]) -> tuple[Parsed, str]:
-    """Return what `parse` makes of a file in the folder of a run, and the file's sha256. Raises _Damaged."""
+    """Return what `parse` makes of a file in the folder of a run, and its sha256. Raises _Damaged.
+
+    Line ends of Windows are read as those that were written: the manifest tells that git has changed them.
+    """
     try:
-        data = read_regular(run_folder / file)
+        data = read_regular(run_folder / file).replace(b"\r\n", b"\n")
         return parse(data), hashlib.sha256(data).hexdigest()
     except FileNotFoundError:
         raise _Damaged(file, "is missing") from None
@@ -179,6 +182,8 @@ def _parse_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
 
     A step ends when the slowest rank has ended it, in seconds since the window began. Raises ValueError.
     """
+    if data.startswith(LFS.encode()):
+        raise ValueError(POINTER)
     rows: dict[str, list[Row]] = {phase: [] for phase in PHASES}
     clocks: dict[int, float] = defaultdict(float)  # rank -> seconds since the window began
     ends: dict[int, float] = {}  # step -> seconds since the window began

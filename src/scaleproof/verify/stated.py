@@ -1,5 +1,7 @@
 """Tables held against records and reports: settings, numbers of runs, environments, comparisons, parts of a step.
 
+Files of a publication that its manifest does not have are held against its crate.
+
 A report is a JSON file of results, which is checked by itself; its tables, as CSV, Markdown and LaTeX, must repeat it.
 """
 
@@ -12,6 +14,7 @@ from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.records.metrics import current_names
 from scaleproof.verify.contents import json_of
+from scaleproof.verify.manifest import CRATE, MANIFEST
 from scaleproof.verify.raw import Difference, RawRun
 from scaleproof.verify.recompute import by_cell
 from scaleproof.verify.tables import is_figure
@@ -80,6 +83,23 @@ def check_environment(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differen
         if stated.get(name) != expected.get(name):
             problem = f"is {str(stated.get(name))[:80]}, the runs have {str(expected.get(name))[:80]}"
             yield Difference(ENVIRONMENT, name, problem)
+
+
+def check_crate(folder: Path) -> Iterator[Difference]:
+    """Yield the files of a publication that its crate alone lists (LICENSE, report.pdf) and that are not as it says."""
+    in_manifest = json_of(folder / MANIFEST)["files"]
+    for entity in json_of(folder / CRATE)["@graph"]:
+        name, file = entity["@id"], folder / entity["@id"]
+        if "contentSize" not in entity or name in in_manifest or name == ENVIRONMENT:  # that has a check of its own
+            continue
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            yield Difference(CRATE, name, "is not in this folder")
+            continue
+        if not file.is_file():
+            yield Difference(name, "", "is missing")
+        elif str(file.stat().st_size) != entity["contentSize"]:
+            problem = f"changed since it was published: {file.stat().st_size} bytes, {entity['contentSize']} then"
+            yield Difference(name, "", problem)
 
 
 def environment_of(runs: Sequence[RawRun]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.conclude.checks.clock import BUDGET_S, BUDGET_SHARE
 from scaleproof.conclude.checks.step_series import find_shift
-from scaleproof.ground.records.run import METRICS, MeasuredRun, read_run
+from scaleproof.ground.records.run import COMPLETE, LAUNCHER, METRICS, MeasuredRun, read_run
 from scaleproof.ground.records.steps import loss_series
 
 
@@ -373,6 +373,16 @@ def test_a_record_without_the_census_that_others_have_is_unusable(sound):
     assert "no census" in unusable[0].evidence
     of_another_version = sealed(sound[0], lambda data: data.update(census=None, schema_version="3.1"))
     assert "record-unusable" not in codes([of_another_version])
+
+
+def test_a_record_whose_seal_was_taken_away_is_unusable(tmp_path):
+    """A run that says it is complete had its sha256 from the launcher; files that were copied alone have neither."""
+    run = run_of(tmp_path)
+    assert "record-unusable" not in codes([run])
+    (run.folder / COMPLETE).write_text("[Rank 0] RUN_COMPLETE world_size=2\n")
+    (run.folder / LAUNCHER).unlink()
+    (finding,) = [f for f in audit("x", [run]).findings if f.code == "record-unusable"]
+    assert "launcher_metadata.json is missing" in finding.evidence
 
 
 def test_a_run_in_the_folder_of_another_cell_is_named(tmp_path):

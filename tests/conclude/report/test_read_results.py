@@ -44,6 +44,9 @@ def test_another_file_under_the_name_of_a_table_is_said_in_words(results):
     (results.folder / "cells.csv").write_text("<html>\n<p>a\n<p>b, c\n")
     with pytest.raises(UserError, match=r"cells.csv is damaged \(no table: Expected 1 fields in line 3, saw 2\)"):
         read_inputs(results.folder)
+    (results.folder / "cells.csv").write_bytes(b"cell,\xbc\n")
+    with pytest.raises(UserError, match=r"cells.csv is damaged \(it is not UTF-8 text\)"):
+        read_inputs(results.folder)
 
 
 @pytest.mark.parametrize("bytes_", [1, 30])

@@ -7,6 +7,7 @@ import re
 import pytest
 from synthetic import cells, write_failure, write_run
 
+from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.retry import remove_failed
 
 
@@ -32,6 +33,17 @@ def test_a_folder_that_cannot_be_removed_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "unlink", refuse)
     with pytest.raises(OSError, match=re.escape(str(failed.folder))):
         remove_failed(tmp_path, [failed.folder])
+
+
+def test_a_link_is_not_followed(tmp_path):
+    """What it leads to may be anybody's: nothing is removed, also not of the runs before it."""
+    first, second = (write_failure(tmp_path / "runs", cells()[0], repeat) for repeat in (1, 2))
+    second.folder.rename(tmp_path / "elsewhere")
+    second.folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match=f"{second.folder} is a link: nothing was removed"):
+        remove_failed(tmp_path, [first.folder, second.folder])
+    assert first.folder.is_dir()
+    assert (tmp_path / "elsewhere").is_dir()
 
 
 def test_what_no_rule_makes_again_is_kept(tmp_path):

@@ -250,11 +250,12 @@ def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Prod
 
     Returns None where a figure is missing, where the row itself states none of them, or where no reading makes sense.
     """
-    result = _stated(table, row, identity.result)
+    if (result := _stated(table, row, identity.result)) is None:
+        return None
     factors = [figure for kinds in identity.factors if (figure := _first_stated(table, row, kinds))]
     over = _first_stated(table, row, identity.over)
     has_divisor = over is not None or not identity.over
-    if result is None or len(factors) < len(identity.factors) or not has_divisor:
+    if len(factors) < len(identity.factors) or not has_divisor:
         return None
     figures = [result, *factors, *filter(None, [over])]
     if not multiplies(*figures) or all(figure in table.figures for figure in figures):

@@ -108,10 +108,11 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
             reading.evidence.ignored.append(name)
     except UnreadableFile as error:
         unread.append(Unread(name, str(error), error.kind))
-    except PermissionError as error:
-        unread.append(Unread(name, error.strerror or str(error), "permission"))
     except OSError as error:
-        unread.append(Unread(name, _why_unread(error), "special"))
+        is_closed = isinstance(error, PermissionError)
+        unread.append(Unread(name, _why_unread(error), "permission" if is_closed else "special"))
+    except OverflowError as error:
+        unread.append(Unread(name, f"a number in it is too large: {error}", "unknown form"))
     except BREAKS as error:
         reason = f"not what such a file has, or a reader of scaleproof is wrong ({type(error).__name__})"
         unread.append(Unread(name, reason, "damaged" if path.name in GENERIC else "unknown form"))
@@ -148,7 +149,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
     is_named = path.name in GENERIC or path in evidence.named_files
     if not start.strip(b"\0 \t\r\n"):
         if is_named:
-            raise UnreadableFile("it is empty")
+            raise UnreadableFile("it holds nothing but bytes of value 0" if b"\0" in start else "it is empty")
         return False
 
     if start.startswith(LFS.encode()):
@@ -164,7 +165,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
 
     encoding = text_files.encoding(start)
     if encoding is None and is_named:
-        raise UnreadableFile("it is binary", "binary")
+        raise UnreadableFile(f"it is binary (byte {start.index(0)} of it is 0)", "binary")
     if encoding is None:
         return False
     file = TextFile(
@@ -182,6 +183,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
 def _read_text_or_refuse(reading: Reading, file: TextFile) -> bool:
     """Read a text, if it is no damaged or misplaced file of our own. Raises UnreadableFile. Return as `_read`."""
     text_files.check_own_report(file.path)
+    text_files.check_conflict(file)
     was_read = not text_files.is_own_series(file) and _read_text(reading, file)
     if not was_read and file.path.name == METRICS:
         raise UnreadableFile("it is not a metrics file of any known schema")
@@ -295,6 +297,7 @@ def _read_settings(reading: Reading, file: TextFile) -> bool:
     """Note what a claims file, a mark of completion, a configuration or a script says. Return whether it is one."""
     folder = str(file.path.parent)
     if published_claims.is_claims_file(file.opening):
+        reading.settings.append(file.name)
         text = text_files.full_text(file.path, file.encoding)
         reading.claims_of_folders.append((folder, published_claims.read_claims_file(text, reading.evidence)))
         return True

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-MOST_ROWS = 20_000  # of one table
+MOST_ROWS = 10_000  # of one table
 WIDEST = 200  # columns
 SEPARATOR = re.compile(r"\|?\s*:?-{1,}:?\s*(?:\|\s*:?-{1,}:?\s*)*\|?")
 BORDER = re.compile(r"[+|]?[-=+|:]{3,}[+|]?|[┌┬┐├┼┤└┴┘─━┏┳┓┡╇┩╞╪╡═╒╤╕╘╧╛╔╦╗╠╬╣╚╩╝║╟╢╫╥╨╭╮╰╯|+┠┨┯┷┿╂ ]+")

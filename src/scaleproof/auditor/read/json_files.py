@@ -38,7 +38,7 @@ def read_json(reading: Reading, file: TextFile) -> bool:
         data, cut_off = parse_json(text)
     except ValueError as error:
         if file.is_named or is_of_known_program:
-            raise UnreadableFile(describe_first_fault(error)[:140]) from None
+            raise UnreadableFile(describe_first_fault(error)[:200]) from None
         return False
     if cut_off and not is_of_known_program:  # what stands before the cut can be used of a known program only
         if file.is_named:

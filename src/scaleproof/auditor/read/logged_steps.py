@@ -47,7 +47,11 @@ class StepSeries(Sequence[LoggedStep]):
     def append(self, step: LoggedStep) -> None:
         """Add one step. Raises OverflowError for whole numbers beyond 63 bits."""
         steps_before = len(self.step_numbers)
-        self.step_numbers.append(step.step)
+        try:
+            self.step_numbers.append(step.step)
+        except OverflowError:
+            place = "" if step.line is None else f", line {step.line}"
+            raise OverflowError(f"a step of {len(str(step.step))} digits{place}") from None
         self._lines.append(UNKNOWN if step.line is None else step.line)
         if step.epoch is not None and self._epochs is None:
             self._epochs = array("q", [UNKNOWN]) * steps_before

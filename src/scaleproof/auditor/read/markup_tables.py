@@ -169,6 +169,11 @@ class _TableParser(HTMLParser):
         elif self._texts_of_caption is not None:
             self._texts_of_caption.append(data)
 
+    def close(self) -> None:
+        """End a table that the end of the page cuts off."""
+        super().close()
+        self._end_table()
+
     def _end_cell(self) -> None:
         """End the open cell, if any: add its text to the row, once for each column that it spans."""
         if self._texts_of_cell is None:

@@ -45,6 +45,9 @@ def read_claims_file(text: str, evidence: Evidence) -> dict[str, dict[str, Any]]
     """Add the statements of a claims file; return its facts about runs. Raises UnreadableFile with the mistake."""
     try:
         data = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        place = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise UnreadableFile(f"it is no YAML: {place}{error.problem}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise UnreadableFile(f"it is no YAML: {' '.join(str(error).split())[:200]}") from None
     key = next((key for key in KEYS if isinstance(data, dict) and key in data), KEYS[0])

@@ -20,6 +20,7 @@ from scaleproof.auditor.read.typed_tables import read_table
 from scaleproof.ground.errors import plural
 
 RANK_PREFIX = re.compile(r"(?:\[1,(?=\d))?\[?(?:rank ?)?(?P<rank>\d{1,5})(?:\]<std(?:out|err)>: ?|\]?: )")
+ROWS_LEFT_OUT = f"only its first {MOST_ROWS:,} rows were read"
 REPORT_LINES = 2_000  # at either end of a long text
 
 
@@ -74,22 +75,33 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
     `has_lengths_of_runs`: its steps or epochs are lengths of runs, one a row.
     """
     rows = _csv_rows(file)
+    is_cut_off, rows = len(rows) > MOST_ROWS + 1, rows[: MOST_ROWS + 1]
     if len(rows) < 2:
         return False
     header_line, header = rows[0]
     if len(header) < 2:
         return False
-    grid = Grid("CSV", header_line, header, rows[1:], cut_off=len(rows) > MOST_ROWS)
+    # Which value of a longer row belongs to which heading, nobody can say: "2,1,024" may be 1,024 tokens/s.
+    fitting_rows: list[tuple[int, list[str]]] = []
+    longer_rows: list[tuple[int, list[str]]] = []
+    for number, row in rows[1:]:
+        is_longer = any(value.strip() for value in row[len(header) :])
+        (longer_rows if is_longer else fitting_rows).append((number, row))
+    grid = Grid("CSV", header_line, header, fitting_rows or longer_rows, cut_off=is_cut_off)
     table = read_table(grid, file.name)
     if table is None or (not has_lengths_of_runs and _is_log(table)):
         return False
+    if longer_rows:
+        first_line, _ = longer_rows[0]
+        lines = plural(len(longer_rows), "line")
+        reason = f"{lines} with more values than the heading has names, not read; commas in numbers need quotes"
+        evidence.unread.append(Unread(f"{file.name}:{first_line}", reason))
+    if not fitting_rows:
+        return False
     evidence.tables.append(table)
 
-    longer_rows = [number for number, row in rows[1:] if any(value.strip() for value in row[len(header) :])]
-    if longer_rows:
-        lines = plural(len(longer_rows), "line")
-        reason = f"{lines} with more values than the heading has names; decimal commas need quotes"
-        evidence.unread.append(Unread(f"{file.name}:{longer_rows[0]}", reason))
+    if is_cut_off:
+        evidence.unread.append(Unread(file.name, ROWS_LEFT_OUT, "limit"))
     return True
 
 
@@ -111,7 +123,9 @@ def _csv_rows(file: TextFile) -> list[tuple[int, list[str]]]:
 
 
 def _is_comment(lines: list[str], k: int) -> bool:
-    """Whether line `k` is a comment. "# GPUs,Batch,..." is a heading, if the next line has as many cells."""
+    """Whether line `k` is a comment, or says a delimiter to Excel; "# GPUs,Batch,..." before as many cells is none."""
+    if lines[k].startswith("sep="):
+        return True
     if not lines[k].startswith("#"):
         return False
     following = next((line for line in lines[k + 1 :] if line.strip()), "")
@@ -207,16 +221,20 @@ def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
     fault = "the workbook cannot be opened:"
     if path.stat().st_size > LARGEST_WORKBOOK_BYTES:
         raise UnreadableFile(f"{fault} more than {LARGEST_WORKBOOK_BYTES >> 20} MiB")
+    rows_by_sheet: dict[str, list[tuple[Any, ...]]] = {}
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        for sheet in book.worksheets:
+            rows_by_sheet[sheet.title] = [*sheet.iter_rows(values_only=True, max_row=MOST_ROWS + 1, max_col=WIDEST)]
+        book.close()
     except Exception:  # openpyxl raises whatever its zip and XML readers raise
         raise UnreadableFile(f"{fault} it is damaged, encrypted, or not what its name says") from None
     grids: list[Grid] = []
-    for sheet in book.worksheets:
-        rows = sheet.iter_rows(values_only=True, max_row=MOST_ROWS, max_col=WIDEST)
-        for block in _blocks_of_filled_rows(rows):
-            grids += _grid_of_block(block, sheet.title)
-    book.close()
+    for title, rows in rows_by_sheet.items():
+        if len(rows) > MOST_ROWS:
+            evidence.unread.append(Unread(f"{name}#{title}", ROWS_LEFT_OUT, "limit"))
+        for block in _blocks_of_filled_rows(rows[:MOST_ROWS]):
+            grids += _grid_of_block(block, title)
     return take_grids(evidence, grids, name) > 0
 
 

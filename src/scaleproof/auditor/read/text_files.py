@@ -23,6 +23,7 @@ LARGEST_PARSED = 64 << 20  # bytes of the largest file that must be parsed as on
 LARGEST_TEXT = 4 << 20  # bytes of a text for people; a larger one is a log, or all there is to say is at its beginning
 LONGEST_LINE = 1 << 20  # characters; bars of several ranks that overwrite each other make long ones
 SQLITE = b"SQLite format 3\0"
+CONFLICT = re.compile(r"(?ms)^<<<<<<< .*^=======$.*^>>>>>>> ")
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours
 
 
@@ -68,6 +69,8 @@ def encoding(start: bytes) -> str | None:
     """Return how a file that begins so is encoded: "utf-8". None for a binary one."""
     if start.startswith(codecs.BOM_UTF8):
         return "utf-8-sig"
+    if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # before UTF-16, whose mark begins it
+        return "utf-32"
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if b"\0" in start:
@@ -139,8 +142,10 @@ BINARIES = _words(
     ".pt .pth .bin .safetensors .npz .npy .pkl .pickle .h5 .hdf5 .ckpt .whl .so .o .a .dll .exe .onnx .pb "
     ".tflite .parquet .arrow .feather .lmdb .idx .model .gguf .ggml .mdb .class .jar .pyc .ttf .woff "
     ".woff2 .otf .mp3 .wav .flac .docx .pptx .doc .ppt .xls .odt .npk .rec .tfrecord .zst .xz .bz2 .7z "
-    ".rar .ncu-rep .qdstrm"
+    ".rar .ncu-rep .qdstrm .ods .db"
 )
+PACKED = _words(".zst .xz .bz2 .7z .rar")
+WITH_TABLES = _words(".parquet .arrow .feather .h5 .hdf5 .docx .doc .pptx .ppt .xls .odt .ods .db")
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".gz")
 # Folders whose files are examples of what a program reads or prints, not results.
 NO_RESULTS = _words(
@@ -236,7 +241,8 @@ def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | N
     if suffix == ".pdf":
         return "PDF", "PDF is not read; its source (LaTeX, Markdown) is"
     if suffix in BINARIES:
-        return "binary", f"a {suffix} file"
+        cure = "; unpack it" if suffix in PACKED else "; export its table as CSV" if suffix in WITH_TABLES else ""
+        return "binary", f"a {suffix} file{cure}"
     if suffix in SOURCES - SCRIPTS or path.name in SOURCE_NAMES:
         return "not a result", "program text"
     if _is_of_tests(relative.parent) or TEST_FILE.fullmatch(path.name):
@@ -288,6 +294,13 @@ def check_own_report(path: Path) -> None:
         OWN_REPORTS[path.name](path)
     except UserError as error:
         raise UnreadableFile(f"it{str(error).removeprefix(str(path))}") from None
+
+
+def check_conflict(file: TextFile) -> None:
+    """Check that a text is not two versions of itself, as git leaves it. Raises UnreadableFile."""
+    if m := CONFLICT.search(file.opening):
+        line = file.opening.count("\n", 0, m.start()) + 1
+        raise UnreadableFile(f"a merge conflict of git begins in line {line}")
 
 
 def is_own_series(file: TextFile) -> bool:

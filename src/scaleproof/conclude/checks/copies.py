@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaleproof.ground.campaign.batch import SEARCHED
+from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_record
 from scaleproof.ground.findings.registry import Code, Flag, Register, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
@@ -257,6 +258,8 @@ def _traces_of_edits(run: MeasuredRun) -> Iterator[str]:
     """Yield in words what in a run's metrics does not fit their sha256, the configuration or the folder."""
     seal = None  # the sha256 of the metrics as the launcher wrote them; older launchers left none
     launcher = run.folder / LAUNCHER
+    if not launcher.is_file() and (run.folder / COMPLETE).is_file():  # which is written after it
+        raise UserError(f"{LAUNCHER} is missing, though {COMPLETE} is there")
     if launcher.is_file():
         seal = read_record(launcher, lambda data: json.loads(data).get(METRICS_SEAL))
     if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:

@@ -27,7 +27,7 @@ from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.campaign_file import campaign_beside, check_campaign_file
-from scaleproof.verify.manifest import CAMPAIGN, MANIFEST, WORKFLOW, demands_in, write_manifest
+from scaleproof.verify.manifest import CAMPAIGN, CRATE, MANIFEST, WORKFLOW, demands_in, write_manifest
 from scaleproof.verify.raw import RawRun, read_runs
 from scaleproof.verify.reports import forecast_seal
 from scaleproof.verify.signature import SIGNATURE, fingerprint_of, sign
@@ -37,7 +37,6 @@ MOST_BYTES = 8_000_000
 # Suffixes that are published: figures, series, tables, charts, pages. PNG files and raw profiles can be made again.
 SUFFIXES = tuple(suffix for suffix in MEDIA if suffix not in (".yaml", ".log"))
 TEXT = tuple(suffix for suffix in MEDIA if suffix != ".pdf")
-CRATE = "ro-crate-metadata.json"
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,9 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
     try:
         content = path.read_bytes()
         data = pd.read_csv(io.BytesIO(content), dtype={"failures": str, "findings": str})
-    except ValueError as error:  # of pandas and of the encoding
+    except UnicodeError:
+        raise damaged_file(path, "it is not UTF-8 text") from None
+    except ValueError as error:  # of pandas
         problem = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
         raise damaged_file(path, f"no table: {problem[:100]}") from None
     if not content.endswith(b"\n"):

@@ -31,6 +31,9 @@ def remove_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces
         return []
 
     for folder in removed:
+        if folder.is_symlink():
+            raise UserError(f"{folder} is a link: nothing was removed. Remove the link, or what it leads to, by hand")
+    for folder in removed:
         _remove(folder)
     # Without its record, a job of several runs is sent once more for the missing runs.
     names = {f"{folder.parent.name}/{folder.name}" for folder in removed}

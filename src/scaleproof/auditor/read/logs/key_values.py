@@ -19,10 +19,12 @@ from scaleproof.auditor.read.printed_figures import unit_of
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, span_of, step_of
 from scaleproof.auditor.read.run_fields import figure, not_finite
 from scaleproof.auditor.read.text_files import CONTROL
+from scaleproof.ground.errors import plural
 
 # Words are taken whole (`*+`), and only from their beginning: a line may be a sequence of a thousand letters.
 PAIR = re.compile(
-    r"(?P<key>(?<![A-Za-z])[A-Za-z][A-Za-z_]*+(?:[ /.\-][A-Za-z][A-Za-z_]*+){0,3}(?: ?\([A-Za-z/%]+\))?)"
+    r"(?P<key>(?<![A-Za-z])[A-Za-z][A-Za-z_]*+(?:[ /.\-](?!(?:nan|NaN|inf)\b)[A-Za-z][A-Za-z_]*+){0,3}"
+    r"(?: ?\([A-Za-z/%]+\))?)"
     r"(?:[\"']? ?[:=] ?[\"']?|\s{1,4})[\[(]?\s*(?P<number>[-+]?\d+(?:,\d+)*(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|NaN|inf)"
     r"(?:\s?(?P<unit>%|[a-zA-Zµ]+(?:/[a-zA-Z]+){0,2})(?![\w/]|[\"']?\s{0,2}[:=]))?(?:\s*/\s*(?P<of>\d+))?\s*[\])]?"
 )
@@ -31,7 +33,7 @@ BARE = re.compile(
     r"(?<![\w.,/+-])(?P<number>\d+(?:,\d+)*(?:\.\d+)?)\s?"
     r"(?P<unit>(?:[kKM] )?[a-zA-Zµ]+/[a-zA-Z]+(?:/[a-zA-Z]+)?)(?![\w/]|\s{0,2}[:=])"
 )
-NEXT_NUMBER = re.compile(r"\s{1,4}[-+]?\d")  # behind "tokens/s" in "loss 3.1 tokens/s 128000"
+NEXT_NUMBER = re.compile(r"\s{1,4}(?:[-+]?\d|nan|NaN|inf)")  # behind "tokens/s" in "loss 3.1 tokens/s 128000"
 MAGNITUDES = {"k": 1e3, "K": 1e3, "M": 1e6}
 LEAST_LINES = 3  # lines with the same keys
 TOOK = "took_s"  # kind of a time that the step or epoch of its line took; a "time" may run since the start
@@ -279,6 +281,10 @@ class KeyValues(LogReader):
                     self._add_step(logged, self._texts_of_losses.get(k))
         if not self.run.logged_steps:
             self._add_spans([span for kinds, span in self._spans if kinds in common_kinds])
+        for kind in ("tokens_per_s", "samples_per_s"):
+            steps = self.run.logged_steps
+            if steps and any(kind in kinds for kinds in common_kinds) and not steps.values(kind).size:
+                self.run.problems.append(f"no {kind.replace('_per_s', '/s')} above 0 in {plural(len(steps), 'line')}")
         for run in self.runs:
             run.guessed = f"lines like `{self._example}`"
         return super().finish()

@@ -1,0 +1,32 @@
+"""Why a text is no JSON, where a parser says only which character it did not expect."""
+
+import re
+
+# What stands where a parser stops -> why, in the words of somebody who wrote that by hand or with another program.
+REASONS = {
+    "/": "JSON has no comments",
+    "#": "JSON has no comments",
+    "'": 'texts of JSON stand in double quotes, "so"',
+    "\ufeff": "a byte order mark stands before it",
+    "<": "a merge conflict of git?",
+    "True": "write true",
+    "False": "write false",
+    "None": "write null",
+}
+
+
+def reason_of_json_fault(content: str | bytes, problem: str) -> str:
+    """Return ": " and a reason, by what stands at the "line 3 column 5" of a parser's `problem`; "" without one."""
+    match = re.search(r"line (\d+) column (\d+)", problem)
+    if match is None:
+        return ""
+    text = content if isinstance(content, str) else content.decode("utf-8", "replace")
+    lines = text.splitlines(keepends=True)
+    position = sum(map(len, lines[: int(match[1]) - 1])) + int(match[2]) - 1
+    before, rest = text[:position].rstrip(), text[position:]
+    reason = next((reason for start, reason in REASONS.items() if rest.startswith(start)), "")
+    if rest.startswith(("]", "}")) and before.endswith(","):
+        reason = "the comma before it has nothing behind it"
+    if problem.startswith("Extra data") and rest.startswith(("{", "[")):
+        reason = "a second value begins there; a file of one value a line is named .jsonl"
+    return f": {reason}" if reason else ""

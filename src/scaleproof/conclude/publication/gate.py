@@ -20,6 +20,7 @@ from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.power import POWER
 from scaleproof.conclude.checks.all_checks import RULES_VERSION, audit
 from scaleproof.conclude.publication.made_again import compare_with_rewritten, is_written_again, records_in
+from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.findings.finding import Finding, read_findings
 from scaleproof.ground.number_format import fixed
@@ -28,7 +29,6 @@ from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.manifest import MANIFEST
 from scaleproof.verify.printed import numbers
 from scaleproof.verify.raw import Difference, RawRun, rate_of, read_runs
-from scaleproof.verify.raw import differing_settings as values_that_differ
 from scaleproof.verify.recompute import measured_by_cell
 
 FINDINGS = "findings.json"
@@ -323,8 +323,9 @@ def changed_keys(before: RawRun, now: RawRun) -> str:
     """Return the keys in which two runs' configurations differ, with both values; "" where they are one."""
     if before.metrics["fingerprint"] == now.metrics["fingerprint"]:
         return ""
-    changes = values_that_differ(before.metrics["config"], now.metrics["config"])
-    return shortened(", ".join(f"{key} {old} -> {new}" for key, (old, new) in changes.items()), 300)
+    old, new = (dict(dotted_items(run.metrics["config"])) for run in (before, now))
+    keys = [key for key in dict.fromkeys((*old, *new)) if old.get(key) != new.get(key)]
+    return shortened(", ".join(f"{key} {old.get(key)} -> {new.get(key)}" for key in keys), 300)
 
 
 def check_given_once(folders: Sequence[Path]) -> None:

@@ -143,9 +143,13 @@ class RateChange:
         quantiles = student.ppf(1 - self.alpha, sessions - 1) + student.ppf(power, sessions - 1)
         return float(quantiles) * self.deviation * math.sqrt(1 + 1 / sessions)
 
-    def __str__(self) -> str:
-        """Return a line of what the command prints."""
-        word = "FAIL" if self.worse else "ok  "
+    def hides(self, loss: float) -> bool:
+        """Whether the rate fell by more than `loss`, and it is no alarm: it may be chance, and it may be the loss."""
+        return not self.worse and self.change < -loss
+
+    def line(self, loss: float) -> str:
+        """Return a line of what the command prints. `loss`: what a rate may fall by, as a part of it."""
+        word = "FAIL" if self.worse else "cannot tell" if self.hides(loss) else "ok  "
         return (
             f"{word}  {self.name}: {fixed(100 * self.change, 2, signed=True)} % (an alarm is below "
             f"{fixed(100 * self.bound, 2, signed=True)} %)"

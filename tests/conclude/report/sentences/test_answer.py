@@ -216,6 +216,24 @@ def test_cells_that_others_kept_busy_are_measured_again_with_those_that_stand_ou
     assert " --cell zero2-n1x2 --cell ddp-n1x1, then " in text_of(answer_campaign(report), "next")
 
 
+def test_where_all_cells_were_busy_a_quiet_machine_comes_before_repeats(campaign):
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): (0.1, 0.103, 0.098, 0.097, 0.102)})
+    for point in report.points:
+        point.findings = ["machine-busy"]
+        text = text_of(answer_campaign(report), "next")
+    assert text.startswith(
+        "Next: on a quiet machine, scaleproof retry config/campaigns/demo.yaml --cell ddp-n1x1 --cell"
+    )
+    report.points[0].findings = []
+    assert "quiet" not in text_of(answer_campaign(report), "next"), "a cell that was undisturbed"
+
+
+def test_a_difference_that_no_number_of_repeats_shows_has_no_number(campaign):
+    report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
+    report.ranking[0].resolve.repeats = None
+    assert ". For 5 %: not by repeats, these runs differ too much" in text_of(answer_campaign(report), "next")
+
+
 def test_a_campaign_that_has_spent_its_looks_is_not_extended(campaign):
     times = {("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]}
     report = campaign(times, repeat_until=RepeatUntil(resolve=0.03, at_most=5))
@@ -291,6 +309,14 @@ def test_one_run_claims_nothing(campaign):
 )
 def test_of_one_series_the_speed_up_is_the_answer(campaign, two, verdict):
     assert answer_campaign(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): two})).verdict.startswith(verdict)
+
+
+def test_a_command_is_the_subject_of_a_sentence(campaign):
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06})
+    report.series[0].name = "command"
+    answer = answer_campaign(report)
+    assert answer.verdict.startswith("the command pays off: 1.67x")
+    assert text_of(answer, "scaling").startswith("Scaling: the command on 2 devices is faster: ")
 
 
 def test_more_devices_that_lose_are_no_success(campaign):

@@ -26,8 +26,9 @@ PAIRS: Words = {
 TRACED: Words = {
     "exposed": "Communication while nothing is computed on the same rank. It is transfer, or waiting for a rank that "
     "came later; computing, exposed communication and idle time add up to the step.",
-    "waterfall": "From the ideal step to the measured one, which is the window over its number of steps. Parts from a "
-    "trace are its shares of the traced step times that step, so they differ from the trace's own milliseconds.",
+    "waterfall, where scaling is lost": "From the ideal step to the measured one, which is the window over its number "
+    "of steps. Parts from a trace are its shares of the traced step times that step, so they differ from the trace's "
+    "own milliseconds.",
 }
 LEARNT: Words = {"nats": "Unit of a loss: cross-entropy with the natural logarithm; e to its power is the perplexity."}
 # What the page explains where it stands, or says as part of a sentence.
@@ -86,7 +87,7 @@ ANSWERS: Words = {
     "computes meanwhile.",
     "traced with": "The profiler of a trace: torch.profiler (torch) or Nsight Systems (nsys).",
     "nodes x devices, nodes": "The geometry of a cell: nodes (machines), and devices of each.",
-    "on": "Of an A/B comparison: the geometry of its runs, nodes x devices.",
+    "on": "The machine of the runs. Of an A/B comparison: the geometry of its runs, nodes x devices.",
     "loss, losses": "Cross-entropy in nats: of the training, or of held-out documents. Of a recommendation, the loss "
     "against the best: by how much its rate is lower. What scaling loses: see waterfall.",
     "last step": "Of a loss: that of the last step of the window, mean over runs.",
@@ -151,7 +152,7 @@ ANSWERS: Words = {
     "too few steps. A pattern says where they stand: workload.figures, or ab --pattern.",
     "unreadable": "A run whose record is damaged: it is a row without numbers, and nothing is concluded from it.",
     "not fully": "Raw files are gone, so that figures can no longer be recomputed.",
-    "with reservations": "The answer rests on runs with findings that are suspect, which are named.",
+    "with reservations, reservations": "The answer rests on runs with findings that are suspect, which are named.",
     "recommended, recommendation, for now, simplest": "The simplest cell of those that are as fast as the "
     "fastest, as far as the margin of the campaign allows. For now: its intervals do not confirm that yet.",
     "fastest": "The cell with the highest rate of its size. Where it is not shown to be faster than the next ones, the "
@@ -165,7 +166,7 @@ ANSWERS: Words = {
     "whether its figures can be recomputed.",
     "median run, robust rate": "The run of a cell whose rate is in the middle; the mean is moved by rare slow runs, "
     "it is not.",
-    "told apart": "Shown to differ: the interval of their ratio leaves out 1.",
+    "told apart, how small a difference shows": "Shown to differ: the interval of their ratio leaves out 1.",
     "scaling": "Rates on more devices over those on fewer, at the same or at a growing global batch.",
     "group, letters": "Cells that share a letter are not shown to differ; cells that share none are.",
     "whole job": "From the launcher's start to the last result, with start-up, warm-up and validation; all other rates "
@@ -180,7 +181,7 @@ GLOSSARY: Words = MEASURED | PAIRS | TRACED | LEARNT | ANSWERS
 
 
 PRINTED_BEHIND = r"(\s*(\[[^\]]*\]|\([^)]*\)|[:?.,]))+$"  # a unit, an interval
-OF_CELL = re.compile(r"\w-n\d+x\d+")  # its name, as of ddp-n1x2
+OF_CELL = re.compile(r"(^|\w-)n\d+x\d+")  # its name, as of ddp-n1x2
 
 
 def all_words() -> list[str]:

@@ -20,7 +20,7 @@ from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.power import POWER
 from scaleproof.conclude.checks.all_checks import RULES_VERSION, audit
 from scaleproof.conclude.publication.made_again import compare_with_rewritten, is_written_again, records_in
-from scaleproof.ground.comparison import dotted_items
+from scaleproof.ground.comparison import changed_keys
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.findings.finding import Finding, read_findings
 from scaleproof.ground.number_format import fixed
@@ -237,7 +237,7 @@ def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
             continue
         run = new[cell][0]  # all runs of a cell have one configuration
         earlier_runs = [session[cell][0] for session in earlier if cell in session]
-        changes = list(filter(None, (changed_keys(earlier_run, run) for earlier_run in earlier_runs)))
+        changes = list(filter(None, (changes_between(earlier_run, run) for earlier_run in earlier_runs)))
         why_left_out = _why_left_out(run, earlier_runs, len(earlier))
         if changes:
             faults.append(f"{cell}: its configuration is not that of the earlier results: {changes[0]}")
@@ -323,13 +323,11 @@ def _why_gone(cell: str, runs: list[RawRun]) -> str:
     return f"{cell}: {count} failed: {shortened('; '.join(reasons), 300)}"
 
 
-def changed_keys(before: RawRun, now: RawRun) -> str:
+def changes_between(before: RawRun, now: RawRun) -> str:
     """Return the keys in which two runs' configurations differ, with both values; "" where they are one."""
     if before.metrics["fingerprint"] == now.metrics["fingerprint"]:
         return ""
-    old, new = (dict(dotted_items(run.metrics["config"])) for run in (before, now))
-    keys = [key for key in dict.fromkeys((*old, *new)) if old.get(key) != new.get(key)]
-    return shortened(", ".join(f"{key} {old.get(key)} -> {new.get(key)}" for key in keys), 300)
+    return changed_keys(before.metrics["config"], now.metrics["config"])
 
 
 def check_given_once(folders: Sequence[Path]) -> None:

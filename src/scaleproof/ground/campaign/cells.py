@@ -104,7 +104,8 @@ class Cell:
     def batch(self) -> Batch:
         """The batch of the cell with all of its numbers resolved. Raises UserError where they disagree."""
         work, n_devices = self.work, self.execution.geometry.n_devices
-        if self.command is not None and "{global_batch}" not in self.command:
+        is_given = "global_batch" in work.model_fields_set
+        if self.command is not None and "{global_batch}" not in self.command and not is_given:
             # Its global batch is unknown: it is derived from the micro-batch, or from 1 where that is no number.
             micro = work.micro_batch if isinstance(work.micro_batch, int) else 1
             work = work.model_copy(update={"global_batch": "derive", "micro_batch": micro})

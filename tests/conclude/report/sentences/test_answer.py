@@ -216,6 +216,13 @@ def test_cells_that_others_kept_busy_are_measured_again_with_those_that_stand_ou
     assert " --cell zero2-n1x2 --cell ddp-n1x1, then " in text_of(answer_campaign(report), "next")
 
 
+def test_more_than_two_cells_that_were_busy_are_all(campaign):
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
+    for point in report.points:
+        point.findings = ["machine-busy"]
+    assert " --cell all, then " in text_of(answer_campaign(report), "next")
+
+
 def test_where_all_cells_were_busy_a_quiet_machine_comes_before_repeats(campaign):
     report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): (0.1, 0.103, 0.098, 0.097, 0.102)})
     for point in report.points:

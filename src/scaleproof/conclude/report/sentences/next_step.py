@@ -7,6 +7,7 @@ from scaleproof.conclude.analysis.simultaneous import MOST_TIMES, POWER_IN_WORDS
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import duration_text
+from scaleproof.ground.records.retry import ALL
 from scaleproof.ground.records.scaling_report import Resolution, ScalingReport, SizeRanking
 from scaleproof.ground.snakemake_command import HERE, results_option
 
@@ -30,7 +31,8 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     are_all_busy = {point.cell for point in report.points} == set(busy_cells)
     if disturbed_cells or (busy_cells and are_all_busy):
         # More repeats would repeat the disturbance. All cells are named: a comparison is as bad as its worse side.
-        cells = _cell_options(list(dict.fromkeys([*disturbed_cells, *busy_cells])))
+        names = list(dict.fromkeys([*disturbed_cells, *busy_cells]))
+        cells = _cell_options([ALL] if are_all_busy and len(names) > 2 else names)
         retry = f"scaleproof retry {_file(report)} {cells}{results_option(report.results)}"
         return f"on a quiet machine, {retry}, then {command(report)}", None
 

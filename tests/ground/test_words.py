@@ -63,7 +63,7 @@ def test_a_word_is_known_however_it_is_written(word):
         ("nodes", "machines"),
         ("On", "The machine of the runs"),
         ("n1x2", "One configuration"),
-        ("Where scaling is lost", "From the ideal step"),
+        ("Where scaling is lost", "A waterfall"),
         ("corrected for 15 comparisons", "Tukey"),
     ],
 )

@@ -26,9 +26,8 @@ PAIRS: Words = {
 TRACED: Words = {
     "exposed": "Communication while nothing is computed on the same rank. It is transfer, or waiting for a rank that "
     "came later; computing, exposed communication and idle time add up to the step.",
-    "waterfall, where scaling is lost": "From the ideal step to the measured one, which is the window over its number "
-    "of steps. Parts from a trace are its shares of the traced step times that step, so they differ from the trace's "
-    "own milliseconds.",
+    "waterfall": "From the ideal step to the measured one, which is the window over its number of steps. Parts from a "
+    "trace are its shares of the traced step times that step, so they differ from the trace's own milliseconds.",
 }
 LEARNT: Words = {"nats": "Unit of a loss: cross-entropy with the natural logarithm; e to its power is the perplexity."}
 # What the page explains where it stands, or says as part of a sentence.
@@ -110,6 +109,7 @@ ANSWERS: Words = {
     "measured": "From runs that were made, with n beside it; else a figure is forecast, estimated, or from a formula.",
     "start-up": "From the launcher's start of a run to its first step: imports, process groups, weights.",
     "unexplained": "Of a waterfall: what is left of the measured step when its parts have been taken off.",
+    "where scaling is lost": "A waterfall: the parts of a step that keep it from being an Nth of that on one device.",
     "host gaps": "Of a waterfall: a device idles, and not for data: the host is late with its next work.",
     "smaller local batch": "Of a waterfall: a device with an Nth of the batch is less than N times as fast.",
     "waiting for data": "Of a step: the trainer waits for its next tokens.",
@@ -166,7 +166,7 @@ ANSWERS: Words = {
     "whether its figures can be recomputed.",
     "median run, robust rate": "The run of a cell whose rate is in the middle; the mean is moved by rare slow runs, "
     "it is not.",
-    "told apart, how small a difference shows": "Shown to differ: the interval of their ratio leaves out 1.",
+    "told apart, which differences show": "Shown to differ: the interval of their ratio leaves out 1.",
     "scaling": "Rates on more devices over those on fewer, at the same or at a growing global batch.",
     "group, letters": "Cells that share a letter are not shown to differ; cells that share none are.",
     "whole job": "From the launcher's start to the last result, with start-up, warm-up and validation; all other rates "

@@ -114,14 +114,16 @@ def load_runs(folder: str | Path) -> list[Run]:
 
 
 def to_frame(folder: str | Path) -> pd.DataFrame:
-    """Return all runs below `folder` as a table: one row each, with the columns of runs.csv (`columns`).
+    """Return all runs below `folder` as a table: one row each, with the columns of runs.csv (`columns`), and `unit`.
 
+    `unit` is of the work that the rates count: of a command perhaps samples or steps, whatever the columns are called.
     Runs of an A/B comparison have its name, their pair and their arm in `comparison`, `pair` and `arm`, which are empty
     for all others. Raises UserError as `load_runs`.
     """
     from scaleproof.conclude.analysis.run_tables import add_pair_columns, runs_table
 
-    return add_pair_columns(runs_table(load_runs(folder)))
+    runs = load_runs(folder)
+    return add_pair_columns(runs_table(runs)).assign(unit=[getattr(run.metrics, "unit", None) for run in runs])
 
 
 def compare(a: str | Path, b: str | Path, vary: str | Sequence[str] = ()) -> list[Compared]:

@@ -46,6 +46,16 @@ def test_a_waived_finding_is_left_out_and_named(project, place):
     assert "waived" in done.stdout.splitlines()[-1]
 
 
+@pytest.mark.parametrize("audited", [".", "results.csv"])  # a hook names files
+def test_a_file_at_the_top_is_waived_however_it_is_given(project, audited):
+    (project / "docs/results.md").unlink()
+    (project / "results.csv").write_text("gpus,tokens_per_s,speedup\n1,1000,1\n2,1900,1.9\n8,7000,14\n")
+    waive(project, "speedup-not-in-table", "results.csv:4")
+    assert scaleproof("audit", audited, cwd=project).returncode == 0
+    waive(project, "speedup-not-in-table", "results.csv:3")
+    assert scaleproof("audit", audited, cwd=project).returncode == 1
+
+
 def test_a_pattern_of_a_folder_covers_the_runs_below_it():
     finding = SimpleNamespace(code="state-differs", runs=["ddp-n1x2/rep1", "ddp-n1x2/rep2"], cells=["ddp-n1x2"])
     for place, covered in (("results/demo/*", True), ("results/demo", True), ("results/other/*", False)):

@@ -35,6 +35,14 @@ def test_every_gauge_has_help_a_type_and_the_figures_of_cells_csv(demo, tmp_path
         assert f'scaleproof_{name}{{campaign="demo",cell="ddp-n1x2"}} {float(expected)!r}' in samples
 
 
+def test_rates_of_a_command_are_named_by_what_its_log_counts():
+    cells = pd.DataFrame({"cell": ["a"], "tokens_per_s": [2.0], "samples_per_s": [None]})
+    help_line, _, sample = prometheus("x", cells, "samples").splitlines()
+    assert sample == 'scaleproof_samples_per_s{campaign="x",cell="a"} 2.0'
+    assert help_line.startswith("# HELP scaleproof_samples_per_s all samples over all time ")
+    assert help_line.endswith(" (samples/s)")
+
+
 def test_what_was_not_measured_has_no_gauge():
     cells = pd.DataFrame(
         {"cell": ['a"b', "c"], "tokens_per_s": [2.0, None], "mfu": [None, None], "strategy": ["ddp"] * 2}
@@ -48,6 +56,7 @@ def test_parquet_is_the_frame_of_all_runs(demo, tmp_path):
     frame = pd.read_parquet(tmp_path / "demo.parquet")
     assert set(frame["comparison"].dropna()) == {"accumulation"}
     assert frame["comparison"].isna().sum() == 36
+    assert set(frame["unit"]) == {"tokens"}
 
 
 def test_another_ending_is_refused(demo, tmp_path):

@@ -167,7 +167,7 @@ def test_the_first_round_says_how_many_there_is_time_for(monkeypatch):
 
 def test_what_the_rounds_will_probably_show_is_said_before_them(monkeypatch, capsys):
     played(monkeypatch)
-    assert "time for 24 rounds, which show a difference of 0.9 times the scatter" in capsys.readouterr().err
+    assert "time for 24 rounds, which probably show a difference of 0.9 times the scatter" in capsys.readouterr().err
     assert _describe_rounds(3) == "there is time for 3 rounds, too few to look at them in between"
 
 
@@ -236,7 +236,7 @@ def test_what_runs_when_the_minutes_are_over_is_ended(monkeypatch, in_time, deci
     assert verdict.word == decided
     assert all(limit <= 120 - ab.GRACE_S for limit, _ in calls)
     if decided == "undecided":
-        assert "cannot tell yet: 2 min were over after 0 runs, without a page; give more of them" in verdict.sentence
+        assert "cannot tell yet: 2 min were over after 0 runs, before a page; give more of them" in verdict.sentence
     assert LoadedCampaign(path).campaign.most_repeats == {0: 1, 1: 2, 2: 12}[in_time], "two rounds are whole"
     assert in_time != 1 or calls[-1][1] == ["rep1", "rep2"], "what a third has left is removed before the page"
 
@@ -258,7 +258,7 @@ def test_a_page_that_is_made_when_the_minutes_end_is_read(monkeypatch):
     request = AbRequest(["a"], ["b"], minutes=2)
     assert run_comparison(request, "mine")[1].word == "same"
     os.utime(page, (0, 0))
-    assert "after 2 runs, without a page of them" in ab._verdict_without(page, request).sentence
+    assert "after 2 runs, before a page of them" in ab._verdict_without(page, request).sentence
     assert not ab._is_of_all_runs(page)
 
 

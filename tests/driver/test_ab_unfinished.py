@@ -11,9 +11,7 @@ from scaleproof.ground.records.metrics import Failed, Printed
 RATES = {"a-n1x1/rep1": 100, "b-n1x1/rep1": 150, "a-n1x1/rep2": 100, "b-n1x1/rep2": 250, "a-n1x1/rep3": 900}
 
 
-@pytest.mark.parametrize(
-    ("failed", "said"), [(None, "by the medians of 2 rounds B is 2 times as fast, unchecked: no verdict; "), (1, "")]
-)
+@pytest.mark.parametrize(("failed", "said"), [(None, " (2 rounds: B at 2x A, unchecked)"), (1, "")])
 def test_the_ratio_of_whole_rounds(tmp_path, monkeypatch, failed, said):
     def read_run(place):
         name = f"{place.parent.name}/{place.name}"

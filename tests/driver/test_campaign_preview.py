@@ -5,6 +5,11 @@ from pathlib import Path
 import pytest
 
 from scaleproof.conclude.forecast import requirements
+from scaleproof.conclude.forecast import text as forecast_text
+from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence
+from scaleproof.conclude.forecast.plan import make_plan
+from scaleproof.conclude.forecast.requirements import RunTimes
+from scaleproof.conclude.forecast.text import plan_text
 from scaleproof.driver import campaign_preview
 from scaleproof.driver.campaign_preview import preview_campaign
 from scaleproof.ground.campaign.config import Campaign
@@ -89,6 +94,19 @@ def test_a_state_that_no_device_here_holds(shown, monkeypatch):
     text = shown("workload: {model: gpt2-xl}\nexecution: {device: cuda}\n")
     assert "The state alone is more than the 16 GB of a device here: ddp-n1x1" in text
     assert "more than" not in shown("workload: {model: gpt2-small}\nexecution: {device: cuda}\n")
+
+
+def test_processes_that_the_memory_here_cannot_hold_are_named(shown, monkeypatch, tmp_path):
+    monkeypatch.setattr(campaign_preview, "cuda_devices", list)
+    monkeypatch.setattr(forecast_text, "cuda_devices", list)
+    monkeypatch.setattr(requirements.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 10**6, "SC_PHYS_PAGES": 30_000}[name])
+    campaign = "workload: {model: gpt2-xl, tokenizer: gpt2}\nvary: {geometry: [1x1, 1x2]}\n"
+    line = "The state of all processes is more than the 30 GB of this machine: ddp-n1x2 (49.8 GB)"
+    assert f"\n{line}\n" in shown(campaign), "and not the one process, which has 24.9 GB"
+    loaded = LoadedCampaign(tmp_path / "mine.yaml")
+    evidence = ForecastEvidence(loaded, {}, None, [], [])
+    assert plan_text(loaded, make_plan(evidence, times=RunTimes((), ()))).endswith(line)
+    assert "of this machine: " not in shown(campaign.replace("gpt2-xl", "gpt2-small"))
 
 
 def test_a_lost_device_is_why_there_are_none(shown, monkeypatch):

@@ -47,7 +47,7 @@ def test_runs_of_other_code_and_another_configuration(measured):
     path, results = measured
     path.write_text(TEXT.replace("steps: 25", "steps: 26"))
     changed = stale_runs(path, results)
-    assert [run.reason for run in changed.runs] == ["its configuration changed"] * 4
+    assert [run.reason for run in changed.runs] == ["its configuration changed: work.steps 25 -> 26"] * 4
     assert f"scaleproof retry {path} --cell ddp-n1x1 --cell ddp-n1x2 --results {results} && snakemake" in stale_text(
         changed
     )
@@ -73,6 +73,16 @@ def test_an_added_cell_is_not_stale(measured):
     answer = stale_runs(path, results)
     assert answer.runs == []
     assert "sizes: not made yet: 2 runs" in stale_text(answer)
+    assert "renames" not in stale_text(answer)
+
+
+def test_runs_whose_cells_were_renamed_are_named(measured):
+    path, results = measured
+    path.write_text(TEXT.replace("[1x1, 1x2]}", "[1x1, 1x2], precision: [fp32, bf16]}"))
+    text = stale_text(stale_runs(path, results))
+    assert "sizes: not made yet: 8 runs\n  the runs of ddp-n1x1, ddp-n1x2 are of no cell any more: a key that" in text
+    path.write_text(TEXT.replace("[1x1, 1x2]", "[1x1]"))
+    assert "renames" not in stale_text(stale_runs(path, results)), "a cell that was left out"
 
 
 def test_what_is_missing_behind_results_is_named_with_what_to_type(measured):
@@ -173,6 +183,13 @@ def test_a_damaged_run_is_named_alone(measured):
     assert (folder / "runs/ddp-n1x2/rep2/steps.csv").exists()
 
 
+def test_all_cells_can_be_repeated_at_once(measured, capsys):
+    path, results = measured
+    retry(Namespace(campaign=path, cell=["all"], results=results))
+    assert "4 runs will be repeated by: " in capsys.readouterr().out
+    assert not list((results / "sizes/runs").glob("*/*/*.json"))
+
+
 def test_a_run_that_is_not_planned_cannot_be_repeated(measured):
     path, results = measured
     with pytest.raises(UserError, match=r"ddp-n1x2/rep3: the campaign plans no such run; of this cell: .*rep1, .*rep2"):
@@ -236,5 +253,5 @@ def test_a_run_of_another_configuration_is_stale_whatever_snakemake_thinks(monke
     """After `snakemake --touch` it thinks that nothing is to be done, and no report can be made."""
     measured[0].write_text(TEXT.replace("steps: 25", "steps: 26"))
     text = viewed(monkeypatch, measured, Seen("train", pending=False, recorded=True))
-    assert "4 because its configuration changed" in text
+    assert "4 because its configuration changed: " in text
     assert "scaleproof retry" in text

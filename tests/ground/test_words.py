@@ -61,7 +61,9 @@ def test_a_word_is_known_however_it_is_written(word):
         ("significant", "leaves out 1"),
         ("loss", "its rate is lower"),
         ("nodes", "machines"),
-        ("On", "the geometry of its runs"),
+        ("On", "The machine of the runs"),
+        ("n1x2", "One configuration"),
+        ("Where scaling is lost", "A waterfall"),
         ("corrected for 15 comparisons", "Tukey"),
     ],
 )

@@ -183,7 +183,7 @@ def test_no_sentence_on_sound_pairs_differs(n: int, tmp_path: Path) -> None:
         logarithms = chance.normal(0, 0.01 * (1 + seed), size=(2, n))
         estimate = compare_ratios(*(np.exp(row).tolist() for row in logarithms))
         entry = comparison(estimate, a="ddp-n1x1-nofused", b="ddp-n1x1-fused")
-        without_interval += "too few for an interval" in ab_sentence(entry)
+        without_interval += "interval too wide to print" in ab_sentence(entry)
         claims = claims_of_pairs(entry)
         sentence = {"topic": "pairs", "text": ab_sentence(entry), "claims": [claim.id for claim in claims]}
         write_json(tmp_path / "claims.json", {"claims": [c.model_dump() for c in claims], "sentences": [sentence]})

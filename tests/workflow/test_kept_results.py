@@ -97,7 +97,7 @@ def test_after_a_changed_key_the_advice_ends_in_a_report(twin):
     path = twin.root / CAMPAIGN
     path.write_text(path.read_text().replace("steps: 4", "steps: 6"))
     stale = twin.command("scaleproof", "stale", CAMPAIGN)
-    assert "2 because its configuration changed" in stale.stdout
+    assert "2 because its configuration changed: " in stale.stdout
     advice = command_after("to measure them again", stale.stdout)
     assert advice == (f"scaleproof retry {CAMPAIGN} --cell ddp-n1x1 --cell ddp-n1x2 && snakemake --cores 2 {REPORT}")
     assert "--touch" not in stale.stdout

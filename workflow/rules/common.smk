@@ -342,6 +342,12 @@ def say_failed_runs():
     return bool(texts)
 
 
+def say_why(logs):
+    """Print what the log of the first failed stage ends with. `logs`: Snakemake's own, which name it."""
+    words = [last_words_of_failed_stage(Path(log).read_text("utf-8", "replace")) for log in logs]
+    print(*(f"\nscaleproof: {text}" for text in words if text), sep="\n", file=sys.stderr)
+
+
 def say_how_it_goes_on():
     """Print how many runs are left, or the command for those that are gone."""
     planned, unfinished = (

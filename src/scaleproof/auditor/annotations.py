@@ -28,7 +28,10 @@ def located(place: str, paths: Sequence[Path]) -> Location:
     name, _, number = place.rpartition(":")
     line = int(number) if name and number.isdecimal() else None
     name = name if line is not None else place
+    parts = Path(name).parts
     for path in paths:
+        if path.is_file() and path.absolute().parts[-len(parts) :] == parts:  # perhaps with the name of its folder
+            return Location(path, line)
         for folder in (path, *path.parents):
             file = folder / name
             if file.is_relative_to(path) and file.exists():

@@ -1,7 +1,7 @@
 """`scaleproof compare` where a side is an external result: what its files state is compared, the rest is named."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
             raise _no_speed(path, gathered)
     runs_a, runs_b = (_runs_with_rate(path, gathered) for path, gathered in zip((a, b), evidence, strict=True))
     rates_a, rates_b = (list(map(_rates_by_unit, runs)) for runs in (runs_a, runs_b))
-    unit = _common_unit(f"{a} and {b}", rates_a + rates_b)
+    unit = _common_unit({a: rates_a, b: rates_b})
     stated_a, stated_b = _stated_fields(runs_a), _stated_fields(runs_b)
     for name in vary:
         if name not in stated_a:
@@ -82,13 +82,16 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     )
 
 
-def _common_unit(sides: str, rates: list[dict[str, float]]) -> str:
-    """Return the first unit of FIXED_BY_UNIT in which all runs state a rate. Raises UserError where there is none."""
+def _common_unit(rates: Mapping[Path, list[dict[str, float]]]) -> str:
+    """Return the first unit of FIXED_BY_UNIT in which all runs of both sides state a rate.
+
+    Raises UserError where there is none.
+    """
     for unit in FIXED_BY_UNIT:
-        if all(unit in of_run for of_run in rates):
+        if all(unit in of_run for of_side in rates.values() for of_run in of_side):
             return unit
-    units = ", ".join(sorted({unit for of_run in rates for unit in of_run}))
-    raise UserError(f"{sides} state how fast they were in different units: {units}; let both print the same one")
+    units = [f"{side} has {', '.join(sorted(set[str]().union(*of_side)))}" for side, of_side in rates.items()]
+    raise UserError(f"rates are in different units: {'; '.join(units)}. Let both print the same one")
 
 
 def _why_unequal(unit: str, differing: list[str], vary: list[str], runs: list[ReportedRun]) -> str | None:

@@ -40,7 +40,7 @@ def prometheus(args: argparse.Namespace) -> None:
     if args.out.suffix != SUFFIX:
         raise UserError(f"{args.out} must end in {SUFFIX}; as a table: scaleproof.to_frame(...).to_parquet(FILE)")
     _, cells, report = read_inputs(args.results)
-    write_atomic(args.out, prometheus_text(report.campaign, cells))
+    write_atomic(args.out, prometheus_text(report.campaign, cells, report.unit))
 
 
 def to_tracker(args: argparse.Namespace) -> None:

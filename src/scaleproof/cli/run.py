@@ -187,10 +187,12 @@ def shared_job(args: argparse.Namespace) -> None:
 def retry(args: argparse.Namespace) -> None:
     """Remove failed runs and traces, or all that `--cell` names, and print what repeats them. Raises UserError."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.ground.records.retry import remove_failed
+    from scaleproof.ground.records.retry import ALL, remove_failed
 
     loaded = LoadedCampaign(args.campaign)
     folder = args.results / loaded.name
+    if ALL in args.cell:
+        args.cell = [cell.slug for cell in loaded.cells]
     runs = _chosen_runs(loaded, args)
     traces = [folder / "traces" / cell.slug for cell in loaded.traced if not args.cell or cell.slug in args.cell]
     results_before = sorted(folder.iterdir())
@@ -264,7 +266,7 @@ def add(commands: Group) -> None:
         "snakemake --cores 2 results/demo/report.html"
     )
     parser = add_campaign_command(commands, "retry", retry, doc, example)
-    help_text = "remove all runs of this cell, or this run (CELL/rep1), measured ones too; may be given several times"
+    help_text = "remove all runs of this cell, or of all, or this run (CELL/rep1), measured ones too; may be repeated"
     parser.add_argument("--cell", type=text, action="append", default=[], metavar="CELL", help=help_text)
     add_results_option(parser)
 

@@ -24,7 +24,7 @@ MISSING = "is missing"
 CHANGED = "changed since the report was written"
 RENAMED = "was renamed since"
 UNREADABLE = "not readable"
-USUAL_LOSS = 5.0  # %, the loss that a gate says whether it can see, where no --difference is given
+USUAL_LOSS = 5.0  # %, what a rate may fall by in a gate without --difference
 UNDECIDED = 5  # exit code, as of scaleproof ab
 SHOWN = 5  # differences of a file, or of a folder of results: many have one cause
 
@@ -142,7 +142,8 @@ def publish(args: argparse.Namespace) -> None:
 def gate(args: argparse.Namespace) -> None:
     """Compare throughput with earlier results, or over a history.
 
-    Raises SystemExit(1) where it has become worse, (5) where the loss of --difference would not be seen.
+    Raises SystemExit(1) where it has become worse, (5) where a rate fell by more than is allowed and chance may have
+    done it, or where the loss of --difference would not be seen.
     """
     if args.history:
         _history(args)
@@ -157,18 +158,20 @@ def gate(args: argparse.Namespace) -> None:
         print(f"new   {cell}: no earlier result has it")
     for line in result.left_out:
         print(f"not compared  {line}")
+    loss = (args.difference or USUAL_LOSS) / 100
     for verdict in result.verdicts:
-        print(verdict)
+        print(verdict.line(loss))
     for fault in result.faults:
         print(f"FAIL  {fault}")
 
-    loss = (args.difference or USUAL_LOSS) / 100
     is_blind = bool(args.difference and result.verdicts and result.verdicts[0].seen > loss)
     if result.verdicts:
         word = "cannot tell  " if is_blind and not result.worse else ""
         print(f"{word}{what_is_seen(result.verdicts[0], loss)}")
-    if result.worse or is_blind:
-        raise SystemExit(1 if result.worse else UNDECIDED)
+    if result.worse:
+        raise SystemExit(1)
+    if is_blind or any(verdict.hides(loss) for verdict in result.verdicts):
+        raise SystemExit(UNDECIDED)
 
 
 def _history(args: argparse.Namespace) -> None:
@@ -269,7 +272,7 @@ def add(commands: Group) -> None:
     parser.add_argument("--baseline", type=path, nargs="+", metavar="DIR", help="at least three earlier results")
     parser.add_argument("--history", type=path, nargs="+", metavar="DIR", help="at least five results, the newest too")
     parser.add_argument("--cell", needs="--history", type=text, metavar="CELL", help="of a history: this cell alone")
-    help_text = "a loss that is to be seen 8 times in 10; exit code 5 where it would not be"
+    help_text = "a loss that is not allowed (5) and is to be seen 8 times in 10; else exit code 5"
     number = Number("%", most=99)
     parser.add_argument("--difference", needs="--baseline", type=number, metavar="PERCENT", help=help_text)
     help_text = "of a history: draw it over commits"

@@ -11,7 +11,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
 from scaleproof.conclude.analysis.stopping import shown_in_scatters
 from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, rounds_needed, with_words
 from scaleproof.driver.ab_campaign import (
@@ -137,12 +136,12 @@ def _verdict_without(page: Path, request: AbRequest) -> AbVerdict:
     advice = "the same command goes on from there" if run_count else "give more of them, or shorter runs (--seconds)"
     ratio = _ratio_so_far(page.parent / "runs")
     missing = "a page of them" if page.is_file() else "a page"  # the page of an earlier call is of fewer runs
-    why = f"{request.minutes:g} min were over after {plural(run_count, 'run')}, without {missing}; {ratio}{advice}"
+    why = f"{request.minutes:g} min were over after {plural(run_count, 'run')}, before {missing}{ratio}; {advice}"
     return AbVerdict("undecided", f"cannot tell yet: {why}")
 
 
 def _ratio_so_far(runs: Path) -> str:
-    """Describe the rate of B over that of A in the finished rounds, as a part of a sentence.
+    """Describe the rate of B over that of A in the finished rounds, by their medians, in brackets.
 
     Returns "" where a run failed, or no round is finished.
     """
@@ -160,7 +159,7 @@ def _ratio_so_far(runs: Path) -> str:
 
     a_rate, b_rate = map(median, zip(*rates, strict=True))
     ratio = f"{b_rate / a_rate:.3g}"
-    return f"by the medians of {plural(len(rates), 'round')} B is {ratio} times as fast, unchecked: no verdict; "
+    return f" ({plural(len(rates), 'round')}: B at {ratio}x A, unchecked)"
 
 
 def _write_first_campaign(path: Path, request: AbRequest) -> dict[str, Any]:
@@ -302,8 +301,8 @@ def _describe_rounds(repeats: int | dict[str, float]) -> str:
     if isinstance(repeats, int):
         return f"there is time for {plural(repeats, 'round')}, too few to look at them in between"
     rule = RepeatUntil.model_validate(repeats)
-    scatters = f"{shown_in_scatters(rule):.1f} times the scatter of runs"
-    return f"there is time for {rule.at_most} rounds, which show a difference of {scatters} {POWER_IN_WORDS}"
+    scatters = f"{shown_in_scatters(rule):.1f} times the scatter of equal runs"
+    return f"there is time for {rule.at_most} rounds, which probably show a difference of {scatters}"
 
 
 def _had_hardly_begun(run: Timed | Failed, seconds: float | None) -> bool:

@@ -164,14 +164,17 @@ def campaign_file(request: AbRequest, name: str | None = None) -> Path:
     if name or path.is_file():
         return path
     content_now = _asked(make_campaign(request, seconds=request.seconds), request)
+    others: list[str] = []
     for earlier in sorted(CAMPAIGNS.glob("ab-*.yaml")):
         with suppress(UserError, AttributeError, LookupError, TypeError):  # a file that is damaged, or not of `ab`
             content, _ = read_yaml(earlier)
             if _asked(content, request) == content_now:
                 return earlier
             if content["vary"]["program"] == content_now["vary"]["program"]:
-                reason = "by other options, or as an earlier version asked"
-                print(f"scaleproof: {earlier} compares the same commands {reason}: not gone on with", file=sys.stderr)
+                others.append(str(earlier))
+    if others:
+        reason = "the same commands by other options, or as an earlier version asked"
+        print(f"scaleproof: not gone on with, {reason}: {', '.join(others)}", file=sys.stderr)
     return path
 
 

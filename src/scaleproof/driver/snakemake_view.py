@@ -126,7 +126,7 @@ def _quote_path(path: str) -> str:
     return home + shlex.quote(rest)
 
 
-def _last_words_of_failed_stage(output: str) -> str | None:
+def last_words_of_failed_stage(output: str) -> str | None:
     """Return the end of the first failed stage's log, which Snakemake's `output` names. Returns None without a log."""
     for log in map(Path, FAILED_LOG.findall(output)):
         text = log.read_text("utf-8", "replace").strip() if log.is_file() else ""
@@ -146,7 +146,7 @@ def _run_or_raise(*words: str, of: str = "", limit_s: float | None = None) -> No
         raise UserError(f"{of}Snakemake runs here, or was killed: then type snakemake -s {SNAKEFILE} --unlock")
     banner = f"snakemake {' '.join(words[:5])} ended with exit code {process.returncode}:\n"
     _, _, output = output.rpartition("__main__.py: error: ")  # drops the usage of all options
-    raise UserError(of + (_last_words_of_failed_stage(output) or banner + output.strip()[-LAST_CHARACTERS:]))
+    raise UserError(of + (last_words_of_failed_stage(output) or banner + output.strip()[-LAST_CHARACTERS:]))
 
 
 def _snakemake(*words: str, limit_s: float | None = None) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,8 @@ from scaleproof.driver.snakemake_view import Seen, ask_snakemake
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
-from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.comparison import changed_keys
+from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.number_format import duration_in_words
 from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs, records_without_runs
@@ -43,6 +44,11 @@ class _StaleRun:
     seen: Seen | None = None  # Snakemake's view of the file that the run's job makes; None where it has none
 
     @property
+    def has_other_keys(self) -> bool:
+        """Whether the run has another configuration than its cell."""
+        return self.reason.startswith(CONFIGURATION)
+
+    @property
     def device_hours(self) -> float:
         """Hours of a device that the run took when it was measured."""
         seconds = self.metrics.total_wall_time_s if self.metrics else None
@@ -61,11 +67,12 @@ class StaleRuns:
     lost: list[Path]  # files from which results were made, and which are missing now
     view: Mapping[Path, Seen]  # file -> how Snakemake sees it
     unmade: int  # planned runs that were never made
+    unnamed: list[str]  # cells that have runs, and that the campaign does not have
 
     @property
     def cells(self) -> list[str]:
         """The cells whose runs cannot be kept, because they have another configuration."""
-        return list(dict.fromkeys(run.cell.slug for run in self.runs if run.reason == CONFIGURATION))
+        return list(dict.fromkeys(run.cell.slug for run in self.runs if run.has_other_keys))
 
     @property
     def has_edited_program(self) -> bool:
@@ -103,13 +110,15 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
         output = records.get(folder, folder / METRICS)
         if run := _judge_run(folder, cell, code, view.get(output), sha256):
             runs.append(run)
-    has_changed = any(run.reason == CONFIGURATION for run in runs)  # what was measured beside runs has, too
+    has_changed = any(run.has_other_keys for run in runs)  # what was measured beside runs has, too
     beside = measured_beside(loaded, results, fitting=not has_changed).items()
     # One that is missing is made on the way to the runs, though Snakemake sees no need of it before.
     pending = {path: rule for path, rule in beside if path in view and (view[path].pending or not path.is_file())}
     made = {folder for folder, _ in finished} | {path.parent for path in lost}
     unmade = len({folder for folder, *_ in planned} - made)
-    return StaleRuns(loaded, results, len(planned), runs, pending, lost, view, unmade)
+    measured_cells = {record.parents[1].name for record in (results / loaded.name / "runs").glob(f"*/*/{METRICS}")}
+    unnamed = sorted(measured_cells - {cell.slug for cell in loaded.cells})
+    return StaleRuns(loaded, results, len(planned), runs, pending, lost, view, unmade, unnamed)
 
 
 def _judge_run(
@@ -145,7 +154,8 @@ def _reason_to_measure_again(
     `record`: the file of its metrics. `seen`: as in _StaleRun.
     """
     if metrics.fingerprint != cell.fingerprint:  # after a --touch, Snakemake may take it for up to date
-        return CONFIGURATION
+        keys = changed_keys(metrics.config, cell.config)
+        return f"{CONFIGURATION}: {keys}" if keys else CONFIGURATION
     if seen and not seen.pending:
         return None
     if metrics.code_sha256 != current_code:
@@ -165,6 +175,9 @@ def _reason_to_measure_again(
 def stale_text(stale: StaleRuns) -> str:
     """Describe what is stale in one campaign, with the commands to type."""
     unmade = f"{stale.loaded.name}: not made yet: {plural(stale.unmade, 'run')}" if stale.unmade else ""
+    if unmade and stale.unnamed:  # perhaps the same cells under other names
+        left = f"the runs of {shortened(', '.join(stale.unnamed))} are of no cell any more"
+        unmade += f"\n  {left}: a key that comes under `vary` renames all cells; under `cells` it makes further ones"
     return "\n".join(text for text in (_measured_again_text(stale), _lost_files_text(stale), unmade) if text)
 
 

@@ -98,6 +98,13 @@ def dotted_items(content: Mapping[str, object], at: str = "") -> Iterator[tuple[
             yield f"{at}{key}", value
 
 
+def changed_keys(before: Mapping[str, object], now: Mapping[str, object]) -> str:
+    """Return the keys in which two configurations differ, with both values: "work.steps 30 -> 40"; "" for none."""
+    old, new = dict(dotted_items(before)), dict(dotted_items(now))
+    keys = [key for key in dict.fromkeys((*old, *new)) if old.get(key) != new.get(key)]
+    return shortened(", ".join(f"{key} {old.get(key)} -> {new.get(key)}" for key in keys), 300)
+
+
 def why_incomparable(unexpected: list[str], vary: list[str]) -> str:
     """Return why there is no ratio: `unexpected` fields differ. The option that allows one also names `vary`."""
     return f"incomparable: {', '.join(unexpected)} (if this is meant to differ: --vary {shlex.join(vary + unexpected)})"

@@ -99,7 +99,7 @@ def interval_text(low: float | None, high: float | None, n: str | int) -> str:
     if low is None or high is None:
         return f"n={n}: {'no' if fewest < 2 else 'too few for an'} interval"
     if is_useless(low, high, fewest):
-        return f"n={n}: too few for an interval"
+        return f"n={n}: interval too wide to print"
     return f"95 % CI {number(low)}-{number(high)}, n={n}"
 
 

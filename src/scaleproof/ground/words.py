@@ -86,7 +86,7 @@ ANSWERS: Words = {
     "computes meanwhile.",
     "traced with": "The profiler of a trace: torch.profiler (torch) or Nsight Systems (nsys).",
     "nodes x devices, nodes": "The geometry of a cell: nodes (machines), and devices of each.",
-    "on": "Of an A/B comparison: the geometry of its runs, nodes x devices.",
+    "on": "The machine of the runs. Of an A/B comparison: the geometry of its runs, nodes x devices.",
     "loss, losses": "Cross-entropy in nats: of the training, or of held-out documents. Of a recommendation, the loss "
     "against the best: by how much its rate is lower. What scaling loses: see waterfall.",
     "last step": "Of a loss: that of the last step of the window, mean over runs.",
@@ -109,6 +109,7 @@ ANSWERS: Words = {
     "measured": "From runs that were made, with n beside it; else a figure is forecast, estimated, or from a formula.",
     "start-up": "From the launcher's start of a run to its first step: imports, process groups, weights.",
     "unexplained": "Of a waterfall: what is left of the measured step when its parts have been taken off.",
+    "where scaling is lost": "A waterfall: the parts of a step that keep it from being an Nth of that on one device.",
     "host gaps": "Of a waterfall: a device idles, and not for data: the host is late with its next work.",
     "smaller local batch": "Of a waterfall: a device with an Nth of the batch is less than N times as fast.",
     "waiting for data": "Of a step: the trainer waits for its next tokens.",
@@ -151,7 +152,7 @@ ANSWERS: Words = {
     "too few steps. A pattern says where they stand: workload.figures, or ab --pattern.",
     "unreadable": "A run whose record is damaged: it is a row without numbers, and nothing is concluded from it.",
     "not fully": "Raw files are gone, so that figures can no longer be recomputed.",
-    "with reservations": "The answer rests on runs with findings that are suspect, which are named.",
+    "with reservations, reservations": "The answer rests on runs with findings that are suspect, which are named.",
     "recommended, recommendation, for now, simplest": "The simplest cell of those that are as fast as the "
     "fastest, as far as the margin of the campaign allows. For now: its intervals do not confirm that yet.",
     "fastest": "The cell with the highest rate of its size. Where it is not shown to be faster than the next ones, the "
@@ -165,7 +166,7 @@ ANSWERS: Words = {
     "whether its figures can be recomputed.",
     "median run, robust rate": "The run of a cell whose rate is in the middle; the mean is moved by rare slow runs, "
     "it is not.",
-    "told apart": "Shown to differ: the interval of their ratio leaves out 1.",
+    "told apart, which differences show": "Shown to differ: the interval of their ratio leaves out 1.",
     "scaling": "Rates on more devices over those on fewer, at the same or at a growing global batch.",
     "group, letters": "Cells that share a letter are not shown to differ; cells that share none are.",
     "whole job": "From the launcher's start to the last result, with start-up, warm-up and validation; all other rates "
@@ -180,7 +181,7 @@ GLOSSARY: Words = MEASURED | PAIRS | TRACED | LEARNT | ANSWERS
 
 
 PRINTED_BEHIND = r"(\s*(\[[^\]]*\]|\([^)]*\)|[:?.,]))+$"  # a unit, an interval
-OF_CELL = re.compile(r"\w-n\d+x\d+")  # its name, as of ddp-n1x2
+OF_CELL = re.compile(r"(^|\w-)n\d+x\d+")  # its name, as of ddp-n1x2
 
 
 def all_words() -> list[str]:

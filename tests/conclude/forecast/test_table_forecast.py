@@ -89,6 +89,13 @@ def test_a_table_of_disturbed_runs_is_forecast_with_reservations(tmp_path):
     assert "reservations: machine-busy in 2 cells" in table_text([], "machine-busy in 2 cells")
 
 
+def test_an_interval_that_says_nothing_is_no_forecast():
+    noisy = {"ddp": {1: [100.0, 60.0, 140.0], 2: [120.0, 20.0, 200.0]}}
+    (made,) = forecast_rates(noisy, (8,), 8, on_cpus=True)
+    assert made.rate is None
+    assert "more than 10 times its lower bound: measure a further size" in table_text([made])
+
+
 def test_a_wide_interval_has_no_point():
     rates = {"ddp": {1: [100.0], 2: [70.0]}, "fsdp": {1: [100.0], 2: [95.0]}}
     (wide, narrow) = (forecast_rates(rates, (4,), 8, on_cpus)[0] for on_cpus in (True, False))

@@ -71,6 +71,15 @@ def test_a_cell_whose_runs_all_failed_is_a_failure_with_their_reason(earlier, ne
     assert "FAIL  ddp-n1x2: all of its 2 runs failed: oom: CUDA out of memory" in lines
 
 
+def test_a_rate_that_fell_by_more_than_is_allowed_is_not_ok(tmp_path, capsys):
+    noisy = [result(tmp_path / f"old{i}", step_time, i) for i, step_time in enumerate((0.1, 0.15, 0.2))]
+    code, lines = asked(result(tmp_path / "new", 0.3, 9), noisy, capsys)
+    assert code == 5
+    assert [line.split("  ")[0] for line in lines] == ["cannot tell"] * 3 + [lines[-1].split("  ")[0]]
+    code, lines = asked(result(tmp_path / "same", 0.146, 9), noisy, capsys)
+    assert (code, [line[:4] for line in lines[:-1]]) == (0, ["ok  "] * 3), "no loss: noise alone is no reservation"
+
+
 def test_a_changed_key_is_a_failure_that_names_it(earlier, tmp_path, capsys):
     changed = cells(work={"global_batch": 16, "steps": 40, "warmup_steps": 5})
     for cell in changed:

@@ -57,6 +57,9 @@ def test_contents_are_figures_names_and_words_that_decide(text, contents):
         (["nobody wins"], [], True),
         (["hides 1.5 ms: all of it"], ["hides 1.5 ms; yet all of it"], True),
         (["long enough"], ["too short"], True),
+        (["Next: 12 repeats show 5 %"], ["Next: on a quiet machine, retry ddp-n1x2"], False),
+        (["Next: 12 repeats show 5 %"], ["ddp-n1x2 has 12"], True),
+        (["Next: none, ddp-n1x2 is faster"], ["Next: on a quiet machine, retry ddp-n1x2"], True),
     ],
 )
 def test_other_words_with_the_same_contents_do_not_differ(stated, again, differs):

@@ -84,6 +84,14 @@ def test_a_command_is_one_line():
     assert cell.words == ["python", "a.py", "--steps", "5", "--out", "x"]
 
 
+def test_a_micro_batch_follows_from_the_global_batch_that_is_given_or_is_asked_for():
+    geometries = {"geometry": ["1x1", "1x2"]}
+    words = [cell.words for cell in cells("p {micro_batch}", work={"global_batch": 256}, vary=geometries)]
+    assert words == [["p", "256"], ["p", "128"]]
+    with pytest.raises(UserError, match=r"work.micro_batch: the command's \{micro_batch\} has no value"):
+        cells("p {micro_batch}")
+
+
 def test_two_settings_have_two_fingerprints_and_one_work():
     a, b = cells("p {x}", vary={"x": [1, 2]}, workload={"per_step": {"tokens": "8 * {devices}"}})
     assert a.fingerprint != b.fingerprint

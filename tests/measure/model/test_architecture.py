@@ -123,6 +123,10 @@ def test_a_file_that_is_beside_the_campaigns_is_named(tmp_path, monkeypatch):
     (tmp_path / "config/campaigns/llama.json").write_text("{}")
     with pytest.raises(UserError, match='"config/campaigns/llama'):
         TransformersModel(config="llama.json").description()
+    Path("llama").mkdir()
+    Path("llama/config.json").touch()
+    with pytest.raises(UserError, match=r"llama is a folder; give the name of llama/config\.json"):
+        TransformersModel(config="llama").description()
     with pytest.raises(UserError, match="is an address; download it"):
         TransformersModel(config="https://x.org/llama.json").description()
 

@@ -69,7 +69,7 @@ def sources_agree(context: AuditContext) -> Iterator[Flag]:
     than 0.1 %; or two tables, or a table and runs, print most figures of the same configurations alike, and one of them
     more than 5 % apart. Rows that state the same are repeats: their mean is compared, and must be outside of them.
     Seen: A README whose notebook measured other figures.
-    Repair: Write every run into a folder of its own, and the completion marker last; make tables from files.
+    Repair: Make tables and sentences from the files; write every run into a folder of its own, its end marker last.
     """
     yield from _contradicting_records(context)
     tables = [*context.tables[:MOST_TABLES], context.runs_table]

@@ -33,12 +33,11 @@ from scaleproof.ground.findings.finding import Findings, codes_above_note
 from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import METRICS, Run, timed_runs
-from scaleproof.ground.records.scaling_report import Kind, ScalingPoint, ScalingReport, ScalingSeries
+from scaleproof.ground.records.scaling_report import COMMAND, Kind, ScalingPoint, ScalingReport, ScalingSeries
 from scaleproof.ground.snakemake_command import HERE, options_of_runs
 
 GOOD_EFFICIENCY, EXCELLENT_EFFICIENCY = 0.7, 0.85
 GEOMETRY_IN_SLUG = re.compile(r"(^|-)n[0-9]+x[0-9]+(?=-|$)")
-COMMAND = "command"  # the series of a command whose cells differ in their devices alone
 
 
 def scaling_report(

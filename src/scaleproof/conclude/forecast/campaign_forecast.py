@@ -230,18 +230,18 @@ def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
     """Return the forecasts of the campaign's cells. Raises UserError without a measured cell, or one to forecast."""
     basis, targets = split_cells(evidence)
     loaded = evidence.loaded
+    by_table = f"scaleproof forecast --from results/{loaded.name}/cells.csv --devices 8"
     if not basis and any(cell.command is not None for cell in loaded.cells):
-        raise UserError(
-            f"{loaded.path}: a campaign's forecast knows built-in models, not commands. What a command's table allows: "
-            f"scaleproof forecast --from results/{loaded.name}/cells.csv --devices 8"
-        )
+        problem = "a campaign's forecast knows built-in models, not commands. What a command's table allows"
+        raise UserError(f"{loaded.path}: {problem}: {by_table}")
     if not basis:
         raise UserError(
             f"{loaded.path}: no run to forecast from; make some first: "
             f"{snakemake_command(f'results/{loaded.name}/report.html')}"
         )
     if not targets:
-        raise UserError(f"{loaded.path}: every cell is measured; nothing is left to forecast (key: forecast.hold_out)")
+        problem = "every cell is measured; nothing is left to forecast (key: forecast.hold_out). Of a size beyond them"
+        raise UserError(f"{loaded.path}: {problem}: {by_table}")
     runs = [run for cell in basis for run in evidence.runs[cell.slug]]
     calibration = calibrate(evidence, basis)
     return Forecasts(

@@ -4,6 +4,7 @@ The time is by earlier runs of this machine where there are any, else by FLOPs a
 """
 
 import json
+import os
 import socket
 import statistics
 from collections.abc import Iterable
@@ -67,6 +68,7 @@ def memory_note(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
         "\n\nstate/device: weights, gradients and optimizer state by the formula of the ZeRO paper; activations, "
         "buffers and the allocator's reserve come on top."
     )
+    note += host_memory_note(loaded, bool(gpus))
     capacity = min((gpu.memory for gpu in gpus if gpu.memory), default=None)
     if capacity is None:
         return note
@@ -75,6 +77,20 @@ def memory_note(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     if too_large:
         note += f"\nThe state alone is more than the {bytes_text(capacity)} of a device here: {', '.join(too_large)}"
     return note
+
+
+def host_memory_note(loaded: LoadedCampaign, has_gpus: bool) -> str:
+    """Return a line on the cells whose processes on CPUs hold more state than this machine has memory; else ""."""
+    devices = ("cpu",) if has_gpus else ("cpu", "auto")
+    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    too_large = []
+    for cell in loaded.cells:
+        state_of_node = (device_state_bytes(cell) or 0) * cell.execution.geometry.devices_per_node
+        if cell.execution.device in devices and state_of_node > here:
+            too_large.append(f"{cell.slug} ({bytes_text(state_of_node)})")
+    if not too_large:
+        return ""
+    return f"\nThe state of all processes is more than the {bytes_text(here)} of this machine: {', '.join(too_large)}"
 
 
 FORKED_SHARE = 0.17  # of a fresh start: the group, the model and the end of a rank that was forked

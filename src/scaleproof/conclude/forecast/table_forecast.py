@@ -14,7 +14,7 @@ from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.interval import WITHOUT_POINT, Interval, half_widths_by_largest_sizes, widen_by_noise
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import read_findings
-from scaleproof.ground.number_format import number
+from scaleproof.ground.number_format import TOO_WIDE, number
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
 
@@ -127,7 +127,11 @@ def _rate_forecast(
         return RateForecast(name, group.size, None, reason)
     rate = group.size * law.expected_rate(sizes, group.size)
     half_with_noise = widen_by_noise(half, sizes[-1].variance or 0.0)
-    return RateForecast(name, group.size, Interval.around(rate, half_with_noise, construction, n))
+    interval = Interval.around(rate, half_with_noise, construction, n)
+    if interval.likely and interval.likely[1] > TOO_WIDE * interval.likely[0]:
+        reason = f"Its interval of 80 % would span more than {TOO_WIDE:g} times its lower bound: measure a further size"
+        return RateForecast(name, group.size, None, reason)
+    return RateForecast(name, group.size, interval)
 
 
 def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str:

@@ -14,6 +14,7 @@ from scaleproof.conclude.forecast.interval import WITHOUT_POINT, Interval
 from scaleproof.conclude.forecast.ledger import Forecasts
 from scaleproof.conclude.forecast.plan import PILOT_STEPS, Plan, PlanRow
 from scaleproof.conclude.forecast.planner import CellPlan
+from scaleproof.conclude.forecast.requirements import host_memory_note
 from scaleproof.conclude.forecast.spent import Spent
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -22,6 +23,7 @@ from scaleproof.ground.findings.forecast_report import NodePair
 from scaleproof.ground.number_format import bytes_text, fixed, integer, significant
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.scaling_report import Resolution
+from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
 
 def sweep_text(sweep: Sweep) -> str:
@@ -112,7 +114,8 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
         total += f", {significant(plan.cost)} {plan.price.currency} at {amount}"
     left = f"remaining timed runs take {_duration_text(plan.remaining_s)}, one after the other, without queues"
     lines = [loaded.campaign.title, "", _plan_table(plan), "", f"{total}; {left}", _energy_text(plan)]
-    return "\n".join(lines + _unknown_lines(plan) + _advice_lines(plan))
+    here = host_memory_note(loaded, has_gpus=bool(usable_gpus(cuda_devices)[0]))
+    return "\n".join(lines + _unknown_lines(plan) + _advice_lines(plan)) + here
 
 
 def _plan_table(plan: Plan) -> str:

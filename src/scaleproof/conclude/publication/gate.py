@@ -20,6 +20,7 @@ from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.power import POWER
 from scaleproof.conclude.checks.all_checks import RULES_VERSION, audit
 from scaleproof.conclude.publication.made_again import compare_with_rewritten, is_written_again, records_in
+from scaleproof.ground.comparison import changed_keys
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.findings.finding import Finding, read_findings
 from scaleproof.ground.number_format import fixed
@@ -28,7 +29,6 @@ from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.manifest import MANIFEST
 from scaleproof.verify.printed import numbers
 from scaleproof.verify.raw import Difference, RawRun, rate_of, read_runs
-from scaleproof.verify.raw import differing_settings as values_that_differ
 from scaleproof.verify.recompute import measured_by_cell
 
 FINDINGS = "findings.json"
@@ -143,9 +143,13 @@ class RateChange:
         quantiles = student.ppf(1 - self.alpha, sessions - 1) + student.ppf(power, sessions - 1)
         return float(quantiles) * self.deviation * math.sqrt(1 + 1 / sessions)
 
-    def __str__(self) -> str:
-        """Return a line of what the command prints."""
-        word = "FAIL" if self.worse else "ok  "
+    def hides(self, loss: float) -> bool:
+        """Whether the rate fell by more than `loss`, and it is no alarm: it may be chance, and it may be the loss."""
+        return not self.worse and self.change < -loss
+
+    def line(self, loss: float) -> str:
+        """Return a line of what the command prints. `loss`: what a rate may fall by, as a part of it."""
+        word = "FAIL" if self.worse else "cannot tell" if self.hides(loss) else "ok  "
         return (
             f"{word}  {self.name}: {fixed(100 * self.change, 2, signed=True)} % (an alarm is below "
             f"{fixed(100 * self.bound, 2, signed=True)} %)"
@@ -233,7 +237,7 @@ def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
             continue
         run = new[cell][0]  # all runs of a cell have one configuration
         earlier_runs = [session[cell][0] for session in earlier if cell in session]
-        changes = list(filter(None, (changed_keys(earlier_run, run) for earlier_run in earlier_runs)))
+        changes = list(filter(None, (changes_between(earlier_run, run) for earlier_run in earlier_runs)))
         why_left_out = _why_left_out(run, earlier_runs, len(earlier))
         if changes:
             faults.append(f"{cell}: its configuration is not that of the earlier results: {changes[0]}")
@@ -319,12 +323,11 @@ def _why_gone(cell: str, runs: list[RawRun]) -> str:
     return f"{cell}: {count} failed: {shortened('; '.join(reasons), 300)}"
 
 
-def changed_keys(before: RawRun, now: RawRun) -> str:
+def changes_between(before: RawRun, now: RawRun) -> str:
     """Return the keys in which two runs' configurations differ, with both values; "" where they are one."""
     if before.metrics["fingerprint"] == now.metrics["fingerprint"]:
         return ""
-    changes = values_that_differ(before.metrics["config"], now.metrics["config"])
-    return shortened(", ".join(f"{key} {old} -> {new}" for key, (old, new) in changes.items()), 300)
+    return changed_keys(before.metrics["config"], now.metrics["config"])
 
 
 def check_given_once(folders: Sequence[Path]) -> None:

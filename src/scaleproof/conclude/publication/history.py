@@ -97,7 +97,7 @@ def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> His
     changed: dict[str, str] = {}
     for name in candidates:
         if name in previous_runs:
-            changed[name] = gate.changed_keys(previous_runs[name], newest_runs[name])
+            changed[name] = gate.changes_between(previous_runs[name], newest_runs[name])
     return History(
         sessions=sessions,
         cells=cells,

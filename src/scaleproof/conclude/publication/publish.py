@@ -81,7 +81,7 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
         raise UserError(f"{folder} has no run with numbers; there is nothing to publish")
     out = root / f"{folder.name}_{_device_name(runs)}_{runs[0].metrics['timestamp_utc'][:10]}"
     if out.exists():
-        raise UserError(f"{out} exists; remove it to publish again")
+        raise UserError(f"{out} exists; for another of one day give another folder (--out {root}2), or remove it")
     _check_campaign(folder, all_runs)
 
     part = root / f".{out.name}.part"

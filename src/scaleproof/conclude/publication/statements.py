@@ -32,6 +32,10 @@ DECIDING = {
 }
 # From so many statements on, no comparison begins at a frequent one: its time would grow with their square.
 MANY = 2_000
+# What to do next is no result: other code may advise otherwise, as long as it claims nothing.
+ADVICE = re.compile(
+    r"next: (?!.*\b(?:faster|slower|fastest|slowest|pays|winner|recommended)\b)", re.IGNORECASE | re.DOTALL
+)
 FIGURE = re.compile(r"-?\d")
 AROUND = 40  # letters of a text that are shown before the first letter that differs
 
@@ -125,6 +129,7 @@ def differing_contents(pairs: Sequence[Pair], names: Set[str], is_of_before: boo
     `is_of_before`: the file has an earlier form, with fewer explanations. What it leaves out then counts only if it
     names something or has a decimal figure, as explanations have whole numbers alone.
     """
+    pairs = [pair for pair in pairs if not all(side and ADVICE.match(side.text) for side in pair)]
     known_names = names if is_of_before else names | MARKS
     stated_contents = [stated.contents(known_names) if stated else "" for stated, _ in pairs]
     expected_contents = [again.contents(known_names) if again else "" for _, again in pairs]

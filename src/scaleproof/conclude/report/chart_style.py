@@ -147,7 +147,7 @@ def hover_text(subject: str, figure: Estimated, unit: str) -> str:
     if figure.bounds is None:
         return text
     if is_useless(*figure.bounds, figure.n):
-        return f"{text} (n={figure.n}: too few for an interval)"
+        return f"{text} (n={figure.n}: interval too wide to print)"
     low, high = figure.bounds
     return f"{text} (95 % CI {number(low, 4)}-{number(high, 4)}, n={figure.n})"
 

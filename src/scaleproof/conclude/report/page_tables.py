@@ -126,7 +126,7 @@ def interval_tip(value: float, low: float | None, high: float | None, n: float, 
     if low is None or high is None:
         return f"{text}, {n_text}"
     if is_useless(low, high, n):
-        return f"{text}, {n_text}: too few for an interval"
+        return f"{text}, {n_text}: interval too wide to print"
     return f"{text} [{significant(low * factor, 7)}, {significant(high * factor, 7)}], {n_text}"
 
 

@@ -6,7 +6,7 @@ https://prometheus.io/docs/instrumenting/exposition_formats/
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -29,35 +29,41 @@ def is_measured(name: str) -> bool:
     return name in COLUMNS and COLUMNS[name].group in GROUPS and not COLUMNS[name].is_text
 
 
-def prometheus(campaign: str, cells: pd.DataFrame) -> str:
+def _named(name: str, unit: str) -> str:
+    """Return the name of a column, or a text on it, with the unit of what is counted: a command's may be samples."""
+    return name.replace("tokens", unit)
+
+
+def prometheus(campaign: str, cells: pd.DataFrame, unit: str = "tokens") -> str:
     """Return a text file for Prometheus: each measured column of `cells` (cells.csv) and its two bounds as gauges.
 
-    A gauge is called `scaleproof_` and the column's name; it has a value for each cell that has one.
+    A gauge is called `scaleproof_` and the column's name; it has a value for each cell that has one. `unit`: of the
+    work that rates count.
     """
     rows = row_dicts(cells)
     lines: list[str] = []
     for column in COLUMNS.values():
         if not is_measured(column.name):
             continue
-        unit = f" ({column.unit})" if column.unit else ""
-        text = f"{column.definition or column.heading or column.name}{unit}"
+        unit_text = f" ({column.unit})" if column.unit else ""
+        text = _named(f"{column.definition or column.heading or column.name}{unit_text}", unit)
         for suffix, bound in (("", ""), ("_low", "lower bound: "), ("_high", "upper bound: ")):
-            lines += _gauge_lines(f"{column.name}{suffix}", bound + text, campaign, rows)
+            values = {row["cell"]: row.get(f"{column.name}{suffix}") for row in rows}
+            lines += _gauge_lines(_named(f"{column.name}{suffix}", unit), bound + text, campaign, values)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _gauge_lines(column: str, text: str, campaign: str, rows: list[dict[str, Any]]) -> list[str]:
+def _gauge_lines(name: str, text: str, campaign: str, values: Mapping[str, Any]) -> list[str]:
     """Return the lines of a gauge: its help `text`, its type, a value for each cell that has one; [] without values."""
-    values = {row["cell"]: row.get(column) for row in rows}
     value_lines = []
     for cell, value in values.items():
         if isinstance(value, int | float):
             labels = f'campaign="{_escape(campaign)}",cell="{_escape(cell)}"'
-            value_lines.append(f"scaleproof_{column}{{{labels}}} {float(value)!r}")
+            value_lines.append(f"scaleproof_{name}{{{labels}}} {float(value)!r}")
     if not value_lines:
         return []
     help_text = text.replace("\\", r"\\").replace("\n", " ")  # quotes stay as they are
-    return [f"# HELP scaleproof_{column} {help_text}", f"# TYPE scaleproof_{column} gauge", *value_lines]
+    return [f"# HELP scaleproof_{name} {help_text}", f"# TYPE scaleproof_{name} gauge", *value_lines]
 
 
 def _escape(label: str) -> str:
@@ -106,6 +112,7 @@ def export_runs(runs: Sequence[Run], folder: Path) -> list[ExportedRun]:
     for run, row in zip(runs, row_dicts(add_pair_columns(runs_table(runs))), strict=True):
         known = {name: value for name, value in row.items() if value is not None and name != "metrics"}
         path = run.folder.relative_to(folder)
+        unit = getattr(run.metrics, "unit", "tokens")  # a failed run has none
         tracked_runs.append(
             ExportedRun(
                 name=str(path.relative_to("runs") if path.is_relative_to("runs") else path),
@@ -114,14 +121,14 @@ def export_runs(runs: Sequence[Run], folder: Path) -> list[ExportedRun]:
                 began=datetime.fromisoformat(run.metrics.timestamp_utc).timestamp(),
                 seconds=run.metrics.total_wall_time_s or 0.0,
                 settings={name: value for name, value in known.items() if not is_measured(name)},
-                figures={f"run/{name}": float(value) for name, value in known.items() if is_measured(name)},
-                points=list(_run_points(run)) if "steps" in known else [],
+                figures={f"run/{_named(name, unit)}": float(known[name]) for name in known if is_measured(name)},
+                points=list(_run_points(run, unit)) if "steps" in known else [],
             )
         )
     return tracked_runs
 
 
-def _run_points(run: Run) -> Iterator[Point]:
+def _run_points(run: Run, unit: str) -> Iterator[Point]:
     """Yield the steps of a run in order; steps of the warm-up have a loss alone, since only the window is timed."""
     window = run.window
     losses = run.losses.tolist()
@@ -131,7 +138,7 @@ def _run_points(run: Run) -> Iterator[Point]:
     columns = (window["step_time_s"], window["tokens"] / window["step_time_s"], run.elapsed)
     rows = zip(*(column.tolist() for column in columns), losses[n_warmup:], strict=True)
     for step, (seconds, rate, elapsed, loss) in enumerate(rows, start=n_warmup):
-        yield Point(step, elapsed, {"loss": loss, "step_time_s": seconds, "tokens_per_s": rate})
+        yield Point(step, elapsed, {"loss": loss, "step_time_s": seconds, _named("tokens_per_s", unit): rate})
 
 
 def tensorboard(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame, out: Path) -> None:

@@ -125,6 +125,11 @@ def check_command(cell: Checked) -> None:
     assert cell.command is not None
     if cell.searched:
         raise _fault("work.micro_batch", ": a command needs a number; nothing looks for one")
+    has_batch = isinstance(cell.work.micro_batch, int) or "global_batch" in cell.work.model_fields_set
+    if "{micro_batch}" in cell.command and "{global_batch}" not in cell.command and not has_batch:
+        raise _fault(
+            "work.micro_batch", ": the command's {micro_batch} has no value; give it, or global_batch, a number"
+        )
     _check_words(cell.words, cell.command)
     cell.per_step  # noqa: B018  (raises where workload.per_step is no product of whole numbers)
     is_timed_as_whole = cell.workload.figures == "whole"

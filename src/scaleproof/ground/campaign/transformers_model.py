@@ -97,7 +97,8 @@ class TransformersModel(Section):
         if "://" in str(self.config):
             return f"workload.model: {self.config} is an address; download it, and give the file"
         if self.file.is_dir():
-            return f"workload.model: {self.file} is a folder; give the name of a file in it"
+            in_it = f"{self.config}/config.json" if (self.file / "config.json").is_file() else "a file in it"
+            return f"workload.model: {self.file} is a folder; give the name of {in_it}"
         beside = FETCHED.with_name("campaigns") / self.file
         hint = f' Did you mean "{beside}"?' if beside.is_file() else nearest_path(self.file)
         return f"workload.model: {self.file} is no file.{hint}"

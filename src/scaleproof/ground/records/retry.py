@@ -8,6 +8,7 @@ from pathlib import Path
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.run import CAPTURE, METRICS, read_run
 
+ALL = "all"  # a word for all cells
 # The files of a campaign that are computed from its runs, and made again. All others stay: measurements, forecasts (a
 # forecast that is sealed after its runs proves nothing), and whatever anybody has put there.
 COMPUTED = (

@@ -78,6 +78,9 @@ class ScalingPoint(ResultPart):
     findings: list[str] = Field([])
 
 
+COMMAND = "command"  # the series of a command whose cells differ in their devices alone
+
+
 class ScalingSeries(ResultPart):
     """Cells that differ in nothing but their devices, the smallest first."""
 
@@ -90,6 +93,11 @@ class ScalingSeries(ResultPart):
     resolve: Resolution | None = None
     law: ScalingLaw | None
     runs: dict[str, ScalingPoint]
+
+    @property
+    def subject(self) -> str:
+        """The name of the series, as the subject of a sentence."""
+        return f"the {self.name}" if self.name == COMMAND else self.name
 
     @property
     def points(self) -> list[ScalingPoint]:

@@ -50,7 +50,7 @@ def read_figures(
     times the steps of a program that only counts them. `was_ended`: the launcher ended the program early.
     """
     if not log.stat().st_size:
-        advice = f"; {LONGER} (of ab: --seconds)" if was_ended else ""
+        advice = f"; {LONGER} (work.seconds; of ab: --seconds)" if was_ended else ""
         raise NoFigures(f"it printed nothing{advice}")
 
     lines = log.read_text("utf-8", "replace").split("\n")

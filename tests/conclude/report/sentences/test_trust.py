@@ -38,6 +38,15 @@ def test_no_finding_above_a_note_is_a_yes():
     assert trust(finding("note")) == expected
 
 
+def test_nothing_is_called_compared_where_nothing_was():
+    one = scaling(series=[series(runs={"2": point(CELLS[0], 2)})])
+    one.points[0].repeats = [1]
+    assert trust(finding("suspect"), report=one) == "with reservations: run-stands-out in 1 of 1 run."
+    two = scaling(series=[series(runs={"2": point(CELLS[0], 2)})])
+    two.points[0].repeats = [1, 2]
+    assert trust(finding("suspect"), report=two).endswith("in 1 of the 2 runs measured.")
+
+
 def test_suspect_pairs_do_not_touch_a_ranking():
     text = trust(*(finding("suspect", "comparison", f"fused/pair{k}/a") for k in (1, 3)))
     assert text.startswith("yes: 2 checks found nothing worse than a note in the 6 runs compared. ")

@@ -315,7 +315,7 @@ def _scaling_bullet(series: ScalingSeries, claims: Claims, one_device: list[Bull
     if not claim or is_in_one_device:
         return []
     interval = interval_text(claim.ratio.low, claim.ratio.high, runs_text(base.n, last.n))
-    subject = f"{series.name} on {devices_text(last.devices)}"
+    subject = f"{series.subject} on {devices_text(last.devices)}"
     ratio = f"{number(claim.ratio.value)}x its rate on {base.devices}"
     stated_claims = [claim]
     efficiency_text = ""

@@ -7,6 +7,7 @@ from scaleproof.conclude.analysis.simultaneous import MOST_TIMES, POWER_IN_WORDS
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import duration_text
+from scaleproof.ground.records.retry import ALL
 from scaleproof.ground.records.scaling_report import Resolution, ScalingReport, SizeRanking
 from scaleproof.ground.snakemake_command import HERE, results_option
 
@@ -25,11 +26,13 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     if look and look.goes_on:
         return None
 
-    disturbed_cells = group.advice.disturbed if group else []
-    if disturbed_cells and not report.question:  # a question is not answered from the group
+    disturbed_cells = group.advice.disturbed if group and not report.question else []  # it is not answered from those
+    busy_cells = [point.cell for point in report.points if REPEATED_FOR & set(point.findings)]
+    are_all_busy = {point.cell for point in report.points} == set(busy_cells)
+    if disturbed_cells or (busy_cells and are_all_busy):
         # More repeats would repeat the disturbance. All cells are named: a comparison is as bad as its worse side.
-        others = (point.cell for point in report.points if REPEATED_FOR & set(point.findings))
-        cells = _cell_options(list(dict.fromkeys([*disturbed_cells, *others])))
+        names = list(dict.fromkeys([*disturbed_cells, *busy_cells]))
+        cells = _cell_options([ALL] if are_all_busy and len(names) > 2 else names)
         retry = f"scaleproof retry {_file(report)} {cells}{results_option(report.results)}"
         return f"on a quiet machine, {retry}, then {command(report)}", None
 
@@ -98,7 +101,7 @@ def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, 
         return f"to show differences of {effect_text} reliably instead of {so_far_text}, {line}", RELIABLY
 
     further = resolve.further
-    price = f"{effect_text}: {_price_text(report, n, needed_repeats)}, so hardly by repeats on this machine"
+    price = f"{effect_text}: {_price_text(report, n, needed_repeats)}"
     show_nothing_more = further.repeats <= n or further.detectable >= min(1, resolve.detectable)
     if show_nothing_more:
         text = f"further repeats are not worth their time: the {n} so far reliably show differences of {so_far_text}"
@@ -112,9 +115,10 @@ def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, 
 def _price_text(report: ScalingReport, n: int, needed_repeats: int | None) -> str:
     """Return in words what the needed repeats are, and how long they take. None: more than 1,000 repeats."""
     if not needed_repeats:
-        return "more than 1,000 repeats per cell"
+        return "not by repeats, these runs differ too much"
     two_digits = float(f"{needed_repeats:.2g}")
-    return f"about {two_digits:,.0f} repeats per cell{_time_text(report, needed_repeats - n)}"
+    time_text = _time_text(report, needed_repeats - n)
+    return f"about {two_digits:,.0f} repeats per cell{time_text}, so hardly by repeats on this machine"
 
 
 def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:

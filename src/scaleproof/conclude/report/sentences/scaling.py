@@ -11,7 +11,7 @@ LAWS: dict[Law, str] = {"amdahl": "Amdahl's law", "gustafson": "Gustafson's law"
 
 def law_sentences(report: ScalingReport, kind: str) -> list[str]:
     """Return one sentence per series of `kind` (strong or weak): the fitted law, or why no law is fitted."""
-    return [_law_sentence(series.name, series.law) for series in report.series if series.kind == kind and series.law]
+    return [_law_sentence(series.subject, series.law) for series in report.series if series.kind == kind and series.law]
 
 
 def _law_sentence(name: str, law: ScalingLaw) -> str:

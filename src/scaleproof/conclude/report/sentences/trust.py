@@ -53,7 +53,7 @@ def trust_in(
         return Trust("not fully", text, elsewhere, precision)
 
     runs = {f"{point.cell}/rep{repeat}" for point in report.points for repeat in point.repeats}
-    runs_text = f"the {plural(len(runs), 'run')} compared" if runs else "the runs of the A/B pairs"
+    runs_text = _runs_text(len(runs), is_compared=concluded_from(report) is not None)
     invalid = [finding for finding in on_answer if finding.severity == "invalid"]
     if invalid:
         text = f": checks failed ({_codes(invalid)}) in {_part_text(invalid, runs)} {runs_text}."
@@ -63,6 +63,13 @@ def trust_in(
         return Trust("with reservations", text, elsewhere, precision)
     text = f": {plural(len(findings.checks), 'check')} found nothing worse than a note in {runs_text}."
     return Trust("yes", text, elsewhere, precision)
+
+
+def _runs_text(count: int, is_compared: bool) -> str:
+    """Return which runs the answer is made from, to stand after "2 of". `count`: their number, 0 for the A/B pairs."""
+    if count == 1:
+        return "1 run"
+    return f"the {count} runs {'compared' if is_compared else 'measured'}" if count else "the runs of the A/B pairs"
 
 
 def _precision_sentence(report: ScalingReport, comparisons: Sequence[AbComparison]) -> str:

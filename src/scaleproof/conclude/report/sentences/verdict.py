@@ -153,10 +153,10 @@ def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str,
         return _too_few_verdict(claim.ratio.n).replace("winner", "answer"), False
     where = f"on {devices_text(last.devices)}"
     if claim.word == "faster":
-        return f"{series.name} pays off: {number(claim.ratio.value)}x {where}", True
+        return f"{series.subject} pays off: {number(claim.ratio.value)}x {where}", True
     if claim.word == "slower":
-        return f"No: {series.name} is slower {where}: {number(claim.ratio.value)}x", True
-    return f"No clear answer yet: {series.name} runs at {number(claim.ratio.value)}x {where}", False
+        return f"No: {series.subject} is slower {where}: {number(claim.ratio.value)}x", True
+    return f"No clear answer yet: {series.subject} runs at {number(claim.ratio.value)}x {where}", False
 
 
 def _too_few_verdict(n: int) -> str:

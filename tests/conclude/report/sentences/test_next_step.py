@@ -1,0 +1,123 @@
+"""What the answer says is to be done next: a quiet machine, further repeats with their price, or neither."""
+
+import re
+
+import pytest
+import yaml
+from conclude.report.sentences.test_answer import UNEVEN, text_of
+
+from scaleproof.conclude.report.sentences.answer import answer_campaign
+from scaleproof.conclude.report.sentences.next_step import rounded_up_percent
+from scaleproof.ground.campaign.repeats import RepeatUntil
+from scaleproof.ground.number_format import duration_text
+
+
+def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.02}
+    report = campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.059}, question=question)
+    text = text_of(answer_campaign(report), "next")
+    line = re.match(
+        r"Next: to show differences of 2 % reliably instead of \d+ %, "
+        r'set "repeats: (\{resolve: 2 %, at_least: 5, at_most: (\d+)\})" in config/campaigns/demo.yaml and run '
+        r"snakemake --cores 2 --forcerun collect findings -- results/demo/report.html again: "
+        r"at most (\d+) more repeats? of each of the 2 cells, (.+?) \(reliably: 7 to 9 times in 10\)$",
+        text,
+    )
+    assert line, text
+    until = RepeatUntil.model_validate(yaml.safe_load(line[1]))
+    assert until.at_most == int(line[2]) == 5 + int(line[3])
+    assert until.at_most in list(RepeatUntil(resolve=0.05, at_least=5, at_most=1000).looks())
+    assert line[4] == duration_text(int(line[3]) * report.seconds_per_repeat, 2)
+
+
+def test_a_difference_that_no_reasonable_number_of_repeats_settles_is_called_too_small(campaign):
+    text = text_of(
+        answer_campaign(campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})),
+        "next",
+    )
+    assert re.search(r". For 5 %: about [\d,]+ repeats per cell, \S+ (min|h), so hardly by repeats", text)
+    assert re.search(r"Next: to show differences of (\d+) % reliably instead of (\d+) %, set ", text)
+    assert "at_most: 24}" in text, "at most five times as many as were made"
+
+
+def test_a_difference_that_is_shown_already_is_no_aim_of_further_repeats(campaign):
+    """What is open is smaller: "to show differences of 5 % instead of 5 %" would be no advice."""
+    report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
+    resolve = report.ranking[0].resolve
+    resolve.effect, resolve.repeats = 1.1 * resolve.detectable, 7
+    text = text_of(answer_campaign(report), "next")
+    aim, now = (int(percent) for percent in re.findall(r"(\d+) %", text)[:2])
+    assert aim < now
+    assert f"resolve: {aim} %" in text
+    assert "For " not in text
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "command"),
+    [
+        (1, "scaleproof retry config/campaigns/demo.yaml --cell ddp-n1x2, then snakemake --cores 2 results/demo/"),
+        (2, "scaleproof retry config/campaigns/demo.yaml --cell ddp-n1x2 --cell zero2-n1x2, then snakemake "),
+    ],
+)
+def test_what_was_disturbed_is_measured_again_on_a_quiet_machine(campaign, disturbed, command):
+    """More repeats of it would be repeats of the disturbance."""
+    report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
+    assert "quiet" not in text_of(answer_campaign(report), "next")
+    report.ranking[0].recommendation.disturbed = ["ddp-n1x2", "zero2-n1x2"][:disturbed]
+    assert text_of(answer_campaign(report), "next").startswith(f"Next: on a quiet machine, {command}")
+
+
+def test_cells_that_others_kept_busy_are_measured_again_with_those_that_stand_out(campaign):
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
+    report.ranking[-1].recommendation.disturbed = ["zero2-n1x2"]
+    next(point for point in report.points if point.cell == "ddp-n1x1").findings = ["machine-busy"]
+    assert " --cell zero2-n1x2 --cell ddp-n1x1, then " in text_of(answer_campaign(report), "next")
+
+
+def test_more_than_two_cells_that_were_busy_are_all(campaign):
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
+    for point in report.points:
+        point.findings = ["machine-busy"]
+    assert " --cell all, then " in text_of(answer_campaign(report), "next")
+
+
+def test_where_all_cells_were_busy_a_quiet_machine_comes_before_repeats(campaign):
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): (0.1, 0.103, 0.098, 0.097, 0.102)})
+    for point in report.points:
+        point.findings = ["machine-busy"]
+        text = text_of(answer_campaign(report), "next")
+    assert text.startswith(
+        "Next: on a quiet machine, scaleproof retry config/campaigns/demo.yaml --cell ddp-n1x1 --cell"
+    )
+    report.points[0].findings = []
+    assert "quiet" not in text_of(answer_campaign(report), "next"), "a cell that was undisturbed"
+
+
+def test_a_difference_that_no_number_of_repeats_shows_has_no_number(campaign):
+    report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
+    report.ranking[0].resolve.repeats = None
+    assert ". For 5 %: not by repeats, these runs differ too much" in text_of(answer_campaign(report), "next")
+
+
+def test_a_campaign_that_has_spent_its_looks_is_not_extended(campaign):
+    times = {("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]}
+    report = campaign(times, repeat_until=RepeatUntil(resolve=0.03, at_most=5))
+    text = text_of(answer_campaign(report), "next")
+    assert 'make a campaign in a new file, with "repeats: {resolve: ' in text
+    assert ". For 3 %: " in text, "what the campaign asks for, not the margin of 5 %"
+    report.repeats.why, report.repeats.goes_on = None, True
+    unfinished = answer_campaign(report)
+    assert not text_of(unfinished, "next"), "further repeats are on their way"
+
+
+def test_where_the_question_is_answered_there_is_no_next_step(campaign):
+    answer = answer_campaign(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}))
+    assert not text_of(answer, "next")
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [(0.05, "5 %"), (0.051, "6 %"), (0.0001, "0.1 %"), (0.0042, "0.5 %"), (0.57, "57 %"), (1.8, "more than 100 %")],
+)
+def test_a_difference_is_rounded_up_because_no_smaller_one_is_shown(part, text):
+    assert rounded_up_percent(part) == text

@@ -184,3 +184,32 @@ def test_devices_of_two_kinds_in_one_cluster_are_two_configurations(tmp_path):
     audit = audited(tmp_path, CLUSTER)
     assert [f.evidence for f in audit.findings if f.severity != "note" or f.code == "slower-with-more"] == []
     assert {line.configuration for line in audit.scaling} == {"A100", "H100"}
+
+
+PIPELINES = (
+    "| Experiment | Throughput | {} | Huang et al. |\n|---|---|---|---|\n| n=2, m=1 | 26.733/s | 1× | 1× |\n"
+    "| n=2, m=4 | 41.133/s | 1.54× | 1.07× |\n| n=2, m=32 | 47.386/s | {}× | 1.21× |\n"
+    "| n=4, m=32 | 72.412/s | 2.71× | 1.84× |\n| n=8, m=32 | 132.413/s | 4.96× | 3.48× |\n"
+)
+
+
+@pytest.mark.parametrize("heading", ["torchgpipe", "Speed-up"])
+def test_ratios_of_another_paper_are_not_over_the_rates_beside_them(tmp_path, heading):
+    accused = [
+        [f.runs for f in audited(tmp_path, PIPELINES.format(heading, ratio)).findings if f.severity != "note"]
+        for ratio in ("1.77", "7.17")
+    ]
+    assert accused == [[], [["README.md:5"]]]
+
+
+@pytest.mark.parametrize(("fewest", "devices"), [("0", None), ("1", 2)])
+def test_workers_from_none_on_are_those_of_a_data_loader(tmp_path, fewest, devices):
+    table = f"| Workers | Throughput (items/s) |\n|---|---|\n| {fewest} | 88.55 |\n| 2 | 146.84 |\n"
+    assert audited(tmp_path, table).readings[1].devices == devices
+
+
+def test_of_two_models_in_a_sentence_it_is_not_known_which_one_a_figure_is_of(tmp_path):
+    both = "Horovod achieves 90% scaling efficiency for ResNet-101, and 68% for VGG-16 on 512 GPUs.\n"
+    one = "Horovod achieves 68% scaling efficiency for VGG-16 on 512 GPUs.\n"
+    works = [{reading.work for reading in audited(tmp_path, text).readings} for text in (both, one)]
+    assert works == [{"horovod"}, {"horovod, vgg-16"}]

@@ -32,6 +32,7 @@ CASES = {
     "Training: {} nodes × 4 GPUs = 16 GPUs (ZeRO-3)": ("9", "4", "it is 36"),
     "- Attention: 10.9 MB × 28 = {} MB": ("503", "305", "it is 305.2"),
     "- effective batch = 8 × 4 * 2 = {}": ("46", "64", "it is 64"),
+    "MFU: $134.924 / 459 = {}$%.": ("92.40", "29.40", "it is 0.294"),
     "7B x 18 bytes ÷ 8 GPUs = {} GB": ("51.7", "15.75", "it is 15.75"),
     "That is 100 GPUs × 24 h × $2 = ${}.": ("8,400", "4,800", "in any unit"),
     "```python\naccumulation=4,  # Effective batch = 2*4*8 = {}\n```": ("46", "64", "it is 64"),

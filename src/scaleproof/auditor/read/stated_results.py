@@ -156,7 +156,7 @@ _MARKS = re.compile(r"\*\*|`|^\s*(?:[-*+>]|\d+\.) ")  # of bold figures, and of 
 _TERM = rf"\$?{_POSITIVE}(?: ?%|(?:/| ?(?![x×](?![a-z])))[A-Za-zµ][A-Za-zµ/.-]*(?: (?!x )[A-Za-z][A-Za-z/-]*){{0,2}})?"
 _EQUATION = re.compile(
     rf"(?<![\w.,])(?P<terms>{_TERM}(?:(?: ?[×*·x] ?| [/÷] ){_TERM})+|{_TERM}(?: \+ {_TERM})+) *(?:=|(?P<about>≈)) *"
-    rf"(?P<around>[~≈]|about )? ?\$?(?P<n>{_POSITIVE})(?P<unit> ?%| ?[A-Za-zµ×][A-Za-zµ/×]*)?"
+    rf"(?P<around>[~≈]|about )? ?\$?(?P<n>{_POSITIVE})(?P<unit>[\\$ ]{{0,3}}%| ?[A-Za-zµ×][A-Za-zµ/×]*)?"  # "29$%"
 )
 # An operator at either side: the terms are a part of a longer product or sum.
 _OPERATOR_BEFORE = re.compile(r"(?:[\d)[\]}^²³*×·÷/+−–<>-]|\b[xX])\s*[~≈]?$")
@@ -174,13 +174,14 @@ _UNIT_FACTORS = (
 def _equations(source: str, text: str) -> Iterator[StatedResult]:
     """Yield products, quotients and sums that are written out: "3 GPUs x 8 GB = 24 GB"."""
     for m in _EQUATION.finditer(text):
-        unit = (m["unit"] or "").strip()
+        unit = (m["unit"] or "").strip("\\$ ")
         is_part = _OPERATOR_BEFORE.search(text[: m.start()]) or _OPERATOR_BEHIND.match(text, m.end())
         if is_part or unit in ("x", "×"):
             continue  # "8 GPUs / 1 GPU = 7.2x" is no quotient of its terms
         parts = re.split(rf"({_TERM})", m["terms"])
         terms = parts[1::2]
-        if not _has_unit_of_terms(unit, terms, m["n"]):
+        is_share = unit == "%" and re.search(" [/÷] ", m["terms"])
+        if not is_share and not _has_unit_of_terms(unit, terms, m["n"]):
             continue
 
         value = _sum_of(terms) if "+" in m["terms"] else _product_of(parts)

@@ -213,3 +213,40 @@ def test_of_two_models_in_a_sentence_it_is_not_known_which_one_a_figure_is_of(tm
     one = "Horovod achieves 68% scaling efficiency for VGG-16 on 512 GPUs.\n"
     works = [{reading.work for reading in audited(tmp_path, text).readings} for text in (both, one)]
     assert works == [{"horovod"}, {"horovod, vgg-16"}]
+
+
+ZERO = (
+    "| Metric | ZeRO-2 | ZeRO-3 | Difference |\n|---|---|---|---|\n| Throughput (tokens/s) | 8,415 | 8,214 | {} |\n"
+    "| Steps/sec | 1.03 | 1.00 | +3.0% |\n| Peak tokens/s | 9,000 | 8,000 | +12.5% |\n"
+)
+CPU = (
+    "| Metric | CPU | GPU | Speedup |\n|---|---|---|---|\n| Total time | 811.02s | 35.97s | 22.5x faster |\n"
+    "| Time per epoch | 162.20s | 7.19s | {}x faster |\n| Evaluation | 6.98s | 2.24s | 3.1x faster |\n"
+    "| Training speed | 370 samples/sec | 8,340 samples/sec | 22.5x faster |\n"
+)
+LENGTHS = (
+    "| Data set | {} | {} |\n|---|---|---|\n| 10K | 1000 | 100 |\n| 50K | 3000 | 200 |\n| 100K | 5000 | 500 |\n"
+    "| 500K | 10000 | 1000 |\n"
+)
+OF_OTHERS = {  # text with a place -> (right, wrong)
+    ZERO: ("+201 (+2.4%)", "+42.4%"),
+    CPU: ("22.6", "26.2"),
+    "Exposed: 106.8ms × 1.94% = {}ms\n": ("2.07", "7.02"),
+}
+
+
+@pytest.mark.parametrize("text", OF_OTHERS)
+def test_cells_of_their_own_meaning_are_not_accused_by_those_of_other_rows(tmp_path, text):
+    results = "| GPUs | tokens/s |\n|---|---|\n| 1 | 911 |\n| 2 | 1,702 |\n\n"
+    accused = [
+        any(f.severity != "note" for f in audited(tmp_path, results + text.format(figure)).findings)
+        for figure in OF_OTHERS[text]
+    ]
+    assert accused == [False, True]
+
+
+def test_settings_that_a_person_chose_follow_from_nothing(tmp_path):
+    results = "| GPUs | tokens/s |\n|---|---|\n| 1 | 911 |\n| 2 | 1,702 |\n\n"
+    names = "Architecture: 32L × 4096H = 6.89B params\n\n"
+    audit = audited(tmp_path, results + names + LENGTHS.format("max_iters", "eval_interval"))
+    assert [f.evidence for f in audit.findings if f.severity != "note"] == []

@@ -208,6 +208,14 @@ def test_workers_from_none_on_are_those_of_a_data_loader(tmp_path, fewest, devic
     assert audited(tmp_path, table).readings[1].devices == devices
 
 
+@pytest.mark.parametrize(("precision", "work"), [("80.3", ""), ("bf16", "bf16, ")])
+def test_a_precision_with_decimals_is_one_of_answers(tmp_path, precision, work):
+    table = (
+        f"| Model | Precision | Speed (fps) |\n|---|---|---|\n| a | {precision} | 18.6 |\n| b | {precision} | 17 |\n"
+    )
+    assert {reading.work for reading in audited(tmp_path, table).readings} == {f"{work}a", f"{work}b"}
+
+
 def test_of_two_models_in_a_sentence_it_is_not_known_which_one_a_figure_is_of(tmp_path):
     both = "Horovod achieves 90% scaling efficiency for ResNet-101, and 68% for VGG-16 on 512 GPUs.\n"
     one = "Horovod achieves 68% scaling efficiency for VGG-16 on 512 GPUs.\n"

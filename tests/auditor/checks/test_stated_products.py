@@ -32,7 +32,6 @@ CASES = {
     "Training: {} nodes × 4 GPUs = 16 GPUs (ZeRO-3)": ("9", "4", "it is 36"),
     "- Attention: 10.9 MB × 28 = {} MB": ("503", "305", "it is 305.2"),
     "- effective batch = 8 × 4 * 2 = {}": ("46", "64", "it is 64"),
-    "MFU: $134.924 / 459 = {}$%.": ("92.40", "29.40", "it is 0.294"),
     "7B x 18 bytes ÷ 8 GPUs = {} GB": ("51.7", "15.75", "it is 15.75"),
     "That is 100 GPUs × 24 h × $2 = ${}.": ("8,400", "4,800", "in any unit"),
     "```python\naccumulation=4,  # Effective batch = 2*4*8 = {}\n```": ("46", "64", "it is 64"),
@@ -163,6 +162,7 @@ CASES = {
 SOUND = (
     "~23 layers per card × ~4.3 GiB × 2 ≈ ~200 GiB per card",
     "**Fraction**: $0.30 / 0.60 = 50\\%$",
+    "Thus, $134.924 / 459 = 29.40$%.",
     "8 GPUs / 1 GPU = 6.1x",
     "Batch 16 → 32 (1.8x fewer), hidden 1024 → 512 (1.4x smaller), 16.2 vs 14.1, +20% of time",
     "Links from 300 to 600 GB/s, 1.4x faster. Memory 40 GB vs 80 GB — 1.5x speedup. 1 to 4 GPUs, 3.1x.",

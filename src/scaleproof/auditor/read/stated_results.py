@@ -181,8 +181,7 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
             continue  # "8 GPUs / 1 GPU = 7.2x" is no quotient of its terms
         parts = re.split(rf"({_TERM})", m["terms"])
         terms = parts[1::2]
-        is_share = unit == "%" and re.search(" [/÷] ", m["terms"])
-        if not is_share and not _has_unit_of_terms(unit, terms, m["n"]):
+        if not _has_unit_of_terms(unit, terms, m["n"]):
             continue
 
         value = _sum_of(terms) if "+" in m["terms"] else _product_of(parts)

@@ -184,3 +184,77 @@ def test_devices_of_two_kinds_in_one_cluster_are_two_configurations(tmp_path):
     audit = audited(tmp_path, CLUSTER)
     assert [f.evidence for f in audit.findings if f.severity != "note" or f.code == "slower-with-more"] == []
     assert {line.configuration for line in audit.scaling} == {"A100", "H100"}
+
+
+PIPELINES = (
+    "| Experiment | Throughput | {} | Huang et al. |\n|---|---|---|---|\n| n=2, m=1 | 26.733/s | 1× | 1× |\n"
+    "| n=2, m=4 | 41.133/s | 1.54× | 1.07× |\n| n=2, m=32 | 47.386/s | {}× | 1.21× |\n"
+    "| n=4, m=32 | 72.412/s | 2.71× | 1.84× |\n| n=8, m=32 | 132.413/s | 4.96× | 3.48× |\n"
+)
+
+
+@pytest.mark.parametrize("heading", ["torchgpipe", "Speed-up"])
+def test_ratios_of_another_paper_are_not_over_the_rates_beside_them(tmp_path, heading):
+    accused = [
+        [f.runs for f in audited(tmp_path, PIPELINES.format(heading, ratio)).findings if f.severity != "note"]
+        for ratio in ("1.77", "7.17")
+    ]
+    assert accused == [[], [["README.md:5"]]]
+
+
+@pytest.mark.parametrize(("fewest", "devices"), [("0", None), ("1", 2)])
+def test_workers_from_none_on_are_those_of_a_data_loader(tmp_path, fewest, devices):
+    table = f"| Workers | Throughput (items/s) |\n|---|---|\n| {fewest} | 88.55 |\n| 2 | 146.84 |\n"
+    assert audited(tmp_path, table).readings[1].devices == devices
+
+
+@pytest.mark.parametrize(("precision", "work"), [("80.3", ""), ("bf16", "bf16, ")])
+def test_a_precision_with_decimals_is_one_of_answers(tmp_path, precision, work):
+    table = (
+        f"| Model | Precision | Speed (fps) |\n|---|---|---|\n| a | {precision} | 18.6 |\n| b | {precision} | 17 |\n"
+    )
+    assert {reading.work for reading in audited(tmp_path, table).readings} == {f"{work}a", f"{work}b"}
+
+
+def test_of_two_models_in_a_sentence_it_is_not_known_which_one_a_figure_is_of(tmp_path):
+    both = "Horovod achieves 90% scaling efficiency for ResNet-101, and 68% for VGG-16 on 512 GPUs.\n"
+    one = "Horovod achieves 68% scaling efficiency for VGG-16 on 512 GPUs.\n"
+    works = [{reading.work for reading in audited(tmp_path, text).readings} for text in (both, one)]
+    assert works == [{"horovod"}, {"horovod, vgg-16"}]
+
+
+ZERO = (
+    "| Metric | ZeRO-2 | ZeRO-3 | Difference |\n|---|---|---|---|\n| Throughput (tokens/s) | 8,415 | 8,214 | {} |\n"
+    "| Steps/sec | 1.03 | 1.00 | +3.0% |\n| Peak tokens/s | 9,000 | 8,000 | +12.5% |\n"
+)
+CPU = (
+    "| Metric | CPU | GPU | Speedup |\n|---|---|---|---|\n| Total time | 811.02s | 35.97s | 22.5x faster |\n"
+    "| Time per epoch | 162.20s | 7.19s | {}x faster |\n| Evaluation | 6.98s | 2.24s | 3.1x faster |\n"
+    "| Training speed | 370 samples/sec | 8,340 samples/sec | 22.5x faster |\n"
+)
+LENGTHS = (
+    "| Data set | {} | {} |\n|---|---|---|\n| 10K | 1000 | 100 |\n| 50K | 3000 | 200 |\n| 100K | 5000 | 500 |\n"
+    "| 500K | 10000 | 1000 |\n"
+)
+OF_OTHERS = {  # text with a place -> (right, wrong)
+    ZERO: ("+201 (+2.4%)", "+42.4%"),
+    CPU: ("22.6", "26.2"),
+    "Exposed: 106.8ms × 1.94% = {}ms\n": ("2.07", "7.02"),
+}
+
+
+@pytest.mark.parametrize("text", OF_OTHERS)
+def test_cells_of_their_own_meaning_are_not_accused_by_those_of_other_rows(tmp_path, text):
+    results = "| GPUs | tokens/s |\n|---|---|\n| 1 | 911 |\n| 2 | 1,702 |\n\n"
+    accused = [
+        any(f.severity != "note" for f in audited(tmp_path, results + text.format(figure)).findings)
+        for figure in OF_OTHERS[text]
+    ]
+    assert accused == [False, True]
+
+
+def test_settings_that_a_person_chose_follow_from_nothing(tmp_path):
+    results = "| GPUs | tokens/s |\n|---|---|\n| 1 | 911 |\n| 2 | 1,702 |\n\n"
+    names = "Architecture: 32L × 4096H = 6.89B params\n\n"
+    audit = audited(tmp_path, results + names + LENGTHS.format("max_iters", "eval_interval"))
+    assert [f.evidence for f in audit.findings if f.severity != "note"] == []

@@ -162,6 +162,7 @@ CASES = {
 SOUND = (
     "~23 layers per card × ~4.3 GiB × 2 ≈ ~200 GiB per card",
     "**Fraction**: $0.30 / 0.60 = 50\\%$",
+    "Thus, $134.924 / 459 = 29.40$%.",
     "8 GPUs / 1 GPU = 6.1x",
     "Batch 16 → 32 (1.8x fewer), hidden 1024 → 512 (1.4x smaller), 16.2 vs 14.1, +20% of time",
     "Links from 300 to 600 GB/s, 1.4x faster. Memory 40 GB vs 80 GB — 1.5x speedup. 1 to 4 GPUs, 3.1x.",

@@ -42,10 +42,10 @@ def test_a_global_batch_that_is_given_reaches_a_command_by_what_follows_from_it(
     assert [(cell.words[-1], cell.per_step) for cell in (one, two)] == [("256", 256), ("128", 256)]
 
 
-@pytest.mark.parametrize("work", [{}, {"micro_batch": 8}, {"micro_batch": 8, "global_batch": 64}])
+@pytest.mark.parametrize("work", [{"micro_batch": 8}, {"micro_batch": 8, "global_batch": 64}])
 def test_a_micro_batch_alone_says_how_large_a_step_is(work):
     (cell,) = cells("p --bs {micro_batch}", work=work, workload={"per_step": {"samples": "{global_batch}"}})
-    assert cell.per_step == work.get("micro_batch", 1)
+    assert cell.per_step == work["micro_batch"]
 
 
 def test_other_braces_stay():

@@ -232,8 +232,12 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
 
     others = f"; so in {plural(agreeing, 'other row')} of the table" if agreeing else ""
     inverse = formula.sources[::-1] if len(formula.sources) == 2 else None
+    units = [re.sub(r"[\d.,]|\(.*", "", text).strip() for text in formula.above]
+    units_agreeing = {units[k] for k in np.flatnonzero(meant.agrees)}
     for i in np.flatnonzero(meant.contradicts).tolist():
         # "18.95x" where 24.08 / 679.65 is .04x: no column of speed-ups has some of them the other way round
+        if units[i] not in units_agreeing and any(e.formula.sources == inverse and e.agrees[i] for e in explanations):
+            continue  # a speed, where the other rows are times
         is_one_way = is_speedup and agreeing >= ROWS_PER_ODD_ROW and "slow" not in target.texts[i].lower()
         possible = [other for other in explanations if not (is_one_way and other.formula.sources == inverse)]
         if _is_explained(figures, target, i, meant, possible):
@@ -257,11 +261,17 @@ def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: boo
         yield Explanation(formula, stated, is_named=is_speedup or len(formula.sources) == 2, tried_count=tried_count)
 
 
+# A cell that says what it is over, "-2.6% (vs -48%)", or a difference, with its share in brackets: "+201 (+2.4%)".
+OWN_MEANING = re.compile(r"\([^)]*\bvs\b|^[+−-][^%x×(]*\([^)]*%")
+
+
 def _is_explained(
     figures: FigureTable, target: FigureColumn, row: int, meant: Explanation, possible: list[Explanation]
 ) -> bool:
     """Whether a row that breaks the formula of most rows may be right: by another one, or as one of another kind."""
     of_formula = (meant.formula.above[row], meant.formula.below[row])
+    if OWN_MEANING.search(target.texts[row]):
+        return True
     if all("%" in text for text in (target.texts[row], *of_formula)):
         return True  # a change of percentages may be a difference of points
     if STATISTIC_NAME.match(figures.names[row]) or _is_of_another_size(figures, meant, row):

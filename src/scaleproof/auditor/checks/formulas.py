@@ -129,7 +129,10 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     measured = [*sources, *(column for column in others if column.kind in QUALITY or _is_share(column))]
     yield from _differences_of_two_columns(target, measured)
 
-    meant = columns_of_speedups(target, sources)
+    others_are_called_so = any(column is not target and is_ratio(column) for column in table.columns)
+    # Of several columns of ratios "Huang et al." may be those of another paper.
+    is_of_table = is_called_ratio(target) or not others_are_called_so
+    meant = columns_of_speedups(target, sources) if is_of_table else []
     rule_meant = "the row above" if OVER_THE_ROW_ABOVE.search(target.heading) else "the row that is 1"
     counts = (column.figures.middle for column in table.columns if column.kind in ("devices", "processes", "nodes"))
     devices = next((Figures(count, count) for count in counts), table.devices)

@@ -72,10 +72,16 @@ def _search_in(figures: FigureTable, stated: Set[float] = frozenset()) -> "Relat
     means = [column for column in figures.columns if column.meaning.statistic in (None, "mean")]
     # A setting follows from nothing; a "step" with decimals is none.
     measured = [column for column in means if column.kind not in SETTINGS or column.has_decimals]
-    columns = [column for column in measured if not TARGET.search(column.heading)][:MOST_COLUMNS]
+    found = [column for column in measured if not TARGET.search(column.heading) and not _was_chosen(column)]
+    columns = found[:MOST_COLUMNS]
     rows = np.array([i for i, name in enumerate(figures.names) if not NO_CONFIGURATION.match(name)], dtype=np.int64)
     is_enough = len(rows) >= FEWEST_ROWS and len(columns) >= 2
     return RelationSearch(figures, columns, rows, stated) if is_enough else None
+
+
+def _was_chosen(column: FigureColumn) -> bool:
+    """Whether a column has round figures alone, as settings have: 1000, 3000, 5000."""
+    return all(len(re.sub(r"\D", "", text).strip("0")) <= 1 for text in column.texts)
 
 
 def _surest(figures: FigureTable, relations: Iterable[BrokenRelation]) -> Iterator[Flag]:

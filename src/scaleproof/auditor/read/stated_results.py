@@ -156,11 +156,12 @@ _MARKS = re.compile(r"\*\*|`|^\s*(?:[-*+>]|\d+\.) ")  # of bold figures, and of 
 _TERM = rf"\$?{_POSITIVE}(?: ?%|(?:/| ?(?![x×](?![a-z])))[A-Za-zµ][A-Za-zµ/.-]*(?: (?!x )[A-Za-z][A-Za-z/-]*){{0,2}})?"
 _EQUATION = re.compile(
     rf"(?<![\w.,])(?P<terms>{_TERM}(?:(?: ?[×*·x] ?| [/÷] ){_TERM})+|{_TERM}(?: \+ {_TERM})+) *(?:=|(?P<about>≈)) *"
-    rf"(?P<around>[~≈]|about )? ?\$?(?P<n>{_POSITIVE})(?P<unit> ?%| ?[A-Za-zµ×][A-Za-zµ/×]*)?"
+    rf"(?P<around>[~≈]|about )? ?\$?(?P<n>{_POSITIVE})(?P<unit>[\\$ ]{{0,3}}%| ?[A-Za-zµ×][A-Za-zµ/×]*)?"  # "29$%"
 )
 # An operator at either side: the terms are a part of a longer product or sum.
 _OPERATOR_BEFORE = re.compile(r"(?:[\d)[\]}^²³*×·÷/+−–<>-]|\b[xX])\s*[~≈]?$")
 _OPERATOR_BEHIND = re.compile(r"[(\[]|\s*(?:[\d*×·⋅/÷+−–^=-]|x\b)")
+_INITIALS = re.compile(r"\d[C-FHIJLN-SUX-Z]\b")  # of a name: "32L × 4096H = 6.89B"
 LEAST_TERM = 10.0  # of a sum: smaller numbers may be names
 # Words of an equation -> factors between the units that its result may have, beside powers of 1,000.
 _UNIT_FACTORS = (
@@ -174,9 +175,9 @@ _UNIT_FACTORS = (
 def _equations(source: str, text: str) -> Iterator[StatedResult]:
     """Yield products, quotients and sums that are written out: "3 GPUs x 8 GB = 24 GB"."""
     for m in _EQUATION.finditer(text):
-        unit = (m["unit"] or "").strip()
+        unit = (m["unit"] or "").strip("\\$ ")
         is_part = _OPERATOR_BEFORE.search(text[: m.start()]) or _OPERATOR_BEHIND.match(text, m.end())
-        if is_part or unit in ("x", "×"):
+        if is_part or unit in ("x", "×") or _INITIALS.search(m["terms"]):
             continue  # "8 GPUs / 1 GPU = 7.2x" is no quotient of its terms
         parts = re.split(rf"({_TERM})", m["terms"])
         terms = parts[1::2]
@@ -194,7 +195,7 @@ def _in_any_unit(value: PrintedInterval, m: re.Match[str]) -> tuple[PrintedInter
     """Return the value of an equation in all units of its kind, or as it is where all its figures have one unit."""
     unit = (m["unit"] or "").strip().lower()
     units_of_terms = re.findall(r"[A-Za-zµ/]{2,}", m["terms"].lower())
-    if "+" not in m["terms"] and units_of_terms == [unit]:
+    if not re.search("[+%]", m["terms"]) and units_of_terms == [unit]:
         return (value,)
     possible = [factors for words, factors in _UNIT_FACTORS if re.search(words, m[0], re.I)]
     return tuple(value * factor * 1000.0**k for factor in chain(*possible) for k in range(-8, 9))

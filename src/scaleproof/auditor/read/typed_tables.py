@@ -86,12 +86,18 @@ MONITOR_HEADING = re.compile(r"(?i)(?:cpu|ram|disk|net(?:work)?)(?:[ _](?:%|pct|
 
 
 def _ignore_monitor_columns(columns: list[TableColumn], grid: Grid) -> None:
-    """Take the kind off a column `gpu` of utilisation (97, 98) or of indices (0, 1, 2), which count no devices."""
+    """Take the kind off a column `gpu` of utilisation (97, 98) or of indices (0, 1, 2), which count no devices.
+
+    "Workers" from 0 on are those of a data loader, and a "Precision" of 80.3 is one of answers.
+    """
     is_of_monitor = any(MONITOR_HEADING.fullmatch(heading.strip()) for heading in grid.header)
     for k, column in enumerate(columns):
+        cells = [row[k] for _, row in grid.rows if k < len(row)]
+        is_of_loader = column.kind == "processes" and "0" in cells
+        if is_of_loader or (column.kind == "precision" and any(re.fullmatch(r"\d+\.\d+", cell) for cell in cells)):
+            column.kind = None
         if column.kind != "device":
             continue
-        cells = [row[k] for _, row in grid.rows if k < len(row)]
         has_numbers_of_monitor = is_of_monitor and any(cell.strip().isdecimal() for cell in cells)
         if cells and (has_numbers_of_monitor or not row_figures.counts_devices(cells)):
             column.kind = None

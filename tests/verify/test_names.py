@@ -42,7 +42,7 @@ OTHERS = {
     ),  # names that verify itself gives
     "workload",
     *("demands", "derive"),  # of a manifest, and of a target loss; the published demo is older
-    *("author", "conformsTo", "mentions"),  # of its metadata
+    *("author", "conformsTo", "mentions", "@graph", "@id", "contentSize"),  # of its metadata
     *("calibrated_on", "node_pairs", "sweeps"),  # of forecasts, which the published demo has not
 }
 

@@ -169,7 +169,7 @@ def _runs_left_over(folder: Path, runs: list[RawRun]) -> list[str]:
 
 
 def _with_differences_of_manifest(folder: Path, run_differences: list[Difference]) -> list[Difference]:
-    """Return the differences of runs, of the manifest and of its signature; each fault of a run once.
+    """Return the differences of runs, of the manifest, its signature and the crate; each fault of a run once.
 
     The manifest tells of a renamed folder, whose runs then are not reported one by one.
     """
@@ -179,7 +179,9 @@ def _with_differences_of_manifest(folder: Path, run_differences: list[Difference
     renamed_folders = tuple(f"{one.file}/" for one in manifest_differences if one.problem.startswith(RENAMED))
     other_run_differences = [one for one in run_differences if not one.file.startswith(renamed_folders)]
     _, signature_differences = signer_of(folder)
-    return other_run_differences + manifest_differences + signature_differences
+    is_published = (folder / CAMPAIGN).exists() or (folder / CRATE).exists()
+    crate_differences = _run_check(CRATE, lambda: stated.check_crate(folder)) if is_published else []
+    return other_run_differences + manifest_differences + signature_differences + crate_differences
 
 
 def _line_ends_once(differences: list[Difference]) -> list[Difference]:
@@ -227,12 +229,10 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
     if at_fault:  # this check and all that follow need the runs of all cells
         del optional_checks["waterfall.json"]
     checks |= {file: check for file, check in optional_checks.items() if (folder / file).exists()}
-    is_publication = (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists()  # it has both
-    if is_publication:
-        checks[CRATE] = lambda: stated.check_crate(folder)
     if at_fault:
         return checks
 
+    is_publication = (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists()  # it has both
     if is_publication:
         checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)
     checks["losses.csv"] = lambda: losses.check_losses(folder, runs)

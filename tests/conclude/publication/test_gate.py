@@ -10,7 +10,13 @@ import pytest
 from synthetic import cells, write_run
 
 from scaleproof.cli import parser
-from scaleproof.conclude.publication.gate import RateChange, compare_with_baselines, rate_changes, what_is_seen
+from scaleproof.conclude.publication.gate import (
+    RateChange,
+    check_given_once,
+    compare_with_baselines,
+    rate_changes,
+    what_is_seen,
+)
 from scaleproof.conclude.publication.history import find_history_shifts as history_of
 from scaleproof.conclude.publication.history import shifts_of
 from scaleproof.ground.errors import UserError
@@ -207,3 +213,12 @@ def test_the_console_and_the_chart_of_a_history(slower, tmp_path, capsys):
         args = parser().parse_args(wrong)
         with pytest.raises(UserError, match=message):
             args.run(args)
+
+
+def test_one_result_by_two_of_its_files_is_given_twice(tmp_path):
+    for name in ("monday", "tuesday"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cells.csv").touch()
+    check_given_once([tmp_path / "monday", tmp_path / "tuesday/cells.csv"])
+    with pytest.raises(UserError, match="monday is given twice"):
+        check_given_once([tmp_path / "monday", tmp_path / "monday/cells.csv"])

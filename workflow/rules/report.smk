@@ -71,17 +71,6 @@ rule loss_charts:
         "scaleproof stage loss_charts {params.folder} > {log} 2>&1"
 
 
-# A target of a wrong name ends with those that there are.
-rule no_such_target:
-    input:
-        no_such_target,
-    output:
-        "results/{campaign}{below}",
-    wildcard_constraints:
-        below=rf"|/charts/(?!(?:{'|'.join(CHARTS)})\.(?:svg|png)$)[^/]+",
-    localrule: True
-
-
 # What its stage prints, the answer, goes to the console.
 rule report:
     input:

@@ -1,6 +1,4 @@
-"""Targets that name a run or a trace: only what the campaign plans is made. Others are answered with what is."""
-
-from collections.abc import Collection
+"""Targets that name a run or a trace: only what the campaign plans is made."""
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -28,16 +26,3 @@ def cell_of_trace(loaded: LoadedCampaign, slug: str) -> Cell:
         hint = f"{did_you_mean(slug, traced_slugs)} Traced: {', '.join(traced_slugs) or 'none'}"
         raise UserError(f"{loaded.path} does not trace {slug} (key: trace.cells).{hint}")
     return cell
-
-
-def refuse_target(loaded: LoadedCampaign, below: str, charts: Collection[str]) -> None:
-    """Raise UserError on a target that no rule makes: a campaign's folder, or a chart of another name in it.
-
-    `below`: the target below the folder, "" for itself. `charts`: the names that there are.
-    """
-    folder = RESULTS / loaded.name
-    if not below.strip("/"):
-        raise UserError(f"{folder} is a folder; ask for its report: {folder}/report.html")
-    name = below.rpartition("/")[2].partition(".")[0]
-    hint = f"{did_you_mean(name, charts)} Charts, as .svg and as .png: {', '.join(charts)}"
-    raise UserError(f"{folder}{below}: no rule makes it.{hint}")

@@ -74,7 +74,7 @@ def test_a_placeholder_with_a_format_or_left_open_is_refused(command):
     vary = {"x": [1]} if "{x}" in command else {}
     with pytest.raises(UserError, match=r"is not filled in; write \{"):
         cells(command, vary=vary)
-    assert cells("p '{steps:5} {\"a\": 1} {name:04d} {name {Lightning} <s> %d%%'")
+    assert cells("p '{steps:5} {\"a\": 1} {name:04d} {name {Lightning} <s> %d%% {Model}'")
 
 
 def test_a_command_is_one_line():

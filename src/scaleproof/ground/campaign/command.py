@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
-from scaleproof.ground.errors import UserError, did_you_mean, nearest_name
+from scaleproof.ground.errors import UserError, did_you_mean, same_name
 
 LARGEST_FILE = 64 << 20  # bytes; a larger one is data
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
@@ -174,7 +174,7 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
         raise UserError(f"workload.command: write {wrong_braces[1]}, {advice}", ("workload", "command"))
     for broken in BROKEN.finditer(command):
         given, known = next(filter(None, broken.groups())).rpartition(".")[2], (*BUILT_IN, *settings)
-        name = given if given in known or broken[4] else nearest_name(given, known)
+        name = given if given in known or broken[4] else same_name(given, known)
         if name in known and not PLACEHOLDER.fullmatch(broken[0]):
             fault = f"{broken[0].strip()} is not filled in; write {{{name}}}"
             raise UserError(f"workload.command: {fault}", ("workload", "command"))

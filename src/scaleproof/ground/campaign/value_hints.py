@@ -281,7 +281,7 @@ def list_hint(value: object, array: Schema, schema: Schema) -> str:
     return f" Write [{shortened(', '.join(map(str, entries)), 60)}]." if are_allowed else ""
 
 
-def placeholder_hint(place: Place, value: object, data: dict[str, Any]) -> str:
+def placeholder_hint(place: Place, value: object, data: dict[str, object]) -> str:
     """Return a hint at a key of a file with `workload.command`, or of a corpus under a key of its own; else "".
 
     `value`: of the key; `data`: the content of the file.

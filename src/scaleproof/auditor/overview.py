@@ -11,6 +11,7 @@ from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.checks.rows import MEASURED, RowSeries, series_of
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import LARGEST, PrintedInterval, ReportedRow, ReportedTable
+from scaleproof.auditor.read.words import names_in
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.number_format import integer, percent, times
 
@@ -139,11 +140,14 @@ def _sentence_lines(context: AuditContext, about: Subjects) -> Iterator[Overview
     measured = [stated for stated in context.evidence.stated_figures if not stated.hypothetical]
     for stated in measured[:MOST_LISTED_ROWS]:
         is_ratio = stated.kind in ("speedup", "change", "efficiency")
+        names = names_in(stated.sentence)  # of two models it is not known which figure is of which
         yield OverviewLine(
             name=f"“{stated.sentence[:60]}”",
             place=stated.source,
             devices=stated.devices,
-            work=", ".join(stated.words[word] for word in WORK_WORDS if word in stated.words),
+            work=", ".join(
+                stated.words[word] for word in WORK_WORDS if word in stated.words and len(names.get(word, ())) < 2
+            ),
             rate="" if is_ratio else stated.printed,
             published=stated.printed if is_ratio else "",
             mark=mark_of(about[stated.source]),

@@ -81,7 +81,7 @@ def _search_in(figures: FigureTable, stated: Set[float] = frozenset()) -> "Relat
 
 def _was_chosen(column: FigureColumn) -> bool:
     """Whether a column has round figures alone, as settings have: 1000, 3000, 5000."""
-    return all(len(re.sub(r"\D", "", text).strip("0")) <= 1 for text in column.texts)
+    return all(re.fullmatch("[1-9],?0[0,]*", text) for text in column.texts)
 
 
 def _surest(figures: FigureTable, relations: Iterable[BrokenRelation]) -> Iterator[Flag]:

@@ -13,7 +13,7 @@ from typing import Literal
 from scaleproof.auditor.read.printed_figures import DEVICE, NUMBER, Unit, number, plain_text, unit_of
 from scaleproof.auditor.read.reported import StatedFigure, StatedKind
 from scaleproof.auditor.read.reported_tables import resolution_of
-from scaleproof.auditor.read.words import DEVICES, describe, integer_of, names_in
+from scaleproof.auditor.read.words import DEVICES, describe, integer_of
 
 Prose = list[tuple[int, str, tuple[str, ...]]]
 N = rf"(?P<n>{NUMBER})"
@@ -250,8 +250,7 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
 
 @lru_cache(maxsize=1_000)
 def _words_of(sentence: str) -> dict[str, str]:
-    names = names_in(sentence)  # of two models it is not known which figure is of which
-    return {kind: word for kind, word in describe(sentence).words.items() if len(names.get(kind, ())) <= 1}
+    return describe(sentence).words
 
 
 def _set_devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:

@@ -61,6 +61,13 @@ def test_our_own_campaign_is_audited_by_its_own_checks(tmp_path):
     assert "sha256" in finding.evidence
 
 
+@pytest.mark.parametrize(("folder", "path"), [("..", "rep1"), (".", ".")])
+def test_a_run_is_audited_from_its_own_folder(tmp_path, monkeypatch, folder, path):
+    run = write_run(tmp_path, cells()[0], 1)
+    monkeypatch.chdir(run.folder / folder)
+    assert audit_paths([Path(path)]).runs == [run.name]
+
+
 @pytest.mark.parametrize("name", ["training_metrics.json", "steps.csv"])
 @pytest.mark.parametrize("content", ["{", None])
 def test_a_sealed_run_whose_files_are_damaged_or_gone_is_invalid(tmp_path, name, content):

@@ -204,7 +204,7 @@ def _audit_own_runs(evidence: Evidence) -> tuple[list[str], list[Finding], Count
     findings: list[Finding] = []
     for folder in evidence.own_runs:
         path = Path(folder)
-        cell, repeat = path.parts[-2:]  # of "runs/ddp-n1x2/rep1"
+        cell, repeat = path.absolute().parts[-2:]  # of "runs/ddp-n1x2/rep1", whatever the current folder
         name = printable(f"{cell}/{repeat}")
         try:
             run = read_run(path)

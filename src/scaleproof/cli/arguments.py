@@ -94,12 +94,13 @@ class Parser(argparse.ArgumentParser):
         value_of_flag = re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message, re.DOTALL)  # --json=1
 
         if message.endswith("required: COMMAND") and groups:
+            # The description is a sentence of its own, so that the next one begins with a capital.
             hint = f"{_describe_strange_option(unknown[0], known)} A" if unknown else "a"
             message = f"{hint} command is missing; allowed: {', '.join(groups[0].choices)}"
         elif "are required:" in message:
             hints = [_describe_strange_option(word, known) for word in unknown[:3]]
             for word in options:
-                if getattr(known.get(word), "nargs", None) == "+":
+                if getattr(known.get(word), "nargs", None) == "+":  # it may have taken the missing arguments
                     hints.append(f"{word} takes all words after it: write it at the end.")
             message = " ".join(part for part in (*hints, f"{message}.", self._example()) if part)
         elif value_of_flag:

@@ -42,7 +42,7 @@ def audit_results(args: argparse.Namespace) -> None:
     from scaleproof.auditor.waivers import WAIVER_FILE, read_waivers, without_waived
     from scaleproof.ground.records.watched import watched_folder
 
-    stated = _stated_of_runs(args)
+    stated = _stated_of_runs(args)  # part of a run's name, "" for all runs -> {"world_size": 8}
     for folder in dict.fromkeys(filter(None, map(watched_folder, args.paths))):
         remark = f"scaleproof.watch recorded {folder}; its checks: scaleproof watched {folder}"
         print(f"scaleproof: {remark}", file=sys.stderr)
@@ -58,7 +58,7 @@ def audit_results(args: argparse.Namespace) -> None:
                 raise
             print(f"scaleproof: {error}", file=sys.stderr)
             raise SystemExit(0) from None
-    for name in filter(None, stated):
+    for name in filter(None, stated):  # without ""
         if not any(name in run for run in result.runs):
             hint = f"{did_you_mean(name, result.runs)} Runs: {', '.join(result.runs[:10]) or 'none'}"
             raise UserError(f'"{name}={next(iter(stated[name].values()))}": no run has "{name}" in its name.{hint}')
@@ -147,8 +147,8 @@ def explain(args: argparse.Namespace) -> None:
         known_codes = [word for word in args.code if word in pages_by_code() or meaning_of_word(word)]
         if len(args.code) > 1 and known_codes:
             raise UserError(f"one finding or word at a time: scaleproof explain {known_codes[0]}")
-        known = did_you_mean(code, [*pages_by_code(), *all_words(), *filter(_definition, COLUMNS)])
-        raise UserError(f'there is no finding or word "{code}".{known} `scaleproof explain` lists them.')
+        hint = did_you_mean(code, [*pages_by_code(), *all_words(), *filter(_definition, COLUMNS)])
+        raise UserError(f'there is no finding or word "{code}".{hint} `scaleproof explain` lists them.')
 
 
 def _definition(text: str) -> str | None:

@@ -57,7 +57,7 @@ def _library_at_fault(error: BaseException) -> str | None:
 def _libraries_being_imported(trace: TracebackType | None) -> Iterator[str]:
     """Yield the libraries whose modules were being imported, outermost first.
 
-    Their frames are code of a module, below the last function of our own.
+    Their frames are top-level code of a module, and come in the traceback after the last frame of our own.
     """
     frames = [frame for frame, _ in walk_tb(trace)]
     names = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames]

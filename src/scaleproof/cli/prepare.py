@@ -145,12 +145,13 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
         cells = [cell for cell in loaded.cells if tokens_of(cell)[0] == name]
         tokenizers = [tokens_of(cell)[1] for cell in cells]
         entries = {tokenizer: tokenizer_entries(tokenizer) for tokenizer in tokenizers if tokenizer.startswith("bpe-")}
-        text = small_text(name, corpus)
+        text = small_text(name, corpus)  # None for a corpus that is too large to be read now
         most_entries = most_trainable_entries(text, max(entries.values(), default=FEWEST)) if text else None
         for tokenizer, n_entries in entries.items():
             if most_entries is not None and n_entries > most_entries:
                 raise UserError(f"{loaded.path}: {error_for_small_text(tokenizer, most_entries)}")
 
+        # Tokens that are made already are counted; without them the text gives an upper limit.
         sizes = {folder: size_of_tokens(folder) for folder in {tokens_dir(results, cell) for cell in cells}}
         most_size = size_of_text(text) if text is not None else None
         for cell in cells:
@@ -164,7 +165,10 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
 
 
 def stale(args: argparse.Namespace) -> None:
-    """Print the runs of each campaign that would be measured again. Raises SystemExit(1) where there are any."""
+    """Print what of each campaign would be measured again, and which of its files are lost.
+
+    That is runs, and what was measured beside them, such as traces. Raises SystemExit(1) where there is anything.
+    """
     from scaleproof.driver.stale import stale_runs, stale_text
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, other_folder_hint

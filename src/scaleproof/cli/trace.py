@@ -42,7 +42,7 @@ def trace_capture(args: argparse.Namespace) -> None:
         with stoppable("this trace will be repeated"):
             result = capture_trace(cell, loaded.name, tokens, out, settings, loaded.time_limit_s)
     except UserError as error:
-        if args.fingerprints:  # Snakemake shows the log that it finds there
+        if args.fingerprints:  # a stage of the workflow: Snakemake shows the log that it finds there
             write_atomic(out / LOG, f"scaleproof: {error}\n")
         raise
     if result.status != "ok":

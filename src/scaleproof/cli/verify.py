@@ -158,6 +158,7 @@ def gate(args: argparse.Namespace) -> None:
         print(f"new   {cell}: no earlier result has it")
     for line in result.left_out:
         print(f"not compared  {line}")
+    # The first verdict is that on all cells together; `seen` is the loss that it would probably show.
     loss = (args.difference or USUAL_LOSS) / 100
     for verdict in result.verdicts:
         print(verdict.line(loss))

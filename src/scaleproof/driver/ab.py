@@ -99,12 +99,13 @@ def run_comparison(request: AbRequest, name: str | None = None, results: Path = 
         read_series(budget)  # raises UserError where the file is damaged, before anything is written
 
     campaign = _write_first_campaign(path, request)
+    # The time limit of a run grows with --minutes.
     has_more_time = make_campaign(request)["resources"]["time_limit"] > campaign["resources"]["time_limit"]
     earlier_rounds = _rounds_left_open(path, campaign, request, results) if has_more_time and not budget else 0
     if has_more_time and not earlier_rounds:
         _remove_timeouts(path, results)
 
-    chance = level_in_series(budget, path.stem) if budget else None
+    chance = level_in_series(budget, path.stem) if budget else None  # notes this comparison in the file, too
     if earlier_rounds >= FEWEST_REPEATS:  # fewer rounds claim nothing
         repeats = LoadedCampaign(path).campaign.repeats
         earlier_chance = repeats.chance if isinstance(repeats, RepeatUntil) else 1 - CONFIDENCE
@@ -143,7 +144,7 @@ def _verdict_without(page: Path, request: AbRequest) -> AbVerdict:
 def _ratio_so_far(runs: Path) -> str:
     """Describe the rate of B over that of A in the finished rounds, by their medians, in brackets.
 
-    Returns "" where a run failed, or no round is finished.
+    Returns "" where no round is finished, a run has failed, or A and B of a round print rates of different units.
     """
     round_count = 0
     rates: list[tuple[float, float]] = []  # of A and of B, by round
@@ -261,13 +262,14 @@ def _make_first_round(call: _Call, earlier_campaign: dict[str, Any]) -> float:
     suffice if all have printed a figure. Nothing is done where an earlier call has given the answer.
     `earlier_campaign`: the content of the campaign's file; a further round has runs of the same length.
     """
+    # More than one repeat is written after the first round: an earlier call has made it, and this one adds no round.
     if earlier_campaign["repeats"] != 1 and not call.earlier_rounds:
         return 0.0
 
     request, began = call.request, time.monotonic()
     lengths = run_lengths_to_try(request, earlier_campaign.get("work", {}).get("seconds"))
     repeat = call.earlier_rounds + 1
-    for seconds in lengths[:1] if call.earlier_rounds else lengths:
+    for seconds in lengths[:1] if call.earlier_rounds else lengths:  # a further round is as long as the earlier ones
         round_began = time.monotonic()
         write_campaign(call.path, call.campaign(1, seconds) | {"repeats": repeat})
         loaded = LoadedCampaign(call.path, call.results)
@@ -281,7 +283,7 @@ def _make_first_round(call: _Call, earlier_campaign: dict[str, Any]) -> float:
         runs = [read_run(run).metrics for run in loaded.runs(call.results) if run.name == f"rep{repeat}"]
         too_short = [run for run in runs if _had_hardly_begun(run, seconds)]
         if seconds is not None and seconds >= LONG_RUN * 60 * request.minutes:
-            too_short = [run for run in too_short if run.failure]
+            too_short = [run for run in too_short if run.failure]  # runs of this length suffice if they have a figure
         if not too_short:
             break
 

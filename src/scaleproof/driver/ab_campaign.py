@@ -117,7 +117,8 @@ def make_campaign(
         "execution": {"geometry": request.geometry},
         "vary": vary,
         "question": {"is": B, "better_than": A},
-        # Jobs may take a week: one makes all repeats up to a look at the results, with fewer starts, closer together.
+        # A job may take a week, so that a single one makes all repeats up to a look at the results: the cluster starts
+        # fewer jobs, and the runs are closer together in time.
         "resources": {"same_allocation": True, "minutes_per_job": 10_000, "time_limit": limit},
         "repeats": repeats_of(request, rounds, chance, looked),
     }
@@ -157,8 +158,9 @@ def _asked(campaign: Mapping[str, Any], request: AbRequest) -> dict[str, Any]:
 def campaign_file(request: AbRequest, name: str | None = None) -> Path:
     """Return the file of the comparison: of the given `name`, else of the request's name.
 
-    Another version may have given another name: then it is the file with what is asked now. Where one has the same
-    commands and other options, or was written by a version that asked otherwise, prints that it is not gone on with.
+    The request's name depends on the version of scaleproof. If its file is missing, another file ab-*.yaml that asks
+    for exactly the same is taken. A file with the same commands that asks otherwise, by other options or as another
+    version writes them, is left alone, and a line says so.
     """
     path = CAMPAIGNS / f"{name or request.name}.yaml"
     if name or path.is_file():

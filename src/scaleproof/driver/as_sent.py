@@ -23,12 +23,12 @@ class CampaignsAsSent:
     """The campaigns of one Snakemake: read from their files where it plans, from copies of them in its jobs."""
 
     def __init__(self, plans: bool, environment: MutableMapping[str, str] = os.environ) -> None:
-        """Begin without campaigns, or in a job, with the copies that VARIABLE of `environment` names.
+        """Begin without campaigns, or, in a job, with the copies that VARIABLE of `environment` names.
 
-        `plans`: whether the user has started this Snakemake, and not one of its jobs.
+        `plans`: whether the user has started this Snakemake, and not one of its jobs; then VARIABLE is emptied.
         """
         self._plans, self._environment = plans, environment
-        if plans:  # the user's Snakemake may itself run in a job of another one, whose copies are not meant
+        if plans:  # forget the copies of another Snakemake, in whose job this one may run
             environment[VARIABLE] = ""
         self._copies = dict(word.split("=", 1) for word in environment.setdefault(VARIABLE, "").split())
         self._campaigns: dict[str, LoadedCampaign] = {}

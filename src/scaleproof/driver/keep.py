@@ -110,7 +110,8 @@ def _raise_if_changed(loaded: LoadedCampaign, results: Path, changed: dict[str, 
 def measured_beside(loaded: LoadedCampaign, results: Path, fitting: bool = True) -> dict[Path, str]:
     """Return file -> its rule for what was measured beside the runs, if the file is there.
 
-    `fitting`: only what has the configuration that the campaign has now.
+    `fitting`: only what has the configuration that the campaign has now. Otherwise a path counts if its
+    folder has any .json, and may be missing.
     """
     folder = results / loaded.name
     traces = {folder / "traces" / cell.slug / CAPTURE: cell for cell in loaded.traced}
@@ -121,7 +122,8 @@ def measured_beside(loaded: LoadedCampaign, results: Path, fitting: bool = True)
             rules[pair.with_name(PAIRS)] = "pairs"
     rules |= {folder / FOLDER / f"{workload}.json": "reference" for workload in cells_by_workload(loaded.cells)}
     rules |= {folder / "sweep" / group / "sweep.json": "sweep" for group in loaded.communicating_groups}
-    # The name of a reference says what is trained: a changed key makes another file, in place of one that is there.
+    # A file's name may say what is trained (references): after a change of keys the campaign plans another name, and
+    # the folder still has the old one.
     return {path: rule for path, rule in rules.items() if any(path.parent.glob(path.name if fitting else "*.json"))}
 
 
@@ -148,6 +150,7 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
     runs = []
     for folder, cell, repeat in loaded.planned(results):
         is_sound_output = records.get(folder, folder / METRICS) in outputs and _fits_campaign(folder, cell, repeat)
+        # A job of several runs leaves a finished run of this configuration, code and program as it is.
         is_kept_by_job = folder in records and finished_run(folder, cell)
         if is_sound_output and not is_kept_by_job:
             runs.append(folder)

@@ -101,6 +101,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     planned = loaded.planned(results)
     finished = [(folder, cell) for folder, cell, _ in planned if (folder / METRICS).is_file()]
     lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
+    # File -> how Snakemake sees it; {} where it was not asked, or does not answer.
     view = (ask_snakemake([results / loaded.name / "report.html"]) if finished or lost else None) or {}
 
     records, code = records_of_runs(loaded, results), code_sha256(*MEASURING)
@@ -112,8 +113,9 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
             runs.append(run)
     has_changed = any(run.has_other_keys for run in runs)  # what was measured beside runs has, too
     beside = measured_beside(loaded, results, fitting=not has_changed).items()
-    # One that is missing is made on the way to the runs, though Snakemake sees no need of it before.
+    # Snakemake may call a missing file up to date, and still makes it on the way to the runs: it counts as pending.
     pending = {path: rule for path, rule in beside if path in view and (view[path].pending or not path.is_file())}
+    # A run that was made and has lost its files is not finished; the folders of its lost files say that it was made.
     made = {folder for folder, _ in finished} | {path.parent for path in lost}
     unmade = len({folder for folder, *_ in planned} - made)
     measured_cells = {record.parents[1].name for record in (results / loaded.name / "runs").glob(f"*/*/{METRICS}")}
@@ -160,12 +162,14 @@ def _reason_to_measure_again(
         return None
     if metrics.code_sha256 != current_code:
         return CODE
-    takes_any = seen is None or seen.rule.endswith("shared_job")  # any run of the same code and program
-    if takes_any or not isinstance(metrics, Failed):  # a failed run has no hashes: a copied file would look newer
+    # Whether any run of the same code and program is taken: by a shared job, or where Snakemake has no view of it.
+    takes_any = seen is None or seen.rule.endswith("shared_job")
+    # A failed run has no hashes: its files are judged by their age, and copied files look newer.
+    if takes_any or not isinstance(metrics, Failed):
         edited = changed_files(metrics, cell, record, sha256)
         if edited:
             return f"{PROGRAM}: {', '.join(edited)}"
-    if seen is None or takes_any:
+    if seen is None or takes_any:  # the first is part of the second; mypy needs it
         return None
     if seen.cut_off:
         return CUT_OFF
@@ -198,16 +202,17 @@ def _words_for_lost_files(stale: StaleRuns) -> list[str]:
     """
     folder = stale.results / stale.loaded.name
     report = folder / "report.html"
-    records = records_without_runs(stale.loaded, stale.results)  # Snakemake takes their jobs for done: forced
+    records = records_without_runs(stale.loaded, stale.results)  # done, to Snakemake: made by force only
     made_by_force = {path for missing_files in records.values() for path in missing_files}
     targets: dict[tuple[str, Path], Path] = {}  # a job, by its rule and folder -> one of its files
-    for path in sorted(stale.lost, key=lambda path: path.suffix == ".png"):  # the .svg of a chart comes first
+    for path in sorted(stale.lost, key=lambda path: path.suffix == ".png"):  # of a chart, the .svg is the target
         if path not in made_by_force:
             rule = stale.view[path].rule if path in stale.view else path.stem
             targets.setdefault((rule, path.parent), path)
 
     forced, files = [str(record) for record in records], [str(path) for path in targets.values()]
-    if len(forced) + len(files) > MOST_NAMED:  # the jobs of these two files make all that they read, if forced
+    # Too many to name: the jobs of runs.csv and findings.json are forced, before which Snakemake makes what they read.
+    if len(forced) + len(files) > MOST_NAMED:
         forced_runs = forced if len(forced) <= MOST_NAMED else ["shared_job"]
         forced, files = [*forced_runs, str(folder / "runs.csv"), str(folder / "findings.json")], []
     if forced or any(path.parent.name not in DRAWN for path in stale.lost):

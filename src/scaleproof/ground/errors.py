@@ -98,7 +98,7 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     if same is not None:
         return same
 
-    longer = [choice for choice in choices if _letters(choice).startswith(letters)]  # zero2-n1x2, of zero2
+    longer = [choice for choice in choices if _letters(choice).startswith(letters)]  # zero2-n1x2 for zero2
     if longer and len(letters) >= 2 and "/" not in str(name):
         return min(longer, key=len)
 
@@ -205,7 +205,7 @@ def link_fault(path: Path) -> str:
 def nearest_path(path: Path) -> str:
     """Return a hint after a path that is not there: ` Did you mean "results/demo"?` for resluts/demo.
 
-    Where a part of it resembles no name, the hint lists what the folder holds up to which the path is right.
+    Where a part of the path resembles no name in its folder, the hint lists what that folder holds.
     """
     posix_path = Path(str(path).replace("\\", "/"))  # a path may be written as on Windows
     mended = Path(posix_path.anchor)  # the path up to the present part, with its names put right
@@ -257,7 +257,7 @@ def shortened(value: object, limit: int = 80) -> str:
 def describe_first_fault(error: Any) -> str:
     """Return the first thing that is wrong with a file of records, in words. `error`: what reading it raised.
 
-    "window.steps is missing", 'window.steps cannot be "x"; allowed: a valid integer', "no JSON, or cut off (...)".
+    As: "window.steps is missing", 'window.steps cannot be "x"; allowed: a valid integer', "no JSON, or cut off (...)".
     """
     if not hasattr(error, "errors"):  # not of pydantic
         return _fault_of_parsing(error)

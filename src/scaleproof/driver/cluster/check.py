@@ -85,7 +85,7 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
             verdicts.append(_judge_named_partition(name, rules, partitions))
     verdicts += _judge_job_records(profile.settings, config, account)
     if not any(nodes.state == "up" for nodes in training_nodes):
-        return verdicts
+        return verdicts  # no job would start: neither those of the campaign nor a trial are judged
 
     for request in requests:
         # A partition that does not exist has its verdict already.

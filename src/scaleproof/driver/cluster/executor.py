@@ -229,7 +229,7 @@ class Executor(RemoteExecutor):
             elif state and state.phase in OVER:
                 self._ledger.note_ended(number, state.name)
                 if state.phase == "done":
-                    self._ends.clear()
+                    self._ends.clear()  # a job ended well: the failures before it do not count any more
                     log.unlink(missing_ok=True)
                 self.report_job_success(info)  # Snakemake sees whether its files are there
             else:

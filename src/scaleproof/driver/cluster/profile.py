@@ -129,6 +129,7 @@ class SnakemakeProfile:
         """Return name -> value of a setting: a mapping, one NAME=VALUE, a list of these, or None.
 
         Values lose the quotes that keep Snakemake from evaluating them. `key_path`: of the profile, for messages.
+        Raises UserError for an entry without a value, a misspelt resource, and an amount that is no whole number.
         """
         pairs: list[tuple[str, Any]] = []
         if isinstance(setting, Mapping):

@@ -92,7 +92,10 @@ class Slurm:
         self._queue_read_at = time.monotonic()
 
     def submit(self, job: Submission) -> str:
-        """Send a job and return its number. A job that shares nodes waits for the last such job. Raises Refused."""
+        """Send a job and return its number, with sbatch's options written into its script. Raises Refused.
+
+        A job that shares nodes waits for the last such job.
+        """
         shares = shares_nodes(job.resources)
         chain = [f"--dependency=afterany:{self._last_shared}"] if shares and self._last_shared else []
         options = _submit_options(job)
@@ -101,7 +104,7 @@ class Slurm:
         write_atomic(job.script, "\n".join([shell, *lines, rest]))
         command = ["sbatch", "--parsable", *options, *chain, str(job.script)]
         code, printed, errors = run_scheduler_command(command, self._environment())
-        number = printed.strip().rpartition("\n")[2].partition(";")[0]  # NUMBER;CLUSTER below what a site may print
+        number = printed.strip().rpartition("\n")[2].partition(";")[0]  # last line: NUMBER or NUMBER;CLUSTER
         if code == 0 and number.isdigit():
             if shares:
                 self._last_shared = number

@@ -169,10 +169,10 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
     `settings`: the free axes that have values; each must be a placeholder. `varied`: all axes that have values.
     """
     free = free_axes(command)
-    if wrong_braces := re.search(r"[{$]({[a-z][a-z0-9_]*})}?", command):
+    if wrong_braces := re.search(r"[{$]({[a-z][a-z0-9_]*})}?", command):  # ${lr} or {{lr}}
         advice = "without the $" if wrong_braces[0].startswith("$") else "in single braces"
         raise UserError(f"workload.command: write {wrong_braces[1]}, {advice}", ("workload", "command"))
-    for broken in BROKEN.finditer(command):
+    for broken in BROKEN.finditer(command):  # {lr:.2f}, { lr } or {lr without its end
         given, known = next(filter(None, broken.groups())).rpartition(".")[2], (*BUILT_IN, *settings)
         name = given if given in known or broken[4] else same_name(given, known)
         if name in known and not PLACEHOLDER.fullmatch(broken[0]):

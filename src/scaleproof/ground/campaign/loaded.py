@@ -42,8 +42,9 @@ class LoadedCampaign:
         `results`: the folder in which the micro-batches that trials have found are looked up.
         """
         self.path, self.name = path, path.stem
-        self._orders: dict[int, dict[str, int]] = {}  # repeat -> `_order`, which each of a thousand jobs asks for
+        self._orders: dict[int, dict[str, int]] = {}  # repeat -> its `_order`, kept: a thousand jobs ask for it
         is_misnamed = path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED
+        # A misnamed file without a title is no campaign; with one, it is a campaign that needs another name.
         if not path.is_file() or path.suffix not in (".yaml", ".yml") or (is_misnamed and not has_title(path)):
             raise no_campaign_error(path)
         if is_misnamed:
@@ -213,10 +214,10 @@ class LoadedCampaign:
         return cells[slug]
 
     def count_witness_steps(self, cell: Cell, repeats: int) -> int:
-        """Count the witness steps of `cell`, which its first run makes once more after its window, each checked.
+        """Count the witness steps of `cell`: steps that its first run makes again after the window, to be checked.
 
-        It makes them for all `repeats` of the cell: the share `resources.witness` of their steps, but at most as many
-        as one run has. A command has none.
+        They are the share `resources.witness` of the steps of all `repeats` together, but at most the steps of one run.
+        A command has none.
         """
         if cell.command is not None:
             return 0

@@ -24,7 +24,10 @@ def union_members(node: Schema, schema: Schema) -> list[Schema]:
 
 
 def node_at(schema: Schema, place: Place) -> Schema:
-    """Return the schema of a place in the file. Returns {} for an unknown place."""
+    """Return the schema of a place in the file. Returns {} for an unknown place.
+
+    Of several alternatives that know a step of the place, the last one counts.
+    """
     node = schema
     for step in place:
         inner: Schema = {}
@@ -34,8 +37,8 @@ def node_at(schema: Schema, place: Place) -> Schema:
                 inner = option.get("items") or (prefix[step] if step < len(prefix) else {}) or inner
             else:
                 named = option.get("properties", {}).get(step)
-                # Schemas of keys that are not declared, such as settings beside the axes of `vary`;
-                # `additionalProperties` may be a bool.
+                # Schemas for keys of any name. In `vary` people write free axes beside the others, and the schema has
+                # them under `settings`. `additionalProperties` may be a bool.
                 of_settings = option.get("properties", {}).get("settings", {}).get("additionalProperties")
                 free = [*option.get("patternProperties", {}).values(), option.get("additionalProperties"), of_settings]
                 inner = named or next((entry for entry in free if isinstance(entry, dict)), inner)

@@ -66,7 +66,8 @@ def fault_messages(
 ) -> list[str]:
     """Return one message for each faulty place of a file, in the order of lines, at most MOST_MESSAGES.
 
-    `error`: what pydantic says of the file's content `data`. `schema`: of the model that pydantic has checked.
+    `error`: what pydantic says of the file's content `data`. `schema`: of the model that pydantic has checked. A file
+    without any key of the model gets one message in all, and a misspelt key none for the key that is missing instead.
     """
     known = list(properties_at(schema, ()))
     is_other_file = bool(known) and not any(key in known or _key_hint((key,), known, schema, data) for key in data)
@@ -158,7 +159,8 @@ def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> li
 
     Where a key takes one of several mappings (a union), pydantic reports the errors of each alternative: as a shape of
     an encoder, a GPT-2 has unknown keys. Returns all errors where no alternative knows all keys. Here an alternative is
-    the beginning of pydantic's locations up to the alternative's name, a step that is not in the file.
+    the beginning of pydantic's locations up to the alternative's name, a step that is not in the file, such as
+    ("workload", "model", "EncoderShape").
     """
     with_unknown_keys: set[Place] = set()
     for error in errors:
@@ -259,8 +261,8 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     if name != name.strip():
         return " A character beside it only looks like a space: type it again, indented with plain spaces."
     hint = MEANT.get(place) or _same_key_hint(name, known) or _top_hint(place, schema)
-    of_geometry = same_name(name, ("geometry",))
-    if not hint and not of_geometry:  # a key `nodes` seldom means the key of `trace`
+    geometry = same_name(name, ("geometry",))  # "geometry" for its synonyms, such as nodes; else None
+    if not hint and not geometry:  # another section has a key `nodes` (trace), which is seldom meant
         hint = _other_section_hint(name, schema, of_cell)
     choices = {key: choices_at(node_at(schema, (*place[:-1], key)), schema) for key in known}
     if not hint and (key := next((key for key in known if name in choices[key]), "")):  # fp16: {enabled: true}
@@ -272,7 +274,7 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     if of_profile := OF_PROFILES.get(name.removeprefix("slurm_")):
         return f" It is the profile's business: {of_profile} in profiles/slurm (docs/cluster.md)."
     keys = (key for section in _sections(schema) for key in properties_at(schema, section))
-    other_name = of_geometry or same_name(name, keys)
+    other_name = geometry or same_name(name, keys)
     hint = _other_section_hint(other_name, schema, of_cell) if other_name else ""
     return f"{hint.removesuffix('.')}, as {other_name}." if hint else ""
 
@@ -362,7 +364,7 @@ def _words_for_alternative(option: Schema, node: Schema, schema: Schema) -> list
         return [str(choice) for choice in option.get("enum", [option.get("const")])]
     if kind in ("integer", "number"):
         noun = "a whole number" if kind == "integer" else "a number"
-        limits = [f"{sign} {option[name]:,}".replace(",", "") for name, sign, _ in LIMITS if name in option]
+        limits = [f"{sign} {option[name]}" for name, sign, _ in LIMITS if name in option]
         unit = "" if node.get("unit", "none") == "none" else f" ({node['unit']})"
         return [f"{noun} {' and '.join(limits)}".strip() + unit]
     if kind == "array":

@@ -93,9 +93,10 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     `unit`: the unit of the key. Returns "" where there is nothing to suggest.
     """
     text = str(value).strip("“”„‘’").replace("\N{MINUS SIGN}", "-")  # the quotes and digits of word processors
-    text = "".join(str(unicodedata.decimal(character, character)) for character in text)  # not "³"
+    text = "".join(str(unicodedata.decimal(character, character)) for character in text)  # any digits, but no "³"
     text = text.rstrip(",;")  # of JSON, and of C
-    if NUMBER.fullmatch(text.replace(", ", ".")) and ", " in text:  # {learning_rate: 0,001}
+    # {learning_rate: 0,001} is two keys to YAML, which `_join_split_lists` has joined to "0, 1".
+    if NUMBER.fullmatch(text.replace(", ", ".")) and ", " in text:
         return " A decimal has a point, not a comma."
     minutes = _parse_minutes(text) if unit == "minutes" else None
     if minutes is not None and _is_allowed(minutes, options):
@@ -111,7 +112,7 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     if percent := PER_CENT.fullmatch(text):
         if any(option.get("pattern") == PERCENT for option in options):
             return f" Write {percent[1]} %."
-        is_percentage = isinstance(value, int) or percent[1] != text  # 5 or "5 %", but not "5"
+        is_percentage = isinstance(value, int) or percent[1] != text  # 5 or "5 %"; a quoted "5" may be anything
         if is_percentage and unit.startswith("part of"):
             return f" Write {float(percent[1]) / 100:g}."
     if fraction := re.fullmatch(r"([0-9]+)/([1-9][0-9]*)", text):
@@ -120,7 +121,7 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
             return f" Write {quotient:g}."
 
     match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
-    if match is None or not any(word.startswith(match[2]) for word in ("", *unit.split())):  # "min" of minutes
+    if match is None or not any(word.startswith(match[2]) for word in ("", *unit.split())):  # a unit, cut short: "min"
         return ""
     if match[2] == "s" and unit != "seconds":  # "5s" is no number of steps
         return ""
@@ -186,16 +187,16 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
 
     keys = {key for key, _ in nodes}
     text = str(value)
-    if isinstance(value, int) and value > 1 and "tokens" in keys:  # the tokens of a step
+    if isinstance(value, int) and value > 1 and "tokens" in keys:  # per_step: 8192
         return f" Write {{tokens: {value}}}."
     if (pair := PAIR.fullmatch(text)) and pair[1] in keys and ": " in pair[2]:
         return f" Write {{{shortened(text)}}}."
     if pair and pair[1] in keys:
         return f" Write {pair[1]}: {pair[2]}, with a colon and a blank."
-    rounds = RANGE.fullmatch(text)
+    rounds = RANGE.fullmatch(text)  # repeats: 3-10
     if rounds and 3 <= int(rounds[1]) < int(rounds[2]) and "at_most" in keys:
         return f" Write {{resolve: 3 %, at_least: {rounds[1]}, at_most: {rounds[2]}}}."
-    cell = CELL.fullmatch(text)
+    cell = CELL.fullmatch(text)  # ddp-n1x2
     if cell and "geometry" in keys:
         return f" Write {{strategy: {cell[1]}, geometry: {cell[2]}}}."
 
@@ -223,7 +224,7 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     if isinstance(value, bool | dict | None):
         return ""
     text = str(value)
-    if (cell := CELL.fullmatch(text)) and _is_allowed(cell[2], options, choices):
+    if (cell := CELL.fullmatch(text)) and _is_allowed(cell[2], options, choices):  # ddp-n1x2, where 1x2 is allowed
         return f" Write {cell[2]}."
     if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(text):
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."

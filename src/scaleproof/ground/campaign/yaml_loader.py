@@ -247,6 +247,7 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
 
     For the commonest slips, a hint or clearer words tell the author what to change. `lines`: the text of the document.
     """
+    # A conflict anywhere in the file comes before all slips.
     for number, text in enumerate(lines, 1):
         if text.startswith(("<<<<<<< ", ">>>>>>> ")):
             return f", line {number}: a merge conflict of git is not resolved"
@@ -258,6 +259,7 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
         if "{%" in text or "{{ " in text:
             return f", line {number}: templates (Jinja) are not filled in; write the values"
 
+    # Where the parser stopped, and why; for some slips both are replaced by what the author did.
     mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
     context = str(error.context)
     if error.context_mark and "quoted scalar" in context and "escape" not in problem:

@@ -48,8 +48,11 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
     traced_cells = {cell.slug for cell in loaded.traced}
 
     def is_planned(name: str) -> bool:
-        """Return whether the campaign still plans the file, named relative to its folder."""
-        if match := RUN_FILE.fullmatch(name):  # records_without_runs finds the runs of shared jobs
+        """Return whether the campaign still plans the file, named relative to its folder.
+
+        False for runs of shared jobs, which `records_without_runs` looks for.
+        """
+        if match := RUN_FILE.fullmatch(name):
             return match[1] in planned_runs and not loaded.shared_jobs
         if match := TRACE_FILE.fullmatch(name):
             return match[1] in traced_cells
@@ -59,7 +62,7 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
             return match[1] in drawn
         return name in DERIVED
 
-    # Without a report, which Snakemake removes before its job, the manifest is missing and lists nothing.
+    # Snakemake removes report and manifest before it makes them. If that fails, the tables say what lies behind them.
     names_of_report = _listed_names(folder / MANIFEST, "files")
     names = dict.fromkeys([*names_of_report, *_table_inputs(folder)])
     return [folder / name for name in names if is_planned(name) and not os.path.isfile(folder / name)]
@@ -78,8 +81,8 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
     """Return the jobs of several runs that lack files: path of the job's record -> the files that are missing.
 
     Snakemake knows the record alone: where that is removed, the job is sent once more and makes these runs. Where the
-    record itself is missing, the job counts if the table of runs has one of its runs; else it has not run yet. A cell
-    that is newer than a record is made without that.
+    record itself is missing, the job counts if the table of runs has one of its runs; else it has not run yet. Runs
+    of a cell that was added after the job do not count: Snakemake sends a job for them anyway.
     """
     missing_by_record: dict[Path, list[Path]] = {}
     runs_in_table = {f"{cell}/rep{repeat}" for cell, repeat in _runs_of_table(results / loaded.name)}
@@ -88,6 +91,7 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
         if not os.path.isfile(record) and runs_in_table.isdisjoint(runs_of_job):
             continue  # the job has not run yet
 
+        # By the record, else by the table of runs; by a damaged record without a table, all of them.
         made_runs = _listed_names(record, "runs") or runs_in_table.intersection(runs_of_job) or runs_of_job
         folders = [results / loaded.name / "runs" / run for run in runs_of_job if run in made_runs]
         files = [folder / name for folder in folders for name in RUN_FILES]

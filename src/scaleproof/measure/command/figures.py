@@ -166,7 +166,7 @@ def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: C
     unit, per_step = _work_per_step(printed, steps, cell)
     factor = _rate_factor(printed, steps, cell, per_step)
     timed: list[PrintedStep] = []
-    amounts: list[int] = []
+    amounts: list[int] = []  # the work of each step, in `unit`
     for step in steps:
         printed_rate = {"tokens": step.tokens_per_s, "samples": step.samples_per_s}.get(unit)  # none is of steps
         rate = factor * (printed_rate or 0.0)  # the rate of all devices; 0: unknown
@@ -371,9 +371,9 @@ def _work_of_spans(spans: Sequence[PrintedSpan], cell: Cell, rate_of: str | None
     devices = cell.execution.geometry.n_devices if is_of_device else 1
     printed_amounts: dict[WorkUnit, list[float]] = {"tokens": [], "samples": []}
     for span in spans:
-        device_s = devices * (span.seconds or 0.0)
-        printed_amounts["tokens"].append(span.tokens or (span.tokens_per_s or 0.0) * device_s)
-        printed_amounts["samples"].append((span.samples_per_s or 0.0) * device_s)
+        seconds_of_rate = devices * (span.seconds or 0.0)  # the time by which a printed rate is multiplied
+        printed_amounts["tokens"].append(span.tokens or (span.tokens_per_s or 0.0) * seconds_of_rate)
+        printed_amounts["samples"].append((span.samples_per_s or 0.0) * seconds_of_rate)
     for unit, amounts in printed_amounts.items():
         if all(amounts):
             return unit, [max(1, round(amount)) for amount in amounts]

@@ -37,7 +37,7 @@ def figures_of_watched_run(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWor
             f"scaleproof.watch saw {plural(steps, 'step')}, and {warmup} are warm-up; {LONGER}, or lower "
             "work.warmup_steps (of ab: --warmup-steps)"
         )
-    has_tokens = all(sum(rank.tokens) for rank in ranks)
+    has_tokens = all(sum(rank.tokens) for rank in ranks)  # else the column `tokens` has samples
     rows = _rows_of_watched(ranks, steps, warmup, has_tokens)
 
     return TimedWork(

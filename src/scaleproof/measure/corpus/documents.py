@@ -33,7 +33,7 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
     """
     check_local(name, corpus)
     out.mkdir(parents=True, exist_ok=True)
-    sources: list[dict[str, Any]] = []
+    sources: list[dict[str, Any]] = []  # appended by `_read_documents` as it reads
     with whole_file(out / "documents.parquet") as partial, _DocumentWriter(partial, corpus) as store:
         for text, label in _read_documents(name, corpus, remote, sources):
             if not store.add(text, label):

@@ -147,7 +147,8 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     first_line = 1  # where the row begins
     try:
         for row in rows:
-            if row and row[-1].endswith(END_LINE):  # the quote is in the last field; fields before it may have lines
+            # An unclosed quote begins the last field; line ends in the fields before it are counted to find its line.
+            if row and row[-1].endswith(END_LINE):
                 quote_line = first_line + sum(len(LINE_END.findall(field)) for field in row[:-1])
                 raise NotADocument(
                     f"cannot be read as csv: line {quote_line}: a quote is opened there and never closed"

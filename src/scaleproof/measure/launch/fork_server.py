@@ -145,7 +145,8 @@ def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
 def _wait_for_ranks(rank_of_process: dict[int, int], client: socket.socket) -> list[tuple[int, int]]:
     """Wait for all ranks, and return rank and exit code (negative: a signal) of the first that failed, in a list.
 
-    The list is empty where all ended well. All ranks are ended when one fails, or when the client is gone.
+    The list is empty where all ended well. All ranks are ended when one fails, or when the client is gone: then the
+    first rank that still ran counts as ended by SIGTERM.
     """
     running = dict(rank_of_process)
     while running:

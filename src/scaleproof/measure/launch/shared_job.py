@@ -32,7 +32,8 @@ def run_shared_job(
         missing = [cell for cell in cells if not _is_made(folders[cell.slug], cell)]
         if missing and job.same_nodes:
             missing = list(cells)
-            for folder in folders.values():  # a job that ends within this round leaves no round of two jobs
+            # If this job is cut off as well, the round must not have runs of it beside runs of an earlier job.
+            for folder in folders.values():
                 (folder / METRICS).unlink(missing_ok=True)
         for cell in missing:
             print(f"{cell.slug}/rep{repeat}", flush=True)

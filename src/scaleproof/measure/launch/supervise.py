@@ -135,7 +135,7 @@ def run_supervised(
     arrivals = array("d")
     is_stopped = threading.Event()
     kills_before = _memory_kills()
-    stop, grace = _Stop(), STOPPED_GRACE  # these hold where waiting is interrupted
+    stop, grace = _Stop(), STOPPED_GRACE  # for `finally`, if waiting for the end raises
     with _catch_signals() as received:
         process = _start_process(command, env)
         began = time.monotonic()
@@ -146,7 +146,7 @@ def run_supervised(
             stop = _wait_for_end(process, limit, end_after, heartbeat, received)
             if stop.timed_out:
                 _ask_for_stacks(process, remote)
-            grace = GRACE
+            grace = GRACE  # nobody waits for us to end
         finally:
             ended = time.monotonic()
             if process.poll() is None:

@@ -55,7 +55,7 @@ def time_bare_loop(
 def _time_loop(
     config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int
 ) -> dict[str, float] | None:
-    """Do as `time_bare_loop`, but raise the error where memory runs out within the loop."""
+    """Do as `time_bare_loop`: return None where memory cannot suffice, but raise the error where it then runs out."""
     workload, work = config["workload"], config["work"]
     execution = config["execution"]
     train = SplitSamples(tokens, "train", workload["seq_len"], workload["task"] == "classification")

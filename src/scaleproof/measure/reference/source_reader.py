@@ -121,7 +121,7 @@ def _find_files(corpus_record: dict[str, Any], corpus: Corpus, downloads: Path) 
         raise Unread("its files were not recorded when it was gathered")
     for name in corpus.remote_files if corpus.remote else local_files(corpus_record["corpus"], corpus):
         path = _download_folder(corpus, downloads) / name if corpus.remote else Path(name)
-        is_named = corpus.remote or name in corpus.files  # else a pattern matches it, and it may have come later
+        is_named = corpus.remote or name in corpus.files  # else only a pattern matches it: it may be a newer file
         if name not in record_of_file and not is_named:
             raise Unread(f"{name} was not there when it was gathered")
         if not path.is_file():

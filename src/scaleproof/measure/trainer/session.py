@@ -60,7 +60,9 @@ class Session:
         check_world(cell, self.gather(self.place), hosts)
 
     def _bind_device(self, cell: Cell, gpus: int) -> torch.device:
-        """Bind this process to its rank's device, the first of several, and return that device.
+        """Bind this process to its rank's device, the first of several, and to its cores. Return the device.
+
+        Sets `devices_here` (how many devices this rank drives), and `cores` on a CPU or `near_cores` beside a GPU.
 
         `gpus`: CUDA devices that the launcher saw. Raises WrongWorld where the device is missing, NotApplicable where
         torch has no kernels for it.

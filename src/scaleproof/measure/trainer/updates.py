@@ -46,13 +46,14 @@ class UpdateLog:
         self.slowed_by: set[str] = set()
 
     def _note_call(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
-        """Record the settings of a call, and what slows it down: torch's hook before an optimizer's step."""
+        """Note a call's settings, slowing modes, ended children and conditions: torch's hook before a step."""
         groups = [group for group in optimizer.param_groups if group["params"]]
         self._rates.append(sum(group["lr"] for group in groups) / max(1, len(groups)))
         self._decays.append(sum(group["weight_decay"] for group in groups))
         self.slowed_by.update(slowing_modes())
         self._settings.update((group["weight_decay"], *group["betas"], group["eps"]) for group in groups)
-        # A child's use is added to these counters when it ends: such a process may have done work of the window.
+        # The system adds a child's CPU time and page faults to these counters when the child has ended: a change since
+        # the last call tells that a process ended, which may have done work of the window.
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         used_by_children = usage.ru_utime + usage.ru_stime, usage.ru_minflt
         if self._used_by_children not in (None, used_by_children):

@@ -49,7 +49,7 @@ def score_held_out(
     """
     began = time.perf_counter()
     ids = held_out_ids(file.n_samples, count)
-    totals = np.zeros(3)  # summed loss, targets, correct targets
+    totals = np.zeros(3)  # of the counted samples: summed loss, targets, correct targets
     checksum = TokenChecksum()
     if not len(ids):
         return Scored(ids=ids, totals=totals, checksum=str(checksum), seconds=time.perf_counter() - began)
@@ -66,7 +66,7 @@ def score_held_out(
             for places_of_pass in own_places:
                 tokens = torch.from_numpy(file.read(ids[places_of_pass % len(ids)])).to(device)
                 is_counted = torch.from_numpy(places_of_pass < len(ids)).to(device)
-                checksum.counted = is_counted
+                checksum.counted = is_counted  # for its hook on `entrance`, which `evaluate` runs through
                 totals += strategy.evaluate(tokens)[is_counted].double().sum(0).cpu().numpy()
     except torch.OutOfMemoryError:
         return Scored(

@@ -82,13 +82,13 @@ class Watcher:
         self.layer_dtypes: Counter[torch.dtype] = Counter()  # dtypes of what the largest layer returns
         self.float32_products: set[str] = set()
         self._traced: list[Tensor] = []  # the trained parameters whose bits can be summed up
-        self.traces: list[Kept] = []  # their checksums: of all at the start, and of one, in turn, after each step
+        self.traces: list[Kept] = []  # checksums: at the start of all of them, after each step of one, in turn
         self.counter: OperationCounter | None = None
         self.probing = ExitStack()  # holds the counter while its step is made
         self.before: list[Tensor] = []  # copies of the watched parameters before an update
         self.left_out: list[LeftOut] = []
         self.uncleared: UnclearedGradient | None = None  # followed over the first updates; None: of a compiled model
-        # Length, device -> of a checksum: 1 to length, and memory for the products.
+        # (length, device) of a tensor -> what its checksum needs: the numbers 1 to length, and memory for the products.
         self._weighted: dict[tuple[int, torch.device], tuple[Tensor, Tensor]] = {}
         self._hooks: list[Any] = []
 
@@ -212,7 +212,7 @@ class Watcher:
 
     @torch.no_grad()
     def _look_at_gradients(self) -> None:
-        """Take the norm of the gradients, and copy the watched parameters."""
+        """Take the norm of the gradients, and copy the watched parameters. At first, find those left out."""
         gradients = [local_shard(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
         # Without a forward pass in this step the optimizer calls a closure that makes the gradients later.
         are_complete = gradients and self.now.batches

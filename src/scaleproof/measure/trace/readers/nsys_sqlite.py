@@ -262,8 +262,8 @@ def _names_of_ranges(export: Export, where: str, row: np.ndarray, text_id: np.nd
         own_texts = dict(export.database.execute(f"SELECT rowid, text FROM NVTX_EVENTS {where} AND text IS NOT NULL"))
     if own_texts:
         names = [
-            own_texts.get(int(place)) or texts.get(int(number), "unnamed")
-            for place, number in zip(row, text_id, strict=True)
+            own_texts.get(int(row_id)) or texts.get(int(number), "unnamed")
+            for row_id, number in zip(row, text_id, strict=True)
         ]
         return pd.Categorical([name.removeprefix(":") for name in names])
     # There may be a million rows: a text is made for each distinct id, not for each row.

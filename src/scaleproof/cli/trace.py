@@ -87,7 +87,10 @@ def trace_interconnect(args: argparse.Namespace) -> None:
 
 
 def trace_diff(args: argparse.Namespace) -> None:
-    """Print which parts of a step changed between two traces, as a table and in words."""
+    """Print which parts of a step changed between two traces, as a table and in words.
+
+    `args.a`, `args.b`: each a capture's folder or a summary, which is read, or traces, which are summarised here.
+    """
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
     from scaleproof.ground.records.run import CAPTURE
     from scaleproof.measure.trace.diff import diff_rows, diff_table, summarise_diff
@@ -96,7 +99,9 @@ def trace_diff(args: argparse.Namespace) -> None:
 
     profiles = []
     for trace in (args.a, args.b):
-        if (trace / CAPTURE).is_file() or trace.name == PROFILE or (trace / PROFILE).is_file():
+        has_summary = trace.name == PROFILE or (trace / PROFILE).is_file()
+        # A capture should have a summary: without one `read_profile` says how to make it.
+        if has_summary or (trace / CAPTURE).is_file():
             profiles.append(read_profile(trace))
         else:
             files = traces_in(trace) if trace.is_dir() else [trace]

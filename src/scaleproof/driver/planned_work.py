@@ -78,15 +78,16 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: 
         n_pairs = comparison.pairs + comparison.null_pairs
         arms += [a] * n_pairs + [b] * n_pairs
     trained = [cell for cell in loaded.cells if cell.command is None]
-    searched = [cell for cell in loaded.cells if cell.searched]
+    searched = [cell for cell in loaded.cells if cell.searched]  # their micro-batch is found by trials
     workloads = cells_by_workload(loaded.cells)
+    # Groups of devices in which collectives are timed for the forecast, each in `forecast.launches` launches.
     swept = len(loaded.communicating_groups) if forecast.enabled and forecast.launches else 0
     witnesses_s = _witnesses_s(loaded, times)
     references = results / loaded.name / FOLDER
     token_folders = {tokens_dir(results, cell) for cell in trained}
     report_jobs = drawn + ANALYSES
 
-    seconds: dict[str, float] = {
+    seconds: dict[str, float] = {  # only their sum is used; the names are for the reader
         "timed runs": sum(times.seconds(cell) + JOB_S for cell in timed),
         "runs in pairs": sum(times.seconds(arm) + PAIR_S for arm in arms),
         "starts of engines": _engine_starts_s([*timed, *arms], times),

@@ -43,27 +43,33 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
     """Return the rate `own` of a cell, with an interval by the noise of all cells of the campaign.
 
     `rates`: repeat -> rate, of this cell; `others`: the same of each other cell. `own` is returned as it is where no
-    other cell has the same repeats, or where this cell is noisier than the others. Why the noise is pooled: three runs
-    may be alike by chance. Where a machine has two states, or a slow run now and then, an interval from one cell's runs
-    holds the truth in only a third of campaigns; a quiet cell may have seen one state alone.
+    other cell has the same repeats, or where this cell is noisier than the others.
+
+    Why the noise is pooled: three runs may be alike by chance. Where a machine has two states, or a slow run now and
+    then, an interval from one cell's runs holds the truth in only a third of campaigns; a quiet cell may have seen one
+    state alone.
     """
     matching = [of_cell for of_cell in others if set(of_cell) == set(rates)]
     if own.variance is None or not matching:
         return own
     logs = np.log([[of_cell[repeat] for repeat in sorted(rates)] for of_cell in (rates, *matching)])
-    cells, rounds = logs.shape
+    n_cells, n_rounds = logs.shape  # repeat k of all cells is made in round k
 
-    # Part of the noise is shared by all runs of a round, part is a run's own. Mean squares of both, over all cells:
-    by_round = cells * float(logs.mean(axis=0).var(ddof=1))
-    by_run = float((remove_means(logs) ** 2).sum()) / ((cells - 1) * (rounds - 1))
-    total = by_round + (cells - 1) * by_run  # the sum of the cells' variances of a run
+    # Analysis of variance by cell and round: part of the noise is shared by all runs of a round, part is a run's own.
+    # Mean squares of both, over all cells:
+    by_round = n_cells * float(logs.mean(axis=0).var(ddof=1))
+    by_run = float((remove_means(logs) ** 2).sum()) / ((n_cells - 1) * (n_rounds - 1))
+    sum_of_variances = by_round + (n_cells - 1) * by_run  # of a single run, over the cells: equal to adding each cell's
 
-    variance = own.variance * rounds  # `own.variance` is the mean's, this is a single run's
-    variance_of_rest = (total - variance) / (cells - 1)
-    if total == 0 or _is_noisier(variance, rounds - 1, variance_of_rest, (cells - 1) * (rounds - 1)):
+    own_variance = own.variance * n_rounds  # `own.variance` is the mean's, this is a single run's
+    variance_of_rest = (sum_of_variances - own_variance) / (n_cells - 1)  # the mean of the other cells
+    rest_freedom = (n_cells - 1) * (n_rounds - 1)
+    if sum_of_variances == 0 or _is_noisier(own_variance, n_rounds - 1, variance_of_rest, rest_freedom):
         return own
-    freedom = (rounds - 1) * total**2 / (by_round**2 + (cells - 1) * by_run**2)  # Satterthwaite's (1946)
-    return _t_interval(own.value, total / cells / rounds, freedom, rounds)
+    # The sum of two mean squares has Satterthwaite's (1946) degrees of freedom.
+    freedom = (n_rounds - 1) * sum_of_variances**2 / (by_round**2 + (n_cells - 1) * by_run**2)
+    variance_of_mean = sum_of_variances / n_cells / n_rounds  # of a cell of average noise, over its runs
+    return _t_interval(own.value, variance_of_mean, freedom, n_rounds)
 
 
 def times_per_second(seconds: list[float]) -> Estimate:

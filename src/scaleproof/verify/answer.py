@@ -185,10 +185,10 @@ def _word_for_efficiency(efficiency: float) -> str:
 
 
 def _speedup_in_answer(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the speed-up of a size in an interval that holds together with all others that the answer states.
+    """Return the speed-up that the answer states of a size, with its interval; None where it states none.
 
-    The others are the ratios of its ranking; without rankings, the speed-ups of the largest size of each series.
-    Returns None for a size that is in neither.
+    The interval holds together with all others of the answer: by the family of the size's ranking, if the size is held
+    against the baseline there; in an answer without rankings, by Bonferroni over the largest size of each series.
     """
     name, base = point["cell"], series["baseline"]
     value, _ = answer.ratio(name, base)
@@ -197,17 +197,28 @@ def _speedup_in_answer(answer: RawAnswer, series: Mapping[str, Any], point: Mapp
     if family and answer.reference(series, point) == base:
         bounds = family.bounds(name, base)
     else:
-        has_ranking = any(answer.family(index) for index in range(len(answer.report["ranking"])))
-        largest_sizes = [(one, list(one["runs"].values())[-1]) for one in answer.report["series"]]
-        cells_with_speedup = [largest["cell"] for one, largest in largest_sizes if has_speedup(one, largest)]
-        if has_ranking or name not in cells_with_speedup:
+        confidence = _level_without_ranking(answer, name)
+        if confidence is None:
             return None
-        confidence = 1 - (1 - answer.confidence) / len(cells_with_speedup)  # of each, by Bonferroni
         _, bounds = answer.ratio(name, base, confidence)
 
     low, high = bounds or (None, None)
     n = min(len(answer.cells[cell].runs) for cell in (name, base))
     return {"value": value, "low": low, "high": high, "n": n}
+
+
+def _level_without_ranking(answer: RawAnswer, name: str) -> float | None:
+    """Return the level of the interval of one speed-up in an answer without rankings, by Bonferroni.
+
+    Such an answer states the speed-up of the largest size of each series. Returns None where there is a ranking, and
+    where the cell `name` is no such size.
+    """
+    has_ranking = any(answer.family(index) for index in range(len(answer.report["ranking"])))
+    largest_sizes = [(series, list(series["runs"].values())[-1]) for series in answer.report["series"]]
+    cells_with_speedup = [largest["cell"] for series, largest in largest_sizes if has_speedup(series, largest)]
+    if has_ranking or name not in cells_with_speedup:
+        return None
+    return 1 - (1 - answer.confidence) / len(cells_with_speedup)
 
 
 def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Difference]:

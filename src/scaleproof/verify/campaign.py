@@ -196,8 +196,9 @@ def _line_ends_once(differences: list[Difference]) -> list[Difference]:
 
 
 def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, at_fault: set[str]) -> dict[str, Check]:
-    """Return all checks: file, or subject, that is named where its check cannot be made -> check.
+    """Return all checks, for `_run_check` to make: file, or subject such as "fields", that each is about -> check.
 
+    A check that cannot be made, as its file is missing or damaged, is as a rule reported under this name.
     `runs`: the runs of sound cells. `at_fault`: cells whose raw files differ. That is reported already, and what
     follows from it is not reported.
     """
@@ -214,8 +215,8 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
         "charts": lambda: charts.check_charts(folder, quantities, at_fault),
         "forecasts": lambda: reports.check_forecasts(folder),
         "campaign": lambda: reports.check_campaign_name(folder),
-        "fields": lambda: reports.check_left_out(folder),
-        "twice": lambda: reports.check_repeated(folder),
+        "fields": lambda: reports.check_left_out(folder),  # that a file lacks
+        "twice": lambda: reports.check_repeated(folder),  # entries that stand in a file so often
         "tables/scaling.csv": table("tables/scaling.csv"),
     }
     optional_checks: dict[str, Check] = {  # of files that a campaign need not have
@@ -232,8 +233,8 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
     if at_fault:
         return checks
 
-    is_publication = (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists()  # it has both
-    if is_publication:
+    is_publication = (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists()
+    if is_publication:  # then it has both: a missing environment.json is a difference
         checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)
     checks["losses.csv"] = lambda: losses.check_losses(folder, runs)
     checks["cells.csv: time to loss"] = lambda: losses.check_time_to_loss(folder, runs)

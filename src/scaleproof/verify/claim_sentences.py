@@ -133,13 +133,17 @@ def _is_stated_inverted(claim: Claim) -> bool:
 
 
 def _check_quoted_ratio(claim: Claim, text: str, where: str) -> Iterator[Difference]:
-    """Yield where a sentence has another ratio, or interval, beside the name of a claim's cell than the claim."""
+    """Yield where a sentence quotes a claim's cell with another ratio or interval than the claim has.
+
+    "1.2x A (1.1-1.3)" must have value and bounds of the claim on A, or their inverses (`_is_stated_inverted`).
+    """
     ratio_pattern = _pattern_of_quoted_ratio(claim)
     if not ratio_pattern:
         return
     figure = claim["figure"] or ()
     if _is_stated_inverted(claim):
         value, low, high = figure or (None, None, None)
+        # Inverted, the high bound is the low one. A bound that is not known stays None.
         figure = tuple(bound and 1 / bound for bound in (value, high, low))
     match = re.search(rf"{ratio_pattern}(?: \((?:95 % CI )?([\d.,]+)-([\d.,]+)\))?", text)
     stated = match.groups() if match else ()  # the ratio and its bounds, where they are printed

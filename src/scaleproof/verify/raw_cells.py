@@ -69,7 +69,10 @@ class RawCell:
 
     @property
     def program(self) -> tuple[object, ...]:
-        """The program and the machine, as a key that is equal for two comparable cells."""
+        """Code, versions, machine and settings, as a key that is equal for two comparable cells.
+
+        Without the strategy, which may differ: cells of different strategies are held against each other.
+        """
         metrics = self.runs[0].metrics
         settings = {key: value for key, value in self.config["execution"].items() if key != "strategy"}
         return metrics["code_sha256"], str(metrics["env"]), str(metrics["hardware"]), str(settings)

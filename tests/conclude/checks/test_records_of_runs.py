@@ -376,13 +376,11 @@ def test_a_record_without_the_census_that_others_have_is_unusable(sound):
 
 
 def test_a_record_whose_seal_was_taken_away_is_unusable(tmp_path):
-    """A run that says it is complete had its sha256 from the launcher; files that were copied alone have neither."""
     run = run_of(tmp_path)
     assert "record-unusable" not in codes([run])
     (run.folder / COMPLETE).write_text("[Rank 0] RUN_COMPLETE world_size=2\n")
     (run.folder / LAUNCHER).unlink()
-    (finding,) = [f for f in audit("x", [run]).findings if f.code == "record-unusable"]
-    assert "launcher_metadata.json is missing" in finding.evidence
+    assert "launcher_metadata.json is missing" in audit("x", [run]).findings[0].evidence
 
 
 def test_a_run_in_the_folder_of_another_cell_is_named(tmp_path):
@@ -396,8 +394,7 @@ def test_a_run_in_the_folder_of_another_cell_is_named(tmp_path):
 
 
 def test_a_damaged_run_is_named_where_its_path_begins_in_the_folder_of_its_cell(tmp_path, monkeypatch):
-    """Such a path has fewer parts than CAMPAIGN/runs/CELL/rep1."""
     folder = run_of(tmp_path).folder
     (folder / "steps.csv").write_text("phase\n")
-    monkeypatch.chdir(folder.parent)
-    assert [finding.code for finding in audit("x", [read_run(Path(folder.name))]).findings] == ["record-unusable"]
+    monkeypatch.chdir(folder.parent)  # a path of fewer parts than CAMPAIGN/runs/CELL/rep1
+    assert [*codes([read_run(Path(folder.name))])] == ["record-unusable"]

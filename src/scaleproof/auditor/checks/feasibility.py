@@ -132,15 +132,16 @@ def _wrong_peaks_of_table(table: ReportedTable) -> Iterator[Flag]:
         share, flops = row.known("mfu"), row.known("flops_per_s")
         if not (row.measured and peaks and share and flops and multiplies(share, flops)):
             continue
-        readings = _flops_of_one_device(flops, row.devices or 1)
-        if any(_is_share_of(share.interval * peak, reading) for peak in peaks for reading in readings):
-            continue
+        readings = _flops_of_one_device(flops, row.devices or 1)  # two, if nobody says whether they are of all devices
+        possible_flops = [share.interval * right_peak for right_peak in peaks]
+        if any(_is_share_of(possible, reading) for possible in possible_flops for reading in readings):
+            continue  # a peak of the device explains the MFU
         what = f"{row.description}: MFU {share.printed} of {flops.printed}"
         device_flops = readings[0].middle
-        peak_meant = float(f"{device_flops / share.value:.3g}")
+        peak_meant = float(f"{device_flops / share.value:.3g}")  # that the MFU was divided by, in three digits
         device = named or "the device of the other rows"
         flag = _peak_of_another_device([row.place], what, peak_meant, device_flops, device, peaks)
-        # With two readings nobody knows the FLOP/s of one device.
+        # With two readings the FLOP/s of one device are unknown, and so is the right MFU.
         yield replace(flag, severity="suspect", corrected=flag.corrected if len(readings) == 1 else None)
 
 

@@ -341,11 +341,12 @@ def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | Non
 
 def _tokens_in(text: str) -> Quantity | None:
     """Return the number of tokens that a text states, as "9T tokens". Returns None where it states none or several."""
-    matches = {m[0]: m for m in TOKENS_IN_TEXT.finditer(text)}
+    matches = {match[0]: match for match in TOKENS_IN_TEXT.finditer(text)}  # a number stated twice counts once
     if len(matches) != 1:
         return None
-    (match,) = matches.values()
-    return Quantity("tokens", float(match[1]) * PREFIXES[match[2][0].lower()], match[0], text)
+    ((printed, match),) = matches.items()
+    magnitude = PREFIXES[match[2][0].lower()]  # by its first letter: "b" and "billion" are 1e9
+    return Quantity("tokens", value=float(match[1]) * magnitude, text=printed, heading=text)
 
 
 def _devices(table: ReportedTable, row: ReportedRow, factors: Sequence[Quantity]) -> int | None:

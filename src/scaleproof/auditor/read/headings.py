@@ -331,11 +331,9 @@ _MEMORY = ("peak", "gpu", "max", "allocated", "reserved", "peak gpu", "gpu peak"
 
 def _kind_by_unit(phrase: str, unit: Unit) -> str | None:
     """Return the kind of a heading by its unit: "step (ms)" is a time, "peak (GB)" memory. None if it may be any."""
-    if unit.dimension == "time" and unit.of:
-        return f"{unit.of}_time_s"
-    if unit.dimension == "time":
-        return _TIMES.get(phrase)
-    is_vague = phrase in ("", "training", "train", "gpu", "median", "total")
+    if unit.dimension == "time":  # "s/epoch" is of an epoch, whatever the phrase says
+        return f"{unit.of}_time_s" if unit.of else _TIMES.get(phrase)
+    is_vague = phrase in ("", "training", "train", "gpu", "median", "total")  # says nothing that the unit does not
     if unit.dimension == "rate" and (is_vague or unit_of(phrase) == unit):
         return "rate"
     if unit.dimension == "memory" and phrase in _MEMORY:
@@ -344,8 +342,9 @@ def _kind_by_unit(phrase: str, unit: Unit) -> str | None:
         return "price_per_s"
     if unit.dimension == "cost" and phrase in ("total", "usd", "run", "training"):
         return "cost"
-    # "GB/s" alone, whose slash the phrase has lost. With other words it may be the rate of anything.
-    is_bare = unit.dimension in ("flops", "bandwidth") and unit in (unit_of(phrase), unit_of(phrase.replace(" ", "/")))
+    # The unit must be all of the phrase: with other words it may be the rate of anything.
+    units_of_phrase = (unit_of(phrase), unit_of(phrase.replace(" ", "/")))  # "gb s" is "GB/s", which has lost its slash
+    is_bare = unit.dimension in ("flops", "bandwidth") and unit in units_of_phrase
     return KINDS_OF_UNITS[unit.dimension] if is_bare else None
 
 

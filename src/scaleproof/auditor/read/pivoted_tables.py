@@ -15,13 +15,16 @@ VALUE_HEADING = re.compile(r"(?:values?|results?|measured|number|actual|measurem
 
 
 def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
-    """Add the columns of a grid to `table`, each as a row. The first cell of a line says what its figures are."""
+    """Add the columns of a grid to `table`, each as a row. The first cell of a line says what its figures are.
+
+    Example: headings "", "DDP", "ZeRO-2" over a line "tokens/s", 900, 700 give two rows, of DDP and of ZeRO-2.
+    """
     lines = [(line, cells, column_of(cells[0])) for line, cells in grid.rows if cells]
     unknown_names = [cells[0] for _, cells, meaning in lines if meaning.kind is None]
-    columns = table.columns
-    table.columns = [columns[0], *(meaning for *_, meaning in lines)]
+    columns = table.columns  # as the grid has them
+    table.columns = [columns[0], *(meaning for *_, meaning in lines)]  # turned, as its rows are: one for each line
     for k, heading in enumerate(grid.header[1:], start=1):
-        is_value = VALUE_HEADING.fullmatch(heading.strip().lower()) is not None  # it names no configuration
+        is_value = VALUE_HEADING.fullmatch(heading.strip().lower()) is not None  # "Value" names no configuration
         if columns[k].kind in ("change", "speedup", "text", "status", "metric") and not is_value:
             continue  # the column compares the other ones, or remarks on them
         label = (table.heading or table.caption) if is_value else heading

@@ -243,16 +243,17 @@ def plain_text(cell: str) -> str:
     text = cell
     if "<" in text:
         text = re.sub(r"<br ?/?>", " ", text)
-        text = re.sub(r"<(?:sup|sub)>[^<]{0,10}</(?:sup|sub)>", "", text)
-        text = re.sub(r"</?[a-zA-Z][^<>]*>", "", text)
+        text = re.sub(r"<(?:sup|sub)>[^<]{0,10}</(?:sup|sub)>", "", text)  # with its content: the mark of a footnote
+        text = re.sub(r"</?[a-zA-Z][^<>]*>", "", text)  # of all other tags the content stays
     for entity, character in ENTITIES.items():
         text = text.replace(entity, character)
     if "\\" in text or "$" in text:
         text = _without_latex(text)
-    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)  # of a link or a picture its text
+    # Marks of footnotes ("[^1]"), medals and ticks, and the arrow behind a figure that says which way is better:
     text = re.sub(r"\[\^?\w{1,3}\]|[†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️†‡]|(?<=[\d%x×]) ?[↑↓]$", "", text)
     text = text.replace("**", "").replace("__", "").replace("`", "").replace("~~", "")
-    text = re.sub(r"(?<!\w)[*_](.+?)[*_](?!\w)", r"\1", text)
+    text = re.sub(r"(?<!\w)[*_](.+?)[*_](?!\w)", r"\1", text)  # *italic*, but not tokens_per_s
     return re.sub(r"[\s\u00a0\u202f]+", " ", text).strip().strip("*").strip()
 
 

@@ -180,7 +180,12 @@ def check_some_text(roots: list[Path]) -> None:
 
 
 def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[str]], bool]) -> Iterator[Path]:
-    """Yield files below a folder in order, not of links nor of an `own_run`; note in `unread` what is unreadable."""
+    """Yield the files below the folder `root` in order; `root` itself where it is a file.
+
+    Links to folders are not followed; hidden folders, SKIPPED_FOLDERS and virtual environments are passed over, and so
+    are the files of a folder for which `own_run` is true: it is called with the folder and the names of its files. What
+    cannot be read is noted in `unread`.
+    """
     if not root.is_dir():
         yield root
         return
@@ -197,13 +202,13 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
     for folder, folders_below, names in os.walk(root, onerror=note_closed_folder):
         here = Path(folder)
         visible = sorted(name for name in folders_below if not name.startswith(".") and name not in SKIPPED_FOLDERS)
-        # In place: os.walk goes on with these. A virtual environment has packages of others; of a folder that this user
-        # may not open os.walk says so.
+        # In place, as os.walk goes on with this list. Without virtual environments, which hold packages of others.
         folders_below[:] = [name for name in visible if not os.path.isfile(here / name / "pyvenv.cfg")]
         for name in folders_below:
             if (here / name).is_symlink():
                 note(here / name, "a link to a folder; it is not followed")
 
+        # A run in a folder of tests is an example: its files are yielded as all others there.
         if not _is_of_tests(here.relative_to(root)) and own_run(here, names):
             continue
         for name in sorted(names):
@@ -270,6 +275,7 @@ START_OF_OWN_SERIES = ",".join(COLUMNS[:3])
 
 def note_own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
     """Note a folder that is a run of this program, damaged or not. Return whether it is. `names`: of its files."""
+    # Metrics that are missing or damaged do not hide a run: the launcher's file has their hash (METRICS_SEAL).
     has_metrics = METRICS in names and STEPS in names and _head_matches(folder / METRICS, rb'"schema_version": *"3\.')
     has_launcher = LAUNCHER in names and not has_metrics and _head_matches(folder / LAUNCHER, METRICS_SEAL.encode())
     is_own = has_metrics or has_launcher
@@ -304,15 +310,16 @@ def check_conflict(file: TextFile) -> None:
 
 
 def is_own_series(file: TextFile) -> bool:
-    """Whether a file is the series of a run.
+    """Whether a file begins as the steps.csv of a run of this program does.
 
-    Raises UnreadableFile where the series has lost its run, or was named instead of its folder.
+    Such a file is not read by itself. Raises UnreadableFile where its folder has no METRICS any more, or where the
+    audit was given this file instead of the folder.
     """
     if not file.opening.startswith(START_OF_OWN_SERIES):
         return False
     path = file.path
     if not (path.parent / METRICS).is_file():
         raise UnreadableFile(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
-    if file.was_given and path.name != METRICS:
+    if file.was_given and path.name != METRICS:  # of steps in a file called METRICS the caller says what is wrong
         raise UnreadableFile(f"the series of a run; name the run's folder, {path.parent}", "not a result")
     return True

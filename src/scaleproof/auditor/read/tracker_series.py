@@ -141,6 +141,7 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
     records = [row for row in rows if isinstance(row, dict)]
     if len(records) < len(rows) or len(records) < LEAST_STEPS:
         return None
+    # The name under which nearly all rows have their step.
     step_key = next((key for key in STEP_KEYS if sum(key in row for row in records) >= 0.9 * len(records)), None)
     if step_key is None or _of_different_runs(records):
         return None
@@ -154,12 +155,12 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
             return None  # it starts again, or counts something else
         last_step = int(step)
         for key, value in record.items():
-            if key != step_key and (isinstance(value, str) or is_number(value)):
+            if key != step_key and (isinstance(value, str) or is_number(value)):  # a text may be "2.31" or "NaN"
                 reader.add(last_step, str(key), value, line)
     run = reader.finish()
     if run is None or len(run.logged_steps.values("loss")) < LEAST_STEPS:
         return None
-    for key, kind in _settings_of(records).items():
+    for key, kind in _settings_of(records).items():  # equal in all rows: devices, strategy, ...
         describe_run(run, kind, str(records[0][key]))
     return run
 

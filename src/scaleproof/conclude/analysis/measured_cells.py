@@ -25,10 +25,11 @@ Provenance = dict[str, frozenset[str]]
 
 
 def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
-    """Return the provenance of a cell's runs, and what followed from their configuration: field -> its values, as text.
+    """Return the provenance of a cell's runs: field -> its values in all of them, as text; several where they differ.
 
-    It is code, versions, environment variables, hardware, operating system and launcher; then of the trainer the number
-    of parameters and the dtypes that ran, of a command its files, git state and the versions of its interpreter.
+    Fields are those of `equal_in_campaign`: code, versions, environment variables, hardware, operating system and
+    launcher, of a command also its files, commit and packages. What followed from the configuration is added: of the
+    trainer the number of parameters and the dtypes that ran, of a command the unit of its work.
     """
     values: dict[str, set[str]] = {}
     for run in runs:

@@ -88,13 +88,16 @@ def detectable_ratio_of_two(n: int, others: int, confidence: float, freedom: flo
 def detectable_by_pairs(n: int, nulls: int) -> float:
     """Return the log ratio that n pairs beside `nulls` A/A pairs show with probability POWER.
 
-    It is in standard deviations of a pair, from draws of the noise, under the rule of `compare_ratios`.
+    It is in standard deviations of a pair, from draws of the noise. The rule is that of `compare_ratios`
+    (paired_test.py): a mean is claimed that exceeds both the half-width of its own interval, by the scatter of the n
+    pairs, and the floor, by the scatter of these and of the A/A pairs together.
     """
     own_chances, null_chances = _even_draws(2)
     own_squares = chdtri(n - 1, own_chances)  # the sum of squares about the mean
     half_width = t_quantile(n - 1) * np.sqrt(own_squares / (n - 1))
+    null_squares = chdtri(nulls, null_chances)  # about 0, the known mean of A/A pairs: no degree of freedom is lost
     pooled_freedom = n - 1 + nulls
-    floor = t_quantile(pooled_freedom) * np.sqrt((own_squares + chdtri(nulls, null_chances)) / pooled_freedom)
+    floor = t_quantile(pooled_freedom) * np.sqrt((own_squares + null_squares) / pooled_freedom)
     return shown_effect([Rule(1.0, np.maximum(half_width, floor))], n)  # a claim must pass both
 
 

@@ -312,18 +312,18 @@ def _dtypes_of_products(rank: WatchedRank) -> str | None:
 
 
 @of_watched.finds("watched-clocks-differ", "invalid", only_first=True, clocks=percent(CLOCKS))
-def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
-    """The steps together do not fill the time from the first to the last of them.
+def steps_fit_into_the_time(run: WatchedRun) -> Iterator[Flag]:
+    """The steps together take longer than the time from the first to the last of them.
 
     Detected: Times of the steps, added up, against the host's clock ({clocks}).
     Seen: Work that is queued and never waited for.
     Repair: Look at what the loop does between the optimizer's steps.
     """
     for rank in run.ranks:
-        sum_s = sum(rank.step_s)
         # Less is no fault: what follows the last step, such as an evaluation, is in the host's time alone.
-        if sum_s > (1 + CLOCKS) * rank.wall_s:
-            yield Flag(f"on rank {rank.rank} steps add up to {seconds(sum_s)}, and {seconds(rank.wall_s)} passed")
+        steps_s, passed_s = sum(rank.step_s), rank.wall_s
+        if steps_s > (1 + CLOCKS) * passed_s:
+            yield Flag(f"on rank {rank.rank} steps add up to {seconds(steps_s)}, and {seconds(passed_s)} passed")
 
 
 @of_timed.finds("watched-work-differs", "suspect")

@@ -215,15 +215,17 @@ def kind_of(start: str, strategy: str, device: str) -> StartKind:
 
 
 def run_times(results: Path, campaign: str, probes: bool = True) -> RunTimes:
-    """Return the estimates from the newest runs below `results`: of this machine, and of `campaign` from anywhere.
+    """Return what estimates the times of runs to come.
 
+    It rests on the newest runs below `results`: those of this machine, and those of `campaign` on any machine.
     `probes`: whether this machine's speed is measured where it is needed and not known, which takes up to a minute.
     """
     paths = [path for pattern in PATTERNS for path in results.glob(f"{pattern}/{METRICS}")]
     newest = sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_READ]
     runs = []
     for path in newest:
-        with suppress(OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError):  # an audit says so
+        # A damaged record is passed over: an estimate can do without it, and an audit names it.
+        with suppress(OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError):
             runs.append(_past_run(json.loads(path.read_bytes()), socket.gethostname(), campaign))
     gpus, _ = usable_gpus(cuda_devices)
     return RunTimes(tuple(filter(None, runs)), tuple(gpus), this_machine(probes))

@@ -27,13 +27,13 @@ class Chart:
 
 
 def _count_values(loaded: "LoadedCampaign", *keys: str) -> int:
-    """Return how many different combinations of the values of `keys` the cells have."""
+    """Return how many different combinations of the values of `keys` ("devices", "micro") the cells have."""
     combinations = set()
     for cell in loaded.cells:
         values = {
             "devices": cell.batch.n_devices,
             "global": cell.batch.global_,
-            "micro": cell.searched or cell.batch.micro,
+            "micro": cell.searched or cell.batch.micro,  # "largest" or "fastest" where trials find the micro-batch
             "seq_len": cell.workload.seq_len,
         }
         combinations.add(tuple(values[key] for key in keys))

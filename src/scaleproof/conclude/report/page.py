@@ -292,10 +292,11 @@ def _single_devices(report: ScalingReport) -> list[str]:
 
 
 def _charts_with_content(inputs: PageInputs) -> list[Drawing]:
-    """Return the charts that have something to show."""
+    """Return the charts that have something to show: by cells and report, as CATALOG asks, or by their own results."""
     names = [name for name in inputs.drawn if CATALOG[name].has_content(inputs.cells, inputs.report)]
     if any(comparison.estimate for comparison in inputs.comparisons):
-        names.append("comparison")
+        names.append("comparison")  # of A/B pairs: it is not in CATALOG
+    # CATALOG does not see the results that these two show.
     has_forecasts = inputs.forecast is not None and any(row.forecast for row in inputs.forecast.forecasts)
     has_waterfall = any(map(is_half_known, inputs.waterfall))
     empty = {"forecast": not has_forecasts, "waterfall": not has_waterfall}

@@ -159,13 +159,16 @@ class SnakemakeProfile:
 def _no_profile_error(folder: Path) -> UserError:
     """Return the error for a folder that holds no profile. It names the nearest profile, and all profiles."""
     profiles = sorted({str(file.parent) for name in NAMES for file in Path("profiles").glob(f"*/{name}")})
-    fault = f": {NAMES[0]} is missing there"
-    if not os.path.lexists(folder):
+    if folder.is_dir():
+        fault = f": {NAMES[0]} is missing there"
+    elif os.path.lexists(folder):
+        fault = path_fault(folder) or " is a file, not the folder of a profile"  # `path_fault` finds no fault in a file
+    else:
+        # Last part of a path -> the path. "slurm" alone is a name, too: a new project has it as a link.
         by_name = {"slurm": "slurm"} | {Path(profile).name: profile for profile in profiles}
-        nearest = by_name.get(folder.name) or by_name.get(nearest_name(folder.name, by_name) or "")
+        known_name = folder.name if folder.name in by_name else nearest_name(folder.name, by_name)
+        nearest = by_name.get(known_name or "")
         fault = ": no such profile." + (f' Did you mean "{nearest}"?' if nearest else "")
-    elif not folder.is_dir():
-        fault = path_fault(folder) or " is a file, not the folder of a profile"
     return UserError(f"{folder}{fault} (profiles: {', '.join(['slurm', *profiles])})")
 
 

@@ -258,11 +258,14 @@ class LoadedCampaign:
         return [(run_dir(results, self.name, cell.slug, k), cell, k) for cell in self.cells for k in numbers]
 
     def repeats(self, results: Path) -> int:
-        """Return the number of runs of each cell: as planned, or with `repeats.resolve` as the looks so far ask for."""
+        """Return the number of runs of each cell: as planned, or with `repeats.resolve` as the looks so far ask for.
+
+        A look is a file with the decision, after so many repeats of all cells, whether more are to be made.
+        """
         rule = self.campaign.repeat_until
         if rule is None:
             return self.campaign.most_repeats
-        for repeats in rule.looks():
+        for repeats in rule.looks():  # up to the first look that is still to come, or that asked for no more
             if not asks_for_more_repeats(look_file(results, self.name, repeats)):
                 return repeats
         return rule.at_most

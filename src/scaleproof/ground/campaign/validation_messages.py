@@ -66,8 +66,7 @@ def fault_messages(
 ) -> list[str]:
     """Return one message for each faulty place of a file, in the order of lines, at most MOST_MESSAGES.
 
-    `error`: what pydantic says of the file's content `data`. `schema`: of the model that pydantic has checked. A file
-    without any key of the model gets one message in all, and a misspelt key none for the key that is missing instead.
+    `error`: what pydantic says of the content `data` by a model of this `schema`. A file without its keys gets one.
     """
     known = list(properties_at(schema, ()))
     is_other_file = bool(known) and not any(key in known or _key_hint((key,), known, schema, data) for key in data)
@@ -159,8 +158,7 @@ def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> li
 
     Where a key takes one of several mappings (a union), pydantic reports the errors of each alternative: as a shape of
     an encoder, a GPT-2 has unknown keys. Returns all errors where no alternative knows all keys. Here an alternative is
-    the beginning of pydantic's locations up to the alternative's name, a step that is not in the file, such as
-    ("workload", "model", "EncoderShape").
+    the beginning of pydantic's locations up to its name, which is not in the file: workload, model, EncoderShape.
     """
     with_unknown_keys: set[Place] = set()
     for error in errors:
@@ -365,7 +363,7 @@ def _words_for_alternative(option: Schema, node: Schema, schema: Schema) -> list
     if kind in ("integer", "number"):
         noun = "a whole number" if kind == "integer" else "a number"
         limits = [f"{sign} {option[name]}" for name, sign, _ in LIMITS if name in option]
-        unit = "" if node.get("unit", "none") == "none" else f" ({node['unit']})"
+        unit = "" if node.get("unit", "none") == "none" else f" ({node['unit']})"  # the node's, for all alternatives
         return [f"{noun} {' and '.join(limits)}".strip() + unit]
     if kind == "array":
         return [_words_for_lists(option, schema)]
@@ -373,7 +371,7 @@ def _words_for_alternative(option: Schema, node: Schema, schema: Schema) -> list
         entry = option.get("additionalProperties")
         each = f", each {_words_for_allowed(entry, schema)}" if isinstance(entry, dict) else ""
         keys = ", ".join(option.get("properties", {}))
-        return [f"a mapping of {keys or 'names' + each}"]
+        return [f"a mapping of {keys}" if keys else f"a mapping of names{each}"]
     if kind == "string":
         return [_words_for_texts(option, node)]
     return ["true or false"] if kind == "boolean" else []

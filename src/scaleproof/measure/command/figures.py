@@ -161,22 +161,22 @@ def _no_figures_text(cell: Cell, last_line: str = "") -> str:
 def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> TimedWork:
     """Return the figures of a log whose `steps` have times or rates. Raises NoFigures.
 
-    The time of a step that has only a rate is its work divided by the rate.
+    The time of a step that has only a rate is its work divided by the rate. Where steps differ in work, that of a step
+    is its rate times its time.
     """
     unit, per_step = _work_per_step(printed, steps, cell)
-    factor = _rate_factor(printed, steps, cell, per_step)
+    factor = _rate_factor(printed, steps, cell, per_step)  # makes a printed rate the rate of all devices
     timed: list[PrintedStep] = []
     amounts: list[int] = []  # the work of each step, in `unit`
     for step in steps:
         printed_rate = {"tokens": step.tokens_per_s, "samples": step.samples_per_s}.get(unit)  # none is of steps
-        rate = factor * (printed_rate or 0.0)  # the rate of all devices; 0: unknown
-        seconds = step.seconds
-        if not seconds and rate and per_step:
-            seconds = per_step / rate
+        rate = factor * (printed_rate or 0.0)  # 0: unknown
+        seconds = step.seconds or (per_step / rate if rate and per_step else None)
         if not seconds:
             raise NoFigures(f"the line of step {step.step} has no time and no rate in {unit}/s; give other patterns")
         timed.append(replace(step, seconds=seconds))
-        amounts.append(max(1, round(rate * seconds if per_step is None else per_step)))
+        work = rate * seconds if per_step is None else per_step
+        amounts.append(max(1, round(work)))  # a whole number, and never 0
 
     n_warmup = _count_warmup(steps, cell.work.warmup_steps)
     _check_resolution(printed, steps[0].step + cell.work.warmup_steps)

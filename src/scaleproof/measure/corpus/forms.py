@@ -147,14 +147,15 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     first_line = 1  # where the row begins
     try:
         for row in rows:
-            # An unclosed quote begins the last field; line ends in the fields before it are counted to find its line.
+            # The text of an unclosed quote is the row's last field, and ends with END_LINE. The quote stands as many
+            # lines below the row's first line as the fields before it have line ends.
             if row and row[-1].endswith(END_LINE):
                 quote_line = first_line + sum(len(LINE_END.findall(field)) for field in row[:-1])
                 raise NotADocument(
                     f"cannot be read as csv: line {quote_line}: a quote is opened there and never closed"
                 )
             last_line = rows.line_num
-            if row and row != end_row:
+            if row and row != end_row:  # neither blank nor the line that was appended
                 where = f"line {last_line}" if first_line == last_line else f"lines {first_line} to {last_line}"
                 yield where, row
             first_line = last_line + 1

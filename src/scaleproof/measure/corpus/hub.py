@@ -81,10 +81,11 @@ class HubFile:
         )
 
     def check(self) -> None:
-        """Raise UserError where the hub lacks the file, or has another one than the table describes."""
+        """Raise UserError where the hub lacks the file, or has another one than config/corpora.yaml describes."""
         try:
             with denied_for_library_errors(self):
-                _sha256_on_hub(self, _file_metadata(self, is_patient=False))
+                metadata = _file_metadata(self, is_patient=False)
+                _sha256_on_hub(self, metadata)  # for the error alone: Denied where size or sha256 are others
         except Denied as reason:
             raise UserError(f"config/corpora.yaml: {self.repository}: {self.name}: {reason}") from None
 

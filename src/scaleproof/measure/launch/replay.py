@@ -38,15 +38,15 @@ def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIM
 def _replay_in_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
     """Replay `plan` in a child process, and return the fields of the reference that it has computed.
 
-    A replay that takes longer than `limit_s` seconds, or ends early, has a reason instead. The child ends with this
-    process.
+    Returns `shortened` alone, the reason, where the child dies, or hangs: after `limit_s` seconds it should end by
+    itself, and has SPARE_S more. The child ends with this process.
     """
     context = get_context("fork")
-    result, results = context.Pipe(duplex=False)
+    result, results = context.Pipe(duplex=False)  # the end to receive from, and the child's to send to
     parent, alive = context.Pipe(duplex=False)  # nothing is sent: `alive` is closed when this process ends
     process = context.Process(target=_send_replay, args=(plan, limit_s, results, parent, alive))
     process.start()
-    results.close()
+    results.close()  # this process' copy, which would keep `result` from its EOFError when the child dies
 
     try:
         if not result.poll(limit_s + SPARE_S):

@@ -33,7 +33,10 @@ class LostDevice(UserError):
 
 
 def usable_gpus(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
-    """Return the devices that `look` (cuda_devices) finds and "", or [] and the reason where a device is lost."""
+    """Return the devices that `look` finds and "", or [] and the reason where a device is lost.
+
+    `look`: cuda_devices, by the name under which the caller has it, so that what replaces it there counts here.
+    """
     try:
         return look(), ""
     except LostDevice as lost:

@@ -26,7 +26,8 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     if look and look.goes_on:
         return None
 
-    disturbed_cells = group.advice.disturbed if group and not report.question else []  # it is not answered from those
+    # A campaign with a question is not answered from the ranking, whatever disturbed its cells.
+    disturbed_cells = group.advice.disturbed if group and not report.question else []
     busy_cells = [point.cell for point in report.points if REPEATED_FOR & set(point.findings)]
     are_all_busy = {point.cell for point in report.points} == set(busy_cells)
     if disturbed_cells or (busy_cells and are_all_busy):
@@ -36,8 +37,11 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
         retry = f"scaleproof retry {_file(report)} {cells}{results_option(report.results)}"
         return f"on a quiet machine, {retry}, then {command(report)}", None
 
-    if look and look.why not in ("at_most", "minutes", "device_hours"):  # decided, or nothing to compare
+    # Repeats that ended at a limit left the answer open. Else it is decided, or there is nothing to compare.
+    if look and look.why not in ("at_most", "minutes", "device_hours"):
         return None
+
+    # Further repeats: for the question, else for the ranking, else for the first series of sizes.
     question = report.question
     if question:
         return _step_of_further_repeats(report, question.resolve, question.ratio.n if question.ratio else 0)

@@ -72,9 +72,8 @@ def _record_by_profiler(session: Any, folder: Path) -> Iterator[None]:
 def _record_by_nsys(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]) -> Iterator[None]:
     """Have nsys, under which this process runs, record the `with` block.
 
-    An empty range writes the rank into the trace, which knows processes alone. On a GPU nsys waits for CUDA's call
-    (--capture-range=cudaProfilerApi). One session of nsys records all ranks of a node: it must run before any rank goes
-    on, and until all ranks are done.
+    One session of nsys records all ranks of a node. On a GPU a call of CUDA starts and ends it
+    (--capture-range=cudaProfilerApi): after the start, and before the end, the ranks wait for each other.
     """
     import torch
     import torch.distributed as dist
@@ -84,13 +83,13 @@ def _record_by_nsys(session: Any, push: Callable[[str], Any], pop: Callable[[], 
     on_gpu = is_accelerator(session.device)
     if on_gpu:
         torch.cuda.cudart().cudaProfilerStart()
-        dist.barrier()
-    push(f"rank {session.rank}")
+        dist.barrier()  # no rank goes on before nsys records
+    push(f"rank {session.rank}")  # an empty range, by whose name the reader of the trace knows this process's rank
     pop()
     yield
     if on_gpu:
         synchronize(session.device)
-        dist.barrier()
+        dist.barrier()  # nsys records until all ranks are done
         torch.cuda.cudart().cudaProfilerStop()
 
 

@@ -19,7 +19,7 @@ from scaleproof.verify import intervals
 from scaleproof.verify.advice import check_further_repeats, check_repeats_of_ratio, expected_advice
 from scaleproof.verify.contents import REPORT
 from scaleproof.verify.intervals import Bounds, CellFamily
-from scaleproof.verify.raw import Difference, RawRun, check_values
+from scaleproof.verify.raw import METRICS, Difference, RawRun, check_values, folder_before
 from scaleproof.verify.raw_cells import BATCHLESS, RawAnswer, RawCell
 from scaleproof.verify.recompute import CONFIDENCE, by_cell, comparable, has_speedup
 from scaleproof.verify.reports import is_of_runs
@@ -152,7 +152,7 @@ def _expected_of_size(answer: RawAnswer, series: Mapping[str, Any], point: Mappi
     verdict = speedup_bounds and _verdict_on_efficiency(speedup_bounds, base.devices / cell.devices)
     # Results may have been moved: the folder before runs/ is taken as each path states it.
     stated_paths = [*point["metrics_paths"], *[""] * len(cell.runs)]
-    stated_folders = [path.split("runs/")[0] for path in stated_paths]
+    stated_folders = [folder_before(path, f"runs/{cell.name}/rep/{METRICS}") for path in stated_paths]
     return {
         "devices": cell.devices,
         "n": len(cell.runs),

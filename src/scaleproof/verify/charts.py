@@ -249,7 +249,7 @@ def _is_near(value: float, printed: str, axis: Axis) -> bool:
     """Return whether a value read from a drawing is a printed figure, within MARK_TOLERANCE and its rounding."""
     figure = float(printed.replace(",", ""))
     _, _, decimals = printed.partition(".")
-    # Integers have four digits or all; older charts have three.
+    # Integers have four digits or all.
     rounding = 0.5 * 10.0 ** -len(decimals) if decimals else max(0.5, 5e-4 * abs(figure))
     return abs(value - figure) <= MARK_TOLERANCE * axis.value_range + rounding
 

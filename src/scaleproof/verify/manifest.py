@@ -149,7 +149,7 @@ def _renamed_folders(folder: Path, unlisted_runs: list[str], missing_files: dict
         old_name = old_names.get(sha256_of(folder / new_name))
         if old_name:
             new_folder, old_folder = Path(new_name), Path(old_name)
-            while new_folder.name == old_folder.name:  # up to the part of the path that differs
+            while new_folder.name and new_folder.name == old_folder.name:  # up to the part of the path that differs
                 new_folder = new_folder.parent
                 old_folder = old_folder.parent
             renamed[str(new_folder)] = str(old_folder)

@@ -11,7 +11,7 @@ from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import text_of
 from scaleproof.verify.html_tree import Element, tree_of
 from scaleproof.verify.printed import numbers, stands_for
-from scaleproof.verify.raw import Difference, RawRun
+from scaleproof.verify.raw import METRICS, Difference, RawRun, folder_before
 from scaleproof.verify.recompute import Quantities, RecomputedQuantity
 
 FILE = "report.html"
@@ -65,7 +65,7 @@ def _check_sources(page: Element, runs: Sequence[RawRun], at_fault: Collection[s
     for row in page.all("tr"):
         cell = row.attributes.get("data-cell", "")
         path = row.attributes.get("data-file", "")
-        run_path = f"runs/{path.split('runs/', 1)[-1]}"
+        run_path = path.removeprefix(folder_before(path, f"runs/{cell}/rep/{METRICS}"))
         unlisted_runs.pop(run_path, None)
         if "data-sha" not in row.attributes or cell in at_fault:
             continue

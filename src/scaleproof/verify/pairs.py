@@ -108,9 +108,10 @@ def _check_entry(
     if entry["estimate"]:
         expected |= {"status": "ok", "why": None}
     if entry.get("metrics_paths"):  # results may have been moved: the folder before compare/ is taken as stated
-        stated_folder = entry["metrics_paths"][0].split("compare/")[0]
-        run_folders = [f"compare/{entry['name']}/pair{pair['pair']}/{arm}" for pair in listed for arm in "ab"]
-        expected["metrics_paths"] = [f"{stated_folder}{run_folder}/{raw.METRICS}" for run_folder in run_folders]
+        folders = [f"compare/{entry['name']}/pair{pair['pair']}/{arm}" for pair in listed for arm in "ab"]
+        paths = [f"{folder}/{raw.METRICS}" for folder in folders]
+        stated_folder = raw.folder_before(entry["metrics_paths"][0], paths[0])
+        expected["metrics_paths"] = [f"{stated_folder}{path}" for path in paths]
     yield from raw.check_values(FILE, entry["name"], entry, expected)
 
 

@@ -285,6 +285,15 @@ def fingerprint_of(config: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def folder_before(path: str, name: str) -> str:
+    """Return the folder before a file, "results/demo/" of "results/demo/runs/ddp-n1x2/rep1/x.json".
+
+    `name`: a name with as many parts as the file has in its results, such as "runs/ddp-n1x2/rep1/x.json".
+    """
+    parts = path.split("/")
+    return path.removesuffix("/".join(parts[-len(name.split("/")) :]))
+
+
 def check_values(
     file: str, where: str, stated: Any, expected: Any, source: str = "the raw files give", tolerance: float = TOLERANCE
 ) -> Iterator[Difference]:

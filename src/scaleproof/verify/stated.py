@@ -15,7 +15,7 @@ from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.records.metrics import current_names
 from scaleproof.verify.contents import json_of
 from scaleproof.verify.manifest import CRATE, MANIFEST
-from scaleproof.verify.raw import Difference, RawRun
+from scaleproof.verify.raw import Difference, RawRun, folder_before
 from scaleproof.verify.recompute import by_cell
 from scaleproof.verify.tables import is_figure
 
@@ -61,7 +61,7 @@ def _expected_of_run(row: Mapping[str, str], run: RawRun) -> dict[str, object]:
     """Return the expected fields of a row in a table of runs, apart from settings and figures."""
     expected = {name: run.metrics[name] for name in ("timestamp_utc", "git_commit", "fingerprint")}
     # Results may have been moved: the folder before runs/ is taken as stated.
-    expected["metrics"] = f"{row['metrics'].split('runs/')[0]}{run.path}"
+    expected["metrics"] = f"{folder_before(row['metrics'], run.path)}{run.path}"
     for name, (section, key) in OF_RUN.items():
         expected[name] = (run.metrics.get(section) or {}).get(key)
     return expected

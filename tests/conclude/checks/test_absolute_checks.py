@@ -390,7 +390,11 @@ def test_noise_has_no_period():
         assert find_period(chance.lognormal(0, 0.15, 40) * np.where(chance.random(40) < 0.1, 1.6, 1)) is None
     times = np.ones(40)
     times[3::8] = 1.5
-    assert find_period(times) == 8
+    assert find_period(times)[0] == 8
+    times[[1, 20]] = 1.35
+    times[3::8] = 2.5
+    period, slow_steps = find_period(times)
+    assert (period, slow_steps.tolist()) == (8, [3, 11, 19, 27, 35]), "two steps that were disturbed are not of it"
 
 
 def test_folder_of_references_is_found(sound):

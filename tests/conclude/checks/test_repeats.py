@@ -40,6 +40,12 @@ def test_drift_is_found_in_all_cells_together(runs_with):
     assert "rates change by -7." in finding.evidence
 
 
+def test_cells_of_one_run_hide_no_drift_of_the_others(tmp_path, runs_with):
+    single = cells(vary={"seed": list(range(16)), "geometry": ["1x2"]})
+    others = [write_run(tmp_path, cell, 1, 0.05, spread=0) for cell in single]
+    assert machine_did_not_drift([*runs_with(lambda cell, k: 1 + 0.02 * k), *others])
+
+
 def test_two_states_are_found(runs_with):
     runs = runs_with(lambda cell, k: 1.1 if (cell + k) % 2 else 1.0)
     (finding,) = machine_has_one_state(runs)

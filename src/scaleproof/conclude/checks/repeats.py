@@ -70,7 +70,8 @@ def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
     centred_repeats = repeats - repeats.mean()
     slope = float((centred_repeats * values).sum() / (centred_repeats**2).sum())
     residuals = values - slope * centred_repeats
-    mean_count = len({run.metrics.cell for run in runs})  # each cell has a mean of its own
+    # Each cell that has points has a mean of its own.
+    mean_count = sum(len(of_cell) >= FEWEST_REPEATS for of_cell in runs_by_cell(runs).values())
     degrees_of_freedom = max(1, len(values) - mean_count - 1)
     standard_error = float(np.sqrt((residuals**2).sum() / degrees_of_freedom / (centred_repeats**2).sum()))
 

@@ -173,24 +173,24 @@ def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
     Repair: Take what runs every n steps out of the window, or state it.
     """
     times = run.step_times
-    period = find_period(times)
-    if period is None:
+    pattern = find_period(times)
+    if pattern is None:
         return
-    is_slow = times > SLOW * run.median_step_s
-    lost_s = float((times[is_slow] - run.median_step_s).sum())  # what slow steps took beyond the median
+    period, slow_steps = pattern
+    lost_s = float((times[slow_steps] - run.median_step_s).sum())  # what slow steps took beyond the median
     window_s = run.metrics.window.wall_time_s
     if lost_s > PERIODIC_SHARE * window_s:
         yield Flag(
-            f"one step in {period} is slower ({int(is_slow.sum())} of {len(times)}): {seconds(lost_s)} of "
+            f"one step in {period} is slower ({len(slow_steps)} of {len(times)}): {seconds(lost_s)} of "
             f"{seconds(window_s)} lost"
         )
 
 
-def find_period(times: np.ndarray) -> int | None:
-    """Return n > 1 if exactly every n-th step is slow, from first to last, and PERIODIC_STEPS or more are; else None.
+def find_period(times: np.ndarray) -> tuple[int, np.ndarray] | None:
+    """Return n > 1, and the slow steps, if exactly every n-th step is slow, from first to last; else None.
 
-    A step is slow above SLOW times the median. Where these steps have no period, because other steps were disturbed
-    too, a step is slow that is nearer to the slowest step than to the median.
+    PERIODIC_STEPS or more are needed. A step is slow above SLOW times the median. Where these steps have no period,
+    because other steps were disturbed too, a step is slow that is nearer to the slowest step than to the median.
     """
     median_s = median(times)
     slow_s = SLOW * median_s
@@ -205,5 +205,5 @@ def find_period(times: np.ndarray) -> int | None:
         period = int(gaps[0])
         is_throughout = slow_steps[0] < period and len(times) - slow_steps[-1] <= period
         if period > 1 and (gaps == period).all() and is_throughout:
-            return period
+            return period, slow_steps
     return None

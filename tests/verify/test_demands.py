@@ -80,3 +80,19 @@ def test_another_title_chart_or_target_loss_is_named(tmp_path):
     files = {difference.file for difference in compare_with_rewritten(folder).differences}
     assert "report.html" in files
     assert not any(file.startswith("tables/") for file in files), "of the report's title, which is named itself"
+
+
+def test_an_absolute_path_in_a_manifest_ends(tmp_path):
+    """It is the missing file of a renamed folder whose every part is the same."""
+    (tmp_path / REPORT).write_text(json.dumps({"schema_version": "5.2"}))
+    metrics = tmp_path / "runs/c/rep1/training_metrics.json"
+    metrics.parent.mkdir(parents=True)
+    metrics.write_text("{}")
+    write_manifest(tmp_path, "0", None)
+    manifest = json.loads((tmp_path / MANIFEST).read_text())
+    sha256 = manifest["files"].pop("runs/c/rep1/training_metrics.json")
+    del manifest[SEAL]
+    manifest["files"]["/runs/c/rep1/training_metrics.json"] = sha256
+    seal = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest | {SEAL: seal}))
+    assert check_manifest(tmp_path)

@@ -9,7 +9,7 @@ from scaleproof.conclude.analysis.measured_cells import SAME_WORK
 from scaleproof.ground.campaign.config import ENTRIES, Workload
 from scaleproof.verify import losses
 from scaleproof.verify.manifest import CAMPAIGN, DESCRIPTIONS, FILES, WORKFLOW
-from scaleproof.verify.raw import differing_settings
+from scaleproof.verify.raw import differing_settings, folder_before
 from scaleproof.verify.raw_cells import BATCHLESS
 
 RULES = Path(__file__).parents[2] / "workflow/rules"
@@ -56,3 +56,9 @@ def test_every_file_that_a_rule_writes_into_a_campaign_is_sealed():
     assert written - unsealed == set(FILES) - beside
     listed = (RULES.parents[1] / "docs/files.md").read_text()
     assert [name for name in {*written, *FILES} - unsealed - of_publication if f"`{name}`" not in listed] == []
+
+
+def test_names_that_end_in_runs_are_no_folder_of_runs():
+    path = "results/long-runs/runs/a-runs/rep1/training_metrics.json"
+    assert folder_before(path, "runs/a/rep1/training_metrics.json") == "results/long-runs/"
+    assert folder_before("runs/a/rep1/training_metrics.json", "runs/a/rep1/training_metrics.json") == ""

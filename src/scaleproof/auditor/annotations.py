@@ -22,8 +22,8 @@ class Location:
 def located(place: str, paths: Sequence[Path]) -> Location:
     """Return the file and line of a finding's `place`: "results.md:7" is line 7 of runs/results.md for paths ["runs"].
 
-    An audit names files by their path below what it was given (`paths`), after its name where it was given several. A
-    place that is no file below any of them, such as the name of a run, is taken to be in the first.
+    An audit names files by their path below `paths`, what it was given; with several paths the name of the path comes
+    first: "runs/results.md:7". A place that is no file, such as the name of a run, gets the first path and no line.
     """
     name, _, number = place.rpartition(":")
     line = int(number) if name and number.isdecimal() else None
@@ -32,7 +32,7 @@ def located(place: str, paths: Sequence[Path]) -> Location:
     for path in paths:
         if path.is_file() and path.absolute().parts[-len(parts) :] == parts:  # perhaps with the name of its folder
             return Location(path, line)
-        for folder in (path, *path.parents):
+        for folder in (path, *path.parents):  # a parent where `name` begins with the name of the path
             file = folder / name
             if file.is_relative_to(path) and file.exists():
                 return Location(file, line)

@@ -80,7 +80,7 @@ def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = Non
     evidence = gather(paths, given)
     try:
         return audit_gathered(evidence, " ".join(printable(path.name or path.resolve().name) for path in paths))
-    except NoResult:
+    except NoResult:  # a fault of a path itself, as an empty file, says more
         if faults := [f"{printable(path.name)}{fault}" for path in paths if (fault := content_fault(path))]:
             raise NoResult("; ".join(faults)) from None
         raise
@@ -98,7 +98,7 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
     if is_empty and not (evidence.other_tables or evidence.stated_results):
         raise _no_result(evidence, source)
     findings = by_severity(one_note_a_cause([*own_findings, *audit_context(context)]))
-    if is_empty and not findings:  # what is not understood counts where something in it is wrong
+    if is_empty and not findings:  # tables and sentences that are not understood count only if they have a finding
         raise _no_result(evidence, source)
     formats = own_formats + _count_formats(evidence)
     return Audit(
@@ -126,14 +126,14 @@ def audit_context(context: AuditContext) -> list[Finding]:
     """
     findings: list[Finding] = []
     for check in of_evidence:
-        needs = NEEDS.get(check.function.__module__)
+        needs = NEEDS.get(check.function.__module__)  # kinds of evidence, of which one is enough; none: always run
         if not needs or not context.has.isdisjoint(needs):
             findings += check.findings_on(context)
     return by_severity(_with_guesses_as_notes(context, findings))
 
 
 def _with_guesses_as_notes(context: AuditContext, findings: list[Finding]) -> list[Finding]:
-    """Return the findings, where those about nothing but logs of a guessed form are notes: they prove nothing."""
+    """Return the findings; those about nothing but logs of a guessed format become notes, as they prove little."""
     guessed = {run.name for run in context.runs if run.format == GUESSED_FORMAT}
     if not guessed:
         return findings
@@ -169,6 +169,7 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
     elif any(name.endswith((".csv", ".tsv", ".md")) for name in evidence.ignored):
         details += "; a table needs a row with a rate or a time above 0, below a heading that names it"
     details += "; docs/audit.md lists what is recognised"
+    # Files with sentences of figures, and files that were not read or not in all of their lines ("a.csv:7").
     others = {one.file for one in evidence.stated_figures} | {one.name.partition(":")[0] for one in evidence.unread}
     files = len(evidence.ignored) + len(evidence.traces) + len(others)
     what = f"no benchmark result among {plural(files, 'file')}" if files else "there is no file in it"
@@ -176,7 +177,7 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
 
 
 def _count_figures(tables: list[ReportedTable]) -> FigureCount:
-    """Count the figures that were understood, and per heading the cells with digits that were not."""
+    """Count the figures of tables that were understood, and for each heading the rows with digits that were not."""
     unknown: Counter[str] = Counter()
     for table in tables:
         for row in table.rows:
@@ -200,7 +201,7 @@ def _not_read(evidence: Evidence) -> dict[str, list[str]]:
 
 def _audit_own_runs(evidence: Evidence) -> tuple[list[str], list[Finding], Counter[str]]:
     """Audit scaleproof's own runs, campaign by campaign. Return their names, findings, and number by format."""
-    campaigns: dict[tuple[str, str], list[Run]] = defaultdict(list)  # by name and folder of the campaign
+    campaigns: dict[tuple[str, str], list[Run]] = defaultdict(list)  # (name of the campaign, folder runs/) -> runs
     findings: list[Finding] = []
     for folder in evidence.own_runs:
         path = Path(folder)

@@ -38,7 +38,7 @@ def audit_text(audit: Audit, width: int = WIDTH) -> str:
         lines += ["", *_lines_on_code(severity, code, findings, min(width, WIDTH))]
     if scaling := scaling_read(audit):
         lines += ["", "scaling:", *_table(SCALING, scaling, width)]
-    telling, others = rows_read(audit)
+    telling, others = rows_read(audit)  # rows with a figure, and the number of rows without one
     if telling:
         lines += ["", "read:", *_table(HEADINGS, telling, width)]
     elif others:
@@ -56,7 +56,7 @@ def _table(headings: tuple[str, ...], rows: list[list[str]], width: int) -> list
     Empty columns are left out; the first column, of names, takes what the others leave of `width`.
     """
     first = rows[:MOST_ROWS]
-    used = [k for k in range(len(headings)) if any(row[k] for row in first)]
+    used = [k for k in range(len(headings)) if any(row[k] for row in first)]  # indices of columns with any text
     width_of_others = sum(min(CELL_WIDTH, max(len(row[k]) for row in first)) + 2 for k in used[1:])
     names = shortened_names([row[0] for row in first], max(CELL_WIDTH, width - width_of_others))
     body = [[name, *(_cut(row[k], CELL_WIDTH) for k in used[1:])] for name, row in zip(names, first, strict=True)]
@@ -67,9 +67,9 @@ def _table(headings: tuple[str, ...], rows: list[list[str]], width: int) -> list
 
 
 def shortened_names(names: list[str], width: int) -> list[str]:
-    """Return paths of at most `width` characters: without folders in common, then "ddp_r...eeds/n4.json".
+    """Return paths of at most `width` characters, without their common folders and cut: "ddp_r...eeds/n4.json".
 
-    Where the second step would make two of them equal, it is left out, and names may be longer than `width`.
+    Where cutting would make two of them equal, none is cut, and names may be longer than `width`.
     """
     start = 0  # of the part of each path that is not common
     if len(set(names)) > 1 and max(map(len, names)) > width:
@@ -129,14 +129,14 @@ def cells(line: OverviewLine) -> list[str]:
 
 
 def rows_read(audit: Audit) -> tuple[list[list[str]], int]:
-    """Return the cells of the rows that have more than a name and devices, and how many others there are."""
+    """Return the cells of rows with more than a name and devices, each once, and how many rows have no more."""
     rows = [cells(line) for line in audit.readings]
     telling = [row for row in rows if any(row[2:])]
     return _distinct(telling), len(rows) - len(telling)
 
 
 def scaling_read(audit: Audit) -> list[list[str]]:
-    """Return the cells of the sizes that say how fast they were."""
+    """Return the cells of the rows of the table of scaling that have a rate or another figure, each once."""
     return _distinct([row for row in map(scaling_cells, audit.scaling) if any(row[2:])])
 
 
@@ -182,7 +182,7 @@ def _line_of_files(kind: str, files: list[str]) -> str:
 
 
 def grouped(findings: list[Finding]) -> dict[tuple[str, str], list[Finding]]:
-    """Return (severity, code) -> findings, in their order; what is said of several runs in the same words is one."""
+    """Return (severity, code) -> findings, in order. Findings that differ in runs only become one with all runs."""
     by_words: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
         words = (finding.severity, finding.code, finding.evidence, str(finding.corrected), finding.advice)

@@ -62,7 +62,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     unstated = [name for name in stated_a if None in (stated_a[name], stated_b[name])]
     differing = [name for name in stated_a if name not in unstated and stated_a[name] != stated_b[name]]
     why = _why_unequal(unit, differing, vary, runs_a + runs_b)
-    why = why or _why_copied(runs_a, runs_b) or _why_invalid(a, b, evidence)
+    why = why or _why_copied(runs_a, runs_b) or _why_invalid(a, b, evidence)  # the first reason counts
     rate_a = mean_rate([rates[unit] for rates in rates_a])
     rate_b = mean_rate([rates[unit] for rates in rates_b])
     b_over_a = ratio_of_independent(rate_b, rate_a)
@@ -98,7 +98,7 @@ def _why_unequal(unit: str, differing: list[str], vary: list[str], runs: list[Re
     """Return why there is no ratio of runs that differ in these fields. None where nothing differs that counts."""
     if unintended := [name for name in differing if name not in vary]:
         return why_incomparable(unintended, vary)
-    fixed = sorted(set(differing) & _fixed_fields(unit, runs))
+    fixed = sorted(set(differing) & _fixed_fields(unit, runs))  # meant to differ, but not comparable in this unit
     what = f"{unit} do not say how much was done where {', '.join(fixed)} differs"
     return f"{what}; let both print tokens/s" if fixed else None
 
@@ -133,7 +133,7 @@ def _rates_by_unit(run: ReportedRun) -> dict[str, float]:
 
 
 def _fixed_fields(unit: str, runs: list[ReportedRun]) -> set[str]:
-    """Return the fields that may not differ for a ratio of such rates; none of samples/s that are of all devices."""
+    """Return the fields that may not differ for a ratio of rates in `unit`; none for global samples/s."""
     of_all = unit == "samples/s" and all(run.rate_scope == "global" for run in runs)
     return set() if of_all else set(FIXED_BY_UNIT[unit])
 
@@ -144,7 +144,7 @@ def _runs_with_rate(path: Path, evidence: Evidence) -> list[ReportedRun]:
     Raises UserError where there are none, or where names differ by more than a repeat.
     """
     ours = [run for folder in evidence.own_runs if isinstance(run := read_run(Path(folder)), MeasuredRun)]
-    # Of a quoted log lines may be left out.
+    # A log that a document quotes may lack lines, and a copy would count twice.
     complete = [run for run in evidence.runs if not run.quoted and not run.copy_of]
     runs = [run for run in [*complete, *map(_as_reported, ours)] if _rates_by_unit(run)]
     if not runs:
@@ -168,6 +168,7 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
     if evidence.tables:
         seen.append(f"{evidence.tables[0].name}: a table, which scaleproof audit checks")
     reasons = f" ({'; '.join(seen)})" if seen else ""
+    # A reason that lies in the path itself replaces what was seen in its files.
     if path.is_dir() and not any(path.iterdir()):
         reasons = " (it is empty)"
     if path.suffix == ".yaml":

@@ -61,7 +61,7 @@ def _run_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
     for claim in context.claims("speedup", "throughput"):
         value = claim.values["value"]
         text = f"{value:g}x" if claim.kind == "speedup" else f"{integer(value)} tokens/s"
-        published[claim.values["of"]][claim.kind] = text
+        published[claim.values["of"]][claim.kind] = text  # "of": the name of the run
     speedups = {scaling.run.name: scaling.speedups for scaling in context.scalings}
     for run in context.evidence.runs:
         figures, speedup = published[run.name], speedups.get(run.name)
@@ -102,7 +102,7 @@ def rate_of_run(run: ReportedRun) -> str:
 
 
 def _other_rate_of_run(run: ReportedRun) -> str:
-    """Return samples/s, the time of an epoch or steps/s in words, "" without any: of one rank or of all."""
+    """Return samples/s (of one rank or of all), the time of an epoch or steps/s in words; "" without any."""
     if samples := samples_rate(run):
         return f"{samples:,.5g} samples/s"
     seconds = epoch_seconds(run)
@@ -117,7 +117,8 @@ def _row_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
     """Yield a line for each of the first MOST_LISTED_ROWS rows of each table, in the order of the files."""
     for table in context.evidence.tables:
         series_of_row = {id(row): series for series in series_of(table) for row in series.rows}
-        at_place: dict[str, list[str]] = defaultdict(list)  # the rows of a line: several, if columns are configurations
+        # "file:line" -> names of its rows; a line has several where each column is a configuration.
+        at_place: dict[str, list[str]] = defaultdict(list)
         for row in table.rows:
             at_place[row.place].append(row.description)
         for row in table.rows[:MOST_LISTED_ROWS]:
@@ -136,11 +137,11 @@ def _is_about(finding: Finding, row: ReportedRow, names: list[str]) -> bool:
 
 
 def _sentence_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
-    """Yield a line for each of the first figures in sentences that are results, no expectations."""
+    """Yield a line for each of the first MOST_LISTED_ROWS figures that sentences state as results, not hypotheses."""
     measured = [stated for stated in context.evidence.stated_figures if not stated.hypothetical]
     for stated in measured[:MOST_LISTED_ROWS]:
         is_ratio = stated.kind in ("speedup", "change", "efficiency")
-        names = names_in(stated.sentence)  # of two models it is not known which figure is of which
+        names = names_in(stated.sentence)  # with two models in it, the model of the figure is unknown
         yield OverviewLine(
             name=f"“{stated.sentence[:60]}”",
             place=stated.source,
@@ -187,7 +188,7 @@ def _rate_of_row(row: ReportedRow) -> str:
 def _recomputed_speedup(row: ReportedRow, series: RowSeries | None) -> str:
     """Return how many times as fast as its baseline a row is ("3.5x", "3.4x to 3.6x"). Returns "" where it has none.
 
-    Where figures can be read in several ways, those that the printed speed-up confirms count, if there are any.
+    Figures may have several readings (a rate of all devices, or one): those that the printed speed-up confirms count.
     """
     if series is None or row in series.bases:
         return ""
@@ -210,7 +211,7 @@ def _in_times(low: float, high: float) -> str:
 
 
 def _corrected_figure(findings: list[Finding], name: str) -> str:
-    """Return the corrected figure of the findings whose first subject is `name`, a ratio before others; "" without."""
+    """Return the corrected figure of findings whose first run or row is `name`, by CORRECTED_UNITS; "" without one."""
     about_it = (finding for finding in findings if finding.runs[0] == name and finding.severity != "note")
     corrections = [finding.corrected for finding in about_it if finding.corrected]
     by_unit = (correction for unit in CORRECTED_UNITS for correction in corrections if correction.unit == unit)
@@ -281,7 +282,7 @@ def _scaling_line(configuration: str, row: ReportedRow, series: RowSeries) -> Sc
         return line
     stated = row.usable("speedup")
     confirmed = (reading for reading in readings if stated is not None and stated.interval.meets(reading))
-    speedup = next(confirmed, readings[0])
+    speedup = next(confirmed, readings[0])  # the first one also where the printed speed-up confirms none
     if len(readings) == 1 or stated is not None:
         line.speedup, line.efficiency = times(speedup.middle), percent(speedup.middle / series.times_devices(row))
         line.baseline = series.bases[0].name

@@ -38,6 +38,7 @@ class Waiver(BaseModel):
     def _has_place(self, place: str, paths: Sequence[Path]) -> bool:
         """Whether a place, by its name in the audit or its path, with or without its line, matches this waiver."""
         location = located(place, paths)
+        # The last: a run below an audited folder, "results/ddp-n1x2".
         names = (place, str(location.file), f"{location.file}:{location.line}", f"{location.file}/{place}")
         return any(fnmatchcase(name, self.place) for name in names)
 
@@ -79,7 +80,7 @@ def read_waivers(file: Path) -> list[Waiver]:
 
 
 def without_waived(audit: Audit, waivers: Sequence[Waiver], paths: Sequence[Path], today: date) -> Waived:
-    """Take the findings out of `audit` that are waived until `today` or longer, and mark their rows as waived."""
+    """Return `audit` without the findings that are waived until `today` or longer; their rows are marked in place."""
     in_force = [waiver for waiver in waivers if waiver.until >= today]
     waived = [finding for finding in audit.findings if any(waiver.covers(finding, paths) for waiver in in_force)]
     remaining = [finding for finding in audit.findings if finding not in waived]
@@ -96,7 +97,7 @@ def _mark_as_waived(lines: Sequence[OverviewLine | ScalingLine], waived: Subject
     """Give each line that a waived finding is about the mark of its remaining ones, or "waived"."""
     for line in lines:
         subjects = {line.place, line.name} if isinstance(line, OverviewLine) else {line.place}
-        if line.mark and not subjects.isdisjoint(waived):
+        if line.mark and not subjects.isdisjoint(waived):  # a line with notes alone has no mark
             line.mark = mark_of([finding for subject in subjects for finding in remaining[subject]]) or "waived"
 
 
@@ -104,7 +105,7 @@ def _fault(error: ValidationError) -> str:
     """Return what is wrong with the file, by its first fault: "waived.1.until is missing; a waiver has code, ..."."""
     first = min(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")  # a misspelt key is missing too
     place = ".".join(str(part + 1) if isinstance(part, int) else part for part in first["loc"])
-    keys = list(Waiver.model_fields) if len(first["loc"]) > 1 else ["waived"]
+    keys = list(Waiver.model_fields) if len(first["loc"]) > 1 else ["waived"]  # loc: ("waived", 0, "until")
     if first["type"] == "extra_forbidden":
         name = str(first["loc"][-1])
         hint = (
@@ -117,6 +118,6 @@ def _fault(error: ValidationError) -> str:
         return f"{place} is missing; a waiver has {', '.join(keys)}"
     if "date" in first["type"]:
         return f"{place} is not a date; write it as 2027-01-31, without quotes"
-    if place.count(".") == 2:
+    if place.count(".") == 2:  # "waived.1.reason": a key of a waiver
         return f"{place} cannot be {shortened(repr(first['input']))}; allowed: a text that is not empty"
     return f"waived is a list: each waiver begins with [[waived]], and has {', '.join(Waiver.model_fields)}"

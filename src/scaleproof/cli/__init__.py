@@ -33,7 +33,7 @@ def main() -> None:
     Wrong input ends with exit code 2 and one message. A signal is named in a word; a closed pipe prints nothing.
     """
     stop = _Stop()
-    if sys.stdout is None:  # the shell has closed it: what is printed cannot be written, as on a full disk
+    if sys.stdout is None:  # closed by the shell: read-only, so that printing fails as on a full disk
         sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115
     try:
         from scaleproof.cli.commands import run
@@ -80,7 +80,7 @@ class _Stop:
     def _stop(self, number: int, _: object) -> "NoReturn":
         """End the command with a KeyboardInterrupt, so that it cleans up. A second signal ends the process at once."""
         signal.signal(number, signal.SIG_DFL)
-        if os.getpid() != self._process:  # forked from the command, which says what there is to say
+        if os.getpid() != self._process:  # in a forked process: it just ends; the command itself reports the signal
             os.kill(os.getpid(), number)
         self.number = signal.Signals(number)
         if "multiprocessing" in sys.modules:  # a pool waits for its processes, which SIGTERM does not reach

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import Number, campaign_name, count, file_name, log_reader, text
 from scaleproof.ground.errors import UserError
-from scaleproof.measure.command.program import absent_program
 
 if TYPE_CHECKING:
     from scaleproof.driver.ab_campaign import AbRequest
@@ -50,6 +49,7 @@ def ab(args: argparse.Namespace) -> None:
 def _checked_request(args: argparse.Namespace) -> "AbRequest":
     """Return the comparison that the command line asks for. Raises UserError for wrong input."""
     from scaleproof.driver.ab_campaign import AbRequest
+    from scaleproof.measure.command.program import absent_program
 
     times_whole_runs = args.metric == "time" or args.steps
     if args.seconds and times_whole_runs:

@@ -90,7 +90,7 @@ def analyse(args: argparse.Namespace) -> None:
     loaded, runs = _load_runs(args)
     folder, campaign = args.results / loaded.name, loaded.campaign
     all_findings = read_findings(folder / "findings.json")
-    read_series(timed_runs(runs))  # once, for all that follows
+    read_series(timed_runs(runs))  # fills the series of `runs`, for all that follows
     report = scaling_report(
         loaded.name,
         campaign.title,
@@ -107,7 +107,7 @@ def analyse(args: argparse.Namespace) -> None:
 
 
 def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", target_loss: Any) -> None:
-    """Write cells.csv and losses.csv into `folder`. `target_loss`: of the campaign, or None."""
+    """Write cells.csv and losses.csv into `folder`. `target_loss`: of the campaign, a number or "derive"."""
     from scaleproof.conclude.analysis.loss_curves import curves_of, losses_table, times_to_loss
     from scaleproof.conclude.analysis.run_tables import cells_table, measured_by_cell
 
@@ -190,7 +190,7 @@ def charts(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.read_results import read_inputs
     from scaleproof.ground.findings.forecast_report import read_forecast
 
-    inputs = read_inputs(args.folder)
+    inputs = read_inputs(args.folder)  # table of runs, table of cells, scaling report
     forecasts = read_forecast(args.forecast).forecasts if args.forecast else []
     for name in CHARTS:
         draw(name, *inputs, args.folder / "charts", forecasts)
@@ -201,7 +201,7 @@ def loss_charts(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.charts import draw_losses
     from scaleproof.conclude.report.read_results import read_losses
 
-    inputs = read_losses(args.folder)
+    inputs = read_losses(args.folder)  # losses.csv, cells.csv
     for against in ("step", "seconds"):
         draw_losses(against, *inputs, args.folder / "charts")
 

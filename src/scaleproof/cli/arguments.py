@@ -27,7 +27,7 @@ class _Once(argparse._StoreAction):
     ) -> None:
         """Store the value. Raises ArgumentError where the option was given before."""
         given = namespace.__dict__.setdefault("given", set())
-        if name is not None and self.dest in given:
+        if name is not None and self.dest in given:  # None: a positional argument
             hint = "; give all its values after one of them" if self.nargs == "+" else ""
             raise argparse.ArgumentError(self, f"is given twice{hint}")
         given.add(self.dest)
@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """Make a parser as ArgumentParser does, but without abbreviations, and with each option at most once."""
-        options.setdefault("allow_abbrev", False)  # an abbreviation would change its meaning with the next option
+        options.setdefault("allow_abbrev", False)  # else a new option could change what an abbreviation means
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **options)
         for name in (None, "store"):

@@ -90,7 +90,7 @@ def _how_to_install(name: str, is_absent: bool) -> str:
         return f"Install all libraries again: {IN_CLONE}"
     requirement, _, marker = lines[0].partition(";")
     extra = EXTRA.search(marker)
-    if is_absent and extra and extra[1] in TRACKERS:  # the environment of a clone has no tracker
+    if is_absent and extra and extra[1] in TRACKERS:  # IN_CLONE would not help: it installs no tracker
         return f'Install it: pip install "{requirement.strip()}"'
     if is_absent and extra:
         return f"Install it: pip install '{PACKAGE}[{extra[1]}]'; in a clone of the repository: {IN_CLONE}"

@@ -53,7 +53,7 @@ def campaign_validate(args: argparse.Namespace) -> None:
     print(f"{args.campaign}: valid; {plural(n_cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
     for line in lines_of_downloads(loaded):
         print(line)
-    work = planned_work(loaded, args.results, count_tables_and_charts(loaded), probes=False)  # a check is to be quick
+    work = planned_work(loaded, args.results, count_tables_and_charts(loaded), probes=False)  # no test of speed: quick
     print(f"{work.text}{unsupported_cells_text(loaded, usable_gpus(cuda_devices)[0])}")
 
 
@@ -72,7 +72,7 @@ def campaign_show(args: argparse.Namespace) -> None:
 def better_splits(loaded: "LoadedCampaign", results: Path) -> list[str]:
     """Return lines on better splits of the same time: other numbers of repeats, or pairs, and steps that show more.
 
-    The lines follow from the runs so far; without runs there are none. The report names damaged pairs, not these lines.
+    The lines follow from the runs so far; without runs there are none. Damaged pairs are left out: the report has them.
     """
     folder = results / loaded.name
     if not (folder / "runs").is_dir():
@@ -95,7 +95,7 @@ def count_tables_and_charts(loaded: "LoadedCampaign") -> int:
     """Count the tables and charts of the report."""
     from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
 
-    of_traces = 4 if loaded.traced else 0
+    of_traces = 4 if loaded.traced else 0  # timeline, communication, steps, kernels
     return len(charts_of(loaded)) + len(tables_of(loaded)) + of_traces
 
 
@@ -114,7 +114,7 @@ def load_checked_campaign(campaign: Path, results: Path) -> "LoadedCampaign":
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.measure.model.inventory import inventory_of
 
-    loaded = LoadedCampaign(campaign)
+    loaded = LoadedCampaign(campaign, results)
     _check_memory_limit(loaded, campaign)
     _check_corpora(loaded, results)
     for cell in loaded.cells:
@@ -190,11 +190,11 @@ def stale(args: argparse.Namespace) -> None:
 
 
 def keep(args: argparse.Namespace) -> None:
-    """Let Snakemake take the finished runs of a campaign as they are. Raises UserError where it may not."""
+    """Let Snakemake take the finished runs of a campaign as they are. Raises UserError where one does not fit it."""
     from scaleproof.driver.keep import keep
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     runs = keep(loaded, args.results)
     print(f"{plural(len(runs), 'run')} of {loaded.name} kept; snakemake will make the rest of the results from them")
 

@@ -98,7 +98,7 @@ def look_up_planned(
     except UserError:
         if not planned:
             raise
-        items = []  # the item was there when the workflow planned it
+        items = []  # gone since the workflow planned it: raises below
     if planned and list(planned) != [item.planned_fingerprint for item in items]:
         raise _changed(file, what)
     return items
@@ -151,11 +151,11 @@ def pairs(args: argparse.Namespace) -> None:
     name = args.comparison
     a, b = look_up_planned(args.campaign, f"comparison {name}", args.fingerprints, lambda: loaded.comparison(name)[1:])
     comparison = loaded.comparisons[name][0]
-    witnessed = first_pair(comparison)
+    witnessed_pair = first_pair(comparison)  # its number
 
     def make(cell: "Cell", pair: int, out: Path) -> "Timed | Failed":
         """Make the run of one arm of pair number `pair`, and publish it in `out`."""
-        witness_steps = loaded.count_witness_steps(cell, comparison.pairs) if pair == witnessed else 0
+        witness_steps = loaded.count_witness_steps(cell, comparison.pairs) if pair == witnessed_pair else 0
         plan = PlannedRun(cell, loaded.name, args.tokens, loaded.time_limit_s, pair, witness_steps)
         return run_one_of_several(plan, out, args.read_log)
 
@@ -189,7 +189,7 @@ def retry(args: argparse.Namespace) -> None:
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.records.retry import ALL, remove_failed
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
     if ALL in args.cell:
         args.cell = [cell.slug for cell in loaded.cells]
@@ -209,7 +209,10 @@ def retry(args: argparse.Namespace) -> None:
     computed = ", ".join(result.name for result in results_before if not result.exists())
     if computed:
         print(f"removed what was computed with them, which is made again: {computed}")
-    print(f"{plural(len(removed), 'run')} will be repeated by: {command}")
+    repeated = f"{plural(len(removed), 'run')} will be repeated"
+    if set(removed) & set(traces):
+        repeated = "these runs and traces are made again"
+    print(f"{repeated} by: {command}")
 
 
 def _chosen_runs(loaded: "LoadedCampaign", args: argparse.Namespace) -> list[Path]:

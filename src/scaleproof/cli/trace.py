@@ -132,7 +132,7 @@ def trace_charts(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.charts.traces import CHARTS, draw_trace
     from scaleproof.conclude.report.read_results import read_traces
 
-    inputs = read_traces(args.folder)
+    inputs = read_traces(args.folder)  # traces.json, and cell -> its timeline
     for name in CHARTS:
         draw_trace(name, *inputs, args.folder / "charts")
 
@@ -179,7 +179,7 @@ def add_stages(stages: Group) -> None:
 
 
 def _add_capture_arguments(sub: argparse.ArgumentParser, is_stage: bool = False) -> None:
-    """Add the arguments of a capture to `sub`. A stage makes the folders above that of --out."""
+    """Add the arguments of a capture to `sub`. `is_stage`: the folders above --out may be missing, and are made."""
     sub.set_defaults(is_stage=is_stage)
     sub.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
     help_text = "folder of train.bin and tokens.json (default: the cell's own)"

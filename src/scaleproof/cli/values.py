@@ -202,7 +202,7 @@ class Number:
             are_several = re.fullmatch(r"[0-9]+(, ?[0-9]+)+", text)
             return "; without commas, several with blanks between them" if are_several else ""
         match = re.fullmatch(r"([$€£¥]? ?)([0-9]+(?:\.[0-9]+|,[0-9]{1,2})?)( ?(?:[$€£¥]|[A-Z]{3}))?", text)
-        if match is None or (self.unit and (match[1] or match[3])):  # money is in no other unit
+        if match is None or (self.unit and (match[1] or match[3])):  # a currency where another unit is expected
             return ""
         amount = match[2].replace(",", ".")
         return f"; write {amount}" if amount != text and 0 < float(amount) <= self.most else ""

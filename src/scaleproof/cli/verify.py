@@ -78,19 +78,20 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
 
     line_of_missing = _lines_on_missing(folder, missing_files)
     lines = []
-    for top, of_top in group_by(to_print, lambda difference: difference.file.partition("/")[0]).items():
+    # By the first part of the path: a file, or a folder of results.
+    for first_part, of_part in group_by(to_print, lambda difference: difference.file.partition("/")[0]).items():
         own_lines: dict[str, None] = {}  # each line once: one line may be on many missing files
-        for difference in of_top:
+        for difference in of_part:
             line = str(difference)
             own_lines[line_of_missing.get(difference.file, line) if _is_missing_file(difference) else line] = None
         lines += list(own_lines)[:SHOWN]
         if len(own_lines) > SHOWN:
-            lines.append(f"{top}: and {len(own_lines) - SHOWN} more")
+            lines.append(f"{first_part}: and {len(own_lines) - SHOWN} more")
     return lines, len(differences) - len(to_print)
 
 
 def _lines_on_missing(folder: Path, files: list[str]) -> dict[str, str]:
-    """Return file -> the line on all files that are missing from its folder, where these are several."""
+    """Return missing file -> one line on all missing files of its folder, for folders with several of them."""
     line_of_file: dict[str, str] = {}
     for parent, of_parent in group_by(files, lambda file: _folder_of_missing(folder, file)).items():
         if len(of_parent) > 1:
@@ -220,6 +221,7 @@ def _draw_history(series: "History", out: Path) -> None:
         tracks[cell] = {n: session.rates[cell] for n, session in sessions if cell in session.rates}
     labels = [f"{session.commit[:7]} {session.date[:10]}" for session in series.sessions]
     shifts = group_by(series.shifts, lambda shift: shift.series)
+    # Series -> number of the first session after each of its shifts.
     first_after = {name: [shift.session for shift in of_series] for name, of_series in shifts.items()}
     draw_history(tracks, labels, first_after, out.with_suffix(""))
     print(f"{out}: tokens/s over commits")

@@ -75,7 +75,7 @@ class _Call:
     def write_rounds(self, campaign: Mapping[str, Any]) -> None:
         """Write the campaign's file with another number of rounds.
 
-        The tables that an earlier page was made from are removed: where they are there, Snakemake takes no new look.
+        The tables that an earlier page was made from are removed, so that Snakemake takes a new look at the results.
         """
         if read_yaml(self.path)[0] == campaign:
             return
@@ -149,10 +149,9 @@ def _ratio_so_far(runs: Path) -> str:
     round_count = 0
     rates: list[tuple[float, float]] = []  # of A and of B, by round
     for a_folder in (record.parent for record in runs.glob(f"a-*/*/{METRICS}")):
-        b_folder = runs / a_folder.parent.name.replace("a", "b", 1) / a_folder.name
-        if (b_folder / METRICS).is_file():
+        for b_record in runs.glob(f"b-*/{a_folder.name}/{METRICS}"):
             round_count += 1
-            a, b = read_run(a_folder).metrics, read_run(b_folder).metrics
+            a, b = read_run(a_folder).metrics, read_run(b_record.parent).metrics
             if isinstance(a, Printed) and isinstance(b, Printed) and a.unit == b.unit:
                 rates.append((a.window.tokens_per_s, b.window.tokens_per_s))
     if not rates or len(rates) < round_count:
@@ -211,7 +210,7 @@ def _rounds_left_open(path: Path, campaign: Mapping[str, Any], request: AbReques
     if (folder / "report.html").is_file() and read_verdict(path, request, results).word != "undecided":
         return 0
     rounds = _whole_rounds(path, results)
-    return rounds if rounds < MOST else 0
+    return rounds if rounds < MOST else 0  # to MOST rounds, no call can add any
 
 
 def _remove_timeouts(path: Path, results: Path) -> None:
@@ -344,7 +343,7 @@ def _remarks_on_verdict(
     if verdict.ratio is None:
         if any(run.failure and run.failure.failure_class == "timeout" for run in runs):
             yield f"a run may take {percent(LONGEST_RUN)} of --minutes {request.minutes:g}"
-        return
+        return  # the other remarks are on a ratio
 
     printed = [run for run in runs if isinstance(run, Printed)]
     units = [run.unit for run in printed if run.unit in COUNTED and run.reading.per_step is None]

@@ -72,7 +72,7 @@ class Pace:
 
     @property
     def _overhead_s(self) -> float:
-        """Seconds of the first round beside its runs. Where the runs were there already, these are all its seconds."""
+        """Seconds of the first round beside its runs: all of the round where an earlier call has made its runs."""
         overhead_s = self.elapsed_s - self.runs_s
         return overhead_s if overhead_s > 0 else self.elapsed_s
 
@@ -141,7 +141,7 @@ def run_lengths_to_try(request: AbRequest, tried: float | None) -> list[float | 
 def repeats_of(request: AbRequest, rounds: int, chance: float | None = None, looked: int = 0) -> int | dict[str, float]:
     """Return the value of `repeats`: a number for few rounds, else a rule that stops once A and B are told apart."""
     if rounds < FIRST_LOOK:
-        return rounds if chance is None else 1  # judged at 5 %, more than a series gives; a single run claims nothing
+        return rounds if chance is None else 1  # a number is judged at 5 %, above `chance`: make 1 run, and no claim
     # The first look must come before the last round.
     first_look = min(max(FIRST_LOOK, looked + 1), rounds - 1, MOST - 1)
     repeats = {"resolve": request.difference, "at_least": first_look, "at_most": min(MOST, rounds)}

@@ -27,19 +27,20 @@ def preview_campaign(loaded: LoadedCampaign) -> str:
         return _preview_commands(loaded)
     campaign = loaded.campaign
     rows = [_training_row(cell) for cell in loaded.cells]
+    # Columns 0, 1 and 7 (cell, batch, state) are text; the other five are numbers.
     table = tabulate(rows, "keys", intfmt=",", disable_numparse=[0, 1, 7], colalign=("left", "left", *["right"] * 6))
     tokens = sum(row["tokens/run"] for row in rows)
     tokens_text = _range_text(tokens * campaign.fewest_repeats, tokens * campaign.most_repeats)
     most_runs = len(rows) * campaign.most_repeats
     runs_in_pairs = sum(2 * (comparison.pairs + comparison.null_pairs) for comparison in campaign.compare)
-    gpus, lost = usable_gpus(cuda_devices)
+    gpus, why_no_gpu = usable_gpus(cuda_devices)
     return (
         f"{campaign.title}\n\n{table}\n\n{_cells_text(campaign, len(rows))}, {tokens_text} timed tokens; "
         f"{_time_limit_text(campaign, most_runs, runs_in_pairs)}"
         f"{_jobs_line(loaded)}{_padding_line(loaded)}{_comparison_lines(loaded)}"
         f"{requirements.describe_models(loaded)}{requirements.memory_note(loaded, gpus)}"
         f"{describe_corpora(loaded)}"
-        f"{_cpu_paragraph(loaded, gpus, lost)}{unsupported_cells_text(loaded, gpus)}"
+        f"{_cpu_paragraph(loaded, gpus, why_no_gpu)}{unsupported_cells_text(loaded, gpus)}"
     )
 
 
@@ -122,10 +123,10 @@ def _padding_line(loaded: LoadedCampaign) -> str:
     return "\nClassification: a document has at most seq_len tokens; fewer are counted where it is shorter."
 
 
-def _cpu_paragraph(loaded: LoadedCampaign, gpus: list[Gpu], lost: str) -> str:
-    """Return a paragraph on why no GPU works (`lost`), or that devices are processes on CPU cores; "" with GPUs."""
-    if lost:
-        return f"\n\nNo CUDA device can be used, because {lost}."
+def _cpu_paragraph(loaded: LoadedCampaign, gpus: list[Gpu], why_no_gpu: str) -> str:
+    """Return a paragraph on why no GPU works, or that devices are processes on CPU cores; "" with GPUs."""
+    if why_no_gpu:
+        return f"\n\nNo CUDA device can be used, because {why_no_gpu}."
     if gpus or all(cell.execution.device == "cuda" for cell in loaded.cells):
         return ""
     return f"\n\nNo CUDA device is visible: devices are processes on the {available_cores()} cores of this machine."

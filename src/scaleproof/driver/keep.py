@@ -93,7 +93,7 @@ def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tup
     for run, cell, folder in trained:
         tokens, data = read_tokens(folder), run.metrics.data
         if not run.ok or not data:
-            continue
+            continue  # no figures of this run follow from its tokens
         if any(data.get(f"{split}_sha256") != tokens[split]["sha256"] for split in ("train", "val")):
             changed.setdefault(cell.slug, f"{run.folder / METRICS} is of other tokens than {folder}")
     _raise_if_changed(loaded, results, changed)

@@ -97,7 +97,7 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: 
         "sweeps": (times.speed.start_s() + SWEEP_S) * swept * forecast.launches,
         "searches": sum(TRIALS * (times.outside(cell) + TRIAL_S) for cell in searched),
         "tokens": CORPUS_S * sum(not (folder / "train.bin").is_file() for folder in token_folders),
-        "report": TABLES_S * report_jobs / min(available_cores(), report_jobs),  # a core makes one after the other
+        "report": TABLES_S * report_jobs / min(available_cores(), report_jobs),  # as many at a time as there are cores
     }
     return Planned(
         timed=len(timed),

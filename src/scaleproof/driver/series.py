@@ -28,7 +28,7 @@ def read_series(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def level_in_series(path: Path, campaign: str) -> float:
-    """Return the level of significance of a comparison in its series, whose file is `path`.
+    """Return a comparison's level of significance in the series of the file `path`, into which a new one is written.
 
     The level is noted before the comparison begins, so that a comparison that is given up has spent it.
     """

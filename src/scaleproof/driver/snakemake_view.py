@@ -60,12 +60,14 @@ def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
     view = {}
     for path, _, rule, log, _, plan in rows:
         cut_off = Path(path) in incomplete and Path(path).is_file()
-        view[Path(path)] = Seen(rule, plan == "update pending" or cut_off, log != "-" or cut_off, cut_off)
+        is_pending = plan == "update pending" or cut_off
+        view[Path(path)] = Seen(rule, pending=is_pending, recorded=log != "-" or cut_off, cut_off=cut_off)
     return view
 
 
 def _incomplete_files() -> set[Path]:
-    """Return the files whose jobs Snakemake has begun and not seen end: in base64, and in parts where that is long."""
+    """Return the files whose jobs Snakemake has begun and not seen end: its marks are named after them in base64."""
+    # A long name is cut into parts; all but the last are folders, with "@" before them.
     names = ("".join(mark.relative_to(INCOMPLETE).parts).replace("@", "") for mark in INCOMPLETE.rglob("*"))
     files = set()
     for name in names:
@@ -112,7 +114,7 @@ def note_options(campaign: Path, profile: str | None, executor: str, jobs: objec
     """Write the Snakemake options by which jobs are sent, into the folder `campaign`. `profile`: its path or name."""
     if profile:
         options = f"--profile {_quote_path(scrub(profile))}"
-    elif executor in (PROFILE, "scaleproof"):  # the executor of the profile
+    elif executor in (PROFILE, "scaleproof"):  # of a cluster: as by the usual profile
         options = ON_CLUSTER
     else:
         options = f"--executor {executor} --jobs {jobs}"
@@ -137,7 +139,7 @@ def last_words_of_failed_stage(output: str) -> str | None:
 
 
 def _run_or_raise(*words: str, of: str = "", limit_s: float | None = None) -> None:
-    """Run Snakemake. Raises UserError, begun with `of`, where a stage fails. Failed runs are rows of results."""
+    """Run Snakemake. Raises UserError where a stage fails, not where a run does. `of`: beginning of the message."""
     process = _snakemake(*words, limit_s=limit_s)
     if process.returncode in (0, FAILED_RUNS):
         return
@@ -155,8 +157,8 @@ def _snakemake(*words: str, limit_s: float | None = None) -> subprocess.Complete
     After `limit_s` seconds, ends it as well, removes the lock that a killed Snakemake leaves, and raises OutOfTime.
     """
     command = [sys.executable, "-m", "snakemake", *words]
-    pipe, nobody = subprocess.PIPE, subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=nobody, stdout=pipe, stderr=pipe, text=True, errors="replace")
+    pipe, no_input = subprocess.PIPE, subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=no_input, stdout=pipe, stderr=pipe, text=True, errors="replace")
     try:
         output, errors = process.communicate(timeout=limit_s)
     except (KeyboardInterrupt, subprocess.TimeoutExpired) as stop:

@@ -97,7 +97,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
 
     Runs that were never made are not stale. Raises UserError where the campaign is not valid.
     """
-    loaded = LoadedCampaign(path)
+    loaded = LoadedCampaign(path, results)
     planned = loaded.planned(results)
     finished = [(folder, cell) for folder, cell, _ in planned if (folder / METRICS).is_file()]
     lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
@@ -126,7 +126,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
 def _judge_run(
     folder: Path, cell: Cell, current_code: str, seen: Seen | None, sha256: Callable[[Path], str]
 ) -> _StaleRun | None:
-    """Return a finished run with the reason to measure it again. Returns None without one. `seen`: as in _StaleRun."""
+    """Return a finished run with the reason to measure it again, None without a reason. `seen`: as in _StaleRun."""
     try:
         metrics = _sound_metrics(folder)
     except UserError:
@@ -222,7 +222,7 @@ def _words_for_lost_files(stale: StaleRuns) -> list[str]:
 
 
 def _measured_again_text(stale: StaleRuns) -> str:
-    """Describe how many finished runs would be measured again and why, with the commands for and against it."""
+    """Describe how many finished runs would be measured again and why, with the commands to do so or to keep them."""
     beside = counted_text(stale.beside.values())
     if stale.runs:
         reasons = Counter(run.reason for run in stale.runs)

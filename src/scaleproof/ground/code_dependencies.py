@@ -76,8 +76,8 @@ def code_sha256(*entries: str) -> str:
     """Return one hash over the code of some files and of all that they import; equal code at two commits has one."""
     n_known = len(_known_hashes())
     hashes = "".join(code_hash(Path(path)) for path in import_closure(*entries))
-    if len(_known_hashes()) > n_known and HASHES.parents[1].is_dir():  # not where somebody calls one command by hand
-        with contextlib.suppress(OSError):  # for the next process: each job reads the Snakefile, and parsing takes time
+    if len(_known_hashes()) > n_known and HASHES.parents[1].is_dir():  # new hashes, where Snakemake has a folder
+        with contextlib.suppress(OSError):  # saves each later job, which reads the Snakefile, the time to parse code
             write_atomic(HASHES, json.dumps(_known_hashes()))
     return hashlib.sha256(hashes.encode()).hexdigest()
 
@@ -96,7 +96,7 @@ def code_hash(path: Path) -> str:
 
 @lru_cache
 def _known_hashes() -> dict[str, str]:
-    """Return the hashes that earlier processes made: Python version and sha256 of a file -> hash of its code."""
+    """Return the hashes in HASHES, to which `code_hash` adds: "Python version:sha256 of a file" -> hash of its code."""
     try:
         known: dict[str, str] = json.loads(HASHES.read_text())
         return known

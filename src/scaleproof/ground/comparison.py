@@ -59,7 +59,7 @@ def claim_on(compared: Compared, claims: int = 1) -> str:
 def with_simultaneous_intervals(compared: Sequence[Compared]) -> list[Compared]:
     """Return the comparisons with intervals so wide that all hold at once with 95 % (Bonferroni).
 
-    With the single ones, about one of twenty equal cells would seem to differ.
+    With single intervals, about one in twenty comparisons of equal cells would seem to show a difference.
     """
     claims = sum(single.ratio is not None for single in compared)
     simultaneous: list[Compared] = []
@@ -106,12 +106,12 @@ def changed_keys(before: Mapping[str, object], now: Mapping[str, object]) -> str
 
 
 def why_incomparable(unexpected: list[str], vary: list[str]) -> str:
-    """Return why there is no ratio: `unexpected` fields differ. The option that allows one also names `vary`."""
+    """Return why there is no ratio: `unexpected` fields differ. `vary`: fields already allowed to, for the hint."""
     return f"incomparable: {', '.join(unexpected)} (if this is meant to differ: --vary {shlex.join(vary + unexpected)})"
 
 
 def field_error(name: str, known: Iterable[str], place: Path | None = None) -> UserError:
-    """Return the error that --vary names no field. `known`: the fields; `place`: the file that has them."""
+    """Return the error for a `name` after --vary that is no field. `known`: the fields; `place`: their file."""
     listed = shortened(", ".join(sorted(field for field in known if "." not in field)), 400)
     if "," in name:
         return UserError(f'--vary: "{name}" is no field; separate fields by spaces: --vary {name.replace(",", " ")}')

@@ -81,7 +81,7 @@ def mean_time(seconds: list[float]) -> Estimate:
     """Return the mean time over runs, with Student's t interval on the logarithms."""
     per_second = times_per_second(seconds)
     return replace(
-        per_second,  # a logarithm has the variance of its inverse's
+        per_second,  # n, variance and freedom stay: the logarithms of a value and its inverse vary equally
         value=1 / per_second.value,
         low=None if per_second.high is None else 1 / per_second.high,
         high=None if per_second.low is None else 1 / per_second.low,

@@ -172,11 +172,9 @@ def edit_distance(a: str, b: str) -> int:
 
 
 def path_fault(path: Path) -> str:
-    """Return what is wrong with a path, to be said after it.
+    """Return what is wrong with a path, to be said after it. Returns "" for a regular file or a folder.
 
-    Returns "" for a regular file or a folder.
-
-    `: no such file or folder. Did you mean "results/demo"?`, ` is a pipe, not a regular file`.
+    Examples: `: no such file or folder. Did you mean "results/demo"?`, ` is a pipe, not a regular file`.
     """
     if path.is_file() or path.is_dir():
         return ""
@@ -298,13 +296,13 @@ def _fault_of_value(place: str, fault: dict[str, Any], message: str) -> str:
     allowed = (
         message.removeprefix("Input should be ").replace("valid integer", "whole number").replace("valid array", "list")
     )
-    if fault["type"] not in ("literal_error", "enum"):  # of these, commas part the values that are allowed
+    if fault["type"] not in ("literal_error", "enum"):  # whose messages list the allowed values with commas
         allowed = allowed.partition(",")[0]  # "a whole number, unable to parse ..."
     return f"{shortened(place, 100)} cannot be {shortened(repr(fault['input']), 80)}; allowed: {allowed}"
 
 
 def _fault_of_parsing(error: Exception) -> str:
-    """Return what is wrong with a file, by an exception of json or of code that takes values from what json read."""
+    """Return what is wrong with a JSON file, by the `error` of reading it, or of taking values from its content."""
     text = shortened(" ".join(str(error).split()), 200)
     if isinstance(error, json.JSONDecodeError):
         return _json_fault(error.doc, text)
@@ -350,9 +348,9 @@ def damaged_file(path: Path, why: str) -> UserError:
 
 
 def without_place(fault: str, folder: Path) -> str:
-    """Return a fault for a record, which tells no absolute path: a file of `folder` by its name below it."""
+    """Return a fault in which files of an absolute `folder` are named relative to it: records tell no such path."""
     place = f"{folder}/"
-    # With an absolute path the command that makes the file again goes, too.
+    # What follows "; " is the command that makes the file again: it has the absolute path as well, and is cut off.
     return fault.partition("; ")[0].replace(place, "") if folder.is_absolute() and place in fault else fault
 
 
@@ -367,7 +365,7 @@ def _how_to_make(path: Path, words: str) -> str:
     if len(below_results) < 2 or below_results[0] in UNMADE:
         return "no rule makes it there: the results of a campaign are in results/NAME"
     if path.name in OF_CAMPAIGN and len(below_results) > 2:
-        return f"it is in the folder of the campaign: {Path(*parts[: 1 - len(below_results)])}"
+        return f"it is in the folder of the campaign: {Path(*parts[: 1 - len(below_results)])}"  # .../results/NAME
     campaigns = [] if path.is_absolute() else [file.stem for file in Path("config/campaigns").glob("*.yaml")]
     if campaigns and below_results[0] not in ("corpora", *campaigns):
         return f'there is no campaign "{below_results[0]}" here.{did_you_mean(below_results[0], campaigns)}'

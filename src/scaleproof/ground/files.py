@@ -109,11 +109,9 @@ def write_json(path: Path, data: object) -> None:
 
 
 def content_fault(path: Path) -> str:
-    """Return what a file without a result is instead, to be said after it.
+    """Return why a file holds no result, to be said after its path. Returns "" where nothing of it says so.
 
-    Returns "" for others, and what is no file.
-
-    ` is an HTML page, whatever its name says`: the answer of a server that wanted a sign-in.
+    Example: ` is an HTML page, whatever its name says`, for the answer of a server that wanted a sign-in.
     """
     if not path.is_file():
         return ""
@@ -145,6 +143,7 @@ def read_regular(path: Path) -> bytes:
     except OSError as error:
         if error.errno not in (errno.EISDIR, errno.ENXIO):  # a folder, a socket
             raise
+    # Opened, but no regular file; or a folder or socket, which cannot be opened.
     raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
 
 
@@ -188,7 +187,7 @@ def sha256_of_library() -> str:
 def sha256_of(path: Path) -> str:
     """Return the checksum of a file, in hexadecimal digits."""
     with open(path, "rb", buffering=0) as file:
-        if os.fstat(file.fileno()).st_size <= AT_ONCE:  # in half of the time
+        if os.fstat(file.fileno()).st_size <= AT_ONCE:  # twice as fast as `file_digest`
             return hashlib.sha256(file.read()).hexdigest()
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -241,7 +240,7 @@ def _machine_paths(folder: str, environment: str, python: str, home: str) -> lis
     resolved: a home is often a link into a file system whose paths name the user, too.
     """
     names = {folder: ".", environment: "<env>", python: "<python>", home: "~"}
-    resolved = {str(Path(path).resolve()): name for path, name in reversed(names.items())}  # of equal ones the first
+    resolved = {str(Path(path).resolve()): name for path, name in reversed(names.items())}  # the first name wins
     names = resolved | names
     # "/" stays: as a home directory it would be replaced in every path.
     return [(path, names[path]) for path in sorted(names, key=len, reverse=True) if len(path) > 1]

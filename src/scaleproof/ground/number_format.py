@@ -91,7 +91,7 @@ def is_useless(low: float, high: float, n: float) -> bool:
 
 
 def interval_text(low: float | None, high: float | None, n: str | int) -> str:
-    """Return an interval in words, "95 % CI 1.45-1.82, n=3", or that there is none, or none of use.
+    """Return an interval in words, "95 % CI 1.45-1.82, n=3"; else n, and that it has no interval or too wide a one.
 
     `n`: the number of runs, or several in a text such as "3 and 2"; the smallest counts.
     """
@@ -142,5 +142,5 @@ def times(ratio: float) -> str:
 
 
 def in_unit(text: str, unit: str) -> str:
-    """Return a text about rates with `unit`, that of the work which they count, in place of tokens."""
+    """Replace "tokens" by `unit`, the unit of work, in a text about rates: "samples/s" for "tokens/s"."""
     return text if unit == "tokens" else re.sub(r"\btokens(?=/s| over all time)", unit, text)

@@ -22,7 +22,7 @@ def snakemake_command(target: Path | str) -> str:
 
 
 def results_target(results: Path) -> str:
-    """Return the folder of all results as targets begin; an absolute one, which no result may tell, as "results"."""
+    """Return the folder of all results as targets name it: "results" for an absolute path, which stays private."""
     return str(RESULTS if results.is_absolute() else results)
 
 

@@ -197,7 +197,7 @@ def meaning_of_word(text: str) -> str | None:
     if OF_CELL.search(text):
         return GLOSSARY["cell"]
     whole, *parts = map(_normalise, (re.sub(r" for \d+ (?=comparison)", " for ", text), *text.split(", ")))
-    for form in (whole, whole.removesuffix("s"), *parts):  # of a plural, of "loss, last step"
+    for form in (whole, whole.removesuffix("s"), *parts):  # "runs": "run"; "loss, last step": "loss", then "last step"
         for key, explanation in GLOSSARY.items():
             if form in map(_normalise, (key, *key.split(", "))):
                 return explanation

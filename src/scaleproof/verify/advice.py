@@ -42,6 +42,7 @@ def expected_advice(answer: RawAnswer, family: CellFamily | None, ranking: Mappi
     points = {point["cell"]: point for _, point in points_of(answer.report)}
     cells_worth_it = [name for name in names if _beats_one_device(family, points.get(name))]
     candidates = [name for name in cells_worth_it if name not in advice["disturbed"]]
+    # The reason where no candidate is near enough.
     advice["why"] = "disturbed" if len(candidates) < len(cells_worth_it) else "none-beats-one-device"
     effort_of = {name: simplicity(answer.cells[name].strategy) for name in candidates}
     return advice | _simplest_near_fastest(family, names, effort_of, margin)
@@ -52,8 +53,8 @@ def _simplest_near_fastest(
 ) -> dict[str, str | float | None]:
     """Choose the simplest candidate that surely loses at most `margin` of the fastest cell's rate.
 
-    `names`: all cells. `effort_of`: candidate -> the effort of its strategy; less is simpler. In what is returned "why"
-    is None for a chosen cell, and "undecided" for one that may be near enough; without either it is {}.
+    `names`: all cells. `effort_of`: candidate -> the effort of its strategy; less is simpler. Returns fields of the
+    advice: "why" is None with a chosen cell, "undecided" with a cell that may be near enough. Returns {} without one.
     """
     needed_ratio = 1 - margin
     worst_ratios: dict[str, float] = {}
@@ -83,14 +84,14 @@ def _beats_one_device(family: CellFamily, point: Mapping[str, Any] | None) -> bo
     best = point["best_single"]
     if best in (None, point["cell"]):
         return True
-    low, _ = family.bounds(point["cell"], best) if best in family.cells else (0.0, 0.0)
+    low, _ = family.bounds(point["cell"], best) if best in family.cells else (0.0, 0.0)  # no interval: not shown
     return low > 1
 
 
 def check_repeats_of_ratio(
     stated: Mapping[str, Any] | None, where: str, noise: PairNoise | None, answer: RawAnswer
 ) -> Iterator[Difference]:
-    """Yield where further repeats of a ratio show other differences than `stated`.
+    """Yield where `stated`, the `resolve` of a ratio in the report, is not what further repeats would show.
 
     `noise`: the noise of the ratio; None where no advice on further repeats is due.
     """
@@ -104,7 +105,7 @@ def check_repeats_of_ratio(
 def check_further_repeats(
     stated: Mapping[str, Any], where: str, n: int, shown_by: Callable[[int, float], float], answer: RawAnswer
 ) -> Iterator[Difference]:
-    """Yield where `stated` gives other differences than `n` repeats, and further repeats, show.
+    """Yield where `stated`, a `resolve` of the report, is not what `n` repeats, and further repeats, would show.
 
     `shown_by(n, level)`: the log ratio that n repeats show in intervals of that level.
     """
@@ -134,10 +135,10 @@ def _are_fewest_for(
 ) -> bool:
     """Return whether `repeats` are the first of `looks` that show a log ratio of `effect`; None: more than all looks.
 
-    `error`: the relative error of what `shown_by` returns.
+    `error`: the relative error of what `shown_by` returns; `repeats` that are right within it are accepted.
     """
     fewer = [look for look in looks if repeats is None or look < repeats]
-    if fewer and (1 + error) * shown_by(fewer[-1], ROUND_CONFIDENCE) < effect:
+    if fewer and (1 + error) * shown_by(fewer[-1], ROUND_CONFIDENCE) < effect:  # an earlier look shows it surely
         return False
     if repeats is None:
         return True
@@ -151,7 +152,7 @@ def _check_detectable(where: str, stated: float, log_ratio: float, error: float)
 
 
 def _planned_effect(report: Mapping[str, Any]) -> float | None:
-    """Return the difference that repeats are planned for: where repeats end, else the margin of the advice."""
+    """Return the difference that repeats are to show: that of the rule by which they end, else the advice's margin."""
     if report.get("repeats"):
         return float(report["repeats"]["resolve"])
     advice = [ranking["recommendation"] for ranking in report["ranking"] if ranking["recommendation"]]
@@ -159,7 +160,7 @@ def _planned_effect(report: Mapping[str, Any]) -> float | None:
 
 
 def _repeats_after_looks(n: int) -> list[int]:
-    """Return after how many repeats results are looked at, from `n` on: each time a quarter more, to MOST_REPEATS."""
+    """Return the numbers of repeats, above `n`, after which results are looked at: each a quarter more: 5, 7, 9, ..."""
     looks: list[int] = []
     repeats = math.ceil(1.25 * n)
     while repeats <= MOST_REPEATS:

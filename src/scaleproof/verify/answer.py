@@ -59,7 +59,7 @@ def _check_sizes(answer: RawAnswer, series: Mapping[str, Any]) -> Iterator[Diffe
             yield from _check_incomparable(point["incomparable"], answer.cells[name], answer.cells[base])
             yield from _check_best_single(answer, series, point)
     comparable_sizes = [point["cell"] for point in points if not point["incomparable"]]
-    noise = None  # of the largest size over the smallest one
+    noise = None  # of the ratio of the largest size (the last) to the smallest one (the first)
     if len(comparable_sizes) > 1:
         noise = answer.noise(comparable_sizes[-1], comparable_sizes[0])
     yield from check_repeats_of_ratio(series["resolve"], series["name"], noise, answer)
@@ -106,7 +106,7 @@ def _check_members(answer: RawAnswer) -> Iterator[Difference]:
 def _series_name(cell: RawCell) -> str:
     """Return the name of the series of a cell: the cell's own without its size, as "ddp" of ddp-n1x2.
 
-    Of n1x2 nothing is left: a command whose devices alone differ.
+    A cell named n1x2 alone belongs to a command that varies in devices only; its series is "command".
     """
     return re.sub(r"(^|-)n\d+x\d+(?=-|$)", "", cell.name).strip("-") or "command"
 
@@ -150,7 +150,7 @@ def _expected_of_size(answer: RawAnswer, series: Mapping[str, Any], point: Mappi
     cell, base = answer.cells[point["cell"]], answer.cells[series["baseline"]]
     _, speedup_bounds = answer.ratio(cell.name, base.name) if has_speedup(series, point) else (None, None)
     verdict = speedup_bounds and _verdict_on_efficiency(speedup_bounds, base.devices / cell.devices)
-    # Results may have been moved: the folder before runs/ is taken as each path states it.
+    # Results may have been moved: the folder before runs/ is taken as each path states it; "" where a path is missing.
     stated_paths = [*point["metrics_paths"], *[""] * len(cell.runs)]
     stated_folders = [folder_before(path, f"runs/{cell.name}/rep/{METRICS}") for path in stated_paths]
     return {
@@ -194,7 +194,7 @@ def _speedup_in_answer(answer: RawAnswer, series: Mapping[str, Any], point: Mapp
     value, _ = answer.ratio(name, base)
     family = answer.family_with(name)
     bounds: Bounds | None
-    if family and answer.reference(series, point) == base:
+    if family and answer.reference(series, point) == base:  # this speed-up is one of the ratios of the family
         bounds = family.bounds(name, base)
     else:
         confidence = _level_without_ranking(answer, name)
@@ -224,7 +224,8 @@ def _level_without_ranking(answer: RawAnswer, name: str) -> float | None:
 def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield a difference where `best_single` is not the fastest cell with one device and the same work.
 
-    It may be None where there is no such cell, or where each such cell differs in a field that the report names.
+    It may be None where there is no such cell, or where each such cell is incomparable: it differs from the cell in
+    the fields in `best_single_incomparable`. A faster cell counts only if it has the program of the stated one.
     """
     cell = answer.cells[point["cell"]]
     stated_name = point["best_single"]
@@ -242,7 +243,7 @@ def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapp
         fields = point["best_single_incomparable"]
         for other in candidates:
             yield from _check_incomparable(fields, cell, other)
-            if not fields:
+            if not fields:  # a comparable candidate, which the report should have named
                 yield from check_values(REPORT, where, stated_name, other.name)
 
 
@@ -263,7 +264,7 @@ def _check_incomparable(fields: Sequence[str], cell: RawCell, base: RawCell) -> 
 
 
 def _check_groups(answer: RawAnswer) -> Iterator[Difference]:
-    """Yield a difference for each group of cells, of the same work and number of devices, that is not a ranking."""
+    """Yield a difference for each group of cells with the same work and devices that no ranking has exactly."""
     groups: dict[tuple[object, ...], list[str]] = {}  # (devices, work, batch) -> names of cells
     for cell in answer.cells.values():
         groups.setdefault((cell.devices, cell.work, cell.batch), []).append(cell.name)
@@ -280,7 +281,7 @@ def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) ->
     names = comparable(ranking)
     where = f"ranking on {ranking['devices']} devices"
     entries = {entry["cell"]: entry for entry in ranking["cells"]}
-    fastest = answer.cells.get(next(iter(entries)))
+    fastest = answer.cells.get(next(iter(entries)))  # entries are in the order of rates
     if fastest is None:  # it has no run with numbers: another check says so
         return
 
@@ -297,7 +298,7 @@ def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) ->
     advice = expected_advice(answer, family, ranking)
     if advice or not ranking["recommendation"]:
         yield from check_values(REPORT, f"{where}, recommendation", ranking["recommendation"], advice)
-    else:
+    else:  # stated, but there is no family to derive one from
         yield Difference(REPORT, f"{where}, recommendation", "is one, though cells were not compared")
 
     if family and ranking["resolve"]:
@@ -318,7 +319,7 @@ def _expected_of_ranking(fastest: RawCell, family: CellFamily | None, names: Seq
 
 
 def _check_ranked_cell(where: str, entry: Mapping[str, Any], cell: RawCell, fastest: RawCell) -> Iterator[Difference]:
-    """Yield where a ranking says of a cell what its runs do not."""
+    """Yield where the `entry` of a cell in a ranking has a strategy, or reasons to leave it out, that its runs lack."""
     yield from check_values(REPORT, cell.name, entry, {"strategy": cell.strategy})
     yield from _check_incomparable(entry["incomparable"], cell, fastest)
     if "repeats" in entry["incomparable"] and len(cell.runs) >= intervals.FEWEST:
@@ -329,7 +330,7 @@ def _check_ranked_cell(where: str, entry: Mapping[str, Any], cell: RawCell, fast
 def _check_letters(
     family: CellFamily | None, where: str, names: Sequence[str], entries: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Difference]:
-    """Yield where letters do not say which cells are told apart, or are others than they should be.
+    """Yield where letters do not say which cells are told apart, leave one out (a, c), or are in another order.
 
     `names`: the comparable cells. `entries`: cell -> its entry in the ranking, the fastest first.
     """
@@ -343,10 +344,10 @@ def _check_letters(
                 yield Difference(REPORT, where, f"{a} and {b} share {fault} told apart")
 
     letters = "".join(sorted(set("".join(letters_of.values()))))
-    if len(letters) <= len(ascii_lowercase) and not ascii_lowercase.startswith(letters):
+    if len(letters) <= len(ascii_lowercase) and not ascii_lowercase.startswith(letters):  # beyond z: not checked
         yield Difference(REPORT, where, f"has {letters}, not the first of all")
 
-    # Each letter has the places of its cells; the group of the fastest cell has the first letter, and so on.
+    # Letter -> indices of its cells in the ranking, such as [[0, 1], [1, 2]] for a, ab, b: "a" has the fastest cells.
     groups = [[place for place, own in enumerate(letters_of.values()) if letter in own] for letter in letters]
     if groups != sorted(groups):
         yield Difference(REPORT, where, "are not in the order of the cells that share one")
@@ -382,6 +383,7 @@ def _status_of(question: Mapping[str, Any], bounds: Bounds | None) -> str:
         return "yes"
     if high < ratio:
         return "no"
+    # "near": the whole interval is within this factor of the ratio that is asked about.
     factor = 1 + (question["within"] or 0.0)
     is_near = ratio / factor < low and high < ratio * factor
     return "near" if is_near else "undecided"

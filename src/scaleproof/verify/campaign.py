@@ -51,10 +51,10 @@ def folder_of(path: Path) -> Path:
 
 
 def _not_results(path: Path, folder: Path) -> str:
-    """Return in words why `path`, in `folder` or the same, is no campaign's results."""
+    """Return in words why `path` is no campaign's results. `folder`: `path` itself, or the folder of that file."""
     fault = path_fault(path)
     if fault:
-        return fault.removesuffix(nearest_path(path)).strip(" :.")
+        return fault.removesuffix(nearest_path(path)).strip(" :.")  # the hint follows from _campaign_hint
     if path.is_file() and not path.stat().st_size:
         return "it is an empty file"
     if path.suffix in ARCHIVES:
@@ -65,8 +65,8 @@ def _not_results(path: Path, folder: Path) -> str:
 def _campaign_hint(path: Path) -> str:
     """Return a sentence with the results that a wrong path may mean; "" where there are none.
 
-    They are the results that the path lies in, else those of a campaign with its name. For a path that does not exist
-    they are the nearest path; else all results in the path, or in results/.
+    In this order: the results that the path lies in; those of a campaign with its name (ddp.yaml: results/ddp); for a
+    path that does not exist, the nearest one; all results in the path, or in results/.
     """
     candidates = [parent for parent in path.parents if (parent / "runs").is_dir()]
     if (RESULTS / path.stem / "runs").is_dir():
@@ -103,7 +103,7 @@ def _with_ratios(quantities: recompute.Quantities, folder: Path, runs: list[RawR
     """
     try:
         report = json_of(folder / REPORT)
-        if schema_of(report) < INTERVALS_OF_ALL_CELLS:
+        if schema_of(report) < INTERVALS_OF_ALL_CELLS:  # an old report
             return quantities | recompute.ratio_quantities(quantities, runs, report)
         quantities = recompute.with_pooled_intervals(quantities, runs)
         quantities |= recompute.ratio_quantities(quantities, runs, report)
@@ -136,7 +136,7 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
     left_over = _runs_left_over(folder, runs)
     if with_manifest:
         differences = _with_differences_of_manifest(folder, differences)
-    if left_over:
+    if left_over:  # reported once, at the end: no check sees these runs
         runs = [run for run in runs if run.name not in left_over]
         folders = tuple(f"runs/{name}/" for name in left_over)
         differences = [difference for difference in differences if not difference.file.startswith(folders)]
@@ -173,6 +173,7 @@ def _with_differences_of_manifest(folder: Path, run_differences: list[Difference
 
     The manifest tells of a renamed folder, whose runs then are not reported one by one.
     """
+    # A steps.csv with another hash differs from its metrics, too: that difference stays, the manifest's is dropped.
     reported_hashes = {(one.file, "sha256") for one in run_differences if one.where == "sha256"}
     manifest_differences = _line_ends_once(list(check_manifest(folder)))
     manifest_differences = [one for one in manifest_differences if (one.file, one.where) not in reported_hashes]
@@ -199,8 +200,8 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
     """Return all checks, for `_run_check` to make: file, or subject such as "fields", that each is about -> check.
 
     A check that cannot be made, as its file is missing or damaged, is as a rule reported under this name.
-    `runs`: the runs of sound cells. `at_fault`: cells whose raw files differ. That is reported already, and what
-    follows from it is not reported.
+    `runs`: the runs of sound cells. `at_fault`: cells whose raw files are damaged, as is reported already; what
+    follows from that is not reported.
     """
 
     def table(file: str) -> Check:
@@ -260,7 +261,7 @@ def _table_differences(
 def _claims_differences(folder: Path, quantities: recompute.Quantities) -> Iterator[Difference]:
     """Yield where claims.json differs from what the runs give.
 
-    A report that is older than claims has no claims.json beside it.
+    Claims came with schema INTERVALS_OF_ALL_CELLS: an older report must have no claims.json beside it.
     """
     report = json_of(folder / REPORT)
     if schema_of(report) >= INTERVALS_OF_ALL_CELLS:
@@ -291,7 +292,7 @@ def _run_check(file: str, check: Check) -> list[Difference]:
         subject = "the file" if missing_name == Path(file).name else missing_name
         return [Difference(file, "", f"{subject} is missing")]
     except DAMAGES as error:
-        unreadable_file, *_ = getattr(error, "__notes__", [file])  # `json_of` notes it: a check may read several files
+        unreadable_file, *_ = getattr(error, "__notes__", [file])  # json_of adds the name of the file that it read
         return [Difference(unreadable_file, "", f"not readable: {describe_first_fault(error)}")]
 
 
@@ -313,7 +314,7 @@ def why(path: Path, identity: str) -> str:
     if not reason and figures_with_part:
         reason = f"; it is a part of several names. Figures: {', '.join(figures_with_part[:8])}"
     if not reason:
-        _check_report_is_readable(folder, quantities, runs)  # it names ratios: for want of it a figure may be unknown
+        _check_report_is_readable(folder, quantities, runs)  # without the report the figures have no ratios
         reason = f".{_similar_figures(identity, quantities)}"
     raise UserError(f'there is no figure "{identity}"{reason}')
 
@@ -354,7 +355,7 @@ def _similar_figures(identity: str, quantities: recompute.Quantities) -> str:
     They are all figures of the same cell or run; where `identity` names neither, the first of all figures.
     """
     is_cell_or_run = any(name.startswith(f"{identity}/") for name in quantities)  # without the name of a figure
-    prefix = f"{identity}/" if is_cell_or_run else f"{identity.rpartition('/')[0]}/"
+    prefix = f"{identity}/" if is_cell_or_run else f"{identity.rpartition('/')[0]}/"  # "cells/ddp-n1x2/"
     columns = [name.removeprefix(prefix) for name in quantities if name.startswith(prefix)]
     if columns:
         column = nearest_name(identity.removeprefix(prefix), columns)

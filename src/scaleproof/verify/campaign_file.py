@@ -41,7 +41,7 @@ def target_loss_of(folder: Path) -> float | str | None:
 
 
 def check_demands(folder: Path, report: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield where `report`, scaling_report.json, answers something else than what the campaign has asked."""
+    """Yield where `report`, scaling_report.json, has another title, question, rule or margin than the campaign."""
     demands = demands_in(folder)
     if not demands:
         return
@@ -77,8 +77,9 @@ def check_campaign_file(
     try:
         campaign, _ = load_campaign(path)
         cells = {cell.slug: cell for cell in expand_cells(campaign)}
+        # Name of an A/B comparison -> its cells, by slug.
         compared = {c.name: {cell.slug: cell for cell in arms_of(campaign, c)} for c in campaign.compare}
-    except UserError as error:  # a file for another version may be none for this one
+    except UserError as error:  # a file for another version of scaleproof may not be valid in this one: not reported
         if are_of_this_version(runs):
             yield Difference(file, "", shortened(str(error).removeprefix(f"{path}:"), 300))
         return
@@ -111,7 +112,7 @@ def _check_keys(path: Path, planned: list[tuple[Cell, RawRun]], same_version: bo
     for cell, run in planned:
         recorded_values = dict(dotted_items(run.metrics["config"]))
         for key, value in dotted_items(cell.config):
-            recorded_value = recorded_values.get(key, value)
+            recorded_value = recorded_values.get(key, value)  # a key that the record lacks is not compared
             is_searched = cell.searched and key in SEARCHED  # trials have found the largest micro-batch
             if recorded_value == value or is_searched or key in reported_keys:
                 continue

@@ -88,6 +88,7 @@ def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str]
     for entry in entries_of(folder / "waterfall.json", "cells"):
         waterfall_ms += [entry["ideal_ms"], entry["unexplained_ms"], entry["measured_ms"]]
         waterfall_ms += [part["ms"] for part in entry["parts"] if part["ms"] is not None]
+    # Beginnings of the texts on hover of cells at fault: "ddp-n1x2: 1,234 tokens/s", "ddp-n1x2, run 1 of 3: ...".
     tips_of_fault = (*(f"{cell}:" for cell in at_fault), *(f"{cell}," for cell in at_fault))
 
     for path in sorted(folder.glob("charts/*.svg")):
@@ -125,7 +126,7 @@ def _parts_of_traces(folder: Path) -> Quantities:
 
 
 def _figures_of_runs_and_pairs(folder: Path, quantities: Quantities) -> dict[str, list[float]]:
-    """Return the rates of the runs of each cell, in the order of repeats, and the ratios of each A/B comparison."""
+    """Return cell -> rates of its runs, in the order of repeats, and A/B comparison -> ratios of its pairs."""
     figures: dict[str, list[float]] = {}
     for name, quantity in quantities.items():
         kind, cell, *_, column = name.split("/")
@@ -159,7 +160,7 @@ def _check_tip(file: str, chart: str, tip: str, quantities: Quantities) -> Itera
         quantity = quantities.get(f"cells/{cell}/{column}")
         if quantity:
             yield from _check_figures_of_tip(file, stated, quantity, factor)
-        elif f"cells/{cell}/n" not in quantities:
+        elif f"cells/{cell}/n" not in quantities:  # each cell with figures has this one
             yield Difference(file, cell, "is no cell with figures")
         elif column in RATIOS and not stands_for(value, 1.0):  # a baseline has no ratio, and is drawn at 1
             yield Difference(file, cell, f"shows {value}, and is a baseline")
@@ -190,7 +191,7 @@ def _check_tip_in_order(
     if match:
         figures = figures_in_order.get(match["cell"], [])
         nth = int(match["nth"])  # from 1 on
-        n = int(match.groupdict().get("n", len(figures)))
+        n = int(match.groupdict().get("n", len(figures)))  # "run 2 of 3"; pairs do not say how many there are
         if len(figures) != n or nth > n or not stands_for(match["value"], figures[nth - 1]):
             yield Difference(file, tip.partition(":")[0], f"shows {match['value']}, which no raw file gives")
 
@@ -198,7 +199,7 @@ def _check_tip_in_order(
 def _check_devices(file: str, axes: ET.Element, quantities: Quantities) -> Iterator[Difference]:
     """Yield the numbers at the axis of devices that no cell has."""
     device_counts: set[int] = set()
-    for name in quantities:  # it has the geometry of its cell: cells/ddp-n1x2/tokens_per_s
+    for name in quantities:  # the name has nodes x devices of its cell: cells/ddp-n1x2/tokens_per_s
         geometry = re.search(r"[/-]n(\d+)x(\d+)(?=[/-])", name)
         if geometry:
             device_counts.add(int(geometry[1]) * int(geometry[2]))
@@ -232,7 +233,7 @@ def _check_mark(file: str, axis: Axis, mark: ET.Element, lines: Sequence[list[Po
     if not values or not printed_numbers:
         return
 
-    # A bar ends at its figure, or is as long as it: the parts of a whole lie one behind the other.
+    # A bar ends at its figure; a part of a stacked bar is as long as its figure.
     lengths = [abs(a - b) for a, b in combinations(values, 2) if a != b]
     drawn_and_printed = product([*values, *lengths], printed_numbers)
     if not any(_is_near(value, printed, axis) for value, printed in drawn_and_printed):
@@ -257,7 +258,8 @@ def _is_near(value: float, printed: str, axis: Axis) -> bool:
 def _spans(line: list[Point], low: str, high: str, axis: Axis) -> bool:
     """Return whether a line goes from `low` to `high`; a line that leaves the chart may end where the chart does."""
     line_low, line_high = sorted(axis.value(point) for point in line)
-    is_cut_off = axis.value_range <= line_high < float(high.replace(",", ""))  # an axis of values begins at 0
+    # The axis begins at 0, so that its range is its highest value.
+    is_cut_off = axis.value_range <= line_high < float(high.replace(",", ""))
     return _is_near(line_low, low, axis) and (is_cut_off or _is_near(line_high, high, axis))
 
 
@@ -291,7 +293,7 @@ def _is_linear(positions: np.ndarray, values: np.ndarray) -> bool:
 def _numbered_ticks(axes: ET.Element, letter: str) -> list[Point]:
     """Return the numbers at an axis: (position in the drawing, number) of each."""
     texts = [_plain_text(text) for text in axes.iter(f"{SVG}text")]
-    powers = [text for text in texts if re.fullmatch(r"1e-?\d+", text)]  # at the end of an axis: the unit of numbers
+    powers = [text for text in texts if re.fullmatch(r"1e-?\d+", text)]  # "1e6" at an axis: the factor of its numbers
     factor = float(powers[0]) if len(powers) == 1 else 1.0
     ticks = []
     for tick in axes.iter(f"{SVG}g"):

@@ -39,9 +39,9 @@ def check_sentence(
     """
     topic, text = sentence["topic"], sentence["text"]
     where = f'{topic}: "{text[:60]}{"..." if len(text) > 60 else ""}"'
-    unsaid_claims, fault_of_sum = left_unsaid(text, claims)
-    if fault_of_sum:
-        yield Difference(FILE, where, fault_of_sum)
+    summed_up_ids, fault_of_summary = left_unsaid(text, claims)
+    if fault_of_summary:
+        yield Difference(FILE, where, fault_of_summary)
 
     printed_numbers = _numbers_beside_names(text, names)
     allowed = [*extras[""], *extras.get(topic, []), *_bounds_of_efficiency(claims)]
@@ -55,7 +55,7 @@ def check_sentence(
     for claim in claims:
         yield from _check_quoted_ratio(claim, text, where)
         is_due = claim["kind"] in PRINTED and topic not in SUMMING_UP
-        if is_due and claim["id"] not in unsaid_claims:
+        if is_due and claim["id"] not in summed_up_ids:
             yield from _check_is_printed(claim, printed_numbers, where)
     problem = wrong_word(topic, text, claims)
     if problem:
@@ -63,11 +63,11 @@ def check_sentence(
 
 
 def check_unmeasured_parts(text: str, entry: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield where a sentence on lost time calls other parts unmeasured than those that `entry` has no figure of."""
+    """Yield where a sentence on lost time names wrong parts as "Not measured". `entry`: of waterfall.json."""
     match = re.search(r" Not measured: ([^.]*)\.", text)
     stated_parts = match[1] if match else ""
     unmeasured_parts = ", ".join(part["name"] for part in entry["parts"] if part["ms"] is None)
-    has_loss = entry["measured_ms"] > entry["ideal_ms"]
+    has_loss = entry["measured_ms"] > entry["ideal_ms"]  # without a loss no parts are named
     expected_parts = unmeasured_parts if has_loss else ""
     if stated_parts != expected_parts:
         problem = f"is to call unmeasured: {expected_parts or 'no part'}"
@@ -79,7 +79,7 @@ def _numbers_beside_names(text: str, names: Sequence[str]) -> list[str]:
     text = MANY.sub("from ", text)
     for name in names:
         text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", text)
-    without_words = re.sub(r"\b[\w.]*[a-z][\w.]*-[\w.-]*", " ", text)  # other names, which have hyphens
+    without_words = re.sub(r"\b[\w.]*[a-z][\w.]*-[\w.-]*", " ", text)  # other words with hyphens: "zero2-n1x4"
     return numbers(without_words)
 
 
@@ -92,7 +92,7 @@ def _check_is_printed(claim: Claim, printed_numbers: Sequence[str], where: str) 
     for figure in due_figures:
         if figure is None:
             continue
-        claim_on_figure = {**claim, "figure": (figure,)}
+        claim_on_figure = {**claim, "figure": (figure,)}  # this figure alone, in all forms of _is_figure_of
         if not any(_is_figure_of(printed, claim_on_figure) for printed in printed_numbers):
             yield Difference(FILE, where, f"does not say the figure of {claim['id']}, {figure:.4g}")
 
@@ -113,7 +113,7 @@ def _is_figure_of(printed: str, claim: Claim) -> bool:
     for value in claim["figure"] or ():
         if value is None:
             continue
-        # A difference is printed as faster or slower, and milliseconds that shorten a step without their sign.
+        # As it is, in percent, "20 % faster", "20 % slower", and milliseconds that shorten a step without their sign.
         forms = [value, 100 * value, 100 * (value - 1), 100 * (1 - value), -value]
         if value and _is_stated_inverted(claim):
             forms.append(1 / value)
@@ -128,7 +128,7 @@ def _is_stated_inverted(claim: Claim) -> bool:
     """Return whether sentences state a claim's ratio as that of the faster cell over a slower one, above 1."""
     if claim["kind"] == "pairs":
         *_, high = claim["figure"] or (None,)
-        return high is not None and bool(high < 1)  # also where its word is "within-noise"
+        return high is not None and bool(high < 1)  # by the bound, not by the word: it may be "within-noise"
     return claim["kind"] == "ratio" or (claim["kind"], claim["word"]) == ("question", "no")
 
 
@@ -144,7 +144,7 @@ def _check_quoted_ratio(claim: Claim, text: str, where: str) -> Iterator[Differe
     if _is_stated_inverted(claim):
         value, low, high = figure or (None, None, None)
         # Inverted, the high bound is the low one. A bound that is not known stays None.
-        figure = tuple(bound and 1 / bound for bound in (value, high, low))
+        figure = tuple(bound and 1 / bound for bound in (value, high, low))  # the lower bound is 1 / high
     match = re.search(rf"{ratio_pattern}(?: \((?:95 % CI )?([\d.,]+)-([\d.,]+)\))?", text)
     stated = match.groups() if match else ()  # the ratio and its bounds, where they are printed
     for printed, value in zip(stated, figure, strict=False):
@@ -170,7 +170,7 @@ def left_unsaid(text: str, claims: Sequence[Claim]) -> tuple[set[str], str]:
 
     The fault is "", or that no group of `claims` has that number, begins with A and ends with B.
     """
-    # The words may stand for claims of one kind, else for claims of one kind and word.
+    # "7 cells" may be all claims of one kind, or those of one kind and word (all "slower" ones).
     of_ratios = [claim for claim in claims if claim["kind"] in ("ratio", "one-device")]
     groups = [
         *group_by(of_ratios, itemgetter("kind")).values(),
@@ -201,7 +201,7 @@ def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
     """Return what a sentence says that its claims do not support, or does not say; "" where it says what they do."""
     if not claims:
         return ""
-    first = claims[0]  # its word decides
+    first = claims[0]  # a sentence is worded by its first claim; "slower" and "one-device" by all
     subject, word = first["subject"], first["word"]
     if topic == "verdict":
         return _unsupported(first, _pattern_of_verdict(first), text)
@@ -282,4 +282,5 @@ def _pattern_of_verdict(claim: Claim) -> str:
         return rf"{subject} is {word} than {base}[:,] "
     if kind == "pairs":
         return "No clear winner yet: "
+    # Other kinds, such as a speed-up.
     return {"faster": ".* pays off: ", "slower": "No: .* is slower "}.get(word, "No clear ")

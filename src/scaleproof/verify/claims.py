@@ -46,7 +46,7 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
     expected = {claim["id"]: claim for claim in _expected_claims(quantities, report, comparisons, waterfalls)}
     yield from _check_stated_claims(claims, expected, quantities)
 
-    extras = _further_figures(report, comparisons, waterfalls)
+    extras = _further_figures(report, comparisons, waterfalls)  # topic -> numbers that its sentences may state, too
     names = {claim[key] for claim in claims.values() for key in ("subject", "baseline") if claim[key]}
     longest_first = sorted(names, key=len, reverse=True)  # a name may begin as another one does
     for sentence in content["sentences"]:
@@ -113,7 +113,7 @@ def _claims_on_pairs(entry: Mapping[str, Any], estimate: Mapping[str, Any]) -> I
     yield _claim("pairs", entry["b"], entry["a"], figure, word) | fields_of_pairs
     yield _claim("noise", name, None, (estimate["floor"], None, None), None)
     low, high = estimate["detectable_low"], estimate["detectable_high"]
-    yield _claim("detectable", name, None, (low, low, high), None)
+    yield _claim("detectable", name, None, (low, low, high), None)  # its value is the lower bound
 
 
 def _claims_on_loss(entry: Mapping[str, Any]) -> Iterator[Claim]:
@@ -131,7 +131,7 @@ def _claims_on_size(quantities: Quantities, baseline: str, point: Mapping[str, A
     cell, best = point["cell"], point["best_single"]
     yield _claim("rate", cell, None, _figure_of_cell(quantities, cell, "rate"), None)
     stated = point["speedup_in_answer"]
-    if stated:  # its interval holds together with others; check_answer compares it
+    if stated:  # a simultaneous interval, which check_answer recomputes: its bounds are taken as stated here
         speedup = _figure_of_cell(quantities, cell, "speed-up")
         if speedup:
             value, *_ = speedup
@@ -163,7 +163,7 @@ def _claims_on_ranking(quantities: Quantities, index: int, ranking: Mapping[str,
     yield _claim("fastest", fastest, None, None, word) | {"method": method, "id": f"fastest/{index}"}
     advice = ranking["recommendation"]
     if advice:
-        subject = advice["cell"] or advice["candidate"] or fastest
+        subject = advice["cell"] or advice["candidate"] or fastest  # recommended, nearly so, or neither
         loss = None if advice["worst"] is None else (advice["worst"], None, None)
         word = "recommended" if advice["cell"] else advice["why"]
         claim = _claim("recommended", subject, None, loss, word)
@@ -244,7 +244,7 @@ def _further_figures(
         numbers_on_losses += _further_figures_on_loss(waterfall)
     question = report["question"] or {}
     numbers_in_question = [100 * question[key] for key in ("by", "within") if question.get(key)]
-    rule = report["repeats"] or {}  # by which repeats end
+    rule = report["repeats"] or {}  # the rule by which repeats end; "looks": numbers of repeats at which it is tried
     limits = [rule.get(name) for name in ("repeats", "minutes", "device_hours", "at_most", "at_least")]
     numbers_on_repeats = [*limits, *rule.get("looks", ()), 100 * rule.get("resolve", 0)]
     return {

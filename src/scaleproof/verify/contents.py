@@ -27,7 +27,7 @@ def text_of(path: Path) -> str:
 
 
 def json_of(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file. Raises one of DAMAGES where it is none, with the file's name as a note."""
+    """Return the object in a JSON file. Else raises one of DAMAGES, with the name of the file in `__notes__`."""
     try:
         content = parse_json(read_regular(path))
         if not isinstance(content, dict):
@@ -68,7 +68,7 @@ def csv_of(path: Path) -> list[dict[str, str]]:
     lines = csv.DictReader(io.StringIO(text_of(path).removeprefix("\ufeff"), newline=""))
     rows = []
     for row in lines:
-        if None in row or None in row.values():
+        if None in row or None in row.values():  # so DictReader marks too many, or too few, values
             raise ValueError(f"{path.name}, line {lines.line_num}: not as many values as names; cut off?")
         rows.append(row)
     return rows

@@ -41,7 +41,7 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
     """Yield where the parts of a cell's step in waterfall.json are not those that runs and traces give."""
     cells = measured_by_cell(runs)
     entries = {entry["cell"]: entry for entry in json_of(folder / WATERFALL)["cells"]}
-    series_of = {
+    series_of = {  # cells with a speed-up whose steps count samples: only these have a waterfall
         point["cell"]: series
         for series, point in points_of(report)
         if has_speedup(series, point) and counts_samples(cells[point["cell"]])
@@ -63,7 +63,7 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
 
 
 def _check_form_of_parts(entry: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield a part of a waterfall that is missing, there twice, or by another source, and a wrong sum of parts."""
+    """Yield parts of a waterfall that are missing, repeated, unknown or of a wrong source, and a wrong sum."""
     cell, parts = entry["cell"], entry["parts"]
     names = {part["name"] for part in parts}
     if len(names) < len(parts):
@@ -128,8 +128,8 @@ def _part_of_smaller_batch(
 ) -> dict[str, float | None]:
     """Return {"smaller local batch": ms}: how much longer than the ideal a step on one device takes.
 
-    Such a step has the batch of one device of the cell, and the part names the cell with such steps as its source. The
-    time is None where the source does other work. Returns {} where the entry states no time.
+    The step is of another cell, named as the part's source: one device, and the batch that each device of this cell
+    has. The time is None where the source does other work. Returns {} where the entry states no time.
     """
     sources = [part["source"] for part in entry["parts"] if part["name"] == LOCAL_BATCH and part["ms"] is not None]
     if not sources:
@@ -170,7 +170,7 @@ def _idle_share(steps: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _exposed_parts(steps: Sequence[Mapping[str, Any]], step_ms: float) -> dict[str, float | None]:
-    """Return the exposed parts of a timed step of `step_ms` by the traced `steps` of its cell, and two ratios.
+    """Return part -> ms of a timed step of `step_ms` in which communication is exposed (no computing), and ratios.
 
     All parts are None without steps. Older traces lack exposed_wait_ms: transfer and waiting are one part then,
     "exposed communication". The ratios, computing over transfer and the exposed share of the transfer, are None where
@@ -210,7 +210,7 @@ def check_traces(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
         overhead = _expected_overhead(profile, runs)
         expected = _expected_phases(trace, profile) | ({"overhead": overhead} if overhead else {})
         yield from check_values(TRACES, cell, trace, expected)
-        for name in sorted(trace.keys() & profile.keys()):
+        for name in sorted(trace.keys() & profile.keys()):  # fields that traces.json copies from the profile
             if trace[name] != profile[name]:
                 yield Difference(TRACES, f"{cell}, {name}", "is not that of the profile")
         yield from _check_steps(f"traces/{cell}/{PROFILE}", profile.get("per_step", []))
@@ -253,9 +253,9 @@ def _expected_phases(trace: Mapping[str, Any], profile: Mapping[str, Any]) -> di
 
 
 def _expected_overhead(profile: Mapping[str, Any], runs: Sequence[RawRun]) -> dict[str, Any] | None:
-    """Return a traced step over a timed one, with the interval that one further run would have.
+    """Return the time of a traced step over a timed one, with the prediction interval of one further timed run.
 
-    Returns None where either is missing.
+    Returns None where traced or timed steps are missing.
     """
     timed_runs = [run for run in runs if run.ok and run.metrics["fingerprint"] == profile.get("fingerprint")]
     logs = [math.log(1e3 * run.seconds / len(run.window)) for run in timed_runs]

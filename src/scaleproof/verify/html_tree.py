@@ -16,7 +16,7 @@ class Element:
     children: "list[Element | str]" = field(default_factory=list)
 
     def all(self, tag: str, **attributes: str) -> "Iterator[Element]":
-        """Yield the elements inside with that tag and these attributes; their `class` is called `kind` here."""
+        """Yield the elements at any depth with `tag` and `attributes`; `kind` stands for the attribute `class`."""
         expected = {name.replace("kind", "class"): value for name, value in attributes.items()}
         for child in self.children:
             if isinstance(child, Element):
@@ -61,7 +61,7 @@ class _Parser(HTMLParser):
             self._open.append(element)
 
     def handle_endtag(self, tag: str) -> None:
-        for depth in range(len(self._open) - 1, 0, -1):  # the innermost one of that tag ends, with all inside of it
+        for depth in range(len(self._open) - 1, 0, -1):  # the innermost open one ends, with all in it; never the root
             if self._open[depth].tag == tag:
                 del self._open[depth:]
                 return

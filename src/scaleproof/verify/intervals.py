@@ -50,9 +50,9 @@ class PairNoise:
 def pair_noise(top: Logs, bottom: Logs, squares_of_cells: Sequence[float] = ()) -> PairNoise | None:
     """Return the noise of a ratio of two cells; None where a cell has fewer than three runs.
 
-    Where their repeats do not match, it is by Welch. `squares_of_cells`: the residual sum of squares of each cell with
-    these repeats. The noise of all these cells counts, unless the pair is noisier than the others (F test) or the cells
-    are unequally noisy (Bartlett): then the noise of the pair alone counts.
+    Cells whose repeats do not match: Welch. Else it is pooled over all cells with these repeats, or taken from the pair
+    alone where there are fewer than three such cells, the pair is noisier than the others (F test), or cells are
+    unequally noisy (Bartlett). `squares_of_cells`: the residual sum of squares of each such cell.
     """
     n = min(len(top), len(bottom))
     if n < FEWEST:
@@ -92,7 +92,7 @@ def welch_noise(pair: Sequence[Logs], n: int) -> PairNoise:
 
 
 def residual_sums_of_squares(cells: Sequence[Logs]) -> list[float]:
-    """Return the sum of squares of each cell about its own mean and the means of the rounds.
+    """Return the residual sum of squares of each cell in the two-way table cells x rounds.
 
     Round k is repeat k of all cells, which have the same repeats.
     """
@@ -108,7 +108,7 @@ def residual_sums_of_squares(cells: Sequence[Logs]) -> list[float]:
 
 
 def _are_unequal(squares: Sequence[float], freedoms: Sequence[int], level: float) -> bool:
-    """Return whether Bartlett's test at `level` finds the variances of cells unequal; False for two cells: one pair.
+    """Return whether Bartlett's test at `level` finds the variances of cells unequal; False for fewer than three cells.
 
     `squares`: the sum of squares of each cell about its mean. `freedoms`: the degrees of freedom of each cell.
     """
@@ -158,7 +158,7 @@ class CellFamily:
         return math.log(self.rates[a] / self.rates[b])
 
     def half(self, a: str, b: str) -> float:
-        """Return the half-width of a pair's log ratio: Tukey's, or that of the pair alone where this is wider."""
+        """Return the half-width of a pair's log ratio: the wider of Tukey's and that by the noise of the pair alone."""
         quantile = studentized_range_quantile(self.confidence, len(self.runs), self.freedom) / math.sqrt(2)
         pair_count = math.comb(len(self.runs), 2)
         own_level = 1 - (1 - self.confidence) / (pair_count if self.unequal else 1)  # by Bonferroni
@@ -174,7 +174,7 @@ class CellFamily:
         """Return the lower bound of the ratio of a cell to the fastest of `others`, by Dunnett; it is at most 1."""
         quantile = dunnett_quantile(self.confidence, len(others) + 1, self.freedom)
         level = 1 - (1 - self.confidence) / (len(others) if self.unequal else 1)  # by Bonferroni
-        lowest_log_ratio = 0.0
+        lowest_log_ratio = 0.0  # a cell that is faster than all others loses nothing
         for other in others:
             noise = self.own[cell, other]
             own_width = float(stats.t.ppf(level, noise.freedom)) * math.sqrt(noise.variance)
@@ -200,7 +200,7 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
         return None
 
     repeats_match = len({frozenset(cell) for cell in logs.values()}) == 1
-    if repeats_match:  # the share of a round that is in all cells is no noise of their ratios
+    if repeats_match:  # what a round adds to all cells cancels in their ratios: residuals leave it out
         squares = residual_sums_of_squares(list(logs.values()))
         freedom = (k - 1) * (n - 1)
         pooled = math.sqrt(2 * sum(squares) / freedom / n)
@@ -211,7 +211,7 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
 
     own: dict[tuple[str, str], PairNoise] = {}
     for a, b in combinations(runs, 2):
-        # One method for all pairs: without it some pairs may have matching repeats, and others not.
+        # One method for all pairs, also where the repeats of some pairs match and those of others do not.
         noise = pair_noise(logs[a], logs[b]) if repeats_match else None
         own[a, b] = own[b, a] = noise or welch_noise([logs[a], logs[b]], min(runs[a], runs[b]))
     return CellFamily(
@@ -236,7 +236,7 @@ def dunnett_quantile(confidence: float, cells: int, freedom: float) -> float:
 def studentized_range_quantile(confidence: float, cells: int, freedom: float) -> float:
     """Return what (largest - smallest of `cells` means) / their standard error stays below with that confidence."""
 
-    def within(t: np.ndarray) -> np.ndarray:  # any one mean is the largest, at MEANS; the others lie within t below it
+    def within(t: np.ndarray) -> np.ndarray:  # one of `cells` means is the largest, at MEANS; the rest are in [-t, 0]
         return cells * (special.ndtr(MEANS) - special.ndtr(MEANS - t)) ** (cells - 1)
 
     return _solve_for_quantile(confidence, freedom, within)
@@ -245,8 +245,8 @@ def studentized_range_quantile(confidence: float, cells: int, freedom: float) ->
 def _solve_for_quantile(confidence: float, freedom: float, within: Callable[[np.ndarray], np.ndarray]) -> float:
     """Return the t below which a statistic of means stays with a probability of `confidence`.
 
-    `within(t)`: that probability, for each of MEANS, where t is in true spreads of a mean. The result is in estimated
-    ones: the integral goes over the estimate, a chi variable of that `freedom`, by Gauss and Legendre's nodes.
+    `within(t)`: that probability at each of MEANS, with t in units of the true standard deviation. The result is in
+    units of the estimated one, whose distribution (chi with that `freedom`) is integrated over by Gauss-Legendre.
     """
     largest = math.sqrt(stats.chi2.isf(1e-16, freedom) / freedom)
     nodes, weights = np.polynomial.legendre.leggauss(120)
@@ -279,13 +279,13 @@ def detectable_by_family(family: CellFamily, n: int, confidence: float) -> float
     pair_count = k * (k - 1) // 2
     of_one_pair = own_spreads * stats.t.ppf(1 - (1 - confidence) / 2, n - 1)
     of_all_pairs = own_spreads * stats.t.ppf(1 - (1 - confidence) / 2 / pair_count, n - 1)
-    rules = [(1.0, of_all_pairs)]
+    rules = [(1.0, of_all_pairs)]  # as in `effect_shown`: (probability that the rule is followed, its thresholds)
     if not family.unequal:
         other_chi2 = stats.chi2.ppf(draws[1], (k - 2) * (n - 1)) if k > 2 else 0.0
         freedom_of_all = (k - 1) * (n - 1)
         quantile = studentized_range_quantile(confidence, k, freedom_of_all) / math.sqrt(2)
         by_all_cells = quantile * np.sqrt((own_chi2 + other_chi2) / freedom_of_all)
-        # Equally noisy cells are now and then taken for unequal ones, by the level of that test.
+        # The test of NOISY_CELLS takes equally noisy cells for unequal ones with a probability of its level.
         mistake_rate = NOISY_CELLS if k > 2 else 0.0
         rules = [(mistake_rate, of_all_pairs), (1 - mistake_rate, np.maximum(of_one_pair, by_all_cells))]
     return spread * effect_shown(rules, n, _estimated_spreads(freedom, draws[2]))
@@ -297,7 +297,7 @@ def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> float:
     A difference is shown where it passes the half-width that the rule of `pair_noise` gives to drawn noise. `noise`:
     the noise of the pair, as estimated so far.
     """
-    # The pair has n - 1 degrees of freedom, and so has each further cell whose noise counts beside that of the pair.
+    # Pooled noise has (cells - 1) * (n - 1) degrees of freedom, that of the pair alone n - 1: others = cells - 2.
     others = max(0, int(noise.freedom / (noise.n - 1)) - 1)
     spread = math.sqrt(noise.variance * noise.n)  # of a ratio of two runs
     return spread * _detectable_in_spreads(n, others, noise.freedom, confidence)
@@ -313,7 +313,7 @@ def _detectable_in_spreads(n: int, others: int, freedom_so_far: float, confidenc
     thresholds = stats.t.ppf(level, own_freedom) * np.sqrt(own_chi2 / own_freedom)
     if others:
         other_chi2 = stats.chi2.ppf(draws[1], other_freedom)
-        limit = stats.f.ppf(1 - NOISY_PAIR, own_freedom, other_freedom)  # own variance over that of the other cells
+        limit = stats.f.ppf(1 - NOISY_PAIR, own_freedom, other_freedom)  # of own / other variance: _is_noisy_pair
         is_noisy = own_chi2 / own_freedom > limit * other_chi2 / other_freedom
         freedom = own_freedom + other_freedom
         by_all_cells = stats.t.ppf(level, freedom) * np.sqrt((own_chi2 + other_chi2) / freedom)
@@ -325,7 +325,7 @@ def _detectable_in_spreads(n: int, others: int, freedom_so_far: float, confidenc
 def detectable_by_ab_pairs(n: int, nulls: int) -> float:
     """Return the log ratio that `n` A/B pairs, beside `nulls` A/A pairs, claim with probability POWER.
 
-    It is in standard deviations of a pair. Both bounds that a claim must pass follow from the spread that is drawn.
+    It is in standard deviations of a pair. A claim must pass two bounds: its half-width, and the noise floor.
     """
     draws = _draws(2)
     own_chi2 = stats.chi2.ppf(draws[0], n - 1)
@@ -348,7 +348,7 @@ def _estimated_spreads(freedom: float, probabilities: np.ndarray) -> np.ndarray:
 
 
 def effect_shown(rules: Sequence[tuple[float, np.ndarray]], n: int, spreads: np.ndarray) -> float:
-    """Return the log ratio that `n` repeats or pairs show with probability POWER, in spreads of one of them.
+    """Return the log ratio that `n` repeats or pairs show with probability POWER, in standard deviations of one.
 
     `rules`: (probability that a rule is followed, its drawn thresholds of the mean, in standard errors) of each rule.
     `spreads`: drawn estimates of a spread of 1.

@@ -51,6 +51,7 @@ def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Di
         if not expected and figures_in_reason != _figures_of_reason(rates):
             yield Difference(REPORT, f"{series['name']}, law", f'"{law["undefined"]}" is no reason that its runs give')
         stated = _stated_law(law)
+        # A stated figure that the runs do not give is expected to be None.
         yield from check_values(REPORT, f"{series['name']}, law", stated, dict.fromkeys(stated) | expected)
 
 
@@ -61,14 +62,14 @@ def _rates_of_sizes(
     if not points:
         return {}
     rates: dict[int, dict[int, float]] = {}  # devices -> repeat -> tokens/s
-    for point in points:  # of two geometries with as many devices the later one stays
+    for point in points:  # 1x4 and 2x2 have the same devices: the later one replaces the earlier one
         rates[point["devices"]] = {run.metrics["repeat"]: rate_of(run) for run in cells.get(point["cell"], [])}
     common_repeats = sorted(set.intersection(*map(set, rates.values())))
     return {devices: [of_size[repeat] for repeat in common_repeats] for devices, of_size in rates.items()}
 
 
 def refit_law(kind: str, rates: Mapping[int, Sequence[float]], confidence: float = CONFIDENCE) -> Fitted:
-    """Fit Amdahl's law ("strong") or Gustafson's ("weak"); return its fraction, bounds, limit and worst miss.
+    """Fit Amdahl's law ("strong") or Gustafson's ("weak"); return its fraction, bounds, and limit or worst miss.
 
     Returns {} with fewer than FEWEST_SIZES sizes, without one device, or where a size is no faster than one device.
     Each repeat is fitted by itself. `rates`: devices -> tokens/s of each repeat, as many for each size. `confidence`:
@@ -128,7 +129,7 @@ def _worst_miss(sizes: np.ndarray, misses: np.ndarray) -> tuple[int, float] | No
     n = misses.shape[1]
     if n < FEWEST_FITS:
         return None
-    level = 1 - (1 - CONFIDENCE) / 2 / len(sizes)  # for all sizes together, by Bonferroni
+    level = 1 - (1 - CONFIDENCE) / 2 / len(sizes)  # two-sided, for all sizes together by Bonferroni
     errors = stats.sem(misses, axis=1) * stats.t.ppf(level, n - 1)
     means = misses.mean(axis=1)
     are_shown = (np.abs(means) > errors) & (np.abs(means) > MISS_TOLERANCE)
@@ -211,9 +212,9 @@ def _sentence_due_on_law(series_name: str, law: Mapping[str, Any]) -> DueSentenc
 
 
 def _sentences_due_on_drift(comparisons: Mapping[str, Any], quantities: Quantities) -> Iterator[DueSentence]:
-    """Yield what each sentence on a changed machine must have: on A or B (an arm), and a cell that does its work.
+    """Yield what each sentence on a changed machine must have.
 
-    There is such a sentence where their rates differ.
+    There is one for each arm of a comparison (A or B) and each cell of the same work whose rates differ.
     """
     for entry in comparisons.values():
         for arm, stated in (entry.get("arms") or {}).items():

@@ -54,8 +54,8 @@ class RawCurve:
 def loss_curves(runs: Sequence[RawRun]) -> list[RawCurve]:
     """Return the loss curve of each of a cell's runs.
 
-    A smoothed loss is the mean of the latest losses that are numbers, over a tenth of the longest window and over
-    FEWEST_STEPS at least.
+    A smoothed loss is the mean of the losses, those that are numbers, of the latest steps: a tenth of the longest
+    window, and at least FEWEST_STEPS.
     """
     smoothed_over = max(FEWEST_STEPS, round(SHARE_OF_WINDOW * max(len(run.window) for run in runs)))
     curves = []
@@ -83,7 +83,7 @@ def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
             stated = {name: row[name] if name == "phase" else float(row[name]) for name in expected}
             where = f"{cell}, step {int(row['step'])}"
             differences = check_values(file, where, stated, expected, "steps.csv gives", LOSS_TOLERANCE)
-            yield from islice(differences, 1)  # one of a row is enough
+            yield from islice(differences, 1)  # the first of each row: others follow from the same fault
 
 
 def _expected_means(curves: Sequence[RawCurve], step: int) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
     rows = [row for row in csv_of(folder / file) if row["cell"] in cells and row["target_loss"]]
     target = target_loss_of(folder)
     is_target_known = bool(target) or _are_derived(rows, targets)
-    if isinstance(target, float):  # one for all cells, whatever they have reached
+    if isinstance(target, float):  # the campaign names one target for all cells; else each kind has a derived one
         targets = dict.fromkeys(targets, target)
 
     for row in csv_of(folder / file):
@@ -131,8 +131,8 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
 def _are_derived(rows: Sequence[Mapping[str, str]], derived_targets: Mapping[str, float]) -> bool:
     """Return whether the stated targets of older results count as derived from the runs.
 
-    Nobody knows whether the campaign of such results names its target, which may then be any number. Targets are
-    derived where cells have several, or where one is near to what is derived.
+    Such results do not say whether the campaign named the target (any number) or had it derived. They count as derived
+    where cells have different targets, or where one is near to the derived one.
     """
     if len({row["target_loss"] for row in rows}) > 1:
         return True
@@ -149,7 +149,7 @@ def _expected_times(curves: Sequence[RawCurve], target: float) -> dict[str, floa
     step_counts: list[int] = []
     for curve in curves:
         warmup, window = curve.smoothed[: curve.warmup_steps], curve.smoothed[curve.warmup_steps :]
-        steps = [step for step, loss in enumerate(window) if loss <= target]
+        steps = [step for step, loss in enumerate(window) if loss <= target]  # from 0; the first one counts
         is_in_warmup = any(loss <= target for loss in warmup)
         if is_in_warmup or not steps or math.isinf(curve.lowest_loss):
             return dict.fromkeys(names)
@@ -181,7 +181,7 @@ def _derived_targets(
             continue
         falls = [curve.first_loss - curve.lowest_loss for curve in curves]  # how much each run has learnt
         median_fall = statistics.median(falls)
-        least_fall = LEARNT * median_fall if median_fall > 0 else median_fall  # a median that rose is not to be halved
+        least_fall = LEARNT * median_fall if median_fall > 0 else median_fall  # half of a negative fall would be more
         learners = [curve for curve, fall in zip(curves, falls, strict=True) if fall >= least_fall]
         reached_loss = max(curve.lowest_loss for curve in learners)
         targets |= dict.fromkeys(kind, reached_loss + SLACK * max(reached_loss, 1.0))

@@ -91,7 +91,7 @@ def check_manifest(folder: Path) -> list[Difference]:
         return [Difference(MANIFEST, "schema_version", f"{manifest.get('schema_version')!r} is not known")]
 
     differences = _faults_of_demands(folder, manifest)
-    if manifest.pop(SEAL, None) != _seal(manifest):
+    if manifest.pop(SEAL, None) != _seal(manifest):  # the seal is over all other keys
         differences.append(Difference(MANIFEST, SEAL, "changed since the report was written"))
     for name, sha256 in listed.items():
         fault = _fault_of_file(folder, name, sha256)
@@ -100,7 +100,7 @@ def check_manifest(folder: Path) -> list[Difference]:
 
     runs = {path.relative_to(folder).as_posix() for path in folder.glob("runs/*/rep*/training_metrics.json")}
     unlisted_runs = sorted(runs - listed.keys())
-    missing_files = {one.file: listed[one.file] for one in differences if not one.where}
+    missing_files = {one.file: listed[one.file] for one in differences if not one.where}  # name -> stated sha256
     renamed_folders = _renamed_folders(folder, unlisted_runs, missing_files)
     in_old_folder = tuple(f"{old}/" for old in renamed_folders.values())
     in_new_folder = tuple(f"{new}/" for new in renamed_folders)
@@ -128,7 +128,7 @@ def _fault_of_file(folder: Path, name: str, expected_sha256: str) -> Difference 
 
 
 def _faults_of_demands(folder: Path, manifest: dict[str, Any]) -> list[Difference]:
-    """Return that a manifest does not say what the campaign asks; [] for results that are older than demands."""
+    """Return that `demands` in a manifest are missing or not valid; [] for results older than demands."""
     try:
         are_due = "demands" in manifest or schema_of(json_of(folder / REPORT)) >= DEMANDS_FROM
     except (OSError, *DAMAGES):  # the check of the report says so
@@ -166,7 +166,7 @@ def _files(folder: Path) -> list[str]:
     for path, folders, files in os.walk(folder):
         inside = os.path.relpath(path, folder)
         parts = () if inside == os.curdir else tuple(inside.split(os.sep))  # empty at the top
-        # os.walk goes on with what is left in `folders`.
+        # os.walk goes on with what is left in `folders`: at the top FOLDERS, below all but hidden ones and raw.
         if parts:
             folders[:] = [name for name in folders if name in FOLDERS or (name[0] != "." and name != "raw")]
             paths += [(*parts, name) for name in files if name in FILES or name[0] != "."]

@@ -25,8 +25,8 @@ def check_page(
     for row in page.all("tr"):
         yield from _check_row(row)
     for link in page.all("a", kind="figure"):
-        identity = link.attributes.get("data-id", "")
-        if identity.split("/")[1:2] != [link.attributes.get("data-cell")]:
+        identity = link.attributes.get("data-id", "")  # "cells/<cell>/<column>"
+        if identity.split("/")[1:2] != [link.attributes.get("data-cell")]:  # a slice: no IndexError without "/"
             yield Difference(FILE, identity, f"links to {link.attributes.get('data-cell')}")
         if identity in quantities:
             yield from _check_figure(link, identity, quantities[identity])
@@ -40,7 +40,7 @@ def _check_figure(link: Element, identity: str, quantity: RecomputedQuantity) ->
     computed = [quantity.value, *(bound for bound in (quantity.low, quantity.high) if bound is not None)]
     for text in (link.attributes.get("title", ""), link.text):  # "1.62 [1.20, 2.19], n=3"; without interval "1.62"
         figure_text, _, _ = text.partition(", n=")
-        expected = computed if "[" in text else computed[:1]
+        expected = computed if "[" in text else computed[:1]  # value and bounds, or the value alone
         for printed, value in zip(numbers(figure_text), expected, strict=False):
             if not stands_for(printed, value * factor):
                 gives = significant(value * factor, 7)
@@ -66,7 +66,7 @@ def _check_sources(page: Element, runs: Sequence[RawRun], at_fault: Collection[s
         cell = row.attributes.get("data-cell", "")
         path = row.attributes.get("data-file", "")
         run_path = path.removeprefix(folder_before(path, f"runs/{cell}/rep/{METRICS}"))
-        unlisted_runs.pop(run_path, None)
+        unlisted_runs.pop(run_path, None)  # a row of this run is there, right or not
         if "data-sha" not in row.attributes or cell in at_fault:
             continue
         run = runs_by_path.get(run_path)

@@ -59,7 +59,7 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
     yield from raw.check_values(FILE, "confidence", report["confidence"], CONFIDENCE)
     for entry in report["comparisons"]:
         runs, differences = raw.read_runs(folder, f"compare/{entry['name']}/pair*/[ab]")
-        if differences:  # what follows from them is not reported as well
+        if differences:  # figures of damaged runs would differ, too: only the damage is reported
             yield from differences
             continue
         listed = json_of(folder / "compare" / entry["name"] / "pairs.json")["pairs"]
@@ -75,9 +75,9 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
 def _check_missing_estimate(
     entry: Mapping[str, Any], pairs: PairedRuns, findings: Sequence[Mapping[str, Any]]
 ) -> Iterator[Difference]:
-    """Yield where nothing forbids the estimate that a comparison lacks, or something else than its status does.
+    """Yield where a comparison without an estimate has no reason for that, or a status that is not the reason.
 
-    Too few whole pairs forbid it, and so do some of the campaign's `findings`.
+    Reasons are too few whole pairs, and some of the campaign's `findings`.
     """
     name = entry["name"]
     statuses = ["incomplete"] if min(len(pairs.ratios), len(pairs.null_ratios)) < FEWEST_OF_EACH else []
@@ -103,6 +103,7 @@ def _check_entry(
     `listed`: the pairs in pairs.json.
     """
     configs = {run.cell: run.metrics["config"] for run in runs}
+    # "section.key" -> [value in A, value in B]
     declared = raw.differing_settings(configs.get(entry["a"], {}), configs.get(entry["b"], {}))
     expected: dict[str, Any] = {"pairs": len(listed), "declared": declared}
     if entry["estimate"]:
@@ -148,7 +149,7 @@ def _check_detectable(
             problem = f"is {stated_pairs}, the pairs give {fewest:g} to {most:g}"
             yield Difference(FILE, f"{comparison}, {name_of_pairs}", problem)
 
-    # Both are multiples of one effect in spreads, whose proportion is exact.
+    # detectable_low and detectable_high are the same drawn effect times two exact spreads: so their ratio is exact.
     low, high = (math.log1p(estimate[name]) for name in QUANTILES)
     low_chi2, high_chi2 = (float(stats.chi2.ppf(probability, pairs.freedom)) for probability in QUANTILES.values())
     if not raw.close(high, low * math.sqrt(low_chi2 / high_chi2), raw.TOLERANCE):
@@ -156,7 +157,7 @@ def _check_detectable(
 
     log_ratio = abs(statistics.fmean(pairs.logs))
     detectable = effect_in_spreads * pairs.spread
-    if not raw.close(log_ratio, detectable, error):  # else other draws may say otherwise
+    if not raw.close(log_ratio, detectable, error):  # so near to the limit the outcome would depend on the draws
         is_overstated = estimate["claim"] is not None and log_ratio < detectable
         yield from raw.check_values(FILE, f"{comparison}, overstated", estimate["overstated"], is_overstated)
 
@@ -177,7 +178,7 @@ def _paired_runs(pairs: Sequence[Mapping[str, Any]], runs: Sequence[RawRun]) -> 
 def _expected_figures(pairs: PairedRuns, schema: tuple[int, ...]) -> dict[str, object]:
     """Return the figures of an estimate, by name; from the schema WITH_BOUNDS on with bounds and claim."""
     n, mean = len(pairs.ratios), statistics.fmean(pairs.logs)
-    # With 95 % the mean of the logarithms of as many A/A pairs stays below it.
+    # With a probability of 95 % the mean log ratio of n A/A pairs, which have no effect, stays below the floor.
     noise_floor = half_width(pairs.spread**2 / n, pairs.freedom, CONFIDENCE)
     figures: dict[str, object] = {"ratio": math.exp(mean), "n": n, "floor": math.expm1(noise_floor)}
     if schema < WITH_BOUNDS:
@@ -194,13 +195,14 @@ def _pairs_needed(spread: float, nulls: int) -> float:
     """Return how many pairs with that spread would show EFFECT: an even number; infinite above MOST_PAIRS."""
     pair_counts = range(FEWEST_PAIRS, MOST_PAIRS + 1, 2)
     log_effect = math.log1p(EFFECT)
+    # The first count that is enough: the key is False below it, and True from it on.
     index = bisect_left(pair_counts, True, key=lambda n: detectable_by_ab_pairs(n, nulls) * spread <= log_effect)
     return pair_counts[index] if index < len(pair_counts) else math.inf
 
 
 def _check_arms(entry: Mapping[str, Any], runs: Sequence[RawRun], cells: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield where A or B (an arm) has another rate over all of its `runs`, or names other `cells` that do its work."""
-    arms = entry.get("arms", {})  # older files have none
+    arms = entry.get("arms", {})  # older files have no such key; null is a fault
     if arms is None:
         yield Difference(FILE, f"{entry['name']}, arms", "are missing")
     for arm, stated in (arms or {}).items():

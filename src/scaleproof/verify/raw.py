@@ -98,7 +98,7 @@ class RawRun:
 
     @property
     def batch(self) -> int | None:
-        """Samples of a step; of a command the work of a step in its unit, None where nobody says it."""
+        """Samples of a step; for a command its `per_step` (samples, tokens or steps), None where it is not stated."""
         if "reading" in self.metrics:
             per_step = self.metrics["reading"]["per_step"]
             return None if per_step is None else round(per_step)
@@ -110,7 +110,7 @@ class RawRun:
 
 
 def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[Difference]]:
-    """Return all readable runs in `folder`, and what is wrong with the files of runs. `pattern`: of their folders."""
+    """Return all readable runs in `folder`, and the faults of their files. `pattern`: glob of the folders of runs."""
     runs: list[RawRun] = []
     differences: list[Difference] = []
     for run_folder in sorted(folder.glob(pattern)):
@@ -126,7 +126,7 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
             differences.append(Difference(f"{relative}/{damaged.file}", "", damaged.problem))
         except DAMAGES as error:
             differences.append(Difference(f"{relative}/{METRICS}", "", f"not readable: {describe_first_fault(error)}"))
-        else:
+        else:  # a run that can be read is returned, also with inconsistencies
             runs.append(run)
             differences += inconsistencies
     return runs, differences
@@ -140,7 +140,7 @@ def rate_of(*runs: RawRun) -> float:
 def cells_at_fault(differences: Iterable[Difference]) -> set[str]:
     """Return the cells with a run whose own files are at fault: no figure follows from them."""
     paths = (Path(difference.file).parts for difference in differences)
-    # Files runs/<cell>/<repeat>/<file>, and folders that were renamed.
+    # Paths are runs/<cell>/<repeat>/<file>; the cell is that of the path, also where the folder was renamed.
     return {parts[1] for parts in paths if parts[0] == "runs" and len(parts) > 1}
 
 
@@ -155,7 +155,7 @@ class _Damaged(Exception):
 def _parse_file(run_folder: Path, file: str, parse: Callable[[bytes], Parsed]) -> tuple[Parsed, str]:
     """Return what `parse` makes of a file in the folder of a run, and its sha256. Raises _Damaged.
 
-    Line ends of Windows are read as those that were written: the manifest tells that git has changed them.
+    Git may have changed line ends to \\r\\n: they are undone here, and reported by the check of the manifest.
     """
     try:
         data = read_regular(run_folder / file).replace(b"\r\n", b"\n")
@@ -180,7 +180,7 @@ def _parse_metrics(data: bytes) -> dict[str, Any]:
 def _parse_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
     """Parse steps.csv into (steps of the window, steps of the warm-up, end of each window step in seconds).
 
-    A step ends when the slowest rank has ended it, in seconds since the window began. Raises ValueError.
+    Ends are in seconds since the window began; a step ends when its slowest rank does. Raises ValueError.
     """
     if data.startswith(LFS.encode()):
         raise ValueError(POINTER)
@@ -241,14 +241,14 @@ def _inconsistencies(run: RawRun) -> list[Difference]:
     """Return where a run's metrics are not those of its steps or configuration: the first fault, as others follow."""
     steps_file = run.path.replace(METRICS, STEPS)
     expected_sha256 = run.metrics["files"].get(STEPS)
-    if not run.ok and expected_sha256 is None:
+    if not run.ok and expected_sha256 is None:  # it failed before it recorded its steps
         return []
     if expected_sha256 != run.steps_sha256:
         problem = f"is {run.steps_sha256[:12]}, but {METRICS} says {str(expected_sha256)[:12]}"
         return [Difference(steps_file, "sha256", problem)]
     if run.metrics["fingerprint"] != fingerprint_of(run.metrics["config"]):
         return [Difference(run.path, "fingerprint", "is not that of the configuration beside it")]
-    if not run.ok:
+    if not run.ok:  # a failed run has no figures to compare
         return []
     if not run.window:
         return [Difference(steps_file, "", "has no step of the window")]
@@ -266,7 +266,7 @@ def _wrong_figures(run: RawRun, is_of_program: bool) -> list[Difference]:
     if is_of_program:
         # NaN, the only figure that differs from itself, stands for a loss that was not printed.
         figures = {name: None if figure != figure else figure for name, figure in figures.items()}
-        del figures["data_wait_mean_s"]
+        del figures["data_wait_mean_s"]  # a program from outside does not tell it
     else:
         figures["optimizer_steps"] = len(run.window) - window["skipped_optimizer_steps"]
 

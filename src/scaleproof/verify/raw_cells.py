@@ -112,7 +112,7 @@ class RawAnswer:
     def noise(self, cell: str, base: str) -> PairNoise | None:
         """Return the noise of the ratio of two cells; None where a cell has fewer than three runs.
 
-        All cells with the same repeats tell how large it is.
+        It is estimated from all cells that have the same repeats as `cell`.
         """
         logs_of_cell = self.cells[cell].logs
         repeats = frozenset(logs_of_cell)
@@ -130,7 +130,7 @@ class RawAnswer:
     def reference(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> str | None:
         """Return the cell that a point is compared with: the best single device, else the baseline of its speed-up.
 
-        Returns None for one device, without such a cell, and where the cell has too few runs for an interval.
+        Returns None for a point on one device, where there is no such cell, or where it has too few runs.
         """
         if point["devices"] <= 1:
             return None
@@ -143,7 +143,7 @@ class RawAnswer:
 
     def family_with(self, cell: str) -> CellFamily | None:
         """Return the family of the largest size that has `cell` in it; None where no family has."""
-        families = [self.family(index) for index in range(len(self.report["ranking"]))]
+        families = [self.family(index) for index in range(len(self.report["ranking"]))]  # smallest size first
         return next((family for family in reversed(families) if family and cell in family.cells), None)
 
     def family(self, index: int) -> CellFamily | None:
@@ -170,7 +170,7 @@ def answer_of(report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str
 
 
 def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
-    """Return the bounds of every ratio of the report, by the name of its figure; None without enough runs.
+    """Return "cells/<cell>/<figure>" -> bounds of every ratio of the report; None without enough runs.
 
     Ratios to the fastest cell and to one device have the intervals of their family, which hold together.
     """
@@ -191,7 +191,8 @@ def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
             bounds |= {f"cells/{name}/{column}": pair for column, pair in of_point.items()}
         if best not in (None, name):
             _, own_bounds = answer.ratio(name, best)
-            family = answer.family_with(name) if answer.reference(series, point) else None  # with `best` in it
+            # Where the point has a reference this is `best`, and a member of the family.
+            family = answer.family_with(name) if answer.reference(series, point) else None
             bounds[f"cells/{name}/speedup_vs_best_single"] = family.bounds(name, best) if family else own_bounds
     return bounds
 
@@ -213,7 +214,7 @@ def _point_bounds(answer: RawAnswer, name: str, base: str) -> dict[str, Bounds |
 
 
 def _job_bounds(cell: RawCell, base: RawCell, confidence: float) -> Bounds | None:
-    """Return the bounds of the speed-up of whole jobs, for two runs of each cell by Welch; None for a single run."""
+    """Return the bounds of the speed-up of whole jobs: with two runs of a cell by Welch, with one run None."""
     noise = intervals.pair_noise(cell.job_logs, base.job_logs)
     fewest_runs = min(len(cell.runs), len(base.runs))
     if noise is None and fewest_runs > 1:

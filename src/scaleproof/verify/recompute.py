@@ -64,7 +64,7 @@ def with_pooled_intervals(quantities: Quantities, runs: list[RawRun]) -> Quantit
     for cell, logs_of_cell in logs.items():
         logs_of_cells = [other for other in logs.values() if set(other) == set(logs_of_cell)]
         name = f"cells/{cell}/tokens_per_s"
-        if len(logs_of_cells) < 2 or len(logs_of_cell) < 2 or name not in quantities:
+        if len(logs_of_cells) < 2 or len(logs_of_cell) < 2 or name not in quantities:  # nothing to pool with, or of
             continue
         factor = _factor_by_all_cells(logs_of_cell, logs_of_cells)
         if factor is not None:
@@ -76,7 +76,7 @@ def with_pooled_intervals(quantities: Quantities, runs: list[RawRun]) -> Quantit
 def _factor_by_all_cells(
     logs_of_cell: Mapping[int, float], logs_of_cells: Sequence[Mapping[int, float]]
 ) -> float | None:
-    """Return the factor from the rate of a cell to the bounds of its interval; None where it is noisier than others.
+    """Return the factor from a cell's rate to its bounds; None where the cell is noisier than others, or none is noisy.
 
     `logs_of_cell`: repeat -> logarithm of the cell's rate. `logs_of_cells`: the same of all cells with these repeats,
     the cell itself included.
@@ -140,7 +140,7 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
     """Return every figure of a cell by its column, from its measured runs."""
     rates = [rate_of(run) for run in runs]
     figures = _rates(runs, rates)
-    if all(_has_steps(run) for run in runs):  # else they are timed as a whole
+    if all(_has_steps(run) for run in runs):  # else a run is timed as a whole, and has no step times
         figures |= _step_times([step.seconds for run in runs for step in run.window])
     last_loss = runs[0].metrics["window"]["train_loss_last"]
     if last_loss is not None:
@@ -199,7 +199,7 @@ def _step_times(seconds: list[float]) -> Figures:
 
 
 def _shares(runs: list[RawRun], rate: float) -> Figures:
-    """Return shares, loads and energy of a cell, whose `rate` is in tokens/s; {} of a command, which records none."""
+    """Return shares, load and energy of a cell; {} for a command, whose runs record none. `rate`: tokens/s."""
     if any("reading" in run.metrics for run in runs):
         return {}
     shares = {"data_wait_share": (waiting_share(runs), "median over runs of waiting for data / step time")}
@@ -225,7 +225,7 @@ def waiting_share(runs: Sequence[RawRun]) -> float:
 
 
 def _load(ranks: list[dict[str, Any]]) -> float | None:
-    """Return how busy the devices of a run were: by NVML, on a CPU by the cores that were used; None if unknown."""
+    """Return the mean load of a run's devices as a share: of GPUs by NVML, of CPUs by used cores; None if unknown."""
     gpus = [gpu for rank in ranks for gpu in rank.get("gpus") or []]
     if gpus:
         loads = [gpu["utilization_mean"] for gpu in gpus]
@@ -237,9 +237,9 @@ def _load(ranks: list[dict[str, Any]]) -> float | None:
 
 
 def counts_samples(runs: Sequence[RawRun]) -> bool:
-    """Return whether the samples of a step are known. Nobody knows how many samples a row of a program's log is.
+    """Return whether the samples of a step are known: only the built-in trainer counts them, not the log of a command.
 
-    The trainer records its start-up, and nothing else does.
+    Runs of the trainer are those that record a start-up.
     """
     return all("startup" in run.metrics for run in runs)
 
@@ -372,7 +372,7 @@ def _derived_ratios(
 
 
 def run_quantities(runs: list[RawRun]) -> Quantities:
-    """Return the figures `runs/<cell>/rep<k>/<column>` of each measured run: as its record states them, or computed."""
+    """Return the figures `runs/<cell>/rep<k>/<column>` of each measured run, from its record where that has them."""
     quantities: Quantities = {}
     for run in runs:
         if not run.ok:

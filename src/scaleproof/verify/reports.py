@@ -43,7 +43,7 @@ def check_scaling_report(
 ) -> Iterator[Difference]:
     """Yield where values or intervals in scaling_report.json, its ranking included, are not the recomputed ones.
 
-    Where cells are `at_fault`, figures that cannot be recomputed are passed over: they may need these cells' runs.
+    Where cells are `at_fault`, figures that cannot be recomputed are not reported: they may need these cells' runs.
     """
 
     def check(where: str, stated: dict[str, Any] | None, cell: str, column: str) -> Iterator[Difference]:
@@ -61,7 +61,7 @@ def check_scaling_report(
             yield from check(f"{point['cell']}, {name}", point[name], point["cell"], COLUMNS[name].figure or name)
     for ranking in report["ranking"]:
         entries = ranking["cells"]
-        # Cells that are short of repeats come last.
+        # The fastest comes first; cells with too few repeats come last.
         sort_keys = [
             ("repeats" in entry["incomparable"], -entry["tokens_per_sec_global"]["value"]) for entry in entries
         ]
@@ -76,7 +76,7 @@ def check_scaling_report(
 
 
 def check_finding_codes(folder: Path) -> Iterator[Difference]:
-    """Yield where the codes in a row of cells.csv are not in findings.json, or lack a code on the cell's own runs."""
+    """Yield where a row of cells.csv has a code that findings.json lacks for its cell, or lacks one on its own runs."""
     findings = json_of(folder / "findings.json")["findings"]
     for row in csv_of(folder / "cells.csv"):
         findings_on_cell = [finding for finding in findings if row["cell"] in finding["cells"]]
@@ -96,7 +96,7 @@ def codes_above_note(findings: Sequence[Mapping[str, Any]]) -> dict[str, dict[st
     Findings on its runs come before findings on its scaling. The codes are the keys of a dict, as an ordered set.
     """
     codes: dict[str, dict[str, None]] = {}
-    for finding in sorted(findings, key=lambda finding: finding.get("concerns", "runs") == "scaling"):
+    for finding in sorted(findings, key=lambda finding: finding.get("concerns", "runs") == "scaling"):  # False first
         if finding["severity"] != "note" and is_of_runs(finding):
             for cell in finding["cells"]:
                 codes.setdefault(cell, {})[finding["code"]] = None
@@ -115,6 +115,7 @@ def check_campaign_name(folder: Path) -> Iterator[Difference]:
     if "results" in report:  # older reports do not say where they are
         folder_of_runs = f"{report['results']}/{expected}/runs/".lstrip("/")
         paths = [path for _, point in points_of(report) for path in point["metrics_paths"]]
+        # An absolute path is that of results that were moved or measured elsewhere: not compared.
         paths_elsewhere = [path for path in paths if not path.startswith(("/", folder_of_runs))]
         if paths_elsewhere:
             yield Difference(REPORT, "results", f"is {report['results']}, and there is {paths_elsewhere[0]}")
@@ -151,7 +152,7 @@ def check_left_out(folder: Path) -> Iterator[Difference]:
             problem = f"is {content['schema_version']}, and {today} is the latest known"
             yield Difference(file, "schema_version", problem)
         if content["schema_version"] in (today, SAME_FIELDS.get(file)):
-            complete = model.model_validate(content).model_dump(mode="json")
+            complete = model.model_validate(content).model_dump(mode="json")  # with defaults for absent fields
             for path in _paths_left_out(content, complete):
                 yield Difference(file, path, "is not there")
 

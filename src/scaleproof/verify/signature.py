@@ -25,7 +25,7 @@ def sign(folder: Path, key: Path) -> None:
 
 
 def fingerprint_of(key: Path) -> str:
-    """Return the fingerprint of an SSH key, as "SHA256:...". Raises UserError where the file is none."""
+    """Return the fingerprint of an SSH key, as "SHA256:...". Raises UserError where the file is not an SSH key."""
     done = _ssh_keygen(["-l", "-f", str(key)])
     match = re.search(r"SHA256:\S+", done.stdout)
     if done.returncode or not match:
@@ -48,7 +48,7 @@ def signer_of(folder: Path) -> tuple[str, list[Difference]]:
 
 
 def _ssh_keygen(options: list[str], given: bytes = b"") -> "subprocess.CompletedProcess[str]":
-    """Run ssh-keygen; `given`: what it reads. Raises UserError where there is none, or it waits."""
+    """Run ssh-keygen; `given`: its standard input. Raises UserError where it is not installed, or does not end."""
     try:
         done = subprocess.run(["ssh-keygen", *options], input=given, capture_output=True, timeout=LIMIT_S, check=False)
     except FileNotFoundError:

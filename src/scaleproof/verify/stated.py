@@ -32,7 +32,7 @@ def settings_of(run: RawRun) -> dict[str, object]:
     """Return column -> value of the configuration of a run, with its numbers of nodes and devices."""
     by_key = dict(dotted_items(run.metrics["config"]))
     settings = {column.name: by_key[column.setting] for column in COLUMNS.values() if column.setting in by_key}
-    if settings.get("vocab_size") == "derive":  # as many as the corpus has
+    if settings.get("vocab_size") == "derive":  # tables have the number that was derived: not compared here
         del settings["vocab_size"]
     evidence = run.metrics.get("evidence", "built")
     return settings | {"nodes": run.nodes, "devices": run.devices, "evidence": evidence}
@@ -68,7 +68,7 @@ def _expected_of_run(row: Mapping[str, str], run: RawRun) -> dict[str, object]:
 
 
 def check_environment(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield the fields of environment.json, of a publication, that are not in the records of its runs."""
+    """Yield where fields of environment.json, of a publication, are not those of its runs, or are missing."""
     stated: dict[str, Any] = {}
     versions: dict[str, Any] = {}  # name of a package -> its version; an older file may have another name for it
     for name, value in json_of(folder / ENVIRONMENT).items():
@@ -90,7 +90,8 @@ def check_crate(folder: Path) -> Iterator[Difference]:
     in_manifest = json_of(folder / MANIFEST)["files"]
     for entity in json_of(folder / CRATE)["@graph"]:
         name, file = entity["@id"], folder / entity["@id"]
-        if "contentSize" not in entity or name in in_manifest or name == ENVIRONMENT:  # that has a check of its own
+        # Not a file, or a file with a check of its own.
+        if "contentSize" not in entity or name in in_manifest or name == ENVIRONMENT:
             continue
         if Path(name).is_absolute() or ".." in Path(name).parts:
             yield Difference(CRATE, name, "is not in this folder")

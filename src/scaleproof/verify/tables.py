@@ -20,7 +20,7 @@ COLUMNS_OF = {
 
 
 def check_columns(folder: Path, file: str) -> Iterator[Difference]:
-    """Yield the columns that the registry says a table has, and that are not there."""
+    """Yield the columns that the registry (COLUMNS) says a table has, with their bounds, and that are not there."""
     rows = csv_of(folder / file)
     if not rows:
         return
@@ -62,6 +62,7 @@ def check_cells_table(
     cells = [row["cell"] for row in rows]
     if file in ("cells.csv", "tables/scaling.csv") and sorted(cells) != sorted(by_cell(runs)):
         yield Difference(file, "cells", "are not those of runs/")
+    # Cell -> columns that must be empty, as none of its runs recorded the quantity.
     unrecorded_columns = {cell: columns_of_no_run(group) for cell, group in by_cell(runs).items()}
     for row in rows:
         for column in unrecorded_columns.get(row["cell"], set()):
@@ -74,20 +75,20 @@ def _check_figures_of_row(file: str, row: Mapping[str, str], quantities: Quantit
     """Yield the figures and bounds of a cell's row that are not the recomputed ones."""
     for column, text in row.items():
         name = re.sub(r"_(?:low|high)$", "", column)  # the bounds of a figure stand in columns of their own
-        figure_name = COLUMNS[name].figure if name in COLUMNS else ""  # a report has names of its own
+        figure_name = COLUMNS[name].figure if name in COLUMNS else ""  # the column of cells.csv with this figure
         quantity = quantities.get(f"cells/{row['cell']}/{figure_name or name}")
         if quantity is None:
             continue
 
         computed = {name: quantity.value, f"{name}_low": quantity.low, f"{name}_high": quantity.high}[column]
         is_known = computed is not None  # a bound may need the runs of other cells
-        tolerance = 1e-9 if column == name else 1e-6  # bounds are by other quantiles
+        tolerance = 1e-9 if column == name else 1e-6  # bounds: quantiles here are computed by other code
         if is_known and not is_figure(text, computed, tolerance):
             yield _wrong_text(file, f"{row['cell']}, {column}", text, computed)
 
 
 def check_places(folder: Path, file: str, report: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield where scaling.csv (`file`) gives a cell another place than `report`, scaling_report.json, does."""
+    """Yield where scaling.csv (`file`) has other series, baselines, letters than `report`, scaling_report.json."""
     places: dict[str, dict[str, Any]] = defaultdict(dict)  # cell -> column -> value
     for series, point in points_of(report):
         places[point["cell"]] = {

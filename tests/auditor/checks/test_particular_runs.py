@@ -2,12 +2,15 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from external_faults import claimed, file, findings, log, pair, put, run, same_steps
 from external_files import write_megatron
 
 from scaleproof.auditor.audit import audit_paths
+from scaleproof.auditor.checks.baselines import same_work
+from scaleproof.auditor.read.reported import ReportedRun
 
 
 def test_steps_that_do_not_fall_with_the_ranks(tmp_path):
@@ -145,3 +148,13 @@ def test_a_log_of_an_unknown_program_that_was_copied_to_another_size(tmp_path, e
         lines = (f"step: {k} loss: {3 - k / 50:.4f} step_time: {time:.4f}\n" for k, time in enumerate(of_steps, 1))
         (tmp_path / f"ddp_{devices}gpus.log").write_text("".join(lines))
     assert ("run-copied" in findings(tmp_path)) is is_copy
+
+
+@pytest.mark.parametrize("larger_states", [True, False])
+def test_runs_of_other_names_did_the_same_work_only_where_both_say_so(larger_states):
+    """A speed-up over a run of unknown work is none."""
+    statements = {"model": "gpt2", "dataset": "openwebtext"}
+    one = ReportedRun("imagenet_resnet.json", "f", world_size=1, **({} if larger_states else statements))
+    four = ReportedRun("wikitext_bert.json", "f", world_size=4, **(statements if larger_states else {}))
+    assert not same_work(one, four)
+    assert same_work(replace(one, **statements), replace(four, **statements))

@@ -4,6 +4,7 @@ import pytest
 from markdown_tables import accusations, audited, rows
 
 from scaleproof.auditor.audit import NoResult
+from scaleproof.ground.findings.registry import FILE_UNREADABLE
 
 RESULTS = rows("GPUs | tokens/s", "1 | 911", "2 | 1,702")
 RECIPE = rows(
@@ -276,3 +277,19 @@ def test_what_is_not_understood_counts_where_it_is_wrong(tmp_path, text, figure,
 @pytest.mark.parametrize("text", SOUND)
 def test_what_is_right_or_unclear_is_not_accused(tmp_path, text):
     assert accusations(audited(tmp_path, f"{RESULTS}\n## Setup\n\n{text}\n")) == {}
+
+
+NODES = rows(
+    "Cluster | Nodes | GPUs | DP size | Tokens/s",
+    *("a | 1 | 8 | 8 | 8,000", "a | 2 | 16 | 16 | 15,900", "a | 4 | 32 | 32 | 31,000", "a | 8 | 64 | 64 | 60,000"),
+    *("b | 1 | 8 | - | 7,000", "b | 2 | 16 | - | 13,900", "b | 4 | 32 | - | 27,000"),
+)
+ZEROS = rows(
+    "Config | GPUs | forward (ms) | backward (ms) | Total (ms)",
+    *("a | 1 | 0.0 | 0.0 | 5.0", "b | 2 | 1.0 | 2.0 | 9.0", "c | 4 | 1.0 | 3.0 | 8.0"),
+)
+
+
+@pytest.mark.parametrize("table", [NODES, ZEROS])
+def test_cells_without_a_figure_and_zeros_break_no_check(tmp_path, table):
+    assert FILE_UNREADABLE.name not in audited(tmp_path, table)

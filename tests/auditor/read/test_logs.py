@@ -379,3 +379,18 @@ def test_own_device_time_is_that_of_kernels(tmp_path):
     (table,) = gather([tmp_path]).operator_tables
     assert table.self_s == pytest.approx(7.6549)
     assert table.steps == 10
+
+
+def test_a_loss_of_minus_infinity_is_not_finite(tmp_path):
+    run = one(tmp_path, "".join(f"{{'loss': {loss}, 'epoch': 0.1}}\n" for loss in (3.1, 2.9, "-inf", 2.7)))
+    assert len(run.nan_steps) == 1
+
+
+def test_an_epoch_has_the_time_of_its_training_whichever_line_comes_first(tmp_path):
+    lines = [
+        f"Epoch {k} | val_loss: {3 - k / 9:.3f} | time: 5 s\nEpoch {k} | time: {60 + k} s | train_loss: 2.{k}\n"
+        for k in (1, 2, 3, 4)
+    ]
+    run = one(tmp_path, "".join(lines))
+    assert [(span.index, span.seconds) for span in run.timed_spans] == [(k, 60.0 + k) for k in (1, 2, 3, 4)]
+    assert all(span.val_loss and span.train_loss for span in run.timed_spans)

@@ -159,3 +159,11 @@ def test_what_every_line_states_is_a_setting_of_the_run(tmp_path, rate, codes):
     (run,) = gather([tmp_path]).runs
     assert (run.global_batch, run.seq_len, run.world_size) == (16, 1024, 4)
     assert [finding.code for finding in audit_paths([tmp_path]).findings if finding.severity != "note"] == codes
+
+
+def test_rates_of_one_device_do_not_follow_rates_of_all(tmp_path):
+    rows = [{"_step": k, "loss": 9.5 - k, "tokens_per_s": 8000.0, "tokens_per_s_per_gpu": 1000.0} for k in range(4)]
+    (tmp_path / "history.jsonl").write_text(history(rows))
+    (run,) = gather([tmp_path]).runs
+    assert [step.tokens_per_s for step in run.logged_steps] == [8000.0] * 4
+    assert run.rate_scope != "rank"

@@ -391,8 +391,7 @@ def test_noise_has_no_period():
     times = np.ones(40)
     times[3::8] = 1.5
     assert find_period(times)[0] == 8
-    times[[1, 20]] = 1.35
-    times[3::8] = 2.5
+    times[[1, 20]], times[3::8] = 1.35, 2.5
     period, slow_steps = find_period(times)
     assert (period, slow_steps.tolist()) == (8, [3, 11, 19, 27, 35]), "two steps that were disturbed are not of it"
 

@@ -3,6 +3,7 @@
 import pytest
 
 from scaleproof.driver.cluster import slurm as slurm_module
+from scaleproof.driver.cluster.queue import Queue
 from scaleproof.driver.cluster.scheduler import Submission
 from scaleproof.driver.cluster.slurm import Slurm, describe_state, state_of
 
@@ -150,3 +151,8 @@ def test_a_job_without_its_first_node_is_ended(slurm, monkeypatch):
         phases.append(scheduler.states({"7"})["7"].phase)
     assert phases == ["running", "running", "failed"]
     assert commands[-1] == ("scancel", "7")
+
+
+def test_a_blank_line_of_a_queue_is_no_job():
+    queue = Queue("true", r"printf '\n\n7 running\n'; true", "true", dict)
+    assert queue.states({"7"})["7"].phase == "running"

@@ -48,7 +48,7 @@ class Factor:
         """The figures to the power of the exponent, 1 or -1; NaN in rows where they are not above 0."""
         low, high = self.column.figures.low, self.column.figures.high
         if self.is_exact:
-            low = high = self.column.figures.middle
+            low = high = self.column.figures.middle  # a count is not rounded: no interval around it
         positive = Figures(np.where(low > 0, low, np.nan), high)
         return positive if self.exponent == 1 else Figures(np.ones_like(low), np.ones_like(low)) / positive
 
@@ -110,8 +110,8 @@ class Agreement:
     def _explained_difference(self) -> float:
         """The largest relative difference that other reasons than a wrong figure explain.
 
-        An MFU may be of other steps than the rate beside it, so that it may differ more. It may not where one row is
-        off and the others, four or more, agree to their digits: then MFU and rate are of the same steps.
+        An MFU may be of other steps than the rate beside it: more difference is allowed. Not so where exactly one row
+        is off and all others (four or more) agree to their digits: these show that MFU and rate are of the same steps.
         """
         kinds = {factor.column.kind for factor in self.factors}
         if "latency_s" in kinds:
@@ -140,17 +140,17 @@ class Agreement:
         times_off = self.factor_of(i)
         kinds = {factor.column.kind for factor in self.factors}
         if self._is_identity_of_counts or "device_time_s" in kinds:
-            return False  # batch and devices are factors already
+            return False  # batch and devices are factors of the product already: N times as many explain nothing
         if kinds == {"mfu", "flops_per_s"} and round(times_off) not in PRECISION_RATIOS:
-            return False  # the product is a peak: those of one device differ by precision alone
+            return False  # FLOP/s over MFU is a peak: only that of another precision may be N times as high
         return abs(times_off / round(times_off) - 1) <= NEAR_WHOLE
 
     @cached_property
     def evidence(self) -> float:
         """-log10 of the probability that the rows that fit agree by chance.
 
-        By chance the logarithms of the products would spread as widely as those of the first column, `variation`. Then
-        a row agrees with probability `width` / log(`variation`).
+        By chance the logarithms of the products would spread as widely as those of the first column: over
+        log(`variation`), where `variation` is largest / smallest. A row then agrees with probability `width` / that.
         """
         fitting = self.factors[0].figures.middle[np.array(self.rows)][self.fits]
         if not fitting.size:
@@ -165,23 +165,23 @@ class Agreement:
             return 0.0
 
         farthest = float(self.figures.distance(self.expected)[self.fits].max())
-        width = float(np.median(self.figures.width[self.fits])) + 2 * farthest + 1e-4  # 0 for exact figures otherwise
+        width = float(np.median(self.figures.width[self.fits])) + 2 * farthest + 1e-4  # 1e-4: exact ones have width 0
         return -agreeing * float(np.log10(min(1.0, width / np.log(variation))))
 
     @property
     def _is_identity_of_counts(self) -> bool:
         """Whether all factors are counts and the product is 1, as in global batch / batch / devices.
 
-        Nodes / devices may also be 1/N.
+        Nodes / devices counts, too, where it is 1/N for a whole N.
         """
         number = float(self.expected.middle[0])
-        if self.factors[0].column.kind == "nodes":
-            number *= round(1 / number)  # N devices on each node
+        if self.factors[0].column.kind == "nodes" and math.isfinite(number) and number:
+            number *= round(1 / number)  # N devices on each node: 1/N x N is 1
         return abs(number - 1) <= SAME_TOLERANCE and all(factor.is_exact for factor in self.factors)
 
     @property
     def most_fit(self) -> bool:
-        """Whether two rows (a stated number is one) fit for each row that is far off, and no row is in between."""
+        """Whether two rows, or one and a stated product, fit for each row far off; none is between near and far."""
         far = int((self.figures.distance(self.expected) > 2 * STANDS_OUT).sum())
         witnesses = int(self.fits.sum()) + (self.stated is not None)
         return witnesses >= ROWS_PER_ODD_ROW * max(far, 1) and far == self.stands_out.sum()
@@ -205,7 +205,7 @@ class Agreement:
         is_rate_x_time = len(self.factors) == 2 and bool(kinds & {*RATES, "flops_per_s"}) and bool(kinds & {*DURATIONS})
         certain_evidence = FEWEST_EVIDENCE if is_rate_x_time else 2 * FEWEST_EVIDENCE
         needed_evidence = FEWEST_EVIDENCE_OF_ONE if kinds == {"mfu", "flops_per_s"} else certain_evidence
-        fewest_rows = FEWEST_ROWS - 1 if self.evidence >= certain_evidence else FEWEST_ROWS
+        fewest_rows = FEWEST_ROWS - 1 if self.evidence >= certain_evidence else FEWEST_ROWS  # clear: one row less
         needed_rows = max(fewest_rows, ROWS_PER_ODD_ROW * len(self.lone_rows))
         return self.evidence >= needed_evidence and agreeing >= needed_rows
 
@@ -218,19 +218,20 @@ OF_FIRST_RUN = re.compile(r"(?i)\b(?:cold|warm-?up|first run)\b")  # with start-
 def is_same_configuration(figures: FigureTable, agreement: Agreement, row: int) -> bool:
     """Whether a row is of the configuration of the rows that fit, so that its product must be theirs.
 
-    Another configuration says "bf16" where all of them say "fp32", has a model of another size, or alone started cold.
+    It is of another one if it says "bf16" where all others say "fp32", has another size of model, or is the only cold
+    start among them.
     """
     headings = [*figures.words, *(column.heading for column in figures.columns)]
     is_of_decoding = any(OF_DECODING.search(factor.column.heading) for factor in agreement.factors)
     if is_of_decoding and any(map(OF_FIRST_TOKEN.search, headings)):
-        return False  # the rate is of what follows the first token, a time perhaps of both
+        return False  # a decoding rate leaves out the first token, a time beside it may include it
 
     fitting = [agreement.rows[i] for i in np.flatnonzero(agreement.fits)]
     first_runs = {i for i, name in enumerate(figures.names) if OF_FIRST_RUN.search(name)}
     if row in first_runs and first_runs.isdisjoint(fitting):
         return False
     if any(texts[row] not in [texts[i] for i in fitting] for texts in _settings_of_work(figures, agreement)):
-        return False
+        return False  # it did other work
 
     for texts in figures.words.values():
         other_texts = [texts[i] for i in fitting]
@@ -242,7 +243,7 @@ def is_same_configuration(figures: FigureTable, agreement: Agreement, row: int) 
 
 
 def _settings_of_work(figures: FigureTable, agreement: Agreement) -> list[list[str]]:
-    """Return the columns, as printed, on which the product depends."""
+    """Return the settings that the product depends on, one list for each column: the texts of its cells."""
     if agreement.stated is not None or all(factor.is_exact for factor in agreement.factors):
         return []  # it holds for any model
     if agreement.factors[0].column.kind != "flops_per_s":

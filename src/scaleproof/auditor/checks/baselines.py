@@ -31,8 +31,8 @@ class TotalRate:
 def epochs_of_runs(run: ReportedRun) -> list[list[TimedSpan]]:
     """Sort the epochs of a file by the run that wrote them: 5, 1, 6, 2 are the runs [5, 6] and [1, 2], lines mixed.
 
-    An epoch continues the run whose last epoch has the number before. Without one it goes to the run that began last,
-    if it comes after the last one in there (some may be missing). Every other one begins a new run.
+    Epoch N continues the run whose last epoch is N - 1. Where no run ends with N - 1, it goes to the run that began
+    last, if N is above the number of that run's last epoch (epochs may be missing); else it begins a new run.
     """
     runs: list[list[TimedSpan]] = []
     ended_with: dict[int, list[TimedSpan]] = {}  # number of a run's last epoch -> that run's epochs
@@ -75,10 +75,10 @@ def high_median(values: Figures) -> float:
 def total_rate(run: ReportedRun) -> TotalRate | None:
     """Return the rate of all ranks together. Returns None where the file does not say.
 
-    The first of these that the file has: tokens/s as stated, the median of logged tokens/s (both x ranks where they are
-    of one rank), FLOP/s of the last step, tokens/s by the step times, epochs/s.
+    The first of these that the file has: tokens/s as stated, the median of logged tokens/s (both times the ranks if
+    they are rates of one rank), FLOP/s of the last step times the ranks, tokens/s by the step times, epochs/s.
     """
-    ranks = run.world_size if run.rate_scope == "rank" else 1
+    ranks = run.world_size if run.rate_scope == "rank" else 1  # None where their number is unknown
     if run.tokens_per_s is not None:
         return TotalRate(run.tokens_per_s * ranks, "tokens/s") if ranks else None
     rates = run.logged_steps.nonzero("tokens_per_s")
@@ -106,7 +106,7 @@ def steps_rate(run: ReportedRun) -> float | None:
 
 
 def samples_rate(run: ReportedRun) -> float | None:
-    """Return the median samples/s that the run states, of one rank or of all: few files say; None without any."""
+    """Return the median samples/s of epochs, else of steps, of one rank or all (few files say which). None without."""
     samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]
     samples = samples or run.logged_steps.nonzero("samples_per_s").tolist()
     return median_high(samples) if samples else None
@@ -186,7 +186,7 @@ class Baselines:
         for run in group:
             configurations[(run.world_size, *configuration(run))].append(run)
         by_size = sorted(configurations.values(), key=lambda repeats: repeats[0].world_size or 0)
-        compared = by_size[: 2 * MOST_CONFIGURATIONS]
+        compared = by_size[: 2 * MOST_CONFIGURATIONS]  # each is compared with each: keep that fast
         for repeats in compared:
             candidates = self._candidates(repeats[0], compared)
             for run in repeats:
@@ -195,8 +195,8 @@ class Baselines:
     def _candidates(self, run: ReportedRun, configurations: list[list[ReportedRun]]) -> list[list[ReportedRun]]:
         """Return the configurations (lists of repeats) that may be the baseline of `run`.
 
-        Of those that did the same work on fewer devices the ones with the fewest, and of these the most similar ones:
-        for fp16 on 4 devices fp16 on one, rather than fp32 on one or fp16 on 2.
+        Of those that did the same work on fewer devices the ones with the fewest, and of these the most similar ones.
+        For a run in fp16 on 4 devices, fp16 on 1 device is preferred to fp32 on 1 and to fp16 on 2.
         """
         smaller = (repeats for repeats in configurations if (repeats[0].world_size or 0) < (run.world_size or 0))
         of_same_work = [repeats for repeats in smaller if same_work(repeats[0], run)][:MOST_CONFIGURATIONS]
@@ -217,7 +217,7 @@ class Baselines:
 
 
 def configuration(run: ReportedRun) -> tuple[Any, ...]:
-    """Return a key that is equal for repeats of one configuration, and for its sizes: devices are no part of it."""
+    """Return a key that all repeats of one configuration share, on any number of devices."""
     fields = (*WORK, "global_batch", "micro_batch", "accumulation", *CONDITIONS)
     return (*(getattr(run, name) for name in fields), name_of_work(run.name))
 
@@ -231,8 +231,8 @@ def same_work(base: ReportedRun, run: ReportedRun) -> bool:
         return False
     if base.tokens is not None and base.tokens == run.tokens:
         return True
-    if name_of_work(base.name) != name_of_work(run.name):  # then the files themselves must say that it is the same
-        return all(getattr(run, name) is not None for name in ("model", "dataset"))
+    if name_of_work(base.name) != name_of_work(run.name):  # then both must state model and dataset
+        return all(getattr(one, name) is not None for one in (base, run) for name in ("model", "dataset"))
     return True
 
 

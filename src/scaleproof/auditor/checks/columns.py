@@ -70,7 +70,8 @@ class Figures:
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = self.middle / other.middle
             digit, digit_of_other = ((figures.high - figures.low) / 2 for figures in (self, other))
-            # A rounded figure was half a digit more or less, one that was cut off up to a digit more.
+            # `digit`: one unit of the last digit. A rounded figure was up to half of it more or less, a cut off figure
+            # up to one of it more.
             most_rounded = (self.middle + digit / 2) / (other.middle - digit_of_other / 2)
             most_cut_off = np.maximum((self.middle + digit) / other.middle, ratio * (1 + digit_of_other / other.middle))
             factor = np.maximum(most_rounded, most_cut_off) / ratio
@@ -163,9 +164,9 @@ class FigureTable:
     devices: Figures | None = None
 
     def has_unread_figures_before(self, column: FigureColumn) -> bool:
-        """Whether the column right before has figures that were not read: "49.9 s/it with AMP"."""
+        """Whether the column left of this one has a decimal in all cells, but was not read: "49.9 s/it with AMP"."""
         read = {column.position for column in self.columns}
-        others = [k for k in range(len(read) + len(self.words)) if k not in read]
+        others = [k for k in range(len(read) + len(self.words)) if k not in read]  # positions of `words`, in order
         texts = dict(zip(others, self.words.values(), strict=False)).get(column.position - 1, [""])
         return all(re.search(r"\d\.\d", text) for text in texts)
 
@@ -196,7 +197,7 @@ def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
     rows = grid.rows[:MOST_ROWS]
     cells = [[*row[:width], *[""] * (width - len(row))] for _, row in rows]  # short rows are filled up
     reported_rows = {(row.line, tuple(row.texts.values())): row for row in table.rows}
-    # The understood row of each line, which knows its place; None for lines between two groups.
+    # (line, its understood row, which knows its place); None instead of a row for headings between groups of rows.
     reported = [(line, reported_rows.get((line, tuple(texts)))) for line, texts in rows]
     rows_at = [(line, row.place if row else f"{table.file}:{line}") for line, row in reported]
     header_at = (grid.line, table.name)
@@ -207,7 +208,8 @@ def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
         yield replace(upright, devices=None if np.isnan(devices).any() else Figures(devices, devices))
 
     if width > 1 and 0 < len(cells) <= MOST_COLUMNS:
-        names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]  # that become headings
+        # Names of rows become the headings; the first column, which they are made of, is left out.
+        names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
         turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)][1:]
         headings_at = [header_at, *rows_at]
         turned_table = _figure_table(["", *names], headings_at, turned, [header_at] * (width - 1), transposed=True)
@@ -247,7 +249,7 @@ def _figure_table(
 
 
 def _without_unknown_unit(texts: list[str]) -> list[str]:
-    """Return cells without the unit that all share and nobody knows: "12 req/s", "22 req/s" -> "12", "22"."""
+    """Return cells without their unit where it is the same in all and is no known one: "12 req/s" -> "12"."""
     with_unit = [UNKNOWN_UNIT.fullmatch(text) for text in texts if not printed_figures.is_nothing(text)]
     if not all(with_unit) or len({m[2] for m in with_unit if m}) != 1 or any(map(printed_figures.figures_of, texts)):
         return texts
@@ -255,9 +257,9 @@ def _without_unknown_unit(texts: list[str]) -> list[str]:
 
 
 def _column_in_brackets(column: FigureColumn) -> list[FigureColumn]:
-    """Return the column that figures in brackets form: 1.5, 1.9 times of "61.8 (1.50x)", "27.4 (1.90x)".
+    """Return a list of one column, of the figures in brackets: 1.5, 1.9 times for "61.8 (1.50x)", "27.4 (1.90x)".
 
-    [] where fewer than two cells have one, or their units differ or are unknown.
+    [] where fewer than two cells have a figure in brackets, or the units of these differ or are unknown.
     """
     of_cells = [printed_figures.figures_of(text) for text in column.texts]  # a second figure is one in brackets
     in_brackets = [figures[1] if len(figures) > 1 else None for figures in of_cells]
@@ -273,9 +275,10 @@ def _column_in_brackets(column: FigureColumn) -> list[FigureColumn]:
 
 
 def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
-    """Return the meaning of a column with the kind that its heading and the units of its cells tell; None if neither.
+    """Return the meaning of a column with its kind, by its heading and the units of its cells; kind None if unknown.
 
-    First a kind that the unit of the cells changes, then that of the heading, of its unit ("Foo (ms)"), of the cells.
+    The first of: the kind that the unit of the cells turns the heading's kind into, the kind of the heading, of the
+    unit in the heading ("Foo (ms)"), of the unit of the cells.
     """
     first_figures = [figures[0] for text in texts if (figures := printed_figures.figures_of(text))]
     units = {figure.unit.dimension if figure.unit else "" for figure in first_figures}

@@ -117,14 +117,14 @@ def _number_of_causes(different: Differences) -> int:
 
 
 def _arm_differences(a: ReportedRun, b: ReportedRun) -> Differences:
-    """Return the fields in which two arms differ; of two that follow from each other one, so that it counts once."""
+    """Return the fields in which two arms differ. Where one field follows from another, it is left out."""
     different = differences(a, b, (*CONDITIONS, "micro_batch", "accumulation"))
     if a.debug_settings != b.debug_settings:
         different["debugging"] = (listed(a.debug_settings) or "none", listed(b.debug_settings) or "none")
     if {"micro_batch", "accumulation"} <= set(different) and a.global_batch == b.global_batch:
         del different["micro_batch"]  # one follows from the other
     if {"zero_stage", "strategy"} <= set(different):
-        del different["zero_stage"]  # likewise
+        del different["zero_stage"]  # the strategy says it
     return different
 
 
@@ -229,7 +229,7 @@ TRIED_STEPS = 5  # of which one must be equal in two runs before all are compare
 @of_evidence.check(RUN_COPIED)
 def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
     """Flag runs whose names differ only by their repeat, and whose measurements are the same, so that one is a copy."""
-    configurations: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)
+    configurations: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)  # (name, format) -> repeats
     for run in context.runs:
         # Where a folder of repeats is audited by itself, the whole name is a repeat.
         name = "" if PART_OF_REPEAT.fullmatch(run.name.lower()) else run.name_without_repeat
@@ -244,7 +244,8 @@ def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
 
 def _copies_at_other_sizes(runs: Iterable[ReportedRun]) -> Iterator[Flag]:
     """Flag runs on different numbers of devices that took the same time, to all digits, in nearly all steps."""
-    alike: dict[tuple[int, int, float], list[ReportedRun]] = defaultdict(list)  # steps, step, its time -> runs
+    # (number of steps, index of a step, seconds of that step) -> runs that have it
+    alike: dict[tuple[int, int, float], list[ReportedRun]] = defaultdict(list)
     for run in runs:
         times = _step_times(run)
         for step in np.linspace(0, len(times) - 1, TRIED_STEPS, dtype=int) if len(times) else ():
@@ -254,7 +255,7 @@ def _copies_at_other_sizes(runs: Iterable[ReportedRun]) -> Iterator[Flag]:
         times, others = _step_times(first), _step_times(second)
         devices, other_devices = _stated_devices(first), _stated_devices(second)
         if devices is None or other_devices in (None, devices):
-            continue
+            continue  # the sizes are not known to differ
         equal = int((times == others).sum())
         if equal >= MOST_STEPS * len(times):
             names = f"{first.name} on {devices} and {second.name} on {other_devices} devices"
@@ -269,7 +270,7 @@ def _stated_devices(run: ReportedRun) -> int | None:
 
 def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
     """Return what shows that two runs are one measurement ("times of 40 steps"). Returns None where nothing does."""
-    if a.run_id and a.run_id == b.run_id and a.tokens_per_s == b.tokens_per_s is not None:
+    if a.run_id and a.run_id == b.run_id and a.tokens_per_s is not None and a.tokens_per_s == b.tokens_per_s:
         return f"run id and rate: {str(a.run_id)[:60]}"
     times = _step_times(a)
     if len(times) and np.array_equal(times, _step_times(b)):

@@ -32,7 +32,7 @@ class AuditContext:
 
     def __post_init__(self) -> None:
         if self.evidence.runs:
-            # A run that does not say its devices has those of the table row with its figures.
+            # A run that does not state its devices takes their number from the table row that has its figures.
             for run, devices in matching.devices_from_tables(self.evidence):
                 run.world_size = devices
 
@@ -40,8 +40,9 @@ class AuditContext:
     def has(self) -> set[str]:
         """What checks may need: the kinds of all figures in tables, and words for what else there is.
 
-        "runs", or other files than tables and documents; "sentences" with figures; "several tables"; "marks of ratios"
-        in cells, or columns that may be of ratios; "related figures": more of them than a size and one figure a row.
+        "runs": runs or files beside them; "sentences": sentences with figures; "several tables": two or more; "marks of
+        ratios": a cell with "%" or "x", or a column that may be of ratios; "related figures": a table so large, or with
+        so many figures in a row, that one figure may follow from others.
         """
         evidence, tables = self.evidence, self.evidence.tables
         of_runs = (evidence.runs, evidence.operator_tables, evidence.gpu_logs, evidence.scaling_reports)
@@ -165,11 +166,12 @@ def _may_have_ratios(table: ReportedTable) -> bool:
 
 
 def _has_related_figures(table: ReportedTable) -> bool:
-    """Whether a table has three rows or columns, figures around it, or two in a row, beside devices and ratios."""
+    """Whether one figure of a table may follow from others: of three rows or columns, or of two figures in a row."""
     rows = table.grid.rows if table.grid else table.rows
     columns = [column for column in table.columns if column.kind not in RATIOS]
     in_rows = ([figure for figure in row.figures if figure.kind not in ("devices", *RATIOS)] for row in table.rows)
     is_large = max(len(rows), len(columns)) > 2
+    # Figures that the table or the text above it states for all rows count, too; devices and ratios do not.
     return is_large or bool(table.figures or table.above) or any(len(figures) > 1 for figures in in_rows)
 
 

@@ -51,7 +51,7 @@ def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
             else:
                 efficiencies += of_series
         wrong = [efficiency for efficiency in efficiencies if not efficiency.is_right]
-        # Where most are wrong, the table has another definition of efficiency.
+        # Where most are wrong, the table has another definition of efficiency; a single one is flagged, too.
         if (wrong and 2 * len(wrong) <= len(efficiencies)) or len(efficiencies) == len(wrong) == 1:
             yield from map(_wrong_efficiency, wrong)
 
@@ -89,19 +89,19 @@ class _Efficiency:
     @property
     def is_over_all_devices(self) -> bool:
         """Whether the speed-up was divided by all devices, though the baseline has several."""
-        speedup = self.speedup.interval if self.speedup else ONE
+        speedup = self.speedup.interval if self.speedup else ONE  # that of a baseline
         return self.stated.interval.meets(speedup / (self.row.devices or 1))
 
     @property
     def supporting(self) -> list[Ratio]:
-        """The measured speed-ups that it means and the printed one does not, which is wrong then; [] without one."""
+        """The measured speed-ups that fit the efficiency, if none fits the printed speed-up: that is wrong then."""
         if self.speedup is None or any(ratio.gives(self.speedup.interval, SAME_TOLERANCE) for ratio in self.measured):
             return []
         return [ratio for ratio in self.measured if ratio.gives(self.as_speedup, SAME_TOLERANCE)]
 
     @property
     def corrected(self) -> Correction | None:
-        """Return the speed-up or the efficiency by the figures that are right; None where these do not agree."""
+        """The right speed-up where `supporting` shows it wrong, else the right efficiency; None if figures disagree."""
         if self.supporting:
             return one_figure(self.supporting, f"against {self.series.base_name}")
         divided = f"/ {self.times_devices:g}"
@@ -115,17 +115,17 @@ def _printed_efficiencies(series: RowSeries) -> list[_Efficiency]:
     """Return the printed efficiencies of rows that have a speed-up, or a rate or time that gives one."""
     has_speedups = is_over_fewest(series, "speedup")
     is_unmarked = not any(base.usable(kind) for base in series.bases for kind in ("speedup", "efficiency"))
-    if not (has_speedups or is_unmarked or is_over_fewest(series, "efficiency")):  # the smallest row is no baseline
+    if not (has_speedups or is_unmarked or is_over_fewest(series, "efficiency")):  # the baseline has no row
         return _efficiencies_without_baseline_row(series)
     rows = [*((base, 1.0) for base in series.bases), *series.larger()]
     beside_speedups = (_efficiency_of(row, times_devices, series, has_speedups) for row, times_devices in rows)
     efficiencies = [efficiency for efficiency in beside_speedups if efficiency is not None]
-    # Where no baseline says 1 or 100 %, one that is far from all measured ratios may be of something else.
+    # Where no baseline row prints 1 or 100 %, an efficiency far from all measured ones may be over another baseline.
     return [efficiency for efficiency in efficiencies if not is_unmarked or efficiency.is_near_measured]
 
 
 def _efficiency_of(row: ReportedRow, times_devices: float, series: RowSeries, has_speedups: bool) -> _Efficiency | None:
-    """Return the printed efficiency of a row beside its speed-ups; None where it lacks the one or the others."""
+    """Return the printed efficiency of a row beside its speed-ups; None without an efficiency or any speed-up."""
     stated = row.usable("efficiency")
     speedup = row.usable("speedup") if has_speedups else None
     measured = [] if series.did_unequal_work else series.ratios(row)
@@ -146,13 +146,13 @@ def _efficiencies_without_baseline_row(series: RowSeries) -> list[_Efficiency]:
     return efficiencies if sum(efficiency.is_right for efficiency in efficiencies) >= 2 else []
 
 
-def _divided_by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:
+def _divided_by_all_devices(efficiencies: list[_Efficiency], series: RowSeries) -> Flag | None:
     """Flag a series whose efficiencies are speed-ups over all devices, though the baseline has several devices.
 
     Example: a speed-up of 1.9 on 4 devices over a baseline of 2 is 95 %, printed is 1.9 / 4 = 47.5 %.
     """
     size = series.bases[0].devices or 1
-    with_speedup = [row for row in rows if row.speedup is not None]
+    with_speedup = [row for row in efficiencies if row.speedup is not None]
     larger = [row for row in with_speedup if row.times_devices > 1]
     if size == 1 or not larger or not all(row.is_over_all_devices and not row.is_right for row in larger):
         return None
@@ -173,8 +173,8 @@ def _divided_by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag 
 def _baseline_over_its_devices(series: RowSeries) -> Flag | None:
     """Flag a series without speed-ups whose efficiencies are over all devices: its baseline's is 1 / its devices.
 
-    Example: rates 100 and 190 on 2 and 4 devices, efficiencies 50.0 % and 47.5 %. None where a row is not so, or where
-    50 % has no decimal: it may be over a single device that the table leaves out.
+    Example: rates 100 and 190 on 2 and 4 devices, efficiencies 50.0 % and 47.5 %. None where a row does not fit, or the
+    baseline's is a round "50 %": that may be an efficiency over a single device that has no row.
     """
     size = series.bases[0].devices or 1
     if size == 1 or series.did_unequal_work:

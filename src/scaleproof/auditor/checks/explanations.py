@@ -59,7 +59,8 @@ class Explanation:
     def comparable(self) -> Flags:
         """(rows,) whether a row can show anything: it has both figures, with digits enough, and is not about 1."""
         nontrivial = np.abs(self.formula.values.middle - 1) > TRIVIAL_DIFFERENCE
-        # An expected formula needs fewer digits: of two columns if one is named, of one if nothing else can be meant.
+        # An expected formula needs fewer digits. It is one if the heading names one of two columns, or, for a formula
+        # of one column, if nothing else can be meant.
         is_expected = self.formula.expected >= (1 if len(self.formula.sources) == 2 else formulas.ONLY_MEANING)
         precise = self.width < (COARSEST_WIDTH if is_expected else COARSE_WIDTH)
         return np.isfinite(self.distance) & nontrivial & precise & (self.stated.middle > 0)
@@ -86,7 +87,7 @@ class Explanation:
 
     @property
     def has_one_exception(self) -> bool:
-        """Whether all rows but one, two at least, state a change of two columns to the digit: this is no chance."""
+        """Whether one row is wrong, and all others, at least two, are right to the digit, which is no chance."""
         exact_count, wrong_count = int(self.is_exact.sum()), int(self.contradicts.sum())
         all_others_are_exact = exact_count == self.finite.sum() - 1 >= ROWS_PER_ODD_ROW
         if len(self.formula.sources) != 2 or wrong_count != 1 or not all_others_are_exact:
@@ -95,7 +96,7 @@ class Explanation:
         expected = self.formula.values.middle
         change = expected if self.formula.is_difference else np.abs(expected - 1)
         rounding = self.width * expected
-        chance = rounding / (2 * np.maximum(change, rounding))  # by chance 20 % would be anything up to 40 %
+        chance = rounding / (2 * np.maximum(change, rounding))  # a change of 20 % may by chance be any from 0 to 40 %
         chances = {f"{self.stated.middle[i]:.3g}": chance[i] for i in np.flatnonzero(self.is_exact)}
         return -sum(math.log10(min(1.0, chance)) for chance in chances.values()) >= FEWEST_EVIDENCE_OF_NAMED
 
@@ -104,7 +105,7 @@ class Explanation:
         """-log10 of the probability that the rows that agree do so by chance; each different value counts once."""
         rows, ratios = np.flatnonzero(self.agrees), self.formula.values.middle
         width = self.width + 2 * FIT_TOLERANCE
-        # Of coarse ratios those that are printed alike count once; most are near 1.
+        # Equal ratios count once; of coarse ones, most of them near 1, those that are printed alike.
         compared = np.where(width < COARSE_WIDTH, ratios, self.stated.middle)
         # A ratio r is taken to be anywhere in a range of 1 + 2 |log r|, of which `width` agrees; a difference, of 1.
         spread = 0 if self.formula.is_difference else 2
@@ -113,7 +114,7 @@ class Explanation:
 
     @cached_property
     def weight(self) -> float:
-        """Log10 of how much likelier the explanation is than the best of those tried that fit by chance."""
+        """Log10 of how much likelier it is meant than that the best of all fits by chance; 2 or 4 more if expected."""
         return self.evidence + 2 * self.formula.expected - float(np.log10(self.tried_count))
 
     @property
@@ -123,7 +124,7 @@ class Explanation:
 
     @cached_property
     def is_meant(self) -> bool:
-        """Whether rows that agree, or the heading, prove that it is meant."""
+        """Whether the column is meant to be computed so, as the heading says or enough rows that agree prove."""
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
         if self.formula.expected == formulas.ONLY_MEANING:
             return right >= wrong or self._is_named_yet_mostly_wrong
@@ -133,7 +134,7 @@ class Explanation:
 
     @property
     def _is_named_yet_mostly_wrong(self) -> bool:
-        """Whether the heading names the formula, and wrong rows are near or lost a unit, but not all by one factor."""
+        """Whether the heading names it, and wrong rows are near or lost a unit, but are not all off by one factor."""
         factors = (self.stated.middle / self.formula.values.middle)[self.contradicts]
         is_of_one_column = len(factors) > 1 and len(self.formula.sources) == 1
         has_other_baseline = is_of_one_column and np.ptp(factors) < CONTRADICTION * factors.max()  # one factor in all
@@ -144,9 +145,9 @@ class Explanation:
 
     @cached_property
     def factor_of_all(self) -> float | None:
-        """The one factor by which all comparable rows, three or more, are off; None where it is about whole.
+        """The one factor by which all comparable rows, three or more, are off; None if it is about a whole number.
 
-        Then the figure that all of them are over is wrong: 54.2 ms, where 9.6x, 3.7x and 1.9x are over 45.2 ms.
+        Such a factor shows that their common baseline is wrong: 54.2 ms, where 9.6x, 3.7x and 1.9x are over 45.2 ms.
         """
         rows = np.flatnonzero(self.comparable)
         if len(rows) < FEWEST_OFF or self.agrees.any():
@@ -169,8 +170,9 @@ class Explanation:
             return True  # "~147 min" over 43 min
         if not self.agrees[row]:
             return False
-        has_same_sources = self.formula.sources == meant.formula.sources  # they are divided or read in another way
-        # A formula of other columns is no near miss: precise, right as often as wrong, expected or right in two rows.
+        has_same_sources = self.formula.sources == meant.formula.sources  # the same columns, divided in another way
+        # A formula of other columns may fit by chance. It counts if it is precise, right as often as wrong, and either
+        # expected or right in two rows.
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
         is_likely = right >= wrong and (bool(self.formula.expected) or right >= ROWS_PER_ODD_ROW)
         if meant.has_one_exception:  # to the digit in all other rows: the other formula must hold in most of them
@@ -195,20 +197,22 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
     for table, figures in ((one, figures) for one in context.all_tables for figures in figure_tables(one)):
         ratios = (column for column in figures.columns if formulas.is_ratio(column))
         targets = [column for column in ratios if not figures.has_unread_figures_before(column)]
-        if figures.is_transposed:  # columns are called by names of rows, which are of anything
+        if figures.is_transposed:  # the headings are names of rows, which may say anything
             targets = [column for column in targets if formulas.SPEEDUP_HEADING.search(column.heading)]
         flags = [flag for target in targets for flag in _wrong_ratios(figures, target)]
         if _may_have_single_ratios(table) and not flagged & set(figures.places) and table in context.evidence.tables:
             flags += ratios_of_nothing(figures)
+
+        # A row gets one finding: nothing is added where another check has one.
         of_totals = {place for finding in totals_follow(context) for place in finding.runs} if flags else set()
         for flag in flags:
-            if not (flagged | of_totals) & set(flag.about):  # one finding for a row
+            if not (flagged | of_totals) & set(flag.about):
                 yield flag
                 flagged |= set(flag.about)
 
 
 def _may_have_single_ratios(table: ReportedTable) -> bool:
-    """Whether a table is more than two rows of figures alone, which other checks judge."""
+    """Whether a table has more than two rows or a cell without figures; other checks judge smaller ones."""
     rows = [row for _, row in table.grid.rows] if table.grid else []
     return len(rows) > 2 or not all(re.search(r"\d", cell) for row in rows for cell in row)
 
@@ -235,9 +239,9 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     units = [re.sub(r"[\d.,]|\(.*", "", text).strip() for text in formula.above]
     units_agreeing = {units[k] for k in np.flatnonzero(meant.agrees)}
     for i in np.flatnonzero(meant.contradicts).tolist():
-        # "18.95x" where 24.08 / 679.65 is .04x: no column of speed-ups has some of them the other way round
         if units[i] not in units_agreeing and any(e.formula.sources == inverse and e.agrees[i] for e in explanations):
-            continue  # a speed, where the other rows are times
+            continue  # its figure is a speed, those of the other rows are times: the ratio is the other way round
+        # A column of speed-ups does not change direction: "18.95x" is wrong where 24.08 / 679.65 is .04x.
         is_one_way = is_speedup and agreeing >= ROWS_PER_ODD_ROW and "slow" not in target.texts[i].lower()
         possible = [other for other in explanations if not (is_one_way and other.formula.sources == inverse)]
         if _is_explained(figures, target, i, meant, possible):
@@ -255,7 +259,8 @@ def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: boo
         for formula in possible_formulas
         if formula.is_difference == (reading == formulas.DIFFERENCE)
     ]
-    sizes = Counter((formula.is_difference, len(formula.sources)) for formula, _ in possible)  # of families alike
+    # (difference or ratio, of one column or two) -> how many there are; each such family has an equal chance.
+    sizes = Counter((formula.is_difference, len(formula.sources)) for formula, _ in possible)
     for formula, stated in possible:
         tried_count = len(sizes) * sizes[formula.is_difference, len(formula.sources)]
         yield Explanation(formula, stated, is_named=is_speedup or len(formula.sources) == 2, tried_count=tried_count)
@@ -268,7 +273,7 @@ OWN_MEANING = re.compile(r"\([^)]*\bvs\b|^[+−-][^%x×(]*\([^)]*%")
 def _is_explained(
     figures: FigureTable, target: FigureColumn, row: int, meant: Explanation, possible: list[Explanation]
 ) -> bool:
-    """Whether a row that breaks the formula of most rows may be right: by another one, or as one of another kind."""
+    """Whether a row that breaks the formula of most rows may be right: by another formula, or as a mean or the like."""
     of_formula = (meant.formula.above[row], meant.formula.below[row])
     if OWN_MEANING.search(target.texts[row]):
         return True
@@ -287,6 +292,7 @@ def _wrong_baseline(
     if len(marked) != 1 or not BASELINE.search(f"{figures.names[marked[0]]} {target.texts[marked[0]]}"):
         return None  # the baseline may be elsewhere
     expected = (e for e in explanations if e.formula.expected == formulas.ONLY_MEANING and e.factor_of_all)
+    # Only where no other formula explains nearly as many rows.
     wrong = next((e for e in expected if meant is None or meant.agrees.sum() < e.comparable.sum() - 1), None)
     if wrong is None:
         return None

@@ -205,7 +205,7 @@ def _flops_of_one_device(flops: Quantity, devices: int) -> list[PrintedInterval]
 
 
 def peaks_of(device: str | None) -> set[float]:
-    """Return all published dense peaks (FLOP/s) of a device; of its siblings, too, if its name fits them."""
+    """Return all published dense peaks (FLOP/s) of a device: of all variants ("SXM", "PCIe") that its name may mean."""
     if not device:
         return set()
     rows = [figures for pattern, figures, _ in DEVICES if _names_device(pattern, device)]
@@ -213,11 +213,12 @@ def peaks_of(device: str | None) -> set[float]:
 
 
 def _names_device(pattern: str, device: str) -> bool:
-    """Whether a device matches a pattern of DEVICES, or is named by its model alone, "V100", of which it may be any."""
+    """Whether a device matches a pattern of DEVICES, or its name says the model alone: "V100" may be any variant."""
     if re.search(pattern, device):
         return True
     # The plain beginning of the pattern: "V100" of "V100.*SXM", "H100" of "H[18]00.*PCIe".
     model, *_ = re.split(r"[.(]", pattern.replace(r"\b", "").replace("[18]", "1"))
+    # A model of one word must be a whole word of the name: "L4" is not in "L40".
     return model in (device if " " in model else device.replace("-", " ").split())
 
 
@@ -236,7 +237,8 @@ def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
             continue
 
         device_rate = rate.value / (1 if rate.per_device else row.devices or 1)  # tokens/s
-        most = max(reading.high for reading in flops_of_device) / device_rate / parameters  # for a parameter and token
+        # FLOPs for each parameter and token.
+        most = max(reading.high for reading in flops_of_device) / device_rate / parameters
         least = min(reading.low for reading in flops_of_device) / device_rate / parameters
         # In fp8 the peak is twice as high: the MFU may be relative to that.
         fewest_flops = FORWARD_FLOPS / (2 if WITH_FP8.search(device) else 1)
@@ -283,6 +285,7 @@ def memory_is_the_peak(context: AuditContext) -> Iterator[Flag]:
     """
     for run in context.runs:
         reported, used = run.memory_reported_bytes, run.memory_used_bytes
+        # Libraries alone may explain a gap of CONTEXT_BYTES.
         if reported and used and reported < min(LEFT_AFTER_STEP_RATIO * used, used - CONTEXT_BYTES):
             derivation = "an upper bound: in use on the device, allocator's cache and contexts included"
             right = Correction(value=used / 2**20, unit="MB", derivation=derivation)

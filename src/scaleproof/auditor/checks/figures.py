@@ -88,6 +88,7 @@ def _statistics_by_figure(row: ReportedRow) -> Iterator[tuple[str, dict[Statisti
     for quantity in row.figures:
         if quantity.statistic is not None and quantity.unit_stated and not quantity.bound:
             of_what = "".join(IN_BRACKETS.findall(quantity.heading))  # "Max scaling (stalest gradients)"
+            # Only statistics that are equal in all four are of one figure.
             statistics = by_figure[(quantity.kind, quantity.per_device, quantity.item, of_what)]
             statistics.setdefault(quantity.statistic, quantity)
     for (kind, *_), statistics in by_figure.items():
@@ -106,7 +107,7 @@ def _more_memory_than_device(row: ReportedRow, table: ReportedTable) -> Iterator
 
 
 def _not_above_zero(table: ReportedTable, column: TableColumn) -> Iterator[Flag]:
-    """Flag the one cell of a column that no measurement gives: -12.4 samples/s, 0 nodes; -1 means "not known"."""
+    """Flag a cell that is alone in its column in being impossible: -12.4 samples/s, 0 nodes. -1, -100: "not known"."""
     if column.kind not in (*MEASURED, *SIZES) or OF_DIFFERENCES.search(column.heading):
         return
     rows = [row for row in table.rows if row.measured and not OF_DIFFERENCES.search(row.label)]

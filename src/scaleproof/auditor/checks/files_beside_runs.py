@@ -169,12 +169,13 @@ def _missing_updates(run: ReportedRun, kernels: KernelSums) -> Iterator[Flag]:
     if run.zero_stage not in (1, 2) or not steps or not run.world_size:
         return
 
+    # The numbers of traced ranks for which there are about as many all-gathers on each rank as steps.
     for least_share in SHARES_OF_UPDATES:
         fits = [ranks for ranks in range(1, run.world_size + 1) if least_share * steps <= gathers / ranks <= steps]
         if fits:
             break
     if len(fits) != 1:
-        return
+        return  # nobody knows how many ranks were traced
     updates, rest = divmod(gathers, fits[0])
     if rest == 0 and updates < steps:
         gathered = f"{updates:,} all-gathers on each of {fits[0]} traced ranks, one for each update"

@@ -63,7 +63,7 @@ QUALITY = ("accuracy", "loss", "val_loss", "perplexity")  # of what was trained:
 
 
 def family(column: FigureColumn) -> str | None:
-    """Return the family of a column, e.g. "time": two of one may be divided. None: a setting, ratio or quality."""
+    """Return the family of a column, "time": columns of one may be divided. None of settings, ratios, qualities."""
     is_setting = column.kind in SETTINGS and not column.has_decimals
     if is_setting or column.kind in QUALITY or is_ratio(column):
         return None
@@ -73,7 +73,7 @@ def family(column: FigureColumn) -> str | None:
 
 
 def is_ratio(column: FigureColumn) -> bool:
-    """Whether a column is of ratios or differences, by its kind or its heading; "speedup (max)", "p95" are not."""
+    """Whether a column is of ratios or differences, by its kind or heading; no maximum or "p95" is one."""
     is_mean_speedup = column.meaning.statistic == "mean" and SPEEDUP_HEADING.search(column.heading)
     if END_OF_INTERVAL.search(column.heading) or not (column.meaning.statistic is None or is_mean_speedup):
         return False
@@ -115,23 +115,23 @@ class Formula:
         """Return the formula with the figures of a row: "time over the first row: 90 / 24 = 3.75"."""
         if self.is_difference:
             return f"{self.name}: {self.above[row]} - {self.below[row]}"
-        as_printed = np.sqrt(self.values.low[row] * self.values.high[row])
+        as_printed = np.sqrt(self.values.low[row] * self.values.high[row])  # the ends are ratio / k and ratio x k
         return f"{self.name}: {self.above[row]} / {self.below[row]} = {as_printed:.4g}"
 
 
 def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     """Yield formulas by which `target` may be computed: ratios of two other columns, or of one over a baseline row."""
     sources = [column for column in table.columns if column is not target and family(column)]
-    if not name_two_precisions(target.heading):  # "FP16 over FP32" is of both
+    if not name_two_precisions(target.heading):  # "FP16 over FP32" may be of columns of both precisions
         sources = [column for column in sources if not name_two_precisions(target.heading, column.heading)]
     yield from _ratios_of_two_columns(target, sources)
     others = (column for column in table.columns if column is not target)
     measured = [*sources, *(column for column in others if column.kind in QUALITY or _is_share(column))]
     yield from _differences_of_two_columns(target, measured)
 
-    others_are_called_so = any(column is not target and is_ratio(column) for column in table.columns)
-    # Of several columns of ratios "Huang et al." may be those of another paper.
-    is_of_table = is_called_ratio(target) or not others_are_called_so
+    others_are_ratios = any(column is not target and is_ratio(column) for column in table.columns)
+    # Beside other columns of ratios, one called "Huang et al." may quote another paper: no ratio of this table.
+    is_of_table = is_called_ratio(target) or not others_are_ratios
     meant = columns_of_speedups(target, sources) if is_of_table else []
     rule_meant = "the row above" if OVER_THE_ROW_ABOVE.search(target.heading) else "the row that is 1"
     counts = (column.figures.middle for column in table.columns if column.kind in ("devices", "processes", "nodes"))
@@ -147,8 +147,9 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
 
 
 def _ratios_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) -> Iterator[Formula]:
-    """Yield ratios of two columns; expected if `target` names one, or stands behind one, or no others are like them."""
-    own_words = words_of(target.heading) - GENERAL_WORDS  # "New speedup" is of "New eager" and "New compiled"
+    """Yield ratios of two columns; expected if `target` names or follows one of them, or no other pair is alike."""
+    # "New speedup" is a ratio of "New eager" and "New compiled": the columns that share its own words.
+    own_words = words_of(target.heading) - GENERAL_WORDS
     peers = [column for column in sources if own_words & words_of(column.heading)] or sources
     for above, below in permutations(sources, 2):
         if not _have_one_quantity(above, below):
@@ -160,7 +161,7 @@ def _ratios_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) ->
         is_only_pair = of_family in ([above, below], [below, above])
         expected = _expectation(target, above, below, is_only_pair) or int(is_beside_one)
         yield Formula(name, headings, ratio, expected, above.texts, below.texts)
-        # What is not called a speed-up may be over the smaller one in each row.
+        # A ratio that is not called a speed-up may be, in each row, the larger figure over the smaller.
         if SPEEDUP_HEADING.search(target.heading) is None and sources.index(above) < sources.index(below):
             inverse = below.figures.over(above.figures)
             larger = Figures(np.maximum(ratio.low, inverse.low), np.maximum(ratio.high, inverse.high))
@@ -168,7 +169,7 @@ def _ratios_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) ->
 
 
 def _have_one_quantity(one: FigureColumn, other: FigureColumn) -> bool:
-    """Whether two columns can be divided: two times, or a rate and what is called alike: "base TPS", "new TPS"."""
+    """Whether two columns can be divided: of one family, or one unknown and headings that end alike: "new TPS"."""
     last_words = {column.heading.lower().rpartition(" ")[2] for column in (one, other)}
     are_called_alike = None in (one.kind, other.kind) and len(last_words) == 1
     is_of_family = family(one) == family(other) or are_called_alike
@@ -178,8 +179,8 @@ def _have_one_quantity(one: FigureColumn, other: FigureColumn) -> bool:
 def _expectation(target: FigureColumn, one: FigureColumn, other: FigureColumn, is_only_pair: bool) -> int:
     """Return how far a heading suggests that its column is formed of two others: 2 where it names both, 1, or 0.
 
-    It is 1 for a ratio of the only pair that there is, and for "Before | After | Δ". A speed-up that stands behind two
-    columns may be over another row: "Forward | Forward and backward | Speedup".
+    It is 1 where it names one, for a ratio of the only pair, and for "Before | After | Δ". A speed-up that stands
+    behind two columns may be over another row: "Forward | Forward and backward | Speedup".
     """
     is_right_behind = sorted((one.position, other.position)) == [target.position - 2, target.position - 1]
     is_of_neighbours = is_right_behind and RATIO_OF_NEIGHBOURS.search(target.heading) is not None
@@ -200,8 +201,8 @@ def _differences_of_two_columns(target: FigureColumn, sources: list[FigureColumn
 def _gaps(target: FigureColumn, source: FigureColumn, other_figures: Floats, digits: Floats) -> Figures:
     """Return how far the figures of a column are from others, row by row, in the unit of `target`.
 
-    A `target` without a unit, "+13.8", has that of the column: "95.2 ms". `digits`: one unit of the last digit of each
-    other figure.
+    A `target` without a unit, "+13.8", has that of the `source` cells: "95.2 ms". `digits`: one unit of the last digit
+    of each other figure.
     """
     gap, width = np.abs(source.figures.middle - other_figures), source.digits + digits
     units_of_cells = [figure.unit for text in target.texts for figure in figures_of(text)]
@@ -254,7 +255,7 @@ def _over_rows(
     `meaning_of_ratio`, if nothing but this source can be meant. Example: times 90, 24 give the ratios 1, 0.27 and 1,
     3.75; on 1 and 4 devices also 1, 1.07.
     """
-    has_base = np.where(base >= 0, 1.0, np.nan)
+    has_base = np.where(base >= 0, 1.0, np.nan)  # times NaN: no ratio without a baseline row
     at_base = source.figures[base] * Figures(has_base, has_base)
     texts_at_base = [source.texts[i] for i in base]
     name, headings = f"{source.heading} over {rule}", (source.heading,)
@@ -267,6 +268,7 @@ def _over_rows(
         # A speed-up is the baseline's time over the row's, an overhead the other way round.
         is_right_way = is_over_base != (family(source) == "time" and meant != "overhead")
         expected = ONLY_MEANING if meant and is_right_way else expected_by_rule
+        # An efficiency is expected to be the ratio over the devices, anything else the ratio itself.
         plain, over_devices = (expected_by_rule, expected) if meant == "efficiency" else (expected, expected_by_rule)
         yield Formula(name, headings, ratio, plain, above, below, is_steady)
         if devices is not None:
@@ -284,7 +286,7 @@ def _share_of_sum(source: FigureColumn) -> Formula:
 
 
 def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureColumn]:
-    """Return the columns that `target` can be over: the only source, or those of a speed-up (one, if it is named)."""
+    """Return the columns that `target` can be a ratio of: the only source, or rates and times (one, if it is named)."""
     if len(sources) == 1:
         has_signs = any(re.match("[+−-]", text) for text in target.texts)
         is_likely = is_called_ratio(target) and (has_signs or family(sources[0]) in FAMILIES)
@@ -294,14 +296,14 @@ def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> li
     speeds = [column for column in sources if family(column) in ("rate", "time")]
     words = [words_of(column.heading) for column in speeds]
     if words_of(target.heading) - GENERAL_WORDS - set().union(*words):
-        return []  # of something that is not in the table
-    own_words = [words_of_column - words[0].intersection(*words) for words_of_column in words]
+        return []  # the heading has a word of no column: it is a speed-up of something else
+    own_words = [words_of_column - words[0].intersection(*words) for words_of_column in words]  # that others lack
     named = [column for column, own in zip(speeds, own_words, strict=True) if set() < own <= words_of(target.heading)]
     return named if len(named) == 1 else speeds
 
 
 def columns_named(heading: str, above: str, below: str) -> int:
-    """Count the two columns that a heading names: "DDP speedup" 1 of "time DDP", "time FSDP", "time DDP/FSDP" both."""
+    """Return how many of two columns a heading names: of "time DDP", "time FSDP" "DDP speedup" 1, "DDP/FSDP" 2."""
     words = words_of(heading)
     first, second = (words_of(re.sub(r"\(.*?\)", "", column)) for column in (above, below))  # without units
     if not first & second:
@@ -327,6 +329,7 @@ def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, R
 
     marked = [i for i in range(row_count) if is_marked(target, i)]
     if marked:
+        # For each row the nearest marked row at or above it, else the first marked one below.
         last_marked = [max((m for m in marked if m <= i), default=marked[0]) for i in range(row_count)]
         yield "the row that is 1", np.array(last_marked)
 
@@ -350,7 +353,8 @@ def is_marked(column: FigureColumn, row: int) -> bool:
 def readings(column: FigureColumn) -> dict[str, Figures]:
     """Return each way to read a column of ratios -> its figures.
 
-    A printed 20 is 20 ("1.0 of"), 20 % ("0.01 of": 0.2) or 20 % more ("0.01 more": 1.2).
+    A printed 20 is 20 ("1.0 of"), 20 % ("0.01 of": 0.2) or 20 % more ("0.01 more": 1.2). "is": a speed-up, which has
+    one reading; DIFFERENCE: in the unit of the source.
     """
     printed = [figures_of(text) for text in column.texts]
     units = [figures[0].unit if figures else None for figures in printed]
@@ -384,5 +388,5 @@ def readings(column: FigureColumn) -> dict[str, Figures]:
 def _scales_of(column: FigureColumn) -> tuple[float, ...]:
     """Return what the figures of a column may have to be multiplied by to be ratios."""
     if any("%" in text for text in column.texts) or column.meaning.unit == "percent":
-        return (1.0,)  # the unit of the cells, or of the heading, has counted already
+        return (1.0,)  # the figures are divided by 100 already, for the "%" of the cells or heading
     return (0.01,) if column.is_in_percent else (1.0, 0.01)

@@ -72,7 +72,7 @@ def _wrong_rows(table: ReportedTable, rows: Sequence[ReportedRow]) -> Iterator[F
     """Flag each row as often as it breaks an identity."""
     yield from (Flag(evidence, [row.place]) for row in rows if (evidence := _wrong_steps_per_s(row)))
     yield from _wrong_perplexities(rows)
-    if len(rows) < FEWEST_ROWS:  # of more rows the products must agree: `products_agree`
+    if len(rows) < FEWEST_ROWS:  # `products_agree` checks batches where there are more rows
         yield from (flag for row in rows if (flag := _wrong_global_batch(row, table)))
     for identity in IDENTITIES:
         products = [product for row in rows if (product := _product(table, row, identity))]
@@ -200,7 +200,8 @@ class Product:
         if bound == "equal":
             return not any(ratio.contains(1.0, FIT_TOLERANCE) for ratio in ratios)
         if bound == "at most":
-            is_of_all = self.devices is not None or self.factors[0].per_device is False  # else the rate may be of one
+            # Otherwise the rate may be that of one device.
+            is_of_all = self.devices is not None or self.factors[0].per_device is False
             return is_of_all and all(ratio.low > 1 + SLOWEST_RANKS_TOLERANCE for ratio in ratios)
         # The slowest rank of each step may be another one.
         has_ranks = self.factors[0].kind == "steps" and self.row.devices != 1
@@ -240,6 +241,7 @@ def _contradicting_products(products: list[Product], identity: Identity) -> Iter
         elif right_count and product in wrong:
             is_innocent = identity.innocent == ("more" if product.readings[with_devices].low > 1 else "less")
             witnesses = computed_count if is_innocent else right_count
+            # One right row for each wrong one suffices where nothing else can be meant.
             witnesses_per_wrong_row = 1 if have_one_reading and not is_innocent else ROWS_PER_ODD_ROW
             if witnesses >= witnesses_per_wrong_row * len(wrong):
                 yield product, product.sentence(with_devices, right_count)
@@ -283,7 +285,7 @@ def _first_stated(table: ReportedTable, row: ReportedRow, kinds: Sequence[str]) 
 
 
 def _possible_readings(stated: Quantity, factors: Sequence[Quantity], devices: int | None) -> set[bool]:
-    """Return whether the devices are a factor: {True} for a rate per device and total tokens, {True, False} if unknown.
+    """Return the answers to "are devices a factor?": {True} for a rate per device and total tokens, both if unknown.
 
     Empty where the figures do not go together: the time of all devices with the rate of all.
     """

@@ -51,7 +51,7 @@ class FigureIndex:
     def find(self, kind: str, target: PrintedInterval, relative: float = SEARCH_TOLERANCE) -> Iterator[FigureSource]:
         """Yield the figures of a kind that may be `target`, give or take a relative difference, the smallest first."""
         sources = self._sources.get(kind, [])
-        # A figure that is a quarter larger or smaller is another one, however coarsely it is printed.
+        # Only figures near `target` are tested: a quarter larger or smaller is another one, however coarsely printed.
         first = bisect_left(sources, target.low * 0.8, key=FigureSource.middle)
         last = bisect_right(sources, target.high * 1.25, key=FigureSource.middle)
         yield from (source for source in sources[first:last] if target.meets(source.value, relative))
@@ -87,7 +87,7 @@ def row_of(run: ReportedRun) -> ReportedRow:
 
 
 def runs_index(runs: Iterable[ReportedRun]) -> FigureIndex:
-    """Return an index of how fast runs say they were: a time is found as what it is of and as "time_s" of anything."""
+    """Return an index of the rates and times of runs; a time is found by its kind, "epoch_time_s", and as "time_s"."""
     figures = []
     for run in runs:
         for kind, value in figures_of(run).items():
@@ -99,7 +99,7 @@ def runs_index(runs: Iterable[ReportedRun]) -> FigureIndex:
 
 
 def run_of(row: ReportedRow, index: FigureIndex) -> str | None:
-    """Return the name of the one run that has the precise figures of the row; None where none or several have one."""
+    """Return the name of the one run that has any precise figure of the row; None where no run or several do."""
     names: set[str] = set()
     for kind in RUN_KINDS:
         quantity = row.usable(kind)

@@ -107,7 +107,7 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
         numbers = works | numbers_around(table)
         for figures in figure_tables(table):
             flags = [*_outliers(figures, works), *rows_with_another_product(figures, numbers)]
-            if flags:  # the other checks are asked only where it matters
+            if flags:  # rows on which another check has a finding of its own are left out
                 subjects = (finding.runs for check in MADE_BEFORE for finding in check(context))
                 places = {place for about in subjects if len(about) == 1 for place in about}
                 first_of_row = {flag.about[0]: flag for flag in reversed(flags) if not places & set(flag.about)}
@@ -121,10 +121,10 @@ def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
     for pattern, needed_evidence in INVERTED.items():
         for one, other in _pairs_of_columns(figures, pattern):
             if "speedup" in pattern.first_kinds and not SPEEDUP_HEADING.search(one.heading):
-                continue  # "0.167 s (2.04x)" is as many times as long
+                continue  # "0.167 s (2.04x)" may be how many times as long it takes: no speed-up
             is_second_time = figures.columns.index(one) >= figures.columns.index(other)
             if pattern.first_kinds == pattern.second_kinds and is_second_time:
-                continue
+                continue  # each pair once, and no column with itself
             agreement = Agreement((Factor(one, 1), Factor(other, pattern.exponent)), all_rows)
             if agreement.evidence >= needed_evidence and not agreement.stands_out.any():
                 sign = " x " if pattern.exponent == 1 else " / "
@@ -145,7 +145,7 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
     all_rows = list(range(len(figures.places)))
     for pattern, products in _possible_products(figures):
         by_group = [[Agreement(factors, rows) for factors in products] for rows in groups_of(figures, FEWEST_ROWS)]
-        # Of each group of rows the product (with or without devices and batch) that most of them share.
+        # For each group of rows the best of its products (with or without devices and batch): most rows share it.
         possible = [max(group, key=lambda a: (a.is_constant, -a.stands_out.sum(), a.evidence)) for group in by_group]
         if pattern is RATE_TIMES_DURATION:
             with_work = (Agreement(factors, all_rows, work) for factors, work in product(products, works))
@@ -183,7 +183,7 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[ProductPattern, l
             if one is other or (have_same_kinds and _are_of_one_quantity(one, other)):
                 continue  # their ratio is no constant
             if _ordinal(figures, one) != _ordinal(figures, other):
-                continue  # the first "images/s" and the second "efficiency" are of two programs
+                continue  # of repeated headings, the first "images/s" does not go with the second "efficiency"
             if name_two_precisions(one.heading, other.heading):
                 continue
             # Replicas x stages are the devices: no stage may be left out, as other factors may.
@@ -205,15 +205,15 @@ def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: 
         if abs(agreement.factor_of(i) / THOUSAND - 1) <= NEAR_WHOLE:
             continue  # "1.234" may be 1,234
         if agreement.is_multiple(i) and not _has_usual_size(figures, agreement, i):
-            continue
+            continue  # another batch or number of devices explains it
         if row in rows_of_others or not is_same_configuration(figures, agreement, row):
-            continue
+            continue  # it fits another product, or is of another configuration
         if not _is_of_stated_work(figures, alternatives, row):
             yield i
 
 
 def _is_of_stated_work(figures: FigureTable, alternatives: list[Agreement], row: int) -> bool:
-    """Whether a further column states the work of all rows, this one included: 29 tokens here, 64 in the others."""
+    """Whether all products are proportional to a further column, which states the work: 29 tokens here, 64 there."""
     of_row = [agreement for agreement in alternatives if row in agreement.rows]
     for agreement, column in product(of_row, figures.columns):
         if all(factor.column is not column for factor in agreement.factors):
@@ -263,7 +263,7 @@ def _columns_of(figures: FigureTable, kinds: tuple[str, ...]) -> list[FigureColu
 def _further_factors(
     figures: FigureTable, further: tuple[tuple[str, ...], ...], used: tuple[FigureColumn, ...]
 ) -> Iterator[tuple[Factor, ...]]:
-    """Yield each choice of further factors: for each group of kinds none, a column of it, or one over that."""
+    """Yield each choice of further factors: for each group of kinds none, a column of it, or 1 / such a column."""
     choices: list[list[Factor | None]] = []
     for kinds in further:
         columns = [column for column in _columns_of(figures, kinds) if column not in used]
@@ -275,7 +275,7 @@ def _further_factors(
 def _has_usual_size(figures: FigureTable, agreement: Agreement, i: int) -> bool:
     """Whether row `i` has the batch and devices of the rows that fit, so that no other size explains its figure.
 
-    Those that are factors of the product may differ. False where no column states the batch, or none the devices.
+    Sizes that are factors of the product may differ. False unless one column states the batch and one the devices.
     """
     factors = [factor.column for factor in agreement.factors]
     fitting = [agreement.rows[k] for k in np.flatnonzero(agreement.fits)]

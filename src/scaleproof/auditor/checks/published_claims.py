@@ -72,7 +72,7 @@ def claims_follow(context: AuditContext) -> Iterator[Flag]:
     for claim in context.claims("speedup", "change", "throughput"):
         computed, stated = recomputed(context, claim), claim.values["value"]
         if computed is None or abs(computed - stated) <= max(PRINTED_RATIO_RESOLUTION, 0.005 * abs(stated)):
-            continue
+            continue  # unknown, or equal but for rounding
         over = f" over {claim.values['over']}" if "over" in claim.values else ""
         evidence = f"{claim.source} says {stated:g} for the {claim.kind} of {claim.values['of']}{over}"
         right = Correction(value=computed, unit=CLAIM_UNITS[claim.kind], derivation="recomputed from the files")
@@ -181,7 +181,7 @@ def _share_in_words(values: dict[str, Any]) -> str:
 
 
 def _shares_of_common_totals(shares: Iterable[dict[str, Any]], run_a: str, run_b: str) -> list[str]:
-    """Return the shares of two runs in each total that was published of both: ["of kernel time: 85.6 % and 87.9 %"]."""
+    """Return both runs' shares, for each total of which both have one: ["of kernel time: 85.6 % and 87.9 %"]."""
     percents: dict[str, dict[str, float]] = defaultdict(dict)  # run -> total -> per cent
     for share in shares:
         percents[share["run"]][share["of_total"]] = share["percent"]
@@ -219,7 +219,7 @@ def parameters_are_counted(context: AuditContext) -> Iterator[Flag]:
     for claim in context.claims("parameters"):
         values = claim.values
         if not all(0 < values[key] < 1e7 for key in ("layers", "width", "vocab", "context")):
-            continue
+            continue  # no shape of a model
         layers, width = int(values["layers"]), int(values["width"])
         vocab, positions = int(values["vocab"]), int(values["context"])
         shape = ModelShape(layers=layers, width=width, heads=1, context=positions)

@@ -68,6 +68,7 @@ def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
         times_off = [ratio.readings[0] / stated for ratio, stated in ratios if ratio.kind == measured]
         if of_base is None or len(times_off) < len(printed):
             continue
+        # Where some figure gives the ratios, any whole factor is harmless (another batch), else that of the devices.
         factor = _common_factor(times_off, None if is_supported else base.devices or 1)
         if factor is None:
             continue
@@ -89,7 +90,7 @@ def _printed_as_speedups(series: RowSeries, kind: str) -> Iterator[tuple[Reporte
 
 
 def _common_factor(factors: list[PrintedInterval], harmless: int | None) -> float | None:
-    """Return the one factor that all intervals hold. Returns None without one, or where it is about 1 or `harmless`.
+    """Return the factor that lies in all intervals. Returns None if none does, or it is about 1 or `harmless`.
 
     `harmless`: a factor that another number of devices or another batch explains; None: any whole number.
     """
@@ -177,7 +178,7 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
     for series in context.series:
         is_over_bases = is_over_fewest(series, "speedup")
         if not is_over_bases and any(base.usable("speedup") for base in series.bases):
-            continue  # they are over another baseline
+            continue  # the printed speed-ups are over another baseline
         base_is_wrong = any(wrong_baseline(series, kind) for kind in ("speedup", "efficiency"))
         for row, devices in series.larger():
             stated = row.usable("speedup") if is_over_bases else None
@@ -192,7 +193,7 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                 is_slower = _takes_longer(row, series)
                 text = " and ".join(dict.fromkeys(times(ratio.readings[0].middle) for ratio in ratios))
             else:
-                continue
+                continue  # no figure of the row is surely a speed-up
             evidence = f"{row.description}: {text} over {series.base_name} with {devices:g} times the devices"
             yield _Speedup(speedup, devices, is_slower, evidence, [row.place])
 
@@ -200,7 +201,7 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
 def _did_comparable_work(row: ReportedRow, series: RowSeries, devices: float) -> bool:
     """Whether the rates and times of a larger row may be held against those of all baselines."""
     if any(row.value("batch") != base.value("batch") for base in series.bases):
-        return False  # it may be of each device: then it explains a larger ratio
+        return False  # a "batch" may be that of one device: a larger one explains a larger ratio
     return not series.is_mixed and all(rows.comparable(row, base, devices) for base in series.bases)
 
 
@@ -212,7 +213,7 @@ def _takes_longer(row: ReportedRow, series: RowSeries) -> bool:
 
 def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
     """Yield the speed-up of each run over its baseline; it is not `is_slower` if its rate is known to be wrong."""
-    if not context.scalings:  # then nobody asks which rates are wrong
+    if not context.scalings:  # saves the search for wrong rates
         return
     with_wrong_rate = {name for flag in rates_over_baselines(context) for name in flag.about}
     for scaling in context.scalings:
@@ -281,7 +282,7 @@ def _rows_of_other_work(series: RowSeries) -> Iterator[Flag]:
             continue
         work_ratio = _work_ratio(row, base, kind)
         if work_ratio is not None and abs(work_ratio - 1) <= 0.02:
-            continue
+            continue  # other batches make the same work of it
         evidence = f"{base.description}: {there:g} {kind}, {row.description}: {here:g}"
         stated, time_ratio = row.usable("speedup"), _ratio_of_times(row, base)
         if work_ratio and stated and time_ratio and stated.interval.meets(time_ratio):

@@ -70,10 +70,10 @@ def rows_with_another_product(figures: FigureTable, stated: set[float]) -> Itera
 def _search_in(figures: FigureTable, stated: Set[float] = frozenset()) -> "RelationSearch | None":
     """Return a search in the columns and rows that can be compared. Returns None where there are too few."""
     means = [column for column in figures.columns if column.meaning.statistic in (None, "mean")]
-    # A setting follows from nothing; a "step" with decimals is none.
+    # A setting follows from nothing; a "step" with decimals is no setting.
     measured = [column for column in means if column.kind not in SETTINGS or column.has_decimals]
-    found = [column for column in measured if not TARGET.search(column.heading) and not _was_chosen(column)]
-    columns = found[:MOST_COLUMNS]
+    results = [column for column in measured if not TARGET.search(column.heading) and not _was_chosen(column)]
+    columns = results[:MOST_COLUMNS]
     rows = np.array([i for i, name in enumerate(figures.names) if not NO_CONFIGURATION.match(name)], dtype=np.int64)
     is_enough = len(rows) >= FEWEST_ROWS and len(columns) >= 2
     return RelationSearch(figures, columns, rows, stated) if is_enough else None
@@ -144,6 +144,7 @@ class RelationSearch:
             digits = self.digits[[total, *parts]].max(axis=0)
             fits = gap <= digits * (0.51 + 0.5 * len(parts))  # half a digit for the total and for each part
             smallest = terms.min(axis=0)
+            # Wrong is a gap of a tenth of the smallest figure, and of more than rounding explains.
             row = _only_exception(fits, gap > np.maximum(PART_OF_SUM * smallest, 4 * digits), np.isfinite(gap))
             if row is None or not self._has_one_unit((total, *parts), row):
                 continue
@@ -171,12 +172,12 @@ class RelationSearch:
         dimensions = self.dimensions[[total, *parts]]
         known = dimensions[~np.isnan(dimensions[:, 0])]
         if self.table.is_transposed and (len(known) < len(columns) or not TOTAL.search(self.columns[total].heading)):
-            return False  # names of rows are of anything
+            return False  # the columns are rows of the file: only known units and a "total" show what they are
         have_one_dimension = bool((known == known[:1]).all())
         return have_one_dimension and len({column.is_in_percent for column in columns}) == 1
 
     def _has_one_unit(self, columns: Sequence[int], row: int) -> bool:
-        """Whether the cells of a row may be added up: not 57,826 tok/s and +63.9%, nor changes of what is added up."""
+        """Whether cells of a row may be added up: not 57,826 tok/s and +63.9%, nor percentages beside figures."""
         figures = (figures_of(self.columns[k].texts[self.rows[row]]) for k in columns)
         dimensions = {figure[0].unit.dimension for figure in figures if figure and figure[0].unit}
         if dimensions and dimensions <= {"percent", "points"}:
@@ -206,8 +207,9 @@ class RelationSearch:
         counts_devices = np.array([column.kind in agreements.DEVICES for column in self.columns])
         is_pair = np.abs(exponents[:, ~counts_devices]).sum(axis=1) == 2  # "$3/GPU-hour": cost / hours / GPUs
 
+        # (which products, the numbers that they may be, each with its surprise)
         groups = [(is_pure, self._numbers(0.0, 0.5, 1.0)), (is_known & ~is_pure & is_pair, self._stated_numbers(0.5))]
-        if not self.table.is_transposed:  # names of rows are of anything
+        if not self.table.is_transposed:  # transposed: columns are rows of the file, and may be of anything
             groups.append((~is_known, self._numbers(MORE_EVIDENCE, 1.0 + MORE_EVIDENCE, 2.0 + MORE_EVIDENCE)))
         for is_of_group, numbers in groups:
             log_product_count = float(np.log10(max(1, is_of_group.sum())))  # chance: so many products were tried
@@ -240,22 +242,22 @@ class RelationSearch:
             return
 
         if self._are_two_rates(used) or self._are_a_price(used):
-            tried, surprise = 0.0, MORE_EVIDENCE
+            tried, surprise = 0.0, MORE_EVIDENCE  # such a ratio is expected to be constant
         evidence = self._evidence_by_row(powers, width, fits, is_natural)
         certainty = _evidence_of(evidence, self.logarithms[used], fits) - tried - surprise
         if certainty < self.needed_certainty or (self._are_two_rates(used) and self._is_of_other_work(row, fits)):
             return
 
         agreement = self._as_agreement(powers, constant if is_natural else None)
-        is_pure = not (powers[used] @ self.dimensions[used]).any()  # nan, where one is not known, is no 0
+        is_pure = not (powers[used] @ self.dimensions[used]).any()  # False, too, where a unit is unknown (NaN)
         is_same = is_pure or agreements.is_same_configuration(self.table, agreement, int(self.rows[row]))
         if is_same and not agreement.is_multiple(row):  # a multiple may be of another batch, or of other devices
             yield BrokenRelation(int(self.rows[row]), agreements.sentence_of(self.table, agreement, row), certainty)
 
     def _evidence_by_row(self, powers: Floats, width: Floats, fits: Flags, is_natural: bool) -> Floats:
-        """Return (rows,) -log10 of how probable a product is so near by chance. `width`: of each, by printed digits."""
+        """Return (rows,) -log10 of the probability that a product is so near by chance. `width`: (rows,), by digits."""
         chance = np.minimum(1.0, width + 2 * EXACT_TOLERANCE)
-        if not width.any():  # of two small counts one is often the other's double
+        if not width.any():  # exact counts: of small ones, one is often twice the other by chance
             chance = np.maximum(chance, 1 / self.values[np.flatnonzero(powers)].max(axis=0))
         evidence = np.log10(np.maximum(self._spread(powers, fits, float(np.median(width[fits]))) / chance, 1.0))
         if is_natural:  # the row that agrees best shows the number, the others that it is always that
@@ -279,6 +281,7 @@ class RelationSearch:
         if len(near):
             constant, surprise = near[np.lexsort((np.abs(near[:, 0] - middle), near[:, 1]))[0]]
             return constant, surprise, True
+        # All rows but the exception must agree.
         return (middle, 2 * MORE_EVIDENCE, False) if self._may_be_any_number(used, len(results) - 1) else None
 
     def _as_agreement(self, powers: Floats, logarithm: float | None) -> agreements.Agreement:
@@ -286,14 +289,14 @@ class RelationSearch:
 
         Divisors come last: "86.53 / 5.23 / 13.07" rather than "5.23 x 13.07 / 86.53".
         """
-        sign = -1 if (powers < 0).any() and powers.sum() > 0 else 1  # one dividend, several divisors
+        sign = -1 if (powers < 0).any() and powers.sum() > 0 else 1  # inverted: one dividend before its divisors
         factors = [agreements.Factor(self.columns[k], int(sign * powers[k])) for k in np.flatnonzero(powers)]
         in_order = tuple(sorted(factors, key=lambda factor: -factor.exponent))
         number = None if logarithm is None else float(np.exp(sign * logarithm))
         return agreements.Agreement(in_order, self.rows.tolist(), number)
 
     def _exponents(self) -> Floats:
-        """Return (products, columns): exponents of each two or three columns, perhaps with devices as a factor more.
+        """Return (products, columns): the exponents of all products of two or three columns, also with devices.
 
         The first column has 1, so that a product comes once, not as its inverse, too: (1, 1), (1, -1).
         """
@@ -310,7 +313,7 @@ class RelationSearch:
         return np.array(exponents).reshape(-1, len(self.columns))
 
     def _numbers(self, of_one: float, of_ten: float, of_unit: float) -> Floats:
-        """Return (logarithm, surprise) of 1, powers of ten and the text's numbers, units over others, by surprise."""
+        """Return (logarithm, surprise) of 1, powers of ten, ratios of units, and numbers of the text (as `of_ten`)."""
         mantissas = np.log([*MANTISSAS, *(1 / mantissa for mantissa in MANTISSAS)])
         units = np.add.outer(mantissas, POWERS_OF_TEN).ravel()
         logarithms = np.concatenate(([0.0], POWERS_OF_TEN, units))
@@ -318,7 +321,7 @@ class RelationSearch:
         return np.concatenate((np.stack((logarithms, surprises), axis=1), self._stated_numbers(of_ten)))
 
     def _stated_numbers(self, surprise: float) -> Floats:
-        """Return (logarithm, surprise) of the text's numbers times powers of ten: of many, one is near more easily."""
+        """Return (logarithm, surprise) of the text's numbers times powers of ten; more numbers have more surprise."""
         logarithms = np.add.outer(np.log([*self.stated]), POWERS_OF_TEN).ravel()
         surprises = np.full(len(logarithms), surprise + np.log10(max(1, len(self.stated))))
         return np.stack((logarithms, surprises), axis=1)
@@ -343,7 +346,7 @@ class RelationSearch:
         return any(len(alike) == 1 and text not in alike for alike, text in zip(of_fitting, of_row, strict=True))
 
     def _may_be_any_number(self, used: Rows, agreeing: int) -> bool:
-        """Whether a ratio may be any constant: a price, of two rates, of FLOP/s over a share of a peak, of unknowns."""
+        """Whether any constant will do: for a price, two rates, FLOP/s over a share of a peak, or unknown columns."""
         columns = [self.columns[k] for k in used]
         if self._are_a_price(used):
             return agreeing >= FEWEST_OF_PEAK
@@ -360,10 +363,10 @@ class RelationSearch:
         return agreeing >= FEWEST_OF_ANY_NUMBER and is_unknown and all(column.has_decimals for column in columns)
 
     def _spread(self, powers: Floats, fits: Flags, width: float) -> float:
-        """Return how much each column of a product, and each smaller product of some, varies in the rows that fit.
+        """Return the least variation, in rows that fit, of the columns of a product and of products of some of them.
 
-        The least is meant, as a natural logarithm, at most 1: where GPUs over speed-up is about 1 anyway, agreement in
-        a larger product says little. What does not vary is left out; 0 where fewer than two do.
+        It is a natural logarithm, at most 1: where GPUs over speed-up is about 1 anyway, agreement in a larger product
+        says little. What does not vary is left out; 0 where fewer than two of them vary.
         """
         used = np.flatnonzero(powers)
         parts = [list(part) for size in range(1, len(used)) for part in combinations(used, size)]

@@ -113,7 +113,7 @@ def series_of(table: ReportedTable) -> list[RowSeries]:
     groups: dict[tuple[Any, ...], list[ReportedRow]] = defaultdict(list)
     rows = [row for row in table.rows[:MOST_ROWS] if row.measured]
     if rows and not any(row.devices for row in rows) and all(row.value("nodes") for row in rows):
-        rows = [row.with_devices(row.value("nodes") or 1) for row in rows]  # ratios of nodes are those of devices
+        rows = [row.with_devices(row.value("nodes") or 1) for row in rows]  # nodes count as devices: the same ratios
     for row in rows:
         if row.devices:
             groups[work_of(row, table)].append(row)
@@ -123,7 +123,7 @@ def series_of(table: ReportedTable) -> list[RowSeries]:
 
 
 def _add_single_device_rows(groups: dict[tuple[Any, ...], list[ReportedRow]]) -> None:
-    """Add rows of one device, which need no strategy, to each group that has none and is equal but for it."""
+    """Add rows of one device, which need no strategy, to each group without any that differs in the strategy alone."""
     single = {
         _without_strategy(key): rows
         for key, rows in groups.items()
@@ -151,7 +151,7 @@ def other_text(row: ReportedRow, table: ReportedTable) -> frozenset[str]:
     """Return the words of a row beyond its figures, size and device: {"compiled"} of "compiled, 4x A100"."""
     figure_columns = {column.heading for column in table.columns if column.kind in KINDS}
     texts = [text for heading, text in row.texts.items() if heading not in figure_columns]
-    # "257 × 257" is one word, DataParallel two, of which STRATEGY_WORDS has both.
+    # "257 × 257" becomes one word, "DataParallel" two: both of these are in STRATEGY_WORDS.
     text = RESOLUTION.sub(r"\1x\2", " ".join(texts).lower()).replace("dataparallel", "data parallel")
     words = (re.sub(r"^\d+x(?=[a-z])", "", word) for word in re.split(r"[^a-z0-9.]+", text))  # "4xa100" -> "a100"
     device = row.words.get("device", "").lower().split()
@@ -239,9 +239,9 @@ def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak:
     if counts_work and here.per_device is not None:  # the heading says whose rate it is
         readings = [plain * (devices if here.per_device else 1.0)]
     elif work_ratio is not None and not counts_work:
-        readings = [plain * work_ratio]
+        readings = [plain * work_ratio]  # the work is known
     elif weak:
-        readings = [plain * devices]
+        readings = [plain * devices]  # weak scaling, or a rate of one device
     elif plain.high <= MOST_NOT_RISING:  # strong scaling that failed, weak scaling, or a rate of one device
         readings = [plain, plain * devices]
     else:

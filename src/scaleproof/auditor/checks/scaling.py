@@ -73,7 +73,7 @@ def identical_losses(context: AuditContext) -> Iterator[Flag]:
     for run in context.runs:
         steps = {step: losses for step, losses in run.rank_losses.items() if len(losses) > 1}
         if not steps or (run.world_size or 2) < 2 or any(len(set(losses)) > 1 for losses in steps.values()):
-            continue
+            continue  # no losses of several ranks, or different ones, as they should be
         first_step, losses = next(iter(steps.items()))
         evidence = f"{len(losses)} ranks print the loss {losses[0]!r} at step {first_step}"
         evidence += f", and equal losses at each of {plural(len(steps), 'logged step')}"
@@ -140,7 +140,7 @@ def _loss_of_epochs(run: ReportedRun) -> dict[int, float]:
 
 
 def _steps_unchanged(scaling: Scaling) -> Flag | None:
-    """Flag an epoch of equal micro-steps on each of N ranks as on one, not 1/N of them: 1,251 on 1 and on 4."""
+    """Flag an epoch with as many micro-steps on each of N ranks as on one, where 1/N is due: 1,251 on 1 and on 4."""
     run, base = scaling.run, scaling.base
     has_same_batch = run.micro_batch is not None and run.micro_batch == base.micro_batch
     if not (has_same_batch and run.timed_spans and base.timed_spans and run.epochs):
@@ -183,7 +183,7 @@ def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
         # of the batch. The run counts the work of the whole batch for each device.
         work, base_work = step.flops_per_s * step.seconds, base_step.flops_per_s * base_step.seconds
         if not near(work, base_work, 0.03) or used >= SHRUNK_MEMORY_RATIO * base_used:
-            continue
+            continue  # the stated work of a device falls, as it should, or its memory does not
 
         repeats = (_last_timed(repeat) for repeat in scaling.bases)
         base_times = sorted(repeat.seconds for repeat in repeats if repeat is not None)

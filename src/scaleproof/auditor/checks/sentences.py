@@ -119,14 +119,14 @@ def _flag_on_comparison(stated: StatedFigure, tables: Sequence[FigureTable]) -> 
         return  # a cell states it
 
     possible = stated_interval(stated)
-    of_speeds: list[tuple[str, str]] = []  # what tables say of each speed of both rows, and where
+    of_speeds: list[tuple[str, str]] = []  # (what a column of times or rates says of both rows, place)
     for table in tables:
         rows = _compared_rows(stated, table)
         for column in table.columns if rows else ():
             first, second = (Cell(column, row, table.places[row], table.names[row]) for row in rows)
             ratio = first.interval / second.interval if second.interval.low > 0 else None
             if ratio is None or possible.meets(ratio, UNLIKE) or possible.meets(exact(1.0) / ratio, UNLIKE):
-                return
+                return  # this column may give the stated ratio
             if _units(column)[0] <= {"time", "rate"}:
                 both = " and ".join(f"{cell.row_name} {cell.text}" for cell in (first, second))
                 of_speeds.append((f"{column.heading} is {both}", first.place))
@@ -181,7 +181,7 @@ def _is_of_devices(stated: StatedFigure) -> bool:
 def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
     """Flag a sentence for each row that it is about and that contradicts it: "3.9x on 4 GPUs", the row gives 3.2x."""
     if stated.over_devices not in (None, series.bases[0].devices):
-        return
+        return  # it is over another number of devices
     base = series.bases[0].description
     is_efficiency = stated.kind == "efficiency"
     for row, times_devices in series.larger():
@@ -203,9 +203,9 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
 
 
 def _is_about(stated: StatedFigure, row: ReportedRow, table: ReportedTable) -> bool:
-    """Return whether a row is of the devices and settings that a sentence names: "DDP on 4 GPUs", a row of 4, DDP.
+    """Whether a row is of the devices and settings that a sentence names: "DDP on 4 GPUs", a row of 4, DDP.
 
-    `words` of both: name of a setting -> its value, as strategy -> ddp.
+    The `words` of a sentence, row or table: name of a setting -> its value, as strategy -> ddp.
     """
     settings = row.words | table.words
     is_row_of_inference = "phase" in settings  # training has no phases
@@ -242,7 +242,7 @@ def _flag_on_mistyped_cell(stated: StatedFigure, tables: Sequence[FigureTable]) 
     mistyped = {cell.place: cell for cell in possible if _is_slip(figure, stated.printed, cell)}
     chance = len({cell.text for cell in possible}) * SLIPS / 10 ** len(_significant_digits(stated.printed))
     if len({cell.text for cell in mistyped.values()}) != 1 or chance > MOST_CHANCE:
-        return
+        return  # no cell, several, or one that may be alike by chance
     cell = next(iter(mistyped.values()))
     if not figure.meets(cell.interval, DIFFERENT):
         evidence = f"“{stated.printed}”, but {cell.row_name} has {cell.column.heading} {cell.text}"
@@ -263,6 +263,7 @@ def _is_slip(figure: PrintedInterval, printed: str, cell: Cell) -> bool:
         return False
     is_exchange = len(differing) == 2 and differing[0] == differing[1][::-1]
     has_one_slip = len(differing) == 1 or is_exchange
+    # In one unit, the values have the ratio of the printed numbers.
     return has_one_slip and (figure / cell.interval).contains(float(digits) / float(cell_digits))
 
 
@@ -327,7 +328,7 @@ def _units(column: FigureColumn) -> tuple[set[str | None], set[str]]:
 
 
 def _named_columns(clauses: list[str], columns: list[FigureColumn]) -> list[FigureColumn]:
-    """Return the columns with most words of the first clause that names any; all columns where none does."""
+    """Return the columns that share most words with the first clause that has a word of any; all if none has."""
     for words in map(words_of, clauses):
         counts = [sum(_occurs(word, words) for word in _telling_words(column.heading)) for column in columns]
         if any(counts):

@@ -42,6 +42,7 @@ def ratios_of_nothing(table: FigureTable) -> Iterator[Flag]:
     # A ratio in brackets behind a figure that is not understood is of that figure.
     not_understood = {column.position for column in table.columns if column not in (*sources, *ratios)}
     columns_of_ratios = {column.heading: column.texts for column in ratios if column.position not in not_understood}
+    # A column of words may state ratios, too: "2.4x faster".
     for heading, texts in (columns_of_ratios | table.words).items():
         are_ratios = heading in columns_of_ratios or formulas.RATIO_HEADING.search(heading) is not None
         stated = _stated_ratios(texts, are_ratios, table.is_transposed)
@@ -61,7 +62,7 @@ def ratios_of_nothing(table: FigureTable) -> Iterator[Flag]:
 def _rows_of_no_ratio(
     table: FigureTable, sources: list[FigureColumn], heading: str, stated: dict[int, Figures], base: int | None
 ) -> list[int]:
-    """Return the rows whose `stated` ratio is far from that of any figures; [] where nothing shows what it is over."""
+    """Return the rows whose `stated` ratio no two figures give; [] where it is not known what the ratios are over."""
     is_speedup = formulas.SPEEDUP_HEADING.search(heading) is not None
     if base is None and not (is_speedup and _are_variant_and_baseline(sources)):
         return []
@@ -77,7 +78,7 @@ def _stated_ratios(texts: list[str], are_ratios: bool, is_transposed: bool) -> d
 
 
 def _baseline_of(texts: list[str], stated: Set[int]) -> int | None:
-    """Return the one row that is called the baseline, else the first where all rows but it are `stated`; else None."""
+    """Return the one row marked as baseline ("1x", "-"), else row 0 if all others, and only they, are `stated`."""
     marked = [i for i, text in enumerate(texts) if MARK.fullmatch(text)]
     if not marked and stated == set(range(1, len(texts))) and stated:
         return 0
@@ -85,7 +86,7 @@ def _baseline_of(texts: list[str], stated: Set[int]) -> int | None:
 
 
 def _has_other_baseline(table: FigureTable, row: int, base: int | None) -> bool:
-    """Whether the baseline shares a setting or a word with a row, and this row has another: its own is elsewhere."""
+    """Whether `base` shares a setting or word with further rows that `row` lacks: then `row` has another baseline."""
     no_ratios = [column for column in table.columns if not formulas.is_ratio(column)]
     settings = [column.texts for column in no_ratios if formulas.family(column) not in formulas.FAMILIES]
     groups = (texts for texts in (*settings, *table.words.values()) if base is not None)
@@ -116,6 +117,7 @@ def _ratio_in(text: str, is_in_column_of_ratios: bool) -> Figures | None:
     if m["unit"] != "%":
         return printed
     readings = [printed.scaled(0.01, 1.0), printed.scaled(-0.01, 1.0), *([] if m["sign"] else [printed.scaled(0.01)])]
+    # (readings, 1): each of them may be meant.
     return Figures(np.stack([reading.low for reading in readings]), np.stack([reading.high for reading in readings]))
 
 
@@ -138,6 +140,7 @@ def _least_gap(table: FigureTable, sources: list[FigureColumn], row: int, stated
                 ratios = ratios[1:] if formulas.family(one) == "time" else ratios[:1]
             with np.errstate(divide="ignore", invalid="ignore"):
                 size_ratios = [size[row] / size[others] for size in sizes]
+            # The plain ratio, times a ratio of sizes (devices, batch), or divided by one.
             for factor in (np.ones(len(others)), *size_ratios, *(1 / size_ratio for size_ratio in size_ratios)):
                 gaps += [stated.distance(Figures(r.low * factor, r.high * factor)).ravel() for r in ratios]
     all_gaps = np.concatenate(gaps)

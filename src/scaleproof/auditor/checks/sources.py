@@ -84,7 +84,7 @@ def sources_agree(context: AuditContext) -> Iterator[Flag]:
 
 
 def _places(table: ReportedTable) -> list[_Place]:
-    """Return the configurations of a table, one each for rows that state the same: repeats, with their mean figures."""
+    """Return the configurations of a table: rows that state the same are repeats, and become one row with means."""
     repeats: dict[tuple[tuple[str, str | float], ...], list[ReportedRow]] = defaultdict(list)
     for row in table.rows[:MOST_ROWS]:
         if row.measured and _compared_figures(row):
@@ -125,8 +125,9 @@ def _contradicting_places(first: Sequence[_Place], second: Sequence[_Place]) -> 
     Figures that are surely of one quantity are counted together. Two columns that may be of one quantity, because a
     heading has no unit, are counted apart. Example: 100 and 390 tokens/s in both, 750 in one and 690 in the other.
     """
-    equal: Counter[tuple[str, ...]] = Counter()  # () or the headings of two columns -> telling figures that are equal
-    contradictions = defaultdict(list)  # the same -> (what is wrong, where) of each figure that differs
+    # Keys: () for figures that are surely of one quantity, else the headings of the two columns.
+    equal: Counter[tuple[str, ...]] = Counter()  # -> how many telling figures are equal
+    contradictions = defaultdict(list)  # -> (what is wrong, where) of each figure that differs
     for place, other in _pairs_of_places(first, second):
         for here, there in product(_compared_figures(place.row), _compared_figures(other.row)):
             is_surely_one = here.kind == there.kind and here.is_like(there) and here.unit_stated
@@ -185,7 +186,7 @@ def _contradicting_records(context: AuditContext) -> Iterator[Flag]:
 
 
 def _differences_of_marker(run: ReportedRun, marker: dict) -> Iterator[str]:
-    """Yield a sentence for each of world size, rate and wall time that a run and its completion marker state apart."""
+    """Yield a sentence for each of world size, rate and wall time that differs in a run and its completion marker."""
     if marker["folder"] != run.details.get("folder") or run.rate_scope != "global" or not run.timed_spans:
         return
     metrics = {"world": run.world_size, "rate": run.details.get("mean_rate"), "wall": run.details.get("wall")}

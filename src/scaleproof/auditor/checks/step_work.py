@@ -112,7 +112,7 @@ class _Product:
                 work = batch / divisor
                 micro_steps = max(1, round(self.work.middle / work))
                 most_steps = 1 if name == "global batch" else LARGEST_ACCUMULATION
-                # With any number of micro-steps almost any product is near: it must be nearer.
+                # Some number of micro-steps fits almost any product: the tolerance is smaller there.
                 tolerance = MAJORITY_TOLERANCE if micro_steps == 1 else SAME_TOLERANCE
                 if micro_steps <= most_steps and self.work.meets(exact(work * micro_steps), tolerance):
                     meanings[(name, scope, micro_steps)] = work * micro_steps
@@ -120,7 +120,7 @@ class _Product:
 
     @property
     def is_right(self) -> bool:
-        """Whether the product is right under some meaning; 1,000 times it is, too: a thousands separator was lost."""
+        """Whether the product is right under some meaning, or 1,000 times off: a thousands separator was lost then."""
         return any(micro_steps > 1 for _, _, micro_steps in self.meanings) or any(
             self.work.meets_but_for_thousands(exact(batch / divisor), PRODUCT_TOLERANCE)
             for batch in self.batches.values()
@@ -147,7 +147,7 @@ def _rows_without_their_batch(table: ReportedTable) -> Iterator[Flag]:
     products = [product for row in table.rows if row.measured for product in _products(row, table)]
     certain = [product for product in products if product.certain_batch]
     wrong = [product for product in certain if not product.is_right]
-    of_right_scope = []
+    of_right_scope = []  # wrong, but not because the rate is of one device or multiplied
     for product in wrong:
         place, work = product.row.place, product.expected_work
         sentence = f"{product.sentence}, {product.certain_batch} {integer(work.middle)}"
@@ -183,7 +183,7 @@ def _rows_against_majority(products: list[_Product]) -> Iterator[Flag]:
     groups: dict[tuple[str | None, ...], list[_Product]] = defaultdict(list)
     for product in products:
         if product.batches:
-            # One batch that is stated for the whole table is that of all models.
+            # A batch that only the text around the table states holds for all models: they are one group.
             model = product.row.words.get("model") if product.states_batch else None
             groups[(product.rate.heading, product.row.words.get("strategy"), model)].append(product)
     for group in groups.values():

@@ -85,6 +85,8 @@ class Summary:
     def is_impossible(self) -> bool:
         """Whether no mean or total of any kind has this value. A figure of another size is of something else."""
         low, high = self.stated
+        if not self.right_value:  # a total of zeros
+            return False
         if not 1 / SAME_SIZE_FACTOR < (low + high) / 2 / self.right_value < SAME_SIZE_FACTOR:
             return False
 
@@ -167,12 +169,13 @@ def _wrong_summaries(figures: FigureTable, k: int, is_understood: bool) -> Itera
     of_rows = (Summary(row, name, column, summands, is_total) for row, name in enumerate(figures.names))
     summaries = [summary for summary in of_rows if summary.has_figures and _can_be_summed_up(summary, figures)]
     right_count = sum(summary.is_near(summary.right_value) for summary in summaries)
+    # Unknown headings: enough right figures for each wrong one must show that the column is a summary at all.
     one_suffices = figures.is_transposed and len(summands) > FEWEST_SUMMANDS
     rows_per_wrong_row = 1 if one_suffices else ROWS_PER_ODD_ROW
     if not is_understood and right_count < max(1, rows_per_wrong_row * (len(summaries) - right_count)):
         return
 
-    # One right figure of three summands, or two of two summands, are no chance.
+    # One right mean or total of three summands, or two of two summands, show what the heading means: no chance.
     rows_show_it = right_count > 0 and len(summands) + right_count > FEWEST_SUMMANDS + 1
     for summary in summaries:
         is_certain = rows_show_it or (repeat_count > 0 and not summary.is_mean_of_most)
@@ -208,7 +211,7 @@ def _columns_beside(figures: FigureTable, k: int, step: int) -> list[FigureColum
             return []
         summands.append(column)
         last = column
-    return summands[::step]
+    return summands[::step]  # in the order of the table
 
 
 def _can_be_summed_up(summary: Summary, figures: FigureTable) -> bool:
@@ -244,8 +247,8 @@ def _wrong_summary(figures: FigureTable, summary: Summary, is_correctable: bool)
 def totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
     """Flag rows whose figure per device x devices is not their total: 100 per device x 4, total 300.
 
-    `kind`: of both, a rate or memory. A figure that may be of one device or of all counts as the total only where it is
-    right in twice as many rows as not.
+    `kind`: that of both figures, a rate or memory. A figure that may be of one device or of all counts as the total
+    only where it is right in twice as many rows as not.
     """
     right_count = 0  # rows of several devices: of one device the total is the same figure
     wrong = []  # (row, its total, its figure per device)
@@ -268,7 +271,7 @@ def totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[Fl
 
 
 def _total_and_part(figures: Sequence[Quantity]) -> tuple[Quantity, Quantity] | None:
-    """Return the one figure of all devices and the one of each, if they are of the same item and statistic."""
+    """Return (figure of all devices, figure of each), if a row has one of both, alike in item and statistic."""
     each = [figure for figure in figures if figure.per_device is True]
     totals = [figure for figure in figures if figure.per_device is not True]
     if len(each) != 1 or len(totals) != 1:

@@ -73,10 +73,10 @@ def _sawtooth(times: Figures) -> _Sawtooth | None:
 
     It needs three falls or more, half of which come an equal number of steps, 3 or more, after the one before.
     """
-    falls = 1 + np.flatnonzero(times[1:] < FALL_AT_RESTART * times[:-1])
+    falls = 1 + np.flatnonzero(times[1:] < FALL_AT_RESTART * times[:-1])  # indices of the times after a restart
     if len(falls) < 3:
         return None
-    lengths = np.diff(falls, prepend=0)
+    lengths = np.diff(falls, prepend=0)  # steps from one restart to the next
     ((period, times_seen),) = Counter(lengths.tolist()).most_common(1)
     if period < 3 or 2 * times_seen < len(lengths):
         return None
@@ -154,8 +154,8 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
     """Return the first two lines between which a progress bar's clock shows a division by all steps.
 
     Returns None without such lines. The time on its clock is much more than printed time x steps in between, but about
-    printed time x all steps, which must be `least` of it, less `rounding_s`. Example: 0.5 s at step 20, 10 s after step
-    10 on the bar's clock.
+    printed time x all steps. `least`: the smallest share of the clock's time that the latter may be, less `rounding_s`.
+    Example: 0.5 s at step 20, 10 s after step 10 on the bar's clock.
     """
     elapsed = {step: seconds for step, seconds, _ in run.progress_bar}
     if not elapsed:
@@ -163,7 +163,7 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
     for before, step in pairwise(timed):
         step_count, printed_s = step.step - before.step, step.seconds or 0
         if step_count <= 0 or step.step < 1.5 * step_count or before.step not in elapsed or step.step not in elapsed:
-            continue
+            continue  # not on the bar, or all steps are hardly more than those in between
 
         bar_s = elapsed[step.step] - elapsed[before.step]
         all_steps_s = printed_s * step.step
@@ -197,7 +197,7 @@ def _proof_by_falling_times(timed: StepSeries) -> Proof | None:
 
 
 def _true_step_time(before: LoggedStep, step: LoggedStep) -> Correction:
-    """Return the true seconds of a step since the line `before`: printed time x all steps is an interval of `steps`."""
+    """Return the true seconds of a step: printed time x all steps is the time since `before`, over the steps since."""
     steps = step.step - before.step
     printed = step.seconds or 0
     true = printed * step.step / steps
@@ -284,7 +284,7 @@ def warmup_in_window(context: AuditContext) -> Iterator[Flag]:
         elif run.details.get("steps_per_second"):
             rate = run.details["steps_per_second"]
             yield Flag(f"{rate:g} steps/s covers all of train(), start-up and evaluation included", [run])
-        # Of a program that samples step times, the rate is of all micro-steps; of 1,000 the first ones are few.
+        # A program that samples step times takes its rate from all micro-steps: with 1,000 the first ones hardly count.
         elif len(times) == 1 and run.sampled_every and (run.timed_spans[0].micro_steps or 1000) < 1000:
             steps_made = run.timed_spans[0].micro_steps
             yield Flag(f"the rate covers all {steps_made:,} micro-steps, the first one included", [run])

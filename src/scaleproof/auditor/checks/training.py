@@ -59,7 +59,7 @@ def _rows_above_guessing(context: AuditContext) -> Iterator[Flag]:
         tokens = _vocabulary_size(" . ".join((*table.section, table.caption, table.grid.above if table.grid else "")))
         losses = [(row, loss) for row in table.rows if row.measured and (loss := row.known("loss"))]
         if not tokens or "step" in table.kinds() | {column.kind for column in table.columns}:
-            continue  # in the first steps every loss is that of guessing
+            continue  # no vocabulary; or rows of steps, the first of which have the loss of guessing anyway
         guessing = math.log(tokens)
         if not any(loss.interval.high < LEARNED_FACTOR * guessing for _, loss in losses):
             continue
@@ -77,8 +77,8 @@ def _vocabulary_size(text: str) -> int:
 
 
 def _lost_since(run: ReportedRun) -> tuple[int, int] | None:
-    """Return (first step, count) of the NaN losses behind the last one that is a number; None under FEWEST_LOST."""
-    losses = run.logged_steps.figures("loss")  # NaN also where a line has none; `nan_steps` printed a NaN
+    """Return (first step, count) of the NaN losses after the last finite one; None if fewer than FEWEST_LOST."""
+    losses = run.logged_steps.figures("loss")  # NaN also where a line has no loss; `nan_steps`: a NaN was printed
     steps_with_number = np.array(run.logged_steps.step_numbers)[~np.isnan(losses)]
     last_with_number = int(steps_with_number.max()) if steps_with_number.size else -1
     lost = sorted(step for step in run.nan_steps if step > last_with_number)

@@ -103,13 +103,13 @@ def _wrong_rate_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
     sentence = f"{_epoch_prefix(run, span)}{product}, but {tokens:,} were processed"
     flag = _wrong_rate(run, sentence, rate, rate * seconds, tokens)
     if flag is None or flag.code == RATE_OF_ONE_RANK.name:
-        return flag  # it is corrected by the ranks
+        return flag  # its correction is the rate x ranks
     right = Correction(value=tokens / seconds, unit="tokens/s", derivation="tokens over time, if both are right")
     return replace(flag, corrected=right)
 
 
 def _wrong_rate_of_steps(run: ReportedRun) -> Flag | None:
-    """Flag a log whose median tokens/s x step time is not the tokens of a step; without these, by its steps/s."""
+    """Flag a log whose median tokens/s x step time is not the tokens of a step; where it lacks them, its steps/s."""
     timed = run.logged_steps.having("tokens_per_s", "seconds")
     products = timed.values("tokens_per_s") * timed.values("seconds")
     tokens = tokens_per_step(run)
@@ -154,7 +154,7 @@ def _wrong_tokens_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
     ranks = 1 if _is_loader_batch(run, span) else world  # nn.DataParallel splits its batch
     step_tokens = micro * ranks * seq_len
     expected = step_tokens * span.micro_steps
-    last_is_smaller = expected - step_tokens < span.tokens <= expected
+    last_is_smaller = expected - step_tokens < span.tokens <= expected  # the last micro-step has fewer samples
     if last_is_smaller or near(span.tokens, expected, 1e-3):
         return None
     factors = f"{micro} x {ranks} x {seq_len} x {span.micro_steps:,}"

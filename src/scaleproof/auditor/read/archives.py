@@ -32,7 +32,8 @@ def unpack(archive: Path, folder: Path) -> list[str]:
         if isinstance(error, OSError) and error.errno is not None:  # the disk's fault (it is full), not the archive's
             raise
         fault = _fault_of_archive(error)
-        if not any(file.stat().st_size for file in folder.rglob("*") if file.is_file()):
+        has_contents = any(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        if not has_contents:
             raise UnreadableFile(f"the archive cannot be opened: {fault}") from None
         reasons.append(f"the archive cannot be read to its end: {fault}; what stands before was read")
     return reasons
@@ -72,7 +73,7 @@ def _fault_of_archive(error: Exception) -> str:
 
 
 def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
-    """Yield name, stated size and contents of the regular files of an archive. Links and devices are left out."""
+    """Yield name, stated size (0 for .gz, without one) and contents of each regular file. No links and devices."""
     name = archive.name.lower()
     if name.endswith(".zip"):
         yield from _members_of_zip(archive)
@@ -91,7 +92,7 @@ def _members_of_zip(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
     with zipfile.ZipFile(archive) as opened:
         for info in opened.infolist():
             file_type = (info.external_attr >> 16) & 0o170000  # of the Unix mode; 0 where none is stated
-            if info.is_dir() or file_type not in (0, 0o100000):
+            if info.is_dir() or file_type not in (0, 0o100000):  # the second: a regular file
                 continue
             with opened.open(info) as stream:
                 yield info.filename, info.file_size, stream

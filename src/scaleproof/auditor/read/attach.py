@@ -53,7 +53,7 @@ def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
     file, _, part = run.name.partition("#")
     run.files = [file]
     run.details["folder"] = str(path.parent)
-    is_generic = path.name in GENERIC or PREFIX in path.name
+    is_generic = path.name in GENERIC or PREFIX in path.name  # PREFIX: of TensorBoard's event files
     if is_generic and Path(file).parent != Path("."):
         run.name = str(Path(file).parent) + (f"#{part}" if part else "")
     reading.paths[file] = path
@@ -64,7 +64,7 @@ LEAST_COMMON_SHARE = 0.6  # of the headings, in pieces of one table
 
 
 def settle(reading: Reading, given: dict[str, dict[str, int]]) -> None:
-    """Complete every run by what is said about it elsewhere: claims files, `given`, its name.
+    """Complete every run by claims files, its launcher, `given` and its name, in this order: the first fact counts.
 
     Then mark copies, give each run a name of its own, and join tables of one row in each file to one table. `given`:
     facts of the command line by a part of a run's or file's name, {"ddp": {"world_size": 4}}. The fact of the longest
@@ -112,7 +112,7 @@ def _complete_from_launcher(run: ReportedRun, launcher: dict[str, Any]) -> None:
 def _mark_traced(run: ReportedRun, evidence: Evidence) -> None:
     """Note that a run was profiled if its folder, or one like `profiles/` below it, has a capture of Nsight Systems.
 
-    Of a folder with several runs nobody knows which one was profiled.
+    In a folder with several runs none is marked: which one was profiled is unknown.
     """
     folder = run.details["folder"]
     if sum(other.details["folder"] == folder for other in evidence.runs) > 1:
@@ -128,7 +128,7 @@ def _mark_copies(reading: Reading) -> None:
     by_size: dict[int, list[str]] = defaultdict(list)
     for name, path in reading.paths.items():
         by_size[path.stat().st_size].append(name)
-    may_be_equal = [names for size, names in by_size.items() if size and len(names) > 1]
+    may_be_equal = [names for size, names in by_size.items() if size and len(names) > 1]  # only these are hashed
 
     original_of: dict[str, str] = {}  # file -> the first file with its bytes
     first_with: dict[str, str] = {}  # digest -> file
@@ -145,7 +145,7 @@ def _mark_copies(reading: Reading) -> None:
 
 def _join_checkpoints(evidence: Evidence) -> None:
     """Join states that a trainer saved in `checkpoint-500`, `checkpoint-1000`, ... to the last state, which has all."""
-    states: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)  # by folder and first loss
+    states: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)  # by folder and first loss of a run
     for run in evidence.runs:
         if run.format == "HF Trainer state":
             folder = Path(run.files[0]).parent
@@ -157,7 +157,7 @@ def _join_checkpoints(evidence: Evidence) -> None:
         *earlier_states, last_state = sorted(runs, key=lambda run: (len(run.logged_steps), bool(run.timed_spans)))
         losses = _losses(last_state)
         parts = [run for run in earlier_states if _losses(run) == losses[: len(run.logged_steps)]]
-        last_state.files += [run.files[0] for run in parts]
+        last_state.files += [run.files[0] for run in parts]  # their losses are the beginning of its losses
         if parts and home_name != ".":
             last_state.name = home_name
         ids_of_joined_runs |= {id(run) for run in parts}

@@ -84,7 +84,7 @@ def layout_of(header: str) -> Layout | None:
     columns = [column_of(name) for name in names]
     layout = Layout(kind="", delimiter=delimiter, names=names, columns=columns)
     for quantity, kinds in KINDS_OF.items():
-        # The memory of a run is its peak; a maximum of anything else is not what a run is like.
+        # Of memory the peak is wanted; the maximum of another quantity is not typical of a run.
         statistics = (None, "mean", "max") if quantity == "memory" else (None, "mean")
         index = _index_of(kinds, columns, statistics)
         if index is not None:
@@ -144,8 +144,9 @@ def settle_layout(layout: Layout, records: Records) -> None:
 def _settle_keys(layout: Layout, records: Records) -> None:
     """Correct `layout.key_columns`, which tell the runs of a file apart, by the rows of the file.
 
-    A column `gpu` of utilisation is no key. Where a run would have an epoch twice, the first setting without a known
-    meaning ("optimizer") that splits it into runs without repeated epochs becomes a key, or else all such settings.
+    A column `gpu` that does not count devices (of utilisation, say) is no key. Where a run would have an epoch twice,
+    the first setting without a known meaning ("optimizer") that splits it into runs without repeated epochs becomes a
+    key, or else all such settings.
     """
     for k in list(layout.key_columns):
         if layout.columns[k].kind == "device" and not counts_devices([_cell(record, k) for record in records]):
@@ -171,10 +172,10 @@ def _is_sequence(numbers: list[int]) -> bool:
     """Whether numbers are steps of a log, e.g. 1, 2, 1, 3 of two runs in one file; not 10, 5, 20, lengths of runs."""
     if len(set(numbers)) < 2:
         return False
-    if numbers == sorted(numbers) or len(numbers) > MOST_LENGTHS:
+    if numbers == sorted(numbers) or len(numbers) > MOST_LENGTHS:  # too many for a table of runs
         return True
     gaps = {after - before for before, after in pairwise(sorted(set(numbers)))}
-    return len(gaps) == 1
+    return len(gaps) == 1  # evenly spaced: 10, 20, 10, 20
 
 
 def _has_repeated_numbers(layout: Layout, records: Records, key_columns: list[int]) -> bool:
@@ -191,7 +192,7 @@ def _sequences(layout: Layout, records: Records, key_columns: list[int]) -> list
 
     numbered = (record for record in records if len(record) > counter and figure(record[counter]) is not None)
     runs: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for _, record in _of_first_group(layout, enumerate(numbered)):
+    for _, record in _of_first_group(layout, enumerate(numbered)):  # whatever their lines
         runs[tuple(_cell(record, k) for k in key_columns)].append(int(figure(record[counter]) or 0))
     return list(runs.values())
 
@@ -232,7 +233,7 @@ def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 
     for line, record in _of_first_group(layout, numbered_records):
         key = tuple(_cell(record, k) for k in layout.key_columns)
         if key not in readers and len(readers) >= MOST_RUNS:
-            break
+            continue  # further runs are left out
         if key not in readers:
             readers[key] = _LoggedRun(name, layout)
         readers[key].add_row(record, line)
@@ -340,7 +341,7 @@ class _LoggedRun:
             problems.append(f"{self._step_times_below_0:,} step times are 0 or less")
         if self._losses_not_finite:
             problems.append(f"{self._losses_not_finite:,} losses are not finite")
-            run.details["nan_steps"] = self._losses_not_finite
+            run.details["nan_steps"] = self._losses_not_finite  # how many; `run.nan_steps` has which
         if self._lines_without_numbers:
             problems.append(f"{self._lines_without_numbers:,} lines are no rows of numbers")
 
@@ -351,7 +352,7 @@ def _subtract_clock(spans: list[TimedSpan]) -> None:
     A clock rises by about as much with every epoch. Other times are left alone.
     """
     clock = [span.seconds for span in spans if span.seconds]
-    if len(clock) < max(LEAST_EPOCHS_OF_CLOCK, len(spans)):
+    if len(clock) < max(LEAST_EPOCHS_OF_CLOCK, len(spans)):  # too few, or an epoch has no time
         return
     differences = np.diff(clock, prepend=0.0)
     if differences.min() > 0 and differences.max() < MOST_TIMES_MEDIAN * np.median(differences):

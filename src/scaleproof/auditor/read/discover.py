@@ -61,7 +61,7 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
                 _take(reading, root, path, _name(root, path, len(paths) > 1), unpacked)
         own_runs = {Path(run).resolve(): run for run in reading.evidence.own_runs}
         reading.evidence.own_runs = list(own_runs.values())  # each once, however many of `paths` hold it
-        if reading.evidence.runs or len(reading.evidence.tables) > 1:
+        if reading.evidence.runs or len(reading.evidence.tables) > 1:  # else there is nothing to join
             settle(reading, given or {})
 
     if not has_result(reading.evidence):  # settings count as files only where they are all that was found
@@ -88,13 +88,13 @@ def _name(root: Path, path: Path, several: bool) -> str:
 
 
 def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
-    """Read one file below `root`, and note whatever is wrong with it. `unpacked` removes unpacked archives at last."""
+    """Read one file below `root`, and note what is wrong with it. `unpacked` removes unpacked archives at the end."""
     unread = reading.evidence.unread
     relative = path.relative_to(root) if root.is_dir() else Path(path.name)
     if kind_and_reason := text_files.unread_by_name(path, relative):
         kind, reason = kind_and_reason
         may_be_text = kind not in ("picture", "PDF", "binary")
-        if path not in reading.evidence.named_files or not may_be_text:
+        if path not in reading.evidence.named_files or not may_be_text:  # a named text is read all the same
             unread.append(Unread(name, reason, kind))
             return
     if (place := path.resolve()) in reading.places:  # two of the folders named hold it, or a link leads to it
@@ -181,7 +181,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
 
 
 def _read_text_or_refuse(reading: Reading, file: TextFile) -> bool:
-    """Read a text, if it is no damaged or misplaced file of our own. Raises UnreadableFile. Return as `_read`."""
+    """Read a text. Return whether a result was in it. Raises UnreadableFile for a broken or stray file of our own."""
     text_files.check_own_report(file.path)
     text_files.check_conflict(file)
     was_read = not text_files.is_own_series(file) and _read_text(reading, file)
@@ -266,7 +266,7 @@ def _read_quoted_block(reading: Reading, file: TextFile, block: list[Line]) -> b
         run.quoted = True
         add_run(reading, run, file.path)
 
-    # The figures of the run are no sentences of the document.
+    # Remove the figures of the run that were read as sentences of the document before.
     block_lines = {number for number, _ in block}
     stated = reading.evidence.stated_figures
     stated[:] = [figure for figure in stated if figure.file != file.name or figure.line not in block_lines]
@@ -306,14 +306,14 @@ def _read_settings(reading: Reading, file: TextFile) -> bool:
         return True
 
     has_suffix_of_settings = file.path.suffix.lower() in (*text_files.SCRIPTS, *SETTINGS)
-    if not has_suffix_of_settings or len(file.opening) >= text_files.HEAD:
+    if not has_suffix_of_settings or len(file.opening) >= text_files.HEAD:  # a longer one is none
         return False
     reading.settings.append(file.name)
     return True
 
 
 def _completion_mark(opening: str, name: str, folder: str) -> dict[str, Any]:
-    """Return the world size, the rate and the wall time that a launcher wrote when a run was complete, else None."""
+    """Return a mark of completion: its name, folder, "world" size, "rate" and "wall" time, None for each unstated."""
     pairs = dict(re.findall(r"(\w+)=(\S+)", opening))
     keys = {"world": "world_size", "rate": "tokens_per_sec", "wall": "total_wall_time_sec"}
     return {"name": name, "folder": folder} | {field: figure(pairs.get(key)) for field, key in keys.items()}
@@ -362,7 +362,7 @@ def _read_log(reading: Reading, file: TextFile, kind: type[LogReader]) -> bool:
 def _read_csv(reading: Reading, file: TextFile, header: str, header_line: int) -> bool:
     """Read a CSV file of a known kind. Return whether it is one."""
     evidence = reading.evidence
-    if not any(delimiter in header for delimiter in csv_logs.DELIMITERS) and not header.startswith("#"):
+    if not any(delimiter in header for delimiter in csv_logs.DELIMITERS) and not header.startswith("#"):  # dmon's
         return False
 
     lines_below = file.lines(header_line + 1)

@@ -77,9 +77,9 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
 
     for (number, raw), is_code in zip(printed, _code_lines(lines), strict=True):
         text = raw.strip()
-        # A bar within a line makes it a row of a table that was not understood.
         if is_code and (comment := COMMENT.search(text)):
             document.comments.append((number, comment[1]))
+        # A bar within a line makes it a row of a table that was not understood.
         if text and not is_code and number not in lines_of_tables and "|" not in text[1:-1]:
             document.prose.append((number, text, sections[index_of[number]]))
     return document
@@ -150,7 +150,7 @@ def quoted_blocks(lines: list[Line]) -> Iterator[list[Line]]:
     lines = [(number, unquoted(raw)) for number, raw in lines]
     for start, end, language in _fences(lines):
         is_output = language not in PROGRAM_LANGUAGES or language in SHELL_LANGUAGES
-        if is_output and start + 1 < end < len(lines):
+        if is_output and start + 1 < end < len(lines):  # not empty, and closed
             yield lines[start + 1 : end]
 
 
@@ -172,7 +172,7 @@ def _sections(lines: list[Line], kind: str) -> Iterator[tuple[str, ...]]:
         elif UNDERLINE.match(text) and previous and len(previous) <= 80 and "|" not in previous:
             level, title = (1 if text[0] == "=" else 2), previous
         elif m := BOLD_LINE.match(text):
-            level, title = 6, m[1]
+            level, title = 6, m[1]  # below all headings
         if level:
             stack = [(upper, heading) for upper, heading in stack if upper < level] + [(level, title.strip())]
         previous = text.strip()
@@ -180,7 +180,7 @@ def _sections(lines: list[Line], kind: str) -> Iterator[tuple[str, ...]]:
 
 
 def _paragraph_above(lines: list[Line], k: int) -> str:
-    """Return the paragraph right above a table at `lines[k]`; "" where there is a heading, list, table or gap."""
+    """Return the paragraph above a table at `lines[k]`, up to one empty line away. "" for a heading, list or table."""
     end = k - 1 if k and lines[k - 1][1].strip() else k - 2
     start = end
     while start >= 0 and k - start < 8 and (text := lines[start][1].strip()):
@@ -210,7 +210,7 @@ def _caption(lines: list[Line], k: int) -> str:
     is_markup = HEADING.match(above) or FENCE.match(above) or above.startswith(("|", "+", "-", "<", "!"))
     if not is_markup and (CAPTION.match(above) or above.endswith(":") or BOLD_LINE.match(above)):
         return above[:300]
-    end = k + 1
+    end = k + 1  # of the table
     while end < len(lines) and lines[end][1].strip():
         end += 1
     below = next((text.strip() for _, text in lines[end : end + 2] if text.strip()), "")
@@ -218,7 +218,7 @@ def _caption(lines: list[Line], k: int) -> str:
 
 
 def take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
-    """Add the tables of results, and note those whose headings are not understood. Return how many were added."""
+    """Add tables of results, and note those that are not understood. Return how many have results or settings."""
     added = 0
     for grid in grids:
         table = typed_table(grid, name)
@@ -244,7 +244,7 @@ def _has_figures(grid: Grid) -> bool:
 
 
 def take_document(evidence: Evidence, document: Document, name: str) -> int:
-    """Add the figures of sentences and the tables of a document. Return how many were added."""
+    """Add the stated figures, marked results and tables of a document. Return how many figures and tables it has."""
     has_digits = any(DIGIT.search(text) for _, text, _ in document.prose)
     in_prose = stated_figures(document.prose, name) if has_digits else []
     figures = [figure for figure in in_prose if figure.kind != "other"]

@@ -46,7 +46,7 @@ def _is_markdown(lines: list[str]) -> bool:
         is_fence or HEADING.match(line) is not None or (is_below_bars and is_separator(line))
         for line, is_fence, is_below_bars in zip(plain, fences, below_bars, strict=False)
     )
-    if not marks or 5 * marks > len(plain):
+    if not marks or 5 * marks > len(plain):  # none, or more than a log would have
         return marks > 0
     fences_so_far = accumulate(fences)  # an odd number within a block
     text = "\n".join(line for line, count in zip(plain, fences_so_far, strict=True) if count % 2 == 0)

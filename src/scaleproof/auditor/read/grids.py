@@ -83,7 +83,7 @@ def box_tables(lines: list[Line]) -> Iterator[Grid]:
 
 def _table_in_box(block: list[Line]) -> Grid | None:
     """Return the table in the lines of one box. None for a box without rows below a heading of several columns."""
-    head, *body = _parts_of_box(block) or [[]]
+    head, *body = _parts_of_box(block) or [[]]  # the lines of the headings, those of each part below
     if not body:
         return None
     first_line, _ = head[0]
@@ -123,7 +123,7 @@ def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
     """Yield reStructuredText's simple tables: columns under runs of "=", also as tabulate's "simple" with "-"."""
     texts = [text.rstrip() for _, text in lines]
     rules = [i for i, text in enumerate(texts) if RULE.fullmatch(text.strip()) and len(text.strip()) > 6]
-    end_of_table = -1  # of the table before
+    end_of_table = -1  # index behind the last table: rules up to there are its own
     for k, rule in enumerate(rules):
         is_without_headings = rule == 0 and not texts[0].strip().startswith("=")  # "---" as the first line
         if rule <= end_of_table or is_without_headings:
@@ -197,7 +197,7 @@ def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
     texts = [text for _, text in lines]
     i = 0
     while i < len(lines):
-        # _may_be_row is cheap, and ends most lines before they are split
+        # _may_be_row is cheap, and rejects most lines before they are cut into fields
         fields = _fields(texts[i]) if _may_be_row(texts[i]) else []
         if not _is_row(fields):
             i += 1
@@ -215,7 +215,7 @@ def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
 
 
 def _may_be_row(text: str) -> bool:
-    """Whether two words of a line, or more, begin like a figure. Most lines of logs and documents end here."""
+    """Whether two words of a line, or more, begin like a figure. It is a fast test before `_fields`."""
     words = text.split()
     are_like_figures = [word[0] in FIGURE_STARTS or word.lower() in MISSING_FIGURES for word in words]
     if sum(are_like_figures) < 2:
@@ -255,7 +255,7 @@ def _is_row(fields: list[Field]) -> bool:
     figure_count = sum(bool(_FIGURE_WORD.fullmatch(text)) for text in texts)
     if figure_count < 2 or figure_count * 2 < len(texts):
         return False
-    return any(re.search(r"\d", text) for text in texts[1:])
+    return any(re.search(r"\d", text) for text in texts[1:])  # figures may be "nan" and "-", but not all
 
 
 def _aligned_table(lines: list[Line], first: int, last: int) -> Grid | None:
@@ -330,7 +330,7 @@ def _headings_at(spans: list[tuple[int, int]], headings: list[Field]) -> list[st
 
 
 def _joined_levels(levels: list[list[str]]) -> list[str]:
-    """Return one heading for each column. A text that two levels have stands in it once."""
+    """Return one heading for each column. Gaps in upper levels are filled from the left; no text is repeated."""
     for level in levels[:-1]:
         for k in range(1, len(level)):
             level[k] = level[k] or level[k - 1]

@@ -110,7 +110,7 @@ def column_of(heading: str) -> TableColumn:
     column.per_device, phrase = _without_scope(scoped_phrase)
     kind = _kind_of_phrase(scoped_phrase, phrase, unit)
 
-    # Headings that are no phrase: a statistic, forms of their own, a known heading with a remark or a note around it.
+    # Other headings: a statistic ("p95 (ms)"), a form ("tok_s"), a phrase with a remark ("expected speedup") or a note.
     kind_of_statistic = KINDS_OF_STATISTICS.get(unit.dimension) if unit is not None else None
     if kind is None and kind_of_statistic and (statistic := _statistic_alone(phrase)):
         column.statistic, kind = statistic, kind_of_statistic
@@ -171,7 +171,7 @@ def _kind_of_phrase(scoped_phrase: str, phrase: str, unit: Unit | None) -> str |
 
 def _statistic_alone(phrase: str) -> Statistic | None:
     """Return the statistic that is all of a phrase: "p95", "95" of "95% (ms)". None for any other phrase."""
-    # A word stands behind it, because `without_statistic` leaves a statistic that is alone.
+    # The word is added because `without_statistic` does not take a statistic off that is all of a text.
     statistic, remaining = without_statistic(re.sub(r"^(\d\d)$", r"p\1", phrase) + " figure")
     return statistic if remaining == "figure" else None
 
@@ -277,11 +277,11 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
         return text, unit_of_all
 
     head, _, last_word = text.rpartition(" ")
-    is_letter = last_word.lower() in ("t", "x", "b", "d", "m", "g")  # of a name rather than a unit
+    is_letter = last_word.lower() in ("t", "x", "b", "d", "m", "g")  # part of a name, no unit
     unit = None if is_letter or not head else unit_of(last_word)
     if unit is None or unit.dimension != "rate":
         return (text if unit is None else head), unit
-    return text, unit if "/" in last_word else None
+    return text, (unit if "/" in last_word else None)
 
 
 def _without_unit_in_brackets(text: str) -> tuple[str, Unit] | None:
@@ -376,8 +376,8 @@ def _set_kind(column: TableColumn, kind: str | None, unit: Unit | None) -> None:
         column.unit = unit.dimension
         column.per_device = unit.per_device if unit.per_device is not None else column.per_device
     elif kind in ("tokens_per_s", "samples_per_s", "steps_per_s"):
-        item = re.search(r"(?i)tok|img|image|seq|step|it|sample", column.heading)  # None of steps and samples
-        column.item = ITEMS_IN_HEADINGS.get(item[0].lower()[:3]) if item else None
+        item = re.search(r"(?i)tok|img|image|seq|step|it|sample", column.heading)
+        column.item = ITEMS_IN_HEADINGS.get(item[0].lower()[:3]) if item else None  # None for steps and samples
 
     # The scope of a batch is part of its kind; that of a time means nothing.
     if column.kind == "batch" and column.per_device is not None:

@@ -35,17 +35,17 @@ def read_json(reading: Reading, file: TextFile) -> bool:
 
     is_of_known_program = KEY_OF_KNOWN_PROGRAM.search(file.opening) is not None
     try:
-        data, cut_off = parse_json(text)
+        data, problem = parse_json(text)
     except ValueError as error:
         if file.is_named or is_of_known_program:
             raise UnreadableFile(describe_first_fault(error)[:200]) from None
         return False
-    if cut_off and not is_of_known_program:  # what stands before the cut can be used of a known program only
+    if problem and not is_of_known_program:  # JSON that is cut off is read only from known programs
         if file.is_named:
-            raise UnreadableFile(cut_off.replace("; what stands before was read", ""))
+            raise UnreadableFile(problem.replace("; what stands before was read", ""))
         return False
 
-    if isinstance(data, dict) and _read_known_program(reading, file.path, file.name, data, cut_off):
+    if isinstance(data, dict) and _read_known_program(reading, file.path, file.name, data, problem):
         return True
     run = _tensorboard_run(data, file.name) if isinstance(data, list) else None
     return _add_run_or_table(reading, file, run, data, text)
@@ -74,7 +74,7 @@ def _json_lines(text: str, name: str, unread: list[Unread]) -> list[Any] | None:
             values.append(json.loads(row))
         except (ValueError, RecursionError):
             broken.append(number)
-            if len(broken) > len(values) + 1:
+            if len(broken) > len(values) + 1:  # early, before a large file of another form is read
                 return None
     if len(values) < 2 or len(values) <= len(broken) or not all(isinstance(value, dict) for value in values):
         return None
@@ -113,7 +113,7 @@ def _run_of_known_program(name: str, data: dict[str, Any], problem: str) -> Repo
         return read_metrics(name, data)
     if not data.keys().isdisjoint(KEYS_OF_LISTS_BY_EPOCH):
         return read_lists_by_epoch(name, data)
-    if "log_history" not in data or not ("global_step" in data or problem):
+    if "log_history" not in data or not ("global_step" in data or problem):  # a cut may have lost it
         return None
     run = read_trainer_state(name, data)
     if not (run.logged_steps or run.timed_spans or problem):
@@ -185,11 +185,11 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
 
 
 def _read_engine(run: ReportedRun, has_deepspeed: bool | None, config: Fields) -> None:
-    """Take what a file says of its engine. `has_deepspeed`: None where that is unsaid; `config`: of DeepSpeed."""
+    """Take what a file says of its engine. `has_deepspeed`: None where that is unsaid; `config`: DeepSpeed's."""
     if has_deepspeed is None:
         if run.format.endswith("2.0"):
             run.details["missing"] = ["training_config.deepspeed_enabled"]
-        has_deepspeed = "deepspeed" in (run.precision or "") or None
+        has_deepspeed = "deepspeed" in (run.precision or "") or None  # else unknown
     if has_deepspeed:
         run.engine = "DeepSpeed"
         run.config_sha256 = config.text("sha256")

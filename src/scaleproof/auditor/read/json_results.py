@@ -123,7 +123,7 @@ def _records_of_mapping(
     for key, child in children.items():
         if is_record and OF_RANKS.search(key):
             continue  # the figures of each rank are part of this result
-        if isinstance(child, list) or _is_record(child) or not _is_leaf(child):
+        if isinstance(child, list) or _is_record(child) or not _is_leaf(child):  # the others are in `shared`
             name_below = key if isinstance(child, dict) else ""  # entries of a list have names of their own
             records_below += _records(child, name_below, _path_below(path, key), shared, level + 1)
     if records_below:
@@ -210,7 +210,7 @@ def _name_of(entry: dict[str, Any], name: str, index: int) -> str:
 
 def _cell_text(value: Any) -> str:
     """Return a value as the text of a cell: "" for null and figures beyond any measurement."""
-    if value is None or (isinstance(value, float) and not abs(value) < LARGEST):
+    if value is None or (isinstance(value, float) and not abs(value) < LARGEST):  # "not <": also for NaN
         return ""
     if isinstance(value, bool):
         return str(value).lower()

@@ -58,6 +58,7 @@ class StepSeries(Sequence[LoggedStep]):
         if self._epochs is not None:
             self._epochs.append(UNKNOWN if step.epoch is None else step.epoch)
 
+        # A column begins with the first step that has its figure; the steps before get NaN.
         for name, value in zip(FIGURES, _figures_of(step), strict=True):
             if value is not None and name not in self._figures:
                 self._figures[name] = array("d", [math.nan]) * steps_before

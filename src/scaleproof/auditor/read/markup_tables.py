@@ -33,6 +33,7 @@ def latex_tables(text: str) -> Iterator[Grid]:
         rows = _latex_rows(text, m.start(2) + len(_column_argument(m[2])), m.end(2))
         if len(rows) < 2:
             continue
+        # A row of one filled cell above the headings is a title.
         header_row = next((k for k, (_, cells) in enumerate(rows) if sum(map(bool, cells)) > 1), 0)
         line, header = rows[header_row]
         body = rows[header_row + 1 :]
@@ -126,7 +127,7 @@ class _TableParser(HTMLParser):
         self._caption = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a table, row, cell or caption; what was open before it ends."""
+        """Begin a table, row, cell or caption, and end the table, row or cell that was open."""
         if tag == "table":
             self._end_table()
             self._rows = []

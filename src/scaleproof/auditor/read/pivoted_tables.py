@@ -22,7 +22,7 @@ def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
     lines = [(line, cells, column_of(cells[0])) for line, cells in grid.rows if cells]
     unknown_names = [cells[0] for _, cells, meaning in lines if meaning.kind is None]
     columns = table.columns  # as the grid has them
-    table.columns = [columns[0], *(meaning for *_, meaning in lines)]  # turned, as its rows are: one for each line
+    table.columns = [columns[0], *(meaning for *_, meaning in lines)]  # the lines are the columns now
     for k, heading in enumerate(grid.header[1:], start=1):
         is_value = VALUE_HEADING.fullmatch(heading.strip().lower()) is not None  # "Value" names no configuration
         if columns[k].kind in ("change", "speedup", "text", "status", "metric") and not is_value:
@@ -63,7 +63,7 @@ RATIOS = ("speedup", "efficiency", "change")
 def read_configuration_columns(grid: Grid, table: ReportedTable, settings: dict[int, Description], file: str) -> None:
     """Add each cell below the heading of a configuration ("1 GPU", "8 GPUs") to `table` as a row.
 
-    `settings`: the index of each such column, and what its heading says. Other columns hold for all of them.
+    `settings`: the index of each such column, and what its heading says. Other cells hold for all rows of a line.
     """
     meaning_of_table = _hinted_kind(grid) or _kind_by_direction(grid, table, settings)
     size_of_ratios = _larger_size(settings)  # a column of speed-ups beside two sizes is of the larger one
@@ -105,7 +105,7 @@ def _row_of_setting(shared: ReportedRow, label: str, column: TableColumn, settin
     row = ReportedRow(shared.file, shared.line, label, [], dict(shared.words), dict(shared.texts))
     row.remarks |= shared.remarks
     for word, value in (setting.words | column.words).items():
-        if word != "run" or "run" not in row.words:
+        if word != "run" or "run" not in row.words:  # a run keeps its first name
             row.words[word] = value
 
     shared_figures = [figure for figure in shared.figures if not _is_of_another(figure, setting)]
@@ -200,9 +200,9 @@ def _meaning_of_cell(
         return _quantity_of_heading(heading) or meaning_of_table
 
     # "0.9 s" in a table of step times is a step time. A unit that does not go with the table speaks for itself.
-    table = meaning_of_table
-    if table is not None and table.kind and kind_with_unit(table.kind, unit):
-        return replace(table, heading=heading, devices=None, over="", words={}, note="")
+    meaning = meaning_of_table
+    if meaning is not None and meaning.kind and kind_with_unit(meaning.kind, unit):
+        return replace(meaning, heading=heading, devices=None, over="", words={}, note="")
     kinds = printed_figures.KINDS_OF_UNITS | {"times": "speedup"}
     kind = f"{unit.of}_time_s" if unit.of else kinds.get(unit.dimension)
     return TableColumn(heading, kind) if kind else None

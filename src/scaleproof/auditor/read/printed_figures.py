@@ -122,7 +122,7 @@ _ITEM = {name: item for item, names in ITEMS.items() for name in names}
 
 
 def counted_item(text: str) -> str:
-    """Return what a number counts whose unit is all of `text`: "tokens", "sequences"; "" for any other text."""
+    """Return what a number counts whose unit is all of `text`: "tokens". "" for any other, and short ones: "its"."""
     word = text.strip().lower()
     return _ITEM.get(word, "") if word.endswith("s") and len(word) > 4 else ""
 
@@ -305,7 +305,7 @@ def gave_no_figures(text: str) -> bool:
     remarks = remarks_of(text) & NO_FIGURES
     if not remarks or "out of memory" in remarks:
         return bool(remarks)
-    return len(text) < 40 and not re.search(r"(?i)\d|\b(?:no|without|none)\b", text)
+    return len(text) < 40 and not re.search(r"(?i)\d|\b(?:no|without|none)\b", text)  # not "no failures", "2 failed"
 
 
 def duration(text: str) -> PrintedFigure | None:
@@ -313,8 +313,8 @@ def duration(text: str) -> PrintedFigure | None:
     if m := CLOCK_TIME.fullmatch(text):
         resolution = resolution_of(m[3])
     elif (m := TIME_IN_PARTS.fullmatch(text)) and sum(part is not None for part in m.groups()) >= 2:
-        without_seconds = 60.0 if m[2] else 3600.0
-        resolution = resolution_of(m[3]) if m[3] else without_seconds
+        resolution_of_minutes = 60.0 if m[2] else 3600.0
+        resolution = resolution_of(m[3]) if m[3] else resolution_of_minutes
     else:
         return None
 

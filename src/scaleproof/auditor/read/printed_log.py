@@ -14,7 +14,7 @@ CHARACTERS_LOOKED_AT = 4 << 20  # of a log, for a program's own lines
 
 
 def printed_log(path: Path, reader: str = "auto") -> PrintedLog | None:
-    """Return the last run in the log at `path`. None where no reader knows a line of it.
+    """Return the last timed run in the log at `path`. None where there is none, or no reader knows a line.
 
     `reader`: the name of a class of readers, "NanoGPT", or "auto".
     """

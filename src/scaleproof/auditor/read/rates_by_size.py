@@ -36,8 +36,8 @@ class SizedRow(NamedTuple):
 def rates_by_size(path: Path, devices_per_node: int) -> dict[str, Rates]:
     """Return the series in the tables of a file, by name: {"ddp": {1: [100.0], 2: [97.0]}}, per device.
 
-    Rates are as printed, or a global batch over the time of a step. Rows that only their devices tell apart are a
-    series. `devices_per_node`: for rows that say nodes alone. Raises UserError where no table has both.
+    Rates are as printed, or a global batch over the time of a step. Rows that differ in nothing but devices are a
+    series. `devices_per_node`: for rows that say nodes alone. Raises UserError where no table has devices and rates.
     """
     evidence = gather([path])
     series: dict[str, Rates] = {}
@@ -64,7 +64,7 @@ def _no_series(path: Path, evidence: Evidence) -> UserError:
 
 
 def unread_rows_text(path: Path, devices_per_node: int) -> str:
-    """Return how many rows of the tables of a file `rates_by_size` has not read, and why the first.
+    """Return how many rows of a file's tables `rates_by_size` leaves out, and the reason for the first.
 
     Returns "" where all rows were read.
     """
@@ -112,7 +112,7 @@ def _series_of(table: ReportedTable, devices_per_node: int) -> Iterator[tuple[st
 def _name_without_size(row: ReportedRow, varied_settings: list[str]) -> str:
     """Return the name of a row at any size: "ddp" of "DDP, 4 GPUs". `varied_settings` differ between rows."""
     words = [word for kind, word in row.words.items() if kind not in NO_NAME]
-    label = NAMED_SIZE.sub(" ", row.words.get("run", "" if words else row.label))  # a label would repeat the words
+    label = NAMED_SIZE.sub(" ", row.words.get("run", "" if words else row.label))  # beside words it would repeat them
     if status := row.words.get("status"):  # "ok" and "crashed" are no names
         label = label.replace(status, " ")
     if not re.search("[A-Za-z]", label):  # the number of a job

@@ -24,9 +24,9 @@ MOST_TITLE_WORDS = 14
 
 
 def report_blocks(lines: list[Line], least: int = LEAST_RESULTS) -> list[Grid]:
-    """Return the blocks of `name: figure` in a text as one grid, a row a block and a column a name.
+    """Return the blocks of `name: figure` in a text as one grid: a row for each block, a column for each name.
 
-    Blocks with fewer than `least` results are left out. The result is [] where no other block is in the text.
+    Blocks with fewer than `least` results are left out. The result is [] where none is left.
     """
     blocks = [block for block in _blocks_of_pairs(lines) if block.number_of_results >= least]
     if not blocks:
@@ -63,7 +63,7 @@ def _blocks_of_pairs(lines: list[Line]) -> list[Block]:
 
         block = blocks[-1]
         if pairs and not block.values:
-            block.line = number
+            block.line = number  # of its first pair, not of its title
         for name, value in pairs:
             block.values.setdefault(name, value)
     return blocks

@@ -135,7 +135,7 @@ class ReportedRun:
 
     @property
     def is_timed(self) -> bool:
-        """Whether the run says how fast it was. A loss alone does not: it has no devices to be divided by."""
+        """Whether the run says how fast it was. A loss alone does not."""
         of_speed = ("seconds", "tokens_per_s", "samples_per_s", "flops_per_s")
         has_steps = any(self.logged_steps.values(name).size for name in of_speed)
         has_spans = any(span.seconds or span.tokens_per_s or span.samples_per_s for span in self.timed_spans)

@@ -68,7 +68,7 @@ class PrintedInterval:
         return widened.low <= other.high and other.low <= widened.high
 
     def meets_but_for_thousands(self, other: "PrintedInterval", relative: float = TOLERANCE) -> bool:
-        """Whether they meet, or would if "1.234" was meant as 1,234 in one or two of the factors."""
+        """Whether they meet, or would if "1.234" was meant as 1,234 in one or two figures behind them."""
         return any(self.meets(other * factor, relative) for factor in (1.0, 1e3, 1e-3, 1e6, 1e-6))
 
     def contains(self, value: float, relative: float = TOLERANCE) -> bool:
@@ -176,7 +176,7 @@ class ReportedRow:
         return replace(self, figures=[*self.figures, Quantity("devices", devices, "", "devices")])
 
     def figure(self, kind: str, statistic: Statistic | None = None) -> Quantity | None:
-        """Return the figure of a kind. Without `statistic` the unspecified one, else the mean, the median, or None."""
+        """Return the figure of a kind, best without remark. No `statistic`: the unspecified, mean or median."""
         figures = sorted(self.all_of(kind), key=lambda figure: figure.remark is not None)
         preferred: tuple[Statistic | None, ...] = (statistic,) if statistic else (None, "mean", "median", "p50")
         matching = (figure for candidate in preferred for figure in figures if figure.statistic == candidate)

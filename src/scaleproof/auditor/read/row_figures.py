@@ -146,7 +146,7 @@ def _add_figures(row: ReportedRow, column: TableColumn, cell: str, figures: list
     if quantity is None:
         row.not_understood[column.heading] = cell
         return
-    quantity.remark = min(heading_remarks(column.heading), default=None)
+    quantity.remark = min(heading_remarks(column.heading), default=None)  # any one of them, always the same
     row.figures.append(quantity)
     if "speedup" in (column.kind, quantity.kind):
         return
@@ -204,7 +204,7 @@ def _column_in_cell(column: TableColumn, figure: PrintedFigure) -> TableColumn |
         return None  # "100 steps" are no time
     if figure.word == "tokens" and kind in ("batch", "micro_batch", "global_batch"):
         kind = "global_batch_tokens"
-    if column.unit is None and KINDS[kind].needs_unit:
+    if column.unit is None and KINDS[kind].needs_unit:  # no unit is stated: the figure stays as printed
         scale = 1.0
     return replace(column, kind=kind, scale=scale)
 
@@ -309,7 +309,7 @@ def mark_ratios_of_columns(table: ReportedTable) -> None:
             by_heading.setdefault(speedup.heading, []).append((row, speedup))
 
     for speedups in by_heading.values():
-        if any(abs(speedup.value - 1) > ROUNDING for _, speedup in speedups):
+        if any(abs(speedup.value - 1) > ROUNDING for _, speedup in speedups):  # 1 fits any two columns
             over = _ratio_of_columns(_columns_of_speeds(table), speedups)
             for _, speedup in speedups:
                 speedup.over = speedup.over or over

@@ -152,6 +152,7 @@ def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
     last_line = -2
     for line, raw, sections in prose:
         text = plain_text(raw.strip())
+        # What stands below "Results:", an item or a line behind a gap, belongs to it.
         is_announced = current is not None and current.text.endswith(":") and line <= last_line + 2
         begins = not is_announced and (ITEM.match(raw.lstrip()) is not None or line != last_line + 1)
         if current is None or begins or len(current.text) > LONGEST_PARAGRAPH:
@@ -222,7 +223,7 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
     if kind in _WITH_UNIT:
         printed_unit = unit_of((groups.get("k") or "") + re.sub(r" ?per ?", "/", groups["u"]))
         is_of_kind = printed_unit is not None and kind in (printed_unit.dimension, "other")
-        if printed_unit is None or not is_of_kind or value <= 0:  # a hyphen before it: "GPT-2 350 tokens/s"
+        if printed_unit is None or not is_of_kind or value <= 0:  # below 0 by a hyphen: "GPT-2 350 tokens/s"
             return None
         unit = printed_unit
     scale = unit.scale
@@ -256,7 +257,7 @@ def _words_of(sentence: str) -> dict[str, str]:
 def _set_devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:
     """Set the devices of a figure and of its baseline from its sentence, where the figure stands at [start:end].
 
-    "4 GPUs: 3.4x" counts most, then the first behind it ("3.4x on 4 GPUs"), then the only ones that are named.
+    Those before the figure count ("4 GPUs: 3.4x"), else the first behind it ("3.4x on 4 GPUs"), else the only ones.
     """
     if m := _FROM_TO_DEVICES.search(sentence):
         figure.over_devices, figure.devices = integer_of(m[1]), integer_of(m[2])

@@ -101,7 +101,7 @@ def _same_figures(source: str, text: str) -> Iterator[StatedResult]:
         time, same_time = (
             _around(time.value, time.resolution) * scale for time, scale in zip(times, scales, strict=True)
         )
-        # A time of less than the larger unit may be a mean beside its maximum.
+        # Left out below one of the larger unit: "40 s (1 min)" may be a mean and its maximum.
         if time.middle > scales[1]:
             yield StatedResult(source, m[0], same_time, (time,), "the two are not one time")
 
@@ -111,7 +111,7 @@ def _perplexities(source: str, text: str) -> Iterator[StatedResult]:
     for m in _PERPLEXITY.finditer(text):
         loss, perplexity = (_around(number(m[name]) or 0.0, resolution_of(m[name])) for name in ("a", "b"))
         readings = tuple(PrintedInterval(base**loss.low, base**loss.high) for base in (math.e, 2.0))
-        mean_of_batches = PrintedInterval(perplexity.low * 0.9, perplexity.high)  # it may be above e to the mean loss
+        mean_of_batches = PrintedInterval(perplexity.low * 0.9, perplexity.high)  # at least e to the mean loss
         yield StatedResult(source, m[0], mean_of_batches, readings, f"e to the loss is {math.exp(loss.middle):.4g}")
 
 
@@ -130,7 +130,7 @@ def _changes(source: str, text: str) -> Iterator[StatedResult]:
 def _change_of(m: re.Match[str], source: str, dimensions: frozenset[str]) -> Iterator[StatedResult]:
     """Yield the change that a match of CHANGES states, if its ends are figures of one of the `dimensions`."""
     way, mark = m.groupdict().get("way") or "", m["mark"]
-    possible = frozenset({"percent"}) if mark == "pp" else dimensions
+    possible = frozenset({"percent"}) if mark == "pp" else dimensions  # points
     if _OF_SPEED.match(way):
         possible &= SPEEDS | PLAIN
     ends = _ends_of_change(m["a"], m["b"], possible)
@@ -178,7 +178,7 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
         unit = (m["unit"] or "").strip("\\$ ")
         is_part = _OPERATOR_BEFORE.search(text[: m.start()]) or _OPERATOR_BEHIND.match(text, m.end())
         if is_part or unit in ("x", "×") or _INITIALS.search(m["terms"]):
-            continue  # "8 GPUs / 1 GPU = 7.2x" is no quotient of its terms
+            continue  # part of a longer one; a ratio of rates ("8 GPUs / 1 GPU = 7.2x"); a name ("32L")
         parts = re.split(rf"({_TERM})", m["terms"])
         terms = parts[1::2]
         if not _has_unit_of_terms(unit, terms, m["n"]):
@@ -195,7 +195,7 @@ def _in_any_unit(value: PrintedInterval, m: re.Match[str]) -> tuple[PrintedInter
     """Return the value of an equation in all units of its kind, or as it is where all its figures have one unit."""
     unit = (m["unit"] or "").strip().lower()
     units_of_terms = re.findall(r"[A-Za-zµ/]{2,}", m["terms"].lower())
-    if not re.search("[+%]", m["terms"]) and units_of_terms == [unit]:
+    if not re.search("[+%]", m["terms"]) and units_of_terms == [unit]:  # "3 x 8 GB = 24 GB"
         return (value,)
     possible = [factors for words, factors in _UNIT_FACTORS if re.search(words, m[0], re.I)]
     return tuple(value * factor * 1000.0**k for factor in chain(*possible) for k in range(-8, 9))
@@ -226,7 +226,8 @@ def _has_unit_of_terms(unit: str, terms: list[str], result: str) -> bool:
     """
     are_counts = all(term.replace(",", "").isdecimal() for term in terms) and len(re.sub(r"\D", "", result)) > 2
     if re.fullmatch("[kKMBTG]?", unit) or (are_counts and unit_of(unit) is None):
-        return len(terms) != 2 or not any(re.fullmatch(rf"{_POSITIVE}B", term) for term in terms)
+        is_mixture = len(terms) == 2 and any(re.fullmatch(rf"{_POSITIVE}B", term) for term in terms)  # "8 x 7B"
+        return not is_mixture
     dimensions = {figure.unit.dimension for term in terms for figure in figures_of(term) if figure.unit}
     dimensions_of_result = {figure.unit.dimension for figure in figures_of(f"1 {unit}") if figure.unit}
     counted_item = unit.lower() if unit_of(unit) else unit.lower().partition("/")[0]  # "120 examples/method"
@@ -260,6 +261,7 @@ def _ends_of_change(
     own_dimensions = {unit.dimension for unit in units} or {""}
     if len(ends) != 2 or len(own_dimensions) != 1 or not own_dimensions <= dimensions:
         return None
+        # An end without a unit has the unit of the other.
     scales = [unit.scale if (unit := end.unit or (units[-1] if units else None)) else 1.0 for end in ends]
     widths = [max(end.resolution, ABOUT * end.value if end.bound == "~" else 0.0) for end in ends]
     first, last = (_around(end.value, width) * scale for end, width, scale in zip(ends, widths, scales, strict=True))

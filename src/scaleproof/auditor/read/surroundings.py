@@ -123,7 +123,7 @@ MAGNITUDES = ("M", "B", "G", "T", "K")  # "Parameters (M)": millions, not minute
 def by_own_unit(column: TableColumn, title: str = "") -> TableColumn:
     """Return a column typed by the unit that ends its heading, or the title: "Foo (ms)" is a time. Else as it is."""
     match = UNIT_AT_END.search(column.heading) or UNIT_AT_END.search(title)
-    unit = unit_of(match[1]) if match and match[1] not in (*MAGNITUDES, "Min") else None
+    unit = unit_of(match[1]) if match and match[1] not in (*MAGNITUDES, "Min") else None  # "Min": a minimum
     if unit is None or unit.dimension not in KINDS_OF_UNITS:
         return column
     kind = KINDS_OF_UNITS[unit.dimension]

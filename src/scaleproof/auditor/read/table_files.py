@@ -87,6 +87,7 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
     for number, row in rows[1:]:
         is_longer = any(value.strip() for value in row[len(header) :])
         (longer_rows if is_longer else fitting_rows).append((number, row))
+    # Longer rows alone are typed, too: a file of results is reported as broken, any other is passed over.
     grid = Grid("CSV", header_line, header, fitting_rows or longer_rows, cut_off=is_cut_off)
     table = read_table(grid, file.name)
     if table is None or (not has_lengths_of_runs and _is_log(table)):
@@ -107,7 +108,7 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
 
 def _csv_rows(file: TextFile) -> list[tuple[int, list[str]]]:
     """Return (line, cells) of each row of a CSV file from its headings on. [] where only comments begin it."""
-    lines = file.lines()
+    lines = file.lines()  # an iterator: what `opening` takes is gone from it
     opening = list(islice(lines, 20))  # in which the headings must be, below comments
     places = [k for k, line in enumerate(opening) if line.strip() and not _is_comment(opening, k)]
     if not places:
@@ -251,7 +252,7 @@ def _blocks_of_filled_rows(rows: Iterable[tuple[Any, ...]]) -> list[list[tuple[i
 
 
 def _grid_of_block(rows: list[tuple[int, list[str]]], sheet: str) -> list[Grid]:
-    """Return the grid of rows that follow each other.
+    """Return the grid of rows that follow each other. A first row of one cell is its caption.
 
     Returns [] unless there are headings and at least one row below them.
     """

@@ -68,6 +68,7 @@ class SeriesReader:
         self._steps: dict[int, LoggedStep] = {}
         self._scalars: dict[str, Scalar | None] = {}
         self._not_finite: set[int] = set()
+        self._has_rates_of_all = False  # devices
 
     def add(self, step: int, key: str, value: Any, line: int | None = None) -> None:
         """Take a value as the tracker wrote it: 12, "train/loss", "2.31". Unknown keys are passed over."""
@@ -114,11 +115,15 @@ class SeriesReader:
             self._set_tokens_per_s(logged, number, scalar.per_device)
 
     def _set_tokens_per_s(self, logged: LoggedStep, number: float, is_per_device: bool) -> None:
-        """Put a rate into its step. Rates of one device and of all devices are not mixed."""
+        """Put a rate into its step. Of rates of one device and rates of all devices, the first kind counts."""
         if self.run.rate_scope not in (None, "rank" if is_per_device else "global"):
+            return
+        if is_per_device and self._has_rates_of_all:
             return
         if is_per_device:
             self.run.rate_scope = "rank"
+        else:
+            self._has_rates_of_all = True
         logged.tokens_per_s = logged.tokens_per_s or number
 
     def finish(self) -> ReportedRun | None:
@@ -229,7 +234,7 @@ def read_tracker_csv(name: str, header: str, lines: Iterable[str], first_line: i
 def _wandb_export(name: str, names: list[str], lines: Iterable[str], first_line: int) -> list[ReportedRun]:
     """Return the runs of a chart of W&B: columns "Step", "run1 - loss", "run1 - loss__MIN", "run1 - loss__MAX", ..."""
     if not names[0].lower().endswith("step"):
-        return []  # over a clock, or over another figure
+        return []  # the chart is over a clock or another figure, not over steps
     readers: dict[str, SeriesReader] = {}
     headings = [heading for heading in names[1:] if " - " in heading and not heading.endswith(("__MIN", "__MAX"))]
     for line, row in _rows(names, lines, first_line):
@@ -322,7 +327,7 @@ def _number_in_tensor(data: bytes) -> float | None:
     for number, _, value in _fields(data):
         if number == 1:
             dtype = value if isinstance(value, int) else 0
-        elif number in (4, 5, 6) and isinstance(value, bytes):
+        elif number in (4, 5, 6) and isinstance(value, bytes):  # content, floats, doubles
             values.append(value)
     layout = {FLOAT: "<f", DOUBLE: "<d"}.get(dtype)
     if layout is None or len(values) != 1 or len(values[0]) != struct.calcsize(layout):

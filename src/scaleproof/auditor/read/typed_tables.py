@@ -88,7 +88,7 @@ MONITOR_HEADING = re.compile(r"(?i)(?:cpu|ram|disk|net(?:work)?)(?:[ _](?:%|pct|
 def _ignore_monitor_columns(columns: list[TableColumn], grid: Grid) -> None:
     """Take the kind off a column `gpu` of utilisation (97, 98) or of indices (0, 1, 2), which count no devices.
 
-    "Workers" from 0 on are those of a data loader, and a "Precision" of 80.3 is one of answers.
+    Likewise off "workers" from 0 on, which are of a data loader, and off a "precision" of 80.3, which is of answers.
     """
     is_of_monitor = any(MONITOR_HEADING.fullmatch(heading.strip()) for heading in grid.header)
     for k, column in enumerate(columns):
@@ -104,7 +104,7 @@ def _ignore_monitor_columns(columns: list[TableColumn], grid: Grid) -> None:
 
 
 def _read_grid(grid: Grid, table: ReportedTable, file: str) -> None:
-    """Add the rows of a grid to its table, in which a configuration is a line, a column or a cell."""
+    """Add the rows of a grid to its table, in which a configuration is a line, a column or a cell. Drops empty rows."""
     columns = table.columns
     if _is_on_its_side(grid, columns):
         read_columns(grid, table, file)
@@ -131,7 +131,8 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
     table.above = _figures_of_description(describe(grid.above), grid.above)
     epochs = {m[1] for m in EPOCHS.finditer(" . ".join((text, grid.above)))}
     if len(epochs) == 1:
-        table.above.append(Quantity("epochs", float(*epochs), f"{min(epochs)} epochs", grid.above))
+        (count,) = epochs
+        table.above.append(Quantity("epochs", float(count), f"{count} epochs", grid.above))
 
     texts_around = [grid.caption, grid.above, *reversed(grid.section), re.sub(r"[_./-]", " ", table.file)]
     remarks = row_figures.heading_remarks(text) - {"reference"}
@@ -181,7 +182,7 @@ def _is_on_its_side(grid: Grid, columns: list[TableColumn]) -> bool:
     a heading of another meaning.
     """
     if any(column.kind not in (None, "change", "speedup", *NOT_FIGURES) for column in columns[1:]):
-        return False
+        return False  # the columns are quantities themselves
     names = [cells[0] for _, cells in grid.rows if cells]
     kinds = [column_of(name).kind for name in names]
     known_count = sum(kind is not None and kind not in NOT_FIGURES for kind in kinds)
@@ -210,7 +211,7 @@ def _nodes_and_devices(heading: str, cell: str) -> dict[str, int]:
 def _take_settings_of_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
     """Return column -> the configuration that its heading names: {1: 2 devices, 2: 8 devices} of "2 GPUs | 8 GPUs".
 
-    These columns lose their kind, because each row has figures of another kind. Returns {} for a single such column.
+    These columns lose their kind, because each row has figures of another kind: a single one, too, but {} is returned.
     """
     row_names = [cells[0] for _, cells in grid.rows if cells]
     batch_sizes = _batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], row_names)
@@ -291,7 +292,7 @@ def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
                 continue
             if is_of_program and column.kind in (None, "text"):
                 continue
-            if column.kind != "text" or k == 0:
+            if column.kind != "text" or k == 0:  # remarks are no names
                 names.append(words[k])
             row_figures.take_words(row, column, words[k])
             for kind, count in _nodes_and_devices(column.heading, cell).items():

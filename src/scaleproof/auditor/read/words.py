@@ -125,7 +125,7 @@ def describe(text: str) -> Description:
     if not text or len(text) > LONGEST_LABEL:
         return Description()
     text = in_english(text)
-    result = Description(words=_words_in(text.replace("_", " ") if " " not in text else text))
+    result = Description(words=_words_in(text.replace("_", " ") if " " not in text else text))  # a file's name
     if not _ANY_NUMBER.search(text):
         return result
 
@@ -196,7 +196,7 @@ def _count_devices(text: str, result: Description) -> None:
     A text with several numbers of devices states none.
     """
     if m := _NODES_BY_DEVICES.search(text):
-        nodes, per_node = map(int, (m[1], m[2]) if m[1] else (m[4], m[3]))
+        nodes, per_node = map(int, (m[1], m[2]) if m[1] else (m[4], m[3]))  # "8 GPUs on 2 nodes"
         result.numbers |= {"nodes": nodes, "devices_per_node": per_node, "devices": nodes * per_node}
         return
 

@@ -86,14 +86,14 @@ def _read_labelled_run(folder: Path, cell: Cell, pair: int) -> Run:
     try:
         run = read_run(folder)
     except DamagedMetrics as error:
-        run = unreadable_run(folder, "", cell, pair, str(error))
+        run = unreadable_run(folder, campaign="", cell=cell, repeat=pair, problem=str(error))
     return replace(run, label=label)
 
 
 def comparison_report(
     campaign: str, comparisons: dict[str, tuple[Cell, Cell, list[Pair]]], findings: Findings, cells: Sequence[Cell] = ()
 ) -> ComparisonReport:
-    """Return the A/B comparisons of a campaign with their estimates."""
+    """Return the A/B comparisons of a campaign with their estimates. `comparisons`: name -> (A, B, their pairs)."""
     entries = [_comparison_entry(name, a, b, pairs, findings, cells) for name, (a, b, pairs) in comparisons.items()]
     return ComparisonReport(campaign=campaign, confidence=CONFIDENCE, comparisons=entries)
 

@@ -39,6 +39,7 @@ def campaign_findings(
         findings_on_runs = findings_on_runs.model_copy(update={"findings": findings})
 
     comparisons = comparisons or {}
+    # Runs whose record is damaged have no ratio, but a finding.
     runs_of_pairs = {name: [*runs_with_ratio(pairs), *unreadable_runs(pairs)] for name, pairs in comparisons.items()}
     arms = []
     for name, pairs in comparisons.items():
@@ -52,7 +53,7 @@ def campaign_findings(
 
 
 def _log_findings(run: TimedRun, audit_log: Callable[[Path], list[Finding]]) -> list[Finding]:
-    """Return the findings of `audit_log` on the log of a run, but for notes: they are about what could be printed."""
+    """Return the findings of `audit_log` on a run's log. Notes, about what a program could print, are left out."""
     findings = [finding for finding in audit_log(run.folder / LOG) if finding.severity != "note"]
     run_and_cell = {"runs": [run.name], "cells": [run.metrics.cell]}
     return [finding.model_copy(update=run_and_cell) for finding in findings]

@@ -33,7 +33,7 @@ from scaleproof.ground.snakemake_command import RESULTS
 
 
 def are_all_own(*paths: Path) -> bool:
-    """Return whether every path that exists holds runs of scaleproof. Whoever reads missing paths reports them."""
+    """Return whether all paths hold runs of scaleproof. A missing path counts as one: reading it reports it later."""
     return all(not path.exists() or any(map(_begins_as_own, _metrics_files(path))) for path in paths)
 
 
@@ -63,7 +63,7 @@ def read_runs_by_cell(path: Path) -> dict[str, list[TimedRun]]:
 
 def _read_timed_runs(path: Path, besides: Sequence[Path] = ()) -> list[TimedRun]:
     """Return the runs with numbers below a path. `besides`: folders in it that are left out."""
-    # Pairs of a comparison are cells of their own, and runs made together lie under runs/ as well.
+    # Left out unless `path` is inside of one: pairs are cells of their own; runs made together are below runs/ as well.
     other_folders = {"together", "compare"}
     files = [file for file in _metrics_files(path) if not other_folders & set(file.relative_to(path.parent).parts)]
     folders = [file.parent for file in files if not any(file.is_relative_to(folder) for folder in besides)]
@@ -112,7 +112,7 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
 def _cells_of_campaign(a: Path, b: Path, runs: Sequence[TimedRun]) -> dict[str, MeasuredCell]:
     """Return all cells of the campaign whose cells lie in the folders `a` and `b`; {} for other results.
 
-    `runs`: of both folders; those of other cells are read here.
+    `runs`: the runs of both folders, which were read already; the runs of the other cells are read here.
     """
     folders = a.resolve(), b.resolve()
     runs_folder = folders[0].parent
@@ -145,7 +145,7 @@ def _compare(
     all_findings = audit("compare", [*runs_a, *runs_b]).findings
     findings = [finding for finding in all_findings if finding.code not in expected_codes]
     why = _why_invalid(findings, a, b)
-    if unexpected_fields:
+    if unexpected_fields:  # this reason comes before a finding, which may follow from it
         why = why_incomparable(unexpected_fields, sorted(vary))
 
     rate_a, rate_b = cell_rate(runs_a), cell_rate(runs_b)
@@ -171,7 +171,7 @@ def _compare(
 
 
 def _why_invalid(findings: list[Finding], a: str, b: str) -> str | None:
-    """Return in words the codes of invalid findings, what one says, and the command that lists all; None for none."""
+    """Return the codes of invalid findings, the first one's evidence and the command that lists all; None without."""
     evidence_by_code = {finding.code: finding.evidence for finding in findings if finding.severity == "invalid"}
     if not evidence_by_code:
         return None
@@ -186,8 +186,8 @@ def _compared_name(path: str, cell: str) -> str:
 
 def _expected_codes(keys: list[str]) -> set[str]:
     """Return the codes of findings that say nothing new, as they follow from the differing `keys` of configuration."""
-    # The comparison itself lists what differs; and two campaigns may call one configuration by two names, after the
-    # keys that differ in each.
+    # The comparison lists what differs anyway. And campaigns name a cell by the keys that they vary, so that two of
+    # them may name one configuration differently.
     codes = {"provenance-differs", "cells-alike"}
     # Where workload or updates differ on purpose, losses do as well.
     if any(not key.startswith("execution.") for key in keys):

@@ -69,8 +69,8 @@ def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts 
 def _window_variance(runs: Iterable[MeasuredRun]) -> float:
     """Return the variance of the log rate of a window that its steps explain; 0 where no run has two steps.
 
-    It is a quarter of the mean squared difference of the log rates of both halves: the mean of a window is off by half
-    of what its halves differ by.
+    It is a quarter of the mean squared difference of the log rates of a window's two halves: a difference of two halves
+    has four times the variance of their mean.
     """
     differences = []
     for run in runs:
@@ -119,7 +119,7 @@ def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
         return None
 
     logs = np.log(ratios)
-    # The mean of A/A pairs is known: 0.
+    # The mean of A/A pairs is known, 0: their squares are taken about it, and each pair is a degree of freedom.
     sum_of_squares = ((logs - logs.mean()) ** 2).sum() + (np.log(null_ratios) ** 2).sum()
     total = float(sum_of_squares) / (pair_count - 1 + null_count)
     parts = VarianceParts.of(total, 2 * _window_variance(runs))  # a ratio has the steps of two runs
@@ -154,7 +154,7 @@ def _current_and_best_split(
     current = split(current_repeats, current_steps)
     candidates = [current]
     for repeats in repeats_to_try:
-        # A run may take so long that all together take the time of those that were made.
+        # With so many repeats a run may take this long, if all runs are to take the time of those already made.
         allowed_s = run_s * (current_repeats + other_repeats) / (repeats + other_repeats)
         steps = math.floor((allowed_s - beside_steps_s) / step_s) - warmup_steps
         if steps >= FEWEST_STEPS and steps * step_s >= SHORTEST_S:

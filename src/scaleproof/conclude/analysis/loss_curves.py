@@ -137,17 +137,18 @@ def _time_of_cell(
         return TimeToLoss(None, None, "no loss was printed")
     if target_loss != "derive":
         return _time_to_loss(runs, target_loss)
-    reached_loss = reached_by_all.get(runs[0].kind, math.inf)  # the runs of a cell have one kind
+    reached_loss = reached_by_all.get(runs[0].kind, math.inf)  # a cell has one kind; a kind without losses is left out
     if not math.isfinite(reached_loss):
         return TimeToLoss(None, None, "a loss is no number any more")
-    return _time_to_loss(runs, reached_loss + SLACK * max(reached_loss, 1.0))
+    return _time_to_loss(runs, reached_loss + SLACK * max(reached_loss, 1.0))  # absolute below 1, relative above
 
 
 def _time_to_loss(runs: list[Curve], target: float) -> TimeToLoss:
     """Return the mean time in which a cell's `runs` reach the loss `target` in their windows, or why there is none."""
-    missing_losses = [loss for loss in map(_lowest_loss, runs) if loss > target]
-    if missing_losses:
-        why = f"not reached in {len(missing_losses)} of {len(runs)} runs: the lowest is {max(missing_losses):.6g}"
+    losses_above_target = [loss for loss in map(_lowest_loss, runs) if loss > target]  # each the lowest of its run
+    if losses_above_target:
+        worst = max(losses_above_target)
+        why = f"not reached in {len(losses_above_target)} of {len(runs)} runs: the lowest is {worst:.6g}"
         return TimeToLoss(target, None, why)
     early_runs = sum(bool(np.any(~run.timed & (run.smoothed <= target))) for run in runs)
     if early_runs:  # before any second of the window
@@ -181,7 +182,7 @@ def _losses_reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
         # A program may print its first loss later than its first step.
         first_losses = [float(run.smoothed[np.isfinite(run.smoothed)][0]) for run in runs_of_kind]
         falls = np.subtract(first_losses, lowest_losses)
-        # Where the loss of the median run rose, half of its fall would leave out the median run itself.
+        # A negative fall (the loss rose) is not halved: half of it would leave out the median run itself.
         median_fall = float(np.median(falls))
         least_fall = LEARNT * median_fall if median_fall > 0 else median_fall
         reached_losses[kind] = max(loss for loss, fall in zip(lowest_losses, falls, strict=True) if fall >= least_fall)

@@ -57,7 +57,7 @@ def unintended_differences(a: Provenance, b: Provenance, same_program: bool) -> 
     differing = {field for field in a | b if a.get(field) != b.get(field)}
     if not same_program:
         differing -= {field for field in differing if field.startswith(DTYPE_OF)}
-    # Two programs are two files: a file that only one of them has is meant to differ.
+    # Files of a command line ("file NAME"): one that only one cell has is another program, which is meant to differ.
     return sorted(differing - {field for field in a.keys() ^ b.keys() if field.startswith(FILE)})
 
 

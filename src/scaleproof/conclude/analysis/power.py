@@ -37,7 +37,7 @@ def detectable_ratio_of_cells(
     printed sentence is true as often as it says.
     """
     own_chances, other_chances, estimate_chances = _even_draws(3)
-    # Sums of squares about the means: those of the pair, and what the other cells add to them.
+    # chdtri draws sums of squares about the means from the chances: of the pair, and what the other cells add to it.
     own_squares = chdtri(n - 1, own_chances)
     other_squares = chdtri((k - 2) * (n - 1), other_chances) if k > 2 else np.zeros(DRAWS)
 
@@ -53,7 +53,7 @@ def detectable_ratio_of_cells(
     pooled_sd = np.sqrt((own_squares + other_squares) / pooled_freedom)
     tukey = studentized_range_quantile(confidence, k, pooled_freedom) / math.sqrt(2) * pooled_sd
     students_t = float(stdtrit(n - 1, 1 - tail)) * own_sd
-    # Bartlett's test takes so many families of equally noisy cells for unequal.
+    # Bartlett's test takes this part of the families of equally noisy cells for unequal: then Bonferroni's rule holds.
     error_chance = UNEQUAL_NOISE if k > 2 else 0.0
     rules = [Rule(1 - error_chance, np.maximum(tukey, students_t)), Rule(error_chance, bonferroni)]
     return shown_effect(rules, n, freedom, estimate_chances)
@@ -68,7 +68,7 @@ def detectable_ratio_of_two(n: int, others: int, confidence: float, freedom: flo
     """
     own_chances, other_chances, estimate_chances = _even_draws(3)
     own_freedom = n - 1
-    own_squares = chdtri(own_freedom, own_chances)  # the sum of squares about the mean
+    own_squares = chdtri(own_freedom, own_chances)  # draws of the sum of squares about the mean
     tail = (1 - confidence) / 2
     threshold = float(stdtrit(own_freedom, 1 - tail)) * np.sqrt(own_squares / own_freedom)
 
@@ -93,7 +93,7 @@ def detectable_by_pairs(n: int, nulls: int) -> float:
     pairs, and the floor, by the scatter of these and of the A/A pairs together.
     """
     own_chances, null_chances = _even_draws(2)
-    own_squares = chdtri(n - 1, own_chances)  # the sum of squares about the mean
+    own_squares = chdtri(n - 1, own_chances)  # draws of the sum of squares about the mean
     half_width = t_quantile(n - 1) * np.sqrt(own_squares / (n - 1))
     null_squares = chdtri(nulls, null_chances)  # about 0, the known mean of A/A pairs: no degree of freedom is lost
     pooled_freedom = n - 1 + nulls
@@ -109,14 +109,14 @@ def shown_effect(
     `freedom`: if given, the answer is a multiple of an estimate of the pair's deviation with so many degrees of
     freedom; the estimate is drawn by the probabilities `estimate_chances`.
     """
-    sd = np.ones(1)
+    sd = np.ones(1)  # draws of the estimated deviation over the true one
     if freedom is not None and estimate_chances is not None:
         sd = np.sqrt(chdtri(freedom, estimate_chances) / freedom)
 
     def chance_of(effect: float) -> float:
         return sum(rule.probability * float(ndtr(effect * sd - rule.thresholds).mean()) for rule in rules)
 
-    # This effect is shown in 9 of 10 draws by each rule, and nearly always in each of these draws.
+    # Upper end of the search: in 9 of 10 draws each rule shows this effect with 3 standard deviations to spare.
     bound = max(float(np.quantile((rule.thresholds + 3) / sd, 0.9)) for rule in rules)
     return solve_for_quantile(chance_of, POWER, bound) / math.sqrt(n)
 

@@ -57,7 +57,7 @@ def choose_recommendation(
         advice.why = "too-few-repeats"
         return advice
 
-    repeats_match = family.method == "tukey-blocks"
+    repeats_match = family.method == "tukey-blocks"  # then ratios cancel what changes from round to round
     codes = DISTURBED if repeats_match else DISTURBED_UNPAIRED
     advice.disturbed = [cell.cell for cell in cells if codes & set(codes_above_note(findings.of(cell.cell)))]
     promising_cells = {cell.cell for cell in cells if beats_single.get(cell.cell) is not False}
@@ -73,10 +73,10 @@ def _set_choice(
 ) -> None:
     """Set in `advice` the simplest of the `eligible` cells that qualifies, or else the candidate, if there is one.
 
-    The candidate is the simplest cell that further repeats may show to qualify. `worst` is the part by which the chosen
-    cell, or the candidate, may be slower than another cell.
+    The candidate is the simplest cell that further repeats may show to qualify; `simpler`: such a cell, if simpler
+    than the chosen cell. `worst`: the part by which the chosen cell, or the candidate, may be slower than another.
     """
-    # Bounds of the ratio of each cell to the fastest of the others; the family begins with `cells`, but may hold more.
+    # Bounds of each cell's ratio to the fastest of the others, 1 at most. The family begins with `cells`.
     count = len(cells)
     lows = family.lower_bounds(count)
     highs = np.exp((family.log_ratio + family.half)[:count, :count].min(axis=1))
@@ -226,7 +226,7 @@ def _unintended_differences(fastest: MeasuredCell, cell: MeasuredCell) -> list[s
 
 
 def ratio_in_family(cell: MeasuredCell, other: MeasuredCell, family: Family | None) -> Estimated:
-    """Return the rate of a cell over that of another, in the interval of their `family`; without it in no interval."""
+    """Return the rate of a cell over that of another, with the interval of their `family`; None: without interval."""
     low = high = None
     if family:
         index, other_index = family.cells.index(cell.cell), family.cells.index(other.cell)
@@ -240,8 +240,8 @@ def answer_question(
 ) -> AnsweredQuestion | None:
     """Return the answer to a campaign's formal question; None without one.
 
-    `question`: `is` and `better_than`, or `not_slower_than` (cells), `by` (0.02). The interval is not widened for other
-    comparisons, because this comparison was stated before the runs. `resolve`: the difference at which repeats end.
+    `question`: its keys are `is`, `better_than` or `not_slower_than` (cells), and `by` (a part: 0.02). The interval is
+    not widened for other comparisons: this one was stated before the runs. `resolve`: the difference where repeats end.
 
     `status` is "yes" or "no" where the whole interval is above or below the ratio that is asked for, "near" where the
     interval is within `resolve` of that ratio, else "undecided".

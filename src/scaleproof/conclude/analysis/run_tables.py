@@ -106,7 +106,7 @@ def _column_value(metrics: Timed | Failed, name: str) -> Any:
         return MEASURED[name](metrics) if isinstance(metrics, Measured) else None
     if not isinstance(metrics, Timed):
         return None
-    if name.startswith("step") and not _has_step_times(metrics):  # a figure of step times
+    if name.startswith("step") and not _has_step_times(metrics):  # step_time_... or steps, but timed as a whole
         return None
     return TIMED[name](metrics)
 
@@ -199,7 +199,7 @@ def _cell_row(
         "n": len(repeats),
         **_bounds_columns("tokens_per_s", rate),
         "tokens_per_s_median": _average_figure(repeats, "tokens_per_s"),
-        "samples_per_s": rate and samples_per_second(repeats),
+        "samples_per_s": rate and samples_per_second(repeats),  # None without a rate; so is the next figure
         "tokens_per_s_per_device": rate and rate.value / config["devices"],
         **_step_quantiles(repeats),
         "loss_last": repeats[0].metrics.window.train_loss_last if repeats else None,
@@ -241,7 +241,7 @@ def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
     step_times = np.concatenate(times_of_runs) if times_of_runs else np.empty(0)
     if len(step_times):
         quantiles = np.quantile(step_times, np.divide(PERCENTS, 100))
-        columns = dict(zip(columns, [*quantiles, step_times.max()], strict=True))
+        columns = dict(zip(columns, [*quantiles, step_times.max()], strict=True))  # in the order of PERCENTS, then max
     if len(step_times) < 20:
         columns["step_time_p95_s"] = None  # it would be hardly more than the largest
     return columns | {"steps": len(step_times)}
@@ -264,7 +264,7 @@ def _average_figure(
 def _device_load(metrics: Measured) -> float | None:
     """Return the fraction of the window in which the devices of a run were busy, mean over devices; None if unknown.
 
-    NVML says it of GPUs; for a CPU it is the cores used over the cores given.
+    For GPUs it is the utilization by NVML; for a CPU the cores used over the cores given.
     """
     ranks = metrics.ranks
     gpus = [gpu for rank in ranks for gpu in rank.get("gpus") or []]

@@ -72,7 +72,7 @@ def scaling_report(
         point.findings = codes_above_note(findings.of(point.cell))
 
     sizes = cells_by_size(cells)
-    families = _compare_within_sizes(sizes, series, cells, confidence)
+    families = _compare_within_sizes(sizes, series, cells, confidence)  # sets intervals in `series`, too
     beats_single = _beats_single(series)
     ranking = []
     for key, members in sizes.items():
@@ -83,7 +83,7 @@ def scaling_report(
     report = ScalingReport(
         campaign=campaign,
         title=title,
-        confidence=CONFIDENCE,  # of all looks together
+        confidence=CONFIDENCE,  # of all looks at the results together; a single look has a higher level
         evidence=lowest_level(run.metrics.evidence for run in timed_runs(runs) or runs),
         unit=next((cell.runs[0].metrics.unit for cell in cells.values()), "tokens"),
         status="invalid_comparison" if invalid_codes else "ok",
@@ -157,12 +157,12 @@ def _reference_cells(series: Sequence[ScalingSeries], cells: Mapping[str, Measur
     references: dict[str, MeasuredCell] = {}
     for one_series in series:
         for point in one_series.points:
-            baseline = one_series.baseline if point.speedup else None
-            reference = point.best_single or baseline
-            if point.devices == 1 or not reference:
+            baseline = one_series.baseline if point.speedup else None  # without a speed-up it is not comparable
+            reference_name = point.best_single or baseline
+            if point.devices == 1 or not reference_name:
                 continue
-            if len(cells[reference].runs) >= FEWEST_REPEATS:
-                references[point.cell] = cells[reference]
+            if len(cells[reference_name].runs) >= FEWEST_REPEATS:
+                references[point.cell] = cells[reference_name]
     return references
 
 
@@ -172,7 +172,7 @@ def _compare_within_sizes(
     cells: Mapping[str, MeasuredCell],
     confidence: float,
 ) -> dict[tuple, Family | None]:
-    """Return the key of each size -> the family of its cells, and set the intervals of `series` that hold with them."""
+    """Return size -> the family of its cells, and set in `series` the intervals that hold together with theirs."""
     references = _reference_cells(series, cells)
     family_by_size = {key: family_of_size(members, references, confidence) for key, members in sizes.items()}
     families = [family for family in family_by_size.values() if family]
@@ -195,7 +195,7 @@ def _set_intervals_of_families(
     `references`: cell -> the cell that it is compared with; `families`: for each ranked size, its cells with their
     references.
     """
-    # A family's references have no reference themselves.
+    # A family holds its references as well: these have no reference themselves, and no interval to be set.
     family_of = {cell: family for family in families for cell in family.cells if cell in references}
     for one_series in series:
         for point in one_series.points:
@@ -250,6 +250,7 @@ def _series_entry(
     """
     kind = scaling_kind([cell.values for cell in members])
     base = members[0]
+    # The configuration that all cells of the series have in common.
     protocol = {key: value for key, value in base.values.items() if all(cell.values[key] == value for cell in members)}
     points = {cell.values["geometry"]: _series_point(cell, base, kind, singles) for cell in members}
 
@@ -356,7 +357,7 @@ def _best_single(
     fastest_first = sorted(singles.get(_work_key(cell.values, batch), ()), key=lambda single: -single.rate.value)
     differing_fields: set[str] = set()
     for single in fastest_first:
-        differing = unintended_differences(single.provenance, cell.provenance, same_program=False)  # of any strategy
+        differing = unintended_differences(single.provenance, cell.provenance, same_program=False)  # other dtypes pass
         if not differing:
             return single, []
         differing_fields |= set(differing)

@@ -88,7 +88,7 @@ def _largest_misfit(law: Law, fractions: np.ndarray, speedups: list[dict[int, fl
 
     `fractions`: the serial fraction of each repeat; `speedups`: for each repeat, devices -> S.
     """
-    if len(speedups) < 3:
+    if len(speedups) < 3:  # of two repeats the standard error says too little
         return None
     sizes = list(speedups[0])
     quantile = float(stdtrit(len(speedups) - 1, 1 - (1 - CONFIDENCE) / 2 / len(sizes)))
@@ -97,7 +97,7 @@ def _largest_misfit(law: Law, fractions: np.ndarray, speedups: list[dict[int, fl
     for n in sizes:
         fitted_speedups = 1 / (fractions + (1 - fractions) / n) if law == "amdahl" else n - fractions * (n - 1)
         log_speedups = np.array([math.log(of_repeat[n]) for of_repeat in speedups])
-        # Gustafson's speed-ups may be negative.
+        # Gustafson's speed-ups may be negative: then they have no logarithm.
         log_misfits = log_speedups - np.log(np.maximum(fitted_speedups, np.finfo(float).tiny))
         standard_error = float(log_misfits.std(ddof=1)) / math.sqrt(len(log_misfits))
         log_misfit = float(log_misfits.mean())

@@ -108,7 +108,7 @@ def compare_all(
     them, around geometric means. None where a cell has fewer than FEWEST_REPEATS runs, or there is one cell.
     """
     n_cells = len(rates)
-    repeats_of_cells = [sorted(rate_of_repeat) for rate_of_repeat in rates.values()]
+    repeats_of_cells = [sorted(rate_of_repeat) for rate_of_repeat in rates.values()]  # cells in the order of `rates`
     fewest_repeats = min(map(len, repeats_of_cells), default=0)
     if n_cells < 2 or fewest_repeats < FEWEST_REPEATS:
         return None
@@ -168,7 +168,7 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
     variance_of_mean = squares_of_cells / (run_counts - 1) / run_counts
     variance_of_pair = variance_of_mean[:, None] + variance_of_mean[None, :]
     np.fill_diagonal(variance_of_pair, 0.0)  # a cell is no pair with itself
-    terms = variance_of_mean**2 / (run_counts - 1)
+    terms = variance_of_mean**2 / (run_counts - 1)  # of the denominator of Satterthwaite's formula
     smallest_number = np.finfo(float).tiny  # two cells without any noise would divide by 0
     satterthwaite = variance_of_pair**2 / np.maximum(terms[:, None] + terms[None, :], smallest_number)
     return Noise(
@@ -187,7 +187,7 @@ def letter_groups(family: Family, count: int) -> dict[str, str]:
     algorithm is called insert and absorb.
     """
     fastest_first = sorted(range(count), key=lambda cell: -family.log_ratio[cell, 0])  # any column gives this order
-    places_of_groups = []
+    places_of_groups = []  # for each group the places of its cells in `fastest_first`
     for group in _groups_not_told_apart(family.differ[:count, :count]):
         places_of_groups.append([place for place, cell in enumerate(fastest_first) if cell in group])
 
@@ -224,7 +224,7 @@ def _group_letter(index: int) -> str:
 def resolution_of_family(family: Family, effect: float) -> Resolution:
     """Return what further repeats of these cells would show, by the noise so far. `effect`: the difference to show."""
     noise = family.noise
-    run_factor = math.sqrt(family.n)  # the noise is that of means of n runs
+    run_factor = math.sqrt(family.n)  # turns the noise of means of n runs into that of single runs
     if noise.unequal:  # the noisiest pair, so that no difference needs more repeats
         noisiest_pair = np.unravel_index(np.argmax(noise.own), noise.own.shape)
         sd, freedom = float(noise.own[noisiest_pair]) * run_factor, float(noise.own_freedom[noisiest_pair])
@@ -243,7 +243,7 @@ def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Re
     assert ratio.variance is not None  # as of every ratio that has bounds
     assert ratio.freedom is not None
     sd = math.sqrt(ratio.variance * ratio.n)  # of the log ratio of two runs; the variance is that of means of n runs
-    # Each cell whose noise counts has n - 1 degrees of freedom; how many there are beside the pair.
+    # The pair, and each further cell whose noise counts, has n - 1 degrees of freedom: so many further cells there are.
     others = max(0, int(ratio.freedom / (ratio.n - 1)) - 1)
 
     def shown_by(n: int, confidence: float) -> float:
@@ -255,8 +255,8 @@ def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Re
 def _make_resolution(n: int, effect: float, confidence: float, shown_by: Callable[[int, float], float]) -> Resolution:
     """Return the differences that `n` repeats show and that more would show, and the repeats that would show `effect`.
 
-    `shown_by(n, confidence)`: the difference that n repeats show with probability POWER. More repeats come in rounds,
-    each of which ends in a look at the results, so that their numbers are those of looks, judged at ROUND_CONFIDENCE.
+    `shown_by(n, confidence)`: the difference that n repeats show with probability POWER. More repeats are made round by
+    round (`repeats_at_looks`); results are looked at after each round, and so are judged at ROUND_CONFIDENCE.
     """
     looks = takewhile(lambda look: look <= MOST_REPEATS, repeats_at_looks(n))
     further_looks = [repeats for repeats in looks if repeats > n]

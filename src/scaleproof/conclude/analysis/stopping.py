@@ -31,7 +31,7 @@ def confidence_at(rule: RepeatUntil, repeats: int) -> float:
     A look ends a round of repeats: results decide whether another round follows. The level is 1 less what it spends of
     the chance of an error (`rule.chance`: 5 %).
     """
-    looks = [0, *rule.looks()]
+    looks = [0, *rule.looks()]  # the repeats made before each look; 0: the start
     last_look = looks[-1]
     this_look = next((look for look in looks[1:] if look >= repeats), last_look)  # beyond the last look its level holds
     look_before = looks[looks.index(this_look) - 1]
@@ -72,7 +72,7 @@ def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> 
 
     is_decided = _is_decided(report, rule.resolve)
     next_look = next((look for look in rule.looks() if look > repeats), None)
-    growth = next_look / repeats if next_look and repeats else 1.0  # time grows as the repeats do
+    growth = next_look / repeats if next_look and repeats else 1.0  # time until the next look over the time so far
     why: WhyEnded | None = None
     if is_decided is None:
         why = "nothing-to-compare"
@@ -136,7 +136,7 @@ def next_level(decided: Sequence[bool]) -> float:
     places_of_claims = [earlier_place for earlier_place, is_claim in enumerate(decided, start=1) if is_claim]
     level = FIRST * _spendable_part(place)
     for claim_index, claim_place in enumerate(places_of_claims):
-        earned = ALPHA - FIRST if claim_index == 0 else ALPHA  # the first claim's FIRST was there from the start
+        earned = ALPHA - FIRST if claim_index == 0 else ALPHA  # the first earns less: FIRST was given in advance
         level += earned * _spendable_part(place - claim_place)
     return level
 

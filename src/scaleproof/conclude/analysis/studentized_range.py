@@ -27,7 +27,7 @@ def studentized_range_quantile(confidence: float, k: int, freedom: int) -> float
 
     P(Q <= q) = E[H(q S)], S^2 a chi-square of v degrees over v, and H the distribution of the range of k standard
     normal values, H(w) = k * integral of phi(z) (Phi(z + w) - Phi(z))^(k-1) dz (Tukey 1953; Hsu 1996, appendix B). To
-    seven digits for the degrees of freedom that two or more runs of each of k >= 3 cells leave.
+    seven digits where each of k >= 3 cells has two or more runs.
     """
     # Bonferroni's bound is the quantile of two means, and a little above the quantile of more.
     bound = math.sqrt(2) * float(stdtrit(freedom, 1 - (1 - confidence) / (k * (k - 1))))
@@ -93,5 +93,5 @@ def _sd_estimates(freedom: int) -> tuple[np.ndarray, np.ndarray]:
     largest_log = 0.5 * math.log(2 * float(gammainccinv(freedom / 2, TAIL)) / freedom)
     log_sd = smallest_log + (largest_log - smallest_log) * (SD_NODES + 1) / 2
     sd = np.exp(log_sd)
-    weights = SD_WEIGHTS * np.exp(freedom * (log_sd - (sd**2 - 1) / 2))  # the chi density but for a factor
+    weights = SD_WEIGHTS * np.exp(freedom * (log_sd - (sd**2 - 1) / 2))  # density of log chi, but for a factor
     return sd, weights / weights.sum()

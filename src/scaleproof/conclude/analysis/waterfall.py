@@ -37,7 +37,7 @@ def step_shares(per_step: Sequence[TracedStep]) -> Shares | None:
     """Return the shares of a traced step's parts, means over steps; None without a step, or where a part is unknown."""
     names = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "wait_ms", "idle_ms")
     sums_ms = {name: _sum_over_steps(per_step, name) for name in names}
-    sums = {name: sum_ms for name, sum_ms in sums_ms.items() if sum_ms is not None}
+    sums = {name: sum_ms for name, sum_ms in sums_ms.items() if sum_ms is not None}  # in ms, the known ones
     if len(sums) < len(names):
         return None
 
@@ -46,7 +46,7 @@ def step_shares(per_step: Sequence[TracedStep]) -> Shares | None:
     exposed_wait_ms = _sum_over_steps(per_step, "exposed_wait_ms")  # summaries of older versions lack it
     if exposed_wait_ms is not None:
         exposed_wait = exposed_wait_ms / sums["wall_ms"]
-        exposed_transfer_ms = max(0.0, sums["exposed_ms"] - exposed_wait_ms)  # rounded, it may be below 0
+        exposed_transfer_ms = max(0.0, sums["exposed_ms"] - exposed_wait_ms)  # rounding may make it negative
 
     return Shares(
         exposed=sums["exposed_ms"] / sums["wall_ms"],
@@ -140,8 +140,8 @@ def _local_batch_part(cell: Row, ideal_ms: float, cells: Mapping[str, Row]) -> W
     """Return what the smaller local batch costs: the step of one device with that batch, less the ideal step.
 
     A device with an Nth of the batch is less than N times as fast, because kernels are smaller and the update is not.
-    `cells`: all cells of the campaign; milliseconds are None where none of them is that one device, or where code,
-    versions or hardware changed between the runs.
+    `cells`: all cells of the campaign; milliseconds are None where no cell is one device with this batch, or where
+    code, versions or hardware changed between the runs.
     """
     name = "smaller local batch"
     local_batch = cell["global_batch"] / cell["devices"]
@@ -168,7 +168,7 @@ def _differs_only_in_batch_split(a: Row, b: Row) -> bool:
 def _communication_parts(cell_shares: Shares | None, measured_ms: float) -> list[WaterfallPart]:
     """Return the transfer and the waiting that no computation hides.
 
-    Traces summarised by an older version do not tell them apart: then one part is both of them.
+    A trace that an older version summarised has them in one part, exposed communication.
 
     `cell_shares`: shares of the cell's traced step, None without a trace; `measured_ms`: how long its timed step takes.
     """
@@ -194,7 +194,7 @@ def _communication_parts(cell_shares: Shares | None, measured_ms: float) -> list
 def _gap_part(
     cell_shares: Shares | None, base_shares: Shares | None, cell: Row, base: Row, ideal_scale: float
 ) -> WaterfallPart:
-    """Return the milliseconds by which a device idles longer in a step than in an ideal step, less waits for data.
+    """Return the milliseconds by which a device idles longer than in an ideal step; waits for data do not count.
 
     `cell_shares`, `base_shares`: shares of the traced steps of cell and baseline, None without a trace. `ideal_scale`:
     the ideal time of the cell's step over the time of the baseline's step.

@@ -105,7 +105,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
         for check_of_timed in of_timed:
             findings += _findings_on_all_runs(check_of_timed, timed)
 
-    # Registers with what their checks looked at.
+    # Registers with what their checks looked at; checks that had nothing to look at are not named in the result.
     subjects: list[tuple[Iterable, Sequence]] = [(register, measured) for register in (of_run, of_runs, of_all_runs)]
     subjects += [(of_printed, commands), (of_watched, watched), (of_timed, timed)]
     return Findings(
@@ -117,7 +117,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
 
 
 def _watched_runs(commands: Sequence[TimedRun]) -> list[WatchedRun]:
-    """Return the runs of commands that were watched, in the form that checks of them take."""
+    """Return the runs of commands that were watched, each as the WatchedRun that `of_watched` checks."""
     watched = []
     for run in commands:
         metrics = run.metrics
@@ -130,8 +130,8 @@ def _watched_runs(commands: Sequence[TimedRun]) -> list[WatchedRun]:
 def _check_each_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[list[AnyRun], list[Finding]]:
     """Return the runs whose series can be read, and the findings of the checks in `register` on each of them.
 
-    Each run that cannot be read is a finding, too: it stops no check of the others. AT_A_TIME runs are checked at a
-    time, since their checks share what is kept in caches; it takes half of the time of run by run.
+    Each run that cannot be read is a finding, too: it stops no check of the others. A check goes over AT_A_TIME runs
+    before the next check does, because caches hold what checks share of so many: half of the time of run by run.
     """
     read_series(runs)
     readable_runs: list[AnyRun] = []
@@ -153,7 +153,7 @@ def _check_each_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[lis
 
 
 def _without_repetitions(findings: list[Finding]) -> list[Finding]:
-    """Return the findings, `record-unusable` ones first and each of them once, though several checks hit one fault."""
+    """Return the findings: first one `record-unusable` for each fault, even if several checks meet it."""
     on_records: dict[tuple[str, ...], Finding] = {}  # runs and evidence -> finding
     others = []
     for finding in findings:
@@ -211,7 +211,7 @@ def _series_problem(run: TimedRun) -> str:
 
 
 def _findings_on_missing_census(runs: Sequence[Run]) -> list[Finding]:
-    """Return a finding on each run without a census, beside others of its version that have a census."""
+    """Return a finding on each run without a census, where another run with its schema version has one."""
     measured = measured_runs(runs)
     versions = {run.metrics.schema_version for run in measured if run.metrics.census}
     incomplete = [run for run in measured if not run.metrics.census and run.metrics.schema_version in versions]
@@ -290,6 +290,7 @@ def audit_campaign(
             checks += check_names(register)
             findings += register.findings_on(looked_at)
 
+    # Runs of pairs are audited by themselves, and their findings are on the comparison and not on a cell.
     for name, runs_of_pairs in (pairs or {}).items():
         for finding in audit(own.campaign, runs_of_pairs).findings:
             if finding.code != "single-run":  # both arms of a pair run once by design

@@ -31,7 +31,7 @@ def scaling_is_not_super_linear(series: ScalingSeries) -> Iterator[Flag]:
         efficiency = point.scaling_efficiency
         if efficiency is None or efficiency.low is None or efficiency.high is None:
             continue
-        if efficiency.above() and efficiency.value > ABOVE:
+        if efficiency.above() and efficiency.value > ABOVE:  # its whole interval is above 1
             interval = f"{fixed(efficiency.low, 3)} to {fixed(efficiency.high, 3)}"
             yield _flag(
                 point,
@@ -124,7 +124,7 @@ def nodes_were_left_out(excluded: ExcludedNode) -> Iterator[Flag]:
     Seen: A node without the shared file system, to which the queue sends job after job because it is always free.
     Repair: The logs of these jobs are in results/job-logs/. Tell the site.
     """
-    numbers = sorted(excluded.jobs, key=lambda number: (len(number), number))  # as text: the longer is the larger
+    numbers = sorted(excluded.jobs, key=lambda number: (len(number), number))  # in the order of integers, though texts
     jobs_text = ", ".join(f"{number} {excluded.jobs[number]}" for number in numbers)
     failed = plural(len(excluded.jobs), "job")
     yield Flag(f"the driver left this node out after {failed} had failed there ({jobs_text})")

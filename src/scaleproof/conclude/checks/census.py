@@ -26,7 +26,7 @@ FLOPS = 0.005  # a relative tolerance: the count is exact, but for what a later 
 def inventory_of_run(run: MeasuredRun) -> Inventory:
     """Return the tensors of the configured model: those counted on the network where a run records them, else by shape.
 
-    What was counted is held against the replay's own count elsewhere (`settings-differ`).
+    Another check compares the run's count with the count of the replay (`settings-differ`).
     """
     if run.metrics.model.inventory is not None:
         return run.metrics.model.inventory
@@ -77,7 +77,7 @@ def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
     Seen: Half of each sequence trained and counted whole; a frozen block; checkpointing that one strategy turned on.
     Repair: The rate is that of another program. Look at what the strategy changes in the model or in a micro-step.
     """
-    if run.metrics.training_config.strategy == "dp":  # its replicas run in threads of their own
+    if run.metrics.training_config.strategy == "dp":  # its replicas run in other threads, which a probe does not see
         return
     for rank, census in enumerate(run.metrics.census or []):
         for when, step in _probed_steps(census):
@@ -92,7 +92,7 @@ def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
             yield Flag(f"on rank {rank}, {', '.join(census.slowed_by)} slowed all operations of the window")
 
         problem = _window_problem(run, census) or _witness_problem(census)
-        if problem:  # never seen in a sound run on a CPU; nobody has looked on a GPU
+        if problem:  # no sound run on a CPU has this; on a GPU that was never tried, so that it is no proof there
             yield Flag(f"rank {rank}: {problem}", severity=None if run.is_on_cpus else "suspect")
     yield from _flag_different_ranks(run)
 
@@ -121,16 +121,16 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
                 f"{when} it"
             )
 
-    collective_count, of_step = census.collectives_in_window, census.collectives_of_step
+    collective_count, count_of_step = census.collectives_in_window, census.collectives_of_step
     may_skip = run.metrics.window.skipped_optimizer_steps > 0  # a skipped update may exchange nothing
     if (
         collective_count is not None
-        and of_step is not None
+        and count_of_step is not None
         and not may_skip
-        and collective_count != step_count * of_step
+        and collective_count != step_count * count_of_step
     ):
-        a_step = significant(collective_count / step_count, 6)
-        return f"{a_step} collectives a step were begun in the window, and {integer(of_step)} in the step before it"
+        mean = significant(collective_count / step_count, 6)
+        return f"{mean} collectives a step were begun in the window, and {integer(count_of_step)} in the step before it"
 
     token_count, probed_tokens = census.tokens_inside_window, census.before.tokens_inside
     if token_count is not None and probed_tokens and token_count != step_count * probed_tokens:
@@ -144,20 +144,20 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
 def _witness_problem(census: Census) -> str | None:
     """Return in words the first step of a rank's witness that ran other things than the run's probed steps; else None.
 
-    Engines lay out their buckets in the first steps, so that no step before the first probed step is compared. After
-    the shortest warm-up the probed step still lays them out. A later step may then run what the step after the window
-    runs (DDP), or lack the collectives of integers by which ranks agree on the order of modules (ZeRO-3).
+    Steps before the first probed step are not compared: in them engines lay out their buckets. After the shortest
+    warm-up the probed step itself does so. Then a later step may run what the step after the window runs (DDP), or lack
+    the collectives of integers by which ranks agree on the order of modules (ZeRO-3): neither is a problem.
     """
     if not census.witness:
         return None
     names = (*OF_STEP, "collectives", "nodes", "tokens_inside")
     before, after = census.before, census.after
-    without_orders = {name: calls for name, calls in before.collectives.items() if calls["dtypes"] != ["int64"]}
-    for step in census.witness.kinds:  # a step that ran what the step before it ran is not among them
+    without_integers = {name: calls for name, calls in before.collectives.items() if calls["dtypes"] != ["int64"]}
+    for step in census.witness.kinds:  # only steps that ran other things than the step before them
         changes = [name for name in names if getattr(step, name) != getattr(before, name)]
         is_as_after = after and all(getattr(step, name) == getattr(after, name) for name in names)
-        lacks_orders = changes == ["collectives"] and step.collectives == without_orders
-        is_explained = is_as_after or lacks_orders
+        lacks_integers = changes == ["collectives"] and step.collectives == without_integers
+        is_explained = is_as_after or lacks_integers
         if step.step >= before.step and changes and not is_explained:
             value, probed_value = getattr(step, changes[0]), getattr(before, changes[0])
             return f"{changes[0]} of step {step.step} of the witness are {value}, in the probed step {probed_value}"
@@ -179,8 +179,8 @@ def linear_flops(run: MeasuredRun) -> tuple[float, float]:
 
     least_flops = most_flops = 6.0 * (block_products + head_products)
     if execution["activation_checkpointing"]:
-        least_flops += block_products
-        most_flops += 2.0 * block_products
+        least_flops += block_products  # half of the forward pass of the blocks
+        most_flops += 2.0 * block_products  # all of it
     if execution.get("loss", "plain") != "plain":
         most_flops += 2.0 * head_products
     return least_flops, most_flops
@@ -212,10 +212,10 @@ def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
     if kind == "eager" and forward_calls:
         return f"attention ran in {', '.join(step.attention)}, but eager attention is configured"
 
-    # Some shapes of transformers' models (one head of keys for all queries) torch itself computes in plain products.
+    # For some shapes of transformers' models (one head of keys for all queries) torch itself takes plain products.
     is_own_model = run.metrics.model.inventory is None
-    has_plain_products = step.batched_flops and not forward_calls  # and no fused kernel
-    is_on_bound_cores = bool(run.metrics.ranks[0]["cores"])  # never on a GPU
+    has_plain_products = step.batched_flops and not forward_calls  # forward calls are of fused kernels
+    is_on_bound_cores = bool(run.metrics.ranks[0]["cores"])  # a rank of a GPU has none
     if is_own_model and kind != "eager" and has_plain_products and is_on_bound_cores:
         return f"attention ran in plain products, but {kind} is configured"
 
@@ -236,7 +236,7 @@ OF_STEP = ("linear_flops", "batched_flops", "attention", "updates", "products")
 def _flag_different_ranks(run: MeasuredRun) -> Iterator[Flag]:
     """Flag each difference of a rank's probed steps from those of rank 0, then each between the two of one rank."""
     censuses = run.metrics.census or []
-    # Not the gradients after the window: FSDP2 with accumulation may or may not have cast a shard when a hook sees it.
+    # Gradients only before the window: FSDP2 with accumulation may or may not have cast a shard when a hook sees it.
     for when, names in (("before", (*OF_STEP, "gradients", "collectives")), ("after", (*OF_STEP, "collectives"))):
         steps = [getattr(census, when) for census in censuses]
         for rank, step in enumerate(steps[1:], start=1):
@@ -318,7 +318,7 @@ def _machine_problems(run: MeasuredRun, record: Rank, census: Census) -> Iterato
     if cpu_count and node_cpu_count and cpu_count != node_cpu_count:
         yield f"the rank sees {plural(cpu_count, 'CPU')}, recorded are {node_cpu_count}"
     memory_bytes, node_bytes = record.get("machine_memory_bytes"), node.get("memory_bytes")
-    if memory_bytes and node_bytes and not abs(memory_bytes / node_bytes - 1) <= SAME_MEMORY:
+    if memory_bytes and node_bytes and not abs(memory_bytes / node_bytes - 1) <= SAME_MEMORY:  # flags NaN as well
         yield f"the rank sees {megabytes(memory_bytes)} of memory, recorded are {megabytes(node_bytes)}"
 
 
@@ -339,7 +339,7 @@ def _compile_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
 
 def node_of(run: MeasuredRun, rank: Rank) -> dict[str, Any]:
     """Return the record of a rank's machine (CPU, cores, memory), empty where it has none."""
-    if "nodes" not in run.metrics.hardware:
+    if "nodes" not in run.metrics.hardware:  # it has one machine alone, the launcher's
         return {**run.metrics.hardware} if rank["host"] == run.metrics.host["hostname"] else {}
     return run.metrics.hardware["nodes"].get(short_host(rank["host"]), {})
 
@@ -352,7 +352,7 @@ def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
     for group in step.groups:
         if group.kind.lower() != optimizer["name"]:
             yield f"the optimizer is {group.kind}, {optimizer['name']} is configured"
-        if not abs(group.learning_rate - scheduled_rate) <= 1e-9 * max(scheduled_rate, 1e-30):
+        if not abs(group.learning_rate - scheduled_rate) <= 1e-9 * max(scheduled_rate, 1e-30):  # flags NaN as well
             yield (
                 f"the learning rate of step {step.step} is {significant(group.learning_rate, 6)}, by the "
                 f"schedule {significant(scheduled_rate, 6)}"
@@ -369,7 +369,7 @@ def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
             "matrices and 0 are configured"
         )
 
-    has_fused_kernels = bool(step.updates)
+    has_fused_kernels = bool(step.updates)  # the names of these kernels
     if not is_offloaded(execution["strategy"]) and has_fused_kernels != execution["fused_optimizer"]:
         kernels = ", ".join(step.updates) or "none"
         yield (

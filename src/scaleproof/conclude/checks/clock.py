@@ -55,10 +55,10 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
 
     Each comparison returns "" where two times are near enough, which a time that is NaN never is.
     """
-    for sentence_on in (_on_start, _on_clocks_of_ranks, _on_other_phases, _on_launcher, _on_job):
-        sentence = sentence_on(run)
-        if sentence:
-            yield Flag(sentence)
+    for compare_clocks in (_on_start, _on_clocks_of_ranks, _on_other_phases, _on_launcher, _on_job):
+        disagreement = compare_clocks(run)
+        if disagreement:
+            yield Flag(disagreement)
 
 
 def _on_start(run: MeasuredRun) -> str:
@@ -88,7 +88,7 @@ def _on_clocks_of_ranks(run: MeasuredRun) -> str:
 
 
 def _on_other_phases(run: MeasuredRun) -> str:
-    """Compare the window with what the other phases, which other programs slow as they do the window, leave for it."""
+    """Compare the window with the time that other phases leave for it. What slows the window slows these as much."""
     window_s = run.metrics.window.wall_time_s
     remaining_s = window_by_other_phases(run)
     tolerance_s = BUDGET_SHARE * window_s + (BUDGET_S + WRITING_S * len(run.steps)) * _slowdown_of_window(run)
@@ -106,7 +106,7 @@ def _on_launcher(run: MeasuredRun) -> str:
     launcher_clock = run.metrics.second_clock
     if not launcher_clock or launcher_clock.window_s is None:
         return ""
-    tolerance_s = LAUNCHER_SHARE * window_s + LAUNCHER_S + 2 * launcher_clock.resolution_s
+    tolerance_s = LAUNCHER_SHARE * window_s + LAUNCHER_S + 2 * launcher_clock.resolution_s  # at its begin and its end
     if abs(launcher_clock.window_s - window_s) <= tolerance_s:
         return ""
     seen_text = seconds(launcher_clock.window_s)

@@ -73,7 +73,7 @@ def _flag_other_losses(run: MeasuredRun, reference: MeasuredRun) -> Iterator[Fla
             )
             yield Flag(f"the steps with a loss are {counts}", about=[reference, run])
         return
-    step = int(np.nan_to_num(differences / tolerances).argmax())
+    step = int(np.nan_to_num(differences / tolerances).argmax())  # furthest beyond its tolerance; NaN counts as 0
     yield Flag(
         f"at step {step} the loss is {significant(losses[step], 6)} in {run.name} and "
         f"{significant(expected_losses[step], 6)} in {reference.name}, {scientific(differences[step])} apart; "
@@ -142,8 +142,8 @@ def repeated_enough(runs: list[TimedRun]) -> Iterator[Flag]:
 def loss_tolerances(loosest: float, steps: int) -> np.ndarray:
     """Return the allowed relative difference of two losses at each of `steps` steps.
 
-    In fp32 it is EXACT, and grows with the steps (`rounding_growth`) up to `loosest`. In lower precisions, which have
-    another `loosest` (`loss_tolerance`), it is `loosest` at every step.
+    `loosest`: the tolerance of the precision (`loss_tolerance`). In fp32 the result begins at EXACT and grows with the
+    steps (`rounding_growth`) up to `loosest`; in lower precisions it is `loosest` at every step.
     """
     if loosest > TOLERANCE["fp32"]:
         return np.full(steps, loosest)
@@ -161,7 +161,7 @@ def loss_tolerance(run: MeasuredRun) -> float:
 
 
 def groups_of_same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
-    """Yield groups of runs that should make the same steps, whatever their world size, the smallest one first.
+    """Yield groups of runs that should make the same steps, whatever their world size. The smallest world comes first.
 
     They have the same workload, global batch and seed. The first run of a group is the reference of the others.
     """
@@ -253,7 +253,8 @@ def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
             tolerance = max(OF_VALIDATION[precision] for precision in precisions) * amplification
             difference = abs(loss - expected_loss) / max(expected_loss, SMALL_LOSS)
 
-            if tolerance <= MEANINGLESS and difference > tolerance:
+            is_comparable = tolerance <= MEANINGLESS  # else training amplifies rounding too far
+            if is_comparable and difference > tolerance:
                 yield Flag(
                     f"after the last step the validation loss is {significant(loss, 6)} in {run.name} and "
                     f"{significant(expected_loss, 6)} in {reference.name}, {scientific(difference)} apart; "

@@ -92,8 +92,8 @@ def _one_digit_ms(seconds: float) -> str:
 def _other_threads_s(run: MeasuredRun, rank: Rank) -> float | None:
     """Return the seconds that a rank's other threads than the main one compute in a step.
 
-    None where the exchange explains them, and unless ranks hold the whole model on CPU devices with one thread:
-    elsewhere other threads have work.
+    None where the exchange explains them, and where other threads have work: everywhere but on CPU devices with one
+    thread whose ranks hold the whole model.
     """
     has_one_thread = run.metrics.config["execution"]["threads_per_device"] == 1 and rank["device_name"] == "cpu"
     main_thread_s = rank.get("main_thread_s")
@@ -125,7 +125,7 @@ def _busier_main_thread(run: MeasuredRun) -> str | None:
 
     None, too, where other programs used the machine in the window, since they slow a processor's caches.
     """
-    if not run.is_on_cpus or any(machine_was_free(run)):
+    if not run.is_on_cpus or any(machine_was_free(run)):  # the check yields a flag where it was not free
         return None
     for rank, census in zip(run.metrics.ranks, run.metrics.census or [], strict=False):
         later_step_s = census.witness.plain_s if census.witness else None  # in the steps after the witnessed ones
@@ -169,7 +169,7 @@ def _flag_longer_than_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
             step_times.append(_StepTime(run.median_step_s, explained_s))
 
     least = min(step_times, key=lambda step_time: step_time.unexplained_s)
-    if least.measured_s > least.explained_s:
+    if least.measured_s > least.explained_s:  # so that every rank takes longer
         kind = " of processor time" if run.is_on_cpus else ""
         yield Flag(
             f"a step takes {_one_digit_ms(least.measured_s)}{kind}; a bare loop and the exchange of "
@@ -189,7 +189,7 @@ def _least_processor_time_s(run: MeasuredRun, rank: Rank, witness: WitnessedStep
     if witness is None or witness.plain_s is None or rank.get("main_thread_s") is None:
         return step_s
     other_threads_s = (rank["cpu_s"] - rank["main_thread_s"]) / step_count
-    return min(step_s, witness.plain_s + other_threads_s)
+    return min(step_s, witness.plain_s + other_threads_s)  # plain_s: of the main thread, in a step after the window
 
 
 def _explained_exchange_s(run: MeasuredRun) -> float | None:

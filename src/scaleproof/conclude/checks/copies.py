@@ -116,7 +116,7 @@ def _pairs_of_one_ratio(repeats: list[MeasuredRun]) -> Iterator[tuple[MeasuredRu
     for equally_long in group_by(repeats, lambda run: len(run.step_times)).values():
         logs = np.log([run.step_times for run in equally_long])  # runs x steps
         for index, first in enumerate(equally_long):
-            # The logarithm of the ratio of each later run to this run scatters by nothing where the ratio is constant.
+            # For each later run: how its log ratio to this run scatters over the steps; 0 where the ratio is constant.
             deviations = (logs[index + 1 :] - logs[index]).std(axis=1)
             for distance in np.flatnonzero(deviations < ONE_RATIO):
                 yield first, equally_long[index + 1 + distance]
@@ -159,8 +159,8 @@ class _Span(NamedTuple):
 def _span_on_devices(run: MeasuredRun) -> _Span:
     """Return the window of a run, from its first rank's start to its last rank's end.
 
-    Older records have no times of the window. Their span is the whole run, which is rounded to seconds; it is
-    shortened, so that neighbours seem not to overlap.
+    Older records have no times of the window. Their span is the whole run, in whole seconds; it is shortened by
+    SLACK_S, so that neighbours do not seem to overlap.
     """
     ranks = run.metrics.ranks
     if all("window_start_epoch_s" in rank for rank in ranks):
@@ -258,7 +258,7 @@ def _traces_of_edits(run: MeasuredRun) -> Iterator[str]:
     """Yield in words what in a run's metrics does not fit their sha256, the configuration or the folder."""
     seal = None  # the sha256 of the metrics as the launcher wrote them; older launchers left none
     launcher = run.folder / LAUNCHER
-    if not launcher.is_file() and (run.folder / COMPLETE).is_file():  # which is written after it
+    if not launcher.is_file() and (run.folder / COMPLETE).is_file():  # COMPLETE is written after LAUNCHER
         raise UserError(f"{LAUNCHER} is missing, though {COMPLETE} is there")
     if launcher.is_file():
         seal = read_record(launcher, lambda data: json.loads(data).get(METRICS_SEAL))
@@ -274,7 +274,7 @@ def _traces_of_edits(run: MeasuredRun) -> Iterator[str]:
         yield f"`repeat` is {run.metrics.repeat}, but the folder is {run.folder.name}"
     cell_folder = run.folder.absolute().parent
     named, recorded = (OF_CELL.match(name) for name in (cell_folder.name, run.metrics.cell))
-    if repeat_folder and named and recorded and named[0] != recorded[0]:  # folders with other names are anybody's
+    if repeat_folder and named and recorded and named[0] != recorded[0]:  # a folder without a cell's name says nothing
         yield f"`cell` is {run.metrics.cell}, but the folder is {cell_folder.name}"
 
 
@@ -358,7 +358,7 @@ def _flag_missing_repeats(runs: Sequence[Run], measured_cells: set[str]) -> Iter
     for run in runs:
         if run.folder.name == f"rep{run.metrics.repeat}":  # not an arm of an A/B pair
             folders[run.metrics.cell][run.metrics.repeat] = run.folder
-    last_repeat = max(chain.from_iterable(folders.values()), default=0)
+    last_repeat = max(chain.from_iterable(folders.values()), default=0)  # of the keys, which are numbers of repeats
 
     for cell in sorted(measured_cells & folders.keys()):
         if len(folders[cell]) == 1:

@@ -121,15 +121,15 @@ def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
     if not is_one_host or not are_all_watched or run.metrics.window.wall_time_s < LONG_ENOUGH_S:
         return
     idle_shares = [_idle_share(rank) for rank in ranks]
-    has_one_thread = len(ranks) == 1 and run.metrics.config["execution"]["threads_per_device"] == 1
-    if min(idle_shares) > (IDLE_ALONE if has_one_thread else IDLE):
+    is_alone = len(ranks) == 1 and run.metrics.config["execution"]["threads_per_device"] == 1
+    if min(idle_shares) > (IDLE_ALONE if is_alone else IDLE):
         yield Flag(f"the cores of the ranks stood idle for {', '.join(map(percent, idle_shares))} of the window")
 
 
 def _idle_share(rank: Rank) -> float:
     """Return the share of a rank's cores that neither a program nor the host of a virtual machine used."""
     available_s = _available_s(rank)
-    used_s = rank["cores_busy_s"] + _stolen_s(rank) + busy_time_error_s(available_s)
+    used_s = rank["cores_busy_s"] + _stolen_s(rank) + busy_time_error_s(available_s)  # at most, so that idle is sure
     return float(1 - used_s / available_s)
 
 
@@ -180,11 +180,11 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
     used_s = [float(rank["cpu_s"]) for rank in ranks]
     slowest = used_s.index(max(used_s))
 
-    # The probed steps tell work that belongs to the steps from what happened in the window once.
+    # A rank that is not slower in both probed steps has no more work in a step: something happened in the window once.
     for when in ("before", "after"):
         probed_steps = [getattr(census, when) for census in run.metrics.census or []]
         busy_s = [step.busy_s if step else None for step in probed_steps]  # for each rank
-        if len(busy_s) < len(ranks) or None in busy_s:
+        if len(busy_s) < len(ranks) or None in busy_s:  # not known of all ranks
             return
         ratio, _ = _excess_over_median(busy_s, slowest)
         if ratio < UNEVEN:
@@ -199,7 +199,7 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _excess_over_median(values: list[Any], index: int) -> tuple[float, float]:
-    """Return the value at `index` over the median of the others (0 where that is 0), and less that median."""
+    """Return the value at `index` over the median of the others (0 where that is 0), and their difference."""
     median_of_others = median([*values[:index], *values[index + 1 :]])
     ratio = values[index] / median_of_others if median_of_others else 0.0
     return ratio, values[index] - median_of_others
@@ -230,7 +230,7 @@ def _bound_ranks(run: MeasuredRun) -> list[Rank]:
 def _taken_s(rank: Rank) -> float:
     """Return the seconds that others, or a virtual machine's host, took from a rank's cores while it wanted them."""
     taken_s = rank["cores_busy_s"] - rank["cpu_s"]  # used by others
-    # The rank need not have wanted a core that others used, and its threads also wait for each other: the less counts.
+    # Others may use a core that the rank did not want, and its threads wait for each other, too: the lesser counts.
     waited_s = rank.get("run_delay_s")  # for a core
     if waited_s is not None:
         taken_s = min(taken_s, waited_s)

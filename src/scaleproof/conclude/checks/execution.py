@@ -50,7 +50,7 @@ def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     """Return (least, most) bytes of one optimizer step by kind of collective, by the formula of the run's strategy."""
     metrics = run.metrics
     config = metrics.training_config
-    blocks = sum(inventory_of_run(run).blocks)
+    blocks = sum(inventory_of_run(run).blocks)  # parameters of all blocks
     nodes, per_node = run.geometry
     return traffic.step_traffic(
         config.strategy,
@@ -92,6 +92,7 @@ def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
             tensors = name.replace("_", " ")
             yield Flag(f"{tensors} are stored in {dtype}; {precision} of this strategy has {right_dtype}")
 
+    # The share of the fp32 weights that bf16 holds exactly, on each rank.
     coarse_shares = [census.coarse for census in run.metrics.census or [] if census.coarse is not None]
     if coarse_shares and max(coarse_shares) > COARSE:
         yield Flag(f"{percent(max(coarse_shares))} of the weights are those of bf16, though they are stored in float32")

@@ -77,7 +77,7 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
                 severity="suspect",
                 advice="One of the two is not in bytes, or not of this run.",
             )
-            break
+            break  # the first such rank is enough
 
     if ratio > STATE:
         yield Flag(

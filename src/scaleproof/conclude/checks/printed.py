@@ -112,7 +112,7 @@ def loss_moves(run: TimedRun) -> Iterator[Flag]:
         return
     loss = float(losses[0])
     is_constant = np.ptp(losses) == 0
-    has_enough_digits = round(loss, FEWEST_DIGITS - 1) != loss
+    has_enough_digits = round(loss, FEWEST_DIGITS - 1) != loss  # with one digit less it is another number
     is_zero_throughout = not run.losses.any()  # in the warm-up, too: a model that has learned all prints 0 as well
     if is_constant and (has_enough_digits or is_zero_throughout):
         yield Flag(f"the loss is {loss:.10g} in all of {len(losses)} lines")

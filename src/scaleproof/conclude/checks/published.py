@@ -38,7 +38,7 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
     problems = []
     run_s = run.metrics.total_wall_time_s
     window_s = run.metrics.window.wall_time_s
-    if run_s is not None and not run_s >= window_s:
+    if run_s is not None and not run_s >= window_s:  # flags NaN as well
         problems.append(
             f"the whole run took {_nine_digits(run_s)} s, less than its window of {_nine_digits(window_s)} s"
         )
@@ -65,7 +65,7 @@ def _nine_digits(figure: float | None) -> str:
 def is_same_figure(recorded: float | None, recomputed: float | None) -> bool:
     """Return whether two figures are equal within rounding, or both are missing."""
     if recorded is None or recomputed is None:
-        return recorded is recomputed
+        return recorded is recomputed  # whether both are None
     return abs(recorded - recomputed) <= SAME * max(abs(recomputed), 1e-12)
 
 
@@ -228,8 +228,8 @@ def _model_and_device_figures(run: MeasuredRun) -> Figures:
 def _utilization_figures(run: MeasuredRun) -> Figures:
     """Yield (name, recorded, recomputed) of the utilization, from the rate, the model's FLOPs and the peak."""
     utilization, model = run.metrics.utilization, run.metrics.model
-    tokens_per_s = run.metrics.window.tokens / run.metrics.window.wall_time_s / run.n_devices  # of a device
-    flops_per_s = model.flops_per_token * tokens_per_s
+    device_tokens_per_s = run.metrics.window.tokens / run.metrics.window.wall_time_s / run.n_devices
+    flops_per_s = model.flops_per_token * device_tokens_per_s
     yield "utilization.flops_per_s_per_device", utilization.flops_per_s_per_device, flops_per_s
 
     device_peak = peak(run.metrics.ranks[0]["device_name"], run.metrics.training_config.precision)
@@ -241,7 +241,7 @@ def _utilization_figures(run: MeasuredRun) -> Figures:
         mfu = flops_per_s / utilization.peak_flops_per_s
         mfu_causal = None
         if model.flops_per_token_causal:
-            mfu_causal = model.flops_per_token_causal * tokens_per_s / utilization.peak_flops_per_s
+            mfu_causal = model.flops_per_token_causal * device_tokens_per_s / utilization.peak_flops_per_s
         is_checkpointing = run.metrics.config["execution"]["activation_checkpointing"]
         yield "utilization.mfu", utilization.mfu, mfu
         yield "utilization.mfu_causal", utilization.mfu_causal, mfu_causal
@@ -271,7 +271,7 @@ def _load_figures(index: int, rank: Rank) -> Figures:
 
 
 def _memory_figures(memory: Memory, ranks: Sequence[Rank]) -> Figures:
-    """Yield (name, recorded, recomputed) of the summary of memory; nothing for older records of ranks."""
+    """Yield (name, recorded, recomputed) of the summary of memory; nothing where older records of ranks lack it."""
     if any("max_rss_bytes" not in rank for rank in ranks):
         return
     yield "memory.max_rss_bytes", memory.max_rss_bytes, max(rank["max_rss_bytes"] for rank in ranks)
@@ -295,7 +295,7 @@ def _census_figures(run: MeasuredRun) -> Figures:
     censuses, ranks = run.metrics.census or [], run.metrics.ranks
     work = run.metrics.config["work"]
     for index, census in enumerate(censuses):
-        yield f"census.{index}.before.step", census.before.step, work["warmup_steps"] - 2  # the last step but one
+        yield f"census.{index}.before.step", census.before.step, work["warmup_steps"] - 2  # last but one of warm-up
         if census.after:
             yield f"census.{index}.after.step", census.after.step, work["warmup_steps"] + work["steps"]
         if "threads" in ranks[index]:

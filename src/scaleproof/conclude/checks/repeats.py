@@ -40,7 +40,7 @@ def lag_one(values: np.ndarray) -> float:
 
 
 def _rate_deviations(runs: list[TimedRun]) -> dict[int, list[float]]:
-    """Return repeat -> logarithms of its rates, each relative to the mean of its cell, of cells with enough repeats."""
+    """Return repeat -> its log rate less the cell's mean log rate, for each cell with enough repeats."""
     deviations: dict[int, list[float]] = defaultdict(list)
     for repeats in runs_by_cell(runs).values():
         if len(repeats) >= FEWEST_REPEATS:
@@ -102,7 +102,7 @@ def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
     values.sort()
 
     gaps = np.diff(values)
-    slow_count = int(np.argmax(gaps)) + 1
+    slow_count = int(np.argmax(gaps)) + 1  # the runs below the largest gap
     slow_values, fast_values = np.array(values[:slow_count]), np.array(values[slow_count:])
     if min(len(slow_values), len(fast_values)) < len(values) / 4:  # a few odd runs are no state of the machine
         return

@@ -62,7 +62,7 @@ def rounding_amplification(reference: Reference | None) -> Amplification:
     norm_spreads = _largest_spreads([replay.gradient_norms for replay in replays], 0.0)
     replayed = np.maximum(1.0, np.maximum(loss_spreads / QUIET, norm_spreads / QUIET_NORM))
 
-    # Losses after the last replayed step come apart as there, or more where the norms of this step announce it.
+    # Later losses come apart as in the last replayed step, or more where the norms of its gradients announce it.
     later = max(1.0, float(loss_spreads[-1]) / QUIET, float(norm_spreads[-1]) / UNSETTLED_NORM)
 
     validation = later
@@ -349,7 +349,7 @@ def _flag_other_scores(run: MeasuredRun) -> Iterator[Flag]:
     tolerances_of_one_loss = OF_CLASSES if run.is_classifier else OF_VALIDATION
     tolerance = 2 * tolerances_of_one_loss[run.metrics.training_config.precision]  # both losses are rounded
     for rank, census in enumerate(run.metrics.census or []):
-        scored_loss, trained_loss = census.scored_and_trained or (0.0, 0.0)
+        scored_loss, trained_loss = census.scored_and_trained or (0.0, 0.0)  # not recorded: no difference
         if not abs(scored_loss - trained_loss) <= tolerance * max(abs(trained_loss), SMALL_LOSS):
             yield Flag(
                 f"rank {rank} scores the samples of the step after the window at {significant(scored_loss, 8)}; "
@@ -378,7 +378,7 @@ def replay_is_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 def _steps_not_compared(run: MeasuredRun) -> Iterator[str]:
     """Yield in words which steps of a run are not compared with its replay, and why."""
-    try:
+    try:  # `reference_for` would hide the error
         reference = find_reference(run.folder, run.metrics.config, run.metrics.data["train_sha256"])
     except UserError as error:
         campaign_folder = run.folder.absolute().parent.parent.parent  # of CAMPAIGN/runs/CELL/rep1

@@ -49,7 +49,7 @@ def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
 def _is_as_written(run: MeasuredRun) -> bool:
     """Return whether steps.csv has all configured rows in the order in which a run writes them: step, then rank.
 
-    Nearly every series has, and is then found complete without a look at each rank.
+    It is a short cut: nearly every series passes, and no rank of it has to be checked by itself.
     """
     work, rows = run.metrics.config["work"], run.steps
     n_ranks = len(run.metrics.ranks)
@@ -124,7 +124,7 @@ def find_shift(times: np.ndarray) -> int | None:
         return None
     logs = np.log(np.maximum(times, 1e-9))
     # The squares about the means of both sides are least where the squares between these means are largest.
-    left_counts = np.arange(1, step_count)
+    left_counts = np.arange(1, step_count)  # an entry for each cut: the steps before it
     left_sums = logs.cumsum()[:-1]  # sums of so many first logarithms
     between = (left_sums - left_counts * logs.mean()) ** 2 / (left_counts * (step_count - left_counts))
     index = int(between[SIDE - 1 : step_count - SIDE].argmax()) + SIDE  # leaves SIDE steps or more on either side

@@ -64,7 +64,7 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
     if zero_stage(strategy) != 0:  # stage 0 has neither buckets nor overlap of its own
         for name, values in _allowed_zero_settings(run).items():
             if name in zero and zero[name] not in values:
-                yield f"the engine's {name} is {zero[name]}, by the configuration it is {min(values)}"
+                yield f"the engine's {name} is {zero[name]}, by the configuration it is {min(values)}"  # not rounded
 
 
 def _is_on_other_device(offload: dict[str, Any] | None) -> bool:
@@ -78,7 +78,7 @@ def _allowed_zero_settings(run: MeasuredRun) -> dict[str, set[int]]:
     configured_elements = _bucket_elements(run, DEEPSPEED_BUCKET)
     elements = min(configured_elements, run.metrics.model.parameters)  # a bucket of the model's size holds all of it
     bucket_sizes = {elements, elements + elements % 2}  # some stages round up to an even number
-    if configured_elements == execution.get("bucket_elements"):
+    if configured_elements == execution.get("bucket_elements"):  # configured, and not DeepSpeed's default
         bucket_sizes.add(configured_elements)  # older results have the configured size, larger than the model or not
     overlap = execution.get("overlap_comm", "auto")
     if overlap == "auto":
@@ -116,7 +116,7 @@ def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
         yield f"fsdp has {settings['replicas']} replicas, by the configuration {replicas}"
 
     depth = execution.get("fsdp_prefetch", 1)
-    expected_depth = 0
+    expected_depth = 0  # torch's own order is left alone
     if depth > 1:
         expected_depth = min(depth, len(inventory_of_run(run).blocks) - 1)  # no more blocks come after the first
     is_own_order = depth == 1 and recorded_depth <= 1
@@ -207,10 +207,10 @@ def knobs_leave_traces(runs: list[MeasuredRun]) -> Iterator[Flag]:
     first_runs = {run.metrics.cell: run for run in reversed(runs) if run.metrics.census}  # cell -> its first run
     for key, trace in TRACES.items():
         groups = group_by(first_runs.values(), partial(_text_without_key, key=key)).values()
-        groups_with_values = [group for group in groups if len({_value(run, key) for run in group}) > 1]
+        varied_groups = [group for group in groups if len({_value(run, key) for run in group}) > 1]
         # In a product of keys some cells have a key that does nothing in them: it is judged in the others, if any.
-        concerned_groups = [group for group in groups_with_values if _key_matters(key, group[0])]
-        for group in concerned_groups or groups_with_values:
+        concerned_groups = [group for group in varied_groups if _key_matters(key, group[0])]
+        for group in concerned_groups or varied_groups:
             yield from _flag_silent_values(key, trace, group)
 
 

@@ -53,7 +53,7 @@ def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
     """
     window_s = run.metrics.window.wall_time_s
     steps_s = float(rank_totals(run.steps).max())
-    if not abs(steps_s - window_s) <= FILLED * window_s + FILLED_S:
+    if not abs(steps_s - window_s) <= FILLED * window_s + FILLED_S:  # flags NaN as well
         times = f"{fixed(steps_s / window_s, 2)} times"
         yield Flag(f"the steps add up to {seconds(steps_s)}, but the window took {seconds(window_s)} ({times})")
     waits_s = float(rank_totals(run.steps, "data_wait_s").max())
@@ -183,7 +183,7 @@ def energy_is_of_the_window(run: MeasuredRun) -> Iterator[Flag]:
             counter_j = gpu.get("energy_j")
             power_w = gpu.get("power_w_mean")
             integral_j = gpu.get("energy_integral_j")
-            if counter_j is None or power_w is None or integral_j is None:
+            if counter_j is None or power_w is None or integral_j is None:  # the GPU or an older record lacks it
                 continue
 
             if abs(counter_j - integral_j) > AGREEMENT * max(counter_j, integral_j):

@@ -112,7 +112,7 @@ def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
     profile = traced.profile
     if profile.status != "ok" or not profile.expected_calls or not profile.steps:
         return
-    if "communication" in profile.unknown:
+    if "communication" in profile.unknown:  # the trace does not tell which kernels communicate
         return
     if profile.world_size == 1 and profile.device == "gpu":
         return  # a collective of one rank in place launches nothing (NCCL, ncclLaunchOneRank); the probe counts it

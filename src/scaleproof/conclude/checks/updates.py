@@ -41,9 +41,9 @@ def norm_of_ranks(run: MeasuredRun, rank: int, norms: list[float | None]) -> flo
 
 
 def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
-    """Yield in words which probed steps of `rank`, and then which first step of its witness, were clipped wrongly.
+    """Yield in words each probed step of `rank`, and the first step of its witness, that was clipped wrongly.
 
-    Wrong is another factor than the configured limit and the norm of the gradients give.
+    It is wrong where the factor does not follow from the configured limit and the norm of the gradients.
     """
     censuses = run.metrics.census or []
     for when in ("before", "after"):
@@ -93,7 +93,7 @@ def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
     if updates is None:
         return
     yield from _condition_problems(run, census, updates.conditions)
-    if run.metrics.window.skipped_optimizer_steps:  # the optimizer was called in some of the steps alone
+    if run.metrics.window.skipped_optimizer_steps:  # the optimizer was not called in every step
         return
 
     steps = range(work["warmup_steps"], work["warmup_steps"] + work["steps"])

@@ -79,7 +79,7 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
             yield from _flag_norms(rank)
         if rank.left_out is None or len(rank.step_s) < FEWEST_STEPS:  # gradients unknown, or too few steps to judge
             continue
-        if not any(look.gradient_norm for look in rank.looks):  # NaN is no zero; weight decay alone teaches nothing
+        if not any(look.gradient_norm for look in rank.looks):  # NaN is not 0; weight decay may still change weights
             yield Flag(f"on rank {rank.rank} all gradients were zero before {len(rank.looks)} updates")
         if rank.left_out:
             parameters = f"{integer(rank.left_out)} of {integer(rank.trainable)} trainable parameters"
@@ -121,8 +121,8 @@ def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
     Seen: Models that were called inside of their wrapper; a no_sync that is never left.
     Repair: Call the wrapped model; see what wraps it.
     """
-    # Not where weights are sharded (None), nor where ranks may have parts of a model without our knowing it: they take
-    # the same batches (tensor parallel), or have other numbers of parameters (pipelines).
+    # Ranks with sharded weights (None) are no replicas, nor are ranks that may hold parts of a model: they take the
+    # same batches (tensor parallel), or have other numbers of parameters (pipelines).
     are_replicas = len({rank.parameters for rank in run.ranks}) == 1 and not _ranks_with_same_batches(run)
     checksums = {rank.weights for rank in run.ranks if rank.weights is not None}
     if len(checksums) > 1 and are_replicas and not run.was_ended:
@@ -148,10 +148,10 @@ def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
     if not any(size for name, size in collectives if not name.startswith("broadcast")):
         yield Flag(f"in step {probed_steps[0].step} {len(run.ranks)} ranks exchanged no gradients")
         return
-    # Parts of a pipeline, which send, have different parameters.
+    # Ranks that send or receive are parts of a pipeline, with different parameters.
     if any(name.startswith(("send", "recv")) for name, _ in collectives):
         return
-    # Replicas have equal traces: a checksum of all parameters before the first step, then of one after each step.
+    # Replicas have equal traces: a checksum of all parameters at the start (entry 0), then of one after each step.
     traces = zip(*[rank.traces for rank in run.ranks], strict=False)
     are_apart = [len(set(traces_of_ranks)) > 1 for traces_of_ranks in traces]
     if any(are_apart) and not are_apart[0]:
@@ -208,11 +208,11 @@ def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
         different = len({tuple(batches) for batches in rank.batches if batches})
         in_loader = rank.loader_batches  # None: nobody knows
         batches_of_step = max([1, *map(len, rank.batches)])
-        first_pass_steps = min(steps, (in_loader or 0) // batches_of_step)  # in which no batch repeats
+        first_pass_steps = min(steps, (in_loader or 0) // batches_of_step)  # until the loader begins again
         where = f"on rank {rank.rank}"
         if repeats >= FEWEST_STEPS and in_loader != 1:
             yield Flag(f"{where} the same batch entered the model in {repeats} steps in a row", code="batch-repeated")
-        if 0 < CYCLES * different <= first_pass_steps:
+        if 0 < CYCLES * different <= first_pass_steps:  # though one pass has no batch twice
             evidence = f"{where} the loader has {in_loader} batches, and {different} different ones entered the model"
             yield Flag(f"{evidence} in {steps} steps", code="batch-repeated")
         if 0 < different <= FEW_BATCHES and steps >= CYCLES * different:
@@ -276,7 +276,7 @@ def steps_have_their_passes(run: WatchedRun) -> Iterator[Flag]:
         if 0 < backward < forward - MOST_PENDING:
             yield Flag(f"on rank {rank.rank} {forward - backward} of {forward} forward passes had no backward pass")
         empty_steps = rank.batches.count([])
-        # Where nobody looks at passes, a batch may serve several steps.
+        # Unless backward passes are counted, a step without a batch is no fault: a batch may serve several steps.
         if empty_steps > MOST_PENDING and (backward or rank.evaluated):
             mode = " in training, but in evaluation mode," if rank.evaluated else ""
             where = f"on rank {rank.rank} nothing entered the model{mode}"
@@ -305,9 +305,9 @@ def _dtypes_of_products(rank: WatchedRank) -> str | None:
     if rank.probed is None:
         return None
     dtypes = rank.probed.products
-    step_counts = rank.layer_dtypes  # dtype of the largest layer -> in how many forward passes
-    most_frequent = max(step_counts, key=step_counts.__getitem__, default=None)
-    is_another = len(step_counts) > 1 and most_frequent not in dtypes.split("+")
+    pass_counts = rank.layer_dtypes  # dtype of the largest layer -> in how many forward passes
+    most_frequent = max(pass_counts, key=pass_counts.__getitem__, default=None)
+    is_another = len(pass_counts) > 1 and most_frequent not in dtypes.split("+")
     return f"{dtypes}{LATER}{most_frequent}" if is_another else dtypes
 
 
@@ -383,7 +383,7 @@ def _work_of_run(run: WatchedRun) -> dict[str, Any]:
 def _how_many_repeat_a_batch(batches: Sequence[list[int]]) -> str:
     """Return "many" where 40 % of the steps (AGAIN) take the batch of the step before, or one and the same batch.
 
-    Else "few", as where no more than FEW_BATCHES differ: `few-batches` names these. `batches`: checksums of each step.
+    Else "few"; also where no more than FEW_BATCHES differ, which `few-batches` reports. `batches`: checksums of steps.
     """
     steps_with_batch = Counter(tuple(checksums) for checksums in batches if checksums)
     steps_as_before = sum(bool(after) and after == before for before, after in pairwise(batches))
@@ -394,7 +394,7 @@ def _how_many_repeat_a_batch(batches: Sequence[list[int]]) -> str:
 def _amount_of_most_steps(counts: Sequence[Sequence[int]]) -> int | None:
     """Return the amount of work that more than half of the steps have, summed over ranks; None without such an amount.
 
-    `counts`: for each rank, the samples or tokens of each of its steps; nearly every step of texts has another number.
+    `counts`: for each rank, the samples or tokens of each step. Where texts differ in length, nearly all steps differ.
     """
     amounts = Counter(map(sum, zip(*counts, strict=False)))  # ranks that were ended need not end at the same step
     return next((amount for amount, steps in amounts.items() if 2 * steps > amounts.total()), None)

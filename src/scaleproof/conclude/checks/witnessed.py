@@ -74,7 +74,7 @@ def _moments_problem(run: MeasuredRun, rank: int, updates: UpdatesInWindow, witn
     ends_before_window = witnessed_steps <= warmup_steps
     if len(witness.moments) != calls_per_step * witnessed_steps or ends_before_window:
         return None
-    # A witness begins at step 0, the window later.
+    # A witness begins at step 0, the window after the warm-up; both have a moment for each call of the optimizer.
     expected = np.array(witness.moments[calls_per_step * warmup_steps :])
     moments = np.array(updates.moments[: len(expected)])
     if len(moments) < len(expected):
@@ -105,7 +105,7 @@ def _describe_other_losses(run: MeasuredRun, witnessed: MeasuredRun) -> str | No
     """Return in words the first step whose loss differs from that of the witness; None if all agree."""
     expected_losses = np.mean([witness.losses for witness in witnesses_of(witnessed)], axis=0)  # means over ranks
     steps = min(len(run.losses), len(expected_losses))
-    # Tolerances are those of the replay, and grow with the steps, but no looser than between two runs of a campaign.
+    # The replay's tolerances, growing with the steps, up to the tolerance between two runs of a campaign.
     unamplified = np.minimum(replayed.tolerances_unamplified(run, steps) * rounding_growth(steps), loss_tolerance(run))
     tolerances = unamplified * replayed.rounding_amplification(replayed.reference_for(run)).of(steps)
 

@@ -93,15 +93,15 @@ def _finished_runs(loaded: LoadedCampaign, results: Path, *, of_commands: bool) 
     """Yield the runs made so far, of commands or of the trainer: none damaged, none of another configuration."""
     for folder, cell, _ in loaded.planned(results):
         if (cell.command is not None) != of_commands or not (folder / METRICS).is_file():
-            continue
-        with contextlib.suppress(DamagedMetrics):  # the report has a row about it
+            continue  # the other kind, or not made yet
+        with contextlib.suppress(DamagedMetrics):  # the report names damaged runs
             run = read_run(folder)
             if run.metrics.fingerprint == cell.fingerprint:
                 yield cell, run
 
 
 def split_cells(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
-    """Return the cells of which forecasts are made, and the cells that are forecast.
+    """Return the cells from which forecasts are made (the basis), and the cells that are forecast.
 
     The first are measured cells with a geometry of `forecast.from` (any geometry where it names none), and not of
     `forecast.hold_out`. The second are the cells with a geometry of `forecast.hold_out`; where it names none, the
@@ -150,6 +150,7 @@ class Calibration:
         except law.Unsupported as refusal:
             why = {"refusal": refusal.code, "reason": refusal.reason, "measure": refusal.measure}
             return entry.model_copy(update=why)
+        # Bounds at 80 % are stored as two fields.
         fields = {name: getattr(interval, name) for name in ("value", "low", "high", "level", "construction", "n")}
         fields["likely_low"], fields["likely_high"] = interval.likely or (None, None)
         return entry.model_copy(update=fields)
@@ -174,6 +175,7 @@ class Calibration:
         target = law.target_of(cell)
         sizes = law.nearest_steps(steps, target)
         law.check_support(cell.execution.strategy, sizes, target)
+        # Samples of a device in a step over its samples per second.
         seconds = target.micro_batch * target.accumulation / law.expected_rate(sizes, target.group.size)
         half_widths, construction, n = self._half_widths(sizes, target.group)
         noise_variance = sizes[-1].variance or 0.0  # of the largest size; unknown for one run
@@ -182,11 +184,12 @@ class Calibration:
     def _half_widths(self, sizes: list[law.MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
         """Return the half-widths of a forecast's interval, their construction, and n, the number of residuals.
 
-        The first of these sources that exists counts: past campaigns on this class of machines, if they suffice for
-        95 %; on GPUs public series, widened where the law was more wrong here; errors of the law in this campaign.
+        The first source that exists counts: residuals of past campaigns on this class of machines, if enough for 95 %;
+        on GPUs the public series, widened if the law errs more in this campaign; else its errors in this campaign.
         Raises Unsupported without a source. `sizes`: measured steps, the largest last. `group`: the devices that are
         forecast.
         """
+        # In doublings of the largest measured size.
         distance = law.doublings(group.size, sizes[-1].group.size)
         residuals = past_residuals(self.evidence.ledger, self.evidence.machine, group.level)
         by_ledger = conformal_half_widths(residuals, distance)
@@ -211,7 +214,7 @@ class Calibration:
 def calibrate(evidence: ForecastEvidence, basis: Sequence[Cell]) -> Calibration:
     """Return the measured steps of all series, from the runs of the cells of the `basis`.
 
-    A cell with an invalid or disturbed run is not used, and the result says why.
+    A cell with an invalid or disturbed run is not used: no forecast is made of its series, and the result says why.
     """
     steps: dict[str, list[law.MeasuredStep]] = {}
     unusable: dict[str, law.Unsupported] = {}
@@ -227,7 +230,7 @@ def calibrate(evidence: ForecastEvidence, basis: Sequence[Cell]) -> Calibration:
 
 
 def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
-    """Return the forecasts of the campaign's cells. Raises UserError without a measured cell, or one to forecast."""
+    """Return the forecasts of the campaign's cells. Raises UserError if no cell is measured, or none is left."""
     basis, targets = split_cells(evidence)
     loaded = evidence.loaded
     by_table = f"scaleproof forecast --from results/{loaded.name}/cells.csv --devices 8"
@@ -276,6 +279,7 @@ def _check_cores(cell: Cell, backend: str) -> None:
     """Raise Unsupported where ranks of this machine's CPU would share cores: then no rank is a whole device."""
     execution = cell.execution
     needed = execution.geometry.devices_per_node * execution.threads_per_device
+    # Gloo: ranks on CPUs.
     if backend == "gloo" and execution.geometry.nodes == 1 and needed > available_cores():
         raise law.Unsupported(
             "shared-cores",

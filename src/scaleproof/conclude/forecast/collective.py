@@ -46,6 +46,7 @@ def bus_factor(collective: Collective, size: int) -> float:
         return 0.0
     if collective == "broadcast":
         return 1.0
+    # Passes of the message through the ring.
     rounds = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}
     return rounds[collective] * (size - 1) / size
 
@@ -76,6 +77,7 @@ def tournament_rounds(n: int) -> list[list[tuple[int, int]]]:
     for turn in range(len(others)):
         # The first node stays in place, the others move on by one place a round.
         circle = [players[0], *others[turn:], *others[:turn]]
+        # First with last, second with last but one, and so on.
         opposites = zip(circle[: len(circle) // 2], reversed(circle), strict=False)
         rounds.append(sorted((min(a, b), max(a, b)) for a, b in opposites if a is not None and b is not None))
     return rounds
@@ -115,14 +117,16 @@ def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
     deviations = [speed - min(log_medians[a], log_medians[b]) for (a, b), speed in log_speeds.items()]
     centre = statistics.median(deviations)
     sigma = TO_SIGMA * statistics.median(abs(deviation - centre) for deviation in deviations)
+    # More for few pairs, whose spread may be too small by chance.
     sigmas_below = DEVIATIONS * (1 + FEW_PAIRS / len(rows))
     # A slow pair is below both marks, so below the lower one.
     bound = math.exp(min(log_median + math.log(SLOW), log_median - sigmas_below * sigma))
 
     slow_pairs = [row for row in rows if row.best_bus_bytes_per_s < bound]
+    # A slow node: all of its pairs are slow.
     slow_nodes = tuple(node for node in nodes if _count_pairs_with(node, slow_pairs) == len(nodes) - 1)
     of_other_nodes = [row for row in slow_pairs if {row.first, row.second}.isdisjoint(slow_nodes)]
-    slow_links = []
+    slow_links = []  # slow pairs that are the only slow one of both nodes
     for row in of_other_nodes:
         if _count_pairs_with(row.first, of_other_nodes) == _count_pairs_with(row.second, of_other_nodes) == 1:
             slow_links.append(row)

@@ -62,10 +62,10 @@ def launches_of_a_sweep_agree(sweep: Sweep) -> Iterator[Flag]:
     Seen: One public H100 project's own figures for one shape differ by 18 % between days.
     Repair: Make more launches (forecast.launches), or measure on a machine that nobody else uses.
     """
-    by_name: dict[str, list[float]] = {}
+    spreads_by_collective: dict[str, list[float]] = {}
     for row in unstable_rows(sweep):
-        by_name.setdefault(row.collective, []).append(row.spread)
-    for name, spreads in by_name.items():
+        spreads_by_collective.setdefault(row.collective, []).append(row.spread)
+    for name, spreads in spreads_by_collective.items():
         yield Flag(
             f"launches of {name} differ by up to {fixed(100 * max(spreads), 0)} %, at {len(spreads)} of its sizes"
         )

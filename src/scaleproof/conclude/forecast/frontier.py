@@ -76,7 +76,7 @@ class FrontierResult:
 
 
 def search_largest(run: Callable[[int], Trial], limit: float, allowed: list[int], start: int = 2) -> FrontierResult:
-    """Search the largest micro-batch that fits into `limit` bytes of a device; a trial has run with the answer.
+    """Search the largest micro-batch that fits into `limit` bytes of a device; it was run, not only computed.
 
     `run`: makes one trial at a micro-batch. `allowed`: micro-batches into which the work divides. `start`: where to
     begin, best near a quarter of the answer. `_next_trial` decides where the next trial goes.
@@ -100,6 +100,7 @@ def add_fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: li
         return answer
     sizes = sorted(allowed)
     compared_sizes = sorted({_largest_up_to(sizes, answer.largest / part) for part in (4, 2, 1)})
+    # Anew, as trials of the search are too short to time.
     timed_trials = [run(size) for size in compared_sizes]
     rates: dict[int, float] = {}  # micro-batch -> tokens/s
     for trial in timed_trials:
@@ -128,14 +129,14 @@ def _next_trial(sizes: list[int], trials: dict[int, Trial], limit: float) -> int
     if not untried_sizes:
         return None
 
-    if not peaks:  # nothing fits yet; the last trial is at the smallest size, whose failure is the answer
+    if not peaks:  # nothing fits yet; the last trial (target 0) is at the smallest size, whose failure is the answer
         is_last = len(trials) >= MOST_TRIALS - 1
         target = 0.0 if is_last else smallest_failed / 4
     elif len(peaks) > 1:
         target = _crossing(peaks[-2], peaks[-1], limit)
     elif smallest_failed < math.inf:  # one size fits, another failed
         target = (largest_fitting + smallest_failed) / 2
-    else:  # the line goes from the bytes that do not grow through the only peak; its end may be too far
+    else:  # one peak: a line through it and the bytes at micro-batch 0 (`base`); stay below its crossing, to fit
         target = NEAR_END * _crossing((0, trials[largest_fitting].base), peaks[0], limit)
     return _largest_up_to(untried_sizes, target)
 
@@ -153,9 +154,9 @@ def _crossing(one: tuple[int, float], other: tuple[int, float], limit: float) ->
 def _search_result(trials: dict[int, Trial], sizes: list[int], limit: float) -> FrontierResult:
     """Return the result of a search from its `trials`, by micro-batch. `sizes`: all allowed ones, ascending."""
     fitting = [trial for trial in trials.values() if trial.fits]
-    largest = max(fitting, key=lambda trial: trial.micro_batch, default=None)
+    best = max(fitting, key=lambda trial: trial.micro_batch, default=None)
     failed = min((size for size, trial in trials.items() if not trial.fits), default=None)
-    larger_sizes = [size for size in sizes if largest is None or size > largest.micro_batch]
+    larger_sizes = [size for size in sizes if best is None or size > best.micro_batch]
     certificate: Certificate
     if not larger_sizes:
         certificate = "largest allowed"
@@ -165,11 +166,11 @@ def _search_result(trials: dict[int, Trial], sizes: list[int], limit: float) -> 
         certificate = "ran out of memory"
     else:
         certificate = "a larger one ran out of memory"
-    is_near_full = largest is not None and (largest.retries > 0 or (largest.nbytes or 0.0) > NEAR_FULL * limit)
+    is_near_full = best is not None and (best.retries > 0 or (best.nbytes or 0.0) > NEAR_FULL * limit)
     return FrontierResult(
         limit=limit,
         trials=tuple(trials.values()),
-        largest=largest.micro_batch if largest else None,
+        largest=best.micro_batch if best else None,
         fastest=None,  # `add_fastest` finds it
         certificate=certificate,
         near_full=is_near_full,
@@ -201,6 +202,7 @@ def change_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
     batch = cell.batch
     accumulation = batch.accumulation
     if cell.searched:
+        # Candidates divide it (`micro_batches`).
         samples_of_device = batch.global_ // batch.n_devices
         accumulation = samples_of_device // micro_batch
         if not whole_step:
@@ -224,7 +226,7 @@ def sizes_to_try(most: int) -> list[int]:
     sizes, size = [], 1
     while size <= most:
         sizes.append(size)
-        size += max(1, 2 ** (size.bit_length() - 5))
+        size += max(1, 2 ** (size.bit_length() - 5))  # by 2 from 32 on, by 4 from 64 on, ...
     return sizes
 
 
@@ -252,7 +254,8 @@ def expected_bytes(cell: Cell) -> tuple[float, float]:
     inputs = memory_inputs(cell)
     state = state_bytes(inputs.strategy, inputs.precision, inputs.parameters, cell.sharing_devices)
     tokens = cell.workload.seq_len
-    width_over_low_precision = inputs.width / 2
+    width_over_low_precision = inputs.width / 2  # bytes of an element: 2 in low precision
+    # `attention_width`: features, summed over blocks.
     blocks = inventory_of(cell).attention_width * tokens * 34 * width_over_low_precision
     logits = 4 * FP32_BYTES * tokens * inputs.vocabulary
     return state, blocks + logits
@@ -274,7 +277,8 @@ def find_frontier(
     is_on_cpu = cell.execution.device == "cpu" or not gpus
 
     def make_trial(micro_batch: int, steps: int, limit_bytes: float = limit_bytes) -> Trial:
-        cell_of_trial = change_micro_batch(cell, micro_batch, whole_step=steps == TIMED_STEPS)
+        is_timed = steps == TIMED_STEPS
+        cell_of_trial = change_micro_batch(cell, micro_batch, whole_step=is_timed)
         settings = {"limit_bytes": int(limit_bytes) if is_on_cpu else None, "steps": steps}
         result = _trial_figures(cell_of_trial, campaign, tokens, out, settings, time_limit)
         # On a shared GPU it may have run, but not within the limit.
@@ -296,7 +300,8 @@ def find_frontier(
     with hold_devices(devices_of(cell, gpus), f"the frontier of {campaign} {cell.slug}"):
         try:
             answer = search_largest(partial(make_trial, steps=TRIAL_STEPS), limit_bytes, allowed, start)
-            free_bytes = psutil.virtual_memory().available / 2 / cell.world_size  # the machine can spare them
+            free_bytes = psutil.virtual_memory().available / 2 / cell.world_size  # half of it, over ranks
+            # Nothing fits into the limit: how much would be needed?
             if is_on_cpu and answer.largest is None and free_bytes > limit_bytes:
                 answer = replace(answer, needed=make_trial(allowed[0], TRIAL_STEPS, free_bytes).nbytes)
             if compare_speed:
@@ -313,7 +318,7 @@ def find_frontier(
 def _trial_figures(
     cell: Cell, campaign: str, tokens: Path, out: Path, settings: dict[str, Any], time_limit: float
 ) -> dict[str, float] | None:
-    """Return what rank 0 of one trial wrote: base, nbytes, retries, seconds (`frontier_program`).
+    """Return what rank 0 of one trial wrote, name -> figure: base, nbytes, retries, seconds (of a step).
 
     Returns None where memory ran out. Raises TrialFailed where the trial ended by another fault.
     """

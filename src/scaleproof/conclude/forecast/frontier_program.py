@@ -34,7 +34,7 @@ def try_cell(request: Request) -> Any:
         resource.setrlimit(resource.RLIMIT_DATA, (settings["limit_bytes"], resource.RLIM_INFINITY))
     try:
         return _try_steps(request, settings["steps"])
-    except RuntimeError as error:  # C++ raises it where it gets no memory
+    except RuntimeError as error:  # torch's C++ code raises it, too, where it gets no memory
         if "bad_alloc" in str(error) or "can't allocate memory" in str(error):
             raise MemoryError(str(error)) from error
         raise
@@ -53,12 +53,12 @@ def _try_steps(request: Request, steps: int) -> Any:
     with peak_data_segment() as peak:
         ready = set_up(session, request)
         if ready.compiled:
-            warm_up(ready, 3)  # with the run's step as it is written, which takes more memory and must fit as well
+            warm_up(ready, 3)  # one of them uncompiled, as in the run: it takes more memory and must fit as well
         else:
             ready.steps(0, 2)  # steps 0 and 1, which allocate what later steps use again
         if accelerator.is_accelerator(session.device):
             torch.accelerator.reset_accumulated_memory_stats(session.device)  # retries of the allocator
-        series = ready.steps(3, steps)
+        series = ready.steps(3, steps)  # `steps` steps, from step 3 on
     seconds = float(series.wall) / steps
     peaks = accelerator.memory_peaks(session.device)
     if peaks:
@@ -76,7 +76,7 @@ def _try_steps(request: Request, steps: int) -> Any:
 def settle_and_measure_data() -> int:
     """Free what is unused, and return the bytes of this process' data segment as Linux counts them; elsewhere 0."""
     gc.collect()
-    with suppress(OSError, AttributeError):  # freed memory that was not given back is not state; only glibc can
+    with suppress(OSError, AttributeError):  # glibc alone can give freed memory back, which is not state
         ctypes.CDLL(None).malloc_trim(0)
     return int(STATM.read_text().split()[STATM_DATA]) * resource.getpagesize() if STATM.exists() else 0
 

@@ -69,7 +69,7 @@ class Interval:
         return self.low <= measured <= self.high
 
     def inverse(self, numerator: float) -> "Interval":
-        """Return the interval of numerator / quantity: the bounds change places."""
+        """Return the interval of numerator / quantity, such as tokens/s from seconds: the bounds change places."""
         likely = None
         if self.likely:
             likely_low, likely_high = self.likely
@@ -80,7 +80,7 @@ class Interval:
 
 
 def widen_by_noise(half: HalfWidths, variance: float) -> HalfWidths:
-    """Return the half-widths, widened by the noise of the measured mean. `variance`: of the logarithm of that mean."""
+    """Return the half-widths, widened by normal noise of the measured mean. `variance`: of that mean's logarithm."""
     error = math.sqrt(variance)
     return HalfWidths(
         likely=math.hypot(half.likely, error * float(ndtri((1 + LIKELY) / 2))),
@@ -97,6 +97,7 @@ def half_widths_by_largest_sizes(residuals: Sequence[float], distance: float) ->
     n = len(residuals)
     if not n:
         return None
+    # Around 0, the forecast, not around their mean.
     spread = math.sqrt(sum(residual**2 for residual in residuals) / n)
     quantiles = HalfWidths(float(stdtrit(n, (1 + LIKELY) / 2)), float(stdtrit(n, (1 + LEVEL) / 2)))
     return quantiles.times(spread * distance)
@@ -125,9 +126,9 @@ def conformal_half_widths(residuals: Sequence[float], distance: float) -> HalfWi
 
 
 def interval_score(interval: Interval, measured: float) -> float:
-    """Return the score of an interval: its width, plus 2 / alpha times what `measured` lies outside. Smaller is better.
+    """Return the score of an interval: width, plus 2 / alpha times how far `measured` is outside; smaller is better.
 
-    It is computed of logarithms, and so in parts of the value. Gneiting and Raftery 2007, section 6.2.
+    It is of logarithms, so relative to the value; alpha is 1 - level. Gneiting and Raftery 2007, section 6.2.
     """
     low, high = math.log(interval.low), math.log(interval.high)
     value = math.log(measured)
@@ -136,7 +137,7 @@ def interval_score(interval: Interval, measured: float) -> float:
 
 
 def clopper_pearson(inside: int, n: int) -> tuple[float, float]:
-    """Return the exact 95 % bounds of a share: `inside` of `n` were seen (Clopper and Pearson 1934)."""
+    """Return the exact 95 % bounds of a share of which a sample has `inside` of `n` (Clopper and Pearson 1934)."""
     if n == 0:
         return 0.0, 1.0
     tail = (1 - LEVEL) / 2

@@ -87,7 +87,7 @@ def doublings(target: int, largest: int) -> float:
 
 
 def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
-    """Return the samples per second that one of so many devices makes. `sizes`: from `nearest_steps`, at least one.
+    """Return the samples per second of one device among `devices`. `sizes`: from `nearest_steps`, at least one.
 
     Between measured sizes the rate is linear in the logarithms, below the smallest size it is constant, and above the
     largest it falls with each doubling (`_loss_per_doubling`).
@@ -164,7 +164,7 @@ class HeldOut:
 
     @property
     def residual(self) -> float:
-        """log(measured / forecast seconds)."""
+        """log(measured / forecast seconds), which is log(forecast / measured rate)."""
         return math.log(expected_rate(self.sizes, self.largest.group.size) / self.largest.rate)
 
     @property
@@ -176,6 +176,7 @@ class HeldOut:
 def hold_largest_out(measured: Sequence[MeasuredStep]) -> HeldOut | None:
     """Return the largest size of a series, to be forecast from the smaller sizes; None for a single size."""
     largest = max(measured, key=lambda step: step.group.size)
+    # Of each smaller size the step that is most like it.
     smaller = [step for step in nearest_steps(measured, largest) if step.group.size < largest.group.size]
     return HeldOut(smaller, largest) if smaller else None
 
@@ -197,19 +198,19 @@ def half_widths(sizes: Sequence[MeasuredStep], group: Group) -> HalfWidths:
 
 
 def stretch_factor(series: Iterable[HeldOut]) -> float:
-    """Return how much wider than for public series a campaign's intervals must be; 1 where its own sizes lie inside.
+    """Return how much wider than for public series a campaign's intervals must be; 1 where its own sizes fit them.
 
     Where one series is farther from the law than 95 % of the public series, as by a slow network, the next forecast may
     be, too. `series`: the largest size of each series, forecast from the smaller sizes.
     """
     factors = [1.0]
-    for one in series:
-        half = half_widths(one.sizes, one.largest.group)
-        factors.append(abs(one.residual) / half.nearly_all)
+    for held_out in series:
+        half = half_widths(held_out.sizes, held_out.largest.group)
+        factors.append(abs(held_out.residual) / half.nearly_all)
     return max(factors)
 
 
-NO_CALIBRATION = ("machine-busy", "device-throttled")
+NO_CALIBRATION = ("machine-busy", "device-throttled")  # findings of disturbed runs, from which nothing is forecast
 
 
 def group_of(cell: Cell) -> Group:
@@ -247,7 +248,7 @@ def mean_step(target: Target, logs: np.ndarray) -> MeasuredStep:
         micro_batch=target.micro_batch,
         accumulation=target.accumulation,
         seconds=math.exp(float(logs.mean())),
-        variance=float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None,
+        variance=float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None,  # of the mean
     )
 
 

@@ -135,6 +135,7 @@ def score_forecasts(forecasts: Forecasts, measured: dict[str, tuple[float, str]]
         if interval is None or entry.cell not in measured or entry.largest_measured is None:
             continue
         seconds, measured_utc = measured[entry.cell]
+        # Runs are named "CELL/rep1".
         is_calibrated_on = any(name.startswith(f"{entry.cell}/") for name in forecasts.calibrated_on)
         if measured_utc <= forecasts.made_utc or is_calibrated_on:
             continue
@@ -171,7 +172,7 @@ def read_ledger(path: Path) -> list[Score]:
 
 
 def add_to_ledger(path: Path, scores: Iterable[Score]) -> list[Score]:
-    """Add `scores` to the ledger's file, and return all of its rows; a forecast of a cell is scored once."""
+    """Add `scores` to the ledger's file, and return all of its rows; a forecast that has a score keeps it."""
     known = {(score.forecast_sha256, score.cell): score for score in read_ledger(path)}
     for score in scores:
         known.setdefault((score.forecast_sha256, score.cell), score)
@@ -181,7 +182,7 @@ def add_to_ledger(path: Path, scores: Iterable[Score]) -> list[Score]:
 
 
 def past_residuals(scores: Iterable[Score], machine: str, level: Literal["node", "network"]) -> list[float]:
-    """Return the residuals of past forecasts on one class of machines, at one `level` of links, by today's law.
+    """Return the residuals of past forecasts on one class of machines, at one `level` of links, by the present law.
 
     Only the largest residual of each campaign counts, because cells of a campaign share their errors.
     """

@@ -158,6 +158,7 @@ class MemoryModel:
                 f"memory was measured at micro-batches {min(sizes)} to {max(sizes)}, not near {micro_batch}",
                 f"run micro_batch {micro_batch}",
             )
+        # What formulas do not know, by the line.
         rest_bytes = max(0.0, self.base + self.slope * micro_batch)
         return known_bytes(self.inputs, devices, micro_batch) + rest_bytes
 
@@ -181,7 +182,7 @@ def fit_memory(inputs: MemoryInputs, peaks: Sequence[Peak]) -> MemoryModel:
         used_peaks = peaks_beyond_one
     rest_bytes = [peak.nbytes - known_bytes(inputs, peak.devices, peak.micro_batch) for peak in used_peaks]
     micro_batches = [peak.micro_batch for peak in used_peaks]
-    slope, base = 0.0, fmean(rest_bytes)
+    slope, base = 0.0, fmean(rest_bytes)  # of one micro-batch, which has no line
     if len(set(micro_batches)) > 1:
         slope, base = linear_regression(micro_batches, rest_bytes)
     return MemoryModel(inputs, base, slope, tuple(used_peaks))
@@ -196,7 +197,7 @@ def memory_verdict(predicted: float, capacity: float, far: bool = False) -> Verd
     An allocator fails before the last byte is used. `far`: predicted for more than FAR times the largest measured
     micro-batch, where predictions are less exact.
     """
-    if predicted > OVER * capacity:
+    if predicted > OVER * capacity:  # up to here the prediction may be wrong
         return "does not fit"
     full = FULL_FAR if far else FULL
     return "fits" if predicted <= full * capacity else "undecided"
@@ -232,12 +233,13 @@ def sharded_bytes(counted: Mapping[str, int], stage: int, devices: int, reduced:
     others = counted["Total"] - weights - gradients - optimizer
     held_weights = weights / devices if stage == 3 else weights
     updated_copy = weights / devices
+    # Stages 2 and 3 reduce during the backward pass, stage 1 after it.
     held_gradients = gradients / devices if stage > 1 or reduced else gradients
     return others + held_weights + updated_copy + held_gradients + optimizer / devices
 
 
 def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
-    """Return the memory of each cell by torch's trackers, in another process: ten seconds, and some for each cell.
+    """Return the memory of each cell by torch's trackers, in another process: in ten seconds, and a few more per cell.
 
     Trackers count on a fake CPU: kernels of a GPU may keep other activations. Raises UserError where the process cannot
     start.

@@ -109,7 +109,7 @@ def _plan_row(
     basis = figures.basis
     seconds = _run_seconds(cell, runs, evidence, figures.step) if figures.step else None
     command_times_s = evidence.command_times_s.get(cell.slug, [])
-    if command_times_s:
+    if command_times_s:  # runs of a command are timed as a whole
         seconds, basis = float(np.mean(command_times_s)), "measured"
     elif seconds is None and times:
         seconds, basis = times.seconds(cell), "estimated"
@@ -125,6 +125,7 @@ def _plan_row(
         measure=figures.measure,
         memory_bytes=memory_bytes,
         fits=fits,
+        # Without a duration there is no plan of the cell.
         plan=None if seconds is None else CellPlan(cell.slug, devices, most_repeats, seconds),
         repeats_done=len(runs) or len(command_times_s),
         power=_device_power(cell, evidence, watts),
@@ -136,7 +137,7 @@ def _count_unknown_memory(evidence: ForecastEvidence, rows: list[PlanRow]) -> li
     """Return the rows, with memory by torch's trackers where it was unknown and can be counted."""
     cells = {cell.slug: cell for cell in evidence.loaded.cells if not cell.is_open}  # open: without a micro-batch yet
     unknown_cells = [row.cell for row in rows if row.memory_bytes is None and row.cell in cells]
-    answers = {}
+    answers = {}  # cell -> its memory, or the reason why it cannot be counted
     if unknown_cells:
         answers = dict(zip(unknown_cells, tracked_memory([cells[slug] for slug in unknown_cells]), strict=True))
     capacity = _smallest_gpu_bytes(evidence)
@@ -170,6 +171,7 @@ def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price 
             candidates.append(Candidate(row.cell, row.tokens_per_s, row.plan.device_hours))
     leave_out = _cells_to_leave_out(rows, candidates)
     remaining_plans = [plan for plan in plans if plan.cell not in leave_out]
+    # A sum over some of the cells would be too small.
     is_power_known = bool(plans) and len(kwhs) == len(plans)
     return Plan(
         rows=tuple(rows),
@@ -193,11 +195,12 @@ def _cells_to_leave_out(rows: list[PlanRow], candidates: list[Candidate]) -> tup
         if row.tokens_per_s and row.repeats_done > 1:  # one run says too little of a cell's spread
             measured.append(Candidate(row.cell, row.tokens_per_s, 0.0))  # a measured cell costs nothing more
     measured_names = {candidate.cell for candidate in measured}
+    # Measured cells only beat others: they need no further decision.
     return tuple(cell for cell in certainly_slower_cells([*candidates, *measured]) if cell not in measured_names)
 
 
 def _resolution(evidence: ForecastEvidence) -> Resolution | None:
-    """Return what further repeats would show of the report's comparison, by its formula; None without a comparison."""
+    """Return which differences further repeats would show, as the report says; None if it compares nothing."""
     loaded = evidence.loaded
     findings = evidence.findings or Findings(campaign=loaded.name, checks=[], findings=[])
     runs = list(chain.from_iterable(evidence.runs.values()))
@@ -220,8 +223,8 @@ def _resolution(evidence: ForecastEvidence) -> Resolution | None:
 def plan_pilots(evidence: ForecastEvidence, times: RunTimes) -> list[CellPlan]:
     """Return the plan of a pilot, a run of PILOT_STEPS steps, for each unmeasured cell whose devices can be had.
 
-    They can be had where their links were swept. A few steps on the very devices say more than any law. Held-out cells
-    have no pilot, because they run anyway. `times`: estimates how long a run takes.
+    A sweep of their links shows that they can be had. A few steps on the devices themselves say more than any law.
+    Held-out cells have no pilot, because they run anyway. `times`: estimates how long a run takes.
     """
     swept_groups = {sweep.group for sweep in evidence.sweeps}
     held_out_geometries = evidence.loaded.campaign.forecast.hold_out
@@ -290,13 +293,13 @@ def _step_figures(cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibrat
     if runs:
         return _StepFigures(predicted_step(cell, runs), "measured")
     if cell.command is not None:
-        return _StepFigures(None, "command", "forecasts know built-in models, not commands")
+        return _StepFigures(None, "command", refusal="forecasts know built-in models, not commands")
     if calibration is None:
         advice = "run one repeat of the campaign, then plan again"
-        return _StepFigures(None, "nothing-measured", "nothing is measured", advice)
+        return _StepFigures(None, "nothing-measured", refusal="nothing is measured", measure=advice)
     entry = calibration.entry(cell)
     if entry.interval is None:
-        return _StepFigures(None, entry.refusal or "", entry.reason, entry.measure)
+        return _StepFigures(None, entry.refusal or "", refusal=entry.reason, measure=entry.measure)
     return _StepFigures(entry.interval, "forecast")
 
 
@@ -313,6 +316,7 @@ def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvid
         return None
     rests_s = [_rest_seconds(run) for run in nearest_runs]
     rest_s = float(np.mean(rests_s)) if runs else max(rests_s)
+    # The first step is in the rest.
     further_steps = max(cell.work.warmup_steps - 1, 0) + cell.work.steps
     return max(rest_s, 0.0) + further_steps * step.value
 
@@ -332,7 +336,7 @@ def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | Non
     if cell.is_open:
         return None, "unknown", "its micro-batch is still to be found by trials"
 
-    peaks = []  # measured in the cell's series, at any size and micro-batch
+    peaks = []  # of all cells of its series, itself included
     for relative in evidence.loaded.cells:
         for run in evidence.runs.get(relative.slug, []):
             reserved = run.metrics.memory.max_cuda_reserved_bytes

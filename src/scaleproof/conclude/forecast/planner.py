@@ -60,6 +60,7 @@ class Candidate:
     @property
     def variance(self) -> float:
         """The variance of the logarithm of the rate, as if its distribution were normal."""
+        # Half-width = quantile x standard deviation.
         return (self.rate.half_width / float(ndtri((1 + self.rate.level) / 2))) ** 2
 
 
@@ -98,7 +99,7 @@ def next_measurement(candidates: Sequence[Candidate]) -> str | None:
 
 
 def beyond_budget(plans: Sequence[CellPlan], budget: float) -> list[str]:
-    """Return the cells for which, in the given order, nothing is left of `budget` device hours."""
+    """Return the cells that do not fit into `budget` device hours, in the given order; a later, cheaper one may fit."""
     cells_beyond: list[str] = []
     spent_hours = 0.0
     for plan in plans:

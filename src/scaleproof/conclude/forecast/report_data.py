@@ -23,7 +23,7 @@ def make_forecast_report(evidence: ForecastEvidence, folder: Path) -> ForecastRe
     def row(cell: Cell) -> ForecastRow:
         entry, made_utc = newest[cell.slug]
         score = scores_by_cell.get(cell.slug)
-        is_padded = cell.workload.task != "language-modelling"  # a rate counts no padding, so tokens cannot follow
+        is_padded = cell.workload.task != "language-modelling"  # rates leave padding out, the shape has it
         return ForecastRow(
             **entry.model_dump(),
             made_utc=made_utc,
@@ -71,6 +71,6 @@ def _newest_forecasts(all_forecasts: list[Forecasts], first_runs: dict[str, str]
     for forecasts in all_forecasts:
         for entry in forecasts.entries:
             newest[entry.cell] = entry, forecasts.made_utc
-            if forecasts.made_utc < first_runs.get(entry.cell, ""):
+            if forecasts.made_utc < first_runs.get(entry.cell, ""):  # never where no run was made
                 newest_before_run[entry.cell] = entry, forecasts.made_utc
     return newest | newest_before_run

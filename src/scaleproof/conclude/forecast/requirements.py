@@ -47,7 +47,7 @@ def device_state_bytes(cell: Cell) -> float | None:
 
 def describe_models(loaded: LoadedCampaign) -> str:
     """Return a line for each model of a campaign: its parameters, and the work of a token; "" without a model."""
-    lines = {}
+    lines = {}  # label -> line, once for cells with the same model
     for cell in loaded.cells:
         counts = counts_of_cell(cell)
         if counts is None:
@@ -81,7 +81,7 @@ def memory_note(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
 
 def host_memory_note(loaded: LoadedCampaign, has_gpus: bool) -> str:
     """Return a line on the cells whose processes on CPUs hold more state than this machine has memory; else ""."""
-    devices = ("cpu",) if has_gpus else ("cpu", "auto")
+    devices = ("cpu",) if has_gpus else ("cpu", "auto")  # settings by which a cell runs on CPUs here
     here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     too_large = []
     for cell in loaded.cells:
@@ -132,7 +132,7 @@ class RunTimes:
     speed: MachineSpeed = field(default_factory=MachineSpeed)
 
     def seconds(self, cell: Cell) -> float:
-        """Return the seconds of a run from launch to its metrics: as the cell's own runs took, else by its parts."""
+        """Return the seconds of a run from launch to its metrics: the median of its own runs, else by its parts."""
         kind = self._kind(cell)
         cell_times = [run.total_s for run in self.past if run.fingerprint == cell.fingerprint and run.kind == kind]
         return statistics.median(cell_times) if cell_times else self.outside(cell) + self._steps_s(cell)
@@ -143,6 +143,7 @@ class RunTimes:
         similar_runs = [run for run in self.past if run.device == device and run.kind == kind]
         if similar_runs:
             return statistics.median(run.outside_s for run in similar_runs)
+        # A forked rank imports nothing anew.
         return FORKED_SHARE * self.speed.start_s() if kind.start == "forked" else self.speed.start_s(kind.engine)
 
     def _kind(self, cell: Cell) -> StartKind:
@@ -176,11 +177,12 @@ class RunTimes:
         return self._probed_flops(cell, "fp32", available_cores())
 
     def _probed_flops(self, cell: Cell, precision: str, threads: int) -> float:
-        """Return FLOP/s of a device by a layer of the cell's width, trained here; without a GPU, of a usual one."""
+        """Return FLOP/s of a device, probed with a layer of the cell's width; of an absent GPU, by its peak."""
         device, inventory = self.device(cell), inventory_of(cell)
         if device == "cuda" and not self.gpus:
             published_peak = peak(TYPICAL_GPU, precision)
             return PEAK_SHARE * (published_peak.flops if published_peak else SLOWEST_PEAK)
+        # `attention_width` is a sum over blocks.
         width = inventory.attention_width // len(inventory.blocks)
         flops = self.speed.flops(Layer(device, precision, width, cell.workload.seq_len))  # of a GPU, or of one thread
         return flops if device == "cuda" else flops * threads
@@ -250,6 +252,7 @@ def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | No
         model=_model(metrics["config"]),
         total_s=total_s,
         outside_s=max(total_s - window["wall_time_sec"] - metrics["startup"]["warmup_sec"], 0.0),
+        # FLOP/s of a device.
         flops=work_flop / window["wall_time_sec"] / (int(nodes) * int(per_node)),
     )
 

@@ -48,7 +48,7 @@ class Spent(Record):
 
 def record_plan(folder: Path, campaign: str, plan: Plan, made_utc: str) -> Path | None:
     """Write the plan of the remaining runs; None where no run remains or nothing is known about them."""
-    cells = {}
+    cells = {}  # those with a duration and runs that are left
     for row in plan.rows:
         remaining_runs = row.plan.repeats - row.repeats_done if row.plan else 0
         if row.plan and remaining_runs > 0:
@@ -72,7 +72,7 @@ def compare_with_spent(folder: Path, runs: dict[str, list[MeasuredRun]]) -> Spen
         for cell, planned in record.cells.items():
             later = [run for run in runs.get(cell, ()) if run.metrics.timestamp_utc > record.made_utc]
             later_runs[cell] = sorted(later, key=lambda run: run.metrics.timestamp_utc)[: planned.runs]
-        if any(later_runs.values()):
+        if any(later_runs.values()):  # else nothing has tested this plan
             return _planned_and_spent(record, later_runs)
     return None
 

@@ -45,6 +45,7 @@ def sizes_up_to(nbytes: float) -> list[int]:
 
 def groups_of(loaded: LoadedCampaign) -> dict[Group, Cell]:
     """Return group -> one of its cells, small groups first, for all groups in which cells communicate."""
+    # One cell of each group.
     cells = [loaded.cell(slug) for slug in loaded.communicating_groups.values()]
     return {group_of(cell): cell for cell in sorted(cells, key=group_of)}
 
@@ -73,6 +74,7 @@ def measure_sweep(
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         raise UserError(f"{group} cannot be swept here: {reason}")
+    # The largest message: all gradients, in fp32.
     largest_model = max(FP32_BYTES * memory_inputs(cell).parameters for cell in loaded.cells)
     sizes = sizes_up_to(float(largest_model))
     settings = {

@@ -92,12 +92,12 @@ def sweep_rows(sweep: Sweep) -> list[SweepRow]:
         for calls in launch.calls:
             medians.setdefault((calls.collective, calls.nbytes), []).append(statistics.median(calls.seconds))
 
-    def rank(size: tuple[Collective, int]) -> tuple[int, int]:
+    def order(size: tuple[Collective, int]) -> tuple[int, int]:
         collective, nbytes = size
         return COLLECTIVES.index(collective), nbytes
 
     rows = []
-    for collective, nbytes in sorted(medians, key=rank):
+    for collective, nbytes in sorted(medians, key=order):
         launch_seconds = medians[collective, nbytes]
         seconds = statistics.median(launch_seconds)
         bandwidth = bus_bandwidth(collective, sweep.group.size, nbytes, seconds)
@@ -172,7 +172,7 @@ def unstable_rows(sweep: Sweep) -> list[SweepRow]:
 
 def weak_rows(sweep: Sweep) -> list[SweepRow]:
     """Return the largest size of each collective, where it reaches less than 70 % of the link's figure."""
-    largest = {row.collective: row for row in sweep_rows(sweep)}  # the last row of each collective stays
+    largest = {row.collective: row for row in sweep_rows(sweep)}  # rows ascend by size: the last one stays
     return [row for row in largest.values() if row.of_link is not None and row.of_link < WEAK_LINK]
 
 
@@ -190,6 +190,7 @@ def read_nccl_tests(path: Path, group: Group) -> Sweep:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         advice = "all_reduce_perf -J FILE writes one"
         raise UserError(f"{path} is not a JSON file of nccl-tests ({describe_first_fault(error)}); {advice}") from None
+    # [the collective that the program times], [] for another program.
     names = [collective for collective in COLLECTIVES if program.startswith(collective)]
     if version != NCCL_TESTS_VERSION or not names:
         raise UserError(
@@ -215,7 +216,7 @@ def read_nccl_tests(path: Path, group: Group) -> Sweep:
 
 
 def _seconds_of_calls(row: Mapping[str, Any]) -> list[float]:
-    """Return the seconds of each call of a result of nccl-tests; else the mean of all calls alone, if any."""
+    """Return the seconds of each call in a result of nccl-tests; else [their mean]; [] without any time."""
     times_us: list[float] = (row.get("out_of_place_per_iter") or {}).get("times_us") or []
     mean = row.get("out_of_place") or {}
     for key in ("time", "cpu_time"):  # by the clock of the device, or else of the host

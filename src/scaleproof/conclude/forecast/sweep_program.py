@@ -37,7 +37,8 @@ def time_collectives(request: Request) -> Any:
             calls.append({"collective": name, "nbytes": message_bytes, "seconds": times})
             accelerator.release_memory(session.device)
 
-    places = session.gather(session.place)  # of each rank
+    places = session.gather(session.place)  # of each rank: a dict with its host, devices, ...
+    # Short name of a host -> its name by the scheduler, which results use.
     scheduler_names = {short_host(host): host for host in request.hosts}
     hosts = [scheduler_names.get(short_host(place["host"]), place["host"]) for place in places]
     own_pairs = time_node_pairs(session.rank, hosts, session.device, settings)
@@ -56,11 +57,11 @@ def time_node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str
     import torch.distributed as dist
 
     ranks_of_node: dict[str, list[int]] = {}
-    for rank_of_host, host in enumerate(hosts):
-        ranks_of_node.setdefault(host, []).append(rank_of_host)
+    for any_rank, host in enumerate(hosts):
+        ranks_of_node.setdefault(host, []).append(any_rank)
     nodes = list(ranks_of_node)
     timed_pairs = []
-    for simultaneous in tournament_rounds(len(nodes)):
+    for simultaneous in tournament_rounds(len(nodes)):  # pairs (a, b) of indices of nodes
         ranks_of_pairs = [sorted([*ranks_of_node[nodes[a]], *ranks_of_node[nodes[b]]]) for a, b in simultaneous]
         groups = [dist.new_group(members) for members in ranks_of_pairs]  # each rank makes all, in the same order
         for (a, b), members, group in zip(simultaneous, ranks_of_pairs, groups, strict=True):
@@ -112,6 +113,7 @@ def seconds_of_calls(
 
     for _ in range(settings["warmup"]):
         operation()
+    # One call tells how many fit into the time.
     fitting_calls = int(settings["limit_s"] / max(_call_seconds(operation, device, group), 1e-9))
     call_count = torch.tensor([max(3, min(settings["calls"], fitting_calls))], device=device)
     dist.broadcast(call_count, group=group, group_src=0)  # all ranks must make as many calls as the first rank

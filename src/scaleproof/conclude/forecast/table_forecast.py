@@ -29,7 +29,7 @@ class RateForecast:
 
 
 def is_of_cpus(table: Path) -> bool:
-    """Return whether a table stands among the results of a campaign on CPUs, by the first of its runs."""
+    """Return whether a table is among the results of a campaign on CPUs (by one run); False if it is elsewhere."""
     metrics_files: list[Path] = []
     for folder in _possible_results(table):
         metrics_files += sorted(folder.glob(f"runs/*/rep*/{METRICS}"))
@@ -69,11 +69,11 @@ def forecast_rates(
     for name, rates in series.items():
         steps[name] = []
         for size, rates_of_size in rates.items():
-            # A step has one sample: the logarithms of its seconds are those of the rate, with a minus.
+            # With one sample a step, seconds are 1 / rate, so log(seconds) = -log(rate).
             step = law.mean_step(_one_sample_target(size, devices_per_node), -np.log(rates_of_size))
             steps[name].append(step)
 
-    held_out = None
+    held_out = None  # on GPUs public series give the interval
     if on_cpus:
         largest_sizes = [law.hold_largest_out(steps_of_series) for steps_of_series in steps.values()]
         held_out = [largest for largest in largest_sizes if largest]
@@ -103,8 +103,8 @@ def _rate_forecast(
 ) -> RateForecast:
     """Return the rate of all devices of the `target`, from the `steps` of the series `name`; or why it is refused.
 
-    Its interval is as wide as the law was wrong on public tables. These have no CPUs: with `held_out`, the largest size
-    of each series of this table, the interval is as wide as the law was wrong about these.
+    The errors of the law on public tables give its interval. These have no CPUs: with `held_out`, the largest size of
+    each series of this table, its errors on those sizes do.
     """
     group = target.group
     if group in (step.group for step in steps):
@@ -137,6 +137,7 @@ def _rate_forecast(
 def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str:
     """Return a table with a row for each forecast, then a line for each refusal."""
     rows, refusals = [], []
+    # Behind "how wrong the same law is".
     basis = f"on {law.TABLES} public tables of GPUs and TPUs"
     has_wide_rate = False
     for forecast in forecasts:

@@ -114,6 +114,7 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
         total += f", {significant(plan.cost)} {plan.price.currency} at {amount}"
     left = f"remaining timed runs take {_duration_text(plan.remaining_s)}, one after the other, without queues"
     lines = [loaded.campaign.title, "", _plan_table(plan), "", f"{total}; {left}", _energy_text(plan)]
+    # "" or a line that begins with its line break.
     here = host_memory_note(loaded, has_gpus=bool(usable_gpus(cuda_devices)[0]))
     return "\n".join(lines + _unknown_lines(plan) + _advice_lines(plan)) + here
 
@@ -124,8 +125,8 @@ def _plan_table(plan: Plan) -> str:
     rows = [_plan_row(row) for row in plan.rows]
     if plan.price:  # the cost stands before the last column
         headers.insert(-1, plan.price.currency)
-        for row, cells in zip(plan.rows, rows, strict=True):
-            cells.insert(-1, significant(row.plan.cost(plan.price)) if row.plan else "")
+        for row, texts in zip(plan.rows, rows, strict=True):
+            texts.insert(-1, significant(row.plan.cost(plan.price)) if row.plan else "")
     alignments = ("left", *["right"] * (len(headers) - 2), "left")
     return tabulate(rows, headers, disable_numparse=True, colalign=alignments)
 
@@ -166,10 +167,10 @@ def _advice_lines(plan: Plan) -> list[str]:
     if plan.resolve:
         lines.append(_resolution_text(plan.resolve))
     if plan.budget:
-        effect = "is enough for all cells that need runs"
+        outcome = "is enough for all cells that need runs"
         if plan.beyond_budget:
-            effect = f"leaves these cells undecided: {', '.join(plan.beyond_budget)}"
-        lines.append(f"the budget of {significant(plan.budget)} device hours {effect}")
+            outcome = f"leaves these cells undecided: {', '.join(plan.beyond_budget)}"
+        lines.append(f"the budget of {significant(plan.budget)} device hours {outcome}")
     return lines
 
 
@@ -184,11 +185,11 @@ def _resolution_text(resolve: Resolution) -> str:
 
 def _percent_text(share: float) -> str:
     """Return a difference in percent with two significant digits; "more than 100 %" from there on, as on the page."""
-    return f"{significant(100 * share, 2)} %" if share < 0.995 else "more than 100 %"
+    return f"{significant(100 * share, 2)} %" if share < 0.995 else "more than 100 %"  # 99.5 % rounds to 100 %
 
 
 def split_text(unit: str, now: Split, better: Split) -> str:
-    """Return a sentence about another number of repeats or pairs (`unit`) and of steps in the same time."""
+    """Return a sentence on a `better` split of the time into repeats or pairs (`unit`) and steps than the one `now`."""
     return (
         f"in the same time {better.repeats} {unit} of {better.steps} steps would show "
         f"{_percent_text(better.difference)}, the {now.repeats} of {now.steps} steps show "

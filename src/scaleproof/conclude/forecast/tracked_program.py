@@ -46,8 +46,8 @@ def track_memory(request: Request) -> dict[str, Any]:
     """Return the bytes that a rank needs, counted in a training on tensors without storage: what they hold -> bytes.
 
     The second step counts, since the optimizer makes its moments in the first.
-    `peak`: at the peak of both passes. `state`: just before the update. `small`: the bytes of parameters that ZeRO
-    stage 3 keeps gathered.
+    `peak`: content -> bytes at the peak of both passes. `state`: the same just before the update. `small`: the bytes of
+    parameters that ZeRO stage 3 keeps gathered.
     """
     import torch.distributed as dist
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -83,7 +83,7 @@ def _track_second_step(cell: Cell) -> dict[str, Any]:
     # ZeRO stage 3 keeps small parameters gathered, which nobody sees on the single device that is counted.
     small = [parameter for parameter in model.parameters() if parameter.numel() <= PERSISTENT]
     small_bytes = sum(parameter.numel() * parameter.element_size() for parameter in small)
-    patch.object(model, "to", return_value=model).start()  # it is there; fake tensors cannot be moved in place
+    patch.object(model, "to", return_value=model).start()  # it is on its device; fake tensors cannot move
     strategy = strategy_class(name)(cell, model, device)
     shape = (cell.batch.micro, cell.workload.seq_len + 1)
     inputs = [torch.randint(0, cell.vocab_size, shape) for _ in range(cell.batch.accumulation)]
@@ -96,7 +96,7 @@ def _track_second_step(cell: Cell) -> dict[str, Any]:
         tracker.track_external(strategy.module, strategy.optimizer)
     with tracker:
         _micro_steps(strategy, inputs, tracker)
-        # Not the update's own: fused AdamW works in place, on fake tensors it is decomposed into copies.
+        # The update is left out: fused AdamW works in place, but on fake tensors it would be counted with copies.
         current = _bytes_by_content(tracker, "current", device)
         return {"peak": _bytes_by_content(tracker, "peak", device), "state": current, "small": small_bytes}
 
@@ -105,7 +105,7 @@ def _micro_steps(strategy: Any, inputs: list[Any], tracker: Any = None) -> None:
     """Make one step, micro-batch after micro-batch. `inputs`: the tokens of each; `tracker`: watches all, if given."""
     for number, tokens in enumerate(inputs, start=1):
         if tracker and number > 1:
-            tracker.reset_mod_stats()  # it knows a module's hooks once
+            tracker.reset_mod_stats()  # it follows each module through one pass only
         is_last = number == len(inputs)
         strategy.micro_step(tokens, is_last)
 

@@ -39,7 +39,7 @@ def verify_and_audit(path: Path, say: Callable[[str], object] | None = None) -> 
     """Verify a campaign, and make its page, tables and checks again.
 
     Returns the differences, the number of runs, and the number of recomputed figures. `say`: is told, where nothing
-    differs, why the page was not compared as a whole. Raises UserError where `path` is no campaign's results.
+    differs, why the page was compared in part or not at all. Raises UserError where `path` is no campaign's results.
     """
     differences, run_count, figure_count = verify(path)
     # Page and tables cannot be made again from files that are damaged themselves.
@@ -48,6 +48,7 @@ def verify_and_audit(path: Path, say: Callable[[str], object] | None = None) -> 
         folder = folder_of(path)
         records = records_in(folder)
         rewritten = compare_with_rewritten(folder, records)
+        # Files that verify() has faulted by more than their hash: the second look adds nothing.
         explained_files = {difference.file for difference in differences if difference.where != "sha256"}
         differences += [again for again in rewritten.differences if again.file not in explained_files]
         if not differences and not why_rules_differ(folder):
@@ -58,7 +59,7 @@ def verify_and_audit(path: Path, say: Callable[[str], object] | None = None) -> 
 
 
 def findings_left_out(folder: Path, records: Sequence[Run] = ()) -> list[Difference]:
-    """Return the findings on the runs in `folder` that findings.json does not have, or has with other figures."""
+    """Return the findings on the runs in `folder` that findings.json lacks, or has with other severity or figures."""
     stated = {_finding_key(finding): finding for finding in read_findings(folder / FINDINGS).findings}
     made_again = campaign_findings(folder.name, records or records_in(folder)).findings
     differences = []
@@ -74,6 +75,7 @@ def _fault_of_stated(stated: Finding | None, finding: Finding) -> str:
     """Return that a finding is left out, or `stated` with other figures; "" where it is as made again."""
     about = ", ".join(finding.runs or finding.cells)
     if stated is None:
+        # A note may be left out.
         return "" if finding.severity == "note" else f"is left out: {about}: {finding.evidence}"
     if stated.severity == finding.severity and numbers(stated.evidence) == numbers(finding.evidence):
         return ""
@@ -120,7 +122,7 @@ class RateChange:
 
     @property
     def seen(self) -> float:
-        """The loss that raises an alarm with the probability POWER, as a part of the rate."""
+        """The loss that raises an alarm with the probability POWER, as a part of the rate: 0.03 for 3 %."""
         return -math.expm1(-self._least_fall(self.sessions, POWER))
 
     @property
@@ -138,13 +140,13 @@ class RateChange:
         """Return which fall of the logarithm is an alarm with the probability `power`.
 
         A new session scatters around the mean of n by s * sqrt(1 + 1 / n) (Hahn and Meeker: Statistical Intervals,
-        1991). The alarm is at t(1 - alpha) of that; beyond it by t(power), the probability is `power` exactly.
+        1991). A fall of t(1 - alpha) times that raises an alarm in half of the cases; t(power) more, with `power`.
         """
         quantiles = student.ppf(1 - self.alpha, sessions - 1) + student.ppf(power, sessions - 1)
         return float(quantiles) * self.deviation * math.sqrt(1 + 1 / sessions)
 
     def hides(self, loss: float) -> bool:
-        """Whether the rate fell by more than `loss`, and it is no alarm: it may be chance, and it may be the loss."""
+        """Whether the rate fell by more than `loss` without an alarm: a real loss cannot be told from chance."""
         return not self.worse and self.change < -loss
 
     def line(self, loss: float) -> str:
@@ -161,7 +163,7 @@ def what_is_seen(together: RateChange, loss: float) -> str:
     text = f"a loss of {fixed(100 * together.seen, 1)} % in all cells would raise an alarm 8 times in 10"
     if together.seen <= loss:
         return text
-    needed = together.results_to_see(loss)
+    needed = together.results_to_see(loss)  # None: no number of results suffices
     more = f"about {plural(needed - together.sessions, 'more earlier result')}" if needed else "a quieter machine"
     return f"{text}; for one of {fixed(100 * loss, 1)} % it takes {more}"
 
@@ -169,8 +171,8 @@ def what_is_seen(together: RateChange, loss: float) -> str:
 def rate_changes(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[RateChange]:
     """Return how rates have changed, with the bound of an alarm: first the mean over cells, then each cell.
 
-    `sessions`: rates of the same cells in earlier results, at least three. The geometric mean over cells shows a loss
-    that all share, with half of ALPHA; each cell its own, with its part of the other half (Bonferroni).
+    `sessions`: rates of the same cells in earlier results, at least three. The geometric mean over cells, tested with
+    half of ALPHA, shows a common loss. The cells, which share the other half (Bonferroni), show losses of their own.
     One-sided prediction bounds of Student's t over sessions, on logarithms.
     """
     cells = sorted(new)
@@ -237,6 +239,7 @@ def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
             continue
         run = new[cell][0]  # all runs of a cell have one configuration
         earlier_runs = [session[cell][0] for session in earlier if cell in session]
+        # A changed configuration is a fault; another machine only leaves the cell out.
         changes = list(filter(None, (changes_between(earlier_run, run) for earlier_run in earlier_runs)))
         why_left_out = _why_left_out(run, earlier_runs, len(earlier))
         if changes:
@@ -261,7 +264,7 @@ def _rates_of(session: Mapping[str, list[RawRun]], cells: Sequence[str]) -> Rate
 
 
 def _why_left_out(run: RawRun, earlier_runs: Sequence[RawRun], result_count: int) -> str:
-    """Return why the rate of a run says nothing beside those of earlier runs, as of another machine; else "".
+    """Return why a run cannot be compared with earlier runs, such as another machine; "" where it can.
 
     `earlier_runs`: of its cell, one of each of the `result_count` earlier results that have the cell.
     """
@@ -288,7 +291,7 @@ def _read_baselines(results: Path, baselines: Sequence[Path]) -> list[dict[str, 
     earlier = [measured_cells(path) for path in baselines]
     for path in baselines:
         has_report = (folder_of(path) / MANIFEST).is_file()
-        faults = faults_of(folder_of(path)) if has_report else []
+        faults = faults_of(folder_of(path)) if has_report else []  # raw files alone: measured_cells has read them
         if faults:
             raise UserError(f"{path} cannot be compared with: {faults[0]}")
     return earlier

@@ -89,7 +89,7 @@ def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> His
         raise UserError(f'the newest result, {newest.folder}, has no cell "{cell}"; it has {cells_text}')
 
     candidates = [cell] if cell else list(newest_runs)
-    left_out = _leave_out(results, {name: newest_runs[name] for name in candidates})
+    left_out = _leave_out(results, {name: newest_runs[name] for name in candidates})  # removes rates in `sessions`
     cells = [name for name in candidates if sum(name in session.rates for session in sessions) >= LEAST_SESSIONS]
     if not cells:
         raise UserError(f"no cell has {LEAST_SESSIONS} comparable results; {'; '.join(left_out[:3])}")
@@ -109,7 +109,7 @@ def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> His
 
 
 def _rates_without_bounds(session: DatedResult, cells: Sequence[str]) -> dict[str, float]:
-    """Return cell -> tokens/s in a session, of those of `cells` that it has."""
+    """Return cell -> tokens/s in a session, for each of `cells` that the session has."""
     return {cell: rate for cell, (rate, _, _) in session.rates.items() if cell in cells}
 
 
@@ -133,8 +133,8 @@ def _leave_out(
 def shifts_of(sessions: Sequence[Mapping[str, float]]) -> list[RateShift]:
     """Return the shifts in the rates of sessions, which are in the order of their dates.
 
-    Half of the false alarms is for all cells together, and half for single cells; a single cell has all of them.
-    `sessions`: cell -> rate, for each session; a cell need not be in each.
+    Half of ALPHA, the probability of a false alarm, is for all cells together, and half is shared by the cells; a
+    campaign of one cell uses all of it. `sessions`: cell -> rate, for each session; a cell need not be in each.
     """
     cells = list(dict.fromkeys(chain.from_iterable(sessions)))
     alpha_of_cell = gate.ALPHA / 2 / len(cells) if len(cells) > 1 else gate.ALPHA
@@ -155,7 +155,7 @@ def shifts_of(sessions: Sequence[Mapping[str, float]]) -> list[RateShift]:
 
 
 def _find_shifts(series: str, logs: np.ndarray, sessions: list[int], alpha: float) -> list[RateShift]:
-    """Return the clearest shift of a series, or both around a time that differs; then the shifts of its parts.
+    """Return the clearest shift of a series, or both of a rate that changed and came back; then those of its parts.
 
     It is circular binary segmentation (Olshen et al. 2004) with Student's t. Half of `alpha`, the probability of
     a false alarm, is for either kind of split: a shift that stays, or a time between two shifts. `logs`: logarithms of
@@ -174,7 +174,7 @@ def _find_shifts(series: str, logs: np.ndarray, sessions: list[int], alpha: floa
     differences = sum_inside / n_inside + sum_inside / n_outside  # of the means
     squares_within = (centred**2).sum() - sum_inside**2 / n_inside - sum_inside**2 / n_outside
     errors = np.sqrt(np.maximum(squares_within, 1e-18) / (n - 2) * (1 / n_inside + 1 / n_outside))
-    splits_of_kind = np.where(ends == n, n - 1, (n - 1) * (n - 2) / 2)  # a part that goes on to the end stays
+    splits_of_kind = np.where(ends == n, n - 1, (n - 1) * (n - 2) / 2)  # ends == n: a shift that stays to the end
     # Two-sided, by Bonferroni for all splits of a kind and for two kinds.
     p_values = 2 * student.sf(np.abs(differences) / errors, n - 2) * splits_of_kind * 2
 
@@ -195,7 +195,7 @@ def _find_shifts(series: str, logs: np.ndarray, sessions: list[int], alpha: floa
 def _part_bounds(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return begin and end (the index after the last) of each part of `n` values that does not begin at index 0.
 
-    These are all splits in two: a part and the rest make one split, and only one of them begins at 0.
+    A part and the rest (its complement) make one split in two. As one of them has index 0, each split is there once.
     """
     begins, ends = np.meshgrid(np.arange(1, n), np.arange(2, n + 1), indexing="ij")
     are_parts = begins < ends

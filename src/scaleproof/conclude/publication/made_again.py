@@ -69,7 +69,7 @@ def records_in(folder: Path) -> list[Run]:
 
 
 def compare_with_rewritten(folder: Path, records: Sequence[Run] = ()) -> Rewritten:
-    """Make the page, claims.json and tables of `folder` anew, elsewhere, and return where the stored ones differ."""
+    """Make page, claims.json and tables of `folder` anew; return where the stored ones differ. `records`: its runs."""
     if not (folder / CLAIMS).exists():  # nothing to compare: a rehearsal, or a campaign older than claims.json
         return Rewritten([])
     try:
@@ -105,7 +105,7 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
     if pair_count and stated.code_sha256 != code_sha256(*CODE):
         names = _names_of_results(folder)
         for file, pairs in pairs_of_file.items():
-            pairs_of_file[file] = statements.differing_contents(pairs, names, not is_of_today)
+            pairs_of_file[file] = statements.differing_contents(pairs, names, is_of_before=not is_of_today)
         count_in_words_alone = pair_count - sum(map(len, pairs_of_file.values()))
         if is_of_today:
             statements_text = plural(count_in_words_alone, "statement")
@@ -130,16 +130,17 @@ def _both_versions(folder: Path, records: Sequence[Run]) -> Iterator[tuple[str, 
     page = tree_of(stated_page)
     _leave_out_machine_check(page)
     inputs = _page_inputs(folder, page, records)
+    # A page in which no host is named is that of an anonymous publication.
     names_no_host = Pseudonyms(inputs.facts.hosts).in_text(stated_page) == stated_page
     if names_no_host:
         inputs = replace(inputs, anonymous=True)
 
-    # Its links are relative to the folder that the table of runs states: X of X/runs/<cell>/rep1/training_metrics.json.
+    # Links are relative to the folder of results, as runs.csv states it: X in X/runs/<cell>/rep1/training_metrics.json.
     page_again = page_text(inputs, Path(inputs.runs_table["metrics"].iloc[0]).parents[3])
     signer, _ = signer_of(folder)
     if signer:
         page_again = with_signature(page_again, signer, SIGNATURE)
-    if page_again == stated_page:
+    if page_again == stated_page:  # the common case, without parsing the page again
         yield PAGE, [], []
     else:
         yield PAGE, statements.blocks_of(page), statements.blocks_of(tree_of(page_again))
@@ -158,7 +159,7 @@ def _leave_out_machine_check(page: Element) -> None:
     for part in page.all("div", id="environment"):
         ids = [child.attributes.get("id") if isinstance(child, Element) else "" for child in part.children]
         if "machine-check" in ids:
-            del part.children[ids.index("machine-check") :]
+            del part.children[ids.index("machine-check") :]  # its heading, and all that follows
         for table in part.all("table"):
             table.children = [
                 row for row in table.children if isinstance(row, str) or not row.text.startswith("Threads per core ")
@@ -169,7 +170,7 @@ def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:
     """Yield name and text of each table, made anew from the reports in `folder`."""
     with TemporaryDirectory() as place:
         out = Path(place)
-        report = read_scaling_report(folder / "scaling_report.json")  # its own title: a later one re-makes no table
+        report = read_scaling_report(folder / "scaling_report.json")  # with its own title, as tables have it
         write_tables(inputs.cells, report, out)
         for kind in KINDS:
             write_series(report, kind, out)
@@ -185,8 +186,8 @@ def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:
 def _title(folder: Path, page: Element, report: ScalingReport, demands: Demands | None) -> str:
     """Return the title that a page should have: that of its campaign, which may have changed after the report.
 
-    Where only the campaign's file has the title, it may have changed after the page. Without that file any title may be
-    right.
+    The manifest decides. Without it, the title of the report or of today's campaign file is right if the page has it;
+    without that file any title on the page is taken as right.
     """
     if demands:
         return in_unit(demands.title, report.unit)
@@ -202,7 +203,7 @@ def _title(folder: Path, page: Element, report: ScalingReport, demands: Demands 
 def _charts_due(folder: Path, page: Element, report: ScalingReport) -> list[str]:
     """Return the charts of a page whose manifest does not list them: those on it, and those that have been drawn.
 
-    A chart that only settings ask for may be on the page; all others that have been drawn must be.
+    A drawn chart must be on the page, unless only settings ask for it (BY_SETTINGS): then the page itself decides.
     """
     on_page = {figure.attributes.get("id", "").removeprefix("chart-") for figure in page.all("figure")}
     due = {path.stem for path in folder.glob("charts/*.svg")} - BY_SETTINGS
@@ -217,6 +218,7 @@ def _not_asked_for(cells: pd.DataFrame) -> set[str]:
     batches = ("global_batch", "micro_batch", "accumulation")
     # Cells whose batch was searched for are told apart by their names: a search may find the batch of another cell.
     is_searched = cells["cell"].str.contains("largest|fastest").any()
+    # Several batches on the same number of devices.
     has_batches = any(len(cells[[batch, "devices"]].drop_duplicates()) > size_count for batch in batches)
     charts = set()
     if not is_searched and not has_batches:
@@ -234,7 +236,7 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
     """
     runs_table, cells, report = read_inputs(folder)
     records_by_name = {run.name: run for run in records}
-    names_of_runs = [f"{row['cell']}/rep{row['repeat']}" for row in row_dicts(runs_table)]  # as the campaign has them
+    names_of_runs = [f"{row['cell']}/rep{row['repeat']}" for row in row_dicts(runs_table)]  # in the campaign's order
     facts = collect_run_facts([records_by_name[name] for name in names_of_runs])
 
     demands = demands_in(folder)
@@ -246,6 +248,7 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
     comparison, waterfall, forecast = (folder / f"{name}.json" for name in ("comparison", "waterfall", "forecast"))
     traces = read_traces(folder)[0] if (folder / "traces.json").exists() else None
     traced_cells = [trace.cell for trace in traces.traces] if traces else []
+    # forecast.json may have been written after the page.
     has_forecast = any(True for _ in page.all("section", id="forecast")) and forecast.exists()
     return PageInputs(
         facts=facts,

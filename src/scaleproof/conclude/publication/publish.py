@@ -70,8 +70,8 @@ def _check_results(folder: Path, root: Path) -> None:
 def publish(results: Path, root: Path, request: Publication, version: str) -> Path:
     """Write the folder `root`/<campaign>_<device>_<date> and return it.
 
-    `results`: of the campaign. `version`: the version of scaleproof. Raises UserError where the campaign does not
-    verify, has no numbers, or is published there already.
+    `results`: the folder of a campaign's results, or a file in it. `version`: the version of scaleproof. Raises
+    UserError where the campaign does not verify, has no numbers, or is published there already.
     """
     folder = folder_of(results)
     _check_results(folder, root)
@@ -84,7 +84,7 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
         raise UserError(f"{out} exists; for another of one day give another folder (--out {root}2), or remove it")
     _check_campaign(folder, all_runs)
 
-    part = root / f".{out.name}.part"
+    part = root / f".{out.name}.part"  # renamed to `out` when it is complete
     try:
         shutil.rmtree(part, ignore_errors=True)
         _copy_files(folder, part, all_runs)
@@ -103,7 +103,7 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
 
 
 def _describe_and_seal(part: Path, folder: Path, request: Publication, version: str) -> None:
-    """Write descriptions, manifest, signature and crate of a publication to its folder `part`."""
+    """Write descriptions, manifest, signature and crate, in this order, to `part`. `folder`: the original results."""
     all_runs, _ = read_runs(part)
     runs = [run for run in all_runs if run.ok]
     # The title of the report may be older than a change of the campaign.
@@ -121,7 +121,7 @@ def _describe_and_seal(part: Path, folder: Path, request: Publication, version: 
 def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
     """Raise UserError where the campaign file, which would be packed, is not the one of the runs."""
     path = _campaign_of(folder.resolve())
-    if not path.is_file():
+    if not path.is_file():  # results outside of their project
         return
     differences = list(check_campaign_file(path, folder, runs))
     if differences:
@@ -133,7 +133,7 @@ def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
 
 def _check_copy(part: Path) -> None:
     """Raise UserError where the copy in the folder `part` does not verify, or is larger than MOST_BYTES."""
-    differences, _, _ = verify(part)  # by code of its own; page and tables are then made anew by ours
+    differences, _, _ = verify(part)  # recomputed independently; next, page and tables are written again and compared
     differences += compare_with_rewritten(part).differences
     if differences:
         raise UserError(f"the published copy does not verify: {differences[0]}")
@@ -183,7 +183,7 @@ def _copy_workflow(folder: Path, out: Path) -> None:
 def _device_name(runs: list[RawRun]) -> str:
     """Return the device of the runs for a folder's name, as "nvidia-h200": the GPU's model, else the processor's.
 
-    Nobody knows the device of a command that was not watched: "command".
+    Returns "command" for a command that was not watched, whose device is unknown.
     """
     name = _device_of(runs[0])
     if name == "cpu":
@@ -211,7 +211,7 @@ def _anonymise(out: Path, runs: list[RawRun]) -> None:
     edits = _edit_texts(out, Pseudonyms(hosts).in_text)
     (out / "report.pdf").unlink(missing_ok=True)
     _replace_hashes(out, {_sha256(before): _sha256(after) for before, after in edits})
-    seals = {}  # of each forecast: its seal is a hash of its content
+    seals = {}  # old -> new seal of each forecast, a hash of its content, which has changed by now
     for path in out.glob("forecasts/*.json"):
         forecast = json.loads(path.read_bytes())
         seals[forecast["sha256"]] = forecast_seal(forecast)

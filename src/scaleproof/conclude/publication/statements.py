@@ -53,14 +53,14 @@ class Statement:
         telling: list[str] = []
         for token in TOKEN.findall(without_markup.lower()):
             is_figure = FIGURE.match(token) is not None
-            is_telling = re.search(r"\d", token) or token in DECIDING or token in names
+            is_telling = re.search(r"\d", token) or token in DECIDING or token in names  # \d: also "n1x2"
             if is_telling and (is_figure or token not in telling):
                 telling.append(token)
         return " ".join(telling)
 
 
 def entries_of(text: str) -> list[Statement]:
-    """Return the statements of claims.json: all fields but `code_sha256`, then claims, then sentences."""
+    """Return the statements of claims.json: all fields but the hash of its code, then claims, then sentences."""
     content = json.loads(text)
     sentences, claims = content.pop("sentences"), content.pop("claims")
     content.pop("code_sha256", None)
@@ -86,7 +86,7 @@ def blocks_of(element: Element) -> list[Statement]:
                 blocks.append(Statement(text, text))
         elif child.tag == "svg":
             blocks.append(Statement(f"chart {child.attributes.get('aria-label', '')}", child.markup))
-        elif child.tag in BLOCKS and not any(list(child.all(tag)) for tag in BLOCKS):
+        elif child.tag in BLOCKS and not any(list(child.all(tag)) for tag in BLOCKS):  # with no block inside
             blocks.append(Statement(child.text, child.markup))
         else:
             blocks += [Statement("", child.opening), *blocks_of(child)]
@@ -98,7 +98,8 @@ Pair = tuple[Statement | None, Statement | None]  # the stated one, and the one 
 
 def differing(stated: Sequence[Statement], again: Sequence[Statement]) -> Iterator[Pair]:
     """Yield the statements that differ, are too many, or are left out, in their order."""
-    n_before = _count_common(stated, again)  # it costs much less than SequenceMatcher
+    # The common beginning and end are cut off first, as SequenceMatcher is slow.
+    n_before = _count_common(stated, again)
     n_after = _count_common(stated[n_before:][::-1], again[n_before:][::-1])
     stated, again = (side[n_before : len(side) - n_after] for side in (stated, again))
     matcher = SequenceMatcher(None, stated, again, autojunk=len(stated) > MANY)
@@ -116,7 +117,7 @@ def _count_common(stated: Sequence[object], again: Sequence[object]) -> int:
 
 
 def _differ_in_pseudonyms(stated: Statement | None, again: Statement | None) -> bool:
-    """Return whether `stated`, of an anonymous publication, differs in names of hosts alone: it has "host1" for one."""
+    """Return whether `stated` differs from `again` only by "host1" for a host's name, as in anonymous publications."""
     if not stated or not again:
         return False
     pattern = re.sub(r"\bhost\d+\b", lambda _: r"[\w.-]+", re.escape(stated.whole))
@@ -124,7 +125,7 @@ def _differ_in_pseudonyms(stated: Statement | None, again: Statement | None) -> 
 
 
 def differing_contents(pairs: Sequence[Pair], names: Set[str], is_of_before: bool = False) -> list[Pair]:
-    """Return the pairs whose figures or deciding words differ, wherever they stand. `names`: in lower case.
+    """Return the pairs whose figures or deciding words differ; moved statements are equal. `names`: in lower case.
 
     `is_of_before`: the file has an earlier form, with fewer explanations. What it leaves out then counts only if it
     names something or has a decimal figure, as explanations have whole numbers alone.
@@ -161,7 +162,7 @@ def in_words(pair: Pair) -> tuple[str, str]:
 
 
 def names_in(content: object) -> Iterator[str]:
-    """Yield the words, in lower case, of the texts of up to three words in a JSON content: they are its names."""
+    """Yield the names in a JSON content, in lower case: the words of its short texts, of up to three words."""
     if isinstance(content, str) and content.count(" ") < 3:
         yield from TOKEN.findall(content.lower())
     elif isinstance(content, dict):

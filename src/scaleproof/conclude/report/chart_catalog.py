@@ -33,7 +33,7 @@ def _count_values(loaded: "LoadedCampaign", *keys: str) -> int:
         values = {
             "devices": cell.batch.n_devices,
             "global": cell.batch.global_,
-            "micro": cell.searched or cell.batch.micro,  # "largest" or "fastest" where trials find the micro-batch
+            "micro": cell.searched or cell.batch.micro,  # "largest" or "fastest" where trials find it
             "seq_len": cell.workload.seq_len,
         }
         combinations.add(tuple(values[key] for key in keys))
@@ -57,6 +57,7 @@ def _has_sizes(loaded: "LoadedCampaign") -> bool:
 
 def _has_batches(loaded: "LoadedCampaign") -> bool:
     """Return whether the trainer runs cells that have the same number of devices, and another batch."""
+    # Then there are more pairs (batch, devices) than numbers of devices.
     sizes = _count_values(loaded, "devices")
     return _is_trained(loaded) and any(_count_values(loaded, batch, "devices") > sizes for batch in ("global", "micro"))
 
@@ -67,7 +68,7 @@ def _is_scaled(_: Any, report: "ScalingReport") -> bool:
 
 
 def _has_three_sizes(_: Any, report: "ScalingReport") -> bool:
-    """Return whether a series has three sizes: the table and the chart of throughput say all of two."""
+    """Return whether a series has three sizes; for two, the table and the chart of throughput say all."""
     return any(series.kind and len(series.runs) > 2 for series in report.series)
 
 

@@ -80,7 +80,7 @@ def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def fastest_series(series: list[ScalingSeries], cells: pd.DataFrame) -> tuple[list[ScalingSeries], str]:
-    """Return the series that a chart has room for, in their order, and a text for its title as `fastest_cells` does."""
+    """Return the fastest series that a chart has room for, in the order of `series`, and a text for its title."""
 
     def highest_rate(index: int) -> float:
         return max(point.tokens_per_sec_global.value for point in series[index].points)
@@ -102,7 +102,7 @@ def colour(strategy: str) -> str:
 
 
 def _palette_index(strategy: str) -> int:
-    """Return the index of a strategy's colour and marker; for the name of a command's setting, one by its letters."""
+    """Return the index of a strategy's colour and marker; a command's setting, any name, has one by its bytes."""
     name = without_offload(strategy)
     return STRATEGIES.index(name) if name in STRATEGIES else sum(name.encode()) % len(COLOURS)
 
@@ -176,6 +176,7 @@ def draw_line(
 
     `place`: an entry of `places_side_by_side`. `look`: colour, marker, dashes. `label`: the entry in the legend.
     """
+    # The axis is logarithmic: a factor shifts a point.
     x_values = [point.devices * 2 ** (BESIDE * place[point.devices]) for point, _ in points]
     values = [estimate.value for _, estimate in points]
     below = [0 if estimate.low is None else estimate.value - estimate.low for _, estimate in points]
@@ -219,6 +220,7 @@ def draw_device_axis(axes: Axes, devices: list[int]) -> None:
 
 def leave_headroom(axes: Axes, values: list[float]) -> None:
     """End the value axis above `values`, so that their marks are whole; intervals that are too long are cut off."""
+    # The automatic end, but at least MARGIN and at most HEADROOM times the largest value.
     axes.set_ylim(0, float(np.clip(axes.get_ylim()[1], MARGIN * max(values), HEADROOM * max(values))))
 
 
@@ -233,7 +235,7 @@ def mark_clipped(axes: Axes, x: list[float], points: Drawn, shade: str) -> None:
 def label_rows(axes: Axes, labels: Sequence[str], above: float = 0.6, **look: Any) -> None:
     """Write a label beside each row of a chart, the first one on top, with `above` of a row's height over it."""
     axes.set_yticks(range(len(labels)), labels, **look)
-    axes.set_ylim(len(labels) - (1 - above), -above)
+    axes.set_ylim(len(labels) - (1 - above), -above)  # inverted: row 0 is on top; rows are 1 apart
     axes.grid(axis="y", visible=False)
 
 
@@ -292,7 +294,7 @@ def _move_title_left(figure: Figure) -> None:
 
 
 def _fit_labels(axes: Axes) -> None:
-    """Break the labels of both axes where there is no room, and write numbers in full: 2,000,000, not 2 and 1e6."""
+    """Break the labels of both axes where there is no room, and write numbers in full: 2,000,000, not 2 x 1e6."""
     axes.set_xlabel(textwrap.fill(axes.get_xlabel(), LABEL_WIDTH))
     axes.set_ylabel(textwrap.fill(axes.get_ylabel(), LABEL_HEIGHT))
     for axis in (axes.xaxis, axes.yaxis):
@@ -332,6 +334,6 @@ def _save_figure(figure: Figure, path: Path, unit: str) -> None:
     write_atomic(path.with_suffix(".svg"), in_unit(svg, unit))
     for ground in grounds:
         ground.set_visible(True)
-    figure.set_dpi(DOTS_PER_INCH)  # SVG has 72
+    figure.set_dpi(DOTS_PER_INCH)  # writing the SVG set 72
     with whole_file(path.with_suffix(".png")) as part:
         FigureCanvasAgg(figure).print_png(part, metadata={"Software": None})

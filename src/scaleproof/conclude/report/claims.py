@@ -32,14 +32,14 @@ class GroupClaims:
 
     @property
     def near(self) -> list[Claim]:
-        """The ratios of cells that may be as fast as the fastest; the second's alone where no cell may be."""
+        """The ratios of cells that may be as fast as the fastest; where none may, only the second fastest's."""
         if self.fastest.word == "shown":
             return self.others[:1]
         return [claim for claim in self.others if claim.word != "slower"]
 
     @property
     def has_intervals(self) -> bool:
-        """Whether ratios have intervals: all have one, or none."""
+        """Whether ratios have intervals; either all have one or none has, so the first tells."""
         return self.others[0].word != "unclaimed"
 
 
@@ -92,7 +92,7 @@ def _claim(
 
 
 def _claims_on_point(series: ScalingSeries, point: ScalingPoint) -> Iterator[Claim]:
-    """Yield the claims on a size of a series; its speed-up in the interval that holds together with the others."""
+    """Yield the claims on a size of a series. The interval of its speed-up holds together with all of the answer."""
     cell, baseline = point.cell, series.baseline
     yield _claim("rate", cell, point.tokens_per_sec_global)
     if point.speedup_in_answer:
@@ -122,6 +122,7 @@ def _claims_on_ranking(index: int, ranking: SizeRanking) -> Iterator[Claim]:
     advice = ranking.recommendation
     if advice:
         subject = advice.cell or advice.candidate or fastest
+        # Its figure: how much slower than the best it may be, at worst. Its word: recommended, or why none is.
         loss = None if advice.worst is None else Estimated(value=advice.worst, low=None, high=None, n=n)
         outcome = "recommended" if advice.cell else advice.why
         yield _claim("recommended", subject, loss, word=outcome, id_end=index)

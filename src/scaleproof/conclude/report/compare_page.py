@@ -60,9 +60,9 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
 
     `compared`: cells of both sides. `alone`: cells of one side. `command`: the command that makes the page.
     """
-    cells_by_name = [(_compared_cell(cell, a, b), cell) for cell in compared]
-    comparable = [(name, cell) for name, cell in cells_by_name if cell.ratio is not None]
-    refused = [(name, cell.why or "") for name, cell in cells_by_name if cell.ratio is None]
+    named_cells = [(_compared_cell(cell, a, b), cell) for cell in compared]
+    comparable = [(name, cell) for name, cell in named_cells if cell.ratio is not None]
+    refused = [(name, cell.why or "") for name, cell in named_cells if cell.ratio is None]
     name_a, name_b = Path(a.path).name, Path(b.path).name
     title = f"{name_b} against {name_a}" if name_a != name_b else f"{b.path} against {a.path}"
     template = jinja_environment(HOUSE).get_template("compare.html.j2")
@@ -70,7 +70,7 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
         title=title,
         a=a,
         b=b,
-        verdict=compared_verdict(compared) or compared_sentence(compared[0]),
+        verdict=compared_verdict(compared) or compared_sentence(compared[0]),  # of a single cell the sentence
         rows=[_comparison_row(cell, name) for name, cell in comparable],
         intervals=intervals_note(compared),
         unstated=sorted({name for cell in compared for name in cell.unstated}),
@@ -167,8 +167,9 @@ def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
     """Return the entry of a campaign, from its own files; what a missing or damaged file would say is unknown."""
     report = _read_or_none(lambda: read_scaling_report(folder / "scaling_report.json"))
     findings = _read_or_none(lambda: read_findings(folder / "findings.json"))
-    first_run = min(folder.glob(f"runs/*/rep*/{METRICS}"), default=folder / METRICS)  # by default a missing file
+    first_run = min(folder.glob(f"runs/*/rep*/{METRICS}"), default=folder / METRICS)  # without runs: no file, so None
     metrics = _read_or_none(lambda: parse_metrics(read_regular(first_run)))
+    # File -> its content; None where it could not be read.
     contents = {"scaling_report.json": report, "findings.json": findings, str(first_run.relative_to(folder)): metrics}
 
     date = machine = verdict = "unknown"

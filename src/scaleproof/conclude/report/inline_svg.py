@@ -85,7 +85,7 @@ class _Chart:
         """End an element, unless it is left out."""
         if not self.left_out_at:
             self.parts.append(f"</{tag.removeprefix(SVG)}>")
-        elif self.left_out_at == self.depth:
+        elif self.left_out_at == self.depth:  # the element that is left out ends here
             self.left_out_at = 0
         self.depth -= 1
 

@@ -44,7 +44,7 @@ from scaleproof.ground.records.scaling_report import ScalingReport
 FIRST_CHARTS = 4  # charts that are seen at once
 MOST_CELLS = 8  # named in the heading of a finding
 PLACED = ("waterfall", "forecast", "comparison")  # charts that stand in sections of their own
-MOST_JOBS = 4  # named below the table of cells
+MOST_JOBS = 4  # whole jobs, or cells with one device, that are named below the table of cells
 TRACE_CHARTS = tuple(name for name in CHART_WORDS if name.startswith("trace-"))
 COMPARING = ("trace-communication",)  # for a single cell it repeats the chart of its steps
 SIGNED = '<dd id="signature">'  # with "unsigned" in it, or the key of a publication
@@ -180,10 +180,11 @@ def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
     if report.question or report.status != "ok":
         return None
     group = largest_group(report.ranking)
-    candidates = [series for series in report.series if len(series.runs) > 1]  # the verdict is on the first of them
-    if group:  # the verdict is on a cell of the group against one device
+    candidates = [series for series in report.series if len(series.runs) > 1]  # the verdict is on the first
+    if group:  # the verdict is on a cell of the group against one device: on the recommended, else the fastest
         cell = group.advice.cell or group.comparable[0].cell
         ending_in_cell = [series for series in report.series if series.points[-1].cell == cell]
+        # Their speed-up is over the same one device.
         candidates = [series for series in ending_in_cell if series.points[-1].best_single == series.baseline]
     for series in candidates:
         last = series.points[-1]
@@ -195,7 +196,7 @@ def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
 
 
 def _scaling_values(inputs: PageInputs) -> dict[str, Any]:
-    """Return the values around the tables of cells and series, and of the sentences on where scaling is lost."""
+    """Return what stands around the tables of cells and series: notes, baselines, sentences on laws and losses."""
     report = inputs.report
     is_scaled = any(series.kind for series in report.series)
     return {
@@ -294,11 +295,12 @@ def _single_devices(report: ScalingReport) -> list[str]:
 def _charts_with_content(inputs: PageInputs) -> list[Drawing]:
     """Return the charts that have something to show: by cells and report, as CATALOG asks, or by their own results."""
     names = [name for name in inputs.drawn if CATALOG[name].has_content(inputs.cells, inputs.report)]
-    if any(comparison.estimate for comparison in inputs.comparisons):
+    if any(comparison.estimate for comparison in inputs.comparisons):  # this chart is not in the catalog
         names.append("comparison")  # of A/B pairs: it is not in CATALOG
     # CATALOG does not see the results that these two show.
     has_forecasts = inputs.forecast is not None and any(row.forecast for row in inputs.forecast.forecasts)
     has_waterfall = any(map(is_half_known, inputs.waterfall))
+    # The catalog knows neither forecasts nor waterfalls.
     empty = {"forecast": not has_forecasts, "waterfall": not has_waterfall}
     return [_drawing(inputs, name) for name in names if not empty.get(name)]
 

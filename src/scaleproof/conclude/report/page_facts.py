@@ -91,7 +91,7 @@ def machine_text(runs: list[Run]) -> str:
 
 
 def _device_names(runs: list[Run]) -> list[str]:
-    """Return the name of the device of each rank of each run."""
+    """Return the name of the device of each rank of each run, repeats included."""
     ranks = chain.from_iterable(run.metrics.ranks or [] for run in runs)
     return [rank["device_name"] for rank in ranks]
 
@@ -104,7 +104,7 @@ def _processors(metrics: Sequence[Recorded]) -> list[str]:
 def protocol_facts(runs: list[Run]) -> Facts:
     """Return what was run, as (name, text); where cells differ, all values are listed."""
     metrics = [run.metrics for run in runs if run.metrics.training_config]
-    if len(metrics) < len(runs):
+    if len(metrics) < len(runs):  # runs of commands have no training configuration
         return _protocol_of_commands([run.metrics for run in runs])
     work_sections: list[Mapping[str, Any]] = [m.config["work"] for m in metrics]
     models = [m.model for m in metrics if isinstance(m, Measured)]
@@ -167,7 +167,7 @@ def environment_facts(runs: list[Run]) -> Facts:
         facts.append(("Jobs", job_ends))
     facts.append(("Processor", _all_values(_processors(metrics))))
     facts.append(("Memory", _all_values([f"{fixed(m.hardware['memory_bytes'] / 2**30, 1)} GiB" for m in metrics])))
-    if any(m.training_config for m in metrics):
+    if any(m.training_config for m in metrics):  # without names: all runs failed before a rank had a device
         facts.append(("Devices", _all_values(_device_names(runs) or ["none came up"])))
     facts.append(("Operating system", _all_values([m.host["os"] for m in metrics])))
     facts.append(("Python", _all_values([m.env["python_version"] for m in metrics])))
@@ -191,7 +191,7 @@ class MachineCheck:
     def facts(self) -> Facts:
         """What it knows of the machine beyond the runs' own records."""
         for look in (*self.failed, *self.others):
-            if "threads_per_core" in look.values:
+            if "threads_per_core" in look.values:  # one of the checks has it
                 threads = look.values["threads_per_core"]
                 return [("Threads per core", str(threads))] if threads else []
         return []
@@ -218,7 +218,7 @@ def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None
 def _failures_by_cause(runs: list[Run]) -> list[tuple[str, Failure]]:
     """Return (names of runs, failure) for each distinct failure among `runs`."""
     names_of: dict[str, list[str]] = {}  # failure, as JSON -> names of runs
-    failures: dict[str, Failure] = {}
+    failures: dict[str, Failure] = {}  # failure, as JSON -> the failure
     for run in runs:
         failure = run.metrics.failure
         if failure:
@@ -246,7 +246,7 @@ def _all_values(values: list[Any]) -> str:
 
 
 def _model_facts(metrics: Recorded) -> str:
-    """Return name and size of the model, and the rows of its embedding. `metrics`: of our trainer."""
+    """Return name and size of the model, and the rows of its embedding. `metrics`: of a run of the built-in trainer."""
     config = metrics.training_config
     assert config  # as of each run of the trainer
     assert metrics.data

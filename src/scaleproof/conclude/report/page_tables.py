@@ -100,6 +100,7 @@ def _cell_entry(row: dict[str, Any], key: str, text: str) -> PageFigure:
     value = row.get(key)
     is_number = isinstance(value, float | int)
     is_measured = not column.is_text and key not in CONFIGURED and key != "n"
+    # Words and settings have neither id nor tip; settings that are numbers can be sorted.
     if value is None or not is_number or not is_measured or text == "–":
         order = float(value) if value is not None and is_number and not isinstance(value, bool) else None
         return PageFigure(text, order=order)
@@ -120,7 +121,7 @@ def _cell_entry(row: dict[str, Any], key: str, text: str) -> PageFigure:
 def interval_tip(value: float, low: float | None, high: float | None, n: float, factor: float = 1) -> str:
     """Return a figure with seven digits, its interval, and n: "1.620724 [1.197642, 2.193264], n=3".
 
-    `factor`: from the unit of the file to the unit of the table.
+    `factor`: from the unit of the file to the unit of the table, 1000 for seconds in ms.
     """
     text, n_text = significant(value * factor, 7), f"n={fixed(n, 0)}"
     if low is None or high is None:
@@ -137,7 +138,7 @@ def series_view(report: ScalingReport, kind: str) -> PageTable:
     columns = []
     for key in keys.values():
         column = COLUMNS[key]
-        is_first = key != "karp_flatt"  # the serial part is seen on demand
+        is_first = key != "karp_flatt"  # hidden until the reader asks for all columns
         columns.append(PageColumn(key, column.series_heading, numeric=not column.is_text, first=is_first))
     points = [point for series in report.series if series.kind == kind for point in series.points]
     rows = []

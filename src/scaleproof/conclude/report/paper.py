@@ -30,7 +30,7 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
     drawn = [name for name in CHARTS if name in inputs.drawn]
     charts = [name for name in drawn if CATALOG[name].has_content(inputs.cells, inputs.report)]
     texts = json.dumps(_paper_texts(inputs, charts))
-    # Typst reads pictures below its root alone: the campaign's folder, where the template is put for the while.
+    # Typst reads no file outside of its root, the campaign's folder: so the template is copied there and removed after.
     source = inputs.charts.parent / ".paper.typ"
     source.write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
     try:
@@ -54,7 +54,7 @@ def _paper_texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     facts = inputs.facts
     findings = by_severity(inputs.findings.findings)
     table = cells_view(inputs.cells, inputs.report)
-    first_columns = [index for index, column in enumerate(table.columns) if column.first]  # the page has more than fit
+    first_columns = [index for index, column in enumerate(table.columns) if column.first]  # more do not fit on paper
     labels = [table.columns[index].label.replace("[95 %]", "[95\u00a0%]") for index in first_columns]
     rows = []
     for row in table.rows:

@@ -24,10 +24,10 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport
     """
     report = read_scaling_report(folder / "scaling_report.json")
     runs = read_csv(folder / "runs.csv", "cell", "repeat", "status", "sha256")
-    has_evidence = report.schema_version != "5.0"
+    has_evidence = report.schema_version != "5.0"  # 5.0 has no column for it
     printed = [name for name in PRINTED if has_evidence or name != "evidence"]
     cells = read_csv(folder / "cells.csv", "cell", "n", "runs", "failures", "findings", *printed)
-    if not has_evidence:  # all runs were of our own trainer
+    if not has_evidence:  # then only the built-in trainer made runs
         cells["evidence"] = "built"
     cells[["failures", "findings"]] = cells[["failures", "findings"]].astype(object).fillna("")
     _check_tables(folder, runs, cells, report)
@@ -88,7 +88,7 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
     names = [str(name) for name in data.columns]
     if any(name.startswith("Unnamed: ") for name in names):
         raise damaged_file(path, "a column has no name")
-    if (data.iloc[:, 0].astype(str) == names[0]).any():
+    if (data.iloc[:, 0].astype(str) == names[0]).any():  # a row that repeats the header
         raise damaged_file(path, "the names of its columns stand in it twice")
     absent = [name for name in columns if name not in data.columns]
     if absent:

@@ -30,7 +30,7 @@ def is_measured(name: str) -> bool:
 
 
 def _named(name: str, unit: str) -> str:
-    """Return the name of a column, or a text on it, with the unit of what is counted: a command's may be samples."""
+    """Return a column's name, or a text on it, with `unit` for "tokens": a command may count samples."""
     return name.replace("tokens", unit)
 
 
@@ -47,9 +47,9 @@ def prometheus(campaign: str, cells: pd.DataFrame, unit: str = "tokens") -> str:
             continue
         unit_text = f" ({column.unit})" if column.unit else ""
         text = _named(f"{column.definition or column.heading or column.name}{unit_text}", unit)
-        for suffix, bound in (("", ""), ("_low", "lower bound: "), ("_high", "upper bound: ")):
+        for suffix, prefix in (("", ""), ("_low", "lower bound: "), ("_high", "upper bound: ")):
             values = {row["cell"]: row.get(f"{column.name}{suffix}") for row in rows}
-            lines += _gauge_lines(_named(f"{column.name}{suffix}", unit), bound + text, campaign, values)
+            lines += _gauge_lines(_named(f"{column.name}{suffix}", unit), prefix + text, campaign, values)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -110,6 +110,7 @@ def export_runs(runs: Sequence[Run], folder: Path) -> list[ExportedRun]:
     """Return the runs of the campaign whose results are in `folder`, named by their paths below it."""
     tracked_runs = []
     for run, row in zip(runs, row_dicts(add_pair_columns(runs_table(runs))), strict=True):
+        # Column of runs.csv -> value: settings, and figures that were measured.
         known = {name: value for name, value in row.items() if value is not None and name != "metrics"}
         path = run.folder.relative_to(folder)
         unit = getattr(run.metrics, "unit", "tokens")  # a failed run has none
@@ -122,7 +123,7 @@ def export_runs(runs: Sequence[Run], folder: Path) -> list[ExportedRun]:
                 seconds=run.metrics.total_wall_time_s or 0.0,
                 settings={name: value for name, value in known.items() if not is_measured(name)},
                 figures={f"run/{_named(name, unit)}": float(known[name]) for name in known if is_measured(name)},
-                points=list(_run_points(run, unit)) if "steps" in known else [],
+                points=list(_run_points(run, unit)) if "steps" in known else [],  # else no step was timed
             )
         )
     return tracked_runs
@@ -135,6 +136,7 @@ def _run_points(run: Run, unit: str) -> Iterator[Point]:
     n_warmup = len(losses) - len(run.elapsed)
     for step, loss in enumerate(losses[:n_warmup]):
         yield Point(step, 0.0, {"loss": loss})
+    # Seconds of a step, tokens/s, seconds since the begin of the window.
     columns = (window["step_time_s"], window["tokens"] / window["step_time_s"], run.elapsed)
     rows = zip(*(column.tolist() for column in columns), losses[n_warmup:], strict=True)
     for step, (seconds, rate, elapsed, loss) in enumerate(rows, start=n_warmup):

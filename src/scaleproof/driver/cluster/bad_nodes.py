@@ -68,7 +68,7 @@ class BadNodes:
         campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
         if campaign and campaign not in self._campaigns:
             self._campaigns.add(campaign)
-            if self._excluded:  # for failed jobs of other campaigns, or of corpora
+            if self._excluded:  # by now, because jobs of other campaigns, or of corpora, failed there
                 self._note(campaign, list(self._excluded.values()))
 
     def note_failed(self, number: str, state: str, end: JobEnd) -> None:

@@ -124,7 +124,7 @@ class Executor(RemoteExecutor):
         except Refused as refused:
             if self._may_pass(jobs, refused):
                 self._log_once(f"{self._scheduler.name} takes no more jobs now, others wait here: {refused.words}")
-                half = len(jobs) // 2 if refused.too_many else 0  # an array may exceed the limit by itself
+                half = len(jobs) // 2 if refused.too_many else 0  # of an array that is itself above the limit
                 self._held += [part for part in (jobs[:half], jobs[half:]) if part]
             else:
                 reason = f"{self._scheduler.name} refuses it: {refused.words}"
@@ -187,7 +187,7 @@ class Executor(RemoteExecutor):
             self.report_job_error(SubmittedJobInfo(job), msg=f"{reason}. ")
 
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
-        """Report the jobs that have ended, and yield the active jobs: all while the scheduler does not answer.
+        """Report the jobs that have ended, and yield the others; all of them if the scheduler does not answer.
 
         Any error becomes a WorkflowError, and no more jobs are sent: otherwise Snakemake would wait forever for this
         generator.

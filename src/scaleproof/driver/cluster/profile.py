@@ -48,7 +48,7 @@ class SnakemakeProfile:
 
         Raises UserError for a name that is unknown but near a known one, and for a value that is no whole number.
         """
-        from snakemake.cli import get_argument_parser  # a second that nothing else needs
+        from snakemake.cli import get_argument_parser  # takes a second, which only this check needs
 
         options = get_argument_parser()._option_string_actions
         long_names = {name[2:] for name in options if name.startswith("--")}
@@ -60,7 +60,7 @@ class SnakemakeProfile:
             option = options.get(f"--{name}")
             word = WORDS_FOR_ALL.get(name)  # in place of a number: "all" cores
             takes_number = word is not None or (option is not None and option.type is int)
-            is_number = str(value).isdecimal() and (word is None or int(value) > 0)  # no jobs at once: nothing starts
+            is_number = str(value).isdecimal() and (word is None or int(value) > 0)  # 0 jobs or cores start nothing
             if takes_number and value != word and not is_number:
                 allowed = f"a whole number or {word}" if word else "a whole number"
                 raise self._wrong((name,), value, allowed)
@@ -74,7 +74,7 @@ class SnakemakeProfile:
         """Check the names at a place of the profile. Raises UserError for a name within two letters of a known one."""
         for key in names:
             near = [name for name in sorted(known) if edit_distance(key, name) <= 2]
-            # A short rule, such as `pair`, may be one of another workflow, unless letters are swapped: trian.
+            # Of rules (see `what`), a name without "_" (pair) may be another workflow's, but not with swapped letters.
             likely = [name for name in near if "rule" not in what or "_" in name or sorted(key) == sorted(name)]
             if key not in known and likely:
                 where = self._lines.place_prefix(self.path, (*place, key))

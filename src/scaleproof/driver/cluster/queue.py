@@ -69,7 +69,7 @@ class Queue:
             if self._missed[job] >= FORGOTTEN:  # the loop below corrects it if this answer has the job again
                 states[job] = JobState("forgotten", "unknown")
         for line in printed.splitlines():
-            job, state, words = [*line.split(maxsplit=2), "", ""][:3]
+            job, state, words = [*line.split(maxsplit=2), "", "", ""][:3]  # "7 waiting for a node", or without words
             if job in jobs and state in PHASES:
                 self._missed[job] = 0
                 states[job] = JobState(state, PHASES[state], words)

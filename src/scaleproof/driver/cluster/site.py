@@ -40,7 +40,7 @@ RESOURCE_NAMES = [*sorted(OPTIONS.keys() - {"mem_mb"}), "slurm_extra", "lsf_queu
 
 
 def check_resource_names(names: Iterable[str], where: str = "the profile: ") -> None:
-    """Raise UserError for a resource that differs from a known one by a letter or two. Any other name is the site's."""
+    """Raise UserError for a name within two letters of a known one, or without its "slurm_". Others are the site's."""
     for name in names:
         nearest = f"slurm_{name}"
         if nearest not in RESOURCE_NAMES:

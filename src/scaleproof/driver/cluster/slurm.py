@@ -154,6 +154,7 @@ class Slurm:
 
     def _has_lost(self, job: str, batch_host: str, nodes: str) -> bool:
         """Return whether a running job has lost the node of its script. With --no-kill it would hold the others."""
+        # `_nodes` keeps the nodes of the first look: a job whose nodes have not changed has lost none.
         return nodes != self._nodes.setdefault(job, nodes) and batch_host not in expand_node_list(nodes)
 
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:

@@ -111,13 +111,13 @@ def _judge_node(node: dict[str, Any], writers: set[str], results: Path, needs_gp
     `node`: what it said of itself. `writers`: the hosts whose test file arrived in `results`. `needs_gpu`: whether
     trainings ask for GPUs.
     """
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
     shared = node["reads"] and node["host"] in writers
     host, torch = node["host"], node["torch"] or "cannot be imported: " + node["error"]
     fix = "put the repository on a shared file system"
     checks = [
         judged(shared, f"{host}: {results}/ is shared and can be written", fix),
-        judged(node["python"] == here, f"{host}: Python {node['python']}", f"use that of the login node, {here}"),
+        judged(node["python"] == version, f"{host}: Python {node['python']}", f"use that of the login node, {version}"),
         judged(bool(node["torch"]), f"{host}: torch {torch}", "install the environment where compute nodes see it"),
     ]
     return [*checks, _judge_device(node)] if needs_gpu and node["torch"] else checks
@@ -134,7 +134,7 @@ def _judge_device(node: dict[str, Any]) -> Verdict:
 
 
 def _judge_network(answers: Sequence[dict[str, Any]]) -> list[Verdict]:
-    """Return a verdict for each node: does it reach another one of the job by name? `answers`: the nodes' reports."""
+    """Return a verdict for each node: does it reach another node of its job by name? `answers`: the nodes' reports."""
     if len(answers) < 2:
         return [judged(True, "one node: no network between nodes to look at")]
     fix = "it has no route to the others by name: ask the site, or set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"

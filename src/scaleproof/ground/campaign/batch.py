@@ -51,11 +51,11 @@ def resolve_batch(work: Work, n_devices: int) -> Batch:
 
 
 def takes_global_batch(work: Work, command: str, per_step: PerStep | None) -> bool:
-    """Return whether a command makes steps of `work.global_batch`: it is told so, or told a number that follows."""
+    """Return whether a command's batch is `work.global_batch`: it is passed that, or a number derived from it."""
     if "{global_batch}" in command:
         return True
     if "global_batch" not in work.model_fields_set or isinstance(work.micro_batch, int):
-        return False
+        return False  # the batch is derived from the micro-batch instead
     texts = f"{command} {per_step.amount if per_step else ''}"
     return any(name in texts for name in ("{global_batch}", "{micro_batch}", "{accumulation}"))
 

@@ -56,14 +56,14 @@ def _fault(key: str, text: str) -> UserError:
 def is_used_of_section(campaign: Campaign, axis: str) -> bool:
     """Return whether a cell, or an arm of a comparison, takes the value of `axis` from its section.
 
-    `axis`: a key that can vary. Where `vary` lists its values, only a cell that gives no value does so.
+    `axis`: a key that can vary. Where `vary` lists its values, only an entry of `cells`, or an arm, without one does.
     """
     choices = [*campaign.cells, *(arm for comparison in campaign.compare for arm in (comparison.a, comparison.b))]
     return getattr(campaign.vary, axis) is None or any(axis not in choice.model_fields_set for choice in choices)
 
 
 def check_campaign(campaign: Campaign) -> None:
-    """Check that each key has an effect, beside `vary` and beside a command. Raises UserError."""
+    """Check that `vary`, or a command, leaves no given key without an effect. Raises UserError."""
     for axis, (section, _) in AXES.items():
         value = getattr(getattr(campaign, section), axis)
         varied = getattr(campaign.vary, axis)
@@ -100,7 +100,7 @@ def _check_strategies(campaign: Campaign) -> None:
             ("execution", [getattr(campaign.execution, name)]),
             ("vary", getattr(campaign.vary, name)),
         ):
-            if {*(values or ())} - {default} and strategies.isdisjoint(of_strategies):
+            if {*(values or ())} - {default} and strategies.isdisjoint(of_strategies):  # the default asks for nothing
                 fault = f" says nothing to {', '.join(sorted(strategies))}; it is of {', '.join(of_strategies)}"
                 raise _fault(f"{section}.{name}", fault)
 
@@ -204,7 +204,7 @@ def _check_shape(cell: Checked, shape: Shape) -> None:
 
 
 def _check_classifier(cell: Checked) -> None:
-    """Check that a classification has no key that encoders do not have. Raises UserError."""
+    """Check that a classification uses the loss, attention and compilation of encoders. Raises UserError."""
     if cell.workload.task != "classification":
         return
     if cell.execution.loss != "plain":

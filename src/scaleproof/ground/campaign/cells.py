@@ -165,7 +165,7 @@ class Cell:
         execution, passed = self.execution, placeholders(command)
         labels = ", ".join(setting.label for setting in self.settings.values())
         of_trainer = ("precision", "attention", "compile", "activation_checkpointing", "fused_optimizer")
-        batch_and_seed = self._batch_keys | {"seed": self.work.seed}  # which the program knows if they are passed to it
+        batch_and_seed = self._batch_keys | {"seed": self.work.seed}  # below, None for what the command is not passed
         return {
             "workload": {
                 **self.workload.model_dump(mode="json", include={"command", "figures", "per_step", "rate_of"}),
@@ -237,8 +237,8 @@ def expand_cells(campaign: Campaign) -> list[Cell]:
     for choice in choices:
         cell = _make_cell(campaign, choice, named=[*ALWAYS_NAMED, *axes, *choice])
         if cell.slug in cells:
-            is_repeated = [*cells].index(cell.slug) >= len(choices) - len(campaign.cells)
-            origin = "an entry above makes it" if is_repeated else "`vary` makes it, or without `vary` the sections do"
+            is_of_entry = [*cells].index(cell.slug) >= len(choices) - len(campaign.cells)  # entries come after `vary`
+            origin = "an entry above makes it" if is_of_entry else "`vary` makes it, or without `vary` the sections do"
             raise UserError(f"cells: {cell.slug} is there already; {origin}", key=("cells",))
         cells[cell.slug] = cell
     return list(cells.values())
@@ -249,7 +249,7 @@ def _check_distinct_names(axis: str, values: Iterable[object]) -> None:
     value_of_part: dict[str, str] = {}  # part of a cell's name -> the value that makes it
     for value in values:
         part, text = _slug_part("", value), str(value)
-        if value is not True and not part.strip("-"):
+        if value is not True and not part.strip("-"):  # True is named by its axis alone
             nameless = f'"{text}" has no letter or digit for a name of a cell; give a label: {{one: {text!r}}}'
             raise UserError(f"vary.{axis}: {nameless}", ("vary", axis))
         if part in value_of_part:
@@ -366,7 +366,7 @@ def _make_cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> 
         sections[name] = getattr(campaign, name).model_copy(update=changes)
     if campaign.workload.command is not None:
         check_axes(campaign.workload.command, settings, choice)
-        named = [axis for axis in named if axis != "strategy"]
+        named = [axis for axis in named if axis != "strategy"]  # a command has none
 
     slug_parts = [_slug_part("", setting).strip("-") for setting in settings.values()]
     for axis, (section, declared) in AXES.items():

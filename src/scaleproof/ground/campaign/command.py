@@ -203,7 +203,7 @@ def fill_in(text: str, values: Mapping[str, object]) -> str:
 def split_command(command: str) -> list[str]:
     """Split a command into words as a shell does, expanding nothing. Raises UserError where a quote is open."""
     try:
-        words = shlex.split(command.replace("\\\n", ""))  # as a shell goes on in the next line
+        words = shlex.split(command.replace("\\\n", ""))  # a backslash ends a line that goes on in the next one
     except ValueError as error:
         raise UserError(f"workload.command: {command}: {error}", ("workload", "command")) from None
     if not words:

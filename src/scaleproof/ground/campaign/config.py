@@ -158,7 +158,7 @@ class Work(Section):
     def _read_two_lengths(cls, data: Any) -> Any:
         """Split `steps: [50, 150]`, the lengths of two runs, into `fewer_steps: 50` and `steps: 150`.
 
-        `data`: the content of the section, which stays as it is where `steps` is no list. Raises ValueError for others.
+        `data`: the content of the section, which stays as it is where `steps` is no list. Other lists: ValueError.
         """
         lengths = data.get("steps") if isinstance(data, dict) else None
         if not isinstance(lengths, list):
@@ -232,7 +232,8 @@ def _make_axis_section(name: str, doc: str, wrap: Any) -> type[Section]:
         annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
         description = f"{section}.{axis}: {field.description}"
         fields[axis] = (wrap(annotation) | None, key(None, description, unit_of(field)))
-    # The placeholders of a command are axes, too: `Campaign` puts their values into `settings`.
+    # The placeholders of a command are axes, too: `Campaign` puts their values into `settings`. Under `vary` they are
+    # a list, or {label: value}.
     scalar: Any = _list_type(Scalar) | dict[str, Scalar] if wrap is _list_type else Scalar
     fields["settings"] = (dict[str, scalar], key({}, "Placeholders of workload.command, by name.", "none"))
     return create_model(name, __base__=Section, __doc__=doc, **fields)
@@ -375,7 +376,7 @@ class Campaign(Section):
     @model_validator(mode="before")
     @classmethod
     def _without_empty_sections(cls, data: Any) -> Any:
-        """Return a file's content without empty sections: `vary:` with nothing under it is null in YAML."""
+        """Drop empty sections (`vary:` with nothing under it is null in YAML); move placeholders into `settings`."""
         if not isinstance(data, dict):
             return data
         sections = {name: content for name, content in data.items() if content is not None}

@@ -179,7 +179,7 @@ class Corpus(Section):
         amount = sum(map(math.prod, ranges))
         if amount > MOST_FILES:
             yield f"files: these are {integer(amount)} files; at most {integer(MOST_FILES)} are allowed"
-            return
+            return  # too many to be written out below
         names = set(self.remote_files)
         for name in self.remote_files:
             if name.startswith("/") or ".." in name.split("/"):
@@ -250,7 +250,7 @@ def folder_of(name: str, corpus: Corpus) -> str:
 
 
 def local_files(name: str, corpus: Corpus) -> list[str]:
-    """Return the local files that a corpus names, in order of path; empty for a corpus that is downloaded.
+    """Return the local files of a corpus, pattern by pattern, each in order of path; [] for sources without any.
 
     Raises UserError where a pattern matches nothing, or something that is not a file.
     """
@@ -280,7 +280,7 @@ def _find_files(pattern: str, where: str) -> list[Path]:
             raise UserError(f"{where} {fault}{hint}")
         return [path]
 
-    folder = next((parent for parent in path.parents if not _has_wildcard(str(parent))), Path())  # with all matches
+    folder = next((parent for parent in path.parents if not _has_wildcard(str(parent))), Path())  # has all matches
     if "**" in pattern and len(folder.resolve().parts) < 3:  # a folder such as / or /home
         raise UserError(f"{where} would search all of {folder.resolve()}; name a folder further down")
     root, pattern_below = Path(path.anchor or "."), str(path.relative_to(path.anchor))
@@ -342,7 +342,7 @@ def _file_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
     if corpus.form == "parquet":
         return None if start.startswith(b"PAR1") else "cannot be read as parquet: it does not begin like one"
     if path.suffix in PACKED:
-        return None
+        return None  # `start` is packed, too
     if b"\0" in start:
         return f"is no {corpus.form} file in UTF-8: it holds zero bytes (an archive, a picture, or UTF-16?)"
     if corpus.form == "jsonl" and start.lstrip().startswith(b"["):

@@ -70,6 +70,7 @@ class LoadedCampaign:
             if name in names[:index]:  # both comparisons would have one folder
                 fault = f'compare: "{name}" is the name of two comparisons; rename one'
                 raise UserError(fault, ("compare", index, "name"))
+        # Name -> the comparison, and the cells of its arms A and B.
         self.comparisons = {c.name: (c, *arms_of(self.campaign, c)) for c in self.campaign.compare}
         self.traced: list[Cell] = self._cells_to_trace()
         self._check_forecast()
@@ -128,7 +129,7 @@ class LoadedCampaign:
             raise UserError(f"work.micro_batch of {searched[0]}: {fault}", ("resources", key))
 
     def _check_forecast(self) -> None:
-        """Check that `forecast` names geometries of cells, each on one of its sides. Raises UserError."""
+        """Check that `forecast` names geometries of cells, each under `from` or `hold_out` alone. Raises UserError."""
         settings = self.campaign.forecast
         geometries = sorted({str(cell.execution.geometry) for cell in self.cells})
         from_, held_out = list(map(str, settings.from_)), list(map(str, settings.hold_out))
@@ -176,10 +177,10 @@ class LoadedCampaign:
         return self.shared_jobs[name]
 
     def records(self, results: Path, repeats: int | None = None) -> dict[Path, SharedJob]:
-        """Return record -> job for the jobs with several runs. `repeats`: only jobs of so many first repeats."""
+        """Return path of the record -> job, for jobs with several runs that begin within the first `repeats`."""
         last_repeat = repeats or self.repeats(results)
         folder = results / self.name / TOGETHER
-        jobs = [job for job in self.shared_jobs.values() if job.rounds[0][0] <= last_repeat]
+        jobs = [job for job in self.shared_jobs.values() if job.rounds[0][0] <= last_repeat]  # its first repeat
         return {folder / f"{job.name}.json": job for job in jobs}
 
     def _cells_in_order(self, repeat: int) -> list[Cell]:
@@ -188,7 +189,7 @@ class LoadedCampaign:
 
     @property
     def communicating_groups(self) -> dict[str, str]:
-        """Geometry of two or more devices -> the first cell (slug) of the trainer whose ranks communicate there."""
+        """Geometry of two or more devices -> slug of the first cell, no command, whose ranks communicate."""
         groups: dict[str, str] = {}
         for cell in self.cells:
             has_ranks = cell.command is None and cell.execution.strategy != "dp"
@@ -265,7 +266,7 @@ class LoadedCampaign:
         rule = self.campaign.repeat_until
         if rule is None:
             return self.campaign.most_repeats
-        for repeats in rule.looks():  # up to the first look that is still to come, or that asked for no more
+        for repeats in rule.looks():  # a look that was not made yet asks for nothing
             if not asks_for_more_repeats(look_file(results, self.name, repeats)):
                 return repeats
         return rule.at_most

@@ -62,7 +62,7 @@ def _shrink(campaign: Campaign, small: dict[str, Any]) -> None:
     if execution.bucket_elements != "auto" or "bucket_elements" in small.get("vary", {}):
         _replace(small, small["execution"], "bucket_elements", execution.bucket_elements, _small_bucket)
     for axis in ("model", "seq_len", "bucket_elements"):
-        if not is_used_of_section(campaign, axis):  # `vary` gives all values: one that no cell has would be refused
+        if not is_used_of_section(campaign, axis):  # `vary` gives all values; `check_campaign` refuses an unused one
             small[AXES[axis][0]].pop(axis, None)
 
 
@@ -71,7 +71,7 @@ def _replace(
 ) -> None:
     """Replace the values of `axis` wherever the campaign `small` gives some; equal values by equal ones.
 
-    `section`: that of the axis; `value`: what it gives, which may be its default and not be written there.
+    `section`: the part of `small` that has the axis; `value`: of the axis there, given or by default.
     `replacement(old, place)` returns the new value for `old`, the campaign's value number `place`, from 0.
     """
     section[axis] = value
@@ -97,7 +97,7 @@ def _mappings_with_axes(small: dict[str, Any], section: dict[str, Any]) -> Itera
 
 
 def _tiny_model(model: Any, place: int) -> Any:
-    """Return a tiny model of the kind of `model`, deeper by `place`, so that cells differ; transformers' as it is."""
+    """Return a tiny model like `model`, `place` layers deeper so that cells differ. Models of transformers stay."""
     if isinstance(model, dict) and {"hub", "config", "module"} & set(model):
         return model
     shape = shape_of(model) if isinstance(model, str) else model

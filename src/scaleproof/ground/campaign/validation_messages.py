@@ -233,7 +233,7 @@ def _missing_text(place: Place, name: Any, schema: Schema) -> str:
         lengths = [option["minItems"] for option in options if option.get("minItems")]
         length = lengths[0] if lengths else name + 1
         return f"{dotted(place)}: a list of {length} is expected, and entry {name + 1} is missing"
-    place_of_key = place if place[-1:] == (name,) else (*place, name)  # `place` has the name of a key without a value
+    place_of_key = place if place[-1:] == (name,) else (*place, name)  # a key that is there lacks its value only
     node = node_at(schema, place_of_key)
     if choices_at(node, schema):
         return f"{dotted(place_of_key)} is missing; allowed: {_words_for_allowed(node, schema)}"
@@ -336,9 +336,9 @@ def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
     lists = [option for option in options if option.get("type") == "array"]
     hint = list_hint(value, lists[0], schema) if lists else one_value_hint(place, value, options, schema)
     allowed = _words_for_allowed(node, schema)
-    described = node_at(schema, place[:-1]) if isinstance(place[-1], int) else node  # an entry's list
-    if not hint and allowed.startswith(("a name of", "text")) and "description" in described:  # it says which
-        hint = f" {described['description']}"
+    described = node_at(schema, place[:-1]) if isinstance(place[-1], int) else node  # of an entry: its list
+    if not hint and allowed.startswith(("a name of", "text")) and "description" in described:
+        hint = f" {described['description']}"  # says which name or text is meant
     return f"allowed: {allowed}.{hint}" if allowed else f".{hint}"
 
 
@@ -380,7 +380,7 @@ def _words_for_alternative(option: Schema, node: Schema, schema: Schema) -> list
 def _words_for_lists(option: Schema, schema: Schema) -> str:
     """Describe the lists that an alternative takes: "a list of at least 1 entry, each ..."."""
     least, most = option.get("minItems", 0), option.get("maxItems")
-    item: Schema = option.get("items") or [*option.get("prefixItems", []), {}][0]
+    item: Schema = option.get("items") or [*option.get("prefixItems", []), {}][0]  # of a tuple: its first entry
     each = f", each {_words_for_allowed(item, schema)}" if item else ""
     if least == most:
         return f"a list of {plural(least, 'entry', 'entries')}{each}"

@@ -256,13 +256,11 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
 def list_hint(value: object, array: Schema, schema: Schema) -> str:
     """Return a hint at a value that lacks the brackets of a list: ` Write [ddp].`.
 
-    Returns "" where none is to suggest.
-
-    `array`: the schema of the list.
+    Returns "" where there is nothing to suggest. `array`: the schema of the list.
     """
     if isinstance(value, list | None):
         return ""
-    items = array.get("items") or [*array.get("prefixItems", []), {}][0]
+    items = array.get("items") or [*array.get("prefixItems", []), {}][0]  # of a tuple: its first entry
     options = union_members(items, schema)
     takes_mappings = any(option.get("type") == "object" for option in options)
     if isinstance(value, dict) and takes_mappings:
@@ -283,7 +281,7 @@ def list_hint(value: object, array: Schema, schema: Schema) -> str:
 
 
 def placeholder_hint(place: Place, value: object, data: dict[str, object]) -> str:
-    """Return a hint at a key of a file with `workload.command`, or of a corpus under a key of its own; else "".
+    """Return a hint at a key of a campaign with a command, or at corpora one level too deep in their table; else "".
 
     `value`: of the key; `data`: the content of the file.
     """

@@ -138,7 +138,7 @@ def _campaigns_near(path: Path) -> list[Path]:
 
 def _campaign_meant(path: Path, campaigns: list[Path]) -> Path | None:
     """Find the campaign that `path` may mean: one of the same name in config/campaigns, else the nearest name."""
-    same = CAMPAIGNS / f"{path.name.partition('.')[0]}.yaml"  # of demo, demo.yml, demo.yaml.bak
+    same = CAMPAIGNS / f"{path.name.partition('.')[0]}.yaml"  # demo.yaml for demo, demo.yml and demo.yaml.bak
     if same.is_file() and same != path:
         return same
     nearest_stem = nearest_name(path.stem, [file.stem for file in campaigns])
@@ -187,7 +187,7 @@ def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
         else:
             document, keys = "a table of corpora", "mine: {source: text, files: [a.txt]}, ..."
         if data is not None:
-            fault = ": a mapping"
+            fault = ": a mapping"  # the message goes on: "is expected, ..."
         elif path.stat().st_size:
             fault = f" has no key: {document}"
         else:

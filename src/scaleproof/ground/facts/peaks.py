@@ -64,7 +64,7 @@ def mfu(flops_per_s: float, device_name: str, precision: str) -> float | None:
     """Return the model FLOPs utilization: the part of a device's peak that a model reaches; None: unknown peak.
 
     As in PaLM, appendix B. `flops_per_s`: FLOPs of a token (facts.counts) x tokens per second of one device.
-    `device_name`: as the driver gives it; `precision`: fp32, tf32, bf16 or fp16. Raises UserError for others.
+    `device_name`: as the driver gives it; `precision`: fp32, tf32, bf16 or fp16. Raises UserError for other values.
     """
     known = peak(device_name, precision)
     if not isinstance(flops_per_s, float | int) or not 0 <= flops_per_s < math.inf:

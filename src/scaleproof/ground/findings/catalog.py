@@ -24,7 +24,7 @@ def _load_codes(house: str) -> dict[str, Code]:
 @cache
 def pages_by_code() -> dict[str, Code]:
     """Return code -> its page, of all houses; where two houses have one, the page for anybody's results."""
-    # ANYBODYS last, so that its pages stand
+    # ANYBODYS last, so that its pages replace those of other houses for the same code.
     houses = sorted(entry_points(group=GROUP).names, key=lambda name: (name == ANYBODYS, name))
     return {code: page for house in houses for code, page in _load_codes(house).items()}
 

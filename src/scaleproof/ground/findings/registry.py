@@ -230,7 +230,7 @@ class Register(Generic[Subject]):
     def finds(
         self, name: str, severity: Severity, only_first: bool = False, **figures: object
     ) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
-        """Do as `check`, with one code, whose page is the docstring of the function; `figures` fill its places.
+        """Do as `check`, with one code; the function's docstring is its page, with `figures` in place of its {names}.
 
         Raises ValueError where the docstring is not a page.
         """

@@ -37,7 +37,7 @@ def read_excluded_nodes(campaign: Path) -> list[ExcludedNode]:
 
 
 def note_excluded(campaign: Path, nodes: Iterable[ExcludedNode]) -> None:
-    """Add `nodes` to the record in a campaign's folder; of a node that is in it, the jobs of both are kept."""
+    """Add `nodes` to the record in a campaign's folder; a node that is there already gets the further jobs."""
     known = {entry.node: entry for entry in read_excluded_nodes(campaign)}
     for entry in nodes:
         earlier = known[entry.node].jobs if entry.node in known else {}

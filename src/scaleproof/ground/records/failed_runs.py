@@ -41,16 +41,16 @@ def ended_early_text(
 ) -> str | None:
     """Return how a campaign goes on whose Snakemake was stopped or has failed.
 
-    Returns None where no run is left. `planned`: all that Snakemake was to make. `unfinished`: those of them whose jobs
-    it has not seen end; it makes a run again whose files are there. Runs that are gone and that it would not make
-    again, as it knew their results alone, need another command.
+    Returns None where no run is left. `planned`: all files that Snakemake was to make. `unfinished`: those of them
+    whose jobs it has not seen end; it makes them again even if they exist. Missing runs outside of `planned`, which
+    Snakemake does not make because it looks at the results after them only, need another command.
     """
     outputs = {folder / METRICS: folder / METRICS for folder in loaded.runs(results)}  # run -> what its job makes
     outputs |= {folder / METRICS: record for folder, record in records_of_runs(loaded, results).items()}
     missing = [path for path in lost_files(loaded, results, ()) if path in outputs]
     if unplanned := [path for path in missing if outputs[path] not in planned]:
         return f"{lost_text(unplanned)}; what to type: scaleproof stale {loaded.path}{results_option(results)}"
-    # A job of several runs keeps those that are finished.
+    # Of a job of several runs (its output is a record, not the run), the runs that exist are kept: they are not left.
     left = sum(output in unfinished and (run == output or not run.is_file()) for run, output in outputs.items())
     total = plural(len(outputs), "run")
     return f"{left} of {total} of {loaded.name} left; the same command goes on with them" if left else None
@@ -66,7 +66,7 @@ def _failures(loaded: LoadedCampaign, results: Path) -> Iterator[tuple[Path, Fai
         except DamagedMetrics as error:
             yield folder, Failure(failure_class=UNREADABLE, reason=str(error))
             continue
-        except UserError:  # a pipe, a folder: the stage that reads it names it
+        except UserError:  # it is a pipe or a folder: the stage that reads it reports that
             continue
         if metrics.status == "failed":
             yield folder, metrics.failure

@@ -49,6 +49,7 @@ def job_end_counts(runs: Iterable[Run]) -> str:
     for run in runs:  # its folder is CAMPAIGN/runs/CELL/REPEAT
         ledger = run.folder.absolute().parent.parent.parent / FILE
         jobs.add((ledger, str((run.metrics.scheduler or {}).get("job_id"))))
+    # A ledger has a line for each step of a job: its last line replaces those before it.
     last = {(path, entry.id): entry for path in {path for path, _ in jobs} for entry in read_ledger(path)}
     ends = Counter(last[job].state if last[job].ended else "unknown" for job in sorted(jobs & last.keys()))
     return ", ".join(f"{number} {state}" for state, number in ends.most_common())

@@ -28,7 +28,7 @@ def lost_files(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) ->
 
 
 def _missing_look(loaded: LoadedCampaign, results: Path) -> list[Path]:
-    """Return the look (whether repeats go on) at which the table of runs was made, in a list, if it is missing."""
+    """Return [file of the look that the table of runs was made after] if that file is missing, else []."""
     rule = loaded.campaign.repeat_until
     if rule is None or not (results / loaded.name / "runs.csv").is_file():
         return []

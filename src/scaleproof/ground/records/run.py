@@ -97,7 +97,7 @@ class Run:
         return np.ascontiguousarray(self.steps["data_wait_s"])
 
     def take_series(self, **series: Any) -> None:
-        """Keep values of the properties of these names, which were read for many runs at once, as if asked for."""
+        """Fill the cached properties of these names with values that were read for many runs at once."""
         vars(self).update(series)
 
 

@@ -63,7 +63,7 @@ def parse_series(contents: Sequence[bytes]) -> tuple[np.ndarray, list[int]]:
     are_whole = all(content.startswith(HEADER) and content.endswith(b"\n") for content in contents)
     bodies = [content.removeprefix(HEADER) for content in contents]
     body = b"".join(bodies)
-    if not are_whole or not all(bodies) or body.translate(None, WRITTEN):
+    if not are_whole or not all(bodies) or body.translate(None, WRITTEN):  # a character is left that no row has
         raise ValueError("not as written")
     table = _read_table(body)
     ends = list(accumulate(body.count(b"\n") for body in bodies))

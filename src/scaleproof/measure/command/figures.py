@@ -112,6 +112,7 @@ def _steps_with_time(printed: PrintedLog) -> list[PrintedStep]:
 
 def _progress_of_steps(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> Progress | None:
     """Return the progress of `steps` that have only a number, timed by `arrivals`. None for fewer than three steps."""
+    # (place of its line in the log, from 0; step)
     step_at_place = [(step.line - 1, step) for step in steps if step.line and step.line <= len(arrivals)]
     if len({step.step for _, step in step_at_place}) < FEWEST:
         return None
@@ -133,12 +134,13 @@ def step_rows(
     finite_losses = [loss if loss is not None and math.isfinite(loss) else math.nan for loss in losses]
     phases = ["warmup" if is_warmup else "window" for is_warmup in warmup or [False] * len(seconds)]
     columns = zip(phases, seconds, finite_losses, amounts, strict=True)
+    # In the order of ROW: rank 0, no wait for data, 1 sample.
     rows = [(phase, step, 0, time, 0.0, loss, 1, amount) for step, (phase, time, loss, amount) in enumerate(columns)]
     return np.array(rows, ROW)
 
 
 def _read_log(log: Path, reader: str, read: ReadLog) -> PrintedLog:
-    """Return what `read` understands of the file `log` by `reader`, a log without steps where it is nothing."""
+    """Return the file `log` as `read` understands it by `reader`; a log without steps if it understands nothing."""
     printed = read(log, reader)
     # A guess with several runs has taken numbers of lines, or of epochs, for steps.
     is_understood = printed is not None and not (printed.guessed and printed.runs > 1)
@@ -211,9 +213,9 @@ def _check_resolution(printed: PrintedLog, first_of_window: int) -> None:
     """Raise NoFigures where a step's time is printed as 0, from step number `first_of_window` on.
 
     Such a time is rounded down, and cannot be averaged: without the short steps the mean of the others is too long. A
-    step with a rate has its time from that.
+    step with a rate gets its time from the rate.
     """
-    for step in printed.steps:
+    for step in printed.steps:  # all of them: `_steps_with_time` has dropped those that are looked for
         has_rate = step.tokens_per_s or step.samples_per_s
         if step.seconds == 0 and not has_rate and step.step >= first_of_window:
             raise NoFigures(f"the time of step {step.step} is printed as 0: print more digits of it, or a rate")
@@ -233,7 +235,7 @@ def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell
     """
     given = cell.workload.per_step
     if given:
-        return given.unit, float(cell.per_step or 1)
+        return given.unit, float(cell.per_step or 1)  # the value of `given.amount`, an expression
     if printed.tokens_per_step:
         return "tokens", printed.tokens_per_step
     if all(step.seconds and step.tokens_per_s for step in steps):
@@ -252,7 +254,7 @@ def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell
             "step of A is as much work as one of B, else --per-step with A's tokens and B's)"
         )
     rate_unit, metric = ("tokens", "") if last.tokens_per_s else ("samples", "--metric samples/s ")
-    raise NoFigures(  # a rate alone: its steps have no time that could be counted
+    raise NoFigures(  # {steps: 1} is not offered: work in steps gives no time by a rate in tokens or samples
         f"{figures}, but not how much work a step is, which gives its time: give workload.per_step, e.g. "
         f"{{{rate_unit}: 8192}} (of ab: {metric}--per-step with A's {rate_unit} of a step and B's)"
     )
@@ -295,9 +297,10 @@ def _figures_of_progress(progress: Progress, cell: Cell, last_line: str) -> Time
     unit, work_per_count = _work_per_count(progress, cell)
     total_counts = np.cumsum(progress.amounts)
     warmup_steps = cell.work.warmup_steps
-    # No count is warm-up where all would be.
+    # By `warmup_steps`, unless that would leave nothing; and always the first of three or more intervals, because
+    # counts may be of epochs or samples, to which `warmup_steps` does not apply.
     is_warmup = (total_counts <= warmup_steps) & (total_counts[-1] > warmup_steps)
-    is_warmup[0] |= len(total_counts) > 2  # however much it is: what is counted may be epochs, or samples
+    is_warmup[0] |= len(total_counts) > 2
     window_s = float(np.sum(progress.seconds, where=~is_warmup))
     if window_s < LEAST_WINDOW_S:
         raise NoFigures(
@@ -328,6 +331,7 @@ def _work_per_count(progress: Progress, cell: Cell) -> tuple[WorkUnit, int]:
     amount = cell.per_step or 1
     if given is None or given.unit in ("steps", progress.unit):
         return progress.unit, 1
+    # With amount 1 a step and its work are the same count. Else counts of work rise by multiples of `amount`.
     counts_no_work = amount == 1 or int(np.median(progress.amounts)) % amount
     if progress.unit in ("steps", "batches") or counts_no_work:
         return given.unit, amount

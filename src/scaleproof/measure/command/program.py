@@ -51,7 +51,7 @@ def absent_program(words: Sequence[str]) -> str | None:
     if script.endswith(".ipynb"):
         return f"{script} is a notebook, which python does not run"
     if script.endswith(".py") and "{" not in script and not Path(script).is_file():
-        hint = nearest_path(Path(script))
+        hint = nearest_path(Path(script))  # " Did you mean ...?", or a list of what is there, which is left out
         return f"{script}: there is no such file in {Path.cwd()}{f'.{hint}' if 'Did you mean' in hint else ''}"
     return None
 

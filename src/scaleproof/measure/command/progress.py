@@ -13,7 +13,7 @@ from scaleproof.ground.records.evidence import WorkUnit
 # Two numbers, with the word in front of them if there is a word: "[ 640/3000", "step 5/14".
 PAIR = re.compile(r"(?:\b([A-Za-z]+)\W{0,3})?(?<![\d.])(\d+) ?/ *(\d+)(?![\d.])")
 NAMED = re.compile(r"(?i)\b(step|iter|it|iteration|batch|update|epoch)s?[\"']?\W{0,3}(\d+)(?![\d.])")
-LEADING = re.compile(r"\W*()(\d+)(?![\w.])")  # "58 | loss 5.5638"
+LEADING = re.compile(r"\W*()(\d+)(?![\w.])")  # "58 | loss 5.5638"; group 1, the word, is empty
 # What a bar counts stands in its rate: "8/36 [00:07<00:27,  1.01img/s".
 BAR = re.compile(r"\[\d+:\d\d<[^\]]*?(?:[\d.?]([A-Za-z]+)/s|s/([A-Za-z]+))\b")
 BARE_BAR_WORDS = "it"  # a bar without a description has this word alone; others may be of preparing, or of loading
@@ -65,7 +65,7 @@ def find_progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress |
     number rises evenly ("499 2.85e-08").
     """
     series = _series_by_words(lines[: len(arrivals)])
-    bare_bars = {BARE_BAR_WORDS: series[BARE_BAR_WORDS]}
+    bare_bars = {BARE_BAR_WORDS: series[BARE_BAR_WORDS]}  # the lines whose only word is that of "it/s"
     for line_kind, series_of_kind in ((LOSS, series), (OF_TRAINING, series), (BAR, bare_bars)):
         counts = _longest_counts(line_kind, series_of_kind)
         if counts:
@@ -102,7 +102,7 @@ def _longest_counts(line_kind: re.Pattern[str], series: Mapping[str, NumberedLin
 
 
 def _find_counts(numbered_lines: NumberedLines) -> Counts | None:
-    """Return the counts of lines with the same words, None where their numbers rise too seldom, or fall more often.
+    """Return the counts of lines with the same words, None where numbers rise fewer than FEWEST - 1 times or than fall.
 
     Of several numbers in a line, the count is the one that stands in all lines and rises most often.
     """
@@ -140,7 +140,7 @@ def _find_pair(line: str, index: int) -> Count | None:
         return None
     if bar := BAR.search(line):
         word = bar[1] or bar[2]  # of images/s, or of s/image
-        word = "" if word == "it" else word  # a bar's word for anything
+        word = "" if word == "it" else word  # "it/s" may be of anything: items, not iterations
     return Count(int(number), int(counts_to), _unit_of_word(word))
 
 
@@ -151,7 +151,7 @@ def _find_number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> C
 
 
 def _unit_of_word(word: str) -> WorkUnit:
-    """Return the unit of a count by the word before it: "items" for an unknown word, or none."""
+    """Return the unit of a count by the word before it: "items" if the word is unknown or empty."""
     for unit, beginnings in UNIT_WORDS.items():
         if f"{word.lower()} ".startswith(beginnings):
             return unit

@@ -53,8 +53,8 @@ def figures_of_watched_run(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWor
 def _rows_of_watched(ranks: Sequence[WatchedRank], steps: int, warmup: int, has_tokens: bool) -> np.ndarray:
     """Return the rows of steps.csv of the first `steps` steps of watched `ranks`: a rank may have made more.
 
-    `has_tokens`: their work is tokens; else it is samples. Waiting for data is not known, and a loss only where it was
-    seen.
+    `has_tokens`: their work is tokens; else it is samples. Waiting for data is not known, and written as 0; a loss that
+    was not seen is NaN.
     """
     rows = []
     for rank in ranks:

@@ -39,7 +39,7 @@ def check_corpus(name: str, corpus: Corpus) -> None:
             files_with_text += may_hold_text(path, corpus)
         except NotADocument as error:
             raise UserError(f"config/corpora.yaml: {name}.files: {path} {error}") from None
-    if files and not files_with_text and len(files) <= MOST_OPENED:
+    if files and not files_with_text and len(files) <= MOST_OPENED:  # of more files the unopened ones may have text
         fields = " and ".join(corpus.fields)
         raise UserError(f'config/corpora.yaml: {name}.files: no row of {files[0]} has text in "{fields}" (key: field)')
 
@@ -84,8 +84,8 @@ def size_of_tokens(folder: Path) -> DescribedSplit | None:
 def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
     """Ask the hub whether it has a corpus, and return a line to print.
 
-    Returns "" for a corpus of another source. Files that are not here are asked for by size and checksum, without
-    their content. Raises UserError where the hub does not have what config/corpora.yaml says.
+    Returns "" for a corpus of another source. Of each file that is not downloaded yet, only size and checksum are
+    asked for. Raises UserError where the hub does not have what config/corpora.yaml says.
     """
     if corpus.source == "dataset":
         return remote.dataset(name, corpus).check()
@@ -94,6 +94,7 @@ def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
     missing_files = remote.missing_files(corpus)
     for file in missing_files:
         remote.hub_file(corpus, file).check()
+    # Place -> how many of the corpus' files it has.
     counts = {"the hub": len(missing_files), f"{remote.folder}": len(corpus.remote_files) - len(missing_files)}
     origin = f"of {corpus.repository} at {corpus.revision}"
     return "; ".join(f"{place} has {plural(count, 'file')} {origin}" for place, count in counts.items() if count)

@@ -118,7 +118,7 @@ class _DocumentWriter:
             self.classes.add(label)
         if self._group_bytes >= GROUP_BYTES:
             self._write_group()
-        return self.documents != self._most_documents
+        return self.documents != self._most_documents  # always True where that is None
 
     def _write_group(self) -> None:
         """Write the documents since the last row group as the next row group."""
@@ -165,7 +165,7 @@ def _read_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iter
 
 
 def _replace_lone_surrogates(text: str) -> tuple[str, int]:
-    """Return the text with U+FFFD for each half of a surrogate pair, and their number: JSON has them, UTF-8 has not."""
+    """Return the text with U+FFFD for each lone surrogate, and their number. JSON can hold them, UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

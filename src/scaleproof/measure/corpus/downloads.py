@@ -17,7 +17,8 @@ DOWNLOADS = "downloads "
 def describe_corpora(loaded: LoadedCampaign) -> str:
     """Return a line for each corpus of a campaign: its download, its licence, and what could prevent the download."""
     lines = [_corpus_line(name, corpus) for name, corpus in loaded.corpora.items()]
-    tokenizers = {cell.workload.tokenizer for cell in loaded.cells} & ENTRIES.keys() - {"bytes"}  # bytes need no file
+    # Ready-made tokenizers; bytes need no file.
+    tokenizers = {cell.workload.tokenizer for cell in loaded.cells} & (ENTRIES.keys() - {"bytes"})
     lines += [f"\n  tokenizer {name}: downloads a file of less than 1 MB, once" for name in sorted(tokenizers)]
     return "\n\nCorpora:" + "".join(lines)
 
@@ -43,6 +44,7 @@ def _download_text(name: str, corpus: Corpus) -> str:
     if is_complete or (CORPORA / folder_of(name, corpus) / "corpus.json").exists():
         return "there already"
     total = bytes_text(corpus.size) if corpus.size else "of unknown size"
+    # "at most" is of several files, or of a size: a single file of unknown size has neither.
     may_stop_early = corpus.budget and (corpus.size or len(files) > 1)
     limit = "at most " if may_stop_early or len(missing_files) < len(files) else ""
     return f"{DOWNLOADS}{limit}{plural(len(files), 'file')}, {total}"

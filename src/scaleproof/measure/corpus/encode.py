@@ -81,7 +81,7 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
             for text, is_held_out in zip(texts, held_out, strict=True):
                 pieces["val" if is_held_out else "train"] += [_token_ids(encoding, text, dtype), end_of_text]
             for split, writer in writers.items():
-                writer.add(pieces[split], documents=len(pieces[split]) // 2)
+                writer.add(pieces[split], documents=len(pieces[split]) // 2)  # two pieces each: ids, end-of-text
             first_document += len(texts)
         description = {split: writer.description for split, writer in writers.items()}
 
@@ -106,7 +106,7 @@ class _TokenWriter:
         self.documents = 0
 
     def add(self, pieces: list[np.ndarray], documents: int) -> None:
-        """Append the token ids in `pieces`, which are those of so many `documents`."""
+        """Append the token ids in `pieces`. `documents`: how many documents they are of."""
         if pieces:
             data = np.concatenate(pieces).tobytes()
             self.file.write(data)

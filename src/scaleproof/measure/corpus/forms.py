@@ -63,7 +63,7 @@ def _read_rows(path: Path, form: str, fields: list[str], columns: Sequence[str])
 def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
     """Return the document in a row: its texts joined by blanks, and its label, None if it is not `labelled`.
 
-    `where` names the row in messages. `row`: field -> value, the label last. Raises NotADocument.
+    `where` names the row in messages. `row`: field -> value; the label is the last, and taken out. Raises NotADocument.
     """
     label = None
     if labelled:

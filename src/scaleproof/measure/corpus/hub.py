@@ -201,12 +201,12 @@ def _receive_rest(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
     `hf_hub_download` would start again from the first byte: it deletes its partial file when it fails.
     """
     is_same_host = urlsplit(metadata.location).netloc == urlsplit(file.endpoint).netloc
-    token = file.token if is_same_host else None
+    token = file.token if is_same_host else None  # the content may lie on another server, which gets no token
     headers = build_hf_headers(token=token or False, library_name="scaleproof")
     # Unbuffered: what a full disk did not take must not be tried again by close().
     with part.open("r+b" if part.exists() else "wb", buffering=0) as out:
         bytes_here = out.seek(0, os.SEEK_END)
-        if metadata.size is not None and bytes_here > metadata.size:
+        if metadata.size is not None and bytes_here > metadata.size:  # these bytes are wrong: start again
             bytes_here = out.seek(0)
             out.truncate()
         with _writing_errors(part, metadata.size):

@@ -78,6 +78,7 @@ class LabelledFile(TokenFile):
         places = np.arange(self.seq_len)
         is_token = places < self.lengths[ids][:, None]  # (len(ids), seq_len); False: padding
         samples = np.full((len(ids), self.seq_len + 1), NO_TOKEN, dtype=np.int64)
+        # The places of the samples in the file, (len(ids), seq_len), without those behind a document's end.
         samples[:, :-1][is_token] = self.tokens[(self.starts[ids][:, None] + places)[is_token]]
         samples[:, -1] = self.labels[ids]
         return samples
@@ -131,8 +132,8 @@ class SamplePlan:
         check_samples(samples, global_batch)
         self.samples = samples
         self.global_batch = global_batch
-        # RandomState, not Generator: numpy promises never to change its stream, so a seed means the same order for
-        # ever.
+        # Epoch -> its permutation; a step may reach into a second epoch. RandomState, not Generator: numpy promises
+        # never to change its stream, so a seed means the same order for ever.
         self._epoch = lru_cache(maxsize=2)(lambda epoch: np.random.RandomState((seed, epoch)).permutation(samples))
 
     def step(self, step: int) -> np.ndarray:

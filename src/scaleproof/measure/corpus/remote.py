@@ -82,8 +82,8 @@ class Remote:
         version = corpus.revision or "none"
         if corpus.source == "hub":
             return self.folder / "hub" / str(corpus.repository) / version / name
-        first = urlsplit(corpus.urls[0])
-        return self.folder / f"{first.hostname}/{first.path.strip('/')}" / version / name
+        first_url = urlsplit(corpus.urls[0])
+        return self.folder / f"{first_url.hostname}/{first_url.path.strip('/')}" / version / name
 
     def missing_files(self, corpus: Corpus) -> list[str]:
         """Return the names of the corpus' files that are not here as the table describes them."""

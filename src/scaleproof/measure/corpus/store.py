@@ -80,9 +80,10 @@ def _fetch_checked(fetch: Fetch, target: Path) -> dict[str, Any]:
 
 
 def _intact_record(target: Path, table_size: int | None, table_sha256: str | None) -> dict[str, Any] | None:
-    """Return the record of `target` if its content is the recorded one, and that of the table.
+    """Return the record of `target` if its sha256 and size are those of the table, else those of its record.
 
-    Returns None where there is no such file. A file with other content is removed.
+    Returns None where there is no such file. A file with other content is removed. A file put there by hand, or with
+    a checksum that the table has only now, gets a new record.
     """
     if not target.is_file():
         return None

@@ -103,7 +103,7 @@ def _cut_into_shards(documents: list[int], held_out: np.ndarray) -> Iterator[Sha
 
     `documents`: the number of documents of each row group. `held_out`: for each document, whether it is for validation.
     """
-    groups_per_shard = max(1, min(LARGEST_SHARD, len(documents) // 32))
+    groups_per_shard = max(1, min(LARGEST_SHARD, len(documents) // 32))  # 32 shards or more, if there are such groups
     first_document = 0  # number of the shard's first document
     for number, first_group in enumerate(range(0, len(documents), groups_per_shard)):
         groups = range(first_group, min(first_group + groups_per_shard, len(documents)))
@@ -118,7 +118,8 @@ def _prepare_folder(folder: Path, key: dict[str, Any]) -> None:
     key_text = json.dumps(key)
     has_same_inputs = path.exists() and path.read_text() == key_text
     if folder.exists() and not has_same_inputs:
-        old_folder = folder.with_name(f"{folder.name}-before")  # moved first: a killed process may just write there
+        # Renamed before it is removed: worker processes of a killed call may still be writing into it.
+        old_folder = folder.with_name(f"{folder.name}-before")
         shutil.rmtree(old_folder, ignore_errors=True)
         folder.rename(old_folder)
         shutil.rmtree(old_folder, ignore_errors=True)

@@ -116,7 +116,7 @@ def _first_documents(documents: Iterator[str]) -> Iterator[str]:
 
 
 def _byte_of_character() -> dict[str, int]:
-    """Return the printable character by which GPT-2 writes each byte: character -> byte, in the order of GPT-2's ids.
+    """Return the byte that GPT-2 writes as each printable character: character -> byte, in the order of GPT-2's ids.
 
     A byte that is printable in Latin-1 stands for itself; the others follow, as the characters from U+0100 on.
     """

@@ -76,7 +76,7 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
     """
     part = sibling_path(target, ".part")
     note_file = sibling_path(target, ".part.json")
-    note = read_json(note_file) if part.exists() else {}  # address and version of the file that the part is of
+    note = read_json(note_file) if part.exists() else {}  # url and etag of the file of which `part` is the beginning
     can_continue = note.get("url") == public_url(url) and bool(note.get("etag"))
     bytes_here = part.stat().st_size if can_continue else 0
     headers = {"Accept-Encoding": "identity", "User-Agent": "scaleproof"}
@@ -123,7 +123,7 @@ def _connection_errors(policy: RetryPolicy) -> Iterator[None]:
 
 
 def _continues_file(answer: requests.Response, bytes_here: int, etag: str) -> bool:
-    """Return whether the answer is the rest of the same file, or is no part of a file.
+    """Return False where the answer shows another file than before; True for its rest, a whole file, or an error.
 
     `bytes_here`: how many bytes were received before; `etag`: the version that they are of. It is compared here as
     well, since servers may not know If-Range.

@@ -73,7 +73,7 @@ def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
 
 def check_steal(seconds: float = 1.0) -> Verdict:
     """Judge the share of CPU time that the hypervisor takes while this process keeps a core busy for `seconds`."""
-    before = psutil.cpu_times()
+    before = psutil.cpu_times()  # of the whole machine, in seconds
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         pass
@@ -105,7 +105,7 @@ def check_steadiness(pieces: int = 60) -> Verdict:
 
 
 def judge_steadiness(times: list[float]) -> Verdict:
-    """Judge whether equal work takes equal `times` (seconds). The largest tenth, of interruptions, is left out."""
+    """Judge whether equal work takes equal `times` (seconds). The largest tenth is left out as interruptions."""
     undisturbed_times = sorted(times)[: max(2, len(times) - len(times) // 10)]
     spread = pstdev(undisturbed_times) / fmean(undisturbed_times)
     advice = "something else runs here (top shows what), or the clock changes (cpupower frequency-info)"

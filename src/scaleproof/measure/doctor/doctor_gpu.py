@@ -33,7 +33,7 @@ def checks_of_gpus(gpus: list[Gpu], lost: str = "") -> list[Look]:
 
     Without GPUs each check is `not here`. If GPUs are `lost` (the reason), the first check fails.
     """
-    once: dict[str, Callable[[], Verdict]] = {
+    once: dict[str, Callable[[], Verdict]] = {  # name -> check, made once for the machine
         "architecture": check_architecture,
         "UUIDs": check_uuids,
         "event clock": check_event_clock,
@@ -42,7 +42,7 @@ def checks_of_gpus(gpus: list[Gpu], lost: str = "") -> list[Look]:
         "torch.compile": check_compiled,
         "pairs of devices": check_pairs,
     }
-    each: dict[str, Callable[[], Verdict]] = {
+    each: dict[str, Callable[[], Verdict]] = {  # name -> check, made on each device
         "clocks and power": check_readable,
         "energy": check_energy,
         "matmul rate": check_matmul,
@@ -211,7 +211,7 @@ def judge_attention(causal: tuple[str, float], masked: tuple[str, float]) -> Ver
 
 
 def _find_longest_kernel(call: Callable[[], Any], calls: int = 20) -> tuple[str, float]:
-    """Return the name of the longest kernel of `call`, and the microseconds of all its kernels together."""
+    """Return the name of the longest kernel of `call`, and the microseconds of all kernels in one call, as a mean."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -242,9 +242,9 @@ def check_matmul() -> Verdict:
 
 
 def judge_matmul(name: str, precision: str, flops_per_s: float, peak_flops_per_s: float | None) -> Verdict:
-    """Judge whether a rate is a plausible share of the published peak, if that is known.
+    """Judge whether the rate of the device `name` is a plausible share of its published peak, if that is known.
 
-    `name`: the device's.
+    `precision`: bf16 or fp16, in which the rate was measured.
     """
     text = f"{flops_per_s / 1e12:.0f} TFLOP/s in {precision}"
     if peak_flops_per_s is None:

@@ -44,7 +44,7 @@ def time_on_device_s(call: Callable[[], Any], calls: int = 1) -> float:
 
 
 def judge_copies(from_host_gb_s: float, in_device_gb_s: float) -> Verdict:
-    """Judge the rate of copies from the host. That of copies in the device is reported, not judged."""
+    """Judge the rate of copies from the host. The rate of copies within the device is reported, not judged."""
     advice = "the link to the host is slow (nvidia-smi -q | grep -A3 'Link Width'): offload and input will be, too"
     evidence = f"{from_host_gb_s:.1f} GB/s from the host, {in_device_gb_s:.0f} GB/s in device memory (read and written)"
     is_fast = from_host_gb_s >= MIN_H2D_GB_S
@@ -65,7 +65,7 @@ def check_pairs() -> Verdict:
     buffers = [torch.empty(COPIED_BYTES, dtype=torch.uint8, device=device) for device in devices]
     rates = {}
     for first, second in combinations(range(count), 2):
-        with torch.cuda.device(first):  # its stream copies: the events of another device would not wait for it
+        with torch.cuda.device(first):  # the copy runs on its stream, for which events of another device do not wait
             rates[first, second] = _measure_copy_gb_s(partial(buffers[second].copy_, buffers[first]))
     uuids = [nvml_uuid(torch.cuda.get_device_properties(index)) for index in range(count)]
     return judge_pairs(rates, links_between(uuids))

@@ -92,7 +92,7 @@ def look_at_cell(session: Any, request: Request) -> dict[str, Any]:
     with Probe(run.strategy) as probe:
         run.steps(2, 1)
     waits = count_waits_per_step(session.device, run.steps, 3)  # step 3, then 1 + FURTHER_STEPS more
-    series = run.steps(4 + 1 + FURTHER_STEPS, TIMED_STEPS)
+    series = run.steps(4 + 1 + FURTHER_STEPS, TIMED_STEPS)  # the steps after those
     return {
         "parameters": run.parameters,
         "collectives": probe.collectives(),

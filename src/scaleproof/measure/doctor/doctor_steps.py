@@ -49,7 +49,7 @@ def cells_of_strategies(devices: int, on_gpu: bool) -> list[Cell]:
 
 
 def judge_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]]:
-    """Yield name and verdict of each strategy's steps on `devices` ranks. `gpus`: their number, 0 on a CPU."""
+    """Yield name and verdict of each strategy's steps on `devices` ranks. `gpus`: the number of GPUs, 0 on a CPU."""
     cells = cells_of_strategies(devices, gpus > 0)
     with tempfile.TemporaryDirectory(prefix="scaleproof-doctor-") as root:
         results, log = look_on_ranks(cells, Path(root), gpus)
@@ -139,13 +139,14 @@ def _step_problems(cell: Cell, observed: dict[str, Any]) -> Iterator[str]:
     execution = cell.execution
     if execution.geometry.n_devices > 1:
         blocks = sum(inventory_of(cell).blocks)
+        # 1: one micro-batch a step.
         expected = step_traffic(execution.strategy, execution.precision, 1, observed["parameters"], blocks)
         moved = moved_bytes(observed["collectives"])
         for kind, (low, high) in expected.items():
             if not fits_formula(moved[kind], (low, high)):
                 yield f"{moved[kind]:,} bytes are {kind}, the formula says {low:,.0f} to {high:,.0f}"
 
-    products = observed["dtypes"]["products"]
+    products = observed["dtypes"]["products"]  # "bfloat16+float32"
     if LOW.get(execution.precision, "float32") not in products.split("+"):
         yield f"matrix products ran in {products}, not {execution.precision}"
     steps_s, wall_s = observed["steps_s"], observed["wall_s"]

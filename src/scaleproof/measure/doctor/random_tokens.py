@@ -10,8 +10,8 @@ import numpy as np
 def write_random_tokens(folder: Path, vocab_size: int, train: int, val: int, tokenizer: str = "random") -> Path:
     """Write {train,val}.bin and tokens.json into `folder`, and return it.
 
-    `train`, `val`: how many random tokens each split has. `tokenizer`: the name to note, as runs are held against the
-    tokenizer of their campaign.
+    `train`, `val`: how many random tokens each split has. `tokenizer`: the name in tokens.json, which must be that of
+    the campaign's tokenizer where runs are checked.
     """
     folder.mkdir(parents=True, exist_ok=True)
     chance = np.random.default_rng(1)

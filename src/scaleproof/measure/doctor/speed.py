@@ -74,7 +74,7 @@ class MachineSpeed:
         if name in kept_speeds:
             return kept_speeds[name]
         first_word = name.partition(" ")[0]
-        may_measure = self.probes and not self.guessed
+        may_measure = self.probes and not self.guessed  # after one failed measurement no other is tried
         if self.path and may_measure and _can_be_written(self.path.parent):
             print(f"scaleproof: measuring how fast this machine is, once ({first_word})", file=sys.stderr, flush=True)
             speed = _measure_by(line)
@@ -139,7 +139,7 @@ def _cpu_s_of_children() -> float:
 
 
 def _time_imports_s(engine: bool) -> float:
-    """Import what a rank imports, and return the CPU seconds that this took, or, with `engine`, DeepSpeed after it."""
+    """Import a rank's libraries, with `engine` DeepSpeed too, and return the CPU seconds of the last one of the two."""
     from scaleproof.measure.launch.local import DEEPSPEED, LIBRARIES
 
     seconds = 0.0
@@ -191,13 +191,13 @@ def _measure_flops(layer: Layer) -> float:
 
 
 def _measure_flops_undisturbed(layer: Layer) -> float:
-    """Return `_measure_flops` of `layer`, but end this program if a run uses the GPU, which would be disturbed."""
+    """Return `_measure_flops` of `layer`. On a GPU that a run uses, end this program: it would disturb the run."""
     if layer.device == "cpu":
         return _measure_flops(layer)
     from scaleproof.measure.launch.device_lock import device_names, hold_devices
     from scaleproof.measure.machine.gpus import cuda_devices
 
-    def give_up(_: float) -> None:
+    def give_up(_: float) -> None:  # called in place of waiting for the lock
         raise SystemExit("a run uses the GPU")
 
     with hold_devices(device_names(cuda_devices()[:1]), "a look at this machine's speed", pause=give_up):

@@ -127,7 +127,7 @@ def main(request_path: Path, port: int, program: str) -> None:
     if here == short_host(first_host):
         os.execv(words[0], words)  # this process becomes torchrun; on other nodes it stays, to watch the first node
 
-    os.environ.pop(VARIABLE, None)  # the launcher, on the first node, looks at its own node's ranks
+    os.environ.pop(VARIABLE, None)  # the heartbeat's file: the launcher, on the first node, watches that node's ranks
     exit_code = subprocess.run(words).returncode
     if exit_code and not node_answers(first_host):
         # With --no-kill the job would go on without its batch script until its time limit; Snakemake submits it again.

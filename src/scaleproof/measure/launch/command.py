@@ -63,7 +63,7 @@ def attempt_command(
         words = _command_words(request, nodes, steps)
         outcome = _run_command(request, nodes, words, log, deadline - time.monotonic(), attempt / FOLDER)
         program_s.append(outcome.ranks_s)
-        has_crashed = outcome.exit_code and not outcome.ended
+        has_crashed = outcome.exit_code and not outcome.ended  # ended by us, as planned: any exit code will do
         if outcome.timed_out or has_crashed:
             return make_failed_metrics(request, _explain_failure_of_command(request, attempt, outcome)), outcome
 
@@ -151,6 +151,7 @@ def _explain_failure_of_command(request: Request, attempt: Path, outcome: Comman
     else:
         failure_class = "crash"
         reason = failure.reason.replace("the ranks ended", "the command ended")
+        # The reason quotes the last exception, else the last line, but not torchrun's own error.
         matches = [EXCEPTION.fullmatch(line.strip()) for line in outcome.tail if TORCHRUN_ERROR not in line]
         exceptions = [match[1] for match in matches if match]
         last_words = exceptions or [line for line in outcome.tail if line.strip() and TORCHRUN_ERROR not in line]
@@ -215,6 +216,7 @@ def _printed_window(request: Request, work: TimedWork, ranks: list[WatchedRank])
     steps = merge_steps(zip(*(rows[name].tolist() for name in STEP_COLUMNS), strict=True))
     figures = vars(window_figures(steps, seconds))
     del figures["data_wait_mean_s"]  # unknown for a command
+    # A loss that was not printed is NaN in the rows, and None in the record.
     unknown_losses = {name: None for name, value in figures.items() if "loss" in name and not math.isfinite(value)}
     return PrintedWindow(
         **figures | unknown_losses,

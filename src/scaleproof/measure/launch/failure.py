@@ -36,7 +36,7 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
     """
     if outcome.timed_out:
         return _explain_timeout(request, outcome)
-    job_class, job_reason = find_scheduler_failure(outcome.tail) or (None, "")
+    job_class, job_reason = find_scheduler_failure(outcome.tail) or (None, "")  # what it has printed, if anything
     if job_class == "node_fail":  # ranks that lost their peers have reported a crash
         return _make_failure(job_class, job_reason, None, outcome)
     reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]
@@ -46,6 +46,7 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
         if report["class"] != "crash":
             return _failure_of_report(report, outcome)
 
+    # All reports are crashes, or there are none: how the ranks ended may say more.
     failed_ranks = [(int(rank), int(code)) for rank, code in FAILED_RANK.findall("\n".join(outcome.tail))]
     killed_rank, signal_number = _find_killed_rank(failed_ranks)
     was_killed = signal_number == signal.SIGKILL

@@ -161,14 +161,15 @@ def main() -> int:
     )
     with connect(json.loads(libraries)) as connection:
         send(connection, fork_request)
-        (supervisor,) = HEADER.unpack(connection.recv(HEADER.size))
+        (supervisor,) = HEADER.unpack(connection.recv(HEADER.size))  # the process that leads the ranks' group
 
         def forward(number: int, frame: object) -> None:
             """Pass a signal on to the ranks and their supervisor."""
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(supervisor, number)
 
-        signal.signal(signal.SIGUSR1, forward)  # the launcher asks for stacks; any other end closes the connection
+        # Only the launcher's question for stacks is passed on. Any other end closes the connection, which ends ranks.
+        signal.signal(signal.SIGUSR1, forward)
         answer = connection.recv(HEADER.size)
     return HEADER.unpack(answer)[0] if len(answer) == HEADER.size else 1
 

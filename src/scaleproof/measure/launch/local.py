@@ -83,7 +83,7 @@ def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0)
         HEARTBEAT_FILE: str(heartbeat),
         "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": PREFIX,
     }
-    return compiler_variables(cell, cores, gpus) | os.environ | own
+    return compiler_variables(cell, cores, gpus) | os.environ | own  # the last one that has a variable counts
 
 
 def compiler_variables(cell: Cell, cores: int, gpus: int) -> dict[str, str]:

@@ -23,7 +23,7 @@ def plan_pairs(comparison: Comparison) -> list[dict]:
     are_null = [False] * comparison.pairs + [True] * comparison.null_pairs
     dice.shuffle(are_null)
     # As many pairs start with A as with B (to within one): a machine that warms up favours neither.
-    first_arms: dict[bool, list[str]] = {}  # whether pairs are null -> the first arm of each of these pairs
+    first_arms: dict[bool, list[str]] = {}  # is_null -> the first arm of each such pair, in random order
     for is_null, count in ((False, comparison.pairs), (True, comparison.null_pairs)):
         first_arms[is_null] = ["b" if number % 2 else "a" for number in range(count)]
         dice.shuffle(first_arms[is_null])

@@ -42,7 +42,7 @@ def _replay_in_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
     itself, and has SPARE_S more. The child ends with this process.
     """
     context = get_context("fork")
-    result, results = context.Pipe(duplex=False)  # the end to receive from, and the child's to send to
+    result, results = context.Pipe(duplex=False)  # the receiving end, the child's sending end
     parent, alive = context.Pipe(duplex=False)  # nothing is sent: `alive` is closed when this process ends
     process = context.Process(target=_send_replay, args=(plan, limit_s, results, parent, alive))
     process.start()

@@ -175,7 +175,8 @@ def _publish_run(
         clock = SecondClock(ranks_s=outcome.ranks_s, window_s=outcome.window_s, resolution_s=outcome.resolution_s)
         metrics = metrics.model_copy(update={"second_clock": clock})
     write_json(attempt / METRICS, metrics.model_dump(mode="json", by_alias=True))
-    # Sealed: an edit of the metrics by hand shows.
+
+    # The launcher's file holds the sha256 of the metrics, so that an edit of them by hand shows.
     seal = {METRICS_SEAL: sha256_of(attempt / METRICS)}
     write_json(attempt / LAUNCHER, _launcher_metadata(request, metrics, outcome, out) | seal)
     (out / LOG).touch()
@@ -184,6 +185,7 @@ def _publish_run(
         place = f"checkpoint_path={scrub(str(out))} world_size={request.cell.world_size}"
         figures = f"tokens_per_sec={rate:.2f} total_wall_time_sec={seconds:.2f} timestamp_utc={now_utc()}"
         write_atomic(attempt / COMPLETE, f"[Rank 0] RUN_COMPLETE {place} {figures}\n")
+
     for name in (STEPS, LAUNCHER, COMPLETE, METRICS):
         if (attempt / name).exists():
             (attempt / name).replace(out / name)
@@ -207,7 +209,7 @@ def _fields_after_run(metrics: Timed | Failed, attempt: Path) -> dict:
 def _launcher_metadata(request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, out: Path) -> dict:
     """Return the content of launcher_metadata.json: what started the ranks, and how they ended."""
     variables = variables_to_record()
-    launcher = "srun torchrun" if "nodes" in metrics.hardware else "torchrun"
+    launcher = "srun torchrun" if "nodes" in metrics.hardware else "torchrun"  # launchers by srun leave node records
     if request.cell.command is not None:
         launcher = "command"
     return {

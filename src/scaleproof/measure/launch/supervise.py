@@ -47,7 +47,7 @@ class Heartbeat:
         A mark counts phases, PHASES in each step, so that it moves within steps too. `steps`: the number of steps of
         the run; the first `warmup_steps` are untimed.
         """
-        self.window_ends = (warmup_steps, steps)
+        self.window_ends = (warmup_steps, steps)  # the timed window: from and to these numbers of ended steps
         self.reached_s: dict[int, float] = {}  # number of steps -> when all ranks were first seen to have ended them
         descriptor, name = tempfile.mkstemp(prefix="scaleproof-heartbeat-")
         os.close(descriptor)
@@ -297,7 +297,8 @@ def _ask_for_stacks(process: subprocess.Popen, signal_remote_ranks: Callable[[st
 def _end_group(process: subprocess.Popen, signals: Sequence[signal.Signals], grace: float) -> None:
     """End the process group of `process` by `signals`, `grace` seconds apart, and kill all its descendants."""
     descendants: list[psutil.Process] = []
-    with contextlib.suppress(psutil.Error):  # torchrun's ranks have groups of their own
+    # Looked up first: torchrun's ranks have groups of their own, which `killpg` does not reach.
+    with contextlib.suppress(psutil.Error):
         descendants = psutil.Process(process.pid).children(recursive=True)
 
     for number in signals:

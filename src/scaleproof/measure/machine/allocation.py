@@ -96,7 +96,7 @@ def current_allocation() -> Allocation | None:
             f"Slurm does not answer about job {number}, which this process is in: try `scontrol show job {number}`"
         )
     hosts = expand_node_list(facts["NodeList"])
-    gpu_count = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
+    gpu_count = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))  # "gres/gpu:h100:4"
 
     return Allocation(
         job=job_id(facts),
@@ -108,7 +108,7 @@ def current_allocation() -> Allocation | None:
 
 
 def shared_nodes_job() -> str | None:
-    """Return the id of this process' job if other jobs may use its nodes too, else None, as if Slurm is silent."""
+    """Return the id of this process' job if other jobs may use its nodes too. Returns None if not, or if unknown."""
     number = os.environ.get("SLURM_JOB_ID")
     facts = describe_job(number, patience=(0,)) if number else {}
     return job_id(facts) if facts.get("OverSubscribe", "NO") != "NO" else None
@@ -281,7 +281,7 @@ def signal_steps(job: str, name: str) -> None:
 
 def find_scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
     """Return class and reason of a run's failure, if its output (`lines`) says that Slurm ended it, else None."""
-    for pattern, failure_class, reason in VERDICTS:
+    for pattern, failure_class, reason in VERDICTS:  # the first pattern that any line matches decides
         for line in lines:
             match = re.search(pattern, line)
             if match:

@@ -106,7 +106,7 @@ def nvmlDeviceGetCpuAffinity(handle: Any, words: int) -> list[int]:
     except OSError as error:
         raise NVMLError(str(error)) from None
     mask = int(listed.replace(",", ""), 16)  # the list has groups of 32 bits, the highest first
-    return [mask >> 64 * word & (1 << 64) - 1 for word in range(words)]
+    return [(mask >> (64 * word)) & ((1 << 64) - 1) for word in range(words)]
 
 
 def nvmlDeviceGetPowerUsage(handle: Any) -> float:
@@ -135,4 +135,4 @@ def nvmlDeviceGetCurrentClocksThrottleReasons(handle: Any) -> int:
     active = {name: status.get(f"active_{name}") for name in VIOLATIONS}
     if not any(isinstance(value, bool) for value in active.values()):
         raise NVMLError("it does not say what slows it down")
-    return sum({VIOLATIONS[name] for name, value in active.items() if value is True})
+    return sum({VIOLATIONS[name] for name, value in active.items() if value is True})  # a set: each bit once

@@ -62,7 +62,7 @@ def cuda_devices() -> list[Gpu]:
     try:
         visible = [_gpu_of_index(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
         masks = AMD_MASKS if torch_has_rocm() else (("CUDA_VISIBLE_DEVICES",),)
-        for names in masks:  # the first variable of a group that is set counts
+        for names in masks:  # each group hides more devices, by the first of its variables that is set
             mask = next((os.environ[name] for name in names if name in os.environ), None)
             visible = _visible_gpus(visible, mask, lambda uuid: _mig_instance_by_uuid(nvml, uuid))
         visible = [_first_mig_instance(nvml, gpu) for gpu in visible]

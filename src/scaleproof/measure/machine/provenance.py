@@ -164,7 +164,7 @@ def _query_gpus(fields: Mapping[str, str]) -> str:
 
 
 def parse_gpu_table(text: str, fields: Sequence[str] = tuple(GPU_FIELDS)) -> list[dict[str, str]]:
-    """Return the rows of nvidia-smi's table `text`: field -> value with unit. `fields`: of its columns, in order."""
+    """Return the rows of nvidia-smi's table `text`: field -> value with unit. `fields`: our names of its columns."""
     devices = []
     for row in csv.reader(text.splitlines(), skipinitialspace=True):
         if len(row) == len(fields):
@@ -187,6 +187,7 @@ def parse_link_matrix(text: str) -> list[list[str]]:
 
 def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
     """Return the link between each two devices: their places in `uuids` -> NV18, PIX, SYS, .... {} if unknown."""
+    # The row of a GPU in the matrix is its index.
     row_of_uuid = {device["uuid"]: int(device["index"]) for device in ask_nvidia_smi() if "uuid" in device}
     matrix = parse_link_matrix(run_command("nvidia-smi", "topo", "-m"))
     if len(matrix) < len(row_of_uuid) or not set(uuids) <= set(row_of_uuid):

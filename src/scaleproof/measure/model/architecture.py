@@ -84,9 +84,9 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
 
 
 def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:
-    """Return a network of this configuration, which is changed: a classifier if there are `classes`.
+    """Set vocabulary, classes and `_set_for_measurement` in `config`, and return its network, with random weights.
 
-    Raises UserError where transformers has no such network for this task.
+    It is a classifier if there are `classes`. Raises UserError where transformers has no such network for this task.
     """
     task, mapping = "language-modelling", MODEL_FOR_CAUSAL_LM_MAPPING
     if classes:
@@ -138,7 +138,8 @@ def _failure_text(model: TransformersModel, error: BaseException) -> str:
     place = f"{path}, line {line}" if line else path
     reason = shortened(f"{type(error).__name__}: {error}", 200)
     config = model.description().get("transformers")
-    if isinstance(error, KeyError) and isinstance(config, dict):  # a table of transformers lacks the value of a key
+    # transformers has looked up the value of a key (hidden_act: gelus) in a table: the reason names key and value.
+    if isinstance(error, KeyError) and isinstance(config, dict):
         keys = [f"{key} is {value}" for key, value in config.items() if value == error.args[0]]
         reason = f"{keys[0]}, which transformers does not know" if keys else reason
     return f"{place}: no network can be built: {reason}"
@@ -170,7 +171,7 @@ def _network_faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]
     if len(_lists_of_blocks(network)) != 1:
         yield "it has no single list of as many blocks as layers"
     marks = [getattr(module, "is_causal", None) for module in network.modules()]
-    are_causal = {mark for mark in marks if isinstance(mark, bool)}
+    are_causal = {mark for mark in marks if isinstance(mark, bool)}  # {True}: all attention is causal
     if classifies and are_causal != {False}:
         yield "a classifier must not be causal"
     if not classifies and are_causal != {True}:

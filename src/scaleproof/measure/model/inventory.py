@@ -47,8 +47,8 @@ def _count_network(model: TransformersModel, description: str, vocab_size: int, 
         blocks=sizes_of_blocks,
         root=sum(parameter.numel() for parameter in network.parameters()) - sum(sizes_of_blocks),
         block_weights=block_weights,
-        token_weights=0 if classes else other_weights,  # those of a head are multiplied with each token
-        sample_weights=other_weights if classes else 0,  # those of a classifier are multiplied with each sample
+        token_weights=0 if classes else other_weights,  # a language model's head is multiplied with each token
+        sample_weights=other_weights if classes else 0,  # a classifier's head is multiplied with each sample
         attention_width=config.num_hidden_layers * config.num_attention_heads * head_width,
         largest_tensor=max(parameter.numel() for parameter in network.parameters()),
     )

@@ -115,7 +115,7 @@ class FusedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        """Return the gradients that `forward` kept, times `gradient`, that of the mean loss (a scalar)."""
+        """Return the gradients that `forward` kept, times the mean loss's own gradient (`gradient`, a scalar)."""
         hidden_gradient, weight_gradient = ctx.saved_tensors
         hidden_dtype, weight_dtype = ctx.dtypes
         factor = gradient / ctx.count

@@ -29,10 +29,12 @@ LOW = {"fp32": None, "tf32": None, "bf16": torch.bfloat16, "fp16": torch.float16
 def has_control(config: dict[str, Any]) -> bool:
     """Return whether a bare loop can repeat what a rank does in the cell with the effective configuration `config`."""
     execution = config["execution"]
+    # The loop's own network has none of these.
     if execution["compile"] or execution["activation_checkpointing"] or execution["loss"] != "plain":
         return False
     if execution["attention"] in ("flash", "cudnn"):  # the mask of transformers excludes these kernels
         return False
+    # One process of dp drives all devices; with -offload the update runs on the CPU.
     return execution["strategy"] != "dp" and not execution["strategy"].endswith("-offload")
 
 

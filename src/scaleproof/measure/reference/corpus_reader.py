@@ -220,7 +220,7 @@ def _document_differences(split: _Split, document: _Document, encoding: tiktoken
         return
     expected = np.array(encoding.encode_ordinary(document.text[:LONGEST]), dtype=np.int64)
     tokens = split.document(document.place).astype(np.int64)
-    if len(document.text) > LONGEST:  # where the text was cut, its last tokens may be others
+    if len(document.text) > LONGEST:  # the last tokens before the cut may be others in the whole text: not compared
         expected = expected[:-UNSURE]
         tokens = tokens[: len(expected)]
     common = min(len(tokens), len(expected))

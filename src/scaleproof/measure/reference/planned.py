@@ -32,7 +32,7 @@ def expected_s(parameters: int, tokens_per_step: int, total_steps: int, step_s: 
     """Return the expected seconds of all replays of a run of `total_steps` steps. `step_s`: seconds of a step."""
     least = min(total_steps, steps_to_replay(parameters, tokens_per_step))
     most = min(total_steps, MOST_STEPS)
-    # The least number of steps, and more, up to the most, within the budget.
+    # The least number of steps is due in any case; more of them, up to the most, only within BUDGET_S.
     series_s = max(least * step_s, min(most * step_s, BUDGET_S))
     return REPLAYS * min(series_s, SERIES_PART * LIMIT_S)
 
@@ -86,7 +86,7 @@ class PlannedSteps:
     def reference(self, shortened: str | None = None) -> Reference:
         """Return what runs are checked by without a replay: checksums of the tokens that each step must have read.
 
-        Losses are added by a replay of the training. `shortened`: why there is none.
+        A replay of the training adds losses. `shortened`: why there is no replay.
         """
         total = self.total_steps
         replayable_steps = range(min(total, MOST_STEPS))

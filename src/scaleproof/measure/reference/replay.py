@@ -90,7 +90,7 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
     fields["parameters"] = parameters
     fields["decayed"] = sum(parameter.numel() for parameter in network.parameters() if parameter.dim() > 1)
     rows_at_once = rows_that_fit(plan.workload, parameters, device)
-    if on_cpu and not rows_at_once:  # the system would kill this process, or another one
+    if on_cpu and not rows_at_once:  # the system would kill a process; a GPU raises, so that one row is tried there
         free = f"{free_bytes(device) / 1e9:.1f} GB are free"
         raise CutShort(f"a row may take {bytes_of_row(plan.workload) / 1e9:.1f} GB beside the weights, and {free}")
 
@@ -125,6 +125,7 @@ def _train_in_all_orders(
     reasons.append(pace.shortened)
     others = [train(first.rows, rounding, lambda n_steps: n_steps < len(first.losses)) for rounding in OTHER_ORDERS]
 
+    # All orders are cut to the steps that each has made. Validations count only after the run's last step.
     n_steps = min(len(trained.losses) for trained in (first, *others))
     for trained in (first, *others):
         del trained.losses[n_steps:], trained.gradient_norms[n_steps:]
@@ -190,4 +191,4 @@ def _score_first_samples(plan: PlannedSteps, model: nn.Module) -> tuple[list[flo
             losses += model(torch.from_numpy(row[None]).to(device)).tolist()
             if time.monotonic() - began > FIRST_S:
                 break
-    return losses, time.monotonic() - started
+    return losses, time.monotonic() - started  # of the last sample alone

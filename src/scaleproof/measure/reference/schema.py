@@ -126,7 +126,7 @@ def find_reference(run_folder: Path, config: Mapping[str, object], train_sha256:
     """
     if run_folder.is_symlink():
         folder = os.path.realpath(run_folder)
-    else:  # most runs: of their parent, which repeats share, the real path is kept
+    else:  # most runs: only the parent's real path is looked up, once for all repeats (`_real_path` caches it)
         folder = os.path.join(_real_path(run_folder.parent), run_folder.name)
     name = None
     for _ in range(FOLDERS_ABOVE):

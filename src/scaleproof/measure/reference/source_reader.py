@@ -168,6 +168,7 @@ def _read_texts(path: Path, document: str) -> Iterator[str]:
     elif document == "line":
         documents = text.split("\n")
     else:
+        # Paragraphs: lines with text, up to a blank line, with their line ends.
         *lines, last_line = text.split("\n")
         whole_lines = [*(f"{line}\n" for line in lines), last_line]
         groups = itertools.groupby(whole_lines, key=lambda line: bool(line.strip()))

@@ -89,7 +89,7 @@ def make_steps(
             raise CutShort(f"in step {step} the loss is {loss:.4g} and the norm of the gradients {norm:.4g}")
         made.losses.append(loss)
         made.gradient_norms.append(norm)
-        for group in optimizer.param_groups:
+        for group in optimizer.param_groups:  # by the written rule, without torch's schedulers
             group["lr"] = rate_of_step(work, step)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

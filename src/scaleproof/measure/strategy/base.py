@@ -87,7 +87,8 @@ class Native(Strategy):
         self.precision = Precision(self.cell.execution.precision, self.device)
         self.module = self.wrap(model)
         self.optimizer = make_optimizer(self.module, self.cell)
-        # A CUDA graph overwrites its own gradients when it runs again. It adds them to other tensors, which are kept.
+        # A CUDA graph that makes gradient tensors overwrites them when it runs again; to tensors that are there it
+        # adds. Therefore they are made here, and never freed.
         self.keeps_gradients = self.cell.execution.compile == "reduce-overhead"
         if self.keeps_gradients:
             for parameter in self.module.parameters():
@@ -142,7 +143,7 @@ class Native(Strategy):
             return
         norm = get_total_norm([parameter.grad for parameter in self.module.parameters() if parameter.grad is not None])
         factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
-        vars(self.optimizer)["grad_scale"] = factor.reciprocal()
+        vars(self.optimizer)["grad_scale"] = factor.reciprocal()  # the fused step reads this attribute, if it is there
 
 
 def dtype_names(dtypes: Iterable[torch.dtype]) -> str:

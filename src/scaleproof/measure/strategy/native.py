@@ -35,7 +35,7 @@ class DDP(Native):
         self.replica = DistributedDataParallel(
             model.to(self.device),
             device_ids=[self.device] if self.device.type == "cuda" else None,
-            bucket_cap_mb=None if elements == "auto" else elements * 4 / 2**20,
+            bucket_cap_mb=None if elements == "auto" else elements * 4 / 2**20,  # fp32 gradients
             broadcast_buffers=False,  # all of them are constants, such as the frequencies of rotary positions
             gradient_as_bucket_view=True,  # gradients live in the buckets: no copy before and after a reduction
         )
@@ -126,6 +126,7 @@ class FSDP(Native):
 
         self.sharded = [cast(FSDPModule, block) for block in blocks]
         self._set_prefetch(self.cell.execution.fsdp_prefetch)
+        # None: torch's choice, which keeps the root gathered, as its backward pass follows at once.
         self.root = fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=None if reshards else False)
         return cast(nn.Module, self.root)
 
@@ -144,7 +145,7 @@ class FSDP(Native):
         """Have `depth` blocks gathered ahead of the block that computes, in both passes."""
         if depth <= 1:  # torch gathers one block ahead by itself, in the order in which blocks were used
             return
-        for index, block in enumerate(self.sharded):
+        for index, block in enumerate(self.sharded):  # forward: the blocks behind it; backward: those before, reversed
             block.set_modules_to_forward_prefetch(self.sharded[index + 1 : index + 1 + depth])
             block.set_modules_to_backward_prefetch(self.sharded[max(0, index - depth) : index][::-1])
 

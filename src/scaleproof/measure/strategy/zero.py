@@ -65,7 +65,7 @@ class Zero(Strategy):
 
     def engine_config(self) -> dict[str, Any]:
         """Return the configuration given to the engine, with the ZeRO settings that the engine made of it."""
-        # Private: `engine.config` is what the engine was given, not the settings that it has made of that.
+        # Private: `engine.config` is what the engine was given, without the settings that it has chosen itself.
         zero_settings = self.engine._config.zero_config.model_dump(mode="json")
         overlap = getattr(self.engine.optimizer, "overlap_comm", None)  # the optimizer that runs may have this setting
         if overlap is not None:

@@ -53,7 +53,7 @@ class StepBreakdown:
             self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
 
     def _work_of_rank(self, rank: int, collective: np.ndarray) -> DeviceWork:
-        """Return the work of one rank. `collective`: for each row of all ranks' work, the place of its name."""
+        """Return the work of one rank. `collective`: for each row of the trace, its place in `collective_names`."""
         is_own = (self.trace.work["rank"] == rank).to_numpy()
         times = {name: self.trace.work[name].to_numpy()[is_own] for name in ("launched", "start", "end")}
         return DeviceWork(**times, kind=self.kind[is_own], collective=collective[is_own])
@@ -183,6 +183,7 @@ class StepBreakdown:
         idle_ms = ms.pop("idle")
         phases = self._phase_times(rank, window)
         knows_idle = self.trace.source.device != "none" and not self.shares_process  # else some work is not recorded
+        # Of computing and communicating together.
         starts, ends = (np.concatenate(edges) for edges in zip(*self._activity[rank], strict=True))
         gaps = count_gaps(merge_spans(starts, ends), window)
 

@@ -35,7 +35,7 @@ def diff_rows(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> li
                 f"{name} has no steps, and totals of runs of different lengths cannot be compared; {advice}"
             )
 
-    parts = PARTS if a.per_step and b.per_step else {}
+    parts = PARTS if a.per_step and b.per_step else {}  # totals by `nsys stats` have no rows of single steps
     rows = [_diff_row(label, mean_of_field(a, key), mean_of_field(b, key)) for label, key in parts.items()]
     for name in sorted({*(a.classes_ms or {}), *(b.classes_ms or {})}):
         rows.append(_diff_row(f"class {name}", _figure(a.classes_ms, name), _figure(b.classes_ms, name)))

@@ -84,8 +84,8 @@ def find_bottleneck(nvtx: Iterable[Entry]) -> dict[str, Any]:
     `nvtx`: entries of a summary. The key `allreduce_gradients_over_20pct` is True or False. If it is True, `matched`
     has the name, time_percent and total_time of that range.
     """
-    reductions = [line for line in nvtx if "allreduce_gradients" in line["name"]]
-    large = [line for line in reductions if (line["time_percent"] or 0) > LARGE_PERCENT]
+    reductions = [entry for entry in nvtx if "allreduce_gradients" in entry["name"]]
+    large = [entry for entry in reductions if (entry["time_percent"] or 0) > LARGE_PERCENT]
     verdict: dict[str, Any] = {"allreduce_gradients_over_20pct": bool(large)}
     if large:
         verdict["matched"] = {key: large[0][key] for key in ("name", "time_percent", "total_time")}

@@ -45,7 +45,7 @@ def _summarise_trace(folder: Path, captured: Captured) -> tuple[Profile, pd.Data
     if len(paths) > 1:
         per_file = {path.name: largest_ranges_and_calls(read_trace([path])) for path in paths}
     reports = [name for name in captured.files if name.endswith(".nsys-rep")]
-    nsys_report: str | list[str] | None = reports or None
+    nsys_report: str | list[str] | None = reports or None  # a list only if there are several
     if len(reports) == 1:
         nsys_report = reports[0]
     profile = Profile(

@@ -67,7 +67,7 @@ def _difference_of_calls(numbered: pd.DataFrame, ranks: list[int]) -> str | None
 
 
 def _waiting_spans(numbered: pd.DataFrame, ranks: list[int]) -> dict[int, Spans]:
-    """Return when each rank waited in its numbered calls: from its own arrival to that of the last rank."""
+    """Return when each rank waited in its numbered calls: from its own arrival until the last rank arrived."""
     spans = {}
     for rank in ranks:
         own = numbered[numbered["rank"] == rank]

@@ -25,7 +25,7 @@ class Batches:
         self.tokens: dict[int, int] = {}  # step -> tokens that are work: no padding
         # Beside a GPU a thread reads the next micro-batch while the GPU computes; a CPU has no core to spare.
         self._reader: ThreadPoolExecutor | None = None
-        self._ahead: dict[tuple[int, int], Future] = {}
+        self._ahead: dict[tuple[int, int], Future] = {}  # (step, micro) of the next micro-batch -> what is being read
         if accelerator.is_accelerator(device):
             self.read_ahead()
 

@@ -97,9 +97,9 @@ def _is_beside(file: str, model_files: set[str]) -> bool:
 def _is_charged_to_caller(code: CodeType | str, caller_is_ours: bool, model_files: set[str]) -> bool:
     """Return whether the time in a called function counts as its caller's.
 
-    `code`: of the called function; for a function in C, its name. A caller in this package is charged with functions in
-    C that do not train. Any other caller is charged with all functions but those of this package and those that are
-    charged themselves.
+    `code`: of the called function; for a function in C, its name. A caller in this package is charged only with
+    functions in C that do not train. Any other caller is charged with all functions in C, and with functions of
+    libraries and of the model: those of this package, and others that do not train, have entries of their own.
     """
     if isinstance(code, str):
         return not caller_is_ours or not any(word in code for word in OF_TRAINING)

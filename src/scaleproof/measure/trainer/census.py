@@ -160,7 +160,7 @@ def share_exact_in_bf16(strategy: Strategy) -> float | None:
         elements = local_shard(tensor).flatten()
         bits = elements[:: max(1, len(elements) // SAMPLED)].contiguous().view(torch.int32)
         n_nonzero += int((bits != 0).sum())
-        n_exact += int(((bits != 0) & (bits & 0xFFFF == 0)).sum())
+        n_exact += int(((bits != 0) & ((bits & 0xFFFF) == 0)).sum())  # bf16 lacks the lower 16 bits of fp32
     return n_exact / n_nonzero if n_nonzero else None
 
 
@@ -189,7 +189,7 @@ def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
             betas=[float(beta) for beta in group["betas"]],
             eps=float(group["eps"]),
             variants=[name for name, usual in VARIANTS.items() if group.get(name, usual) != usual],
-            elements=elements[number] if len(elements) == len(groups) else None,  # else they cannot be assigned
+            elements=elements[number] if len(elements) == len(groups) else None,  # None: which is whose is unknown
         )
         for number, group in enumerate(groups)
     ]

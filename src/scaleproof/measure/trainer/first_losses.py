@@ -14,7 +14,8 @@ BUDGET_FLOPS = 2e10  # about a second of a core; one sample is scored whatever i
 def score_unwrapped_model(model: nn.Module, plan: SamplePlan, file: TokenFile, device: torch.device) -> list[float]:
     """Return the losses of 1 to MOST_ROWS samples of step 0, those with the smallest ids, in strict fp32.
 
-    They must be the reference's. The model is on `device` meanwhile. Returns [] where that runs out of memory.
+    Those of the reference are equal if the model was built right. The model is moved to `device` and back. Returns []
+    where memory runs out.
     """
     origin = next(model.parameters()).device
     parameters = sum(parameter.numel() for parameter in model.parameters())

@@ -131,7 +131,7 @@ def warm_up(ready: Ready, count: int) -> WarmUp:
     """Make `count` warm-up steps (3 or more), the last but one under a probe: the step before the window has none."""
     probed_step = count - STEPS_AFTER_PROBE - 1
     series = [ready.steps(0, 1)]
-    if probed_step > 1:
+    if probed_step > 1:  # steps between the first one and the probed one
         series.append(ready.steps(1, probed_step - 1))
     probed_series, probe, record = make_probed_step(ready, probed_step)
     # The probed step of a compiled cell ran uncompiled: torch gives back the memory that this step alone has needed.
@@ -166,9 +166,9 @@ def make_probed_step(ready: Ready, step: int, measure_state: bool = True) -> Pro
 
 
 def is_tight(device: torch.device) -> bool:
-    """Return whether a compiled program may not fit on `device` uncompiled, when it may take twice the memory.
+    """Return whether a compiled program takes over TIGHT of the memory of `device`.
 
-    It always fits on a CPU.
+    Uncompiled it may take twice as much, and not fit. Returns False on a CPU, where it always fits.
     """
     if not accelerator.is_accelerator(device):
         return False
@@ -232,7 +232,7 @@ def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow
     nodes = autograd_nodes_made() - first_node - 1  # less the node that counting makes
     print_on_rank_0(session, f"window: {series.wall:.2f} s")
     hooks = foreign_hooks(ready.strategy.module)
-    bytes_per_unit = 1 if sys.platform == "darwin" else 1024
+    bytes_per_unit = 1 if sys.platform == "darwin" else 1024  # the unit of `ru_maxrss`
     return TimedWindow(
         series=series,
         warmed_up_at=warmed_up_at,
@@ -342,7 +342,7 @@ def measure_in(session: Session, request: Request, began: float) -> MadeRun:
     )
     ranks = session.gather(own_record)
     metrics = _write_metrics(session, request, run, ranks, closing.scored, began) if session.rank == 0 else None
-    *_, probed_series, _ = warmup.series
+    *_, probed_series, _ = warmup.series  # the last series is of the step after the probed one
     return MadeRun(metrics=metrics, probed_s=probed_series.wall, step_s=window.series.wall / work.steps)
 
 

@@ -117,7 +117,7 @@ def summarise_run(
 
 
 def _startup(started: float, began: float, ranks: list[RankRecord], first_step_s: float) -> Startup:
-    """Return the seconds of each phase before the window.
+    """Return the seconds of each phase before the window. Set-up and warm-up end with the last rank's.
 
     `started`, `began`: when the launcher and the program of the ranks started (epoch seconds).
     """
@@ -221,7 +221,7 @@ def utilization_of_device(cell: Cell, counts: Counts, tokens_per_sec: float, dev
 
 
 def _total_energy(ranks: list[RankRecord], tokens: int) -> Energy:
-    """Return the energy of all devices, in all and per token, or why it is withheld: that of a device is unknown."""
+    """Return the energy of all devices, in all and per token; if a device's is unknown, only why (`withheld`)."""
     gpus = [gpu for rank in ranks for gpu in rank.place.get("gpus") or []]
     reason = None
     if not gpus:

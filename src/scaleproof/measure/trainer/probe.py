@@ -183,7 +183,7 @@ class Probe(OperationCounter):
                 super().__exit__(None, None, None)  # the barrier is not a collective of the step
                 dist.barrier()
                 super().__enter__()
-        type(self.strategy).update(self.strategy, step)
+        type(self.strategy).update(self.strategy, step)  # the class's method: the object's is replaced by this one
         with self.clock.leave_out() if self.clock else nullcontext():
             self.witness.note_update()
 

@@ -44,7 +44,7 @@ def make_run(request: Request, began: float) -> Session:
     metrics, probed_s, step_s = measure_in(session, request, began)
     if request.witness_steps:
         fields_of_ranks = session.gather(measure_witness_and_control(session, request, probed_s, step_s))
-        if metrics and metrics.census:  # on rank 0
+        if metrics and metrics.census:  # rank 0 alone has metrics
             pairs = zip(metrics.census, fields_of_ranks, strict=True)
             census = [of_rank.model_copy(update=fields) for of_rank, fields in pairs]
             write_json(
@@ -105,6 +105,7 @@ def make_witnessed_steps(session: Session, request: Request, steps: int) -> Witn
             losses.append(float(series.loss[0]))  # the only step of the series
             probed_steps.append(probed)
 
+    # From here on `steps` is the number of the next step, which is made again and again.
     plain_s: list[float] = []
     if not accelerator.is_accelerator(session.device):  # beside a GPU the host's thread may only wait for it
         plain_s = [_time_step_s(run, steps) for _ in range(PLAIN_STEPS)]

@@ -41,7 +41,7 @@ class UpdateLog:
         self._rates: list[float] = []  # the mean learning rate over the groups of each call
         self._decays: list[float] = []  # the sum of weight decays over the groups of each call
         self._settings: set[Settings] = set()
-        self._calls_after_a_child = 0  # calls before which, since the call before, a child process had ended
+        self._calls_after_a_child = 0  # calls that came after the end of a child process since the call before them
         self._used_by_children: tuple[float, int] | None = None  # CPU seconds and page faults, at the last call
         self.slowed_by: set[str] = set()
 
@@ -63,20 +63,21 @@ class UpdateLog:
         self._conditions["float32_matmul"].add(torch.get_float32_matmul_precision())
         self._conditions["dispatch_modes"].add(str(active_modes()))
 
-    @torch.no_grad()  # with gradients a shard that is looked at makes an autograd node, and nodes are counted
+    @torch.no_grad()  # else the view of a shard would make an autograd node, and the step's nodes are counted
     def _note_moment(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
         """Record the norm of a part of one tensor's first moment: torch's hook after an optimizer's step."""
         parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
         moments = [optimizer.state[tensor]["exp_avg"] for tensor in parameters if "exp_avg" in optimizer.state[tensor]]
         if not moments:  # a call that fp16's loss scale has skipped, before the first update
             return
+        # ZeRO calls the optimizer once for each of its parts, with other tensors; without ZeRO there is one part.
         part_of_zero = id(moments[0])
         step = self._first_step + self._turns[part_of_zero]
         self._turns[part_of_zero] += 1
         moment = moments[step % len(moments)]
         self._conditions["moments"].add(dtype_names([moment.dtype]))
         local = local_shard(moment).flatten()
-        start = int(step * GOLDEN_RATIO % 1 * max(0, len(local) - PART))
+        start = int(step * GOLDEN_RATIO % 1 * max(0, len(local) - PART))  # another place in each step
         self._moments.append(torch.linalg.vector_norm(local[start : start + PART]))
 
     @contextmanager
@@ -127,7 +128,7 @@ def active_modes() -> int:
 
 def slowing_modes() -> list[str]:
     """Return the names of active modes that watch or slow every operation of this process; training needs none."""
-    # Of the profiler and of hooks on all modules torch tells by private names alone.
+    # Only private names of torch say whether its profiler is on, and whether every module has hooks.
     states = {
         "torch's profiler": torch.autograd._profiler_enabled(),
         "anomaly detection": torch.is_anomaly_enabled(),

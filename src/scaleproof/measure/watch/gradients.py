@@ -20,9 +20,9 @@ class UnclearedGradient:
         """Follow the largest of `parameters` with at most COPIED_ELEMENTS elements, else the smallest."""
         small_ones = [parameter for parameter in parameters if parameter.numel() <= COPIED_ELEMENTS]
         self._followed = max(small_ones, key=Tensor.numel) if small_ones else min(parameters, key=Tensor.numel)
-        self._used: Tensor | None = None  # a copy of the gradient, made after the last update
-        self._finds_used: bool | Tensor = False  # whether the pass that is about to add finds that gradient
-        self._passes: list[bool | Tensor] = []  # whether each backward pass since the last update has found it
+        self._used: Tensor | None = None  # a copy of the gradient that the last update has used
+        self._finds_used: bool | Tensor = False  # whether the present backward pass finds `_used` not cleared
+        self._passes: list[bool | Tensor] = []  # `_finds_used` of each backward pass since the last update
         self._passes_between_updates: list[bool | Tensor] = []
         self._hooks = [
             self._followed.register_hook(self._before_adding),
@@ -31,7 +31,7 @@ class UnclearedGradient:
         ]
 
     def note_update(self) -> None:
-        """Keep what the backward passes before an update have found, and copy the gradient that it has used."""
+        """After an update, keep what the backward passes before it have found, and copy the gradient that it used."""
         if self._used is not None:  # before the first update there was no used gradient to find
             self._passes_between_updates += self._passes
         self._passes = []

@@ -108,7 +108,7 @@ class Watcher:
         self._hooks = [self.optimizer.register_step_post_hook(self._note_update)]
         self._hook_largest_layer()
         if by_hooks:
-            forward: Callable[..., Any] = self._note_inputs
+            forward: Callable[..., Any] = self._note_inputs  # mypy knows no hooks that take keyword arguments
             self._hooks += [
                 self.model.register_forward_pre_hook(forward, with_kwargs=True),
                 self.model.register_forward_hook(self._note_loss),
@@ -159,6 +159,7 @@ class Watcher:
         if not first.is_floating_point():
             self.now.tokens += first.numel()
         dense = [local_shard(value) for value in inputs if value.layout == torch.strided and not value.is_complex()]
+        # Weighted with their place, so that tensors in another order have another checksum.
         checksums = [place * self._checksum(value).to(self.device) for place, value in enumerate(dense, start=1)]
         if checksums:
             self.now.batches += to_keep([reduce(torch.add, checksums)])
@@ -181,7 +182,8 @@ class Watcher:
         """Note the loss of a forward pass in training, and have a gradient of its output noted when it comes."""
         if not torch.is_grad_enabled():
             return
-        # A gradient is noted by the number of the forward pass; in evaluation mode, where none is due, by the step.
+        # When a gradient comes, the number of this pass is added to `now.backward`; in evaluation mode, in which none
+        # should come, the number of the step is added to `evaluated`.
         numbers, number = (self.now.backward, self.forwards) if module.training else (self.evaluated, self.steps)
         for value in (output, *nested_values((output,))):
             if isinstance(value, Tensor) and value.requires_grad:
@@ -251,6 +253,7 @@ class Watcher:
         """Take the norms of the update and of the weights before it."""
         # `note_gradients` has made the copies, and the norm of the gradients, before the update.
         of_weights = norm_of_all(self.before, self.device)
+        # In place: the copies of the weights before the update become the changes (with the opposite sign).
         changes = [old.sub_(new) for new, old in zip(self._watched_parameters(), self.before, strict=True)]
         self.norms.append((self.steps, self._gradient_norm, norm_of_all(changes, self.device), of_weights))
         if self.device.type != "cpu":  # the copies would count to the training's peak of memory

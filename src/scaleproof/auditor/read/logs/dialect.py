@@ -70,7 +70,7 @@ def _count(text: str) -> int | None:
 
 def _devices_of_mesh(sizes: str) -> int | None:
     """Return the number of devices in a mesh, the product of its sizes: "2, 4" -> 8. None for 0."""
-    limited_sizes = (min(int(size), 10**6) for size in sizes.split(",")[:5] if size.strip())  # of damaged lines, too
+    limited_sizes = (min(int(size), 10**6) for size in sizes.split(",")[:5] if size.strip())  # a line may be damaged
     return prod(limited_sizes) or None
 
 
@@ -254,6 +254,7 @@ class LogReader:
 
     def finish(self) -> list[ReportedRun]:
         """Return the runs of the file, numbered where there are several: "train.log#1", "train.log#2"."""
+        # Stated behind the last step, and no run followed: they are of this run.
         for field, value in self._fields_of_next_run.items():
             if _get(self.run, field) is None:
                 _set(self.run, field, value)

@@ -66,7 +66,7 @@ class MLPerf(LogReader):
                 self.run.details.setdefault("throughputs", []).append(rate)
 
     def _stop(self, time_ms: float, metadata: Any) -> None:
-        """Note how long the run took, and its status."""
+        """Note how long the run took, its mean rate, and its status."""
         start_ms, self._start_ms = self._start_ms, None
         if start_ms is None or time_ms <= start_ms:
             return
@@ -104,7 +104,7 @@ class DLLogger(LogReader):
                 self.say(OF_KIND[kind], value)
 
     def _store_entry(self, step_path: Any, data: dict[str, Any], number: int) -> None:
-        """Store the figures of an entry as a step ([epoch, step]) or a timed span ([epoch]). No summary ([])."""
+        """Store the figures of an entry as a step ([epoch, step]) or a timed span ([epoch]). Takes no summary ([])."""
         if not isinstance(step_path, list):
             return
         values = _values_by_kind(data)
@@ -176,7 +176,7 @@ class HuggingFaceConsole(LogReader):
         elif "eval_loss" in data:
             run.see_val_loss(values.get("eval_loss"))
         elif "loss" in data:
-            if run.timed_spans and "step" not in values:  # the run was over: this loss is of another training
+            if run.timed_spans and "step" not in values:  # `run` was over: the loss is of the next, `self.run`
                 self._restart()
             step_number = int(values.get("step") or len(self.run.logged_steps) + 1)
             figures = {"loss": values.get("loss"), "tokens_per_s": values.get("tokens_per_second")}
@@ -210,7 +210,7 @@ def _literal(text: str) -> Any:
         except (ValueError, RecursionError):
             pass
     try:
-        return ast.literal_eval(re.sub(r"\b(nan|inf|-inf)\b", r"'\1'", text))
+        return ast.literal_eval(re.sub(r"(-?\b(?:nan|inf)\b)", r"'\1'", text))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
 

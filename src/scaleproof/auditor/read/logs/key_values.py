@@ -125,7 +125,7 @@ def _printed_numbers(text: str) -> list[PrintedNumber]:
             meanings[m.start("number")] = m, meaning
 
     has_step = any(meaning is not None and meaning.kind in ("step", "steps") for _, meaning in meanings.values())
-    if has_step:  # a rate beside an epoch may be of a part of it
+    if has_step:  # figures without a key beside an epoch may be of a part of it: not taken
         for m in bare_matches.values():
             meanings.setdefault(m.start("number"), (m, _meaning_of_unit(m)))
     return [PrintedNumber(m, meaning) for m, meaning in meanings.values() if meaning is not None]
@@ -146,7 +146,7 @@ def _meaning_of_pair(m: re.Match[str]) -> tuple[Meaning | None, int]:
         return None, end
 
     if unit is None:
-        scale *= MAGNITUDES.get(m["unit"], 1.0)
+        scale *= MAGNITUDES.get(m["unit"], 1.0)  # "19.9k"
     elif (kind_in_unit := kind_with_unit(kind, unit)) is not None:
         kind, scale = kind_in_unit, unit.scale
         per_device = unit.per_device if unit.per_device is not None else per_device
@@ -228,7 +228,7 @@ class KeyValues(LogReader):
                 self._texts_of_losses[len(self._steps)] = texts["loss"]
             self._steps.append(logged)
             self._kinds_of_steps.append(form.kinds)
-        if not is_bar:
+        if not is_bar:  # else the rate is taken already
             self._take_epoch_and_rate(form, values, epoch if step is None else None)
 
     def _is_of_first_rank(self, line: str) -> bool:
@@ -240,7 +240,7 @@ class KeyValues(LogReader):
         return m[1] == self._first_rank
 
     def _take_epoch_and_rate(self, form: Form, values: dict[str, float | None], epoch: float | None) -> None:
-        """Take an epoch, None where the line is on a step, and how many steps it says were made in a second."""
+        """Take the epoch of a line (None: it is a line of a step) and the steps per second that it states."""
         step_s, bare_s = values.get("step_time_s"), values.get(BARE_TIME)
         steps_per_s = 1 / bare_s if bare_s else values.get("steps_per_s")
         epoch_s = values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s")
@@ -252,7 +252,7 @@ class KeyValues(LogReader):
             self.run.steps_per_s.append(steps_per_s)
 
     def _figures(self, form: Form, parts: list[str]) -> tuple[dict[str, float | None], dict[str, str]]:
-        """Return kind -> figure in base units, and kind -> its text, of a line. The first number of a kind counts."""
+        """Return kind -> figure in base units, and kind -> text, the first of each kind. Sets the scope of the rate."""
         values: dict[str, float | None] = {}
         texts: dict[str, str] = {}
         for number in form.numbers:
@@ -269,12 +269,12 @@ class KeyValues(LogReader):
     def finish(self) -> list[ReportedRun]:
         """Return the runs of the lines whose keys are repeated. Epochs count only where there are no steps."""
         meanings = [number.meaning for form in self._forms.values() for number in form.numbers]
-        if Meaning("mfu", 1.0) in meanings:  # without "%"
+        if Meaning("mfu", 1.0) in meanings:  # printed without "%": it may be in percent
             self._steps.read_mfu_as_share()
         common_kinds = {kinds for kinds, count in self._lines_by_kinds.items() if count >= LEAST_LINES}
         do_steps_rise = bool((np.diff(np.array(self._steps.step_numbers)) > 0).all())
         if do_steps_rise and not self._texts_of_losses and common_kinds.issuperset(self._kinds_of_steps):
-            self.run.logged_steps = self._steps  # the usual log, one run without NaN or a repeated step, in no time
+            self.run.logged_steps = self._steps  # the usual log, one run without NaN or a repeated step: fast
         else:
             for k, (kinds, logged) in enumerate(zip(self._kinds_of_steps, self._steps, strict=True)):
                 if kinds in common_kinds:
@@ -294,7 +294,7 @@ class KeyValues(LogReader):
         place_before, self._place_before = self._place_before, (logged.step, logged.epoch)
         if place_before == self._place_before:
             return
-        _, epoch_before = place_before or (None, logged.epoch)
+        _, epoch_before = place_before or (None, logged.epoch)  # the first line begins no epoch
         if logged.epoch not in (None, epoch_before):  # steps may count from 0 in each epoch: no new run
             self.run.logged_steps.append(logged)
             if loss is not None and not_finite(loss):
@@ -328,7 +328,7 @@ class _Epoch(NamedTuple):
 def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[_Epoch]]:
     """Sort epochs into sequences whose numbers rise: 1, 2, 3, 1, 2 are [1, 2, 3] and [1, 2].
 
-    Two lines of an epoch, of which one is of validation, make one epoch.
+    Two lines of an epoch, one with a validation loss, make one epoch: the first with this loss.
     """
     sequences: list[list[_Epoch]] = []
     for place, span in enumerate(spans):
@@ -336,7 +336,12 @@ def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[_Epoch]]:
         ends = [sequence[-1].span for sequence in sequences]
         same_epoch = next((end for end in ends if end.index == span.index), None)
         if same_epoch is not None and (span.val_loss is None) != (same_epoch.val_loss is None):
-            same_epoch.val_loss = same_epoch.val_loss if same_epoch.val_loss is not None else span.val_loss
+            if span.val_loss is not None:
+                same_epoch.val_loss = span.val_loss
+            else:  # the line of validation came first: the epoch has the time and the loss of its training
+                for name in TimedSpan.__slots__:
+                    if name != "val_loss":
+                        setattr(same_epoch, name, getattr(span, name))
             continue
         rising = [sequence for sequence in sequences if (sequence[-1].span.index or 0) < number]
         open_sequences = [sequence for sequence in rising if not _is_over(sequence, sequences)]

@@ -105,7 +105,7 @@ class RankBlocks(LogReader):
             logged.seconds = logged.seconds or self._unplaced_seconds or None
             self._unplaced_seconds = 0.0
         if logged is not None and tflops and tflops > 0:
-            logged.flops_per_s = min(logged.flops_per_s or 1e30, tflops * 1e12)
+            logged.flops_per_s = min(logged.flops_per_s or 1e30, tflops * 1e12)  # 1e30: none so far
 
     def _take_bar(self, bar: re.Match[str]) -> None:
         """Note the seconds of a step, and since the start (0:06), by tqdm's bar: "3/9 [00:06<00:12, 2.0s/it]"."""
@@ -145,7 +145,7 @@ class RankBlocks(LogReader):
 
         It looks from the first step on, as long as it attempts the scale to which it reduced the scale before.
         """
-        is_first = self._loss_scale is None and not self._steps
+        is_first = self._loss_scale is None and not self._steps  # no update was skipped or made before
         is_halving = attempted_scale is not None and (is_first or attempted_scale == self._loss_scale)
         if not (self._is_settling and is_halving):
             self._is_settling = False
@@ -162,7 +162,7 @@ class RankBlocks(LogReader):
             self.launch(line)
 
     def finish(self) -> list[ReportedRun]:
-        """Return the run, its steps in order."""
+        """Return the run: its steps and its bar in order, engine and strategy by DeepSpeed's settings."""
         run = self.run
         run.logged_steps = StepSeries(self._steps[step] for step in sorted(self._steps))
         run.progress_bar = [(step, *seconds) for step, seconds in sorted(self._bar.items())]

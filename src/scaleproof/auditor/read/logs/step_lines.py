@@ -57,9 +57,9 @@ class Megatron(LogReader):
         texts = _texts_between_bars(line)
         loss = texts.get("lm loss") or texts.get("loss")
         step.loss = figure(loss)
-        tflops = texts.get("throughput per GPU (TFLOP/s/GPU)") or texts.get("TFLOPs")
-        tflops = tflops or texts.get("approx flops per GPU") or ""
-        step.flops_per_s = (figure(re.sub(r"(?i)tflops?", "", tflops)) or 0.0) * 1e12 or None
+        tflops_text = texts.get("throughput per GPU (TFLOP/s/GPU)") or texts.get("TFLOPs")
+        tflops_text = tflops_text or texts.get("approx flops per GPU") or ""
+        step.flops_per_s = (figure(re.sub(r"(?i)tflops?", "", tflops_text)) or 0.0) * 1e12 or None
         step.samples_per_s = figure(texts.get("samples/sec") or texts.get("samples per second"))
         step.tokens_per_s = figure(texts.get("tokens per gpu per second (tgs)")) or None
         self.step(step, loss)
@@ -77,7 +77,7 @@ class Megatron(LogReader):
     def _count_skipped(self, count: int) -> None:
         """Count skipped iterations, except the first ones, in which the loss scaler looks for its scale."""
         run = self.run
-        if len(run.logged_steps) == 1:
+        if len(run.logged_steps) == 1:  # a run has begun
             self._is_settled = False
         if self._is_settled:
             run.skipped_steps = (run.skipped_steps or 0) + count
@@ -171,7 +171,7 @@ class ModdedNanoGPT(LogReader):
         self.run.details["clock"] = (step, clock_s)  # not of `run`, which may have ended with this step
 
     def finish(self) -> list[ReportedRun]:
-        """Return the runs. Where only validations were printed, steps have the mean time between two of them."""
+        """Return the runs. Without lines of steps, each validation is one, with the mean time since the last."""
         if any(run.logged_steps for run in self.runs):
             return super().finish()
         for before, after in pairwise(self._validations):
@@ -332,7 +332,7 @@ class Keras(LogReader):
             self._epoch = int(m[1])
             return
         m = self._last_line_of_epoch.search(line)
-        if "ETA:" not in line and m and m[1] == m[2] and self._epoch is not None:
+        if "ETA:" not in line and m and m[1] == m[2] and self._epoch is not None:  # "469/469": it is over
             self._add_epoch(self._epoch, float(m[3]), line[m.end() :])
         else:
             self.launch(line)

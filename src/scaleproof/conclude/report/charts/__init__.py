@@ -57,7 +57,7 @@ def draw(
     `runs`, `cells`: runs.csv and cells.csv. `forecasts`: the rows of forecast.json, for charts that show them as bands.
     """
     chart = CATALOG[name]
-    bands = {"forecasts": forecasts} if chart.banded else {}
+    bands = {"forecasts": forecasts} if chart.banded else {}  # only such charts take the argument
     inches = HEIGHT
     if chart.inches_per_cell:
         rows = min(MOST_ROWS, max(3, int((cells["n"] > 0).sum())))  # for cells with numbers; room for three at least

@@ -17,6 +17,7 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scaling
     if cells.empty:
         style.write_empty(axes, "no measured runs")
         return
+    # An interval may be cut off here, a dot of a run never.
     chart_end = max(style.HEADROOM * cells["tokens_per_s"].max(), 1.03 * runs["tokens_per_s"].max())
     rates = style.values_by_cell(runs, "tokens_per_s")
     for i, row in enumerate(cells.to_dict("records")):
@@ -71,7 +72,7 @@ def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scali
             _draw_step_times(axes, i, row)
     counts = [fixed(steps, 0) for steps in cells["steps"]]
     labels = list(cells["cell"])
-    if len(set(counts)) == 1:  # the title says it of all cells
+    if len(set(counts)) == 1:  # then the title has the number, not each label
         title = f"{title}, {counts[0]} steps per cell"
     else:
         labels = [f"{cell}\n{steps} steps" for cell, steps in zip(labels, counts, strict=True)]
@@ -97,6 +98,7 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scalin
     """
     cells, title = _measured_cells(axes, cells)
     parts = {name: look for name, look in PARTS.items() if cells[name].notna().any()}
+    # Without start-up and warm-up the rest is all that is outside of the window.
     rest_label = REST if len(parts) == len(PARTS) else OUTSIDE
     for i, row in enumerate(cells.to_dict("records")):
         _draw_job(axes, i, row, parts, rest_label)
@@ -160,6 +162,7 @@ def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Sca
         style.tip(load, f"{row['cell']}: {number(100 * row['device_load'], 4)} % busy")
     with_mfu = cells[cells["mfu"].notna()]
     label = "model FLOPs utilization" if len(with_mfu) else None
+    # The index of a cell is its row.
     axes.plot(100 * with_mfu["mfu"], with_mfu.index, "D", ms=5, color="black", label=label)
     _label_rows(axes, cells, cells["cell"], report, "busy (%): GPU by NVML, CPU by cores")
     axes.set_title(f"Utilization in the window ({title})")

@@ -21,7 +21,7 @@ def drawn_forecasts(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, Step
 
 
 def forecast_chart(axes: Axes, rows: Sequence[ForecastRow]) -> None:
-    """Draw a band for each interval, a line at its value, a dot for the measured step, which is red outside."""
+    """Draw a band for each interval, a line at its value, a dot for the measured step: red if it is outside."""
     forecasts = drawn_forecasts(rows)
     if not forecasts:
         style.write_empty(axes, "no cell has a forecast")
@@ -77,7 +77,7 @@ def bands_of_series(series: ScalingSeries, forecasts: Sequence[ForecastRow]) -> 
     bands = []
     for row in forecasts:
         tokens, forecast = row.tokens_per_step, row.forecast
-        is_of_series = bool(cells & {row.cell, *row.relatives})
+        is_of_series = bool(cells & {row.cell, *row.relatives})  # relatives: same settings, another size
         if is_of_series and tokens and forecast:
             band = Band(
                 cell=row.cell,

@@ -29,6 +29,7 @@ def _draw(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], shifts
     for nth, (cell, track) in enumerate(list(tracks.items())[:MOST_LINES]):
         _draw_track(axes, nth, cell, track, labels)
     for session in sorted({session for sessions in shifts.values() for session in sessions}):
+        # Between a session and the one before it.
         axes.axvline(session - 0.5, color=ALARM, lw=1.2, ls="--")
     axes.axhline(0, color="0.5", lw=1, zorder=0)
     tick_style: dict[str, Any] = {"rotation": 60, "ha": "right"} if len(labels) > 4 else {"rotation": 0, "ha": "center"}

@@ -61,6 +61,7 @@ def draw_ratios(ratios: Sequence[Ratio], out: Path) -> None:
         _, b_over_a, _, _ = ratio
         return abs(b_over_a - 1)
 
+    # The selection is by distance from 1, the order of rows stays.
     extremes = sorted(ratios, key=distance_from_one, reverse=True)[: style.MOST_ROWS]
     drawn = [ratio for ratio in ratios if ratio in extremes]
     style.write_chart(out, 1.4 + 0.3 * max(3, len(drawn)), lambda axes: _draw_ratios(axes, drawn, len(ratios)))

@@ -37,23 +37,23 @@ def throughput(
     if not report.series:
         style.write_empty(axes, "no measured runs")
         return
-    every, title = style.fastest_series(report.series, cells)
+    drawn, title = style.fastest_series(report.series, cells)
     rates = style.values_by_cell(runs, "tokens_per_s")
     lines = []
-    for series, look, place in zip(every, style.series_styles(every), style.places_side_by_side(every), strict=True):
+    for series, look, place in zip(drawn, style.series_styles(drawn), style.places_side_by_side(drawn), strict=True):
         points = [(point, point.tokens_per_sec_global) for point in series.points]
         x_values = style.draw_line(axes, place, look, series.name, points, "tokens/s")
         lines.append(DrawnLine(x_values, points, look["color"]))
         for (point, _), x in zip(points, x_values, strict=True):
             values = rates.get(point.cell, [])
             axes.plot([x * 2**DOTS_BESIDE] * len(values), values, **style.DOT | {"ms": 4, "mew": 0.5})
-    bands = _draw_bands(axes, every, forecasts, "tokens/s", lambda _: 1.0)
+    bands = _draw_bands(axes, drawn, forecasts, "tokens/s", lambda _: 1.0)
 
-    baselines = [series.points[0] for series in every]
+    baselines = [series.points[0] for series in drawn]
     best_baseline = max(baselines, key=lambda point: point.tokens_per_sec_global.value / point.devices)
     rate_per_device = best_baseline.tokens_per_sec_global.value / best_baseline.devices
-    devices = sorted({*style.devices_of(every), *(band.devices for band in bands)})
-    ideal_devices = [count for count in devices if count >= best_baseline.devices]  # from what was measured on
+    devices = sorted({*style.devices_of(drawn), *(band.devices for band in bands)})
+    ideal_devices = [count for count in devices if count >= best_baseline.devices]  # from the best baseline on
     style.draw_ideal(axes, ideal_devices, [rate_per_device * count for count in ideal_devices])
     axes.set_ylabel("throughput (tokens/s)")
     axes.set_title(f"Throughput and devices ({title})")
@@ -66,6 +66,7 @@ def speedup(
     """Draw the speed-up of each series over itself at its smallest number of devices, with the ideal."""
     # The smallest baseline gives the label and the ideal for all series.
     smallest = min((series.baseline_devices for series in report.series if series.kind), default=1)
+    # "strong", "weak", or "strong and weak".
     kinds = " and ".join(sorted({series.kind for series in report.series if series.kind}))
     axes.set_ylabel(f"speed-up over {plural(smallest, 'device')} (ratio of tokens/s)")
     title = f"Speed-up, {kinds} scaling"
@@ -80,14 +81,14 @@ def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scal
 
 
 def _draw_bands(
-    axes: Axes, every: list[ScalingSeries], forecasts: Forecasts, unit: str, base: Callable[[ScalingSeries], float]
+    axes: Axes, drawn: list[ScalingSeries], forecasts: Forecasts, unit: str, base: Callable[[ScalingSeries], float]
 ) -> list[Band]:
-    """Draw the forecasts of each series of `every` as bands, and return all bands.
+    """Draw the forecasts of each `drawn` series as bands, and return all bands.
 
     `base`: returns the rate of a series that is 1 on the value axis, which is in `unit`.
     """
     all_bands = []
-    for series, look, place in zip(every, style.series_styles(every), style.places_side_by_side(every), strict=True):
+    for series, look, place in zip(drawn, style.series_styles(drawn), style.places_side_by_side(drawn), strict=True):
         bands = bands_of_series(series, forecasts)
         draw_bands(axes, place, look["color"], bands, unit, base(series))
         all_bands += bands
@@ -120,17 +121,17 @@ def _draw_ratio_lines(
     if not scaled_series:
         style.write_empty(axes, "no series with more than one size")
         return
-    every, runs_text = style.fastest_series(scaled_series, cells)
+    drawn, runs_text = style.fastest_series(scaled_series, cells)
     of_baseline = Estimated(value=1.0, low=None, high=None, n=0)
     lines = []
-    for series, look, place in zip(every, style.series_styles(every), style.places_side_by_side(every), strict=True):
+    for series, look, place in zip(drawn, style.series_styles(drawn), style.places_side_by_side(drawn), strict=True):
         points = [(point, figure(point) or of_baseline) for point in series.points if not point.incomparable]
         x_values = style.draw_line(axes, place, look, series.name, points)
         lines.append(DrawnLine(x_values, points, look["color"]))
     bands = _draw_bands(
-        axes, every, forecasts, "times the baseline", lambda series: series.points[0].tokens_per_sec_global.value
+        axes, drawn, forecasts, "times the baseline", lambda series: series.points[0].tokens_per_sec_global.value
     )
-    devices = sorted({*style.devices_of(every), *(band.devices for band in bands)})
+    devices = sorted({*style.devices_of(drawn), *(band.devices for band in bands)})
     style.draw_ideal(axes, devices, [ideal(count) for count in devices])
     axes.set_title(f"{title} ({runs_text})")
     _fit_axes(axes, devices, ideal(devices[-1]), lines)

@@ -34,7 +34,7 @@ def _draw_sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: st
     column, and so make no line of their own.
     """
     settings = [name for name in (*NAMED, *BATCH) if name not in follows]
-    differing = [name for name in settings if measured[name].nunique() > 1] or ["strategy"]
+    differing = [name for name in settings if measured[name].nunique() > 1] or ["strategy"]  # groupby needs a key
     groups = [group.sort_values(swept) for _, group in measured.groupby(differing, sort=False)]
     lines = [group for group in groups if group[swept].nunique() > 1]  # a line needs two points
     if not lines:
@@ -83,7 +83,7 @@ def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -
     rows = measured.to_dict("records")
     for i, (row, style) in enumerate(zip(rows, line_styles(list(measured["strategy"])), strict=True)):
         points = table[(table["cell"] == row["cell"]) & table[against].notna()]
-        marks = (i, max(LEAST_APART, len(points) // MARKS))  # from the i-th on, so that each of equal lines is seen
+        marks = (i, max(LEAST_APART, len(points) // MARKS))  # (first, distance): equal lines show all marks
         axes.plot(points[against], points["smoothed"], markevery=marks, label=row["cell"], lw=1.4, ms=5, **style)
         if against == "step" and pd.notna(row["validation_loss"]):
             axes.plot(points["step"].iloc[-1], row["validation_loss"], "D", mfc="none", ms=8, color=style["color"])

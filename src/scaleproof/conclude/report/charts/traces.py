@@ -82,7 +82,7 @@ def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> N
             begin_ms += ms
         if trace.overhead:
             timed_ms = trace.overhead.timed_step_ms
-            label = None if axes.lines else "step of the timed runs"
+            label = None if axes.lines else "step of the timed runs"  # the legend has it once
             axes.plot([timed_ms, timed_ms], [i - 0.38, i + 0.38], "-", color=BLACK, lw=2, label=label)
     for part, colour, hatch in PARTS.values():
         _legend_entry(axes, part, colour, hatch)
@@ -158,7 +158,7 @@ ROW = {"trace-timeline": 0.85, "trace-communication": 0.6, "trace-steps": 0.6, "
 def draw_trace(name: str, report: TracesReport, spans: dict[str, pd.DataFrame], folder: Path) -> None:
     """Write the chart `name` as `folder`/`name`.svg and .png. `spans`: timeline.csv of each cell."""
     rows = len(report.ok)
-    if name == "trace-kernels":  # a row for each kernel of a trace
+    if name == "trace-kernels":  # a trace lists its 10 largest kernels
         rows = 10
     elif name == "trace-timeline":
         rows = min(MOST_RANKS, sum(len(trace.ranks) for trace in report.ok))

@@ -25,6 +25,7 @@ def drawn_cells(entries: Sequence[WaterfallCell]) -> list[WaterfallCell]:
 
 def chart_height(entries: Sequence[WaterfallCell]) -> float:
     """Return the height of the chart in inches, by its rows."""
+    # Beside its parts a cell has four rows: its name, ideal, unexplained, measured.
     return 1.2 + ROW_INCHES * sum(len(cell.parts) + 4 for cell in drawn_cells(entries))
 
 
@@ -37,7 +38,7 @@ def waterfall(axes: Axes, entries: Sequence[WaterfallCell]) -> None:
     labels, row = [], 0
     for cell in cells:
         labels += [cell.cell, "ideal", *(part.name for part in cell.parts), "unexplained", "measured"]
-        row = _draw_cell(axes, cell, row + 1)
+        row = _draw_cell(axes, cell, row + 1)  # nothing is drawn in the row of the name
     label_rows(axes, labels)
     for label, text in zip(axes.get_yticklabels(), labels, strict=True):
         if text in {cell.cell for cell in cells}:

@@ -59,12 +59,12 @@ def ab_verdict(
 
     `failures`: cell -> why a run of it has no numbers. `difference`: the smallest difference that matters, as a part
     (0.02). `accept_differences`: whether watched programs that do other work are compared all the same. `confidence`:
-    the level of the interval over all looks, which is higher in a series.
+    the level of the interval over all interim looks; higher where several comparisons share a chance of error.
     """
     question = report.question
     assert question is not None  # every such campaign has one
     untrained = [finding for finding in findings.findings if finding.code == DID_NOT_TRAIN]
-    if DID_NOT_TRAIN in report.mismatches:
+    if DID_NOT_TRAIN in report.mismatches:  # the codes of invalid findings
         cells = sorted({cell for finding in untrained for cell in finding.cells})
         return AbVerdict("did-not-train", f"did not train: {', '.join(cells)}: {untrained[0].evidence}")
 
@@ -83,7 +83,7 @@ def ab_verdict(
     verdict = _verdict(report, question, difference, confidence)
     if work_differences:
         verdict = with_words(verdict, f"differs: {work_differences[0]}")
-    if untrained:  # the finding is no mismatch: it is not invalid
+    if untrained:  # here the finding is at most suspect
         verdict = with_words(verdict, f"perhaps did not train: {untrained[0].evidence}")
     return verdict
 
@@ -111,6 +111,7 @@ def rounds_needed(verdict: AbVerdict, difference: float) -> int | None:
         return None
     half_width = math.log(verdict.high / verdict.low) / 2
     distance_from_1 = abs(math.log(verdict.ratio))
+    # The wider of both is reached first.
     deciding_half_width = max(distance_from_1, math.log1p(difference) - distance_from_1)
     return math.ceil(verdict.n * (half_width / deciding_half_width) ** 2)  # widths shrink with the root of the rounds
 
@@ -119,7 +120,7 @@ def _verdict(report: ScalingReport, question: AnsweredQuestion, difference: floa
     """Return the verdict where both commands have rates. `difference`, `confidence`: as in `ab_verdict`."""
     ratio = question.ratio
     assert ratio is not None
-    printed_ratio = ratio.inverse if question.status == "no" else ratio  # A over B where B is slower
+    printed_ratio = ratio.inverse if question.status == "no" else ratio  # A over B where B is slower: above 1
     interval = "no interval"
     if printed_ratio.low is not None:
         interval = f"{100 * confidence:.6g} % CI {number(printed_ratio.low, 4)}-{number(printed_ratio.high, 4)}"
@@ -157,6 +158,7 @@ def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
         return []
     rows = {row["cell"]: row for row in row_dicts(cells) if row["n"]}
     sentences = []
+    # A cell without numbers, or without a decided difference, is passed over.
     for arm, measured in ((comparison.a, comparison.arms.a), (comparison.b, comparison.arms.b)):
         rate = measured.tokens_per_s
         arm_rate = estimate_from_interval(rate.value, rate.low, rate.high, rate.n)
@@ -179,7 +181,7 @@ def _drift_sentence(arm: str, arm_rate: float, cell: str, cell_rate: float, rati
     link, cause = " and", "the machine changed in between"
     arm_strategy, _, _ = arm.partition("-n")  # names begin with the strategy and the geometry
     cell_strategy, _, _ = cell.partition("-n")
-    if arm_strategy != cell_strategy:
+    if arm_strategy != cell_strategy:  # the same work by another strategy: both on one device
         link = f"; {cell}, which does the same work on one device, ran"
         cause += ", or the strategy costs as much"
     elif arm != cell:  # named after other keys

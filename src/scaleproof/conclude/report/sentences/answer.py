@@ -62,7 +62,8 @@ class Answer:
     def bullets_of_page(self, report: ScalingReport, has_failures: bool) -> tuple[Bullet, ...]:
         """Return the bullets of the page: those of the answer, and a next step even where the answer names none.
 
-        `has_failures`: some runs have no numbers. Where they may decide, the page says how to repeat them, and no more.
+        `has_failures`: some runs have no numbers. Where these may decide an open question, no next step is added:
+        the page says how to repeat them.
         """
         failures_may_decide = has_failures and report.series and not self.decided
         if failures_may_decide or any(bullet.topic == "next" for bullet in self.bullets):
@@ -97,7 +98,7 @@ def answer_campaign(
         bullets += _scaling_bullet(series, claims, one_device)
     if forecast:
         bullets += _forecast_bullet(forecast)
-    if not group and not report.series_of_sizes:  # the A/B pairs alone answer it
+    if not group and not report.series_of_sizes:  # only A/B pairs compare anything
         bullets += [_comparison_bullet(comparison) for comparison in comparisons]
     bullets += _repeats_bullet(report.repeats)
 
@@ -137,7 +138,7 @@ def _question_bullet(question: AnsweredQuestion | None, claims: Claims) -> list[
 
 
 def _repeats_bullet(look: LookTaken | None) -> list[Bullet]:
-    """Return the bullet on why repeats ended, where results decided that. `look`: the last look at them."""
+    """Return the bullet on why repeats ended, where results decide that. `look`: the last interim look at results."""
     if not look:
         return []
     n = look.repeats
@@ -163,7 +164,7 @@ def _fastest_bullet(group_claims: GroupClaims) -> list[Bullet]:
     fastest, group = group_claims.fastest, group_claims.group
     rate = group_claims.claims[f"rate/{fastest.subject}"]
     where = f"on {devices_text(group.devices)}, {number(rate.ratio.value, 4)} tokens/s"
-    if not group_claims.has_intervals:  # too few runs: nothing is said of other cells
+    if not group_claims.has_intervals:  # too few runs: nothing is claimed about other cells
         n = runs_text(*dict.fromkeys(entry.tokens_per_sec_global.n for entry in group.comparable))
         text = f"unknown; {fastest.subject} has the highest rate {where}"
         basis = interval_text(None, None, n)
@@ -212,10 +213,10 @@ def _fastest_ratios_text(group_claims: GroupClaims, claims: list[Claim]) -> tupl
 def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
     """Return "; scaling efficiency of CELL: 82 % (71-93 %)" and its claims; "" and [] where it cannot be stated.
 
-    Its interval follows from the interval of the speed-up, which allows for picking the cell that looks best.
+    Its interval is that of the speed-up, scaled, because this one is corrected for the choice of the best cell.
     """
     efficiency, speedup = claims.get(f"efficiency/{cell}"), claims.get(f"speed-up/{cell}")
-    if not efficiency or not 0 < efficiency.ratio.value <= 1:
+    if not efficiency or not 0 < efficiency.ratio.value <= 1:  # above 1 a finding, `super-linear`, says why
         return "", []
     text = f"; scaling efficiency of {cell}: {number(100 * efficiency.ratio.value, 2)} %"
     if not speedup or speedup.ratio.bounds is None:
@@ -296,9 +297,9 @@ def _recommended_bullet(group_claims: GroupClaims) -> Bullet:
 
 
 def _leading_series(report: ScalingReport) -> list[ScalingSeries]:
-    """Return the series whose speed-up the answer states: one or two of them, else the series with the fastest cell.
+    """Return the series whose speed-up the answer states: one or two, all of them; else those with the fastest cell.
 
-    Only series count whose largest size has a speed-up with an interval that holds for the answer.
+    Only series count whose largest size has a speed-up for the answer (`speedup_in_answer`).
     """
     candidates = [series for series in report.series_of_sizes if series.points[-1].speedup_in_answer]
     if len(candidates) < 3 or not report.ranking:
@@ -308,7 +309,7 @@ def _leading_series(report: ScalingReport) -> list[ScalingSeries]:
 
 
 def _scaling_bullet(series: ScalingSeries, claims: Claims, one_device: list[Bullet]) -> list[Bullet]:
-    """Return the bullet on the speed-up of a series, unless `one_device`, the bullet on one device, has it."""
+    """Return the bullet on the speed-up of a series, unless `one_device` ([] or one bullet) has it."""
     base, last = series.points[0], series.points[-1]
     claim = claims.get(f"speed-up/{last.cell}")
     is_in_one_device = base.devices == 1 and any(last.cell in bullet.cells for bullet in one_device)
@@ -346,6 +347,7 @@ def _reservations_bullet(report: ScalingReport) -> list[Bullet]:
         return []
     measured_cells = {point.cell for point in report.points}
     parts = []
+    # Cells -> the codes that concern just these.
     for cells, codes in group_by(cells_of, lambda code: tuple(cells_of[code])).items():
         are_all = len(measured_cells) > 2 and set(cells) == measured_cells
         where = f"all {len(measured_cells)} cells" if are_all else names_or_count(list(cells))

@@ -76,7 +76,7 @@ def _step_text(row: ForecastRow) -> str:
     """Return the forecast of a step in words, in ms with its intervals; "unknown" where there is none."""
     if row.forecast is None:
         return "unknown"
-    value, low, high = (number(1e3 * seconds) for seconds in row.forecast[:3])  # ms
+    value, low, high = (number(1e3 * seconds) for seconds in row.forecast[:3])  # in ms
     level = f"{100 * row.forecast.level:.0f} %"
     if row.wide:
         return f"{low}-{high} ms a step ({level}; too wide for one figure)"

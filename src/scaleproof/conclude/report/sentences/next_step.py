@@ -31,7 +31,7 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     busy_cells = [point.cell for point in report.points if REPEATED_FOR & set(point.findings)]
     are_all_busy = {point.cell for point in report.points} == set(busy_cells)
     if disturbed_cells or (busy_cells and are_all_busy):
-        # More repeats would repeat the disturbance. All cells are named: a comparison is as bad as its worse side.
+        # Not more repeats, which would be disturbed again, but new runs of all such cells: one bad side spoils a ratio.
         names = list(dict.fromkeys([*disturbed_cells, *busy_cells]))
         cells = _cell_options([ALL] if are_all_busy and len(names) > 2 else names)
         retry = f"scaleproof retry {_file(report)} {cells}{results_option(report.results)}"
@@ -70,7 +70,7 @@ def next_step_beyond_repeats(report: ScalingReport) -> Step:
 
 
 def _step_of_question(report: ScalingReport) -> Step | None:
-    """Return how to ask for two cells that nothing ranks, as their work differs; None for a single cell."""
+    """Return how to have two cells of different work compared, which no ranking has; None for a single cell."""
     if len(report.points) < 2:
         return None
     first, *_, last = report.points
@@ -86,9 +86,9 @@ def _cell_options(names: list[str]) -> str:
 def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
     """Return what further repeats would show and how to ask for them, or that they are not worth their time.
 
-    Returns None where nothing can be said. `resolve`: the differences that repeats show so far and would show further
-    on, and the repeats that show the difference in question (its `effect`). `n`: repeats so far, of the cell with the
-    fewest.
+    Returns None where nothing can be said. `resolve`: the smallest difference that the repeats so far show
+    (`detectable`), what `further` ones would show, and how many `repeats` the difference in question (`effect`) needs.
+    `n`: repeats so far, of the cell with the fewest.
     """
     if resolve is None:
         if not 0 < n < FEWEST_REPEATS:
@@ -98,13 +98,14 @@ def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, 
 
     needed_repeats = resolve.repeats  # to show the effect; None: more than 1,000
     effect_text, so_far_text = rounded_up_percent(resolve.effect), rounded_up_percent(resolve.detectable)
-    is_effect_shown = resolve.detectable <= resolve.effect  # the difference that is open is smaller
+    is_effect_shown = resolve.detectable <= resolve.effect  # what is still open is smaller
     are_in_reach = needed_repeats is not None and needed_repeats <= MOST_TIMES * n
     if needed_repeats and are_in_reach and not is_effect_shown:
         line = _campaign_line(report, effect_text, n, needed_repeats)
         return f"to show differences of {effect_text} reliably instead of {so_far_text}, {line}", RELIABLY
 
     further = resolve.further
+    # What the effect would cost; not stated where it is shown already.
     price = f"{effect_text}: {_price_text(report, n, needed_repeats)}"
     show_nothing_more = further.repeats <= n or further.detectable >= min(1, resolve.detectable)
     if show_nothing_more:
@@ -128,18 +129,18 @@ def _price_text(report: ScalingReport, n: int, needed_repeats: int | None) -> st
 def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:
     """Return the line of the campaign file that asks for `repeats` instead of `n`, and the command.
 
-    It asks for rounds of repeats, not for a number, so that intervals allow for the look that was taken. `effect`: the
-    difference to show.
+    It asks for rounds (`at_least` to `at_most`), because results were looked at already: intervals of rounds are
+    corrected for several looks. `effect`: the difference to show.
     """
     at_least = report.repeats.at_least if report.repeats else n
     key = f"repeats: {{resolve: {effect}, at_least: {at_least}, at_most: {repeats}}}"
-    if report.repeats:  # this campaign has spent its chance of an error: a further look would claim too often
+    if report.repeats:  # this campaign's looks use up its chance of an error: one more would exceed it
         return f'make a campaign in a new file, with "{key}"'
     return f'set "{key}" in {_file(report)} and {_repeats_command(report, n, repeats, FORCED)}'
 
 
 def _repeats_command(report: ScalingReport, n: int, repeats: int, options: str = "") -> str:
-    """Return in words the command that makes `repeats` of the `n` so far, and what the further ones cost.
+    """Return in words the command that goes from `n` to `repeats` repeats, and what the further ones cost.
 
     `options`: options of the command, before its target.
     """

@@ -42,7 +42,7 @@ def ratio_sentence(
 
 def compared_sentence(compared: "Compared") -> str:
     """Return what `scaleproof compare` prints of two results."""
-    if compared.why or compared.ratio is None:
+    if compared.why or compared.ratio is None:  # not comparable, for the reason `why`
         text = f"{compared.b} and {compared.a}: no ratio; {compared.why}."
     else:
         n = runs_text(*compared.runs)
@@ -86,7 +86,7 @@ def ab_sentence(comparison: "AbComparison") -> str:
     name, estimate = comparison.name, comparison.estimate
     if comparison.status != "ok" or estimate is None:
         return f"{name}: no answer, {comparison.status} ({comparison.why})."
-    claim, floor_claim, _ = claims_of_pairs(comparison)
+    claim, floor_claim, _ = claims_of_pairs(comparison)  # ratio, noise, detectable effect
     ratio, n = claim.ratio, claim.ratio.n
     sentence = ratio_sentence(claim.subject, claim.baseline or "", ratio.value, ratio.low, ratio.high, f"{n} pairs")
     floor_percent = number(100 * floor_claim.ratio.value, 2)
@@ -95,6 +95,7 @@ def ab_sentence(comparison: "AbComparison") -> str:
     if claim.word in ("faster", "slower"):
         return f"{name}: {sentence}{noise}{OVERSTATED if estimate.overstated else ''}"
     if claim.word == "within-noise":
+        # Without its full stop.
         sentence = f"{sentence[:-1]}, but the effect is within the noise: nothing is claimed."
     return f"{name}: {sentence}{noise} {_power_sentence(estimate)}"
 

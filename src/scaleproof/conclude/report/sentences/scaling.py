@@ -62,7 +62,7 @@ def _known_parts(cell: WaterfallCell) -> str:
     Parts that shorten the step are among them, so that all add up to the loss.
     """
     parts = {part.name: part.ms for part in cell.parts if part.ms}  # neither unknown nor 0
-    rest_ms = cell.unexplained_ms
+    rest_ms = cell.unexplained_ms  # negative where the parts are more than the loss
     if rest_ms > 0:
         parts["unexplained"] = rest_ms
     largest_first = sorted(parts, key=lambda name: -parts[name])

@@ -44,7 +44,7 @@ def trust_in(
     if not findings.checks:
         return None
     above_note = [finding for finding in findings.findings if finding.severity in ABOVE_NOTE]
-    concerns = _concerns_of_answer(report)
+    concerns = _concerns_of_answer(report)  # such as {"runs", "scaling"}
     on_answer = [finding for finding in above_note if finding.concerns in concerns]
     elsewhere = _unused_findings_sentence([finding for finding in above_note if finding.concerns not in concerns])
     precision = _precision_sentence(report, comparisons)
@@ -74,7 +74,7 @@ def _runs_text(count: int, is_compared: bool) -> str:
 
 def _precision_sentence(report: ScalingReport, comparisons: Sequence[AbComparison]) -> str:
     """Return which differences the repeats, or pairs, of the answer's comparison show; "" where nothing is compared."""
-    compared = concluded_from(report)
+    compared = concluded_from(report)  # the question, group or series that the answer is on
     if not compared:
         estimates = [comparison.estimate for comparison in comparisons if comparison.estimate]
         return f"{detected_text(estimates[0])}." if estimates else ""

@@ -108,7 +108,8 @@ def _verdict_on_group(group_claims: GroupClaims) -> Verdict:
     if advice.word == "disturbed":
         return Verdict("No clear winner yet: the runs were disturbed", False, (advice,))
 
-    rivals = [claim for claim in group_claims.others if claim.word != "slower"]  # they may be as fast
+    # Undecided: several cells may be the fastest.
+    rivals = [claim for claim in group_claims.others if claim.word != "slower"]
     names = [claim.subject for claim in rivals]
     rivals_text = " and ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} other cells"
     over_one_device = claims.get(f"one-device/{fastest.subject}")
@@ -149,7 +150,7 @@ def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str,
     last = series.points[-1]
     if not claim:
         return f"No answer: {last.cell} and {series.points[0].cell} are not comparable", False
-    if claim.word == "unclaimed":
+    if claim.word == "unclaimed":  # a series has no winner
         return _too_few_verdict(claim.ratio.n).replace("winner", "answer"), False
     where = f"on {devices_text(last.devices)}"
     if claim.word == "faster":
@@ -208,7 +209,7 @@ def _recommended_cell(group: SizeRanking, claim: Claim) -> Recommended:
     is_fastest = claim.subject == advice.fastest and group.fastest_shown
     if is_fastest:
         text = f"{claim.subject}, the fastest"
-    elif claim.estimate and claim.estimate.value > 0:  # it may lose something
+    elif claim.estimate and claim.estimate.value > 0:  # at worst slower than the best
         loss = f"within {percent_text(advice.margin)} of the fastest: at most {_worst_loss(claim)} slower"
         text = f"{claim.subject}{_simplest_text(group)} shown to be {loss}"
     else:
@@ -227,7 +228,7 @@ def _best_candidate(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -
         subject = f"{candidate}{_simplest_text(group, ' candidate,')}"
         return f"none yet; {subject} may be up to {_worst_loss(claim)} slower than another cell; {margin_text}"
     rivals = [other for other in others if (other.ratio.high or 0) > 1 + advice.margin]
-    if not rivals:
+    if not rivals:  # then the one with the highest bound is named
         rivals = [max(others, key=lambda other: other.ratio.high or 0)]
     reason = "the highest rate and the simplest candidate" if _simplest_text(group) else "the highest rate"
     return f"{candidate} for now, {reason}; not confirmed: {_may_be_faster_text(rivals)}; {margin_text}"
@@ -263,7 +264,7 @@ def _gain_text(rival: Claim) -> str:
 
 
 def _recommendation_basis(group: SizeRanking) -> str:
-    """Return what a recommendation rests on: the order by which cells are simple, and the bounds on the loss."""
+    """Return what a recommendation rests on: the strategies, simplest first, and the bounds on the loss."""
     n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
     bounds = f"95 % bounds on the loss against the best, n={n}"
     strategies = {without_offload(entry.strategy) for entry in group.comparable}

@@ -51,6 +51,7 @@ def _report_columns(
         columns["baseline"] = series.baseline if series.kind else None
         columns["best_single"] = point.best_single
     for column in RATIOS:
+        # One ratio is of the ranking, all others are of the series.
         holder = entry if column.name == "fastest_over" else point
         columns |= _ratio_columns(column.name, holder.figure(column.name) if holder else None)
     columns["letters"] = entry.letters if entry else None
@@ -80,7 +81,7 @@ def cell_texts(rows: pd.DataFrame) -> pd.DataFrame:
 def _row_texts(row: dict[str, Any]) -> dict[str, str]:
     """Return the texts of one cell by column. `row`: a row of `scaling_rows`."""
     n = row["n"]
-    words = {True: "yes", False: "no", None: ""}
+    words = {True: "yes", False: "no", None: ""}  # other values are printed as they are
     texts = {}
     for name in CELLS_TABLE:
         value = row[name]
@@ -108,7 +109,7 @@ def _measured_texts(row: dict[str, Any]) -> dict[str, str]:
         texts["fastest_over"] = "1 (highest)"
     if row["time_to_loss_why"]:
         texts["time_to_loss_s"] = _reason_text(row["time_to_loss_why"])
-    if row["task"] == "language-modelling":  # all samples have as many tokens: it would say the same twice
+    if row["task"] == "language-modelling":  # all samples are equally long: tokens/s says it
         texts["samples_per_s"] = UNKNOWN
     return texts
 
@@ -149,6 +150,7 @@ def split_constant(texts: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, s
     constants = []
     empty_headings = []
     for heading in texts.columns:
+        # Cells without a value do not count.
         known_values = [value for value in texts[heading] if value not in ("", UNKNOWN)]
         if not known_values and heading != COLUMNS["findings"].heading:
             empty_headings.append(heading)
@@ -164,7 +166,8 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     """
     rows = scaling_rows(cells, report)
     texts, constants = split_constant(cell_texts(rows))
-    ratio_columns = [column for column in RATIOS if column.name != "scaling_efficiency"]  # of them 1 is no difference
+    # Ratios that are marked as undecided where their interval contains 1; of an efficiency 1 is only the ideal.
+    ratio_columns = [column for column in RATIOS if column.name != "scaling_efficiency"]  # 1: no difference
     ratios = {column.heading: [interval_of(row, column.name) for row in row_dicts(rows)] for column in ratio_columns}
     headings_of_paper = {COLUMNS[name].heading for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
     constants_text = ", ".join(f"{heading} {value}" for heading, value in constants)
@@ -193,8 +196,9 @@ def restated_time_note(cells: pd.DataFrame) -> str:
         return ""
     timed_cells = cells[cells["steps_to_loss"].notna()]
     work_columns = ["target_loss", "global_batch", "seq_len"]
-    if timed_cells.empty or timed_cells[work_columns].isna().any(axis=None):  # of a command not all are known
+    if timed_cells.empty or timed_cells[work_columns].isna().any(axis=None):  # as for commands
         return ""
+    # Each group has the same work: "the same" needs two cells.
     for _, steps in timed_cells.groupby(work_columns)["steps_to_loss"]:
         if len(steps) == 1 or steps.max() - steps.min() > 1:
             return ""
@@ -207,7 +211,7 @@ def interval_of(row: dict[str, Any], name: str) -> Estimated | None:
     """Return the quantity `name` of a row of `scaling_rows` with its interval; None where it is unknown."""
     if row.get(name) is None:
         return None
-    n = row.get(f"{name}_n", row["n"])
+    n = row.get(f"{name}_n", row["n"])  # ratios have an n of their own
     return Estimated(value=row[name], low=row[f"{name}_low"], high=row[f"{name}_high"], n=n)
 
 

@@ -23,6 +23,7 @@ def forecast_table(rows: Sequence[ForecastRow]) -> pd.DataFrame:
 def _forecast_row(row: ForecastRow) -> dict[str, str | None]:
     """Return heading -> text of a cell. A refused forecast has its reason, and a wide one no value."""
     value = interval = likely = level = "–"
+    # What the forecast was made from, or why there is none.
     origin: str | None = f"refused: {row.refusal}"
     if row.forecast:
         value, low, high = (number(1e3 * seconds) for seconds in row.forecast[:3])  # ms

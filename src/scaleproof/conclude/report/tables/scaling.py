@@ -65,7 +65,7 @@ def _size_row(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
     row |= {"verdict": point.verdict or "–", "findings": " ".join(point.findings)}
     for name in SERIES_FIGURES:
         row[name] = COLUMNS[name].estimate(point.figure(name))
-        if differing_fields and name != "tokens_per_sec_global":  # no ratio is formed
+        if differing_fields and name != "tokens_per_sec_global":  # a rate needs no baseline, ratios do
             row[name] = "–" if name == "karp_flatt" else f"incomparable: {differing_fields}"
         elif name == "speedup" and point.cell == series.baseline:
             row[name] = "1 (baseline)"

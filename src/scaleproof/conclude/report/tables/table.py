@@ -45,7 +45,7 @@ def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", 
     styler = styler.format(escape="latex").format_index(escape="latex", axis="columns")
     body = _replace_unknown_signs(styler.to_latex(column_format="".join(sides), hrules=True)).strip()
 
-    # Each row stands in one line. Long headings and cells are broken into several, for a table is as wide as they are.
+    # Each row is one line of `body`. Long headings and cells are broken into lines: they decide on the table's width.
     lines = []
     width = HEADING_WIDTH  # of the first row, the headings
     for line in body.split("\n"):
@@ -72,6 +72,7 @@ def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", 
 def _break_into_lines(text: str, side: str, width: int) -> str:
     """Return a text as LaTeX, broken into several lines where it is longer than `width`. `side`: "l" or "r"."""
     unbroken_unit = text.replace(r"[95 \%]", r"[95~\%]")
+    # A command such as \textasciitilde counts as nothing.
     printed_length = len(re.sub(r"\\text\w+", "", unbroken_unit))
     if printed_length <= width:
         return text

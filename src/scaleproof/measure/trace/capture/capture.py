@@ -150,7 +150,9 @@ def _run_traced(
     # The traced ranks are forked if those of the cell's timed runs are: both must start alike.
     forked = tool == PROFILER and not nodes and may_fork(request.cell, request.gpus)
     warmup_steps = request.cell.work.warmup_steps
-    outcome = run_ranks(request, log, PROGRAM, nodes, warmup_steps, under=under, variables=variables, forked=forked)
+    outcome = run_ranks(
+        request, log, PROGRAM, nodes, steps=warmup_steps, under=under, variables=variables, forked=forked
+    )
 
     if not (attempt / RANK_RESULT).exists():
         failure = explain_failure(request, attempt, outcome)

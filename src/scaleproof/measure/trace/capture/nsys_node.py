@@ -47,7 +47,7 @@ def main(request_path: Path, command: list[str]) -> int:
         exit_code = subprocess.run(profile, env=environment).returncode
         report = folder / f"{here}.nsys-rep"
         if not report.exists():
-            streams = sorted(folder.glob("*.qdstrm"))
+            streams = sorted(folder.glob("*.qdstrm"))  # raw data, of which the importer would have made the report
             print(NO_IMPORTER.format(name=streams[0].name) if streams else "nsys wrote no report", flush=True)
             return exit_code or 1
 

@@ -109,7 +109,8 @@ def _read_export(export: Export, first_rank: int) -> Trace:
     ranks, are_stated = _ranks_of_processes(work, ranges, first_rank)
     work["rank"] = _rank_column(work.pop("process").to_numpy(), ranks)
     ranges["rank"] = _rank_column(ranges.pop("process").to_numpy(), ranks)
-    states_rank = ranges["name"].astype(str).str.fullmatch(OWN_RANK.pattern).to_numpy(bool)  # no part of the program
+    # Ranges that only say a rank ("rank 3") are left out: they are no part of the program.
+    states_rank = ranges["name"].astype(str).str.fullmatch(OWN_RANK.pattern).to_numpy(bool)
     ranges = ranges[(ranges["rank"] >= 0) & ~states_rank]
     diagnostics = _read_diagnostics(export)
 
@@ -229,7 +230,7 @@ def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, 
     if not len(called_at):
         return start
     # A call and its kernel have the same correlation number, which is unique in their process. Both become one key: the
-    # number of the process, counted from 0, above the 32 bits of the correlation.
+    # number of the process, counted from 0, from bit 40 on, and the correlation (32 bits) below it.
     _, process_numbers = np.unique(np.concatenate([process, thread & PROCESS_BITS]), return_inverse=True)
     kernel_keys = (process_numbers[: len(process)] << 40) | correlation
     call_keys = (process_numbers[len(process) :] << 40) | call_correlation
@@ -245,7 +246,8 @@ def _read_ranges(export: Export) -> pd.DataFrame:
     if not export.has("NVTX_EVENTS", "start", "end", "globalTid"):
         return empty
     where = f"WHERE eventType IN ({PUSH_POP}, {START_END}) AND end IS NOT NULL"
-    export.columns["NVTX_EVENTS"] += ["rowid"]  # each table of SQLite has it, though no schema lists it
+    # Each table of SQLite has this column, though no schema lists it; `read_integers` reads listed columns alone.
+    export.columns["NVTX_EVENTS"] += ["rowid"]
     columns = ("start", "end", "globalTid", "textId", "rowid")
     start, end, thread, text_id, row = export.read_integers("NVTX_EVENTS", *columns, where=where)
     if not len(start):
@@ -290,7 +292,7 @@ def _ranks_of_processes(work: pd.DataFrame, ranges: pd.DataFrame, first: int) ->
 
 
 def _rank_column(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
-    """Return the rank of each of `processes`, -1 for one without a rank, as a launcher. `ranks`: process -> rank."""
+    """Return the rank of each of `processes`; -1: it is no rank, but a launcher. `ranks`: process -> rank."""
     distinct, inverse = np.unique(processes, return_inverse=True)
     if not len(distinct):
         return processes

@@ -96,6 +96,12 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = P
         '"later"',
         'claims.json: "later: Next: more devices, a larger mode',
     ),
+    "an invented part of what was lost": (
+        "claims.json",
+        r'(\{[^{}]*"lost/ddp-n1x2/)measured("[^{}]*\{[^{}]*\}[^{}]*\},)',
+        lambda match: f"{match[0]} {match[1]}luck{match[2]}",
+        "lost/ddp-n1x2/luck: is a claim that the raw files do not support",
+    ),
     "a known part called unknown": (
         *("claims.json", "Not measured: ", "Not measured: exposed transfer, ", 'claims.json: "lost: ddp-n1x2'),
     ),

@@ -271,7 +271,8 @@ def _configuration(series: RowSeries) -> str:
 def _scaling_line(configuration: str, row: ReportedRow, series: RowSeries) -> ScalingLine:
     """Return the line of a row, with speed-up and efficiency ("3.6x", "90 %") unless it is a baseline.
 
-    Where its figures have two readings and no printed speed-up tells which is meant, the line has neither.
+    Of two readings of its figures the one counts that the printed speed-up confirms, else the first. Without a printed
+    speed-up the line has neither.
     """
     line = ScalingLine(configuration=configuration, place=row.place, devices=row.devices or 1, rate=_rate_of_row(row))
     beside = [figure for kind in KINDS_BESIDE if (figure := row.usable(kind)) is not None]
@@ -282,7 +283,7 @@ def _scaling_line(configuration: str, row: ReportedRow, series: RowSeries) -> Sc
         return line
     stated = row.usable("speedup")
     confirmed = (reading for reading in readings if stated is not None and stated.interval.meets(reading))
-    speedup = next(confirmed, readings[0])  # the first one also where the printed speed-up confirms none
+    speedup = next(confirmed, readings[0])
     if len(readings) == 1 or stated is not None:
         line.speedup, line.efficiency = times(speedup.middle), percent(speedup.middle / series.times_devices(row))
         line.baseline = series.bases[0].name

@@ -191,3 +191,9 @@ def test_a_folder_is_no_command(results, tmp_path_factory, visit):
     page, _ = visit(root / "index.html")
     page.click("h2 a")
     assert page.inner_text("h1") == "Does it scale?"
+
+
+def test_a_page_that_cannot_be_read_is_one_entry_of_the_index(tmp_path):
+    (tmp_path / "demo/report.html").mkdir(parents=True)
+    (entry,) = write_index(tmp_path)
+    assert (entry.verdict, "report.html" in entry.unread) == ("unknown", True)

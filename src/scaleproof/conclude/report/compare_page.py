@@ -169,14 +169,16 @@ def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
     findings = _read_or_none(lambda: read_findings(folder / "findings.json"))
     first_run = min(folder.glob(f"runs/*/rep*/{METRICS}"), default=folder / METRICS)  # without runs: no file, so None
     metrics = _read_or_none(lambda: parse_metrics(read_regular(first_run)))
+    page = _read_or_none(lambda: read_regular(folder / "report.html").decode(errors="replace"))
     # File -> its content; None where it could not be read.
     contents = {"scaling_report.json": report, "findings.json": findings, str(first_run.relative_to(folder)): metrics}
+    contents["report.html"] = page
 
     date = machine = verdict = "unknown"
     if metrics:
         date = metrics.timestamp_utc[:16].replace("T", " ")
         machine = _machine_of(metrics)
-    match = VERDICT.search(read_regular(folder / "report.html").decode(errors="replace"))
+    match = VERDICT.search(page or "")
     if match:
         verdict = html.unescape(match[1]).strip()
     finding_counts = Counter[str](finding.severity for finding in findings.findings) if findings else Counter[str]()

@@ -14,6 +14,7 @@ from scaleproof.conclude.forecast.memory import (
     tracked_memory,
 )
 from scaleproof.ground.campaign.config import shape_of
+from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.memory import state_bytes
 
 MODEL = {"layers": 2, "width": 128, "heads": 2, "context": 128}
@@ -126,3 +127,9 @@ def test_what_cannot_be_counted_says_why(counted, name, why):
     answer = counted[name][1]
     assert answer.peak is None
     assert why in answer.reason
+
+
+def test_trackers_that_take_too_long_are_one_message(monkeypatch):
+    monkeypatch.setattr("scaleproof.conclude.forecast.memory.TIME_LIMIT_S", 0.01)
+    with pytest.raises(UserError, match=r"took more than 0.01 s for 1 cell; count fewer cells at once"):
+        tracked_memory([cell_of(*SETTINGS["single-2"])])

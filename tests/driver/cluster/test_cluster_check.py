@@ -66,6 +66,11 @@ def test_a_site_that_forgets_its_jobs_too_soon(monkeypatch, tmp_path):
     assert "set seconds-between-status-checks to 15 or less" in line
 
 
+def test_a_site_that_never_forgets_its_jobs(monkeypatch, tmp_path):
+    """A MinJobAge of 0 prevents that records are purged (slurm.conf)."""
+    assert failed(site(monkeypatch, tmp_path, "gpu|up|4|infinite|gpu:4|64|512000", age=0)) == []
+
+
 @pytest.mark.fault("a partition's limit is shorter than a job, and not enforced", "`cluster check` says so")
 def test_a_partition_that_is_too_short_for_a_job(monkeypatch, tmp_path):
     """Slurm takes such a job where it does not enforce limits, and never starts it."""

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from scaleproof.conclude.forecast.law import Unsupported
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.strategies import LOW, SHARDING_ZERO, without_offload
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.measure.model.inventory import inventory_of
 from scaleproof.measure.trainer.request import Request
@@ -251,15 +251,19 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
             cell, no_folder, no_folder, campaign="", run_id="", time_limit=TIME_LIMIT_S, provenance={}
         )
         requests.append(asdict(request))
-    done = subprocess.run(
-        [sys.executable, "-m", PROGRAM],
-        input=json.dumps(requests),
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=TIME_LIMIT_S,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", PROGRAM],
+            input=json.dumps(requests),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIME_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        slow = f"torch's trackers took more than {TIME_LIMIT_S:g} s for {plural(len(cells), 'cell')}"
+        raise UserError(f"{slow}; count fewer cells at once") from None
     if done.returncode:
         *_, last_line = ["no message", *done.stderr.strip().splitlines()]
         raise UserError(f"torch's trackers could not be started: {last_line}")

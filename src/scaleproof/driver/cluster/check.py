@@ -226,9 +226,11 @@ def _judge_job_records(profile: dict[str, Any], config: dict[str, str], account:
     """
     interval_s = int(profile.get("seconds-between-status-checks", 10))
     has_accounting = bool(allocation.run_command("sacct", "--allocations", "--jobs=1"))  # prints at least a heading
-    memory_s = int((re.match(r"\d+", config.get("MinJobAge", "")) or "0")[0])
+    shortest_memory = re.match(r"\d+", config.get("MinJobAge", ""))
+    memory_s = int(shortest_memory[0]) if shortest_memory else 0
+    forgets_none = shortest_memory is not None and not memory_s  # 0 in slurm.conf: no record is ever purged
     # A job that ended right after a look must still be known at the next look, which may be late.
-    can_learn_end = has_accounting or memory_s >= 2 * interval_s
+    can_learn_end = has_accounting or forgets_none or memory_s >= 2 * interval_s
     accounting = "sacct answers" if has_accounting else "no accounting (sacct does not answer)"
     text = f"{accounting}; Snakemake looks every {interval_s} s; MinJobAge {config.get('MinJobAge')}"
     setting = f"set seconds-between-status-checks to {max(1, memory_s // 2)} or less in profiles/slurm/profile.v9+.yaml"

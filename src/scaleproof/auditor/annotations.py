@@ -32,7 +32,9 @@ def located(place: str, paths: Sequence[Path]) -> Location:
     for path in paths:
         if path.is_file() and path.absolute().parts[-len(parts) :] == parts:  # perhaps with the name of its folder
             return Location(path, line)
-        for folder in (path, *path.parents):  # a parent where `name` begins with the name of the path
+        # `name` lies below the path itself ("results.md" in runs), or, where it begins with the name of the path
+        # ("runs/results.md"), below a parent of it.
+        for folder in (path, *path.parents):
             file = folder / name
             if file.is_relative_to(path) and file.exists():
                 return Location(file, line)

@@ -57,10 +57,11 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     unit = _common_unit({a: rates_a, b: rates_b})
     stated_a, stated_b = _stated_fields(runs_a), _stated_fields(runs_b)
     for name in vary:
-        if name not in stated_a:
+        if name not in stated_a:  # nor in `stated_b`: both have the same fields
             raise field_error(name, stated_a)
     unstated = [name for name in stated_a if None in (stated_a[name], stated_b[name])]
     differing = [name for name in stated_a if name not in unstated and stated_a[name] != stated_b[name]]
+    # `why`: why there is no ratio, None where there is one.
     why = _why_unequal(unit, differing, vary, runs_a + runs_b)
     why = why or _why_copied(runs_a, runs_b) or _why_invalid(a, b, evidence)  # the first reason counts
     rate_a = mean_rate([rates[unit] for rates in rates_a])

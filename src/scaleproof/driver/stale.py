@@ -126,7 +126,11 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
 def _judge_run(
     folder: Path, cell: Cell, current_code: str, seen: Seen | None, sha256: Callable[[Path], str]
 ) -> _StaleRun | None:
-    """Return a finished run with the reason to measure it again, None without a reason. `seen`: as in _StaleRun."""
+    """Return a finished run with the reason to measure it again, None without a reason.
+
+    `current_code`: the sha256 of today's code of a run. `seen`: Snakemake's view of the run's file, None where it has
+    none. `sha256`: returns that of a file.
+    """
     try:
         metrics = _sound_metrics(folder)
     except UserError:

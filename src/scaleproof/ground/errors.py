@@ -94,6 +94,7 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     if str(name) in by_letters.values() or letters in UNRELATED:
         return None
 
+    # From the surest rule to the least sure: another spelling or another program's word, a beginning, few edits.
     same = same_name(name, by_letters.values())
     if same is not None:
         return same
@@ -111,7 +112,7 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     with_word = [choice for choice in by_letters.values() if word in re.split(r"[\W_]+", choice.casefold())]
     if len(word) >= 4 and word.isalpha() and len(with_word) == 1:
         return with_word[0]
-    plain = FILLERS.sub("", str(name))
+    plain = FILLERS.sub("", str(name))  # last, all of this again without words that make no difference
     return nearest_name(plain, choices) if plain not in ("", name) else None
 
 
@@ -181,6 +182,7 @@ def path_fault(path: Path) -> str:
     if path.is_symlink() and not path.exists():
         return link_fault(path)
     if not path.exists():
+        # The nearest place above that exists. If it is no folder, the fault is its own: a file, a pipe, a broken link.
         above = next((place for place in path.parents if os.path.lexists(place)), Path())
         if not above.is_dir():
             return f": {above}{path_fault(above) or ' is a file, not a folder'}"

@@ -54,7 +54,8 @@ def _not_results(path: Path, folder: Path) -> str:
     """Return in words why `path` is no campaign's results. `folder`: `path` itself, or the folder of that file."""
     fault = path_fault(path)
     if fault:
-        return fault.removesuffix(nearest_path(path)).strip(" :.")  # the hint follows from _campaign_hint
+        # Without its hint, which `_campaign_hint` gives instead, and without the marks that join it to a path.
+        return fault.removesuffix(nearest_path(path)).strip(" :.")
     if path.is_file() and not path.stat().st_size:
         return "it is an empty file"
     if path.suffix in ARCHIVES:
@@ -123,7 +124,7 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
     """Recompute a campaign's figures from its raw files and hold all other files against them.
 
     Returns the differences, the number of runs that were read, and the number of recomputed figures. Raises UserError
-    where `path` is no campaign's results.
+    where `path` is no campaign's results. `with_manifest`: whether manifest, signature and crate are checked as well.
     """
     folder = folder_of(path)
     _refuse_special_files(folder)

@@ -129,7 +129,7 @@ def _figures_of_runs_and_pairs(folder: Path, quantities: Quantities) -> dict[str
     """Return cell -> rates of its runs, in the order of repeats, and A/B comparison -> ratios of its pairs."""
     figures: dict[str, list[float]] = {}
     for name, quantity in quantities.items():
-        kind, cell, *_, column = name.split("/")
+        kind, cell, *_, column = name.split("/")  # "runs/CELL/repK/COLUMN", or "cells/CELL/COLUMN"
         if (kind, column) == ("runs", "tokens_per_s"):
             figures.setdefault(cell, []).append(quantity.value)
     comparisons = entries_of(folder / "comparison.json", "comparisons")

@@ -129,7 +129,9 @@ def _part_of_smaller_batch(
     """Return {"smaller local batch": ms}: how much longer than the ideal a step on one device takes.
 
     The step is of another cell, named as the part's source: one device, and the batch that each device of this cell
-    has. The time is None where the source does other work. Returns {} where the entry states no time.
+    has. The time is None where the source is no such cell, or does other work. Returns {} where the entry states no
+    time: nothing is to be checked then. `entry`: of this cell in waterfall.json. `group`: its runs. `cells`: every
+    cell's runs.
     """
     sources = [part["source"] for part in entry["parts"] if part["name"] == LOCAL_BATCH and part["ms"] is not None]
     if not sources:

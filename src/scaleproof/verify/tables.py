@@ -57,7 +57,11 @@ def check_runs_table(
 def check_cells_table(
     folder: Path, file: str, runs: list[RawRun], quantities: Quantities, at_fault: Collection[str] = ()
 ) -> Iterator[Difference]:
-    """Yield where cells.csv, or a table of cells in tables/, has other cells or figures than are recomputed."""
+    """Yield where cells.csv, or a table of cells in tables/, has other cells or figures than are recomputed.
+
+    `at_fault`: cells whose raw files are damaged, as is reported already: their rows do not count. `runs`: those of all
+    other cells.
+    """
     rows = [row for row in csv_of(folder / file) if row["cell"] not in at_fault]
     cells = [row["cell"] for row in rows]
     if file in ("cells.csv", "tables/scaling.csv") and sorted(cells) != sorted(by_cell(runs)):

@@ -117,6 +117,7 @@ def test_what_a_file_says_counts_more_than_what_is_said_about_it(tmp_path):
         ("claims: [{kind: speedups}]", 'Did you mean "speedup"?'),
         ("claims: [{kind: speedup, value: 2, of: a}]", "lacks `over`"),
         ("claims: [{kind: throughput, value: fast, of: a}]", "not a number"),
+        ("claims: [{kind: throughput, value: 5, of: on}]", "claims[0].of is 'True', not a text"),
         ("claims: [{kind: throughput, value: 1, of: a, unit: s}]", "no key of throughput"),
         ("runs: {a: {worldsize: 2}}", 'Did you mean "world_size"?'),
         ("runs: {a: {world_size: two}}", "not a whole number"),

@@ -1,6 +1,7 @@
 """What is a result: not sources or fixtures; each copy and checkpoint once; archives; and what stands beside a run."""
 
 import errno
+import gzip
 import inspect
 import io
 import json
@@ -110,6 +111,16 @@ def test_what_an_archive_unpacks_to_is_limited(tmp_path, monkeypatch):
         for k in range(3):
             archive.writestr(f"{k}.log", b"0" * 8_000)
     assert any("the rest was left out" in u.reason for u in gather([tmp_path]).unread)
+
+
+def test_a_gz_that_unpacks_to_too_much_is_cut_off_with_a_word(tmp_path, monkeypatch):
+    from scaleproof.auditor.read import archives
+
+    monkeypatch.setattr(archives, "MOST_MEMBER_BYTES", 8_000)
+    for size, is_cut_off in ((8_000, False), (8_001, True)):
+        (tmp_path / "train.log.gz").write_bytes(gzip.compress(b"0" * size))
+        reasons = [unread.reason for unread in gather([tmp_path]).unread]
+        assert any("the rest was left out" in reason for reason in reasons) is is_cut_off, reasons
 
 
 def test_copies_are_marked(tmp_path):

@@ -341,6 +341,7 @@ def _dimension_text(column: FigureColumn) -> str | None:
         return DIMENSIONS.get(column.kind)
     if DEVICE_HOURS.search(column.heading):
         return "T"
+    # The unit in brackets, "ms" of "Foo (ms)"; without brackets the whole heading may be one: "tokens/s".
     unit = printed_figures.unit_of(UNIT_IN_BRACKETS.sub(r"\1", column.heading))
     if unit is not None and unit.dimension in DIMENSIONS:
         return DIMENSIONS[unit.dimension]

@@ -69,12 +69,13 @@ def _places(row: ReportedRow, figures: Sequence[Quantity]) -> list[str | Reporte
 
 
 def _wrong_rows(table: ReportedTable, rows: Sequence[ReportedRow]) -> Iterator[Flag]:
-    """Flag each row as often as it breaks an identity."""
+    """Flag each row as often as it breaks an identity: steps/s x step time = 1, perplexity = e^loss, IDENTITIES."""
     yield from (Flag(evidence, [row.place]) for row in rows if (evidence := _wrong_steps_per_s(row)))
     yield from _wrong_perplexities(rows)
     if len(rows) < FEWEST_ROWS:  # `products_agree` checks batches where there are more rows
         yield from (flag for row in rows if (flag := _wrong_global_batch(row, table)))
     for identity in IDENTITIES:
+        # Of each row that states them all: the identity's result, and the factors that make it.
         products = [product for row in rows if (product := _product(table, row, identity))]
         for product, evidence in _contradicting_products(products, identity):
             places = _places(product.row, (product.result, *product.factors))

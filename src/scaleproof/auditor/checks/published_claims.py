@@ -169,6 +169,7 @@ def shares_have_one_total(context: AuditContext) -> Iterator[Flag]:
         if a["run"] == b["run"] and smaller * 1.5 < larger:
             yield Flag(evidence, [a["run"]], SHARES_CONTRADICT.name)
         elif a["run"] != b["run"] and claim.source == other.source and a["of_total"] != b["of_total"]:
+            # One source sets them side by side, as if they were of one total.
             alike = [share.values for share in shares if share.values["what"] == a["what"]]
             of_common_totals = _shares_of_common_totals(alike, a["run"], b["run"])
             evidence += "".join(f"; {text}" for text in of_common_totals)

@@ -149,9 +149,11 @@ def _right_speedup(row: ReportedRow, series: RowSeries) -> Correction | None:
 
 
 def one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit: str = "x") -> Correction | None:
-    """Return the most precise ratio, over `devices` for an efficiency, as a correction.
+    """Return the most precise of `ratios` as a correction: the figure that a table should have printed.
 
-    None where the ratios do not agree within 1 %, or one of them can be read in two ways.
+    None where the ratios do not agree within 1 %, or one of them can be read in two ways. `unit`: "x" for a speed-up,
+    "%" for an efficiency, which is the ratio over `devices`. `derivation`: what follows the ratio's heading in the
+    correction, such as "against ddp-n1x1".
     """
     values = [ratio.readings[0] for ratio in ratios]
     if not all(ratio.certain for ratio in ratios) or any(not a.meets(b, 0.01) for a in values for b in values):

@@ -181,13 +181,15 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
 def _proof_by_falling_times(timed: StepSeries) -> Proof | None:
     """Return a proof by printed times that fall as 1, 1/2, 1/3: 6, 3, 2 s at steps 10, 20, 30. Returns None otherwise.
 
-    So do equally long intervals, here of 60 s, over all steps so far. Four lines at multiples of the first are needed.
+    Such times are an interval's, here always 60 s, divided by all steps so far: 60 / 10, 60 / 20, 60 / 30. It takes
+    four lines or more, each at a multiple of the first one's step.
     """
     if len(timed) < 4:
         return None
     length = timed[0].step
     if length <= 0 or any(step.step != length * number for number, step in enumerate(timed, start=1)):
         return None
+    # Each is an interval's time over an interval's steps, the same for all where the intervals took equally long.
     products = [(step.seconds or 0) * number for number, step in enumerate(timed, start=1)]
     if max(products) >= MOST_INTERVAL_SPREAD * min(products):
         return None

@@ -180,7 +180,7 @@ def fields_are_usable(context: AuditContext) -> Iterator[Flag]:
         nan_steps = run.details.get("nan_steps")
         if nan_steps and _lost_since(run) is None:  # else the run did not train: `runs_trained`
             yield Flag(f"the loss of {plural(nan_steps, 'iteration')} is not a number", [run], NOT_FINITE.name)
-        if run.problems:  # sentences of the reader of its file
+        if run.problems:  # sentences on what the reader of its file left out: no check uses it, so only "suspect"
             is_not_finite = any("finite" in problem for problem in run.problems)
             code = NOT_FINITE.name if is_not_finite else "field-unusable"
             yield Flag(listed(run.problems), [run], code, severity="suspect")

@@ -55,7 +55,10 @@ def _copy_members(archive: Path, folder: Path) -> Iterator[str]:
 
         target = folder.joinpath(*_safe_parts(name))
         target.parent.mkdir(parents=True, exist_ok=True)
-        bytes_left -= _copy(stream, target, min(MOST_MEMBER_BYTES, bytes_left))
+        written = _copy(stream, target, min(MOST_MEMBER_BYTES, bytes_left))
+        if written == MOST_MEMBER_BYTES and stream.read(1):  # a .gz does not say how large it is
+            yield f"{name[:100]}: more than {MOST_MEMBER_BYTES >> 20} MiB unpacked; the rest was left out"
+        bytes_left -= written
         if bytes_left <= 0:
             yield f"more than {MOST_ARCHIVE_BYTES >> 20} MiB unpacked; the rest was left out"
             return

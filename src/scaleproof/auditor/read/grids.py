@@ -215,12 +215,12 @@ def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
 
 
 def _may_be_row(text: str) -> bool:
-    """Whether two words of a line, or more, begin like a figure. It is a fast test before `_fields`."""
+    """Whether a line may be a row, a fast test before `_fields`: two words of it, or more, begin like a figure."""
     words = text.split()
     are_like_figures = [word[0] in FIGURE_STARTS or word.lower() in MISSING_FIGURES for word in words]
     if sum(are_like_figures) < 2:
         return False
-    # `_fields` cuts words with single spaces between them only before figures at their end.
+    # Without wider spaces `_fields` cuts only before figures at the line's end, two at least: its last two words.
     has_single_spaces = text.isascii() and "\t" not in text and "  " not in text.strip()
     return not has_single_spaces or all(are_like_figures[-2:])
 

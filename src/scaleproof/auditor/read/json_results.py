@@ -40,13 +40,14 @@ class JsonRecord:
 
 
 def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
-    """Return the results in a JSON value, such as [{"gpus": 1, "img_s": 100}, ...]. None where it has none for sure.
+    """Return the results in a JSON value, such as [{"gpus": 1, "img_s": 100}, ...]. None where none are certain.
 
     At least one figure must be of a kind that nothing but a measurement has (a step time, a rate, a speed-up), or two
     figures of the weaker kinds. `text` is the file, to find the lines of records.
     """
     if _parts_left(data, MOST_PARTS) <= 0 or len(set(KEY.findall(text))) > MOST_KEYS:
         return None
+    # The outermost value has no name, no path, and nothing to inherit.
     records = _records(data, "", "", {}, 0)[:MOST_RECORDS]
     if not records or sum(bool(record.name) for record in records) > MOST_NAMED:
         return None
@@ -96,7 +97,11 @@ def _parts_left(data: Any, left: int) -> int:
 
 
 def _records(data: Any, name: str, path: str, inherited: dict[str, Any], level: int) -> list[JsonRecord]:
-    """Return the results in a value that is called `name` and stands at `path`, `level` levels deep."""
+    """Return the results in a value that is called `name` and stands at `path`, `level` levels deep.
+
+    `inherited`: the scalars of the mappings around it, which hold for its results, too. A list has results only if all
+    its entries are mappings.
+    """
     if level > MOST_LEVELS:
         return []
     if isinstance(data, dict):
@@ -140,7 +145,8 @@ def _scalars_of_parts(children: dict[str, Any]) -> dict[str, Any]:
     for key, part in children.items():
         if isinstance(part, dict) and _is_leaf(part) and not _is_record(part):
             for name, value in _scalars(part).items():
-                scalars[name if column_of(name).kind is not None else f"{key} {name}"] = value
+                is_telling = column_of(name).kind is not None  # "img_s" is; "mean" needs the name of its part
+                scalars[name if is_telling else f"{key} {name}"] = value
     return scalars
 
 

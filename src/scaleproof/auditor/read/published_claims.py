@@ -84,7 +84,7 @@ def _claim_of(entry: Any, where: str) -> PublishedClaim:
 
 def _value_of(key: str, value: Any, where: str) -> Any:
     """Return the text or the number of a key of a claim. Raises UnreadableFile for any other value."""
-    if key in TEXTS and isinstance(value, str | bool):
+    if key in TEXTS and isinstance(value, bool if key == "tied" else str):  # `on` is a truth to YAML, no name of a run
         return value
     number = figure(value) if isinstance(value, str) else value  # YAML 1.1 reads 1e9 as a text
     if key in TEXTS or not is_number(number) or abs(number) >= LARGEST:

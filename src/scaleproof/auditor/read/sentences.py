@@ -170,6 +170,8 @@ def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
 def _sentences(text: str) -> Iterator[tuple[int, str]]:
     """Yield each sentence and where it starts: "A b. C" -> (0, "A b."), (4, " C"). A semicolon ends one, too."""
     start = 0
+    # A full stop, "!" or "?" ends one behind a small letter, ")", "%" or "]", where a capital, "*", "(" or nothing
+    # follows. Behind a digit or a capital it may belong to a number or an abbreviation.
     for m in re.finditer(r"(?<=[a-z)%\]xs])[.!?](?= +[A-Z*(]|$)|; ", text):
         yield start, text[start : m.end()]
         start = m.end()

@@ -256,12 +256,12 @@ def _ends_of_change(
 
     Returns None unless they are figures above 0 of one quantity with one of `dimensions`; "" is that of plain numbers.
     """
-    ends = [figure for text in (before, after) for figure in figures_of(text)[:1]]
+    ends = [figure for text in (before, after) for figure in figures_of(text)[:1]]  # the first figure of each
     units = [end.unit for end in ends if end.unit]
     own_dimensions = {unit.dimension for unit in units} or {""}
     if len(ends) != 2 or len(own_dimensions) != 1 or not own_dimensions <= dimensions:
         return None
-        # An end without a unit has the unit of the other.
+    # An end without a unit has the unit of the other.
     scales = [unit.scale if (unit := end.unit or (units[-1] if units else None)) else 1.0 for end in ends]
     widths = [max(end.resolution, ABOUT * end.value if end.bound == "~" else 0.0) for end in ends]
     first, last = (_around(end.value, width) * scale for end, width, scale in zip(ends, widths, scales, strict=True))

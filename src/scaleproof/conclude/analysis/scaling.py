@@ -299,6 +299,7 @@ def _series_point(
         if kind == "strong":  # only equal work has a ratio of job times
             job_speedup = Estimated.of(_job_ratio(cell, base))
 
+    # `single`: the best cell with one device, perhaps `cell`; where there is none, the other has the fields at fault.
     single, single_incomparable = _best_single(cell, kind, singles)
     single_speedup = Estimated.of(cell.relative_to(single)) if single and single is not cell else None
 

@@ -46,6 +46,8 @@ def steps_are_explained(run: MeasuredRun) -> Iterator[Flag]:
     Seen: gc.collect() in the step; loggers that write to disk; polling loops; debugging that was left on.
     Repair: Take it out of the step, or say that it belongs to what is compared. A trace shows what it is.
     """
+    # A cause that was seen is named, with the bare loop's time beside it. Without one the bare loop alone may show that
+    # a step takes too long, though not why.
     habit = _habit_beside_training(run) or _functions_beside_training(run) or _busier_main_thread(run)
     if habit:
         yield Flag(f"{habit}{_bare_loop_evidence(run)}")

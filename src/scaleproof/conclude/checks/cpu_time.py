@@ -43,6 +43,7 @@ def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
     Seen: Laptops; pollers of earlier runs; two runs at once.
     Repair: Close them and run the cell again: they take time from some runs and not from others.
     """
+    # Of trainers' runs. Those of commands have the same finding by `machine_was_free_for_the_command`.
     if all("machine_busy_s" in rank for rank in run.metrics.ranks):
         yield from _flag_busy_hosts(run)
         return

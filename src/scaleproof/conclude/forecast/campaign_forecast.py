@@ -173,7 +173,7 @@ class Calibration:
             raise reason
 
         target = law.target_of(cell)
-        sizes = law.nearest_steps(steps, target)
+        sizes = law.nearest_steps(steps, target)  # one measured step for each number of devices, the fewest first
         law.check_support(cell.execution.strategy, sizes, target)
         # Samples of a device in a step over its samples per second.
         seconds = target.micro_batch * target.accumulation / law.expected_rate(sizes, target.group.size)

@@ -194,16 +194,16 @@ class NoTrial(UserError):
 
 
 def change_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
-    """Return the cell with another micro-batch, its accumulation unchanged, so that the global batch changes with it.
+    """Return the cell of a trial: with another micro-batch and its own accumulation, so that the global batch changes.
 
-    Where trials are to find the micro-batch (`searched`), the global batch stays and accumulation changes: to that of
-    the `whole_step`, to time it; else to MOST_ACCUMULATED micro-batches at most, enough to see the memory.
+    In a cell whose micro-batch trials are to find (`searched`) the global batch is fixed, and accumulation follows.
+    `whole_step`: make all of its micro-batches, as a trial does that is timed. Else such a cell makes MOST_ACCUMULATED
+    of them at most, of a smaller global batch: enough to see the memory.
     """
     batch = cell.batch
     accumulation = batch.accumulation
     if cell.searched:
-        # Candidates divide it (`micro_batches`).
-        samples_of_device = batch.global_ // batch.n_devices
+        samples_of_device = batch.global_ // batch.n_devices  # every candidate of `micro_batches` divides it
         accumulation = samples_of_device // micro_batch
         if not whole_step:
             accumulation = min(MOST_ACCUMULATED, accumulation)

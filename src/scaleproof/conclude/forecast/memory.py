@@ -274,9 +274,9 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
 def _cell_memory(cell: Cell, answer: dict[str, Any]) -> Tracked:
     """Return the memory of a cell from the `answer` of `tracked_program`, which counts a single device.
 
-    For ZeRO its parts are divided among the devices. At the peak its buckets, which no tracker sees, are added by
-    formula. Before the update stages 1 and 2 have freed them; stage 3 still has its reduce bucket, and the small
-    parameters that it keeps gathered.
+    What ZeRO shards is divided among the devices, and what no tracker sees is added by formula. To the peak: the
+    buckets, and in stage 3 the gathered parameters. To the state just before the update: nothing in stages 1 and 2,
+    which have freed them; in stage 3 its reduce bucket, and the small parameters that it keeps gathered.
     """
     if "reason" in answer:
         return Tracked(None, None, answer["reason"])
@@ -287,12 +287,13 @@ def _cell_memory(cell: Cell, answer: dict[str, Any]) -> Tracked:
     stage = int(cell.execution.strategy.removeprefix("zero"))
     devices = cell.batch.n_devices
     inputs = memory_inputs(cell)
-    buckets = buffer_bytes(inputs, max(devices, 2))  # DeepSpeed has them on one device as well
+    buffers_at_peak = buffer_bytes(inputs, max(devices, 2))  # DeepSpeed has them on one device as well
     buffers_before_update = 0.0
     if stage == 3:
         gathered = float(answer["small"]) if devices > 1 else 0.0
-        buffers_before_update = gathered + inputs.width * min(inputs.bucket_elements or ZERO_BUCKET, inputs.parameters)
+        reduce_bucket = inputs.width * min(inputs.bucket_elements or ZERO_BUCKET, inputs.parameters)
+        buffers_before_update = gathered + reduce_bucket
     return Tracked(
-        peak=sharded_bytes(peak, stage, devices, reduced=False) + buckets,
+        peak=sharded_bytes(peak, stage, devices, reduced=False) + buffers_at_peak,
         state=sharded_bytes(state, stage, devices, reduced=True) + buffers_before_update,
     )

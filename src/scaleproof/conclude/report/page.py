@@ -212,7 +212,11 @@ def _scaling_values(inputs: PageInputs) -> dict[str, Any]:
 
 
 def _chart_values(inputs: PageInputs) -> dict[str, Any]:
-    """Return the values of the charts: those with a section of their own by name, and all others."""
+    """Return what the page's template needs of charts.
+
+    `charts`: those of the section on charts, of which the first `first_charts` are seen at once. `placed`: those with a
+    section of their own by name, None for one without content. `trace_charts`: those of traces.
+    """
     charts = _charts_with_content(inputs)
     return {
         "charts": [chart for chart in charts if chart.name not in PLACED],

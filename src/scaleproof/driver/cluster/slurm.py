@@ -94,7 +94,7 @@ class Slurm:
     def submit(self, job: Submission) -> str:
         """Send a job and return its number, with sbatch's options written into its script. Raises Refused.
 
-        A job that shares nodes waits for the last such job.
+        A job that shares nodes waits for the last such job (`shares_nodes` says why).
         """
         shares = shares_nodes(job.resources)
         chain = [f"--dependency=afterany:{self._last_shared}"] if shares and self._last_shared else []
@@ -112,6 +112,7 @@ class Slurm:
                 self._arrays.add(number)
             return number
         words = join_error_lines(errors + printed) or f"sbatch ended with exit code {code}"
+        # A limit on the number of jobs passes; the reasons of FOR_EVER do not, though their words may match as well.
         too_many = bool(TOO_MANY.search(words)) and not FOR_EVER.search(words)
         is_away = bool(AWAY.search(words)) or code == NO_ANSWER
         raise Refused(words, passing=too_many or is_away, too_many=too_many)

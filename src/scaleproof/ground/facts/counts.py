@@ -70,8 +70,8 @@ def count_parameters_and_flops(inventory: Inventory, tokens_per_sample: float) -
 def inventory_of_shape(shape: Shape, vocab_size: int, classes: int = 0) -> Inventory:
     """Return the inventory of a GPT-2 with tied embeddings, or of an encoder with a classifier for `classes` classes.
 
-    A block of a GPT-2 of width d has 12 d^2 weights and 13 d biases and norms; an encoder layer 4 d^2 + 2 d f weights,
-    with f the width of its feed-forward net.
+    A block of a GPT-2 of width d has 12 d^2 weights and 13 d biases and norms; an encoder layer 4 d^2 + 2 d f weights
+    and 9 d + f biases and norms, with f the width of its feed-forward net. The last norm, outside of blocks, has 2 d.
     """
     d, layers = shape.width, shape.layers  # d as in the formulas above
     tables = (vocab_size + shape.context) * d  # embeddings of tokens and of positions

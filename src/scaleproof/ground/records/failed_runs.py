@@ -39,20 +39,22 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
 def ended_early_text(
     loaded: LoadedCampaign, results: Path, planned: Collection[Path], unfinished: Collection[Path]
 ) -> str | None:
-    """Return how a campaign goes on whose Snakemake was stopped or has failed.
+    """Return how many runs are left of a campaign whose Snakemake was stopped or has failed, and what to type.
 
     Returns None where no run is left. `planned`: all files that Snakemake was to make. `unfinished`: those of them
-    whose jobs it has not seen end; it makes them again even if they exist. Missing runs outside of `planned`, which
-    Snakemake does not make because it looks at the results after them only, need another command.
+    whose jobs it has not seen end; it makes them again even if they exist. The same command goes on with them. Runs
+    outside of `planned` need another command, and are told first: their files were removed though the results that
+    were made from them are there, and Snakemake looks at these results only.
     """
-    outputs = {folder / METRICS: folder / METRICS for folder in loaded.runs(results)}  # run -> what its job makes
-    outputs |= {folder / METRICS: record for folder, record in records_of_runs(loaded, results).items()}
-    missing = [path for path in lost_files(loaded, results, ()) if path in outputs]
-    if unplanned := [path for path in missing if outputs[path] not in planned]:
+    # METRICS of each run -> the file that Snakemake knows of its job: the same file, or the record of a job of several.
+    output_of_run = {folder / METRICS: folder / METRICS for folder in loaded.runs(results)}
+    output_of_run |= {folder / METRICS: record for folder, record in records_of_runs(loaded, results).items()}
+    missing_runs = [path for path in lost_files(loaded, results, drawn=()) if path in output_of_run]
+    if unplanned := [run for run in missing_runs if output_of_run[run] not in planned]:
         return f"{lost_text(unplanned)}; what to type: scaleproof stale {loaded.path}{results_option(results)}"
-    # Of a job of several runs (its output is a record, not the run), the runs that exist are kept: they are not left.
-    left = sum(output in unfinished and (run == output or not run.is_file()) for run, output in outputs.items())
-    total = plural(len(outputs), "run")
+    # A job of several runs keeps those that exist: they are not left.
+    left = sum(output in unfinished and (run == output or not run.is_file()) for run, output in output_of_run.items())
+    total = plural(len(output_of_run), "run")
     return f"{left} of {total} of {loaded.name} left; the same command goes on with them" if left else None
 
 

@@ -307,7 +307,10 @@ class StepBreakdown:
         ]
 
     def kernel_time(self) -> tuple[float | None, float | None]:
-        """Return the milliseconds of all kernels, and the share of communication in them, each None if unknown."""
+        """Return the milliseconds of all kernels, and the share of communication in them, each None if unknown.
+
+        Both are sums over the kernels of all ranks, not unions: of kernels that overlap each counts in full.
+        """
         lengths_ns = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
         total_ns = int(lengths_ns.sum())
         if not total_ns:

@@ -324,7 +324,9 @@ class Watcher:
 
     def _parameter_fields(self) -> dict[str, Any]:
         """Return the fields of a WatchedRank about the model's parameters."""
-        # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own, under private names.
+        # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own, under private names: one for
+        # each wrapped module, None for a module all of whose parameters are wrapped further inside. Of a part there is
+        # no checksum of all weights.
         flat = [m._flat_param for m in self.model.modules() if isinstance(m, FullyShardedDataParallel)]
         parameters: list[nn.Parameter] = [p for p in flat if p is not None] or list(self.model.parameters())
         return {

@@ -98,7 +98,10 @@ class RankBlocks(LogReader):
             self._last_step.seconds = max(self._last_step.seconds or 0.0, seconds) or None
 
     def _take_rate(self, step: str | None, tflops: float | None, number: int) -> None:
-        """Note the FLOP/s of a step on its slowest rank. Without a number, it is the step that was printed last."""
+        """Note the FLOP/s of a step on its slowest rank. Where `step` is None, it is the step that was printed last.
+
+        `number`: of the line. A step that has no time yet takes the one that was printed before any step.
+        """
         logged = self._last_step
         if step:
             logged = self._step_of(int(step), number)

@@ -171,8 +171,10 @@ def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
     metrics = _read_or_none(lambda: parse_metrics(read_regular(first_run)))
     page = _read_or_none(lambda: read_regular(folder / "report.html").decode(errors="replace"))
     # File -> its content; None where it could not be read.
-    contents = {"scaling_report.json": report, "findings.json": findings, str(first_run.relative_to(folder)): metrics}
-    contents["report.html"] = page
+    contents = {
+        **{"report.html": page, "scaling_report.json": report, "findings.json": findings},
+        str(first_run.relative_to(folder)): metrics,
+    }
 
     date = machine = verdict = "unknown"
     if metrics:

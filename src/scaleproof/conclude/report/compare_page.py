@@ -172,7 +172,9 @@ def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
     page = _read_or_none(lambda: read_regular(folder / "report.html").decode(errors="replace"))
     # File -> its content; None where it could not be read.
     contents = {
-        **{"report.html": page, "scaling_report.json": report, "findings.json": findings},
+        "report.html": page,
+        "scaling_report.json": report,
+        "findings.json": findings,
         str(first_run.relative_to(folder)): metrics,
     }
 

@@ -176,7 +176,7 @@ def _with_differences_of_manifest(folder: Path, run_differences: list[Difference
     """
     # A steps.csv with another hash differs from its metrics, too: that difference stays, the manifest's is dropped.
     reported_hashes = {(one.file, "sha256") for one in run_differences if one.where == "sha256"}
-    manifest_differences = _line_ends_once(list(check_manifest(folder)))
+    manifest_differences = _line_ends_once(check_manifest(folder))
     manifest_differences = [one for one in manifest_differences if (one.file, one.where) not in reported_hashes]
     renamed_folders = tuple(f"{one.file}/" for one in manifest_differences if one.problem.startswith(RENAMED))
     other_run_differences = [one for one in run_differences if not one.file.startswith(renamed_folders)]

@@ -3,7 +3,7 @@
 import re
 from typing import Protocol
 
-from scaleproof.ground.campaign.batch import Batch
+from scaleproof.ground.campaign.batch import Batch, takes_global_batch
 from scaleproof.ground.campaign.config import AXES, SECTIONS, Campaign, Work, Workload, shape_of, tokenizer_entries
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
@@ -125,8 +125,10 @@ def check_command(cell: Checked) -> None:
     assert cell.command is not None
     if cell.searched:
         raise _fault("work.micro_batch", ": a command needs a number; nothing looks for one")
-    has_batch = isinstance(cell.work.micro_batch, int) or "global_batch" in cell.work.model_fields_set
-    if "{micro_batch}" in cell.command and "{global_batch}" not in cell.command and not has_batch:
+    has_batch = isinstance(cell.work.micro_batch, int) or takes_global_batch(
+        cell.work, cell.command, cell.workload.per_step
+    )
+    if "{micro_batch}" in cell.command and not has_batch:
         raise _fault(
             "work.micro_batch", ": the command's {micro_batch} has no value; give it, or global_batch, a number"
         )

@@ -262,9 +262,9 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     geometry = same_name(name, ("geometry",))  # "geometry" for its synonyms, such as nodes; else None
     if not hint and not geometry:  # another section has a key `nodes` (trace), which is seldom meant
         hint = _other_section_hint(name, schema, of_cell)
-    choices = {key: choices_at(node_at(schema, (*place[:-1], key)), schema) for key in known}
-    if not hint and (key := next((key for key in known if name in choices[key]), "")):  # fp16: {enabled: true}
-        hint = f" Write {key}: {name}."
+    if not hint:  # a value for a key, fp16: {enabled: true}
+        of_value = (key for key in known if name in choices_at(node_at(schema, (*place[:-1], key)), schema))
+        hint = next((f" Write {key}: {name}." for key in of_value), "")
     hint = hint or did_you_mean(name, known)
     if hint or of_cell:
         return hint

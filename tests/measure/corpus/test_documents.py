@@ -102,6 +102,14 @@ def test_half_of_a_surrogate_pair_is_replaced_and_counted(tmp_path):
     assert description["documents"] == 2
 
 
+def test_nothing_is_counted_of_a_document_beyond_the_budget(tmp_path):
+    fits, half_a_pair = "a" * 900, "b" * 200 + "\\ud800"
+    (tmp_path / "a.jsonl").write_text(f'{{"text": "{fits}"}}\n{{"text": "{half_a_pair}"}}\n')
+    description, texts = fetch(tmp_path, source="jsonl", files=[str(tmp_path / "a.jsonl")], budget="1 kB")
+    assert texts == [fits]
+    assert description["replaced_characters"] == 0
+
+
 def test_a_long_document_in_a_csv_is_read(tmp_path):
     (tmp_path / "a.csv").write_text("text\n" + "word " * 50_000 + "\n")
     assert fetch(tmp_path, source="csv", files=[str(tmp_path / "a.csv")])[0]["bytes"] >= 249_999

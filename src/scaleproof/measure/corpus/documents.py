@@ -100,11 +100,11 @@ class _DocumentWriter:
             self.empty += 1
             return True
         text, halves = _replace_lone_surrogates(text)
-        self.replaced += halves
         encoded = text.encode()
         if self._most_bytes and self.bytes + len(encoded) > self._most_bytes:
             return False
 
+        self.replaced += halves
         if self._counts_replacements:
             self.replaced += text.count("\N{REPLACEMENT CHARACTER}")
         self.documents += 1

@@ -96,7 +96,9 @@ def test_the_folder_is_whole_and_holds_nothing_private(name, request, repository
     assert launcher["exit_code"] == 0
     everything = "".join(p.read_text() for p in run.folder.iterdir())
     assert str(repository) not in everything
-    assert "window: 24 steps" in (run.folder / "train.log").read_text()
+    log = (run.folder / "train.log").read_text()
+    assert "window: 24 steps" in log
+    assert f"{run.metrics.window.tokens_per_s:,.0f} tokens/s\n" in log
 
 
 def test_a_changed_series_is_noticed(two, tmp_path):

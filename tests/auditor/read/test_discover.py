@@ -1,9 +1,11 @@
 """What the readers take from each program's log: the figures that the log has, and None for those that it has not."""
 
+import json
 import random
 
 import pytest
 from external_files import (
+    metrics,
     write_blocks,
     write_llmc,
     write_megatron,
@@ -22,6 +24,16 @@ def test_a_file_is_read_once(tmp_path):
     (tmp_path / "a/latest.txt").symlink_to("nanogpt.txt")
     for paths in ([tmp_path], [tmp_path, tmp_path / "a"], [tmp_path / "a/nanogpt.txt"] * 2):
         assert len(gather(paths).runs) == 1
+
+
+@pytest.mark.parametrize(("numbers", "expected"), [((0, 1), [0, 1]), ((1, 2), [1, 2]), ((None, None), [1, 2])])
+def test_epochs_keep_the_numbers_of_their_file(tmp_path, numbers, expected):
+    record = metrics(2, random.Random(1))
+    (epoch,) = record["epochs"]
+    record["epochs"] = [epoch | {"epoch_idx": number} for number in numbers]
+    (tmp_path / "training_metrics.json").write_text(json.dumps(record))
+    (run,) = gather([tmp_path]).runs
+    assert [span.index for span in run.timed_spans] == expected
 
 
 READ = [

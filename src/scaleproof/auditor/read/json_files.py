@@ -228,8 +228,9 @@ def _read_results(run: ReportedRun, metrics: Fields, has_window: bool) -> None:
 
 def _timed_span(part: Fields, seconds: str, index: int | None) -> TimedSpan:
     """Return the window or an epoch. `seconds`: the key of its time; `index`: its number where the file has none."""
+    epoch_index = part.count("epoch_idx", 0)
     return TimedSpan(
-        index=part.count("epoch_idx", 0) or index,
+        index=index if epoch_index is None else epoch_index,
         seconds=part.positive(seconds),
         tokens=part.count("tokens_processed_global"),
         tokens_per_s=part.positive("tokens_per_sec_global"),

@@ -60,6 +60,8 @@ def test_known_parts_are_recovered_and_sum_to_the_step(tmp_path):
     assert entry.measured_ms == pytest.approx(70)
     assert entry.ideal_ms == pytest.approx(50)
     found = ms(entry)
+    order = ["smaller local batch", "exposed transfer", "waiting for the slowest rank", "waiting for data", "host gaps"]
+    assert list(found) == order, "chart, table and sentences follow it"
     assert found["smaller local batch"] == pytest.approx(5)
     assert found["exposed transfer"] == pytest.approx(70 * 16 / 140)
     assert found["waiting for the slowest rank"] == pytest.approx(70 * 8 / 140)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from scaleproof.cli.libraries import _library_of_file
+
 PUBLISHED = next((Path(__file__).parents[2] / "results/published").glob("demo_*"))
 COMMANDS = {
     "audit": ["audit", PUBLISHED],
@@ -222,6 +224,13 @@ def test_a_library_that_is_damaged(scaleproof, tmp_path, text, message):
     done = scaleproof(*COMMANDS["doctor"])
     assert done.stderr.startswith(f"scaleproof: {message}"), done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_library_whose_name_is_longer_than_that_of_the_folder_it_lies_in(monkeypatch, tmp_path):
+    packages = tmp_path / "site-packages"
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(packages)])
+    assert _library_of_file(packages / "a_very_long_library_name/__init__.py") == "a_very_long_library_name"
+    assert _library_of_file(tmp_path.parent / "train.py") == "scaleproof"
 
 
 def test_a_defect_of_ours_keeps_its_traceback_and_ends_with_a_sentence():

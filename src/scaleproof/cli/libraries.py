@@ -69,8 +69,11 @@ def _libraries_being_imported(trace: TracebackType | None) -> Iterator[str]:
 
 def _library_of_file(path: Path) -> str:
     """Return the library of a file, by its path below a folder of `sys.path`. Any other file counts as ours."""
-    names = [path.relative_to(folder).parts[0] for folder in sys.path if folder and path.is_relative_to(folder)]
-    return min(names, key=len, default=PACKAGE).partition(".")[0]
+    below_folders = [path.relative_to(folder) for folder in sys.path if folder and path.is_relative_to(folder)]
+    if not below_folders:
+        return PACKAGE
+    nearest = min(below_folders, key=lambda below: len(below.parts))  # site-packages lies in a folder of sys.path
+    return nearest.parts[0].partition(".")[0]
 
 
 def _how_to_install(name: str, is_absent: bool) -> str:

@@ -269,7 +269,7 @@ def _find_files(pattern: str, where: str) -> list[Path]:
     """Find the files that a pattern matches, in order of path. Raises UserError, begun with `where`, for none."""
     path = Path(pattern)
     if pattern.startswith(("~", "$")):
-        expanded = os.path.expandvars(path.expanduser())
+        expanded = os.path.expandvars(os.path.expanduser(pattern))  # an unknown "~user" stays as it is
         advice = "the path itself" if expanded == pattern else expanded
         raise UserError(f"{where} begins with {pattern[0]}, which only a shell replaces; write {advice}")
     if "://" in pattern:

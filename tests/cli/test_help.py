@@ -10,6 +10,7 @@ import pytest
 
 from scaleproof.cli import parser
 from scaleproof.cli.audit import _definition
+from scaleproof.cli.verify import USUAL_LOSS
 from scaleproof.ground.campaign.config import Work
 from scaleproof.ground.findings.catalog import pages_by_code
 
@@ -86,6 +87,7 @@ def test_a_closed_pipe_ends_quietly(repository):
 def test_a_default_that_help_repeats_is_that_of_a_campaign():
     default = Work.model_fields["warmup_steps"].default
     assert f"first steps that do not count (default: {default})" in COMMANDS["scaleproof ab"].format_help()
+    assert f"({USUAL_LOSS:g})" in COMMANDS["scaleproof gate"].format_help()
 
 
 def test_shells_can_complete_what_shtab_makes_of_the_parser():

@@ -1,4 +1,4 @@
-"""What labels, captions and sentences say of a configuration ("DDP, 4x A100, bf16, bs 32"), in one vocabulary."""
+"""What labels, captions and sentences of any language say of a configuration ("DDP, 4x A100, bf16, bs 32")."""
 
 import re
 from collections.abc import Sequence

@@ -260,7 +260,7 @@ def test_settings_that_a_person_chose_follow_from_nothing(tmp_path):
     assert [f.evidence for f in audit.findings if f.severity != "note"] == []
 
 
-@pytest.mark.parametrize(("unit", "rate"), [("GFLOPs", ""), ("GFLOP/s", "26.8 (GFLOP/s)")])
+@pytest.mark.parametrize(("unit", "rate"), [("GFLOPs", ""), ("Flops", ""), ("GFLOP/s", "26.8 (GFLOP/s)")])
 def test_the_operations_of_a_model_are_no_rate(tmp_path, unit, rate):
     table = f"| Model | Weights | {unit} |\n|---|---|---|\n| S | 9.0M | 26.8 |\n| M | 25.3M | 73.8 |\n"
     audit = audited(tmp_path, table + "\n| GPUs | tokens/s |\n|---|---|\n| 1 | 911 |\n| 2 | 1,702 |\n")

@@ -3,6 +3,7 @@
 Two places are held against each other only where figures that both print show that they are about the same measurement.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -85,12 +86,13 @@ def sources_agree(context: AuditContext) -> Iterator[Flag]:
 
 
 def _places(table: ReportedTable) -> list[_Place]:
-    """Return the configurations of a table: rows that state the same are repeats, and become one row with means."""
-    repeats: dict[tuple[tuple[str, str | float], ...], list[ReportedRow]] = defaultdict(list)
+    """Return the configurations of a table. Rows that state the same, words too, are repeats: one row with means."""
+    repeats: dict[tuple[tuple[tuple[str, str | float], ...], ...], list[ReportedRow]] = defaultdict(list)
     for row in table.rows[:MOST_ROWS]:
         if row.measured and _compared_figures(row):
-            repeats[tuple(_attributes(row, table).items())].append(row)
-    return [_Place(_mean_row(rows), dict(attributes)) for attributes, rows in repeats.items()]
+            words = tuple((name, text) for name, text in row.texts.items() if not re.search(r"\d", text))
+            repeats[tuple(_attributes(row, table).items()), words].append(row)
+    return [_Place(_mean_row(rows), dict(attributes)) for (attributes, _), rows in repeats.items()]
 
 
 def _mean_row(rows: list[ReportedRow]) -> ReportedRow:

@@ -96,7 +96,7 @@ def column_of(heading: str) -> TableColumn:
     `kind` is None where the heading is not understood. The result is remembered: copy it before you change it.
     """
     original = plain_text(heading)
-    if original in ("GFLOPs", "MFLOPs"):  # of a model; a rate is "GFLOPS" or "GFLOP/s"
+    if original in ("GFLOPs", "MFLOPs", "FLOPs", "Flops"):  # of a model; a rate is "GFLOPS" or "GFLOP/s"
         return TableColumn(original)
     simpler = in_english(original)
     simpler = _without_spread(original) if simpler == original else simpler

@@ -20,7 +20,9 @@ _SAME_TIME = re.compile(
     rf"(?P<b>{NUMBER} ?(?:min|mins|minutes|h|hr|hrs|hours|days))\)"
 )
 # "24 hours on a single GPU or 4 hours on 4 GPUs"
-_TIME, _ON, _DEVICE = "(?:s|sec|seconds|min|minutes|h|hours|days)", "(?:on|with|using)", "(?:GPU|TPU|node|device)"
+_TIME = "(?:s|sec|seconds|min|minutes|h|hours|days)"
+_ON = "(?:on|with|using)"
+_DEVICE = "(?:GPU|TPU|node|device)"
 _TIMES_OF_SIZES = re.compile(
     rf"(?i)(?<![\w.,–-])(?P<a>{NUMBER} ?{_TIME}) {_ON} (?:a |an )?single {_DEVICE},? (?:or|and|to|vs\.?|→) "
     rf"(?P<b>[~≈]?{NUMBER} ?{_TIME}) {_ON} (?P<n>\d+) {_DEVICE}s?\b"

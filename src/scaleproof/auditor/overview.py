@@ -163,7 +163,11 @@ def _row_line(
     work = [row.words.get(word) or table.words.get(word) or "" for word in WORK_WORDS]
     batch = row.value("global_batch") or row.value("batch")
     length = row.value("seq_len")
-    sizes = [f"batch {batch:g}" if batch else "", f"length {length:g}" if length else "", *sorted(row.remarks)]
+    sizes = [
+        f"batch {batch:g}" if batch and batch.is_integer() else "",
+        f"length {length:g}" if length else "",
+        *sorted(row.remarks),
+    ]
     return OverviewLine(
         name=row.name,
         place=row.place,

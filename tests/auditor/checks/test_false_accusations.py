@@ -258,3 +258,18 @@ def test_settings_that_a_person_chose_follow_from_nothing(tmp_path):
     names = "Architecture: 32L × 4096H = 6.89B params\n\n"
     audit = audited(tmp_path, results + names + LENGTHS.format("max_iters", "eval_interval"))
     assert [f.evidence for f in audit.findings if f.severity != "note"] == []
+
+
+@pytest.mark.parametrize(("unit", "rate"), [("GFLOPs", ""), ("Flops", ""), ("GFLOP/s", "26.8 (GFLOP/s)")])
+def test_the_operations_of_a_model_are_no_rate(tmp_path, unit, rate):
+    table = f"| Model | Weights | {unit} |\n|---|---|---|\n| S | 9.0M | 26.8 |\n| M | 25.3M | 73.8 |\n"
+    audit = audited(tmp_path, table + "\n| GPUs | tokens/s |\n|---|---|\n| 1 | 911 |\n| 2 | 1,702 |\n")
+    assert [reading.rate for reading in audit.readings if reading.name.startswith("S")] == ([rate] if rate else [])
+
+
+@pytest.mark.parametrize(("speed", "is_training"), [("97368224.17", False), ("2.17", True)])
+def test_a_bar_of_a_download_is_no_training(tmp_path, speed, is_training):
+    bars = [f"100%|#####| {i}0/100 [00:0{i}<00:09, {speed}it/s]" for i in range(1, 9)]
+    (tmp_path / "train.log").write_text("\n".join(bars))
+    (tmp_path / "README.md").write_text("| GPUs | tokens/s |\n|---|---|\n| 1 | 911 |\n| 2 | 1,702 |\n")
+    assert bool(audit_paths([tmp_path]).runs) is is_training

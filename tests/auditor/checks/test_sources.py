@@ -138,3 +138,14 @@ def test_a_speed_up_of_so_many_devices_is_held_against_their_row(tmp_path, sente
 )
 def test_a_speed_up_over_something_else_is_not_accused(tmp_path, sentence):
     assert "claim-not-in-data" not in audited(tmp_path, f"{FIGURES}\n\n{sentence}\n")
+
+
+@pytest.mark.parametrize(("programs", "is_accused"), [("ours,theirs", False), ("ours,ours", True)])
+def test_rows_of_two_programs_are_no_repeats(tmp_path, programs, is_accused):
+    first, second = programs.split(",")
+    same = ("1 | x | 652.1", "2 | x | 1,241", "8 | x | 4,511")
+    tables = [
+        rows("GPUs | Program | tokens/s", *same, f"4 | {first} | {rate}0", f"4 | {second} | {rate}1")
+        for rate in (241, 152)
+    ]
+    assert bool(disagreements(tmp_path, "docs/a.md", *tables)) is is_accused

@@ -132,6 +132,7 @@ CASES = {
     "It has {} tok/s decode vs 497 tok/s baseline — 1.93x speedup.": ("457", "957", "between the two"),
     "MFU: 38.2% → 52.1% (+{} pp)": ("19.3", "13.9", "it is 13.9"),
     "Memory: 24.1 GB → 18.3 GB (−{} GB)": ("8.5", "5.8", "it is 5.8"),
+    "It takes ~24 hours on single GPU or ~{} hours on 4 GPUs.": ("4", "7", "6 times as fast with 4 times"),
     "It ends at loss 3.12 (ppl {}).": ("32.6", "22.6", "e to the loss is 22.65"),
     rows(
         "Backend | base TPS | tuned TPS | TPS ratio",
@@ -165,6 +166,11 @@ SOUND = (
     "**Fraction**: $0.30 / 0.60 = 50\\%$",
     "Thus, $134.924 / 459 = 29.40$%.",
     "8 GPUs / 1 GPU = 6.1x",
+    "Random crops of 32x32 with padding=4",
+    rows("频率 | 时间 | 能耗 | 相对", "1380 MHz | 454.5s | 779,045J | —", "1260 MHz | 511.0s | 596,680J | 能耗 -23.4%"),
+    rows(
+        "Script | Time/epoch | Best eval acc", "a | ~40 s | — (loss 0.398)", "b | 65.5 min | 94.56%", "c | 82 min | 94%"
+    ),
     "Batch 16 → 32 (1.8x fewer), hidden 1024 → 512 (1.4x smaller), 16.2 vs 14.1, +20% of time",
     "Links from 300 to 600 GB/s, 1.4x faster. Memory 40 GB vs 80 GB — 1.5x speedup. 1 to 4 GPUs, 3.1x.",
     "Latency 95 ms vs 210 ms, 3.1x higher throughput; utilization 34% → 52% (1.8x)",

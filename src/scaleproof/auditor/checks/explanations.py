@@ -16,8 +16,7 @@ from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
-from scaleproof.auditor.checks.single_ratios import BASELINE, ratios_of_nothing
-from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable
+from scaleproof.auditor.read.reported_tables import ABOUT
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag
 
@@ -34,6 +33,10 @@ COARSEST_WIDTH = 1.0  # likewise, of figures whose formula is expected: ".03x" o
 TRIVIAL_DIFFERENCE = 0.02  # ratios as near to 1 prove nothing
 TIMES_CELL = re.compile(r"\d ?[x×]")
 LOST_UNIT = 3.0  # decimal logarithm of the factor between "1.31" and 1.31M, or a multiple of it
+BASELINE = re.compile(
+    r"(?i)\b(?:baseline|before|original|(?:py)?torch|eager|naive|vanilla|reference|default|serial|sequential|cpu|fp32|"
+    r"cublas|standard|old)\b"
+)
 STATISTIC_NAME = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std)\b")
 Flags = np.typing.NDArray[np.bool_]
 
@@ -194,27 +197,18 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
     yield from speedups
     flagged = {place for flag in speedups for place in flag.about}
     flagged |= {place for finding in efficiencies_follow(context) for place in finding.runs}
-    for table, figures in ((one, figures) for one in context.all_tables for figures in figure_tables(one)):
+    for figures in (figures for table in context.all_tables for figures in figure_tables(table)):
         ratios = (column for column in figures.columns if formulas.is_ratio(column))
         targets = [column for column in ratios if not figures.has_unread_figures_before(column)]
         if figures.is_transposed:  # the headings are names of rows, which may say anything
             targets = [column for column in targets if formulas.SPEEDUP_HEADING.search(column.heading)]
         flags = [flag for target in targets for flag in _wrong_ratios(figures, target)]
-        if _may_have_single_ratios(table) and not flagged & set(figures.places) and table in context.evidence.tables:
-            flags += ratios_of_nothing(figures)
-
         # A row gets one finding: nothing is added where another check has one.
         of_totals = {place for finding in totals_follow(context) for place in finding.runs} if flags else set()
         for flag in flags:
             if not (flagged | of_totals) & set(flag.about):
                 yield flag
                 flagged |= set(flag.about)
-
-
-def _may_have_single_ratios(table: ReportedTable) -> bool:
-    """Whether a table has more than two rows or a cell without figures; other checks judge smaller ones."""
-    rows = [row for _, row in table.grid.rows] if table.grid else []
-    return len(rows) > 2 or not all(re.search(r"\d", cell) for row in rows for cell in row)
 
 
 def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:

@@ -129,10 +129,7 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     measured = [*sources, *(column for column in others if column.kind in QUALITY or _is_share(column))]
     yield from _differences_of_two_columns(target, measured)
 
-    others_are_ratios = any(column is not target and is_ratio(column) for column in table.columns)
-    # Beside other columns of ratios, one called "Huang et al." may quote another paper: no ratio of this table.
-    is_of_table = is_called_ratio(target) or not others_are_ratios
-    meant = columns_of_speedups(target, sources) if is_of_table else []
+    meant = columns_of_speedups(target, sources)
     rule_meant = "the row above" if OVER_THE_ROW_ABOVE.search(target.heading) else "the row that is 1"
     counts = (column.figures.middle for column in table.columns if column.kind in ("devices", "processes", "nodes"))
     devices = next((Figures(count, count) for count in counts), table.devices)
@@ -286,11 +283,15 @@ def _share_of_sum(source: FigureColumn) -> Formula:
 
 
 def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureColumn]:
-    """Return the columns that `target` can be a ratio of: the only source, or rates and times (one, if it is named)."""
+    """Return the columns that `target` can be a ratio of: the only source, or rates and times (one, if it is named).
+
+    None for a column that is not called a ratio: an "accuracy (%)" is over nothing, "Huang et al." over another paper.
+    """
+    if not is_called_ratio(target):
+        return []
     if len(sources) == 1:
         has_signs = any(re.match("[+−-]", text) for text in target.texts)
-        is_likely = is_called_ratio(target) and (has_signs or family(sources[0]) in FAMILIES)
-        return sources if is_likely or not target.is_in_percent else []  # an "accuracy (%)" is over nothing
+        return sources if has_signs or family(sources[0]) in FAMILIES or not target.is_in_percent else []
     if SPEEDUP_HEADING.search(target.heading) is None:
         return []
     speeds = [column for column in sources if family(column) in ("rate", "time")]

@@ -207,10 +207,14 @@ class RelationSearch:
         counts_devices = np.array([column.kind in agreements.DEVICES for column in self.columns])
         is_pair = np.abs(exponents[:, ~counts_devices]).sum(axis=1) == 2  # "$3/GPU-hour": cost / hours / GPUs
 
+        is_share = np.array([column.is_in_percent for column in self.columns])
+        has_share = (uses_column & is_share).any(axis=1) & (np.abs(exponents).sum(axis=1) > 2)
+        is_unknown = ~is_known & ~has_share  # a share is of a total that no row has
+
         # (which products, the numbers that they may be, each with its surprise)
         groups = [(is_pure, self._numbers(0.0, 0.5, 1.0)), (is_known & ~is_pure & is_pair, self._stated_numbers(0.5))]
         if not self.table.is_transposed:  # transposed: columns are rows of the file, and may be of anything
-            groups.append((~is_known, self._numbers(MORE_EVIDENCE, 1.0 + MORE_EVIDENCE, 2.0 + MORE_EVIDENCE)))
+            groups.append((is_unknown, self._numbers(MORE_EVIDENCE, 1.0 + MORE_EVIDENCE, 2.0 + MORE_EVIDENCE)))
         for is_of_group, numbers in groups:
             log_product_count = float(np.log10(max(1, is_of_group.sum())))  # chance: so many products were tried
             for powers in exponents[is_of_group]:

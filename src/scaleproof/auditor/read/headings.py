@@ -96,9 +96,10 @@ def column_of(heading: str) -> TableColumn:
     `kind` is None where the heading is not understood. The result is remembered: copy it before you change it.
     """
     original = plain_text(heading)
+    if original in ("GFLOPs", "MFLOPs", "FLOPs", "Flops"):  # of a model; a rate is "GFLOPS" or "GFLOP/s"
+        return TableColumn(original)
     simpler = in_english(original)
-    if simpler == original:
-        simpler = _without_spread(original)
+    simpler = _without_spread(original) if simpler == original else simpler
     if simpler != original:
         return replace(column_of(simpler), heading=original)
 

@@ -19,12 +19,20 @@ _SAME_TIME = re.compile(
     rf"(?<![\w.,–-])(?P<a>{NUMBER} ?(?:s|sec|seconds|min|minutes|h|hours)) \((?:[~≈] ?|about )?"
     rf"(?P<b>{NUMBER} ?(?:min|mins|minutes|h|hr|hrs|hours|days))\)"
 )
+# "24 hours on a single GPU or 4 hours on 4 GPUs"
+_TIME = "(?:s|sec|seconds|min|minutes|h|hours|days)"
+_ON = "(?:on|with|using)"
+_DEVICE = "(?:GPU|TPU|node|device)"
+_TIMES_OF_SIZES = re.compile(
+    rf"(?i)(?<![\w.,–-])(?P<a>{NUMBER} ?{_TIME}) {_ON} (?:a |an )?single {_DEVICE},? (?:or|and|to|vs\.?|→) "
+    rf"(?P<b>[~≈]?{NUMBER} ?{_TIME}) {_ON} (?P<n>\d+) {_DEVICE}s?\b"
+)
 # "loss 3.12 (perplexity 22.6)"
 _PERPLEXITY = re.compile(
     r"(?i)\bloss(?: of| is|:| =)? ?(?P<a>\d\.\d{2,}) ?(?:\(|/|,) ?(?:ppl|perplexity)(?: of| is|:| =)? ?"
     r"(?P<b>\d[\d,]*(?:\.\d+)?)(?=[),. ]|$)"
 )
-MARK_OF_RESULT = re.compile(rf"{BETWEEN_ENDS.pattern}|[=≈]|\d ?[a-z]+ \(|(?i:ppl|perplexity)")
+MARK_OF_RESULT = re.compile(rf"{BETWEEN_ENDS.pattern}|[=≈]|\d ?[a-z]+ \(|(?i:ppl|perplexity|single)")
 _POSITIVE = NUMBER.removeprefix("[-+−]?")
 _UNIT = r"(?: ?(?:[kKMBT] ?)?(?:[A-Za-zµ]+|%)(?:/(?!tok(?:en)?\b)[A-Za-z]+){0,2})?"
 _PER_TOKEN = r"(?:/tok(?:en)?\b)?"  # of a time
@@ -86,6 +94,7 @@ def stated_results(lines: Iterable[tuple[int, str]], file: str) -> Iterator[Stat
             yield from _changes(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
         yield from _perplexities(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
         yield from _same_figures(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
+        yield from _times_of_sizes(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
         if "=" in raw or "≈" in raw:
             text = _MARKS.sub("", raw[:LONGEST_LINE]).replace("\\times", "×").replace("\\%", "%")
             yield from _equations(f"{file}:{line}", text)
@@ -104,6 +113,14 @@ def _same_figures(source: str, text: str) -> Iterator[StatedResult]:
         # Left out below one of the larger unit: "40 s (1 min)" may be a mean and its maximum.
         if time.middle > scales[1]:
             yield StatedResult(source, m[0], same_time, (time,), "the two are not one time")
+
+
+def _times_of_sizes(source: str, text: str) -> Iterator[StatedResult]:
+    """Yield how many times as fast N devices are, at most N: "24 hours on a single GPU or 4 hours on 4 GPUs"."""
+    for m in _TIMES_OF_SIZES.finditer(text):
+        if (ends := _ends_of_change(m["a"], m["b"], SPEEDS)) is not None:
+            right = f"{ends[0].middle / ends[1].middle:.3g} times as fast with {m['n']} times the devices"
+            yield StatedResult(source, m[0], ends[0] / ends[1], (PrintedInterval(0.0, float(m["n"])),), right)
 
 
 def _perplexities(source: str, text: str) -> Iterator[StatedResult]:
@@ -154,9 +171,11 @@ def _change_of(m: re.Match[str], source: str, dimensions: frozenset[str]) -> Ite
 _MARKS = re.compile(r"\*\*|`|^\s*(?:[-*+>]|\d+\.) ")  # of bold figures, and of the item of a list
 # A number with its unit, "$2/GPU-hour"; "x" is no unit here.
 _TERM = rf"\$?{_POSITIVE}(?: ?%|(?:/| ?(?![x×](?![a-z])))[A-Za-zµ][A-Za-zµ/.-]*(?: (?!x )[A-Za-z][A-Za-z/-]*){{0,2}})?"
+# Right behind a word, "=" names a setting: "32x32 with padding=4".
 _EQUATION = re.compile(
-    rf"(?<![\w.,])(?P<terms>{_TERM}(?:(?: ?[×*·x] ?| [/÷] ){_TERM})+|{_TERM}(?: \+ {_TERM})+) *(?:=|(?P<about>≈)) *"
-    rf"(?P<around>[~≈]|about )? ?\$?(?P<n>{_POSITIVE})(?P<unit>[\\$ ]{{0,3}}%| ?[A-Za-zµ×][A-Za-zµ/×]*)?"  # "29$%"
+    rf"(?<![\w.,])(?P<terms>{_TERM}(?:(?: ?[×*·x] ?| [/÷] ){_TERM})+|{_TERM}(?: \+ {_TERM})+)"
+    rf" *(?:(?<![A-Za-z])=|(?P<about>≈)) *(?P<around>[~≈]|about )?"
+    rf" ?\$?(?P<n>{_POSITIVE})(?P<unit>[\\$ ]{{0,3}}%| ?[A-Za-zµ×][A-Za-zµ/×]*)?"  # "29$%"
 )
 # An operator at either side: the terms are a part of a longer product or sum.
 _OPERATOR_BEFORE = re.compile(r"(?:[\d)[\]}^²³*×·÷/+−–<>-]|\b[xX])\s*[~≈]?$")

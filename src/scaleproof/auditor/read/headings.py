@@ -51,7 +51,7 @@ def without_statistic(text: str) -> tuple[Statistic | None, str]:
 NOT_FIGURES = ("strategy", "precision", "model", "dataset", "device", "backend", "run", "status", "text", "metric")
 RATE_INSIDE = re.compile(
     rf"(?i)\b(?:tokens?|tok|samples?|images?|imgs?|sequences?|steps?|it)/(?:second|sec|"
-    rf"s)(?:/{DEVICE})?(?![a-z/])|\bTFLOPS?(?:/s)?(?:/GPU)?\b"
+    rf"s)(?:/{DEVICE})?(?![a-z/])|\bTFLOPS?(?:/s(?:ec)?)?(?:/{DEVICE})?\b"
 )
 # A statistic before or behind a name that ends in its unit: "step_time_ms mean", "p95 step_time_s".
 STATISTIC_AROUND = r"(?i)^(?:mean|median|std|min|max|p50|p95|avg) | (?:mean|median|std|min|max|p50|p95|avg)$"
@@ -183,6 +183,11 @@ def columns_of(header: list[str], rows: Sequence[Sequence[str]]) -> list[TableCo
         is_dp = column.heading.strip().lower() == "dp"
         if is_dp and all(row[k].strip("*` ").isdigit() for row in rows if k < len(row)):
             column.kind = "data_parallel"
+        word, _, rest = column.heading.partition(" ")
+        alike = [other for other in columns if other.note and other.heading.endswith(f" {rest}")]
+        part = _column_of_part(column.heading, rest, note=word)  # "EAGLE speed" beside "Baseline speed"
+        if part.kind and (column.kind is None or column.note) and alike not in ([], [column]):
+            columns[k] = part
     return columns
 
 
@@ -191,12 +196,15 @@ def _column_with_note(printed: str) -> TableColumn | None:
     if m := TRAILING_PRECISION.fullmatch(printed):
         column = _column_of_part(printed, m[1] + (m[3] or ""), note=m[2])
         return column if (column.kind or "").endswith(ENDS_OF_KINDS_WITH_PRECISION) else TableColumn(printed)
-    if m := re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?) ?@ ?(.+)$", printed):  # "speed (A100)", "MFU @ bs 8"
+    m = re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?) ?@ ?(.+)$", printed)
+    if m and unit_of(m[2] or "") is None:  # "speed (A100)", "MFU @ bs 8"
         return _column_of_part(printed, m[1] or m[3], note=m[2] or m[4])
     if m := LEADING_WORD.match(printed):  # "DDP speed"
         return _column_of_part(printed, printed[m.end() :], note=m[0])
     if len(printed) > 15 and (m := RATE_INSIDE.search(printed)):  # "ResNet-50 images/sec"
-        return _column_of_part(printed, f"throughput ({m[0]})", note=printed[: m.start()] + printed[m.end() :])
+        return _column_of_part(
+            printed, f"throughput ({m[0]})", note=(printed[: m.start()] + printed[m.end() :]).strip(" ()")
+        )
     return None
 
 

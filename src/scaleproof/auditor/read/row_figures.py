@@ -253,6 +253,8 @@ def add_facts_of_label(row: ReportedRow) -> None:
 
 
 COUNTS_IN_WORDS = ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch")
+WORD_OF_TIME = re.compile(r"(?i)time(?!step)|latenc|duration|overhead|wait|ttft|itl|total|[cg]pu|temp[os]|zeit|时")
+OF_DEVICE = re.compile(r"(?i)\bpeak\b")  # "Marketed Peak BF16 Compute"
 FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print tables of operators and queues, too
 
 
@@ -273,6 +275,9 @@ def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn
         if typed is not column:
             cells_with_units += len(cells)
         typed_columns.append(typed)
+    of_times = [k for k, column in enumerate(typed_columns) if column.kind == "time_s" and columns[k].kind is None]
+    if len(of_times) == 1 and not WORD_OF_TIME.search(columns[of_times[0]].heading):
+        typed_columns[of_times[0]] = columns[of_times[0]]  # "960 h" below "Hours of Speech"
     return typed_columns if cells_with_units >= 2 else []
 
 
@@ -282,6 +287,8 @@ def _column_by_units(column: TableColumn, cells: list[str], title: str) -> Table
     units = [figures[0].unit if figures else None for figures in figures_by_cell]
     dimensions = {unit.dimension if unit is not None else "" for unit in units}
     kind = KINDS_OF_UNITS.get(dimensions.pop()) if len(dimensions) == 1 else None
+    if kind == "flops_per_s" and OF_DEVICE.search(column.heading):
+        return column
     if kind is not None:
         return TableColumn(column.heading, kind, note=column.heading)
 
@@ -309,32 +316,42 @@ def mark_ratios_of_columns(table: ReportedTable) -> None:
             by_heading.setdefault(speedup.heading, []).append((row, speedup))
 
     for speedups in by_heading.values():
-        if any(abs(speedup.value - 1) > ROUNDING for _, speedup in speedups):  # 1 fits any two columns
-            over = _ratio_of_columns(_columns_of_speeds(table), speedups)
-            for _, speedup in speedups:
-                speedup.over = speedup.over or over
+        columns = _ratio_of_columns(_columns_of_speeds(table), speedups)
+        if columns is None:
+            continue
+        above, below = columns
+        faster, slower = (below, above) if (above.kind or "").endswith(SPEED_KINDS[:2]) else (above, below)
+        for row, speedup in speedups:
+            speedup.over = speedup.over or f"{above.heading} / {below.heading}"
+            headings = {figure.heading for figure in row.figures}
+            if slower.heading in headings and faster.heading not in headings:
+                row.figures.remove(speedup)  # it is of the other row
 
 
-def _columns_of_speeds(table: ReportedTable) -> dict[str, bool | None]:
-    """Return heading -> whether it is per device, for times and rates. A column without a kind counts by its unit."""
+def _columns_of_speeds(table: ReportedTable) -> list[TableColumn]:
+    """Return the columns of times and rates. A column without a kind counts by its unit."""
     columns = {}
     for column in table.columns:
         is_speed = column.kind.endswith(SPEED_KINDS) if column.kind else SPEED_HEADING.search(column.heading)
         if is_speed:
-            columns[column.heading] = column.per_device
-    return dict(list(columns.items())[:MOST_COLUMNS])
+            columns[column.heading] = column
+    return list(columns.values())[:MOST_COLUMNS]
 
 
-def _ratio_of_columns(columns: dict[str, bool | None], speedups: list[tuple[ReportedRow, Quantity]]) -> str:
-    """Return "A / B" where each of two speed-ups or more is the cell of column A over that of B; else ""."""
-    if len(speedups) < 2 or len({speedup.value for _, speedup in speedups}) < 2:
-        return ""
+def _ratio_of_columns(
+    columns: list[TableColumn], speedups: list[tuple[ReportedRow, Quantity]]
+) -> tuple[TableColumn, TableColumn] | None:
+    """Return columns A, B where each of two speed-ups or more is the cell of A over that of B. None without any."""
+    values = {speedup.value for _, speedup in speedups}
+    if len(values) < 2 or max(abs(value - 1) for value in values) <= ROUNDING:  # 1 fits any two columns
+        return None
     for above, below in permutations(columns, 2):
-        if columns[above] != columns[below]:
+        if above.per_device != below.per_device:
             continue  # one column is per device, the other is not
-        if all(_is_ratio(speedup, row.texts.get(above, ""), row.texts.get(below, "")) for row, speedup in speedups):
-            return f"{above} / {below}"
-    return ""
+        cells = ((row.texts.get(above.heading, ""), row.texts.get(below.heading, "")) for row, _ in speedups)
+        if all(_is_ratio(speedup, *pair) for (_, speedup), pair in zip(speedups, cells, strict=True)):
+            return above, below
+    return None
 
 
 def _is_ratio(speedup: Quantity, above: str, below: str) -> bool:

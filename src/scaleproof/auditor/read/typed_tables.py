@@ -15,7 +15,7 @@ HASH = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{10,64}")  # of a file or a co
 # Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
 OF_KERNELS = re.compile(
     r"(?i)grid ?(?:size|[xyz])|grd[xyz]|blk[xyz]|regs?\*?|reg/trd|[sd]smem\*?|(?:stc|dym)smem|corr(?:elation)? ?id|"
-    r"(?:src|dst)mem\w*|(?:num|#|no\.?)(?: of)? calls|invocations|self cpu.*|self cuda.*"
+    r"(?:src|dst)mem\w*|(?:num|#|no\.?)(?: of)? calls|invocations|self cpu.*|self cuda.*|usecs/call"
 )
 OF_CALLS = {"calls", "instances", "avg", "min", "max", "name"}
 
@@ -315,10 +315,17 @@ def _rows_with_words(grid: Grid, columns: list[TableColumn]) -> Iterator[tuple[i
 
 
 def _label_of(names: list[str]) -> str:
-    """Return the label of a row by its names, except hashes and figures: "12.5" is no name, "gpt2 124M" is one."""
-    names = [name for name in names if name and not HASH.fullmatch(name)]
-    names = [name for name in names if not printed_figures.figures_of(name) or re.search(r"[A-Za-z]{2,}", name)]
-    return ", ".join(dict.fromkeys(names))[:200]
+    """Return the label of a row by its names, except hashes and figures: "12.5 s" is no name, "gpt2 124M" is one."""
+    names = [name for name in names if re.search(r"\w", name) and not HASH.fullmatch(name)]
+    return ", ".join(dict.fromkeys(name for name in names if not _is_figure(name)))[:200]
+
+
+def _is_figure(name: str) -> bool:
+    """Whether a text is a figure and no name: "12.5", "12,5", "388 ms". "80 GB" may be the name of a device."""
+    figures = printed_figures.figures_of(name, printed_figures.is_european([name]))
+    unit = figures[0].unit if figures else None
+    has_word = re.search(r"[A-Za-z]{2,}", name) is not None
+    return bool(figures) and not (has_word and (unit is None or unit.dimension == "memory"))
 
 
 def _distinguishing_notes(columns: list[TableColumn]) -> list[str]:

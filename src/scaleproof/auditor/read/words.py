@@ -25,16 +25,16 @@ STRATEGIES = {
     "model parallel": r"model[ -]parallel(?:ism)?",
     "parameter server": r"parameter[ -]server",
     "mirrored": r"mirrored ?strategy",
-    "single": r"single[ -](?:gpu|device|process|node single)|\bserial\b|non[ -]distributed",
+    "single": r"single[ -](?:gpu|device|process|node single)|^serial\b|\bserial$|non[ -]distributed",
 }
 PRECISIONS = {
     "fp8": r"\bfp8\b|float8",
+    "int8": r"\bint8\b",
     "bf16": r"\bbf16(?:-mixed)?\b|bfloat16",
     "fp16": r"\bfp16\b|float16|half[ -]precision|\b16-mixed\b",
     "tf32": r"\btf32\b",
     "fp32": r"\bfp32\b|float32|full[ -]precision|single[ -]precision|\bf32\b",
     "amp": r"\bamp\b|mixed[ -]precision|automatic mixed",
-    "int8": r"\bint8\b",
     "fp64": r"\bfp64\b|float64",
 }
 DEVICES = (
@@ -42,11 +42,12 @@ DEVICES = (
     r"v100|a800|h800|h20|p100|k80|t4|l4|l40s?|a10g?|a40|a30|a6000|a5000|a4000|p40|"
     r"rtx ?a?\d{4}(?: ?ti| ?super)?|gtx ?\d{4}(?: ?ti)?|titan \w+|mi\d{2,3}[xa]?|gaudi ?\d?|tpu ?v\d\w*|"
     r"trainium\d?|\d0[6-9]0(?: ?ti)?|m[1-9] (?:max|pro|ultra)|apple m[1-9](?: (?:max|pro|ultra))?|"
-    r"m[1-9](?= (?:gpu|chip|mac)))(?:[- ](?:sxm\d?|pcie|nvl|\d{2,3} ?gb))*"
+    r"m[1-9](?= (?:gpu|chip|mac))|(?:ryzen )?ai max\+? \d{3}|rx \d{4}(?: xtx?)?|arc (?:pro )?[ab]?\d{2,3}|"
+    r"(?:adreno|radeon) \d{3,4}[ms]?)(?:[- ](?:sxm\d?|pcie|nvl|\d{2,3} ?gb))*"
 )
 MODELS = (
     r"gpt-?[234](?:[- ](?:small|medium|large|xl|neo|j|\d+[mb]))?|bert(?:[- ](?:base|large|tiny))?|"
-    r"resnet-?\d+(?:v\d)?|vit(?:[-_ /][a-z0-9]+)*|llama[- ]?\d?(?:[.-]\d)?(?:[- ]\d+b)?|"
+    r"resnet-?\d+(?:v\d)?|vit(?:[-_ /][a-z0-9]+)*|llama(?!\.cpp)[- ]?\d?(?:[.-]\d)?(?:[- ]\d+b)?|"
     r"t5(?:[- ]\w+)?|vgg-?\d+|mobilenet\w*|efficientnet\w*|mistral[- ]?\d*b?|qwen[\d.]*[- ]?[\d.]*b?|"
     r"opt-\d+\.?\d*b|densenet-?\d+|inception\w*|roberta\w*|alexnet|lstm|u-?net|nanogpt|swin\w*|bloom\w*|"
     r"pythia\w*|distilbert"
@@ -58,6 +59,8 @@ APPLE = re.compile(r"(?:APPLE )?M[1-9]\b.*")  # one device, whatever its number
 DEVICE_PLURAL = r"(?:gpus|devices|accelerators|cards|chips|ranks|workers|tpus|processes)"
 _BEFORE, _AFTER = r"(?:^|(?<=[_\-/. (,=@|:+\[]))", r"(?=$|[_\-/. ),:;+|\]'\"])"
 NUMBERS = {
+    "tensor_parallel": (rf"{_BEFORE}(?:tp|mp) ?= ?(\d{{1,3}}){_AFTER}",),
+    "pipeline_parallel": (rf"{_BEFORE}pp ?= ?(\d{{1,3}}){_AFTER}",),
     "nodes": (rf"{_COUNT}[ -]?(?:x ?)?nodes?\b", r"\bn?nodes[ _=:]{0,2}(\d{1,4})\b", rf"{_BEFORE}(\d{{1,3}})n(?=\d*g)"),
     "micro_batch": (
         r"\b(?:mbs|micro[ _-]?batch(?:[ _-]size)?|batch(?: size)? per (?:gpu|device))[ _=:of]*(\d{1,6})\b",
@@ -155,7 +158,7 @@ def _words_in(text: str) -> dict[str, str]:
 WORD_OF_INFERENCE = re.compile(
     r"(?i)\b(?:inference|infer|serving|prefill|decod(?:e|ing)|ttft|tpot|vllm|sglang|concurrency)\b|tensorrt|llama\.cpp|"
     r"\btime[ -]to[ -]first[ -]token|\binter[ -]token|\breq(?:uest)?s? ?/ ?s|\b(?:text|token) generation\b|"
-    r"\bgenerat(?:ed|ing|ion) (?:tokens|speed|throughput|latency|time)\b|\boutput tokens\b|推理|推論"
+    r"\bgenerat(?:ed|ing|ion) (?:tokens|speed|throughput|latency|time)\b|\boutput (?:tokens|throughput)\b|推理|推論"
 )
 WORD_OF_TRAINING = re.compile(
     r"(?i)\b(?:pre-?)?train(?:ing|ed|s)?\b|\bfine-?tun\w+|\bepochs?\b|\bbackward\b|\boptimi[sz]er\b|\bddp\b|\bfsdp\b|训练"

@@ -180,3 +180,9 @@ def test_a_log_with_a_step_that_is_no_number_is_no_table_of_results(tmp_path, st
     assert [unread.reason for unread in evidence.unread] == reasons
     assert not evidence.tables
     assert not evidence.runs
+
+
+def test_the_durations_of_phones_are_no_results(tmp_path):
+    phones = [{"phone": "ah", "duration": 0.07, "start": 0.1}, {"phone": "t", "duration": 0.1, "start": 0.17}]
+    (tmp_path / "a.json").write_text(json.dumps({"words": [{"word": "at", "phones": phones}]}))
+    assert gather([tmp_path]).tables == []

@@ -46,10 +46,6 @@ class Block:
     values: dict[str, str] = field(default_factory=dict)
 
     @property
-    def has_figures(self) -> bool:
-        return any(map(figures_of, self.values.values()))
-
-    @property
     def number_of_results(self) -> int:
         return sum(column_of(name).kind in RESULTS and bool(figures_of(value)) for name, value in self.values.items())
 
@@ -65,7 +61,8 @@ def _blocks_of_pairs(lines: list[Line]) -> list[Block]:
         pairs = _pairs(text)
         title = _title_of_next_block(text, pairs, blocks[-1])
         block = blocks[-1]
-        if title is not None and not pairs and number == line_of_pair + 1 and not block.has_figures:
+        is_below_pair = title is not None and not pairs and number == line_of_pair + 1
+        if is_below_pair and not any(map(figures_of, block.values.values())):
             block.title = f"{block.title} {title}".strip()  # right below "Model: W8A8" it goes on with the name
         elif title is not None:
             blocks.append(block := Block(number, title))

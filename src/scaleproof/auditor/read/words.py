@@ -20,8 +20,8 @@ STRATEGIES = {
     "horovod": r"horovod|\bhvd\b",
     "deepspeed": r"deepspeed",
     "megatron": r"megatron",
-    "tensor parallel": r"tensor[ -]parallel(?:ism)?|\btp ?=? ?\d",
-    "pipeline parallel": r"pipeline[ -]parallel(?:ism)?|gpipe|\bpp ?=? ?\d|pipelined?",
+    "tensor parallel": r"tensor[ -]parallel(?:ism)?|\btp ?=? ?\d{1,2}(?!\d)",
+    "pipeline parallel": r"pipeline[ -]parallel(?:ism)?|gpipe|\bpp ?=? ?\d{1,2}(?!\d)|pipelined?",
     "model parallel": r"model[ -]parallel(?:ism)?",
     "parameter server": r"parameter[ -]server",
     "mirrored": r"mirrored ?strategy",
@@ -198,6 +198,7 @@ def _count_devices(text: str, result: Description) -> None:
 
     A text with several numbers of devices states none.
     """
+    text = re.sub(r"(?i)num[_ ]workers\W{0,3}\d+", " ", text)  # of a data loader
     if m := _NODES_BY_DEVICES.search(text):
         nodes, per_node = map(int, (m[1], m[2]) if m[1] else (m[4], m[3]))  # "8 GPUs on 2 nodes"
         result.numbers |= {"nodes": nodes, "devices_per_node": per_node, "devices": nodes * per_node}
@@ -314,7 +315,7 @@ WRITTEN_TOGETHER = {
     "2 gpus": "双卡",
 }
 NUMBER_OF_CARDS = re.compile(r"(\d{1,5}) ?(?:张显卡|块显卡|张卡|块卡|张GPU|块GPU|卡)")
-NODES_AND_CARDS = re.compile(r"(\d{1,4}|单) ?(?:机|节点) ?(\d{1,3}) ?卡")
+NODES_AND_CARDS = re.compile(r"(\d{1,4}|单|两) ?(?:机|节点) ?(\d{1,3}) ?卡")
 # English -> headings of languages with spaces between their words.
 EUROPEAN_HEADINGS = {
     "training time": "tiempo de entrenamiento|tempo de treinamento|tempo di addestramento|temps d'entraînement|"
@@ -326,13 +327,10 @@ EUROPEAN_HEADINGS = {
     "speedup": "aceleración|aceleracion|aceleração|accelerazione|accélération|beschleunigung",
     "efficiency": "eficiencia|eficiência|efficienza|efficacité|effizienz",
     "batch size": "tamaño de lote|tamanho do lote|dimensione del batch|taille de lot|batchgröße",
-    "memory": "memoria|memória|mémoire|speicher",
     "model": "modelo|modello|modèle|modell",
-    "number of gpus": "número de gpus|numero de gpus|numero di gpu|nombre de gpu|nombre de gpus|anzahl gpus",
-    "configuration": "configuración|configuração|configurazione|konfiguration",
 }
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20, 0x3001: 0x2C}
-_ENGLISH_OF_EAST_ASIAN = {word: english for english, words in WRITTEN_TOGETHER.items() for word in words.split("|")}
+_ENGLISH_OF_EAST_ASIAN = {w: english for english, words in WRITTEN_TOGETHER.items() for w in words.lower().split("|")}
 # A single Korean syllable is a unit where it stands alone: in other words it means nothing of the kind.
 _LONE_SYLLABLE = "(?<![가-힣]){}(?![가-힣])"
 _EAST_ASIAN_TERM = re.compile(
@@ -363,7 +361,7 @@ def _east_asian_in_english(text: str) -> str:
     text = text.translate(_FULL_WIDTH)
     text = NODES_AND_CARDS.sub(_nodes_or_cards, text)
     text = NUMBER_OF_CARDS.sub(r" \1 gpus ", text)
-    text = _EAST_ASIAN_TERM.sub(lambda m: f" {_english_term(m[0])} ", text)
+    text = _EAST_ASIAN_TERM.sub(lambda m: f" {_ENGLISH_OF_EAST_ASIAN[m[0].lower()]} ", text)
     # The spaces that this has set around words do not belong behind "/" and in brackets.
     text = re.sub(r"/ +(s|ms|min|hours)\b", r"/\1", text)
     return re.sub(r"([(\[]) +| +([)\]])", r"\1\2", " ".join(text.split()))
@@ -375,9 +373,4 @@ def _nodes_or_cards(m: re.Match[str]) -> str:
     With several nodes the cards may be those of each node, or of all.
     """
     nodes, cards = m.groups()
-    return f" {cards} gpus " if nodes in ("1", "单") else f" {nodes} nodes "
-
-
-def _english_term(term: str) -> str:
-    """Return a known term in English, whatever the case of Latin letters in it."""
-    return _ENGLISH_OF_EAST_ASIAN.get(term) or _ENGLISH_OF_EAST_ASIAN.get(term.lower(), term)
+    return f" {cards} gpus " if nodes in ("1", "单") else f" {nodes.replace('两', '2')} nodes "

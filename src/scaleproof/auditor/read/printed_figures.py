@@ -243,8 +243,7 @@ def plain_text(cell: str) -> str:
     text = cell
     if "<" in text:
         text = re.sub(r"<br ?/?>", " ", text)
-        text = re.sub(r"<(su[pb])>(?:[^<A-Za-z]{0,10}|[a-z])</\1>", "", text)  # with its content: a footnote's mark
-        text = re.sub(r"<(su[pb])>([^<]+)</\1>", r" \2", text)
+        text = re.sub(r"<(?:sup|sub)>[^<]{0,10}</(?:sup|sub)>", "", text)  # with its content: the mark of a footnote
         text = re.sub(r"</?[a-zA-Z][^<>]*>", "", text)  # of all other tags the content stays
     for entity, character in ENTITIES.items():
         text = text.replace(entity, character)

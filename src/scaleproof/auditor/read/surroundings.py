@@ -132,7 +132,7 @@ def by_own_unit(column: TableColumn, title: str = "") -> TableColumn:
     return TableColumn(column.heading, kind, unit.scale, unit.dimension, per_device=unit.per_device, item=unit.item)
 
 
-WORD_OF_TIME = re.compile(r"(?i)time(?!step)|latenc|duration|overhead|wait|ttft|itl|total|[cg]pu|temp[os]|zeit|时")
+WORD_OF_TIME = re.compile(r"(?i)time(?!step)|speed|latenc|duration|overhead|wait|ttft|total|[cg]pu|temp[os]|zeit|时")
 OF_DEVICE = re.compile(r"(?i)\bpeak\b")  # "Marketed Peak BF16 Compute"
 FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print tables of operators and queues, too
 
@@ -155,7 +155,8 @@ def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn
             cells_with_units += len(cells)
         typed_columns.append(typed)
     of_times = [k for k, column in enumerate(typed_columns) if column.kind == "time_s" and columns[k].kind is None]
-    if len(of_times) == 1 and not WORD_OF_TIME.search(columns[of_times[0]].heading):
+    texts = [title, *(columns[k].heading for k in of_times), *(row[0] for _, row in grid.rows if row)]
+    if len(of_times) == 1 and typed_columns[of_times[0]].unit is None and not any(map(WORD_OF_TIME.search, texts)):
         typed_columns[of_times[0]] = columns[of_times[0]]  # "960 h" below "Hours of Speech"
     return typed_columns if cells_with_units >= 2 else []
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from scaleproof.auditor.read import printed_figures, row_figures
 from scaleproof.auditor.read.grids import Grid
-from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, column_of_part
+from scaleproof.auditor.read.headings import LEADING_WORD, NOT_FIGURES, PRECISION, column_of, column_of_part
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_configuration_columns
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.surroundings import columns_by_units
@@ -78,7 +78,7 @@ def columns_of(header: list[str], rows: Sequence[Sequence[str]]) -> list[TableCo
         if is_dp and all(row[k].strip("*` ").isdigit() for row in rows if k < len(row)):
             column.kind = "data_parallel"
         word, _, rest = column.heading.partition(" ")
-        alike = [other for other in columns if other.note and other.heading.endswith(f" {rest}")]
+        alike = [other for other in columns if LEADING_WORD.match(other.heading) and other.heading.endswith(f" {rest}")]
         part = column_of_part(column.heading, rest, note=word)  # "EAGLE speed" beside "Baseline speed"
         if part.kind and (column.kind is None or column.note) and alike not in ([], [column]):
             columns[k] = part

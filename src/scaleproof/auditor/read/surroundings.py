@@ -132,7 +132,7 @@ def by_own_unit(column: TableColumn, title: str = "") -> TableColumn:
     return TableColumn(column.heading, kind, unit.scale, unit.dimension, per_device=unit.per_device, item=unit.item)
 
 
-WORD_OF_TIME = re.compile(r"(?i)time(?!step)|speed|latenc|duration|overhead|wait|ttft|prefill|total|[cg]pu|temp[os]|zeit|时")
+WORD_OF_TIME = re.compile(r"(?i)time(?!step)|speed|laten|durat|overhead|wait|ttft|fill|total|[cg]pu|temp[os]|zeit|时")
 OF_DEVICE = re.compile(r"(?i)\bpeak\b")  # "Marketed Peak BF16 Compute"
 FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print tables of operators and queues, too
 

@@ -14,6 +14,7 @@ BAR = "  1%|▏         | {k}0/1000 [00:0{k}<08:15,  2.0{k}it/s]"
 SLOW = "  1%|▏         | {k}0/1000 [00:0{k}<08:15,  1.2{k}s/it]"
 EPOCH = "Epoch 1:  1%|▏   | {k}0/1000 [00:0{k}<08:15,  2.0{k}it/s, loss=2.31]"
 WORDS = "step: {k} loss: 2.{k} it/s: 2.0{k}"
+PER = "step {k} loss 2.{k} 2.0{k} steps per sec"
 IT = "it {k} | loss 2.{k} | 2.0{k} it/s"
 BATCHES = "| epoch   1 |   {k}00/ 2983 batches | lr 20.00 | ms/batch 492.6{k} | loss  5.61 | ppl   273.9{k}"
 TRAINER = "{{'loss': 2.{k}, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.{k}}}\n" + BAR
@@ -26,7 +27,7 @@ def log_of(folder, form, name="train.log"):
     return path
 
 
-@pytest.mark.parametrize("form", [BAR, SLOW, EPOCH, WORDS, IT, BATCHES, TRAINER])
+@pytest.mark.parametrize("form", [BAR, SLOW, EPOCH, WORDS, PER, IT, BATCHES, TRAINER])
 def test_steps_per_second_alone(tmp_path, form):
     path = log_of(tmp_path, form)
     (run,) = gather([path]).runs

@@ -21,6 +21,12 @@ NAMES = [
     "ZeRO-3 GPU",
     "fp16 gpu",
     "resnet50 GPU",
+    "AI MAX+ 395 GPU",
+    "RX 7900 XTX GPU",
+    "Adreno 740 GPU",
+    "Arc 770 GPU",
+    "--config.prefetch_num_workers=8",
+    "A100两机8卡",
 ]
 
 
@@ -135,3 +141,34 @@ def test_what_one_table_makes_of_a_heading_does_not_reach_the_next(tmp_path):
     (tmp_path / "a.md").write_text("## Throughput (img/s)\n\n| Model | DDP | FSDP |\n|---|---|---|\n| vit | 10 | 9 |\n")
     assert gather([tmp_path]).tables
     assert column_of("DDP").words == before == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "word"),
+    [
+        ("INT8 KV cache (incl. fp32 scales)", "precision", "int8"),
+        ("FP16 KV cache", "precision", "fp16"),
+        ("llama.cpp-hip", "model", None),
+        ("llama 3.1 8b", "model", "llama 3.1 8b"),
+        ("vLLM serial latency", "strategy", None),
+        ("serial", "strategy", "single"),
+        ("llama 70B, pp512", "strategy", None),
+        ("PP2DP4TP1", "strategy", "pipeline parallel"),
+    ],
+)
+def test_a_word_of_another_thing_is_not_taken(text, kind, word):
+    assert describe(text).words.get(kind) == word
+
+
+@pytest.mark.parametrize(("text", "is_projected"), [("Q projection", 0), ("120 (proj)", 1), ("Projection (8 GPUs)", 1)])
+def test_a_layer_called_projection_is_measured(text, is_projected):
+    assert ("projected" in remarks_of(text)) == is_projected
+
+
+@pytest.mark.parametrize(
+    ("heading", "kind", "note"),
+    [("DDP speed (img/s)", "samples_per_s", "DDP"), ("speed (A100)", "rate", "A100"), ("1 GPU (images/s)", None, "")],
+)
+def test_a_unit_in_brackets_is_no_note(heading, kind, note):
+    column = column_of(heading)
+    assert (column.kind, column.note) == (kind, note)

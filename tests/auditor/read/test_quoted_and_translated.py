@@ -6,7 +6,6 @@ from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import remarks_of
-from scaleproof.auditor.read.table_files import of_first_rank
 from scaleproof.auditor.read.words import describe, in_english
 
 STEPS = "\n".join(f"iter {n}: loss {4 - n / 10:.4f}, time {100 + n}.50ms, mfu 31.00%" for n in range(5))
@@ -114,19 +113,6 @@ def test_the_name_of_a_device_is_no_number_of_devices(label):
 @pytest.mark.parametrize("label", ["2 workers", "workers=2", "gpu2", "gpus 2", "GPUs: 2", "workers_2", "2x gpu"])
 def test_a_number_of_devices_in_a_label(label):
     assert describe(label).numbers["devices"] == 2
-
-
-def test_numbers_of_lines_are_no_ranks():
-    lines = [(n, f"{n}: some text") for n in range(1, 9)]
-    assert of_first_rank(lines) == lines
-
-
-@pytest.mark.parametrize("prefix", ["{0}: ", "[rank{0}]: ", "[1,{0}]<stdout>: "])
-def test_a_report_that_each_rank_printed_is_read_once(tmp_path, prefix):
-    report = ["Training on 2 GPUs", "World size: 2", "Step time: 0.78 s", "Throughput: 5200 tokens/s"]
-    (tmp_path / "run.out").write_text("\n".join(prefix.format(k) + line for line in report for k in (0, 1)))
-    (table,) = gather([tmp_path]).tables
-    assert [(row.value("step_time_s"), row.value("tokens_per_s")) for row in table.rows] == [(0.78, 5200)]
 
 
 def test_a_program_that_prints_times_of_its_parts_prints_no_table_of_results(tmp_path):

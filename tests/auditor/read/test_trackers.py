@@ -167,3 +167,22 @@ def test_rates_of_one_device_do_not_follow_rates_of_all(tmp_path):
     (run,) = gather([tmp_path]).runs
     assert [step.tokens_per_s for step in run.logged_steps] == [8000.0] * 4
     assert run.rate_scope != "rank"
+
+
+@pytest.mark.parametrize("step", ["Infinity", "NaN"])
+def test_a_log_with_a_step_that_is_no_number_is_no_table_of_results(tmp_path, step):
+    lines = [f'{{"step": {number}, "loss": 2.3, "tokens_per_s": 900}}' for number in (1, 2, step, 3)]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    (tmp_path / "loss.json").write_text(f"[[1.7e9, 1, 2.3], [1.7e9, {step}, 2.2]]")
+    evidence = gather([tmp_path])
+    printed = step.lower()[:3]
+    reasons = [f"the step of row {row} is {printed}, not a number of a step" for row in (3, 2)]
+    assert [unread.reason for unread in evidence.unread] == reasons
+    assert not evidence.tables
+    assert not evidence.runs
+
+
+def test_the_durations_of_phones_are_no_results(tmp_path):
+    phones = [{"phone": "ah", "duration": 0.07, "start": 0.1}, {"phone": "t", "duration": 0.1, "start": 0.17}]
+    (tmp_path / "a.json").write_text(json.dumps({"words": [{"word": "at", "phones": phones}]}))
+    assert gather([tmp_path]).tables == []

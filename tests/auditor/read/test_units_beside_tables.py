@@ -153,3 +153,69 @@ def test_a_unit_that_the_section_states_once(tmp_path):
 )
 def test_a_unit_of_the_section_that_is_not_certain_is_not_taken(tmp_path, text):
     assert [row for row in rows(tmp_path, text) if row.value("samples_per_s")] == []
+
+
+def test_a_lone_column_of_durations_is_a_time_where_its_heading_says_so(tmp_path):
+    text = "| Corpus | {} |\n|---|---|\n| A | 960 h |\n| B | 151 h |\n"
+    assert [row.value("time_s") for row in rows(tmp_path, text.format("Preparation wait"))] == [960 * 3600, 151 * 3600]
+    assert rows(tmp_path, text.format("Hours of Speech")) == []
+
+
+def test_the_marketed_peak_of_a_device_is_no_rate(tmp_path):
+    text = "| Card | {} | Host |\n|---|---|---|\n| A100 | 312 TFLOPS | 32 GB |\n| H100 | 989 TFLOPS | 64 GB |\n"
+    assert all(row.value("flops_per_s") is None for row in rows(tmp_path, text.format("Marketed Peak Compute")))
+    assert rows(tmp_path, text.format("Reached"))[0].value("flops_per_s") == 312e12
+
+
+@pytest.mark.parametrize(
+    ("cell", "rate"), [("36.10 samples/sec  0.07 tflops/gpu", 36.1), ("36 samples/sec 40 samples/sec", None)]
+)
+def test_a_cell_with_two_figures_has_the_first(tmp_path, cell, rate):
+    text = f"| Nodes | Speed |\n|---|---|\n| 1 | {cell} |\n| 2 | 70 samples/sec 0.07 tflops/gpu |\n"
+    assert [row.value("samples_per_s") for row in rows(tmp_path, text)] == [rate, 70]
+
+
+def test_figures_are_no_part_of_a_name(tmp_path):
+    text = "| Method | 512 | 256 | Speed Up |\n|---|---|---|---|\n| Quantized, 80 GB | 388ms | 5ms/sample | 2x |\n"
+    assert [row.label for row in rows(tmp_path, text)] == ["Quantized, 80 GB"]
+
+
+def test_a_speedup_is_of_the_faster_of_two_versions(tmp_path):
+    head = "| Batch | Baseline speed (tok/s) | EAGLE speed (tok/s) | Speedup |\n|---|---|---|---|\n"
+    read = rows(tmp_path, head + "| 1 | 100 | 148 | 1.48x |\n| 8 | 700 | 910 | 1.30x |\n")
+    assert [(row.label, row.value("tokens_per_s"), row.value("speedup")) for row in read] == [
+        ("Baseline", 100, None),
+        ("EAGLE", 148, 1.48),
+        ("Baseline", 700, None),
+        ("EAGLE", 910, 1.30),
+    ]
+
+
+BLOCKS = """PERFORMANCE SUMMARY
+
+Model: W8
+Naive
+-----
+  Average Latency:            1.36 s
+  Average Output Throughput:  1669.06 tok/s
+
+Model: W8
+GPTQ
+-----
+  Average Latency:            1.01 s
+  Average Output Throughput:  2065.67 tok/s
+}
+  Average Latency:            1.02 s
+  Average Output Throughput:  2066.67 tok/s
+"""
+
+
+def test_a_block_has_the_model_above_it_and_no_bracket_for_a_name(tmp_path):
+    (tmp_path / "summary.txt").write_text(BLOCKS)
+    (table,) = gather([tmp_path]).tables
+    read = [(row.label.partition(", ")[0], row.words["model"], row.value("tokens_per_s")) for row in table.rows]
+    assert read == [
+        ("PERFORMANCE SUMMARY Naive", "W8", 1669.06),
+        ("W8 GPTQ", "W8", 2065.67),
+        ("W8 GPTQ", "W8", 2066.67),
+    ]

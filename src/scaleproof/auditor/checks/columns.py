@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scaleproof.auditor.read import printed_figures
-from scaleproof.auditor.read.headings import columns_of
 from scaleproof.auditor.read.reported_tables import ABOUT, WORDS, ReportedTable, TableColumn
 from scaleproof.auditor.read.surroundings import by_own_unit
+from scaleproof.auditor.read.typed_tables import columns_of
 
 MOST_COLUMNS = 24
 MOST_ROWS = 300

@@ -13,5 +13,6 @@ __all__ = [
     "sentences",
     "surroundings",
     "text_files",
+    "typed_tables",
     "words",
 ]

@@ -5,7 +5,6 @@ must be one of `heading_words` as a whole. Any other heading is not understood, 
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -51,7 +50,7 @@ def without_statistic(text: str) -> tuple[Statistic | None, str]:
 NOT_FIGURES = ("strategy", "precision", "model", "dataset", "device", "backend", "run", "status", "text", "metric")
 RATE_INSIDE = re.compile(
     rf"(?i)\b(?:tokens?|tok|samples?|images?|imgs?|sequences?|steps?|it)/(?:second|sec|"
-    rf"s)(?:/{DEVICE})?(?![a-z/])|\bTFLOPS?(?:/s)?(?:/GPU)?\b"
+    rf"s)(?:/{DEVICE})?(?![a-z/])|\bTFLOPS?(?:/s(?:ec)?)?(?:/{DEVICE})?\b"
 )
 # A statistic before or behind a name that ends in its unit: "step_time_ms mean", "p95 step_time_s".
 STATISTIC_AROUND = r"(?i)^(?:mean|median|std|min|max|p50|p95|avg) | (?:mean|median|std|min|max|p50|p95|avg)$"
@@ -177,27 +176,21 @@ def _statistic_alone(phrase: str) -> Statistic | None:
     return statistic if remaining == "figure" else None
 
 
-def columns_of(header: list[str], rows: Sequence[Sequence[str]]) -> list[TableColumn]:
-    """Return what the headings of one table mean. "DP" is a number of replicas above numbers, else a strategy."""
-    columns = [replace(column_of(heading)) for heading in header]  # copies: column_of remembers its results
-    for k, column in enumerate(columns):
-        is_dp = column.heading.strip().lower() == "dp"
-        if is_dp and all(row[k].strip("*` ").isdigit() for row in rows if k < len(row)):
-            column.kind = "data_parallel"
-    return columns
-
-
 def _column_with_note(printed: str) -> TableColumn | None:
     """Return what a part of a heading means, with the rest as a note: "speed (A100)" is a speed. None without parts."""
     if m := TRAILING_PRECISION.fullmatch(printed):
-        column = _column_of_part(printed, m[1] + (m[3] or ""), note=m[2])
+        column = column_of_part(printed, m[1] + (m[3] or ""), note=m[2])
         return column if (column.kind or "").endswith(ENDS_OF_KINDS_WITH_PRECISION) else TableColumn(printed)
-    if m := re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?) ?@ ?(.+)$", printed):  # "speed (A100)", "MFU @ bs 8"
-        return _column_of_part(printed, m[1] or m[3], note=m[2] or m[4])
-    if m := LEADING_WORD.match(printed):  # "DDP speed"
-        return _column_of_part(printed, printed[m.end() :], note=m[0])
+    m = re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?) ?@ ?(.+)$", printed)
+    leading = LEADING_WORD.match(printed)
+    is_phrase = leading is not None and printed[leading.end() :][:1].isalpha()
+    if m and not (is_phrase and unit_of(m[2] or "")):  # "speed (A100)", "MFU @ bs 8"
+        return column_of_part(printed, m[1] or m[3], note=m[2] or m[4])
+    if leading and is_phrase:  # "DDP speed (img/s)", but not "1 GPU (img/s)"
+        return column_of_part(printed, printed[leading.end() :], note=leading[0])
     if len(printed) > 15 and (m := RATE_INSIDE.search(printed)):  # "ResNet-50 images/sec"
-        return _column_of_part(printed, f"throughput ({m[0]})", note=printed[: m.start()] + printed[m.end() :])
+        rest = printed[: m.start()] + printed[m.end() :]
+        return column_of_part(printed, f"throughput ({m[0]})", note=rest.strip(" ()"))
     return None
 
 
@@ -216,7 +209,7 @@ def rate_of(heading: str) -> Unit | None:
     return unit if unit is not None and unit.dimension == "rate" else None
 
 
-def _column_of_part(printed: str, part: str, note: str) -> TableColumn:
+def column_of_part(printed: str, part: str, note: str) -> TableColumn:
     """Return what `part` of a heading means, with what `note`, the rest of it, says of the rows."""
     column = column_of(part)
     if column.kind is None or column.kind in NOT_FIGURES:

@@ -14,7 +14,7 @@ from scaleproof.auditor.read.logs.json_lines import read_trainer_state
 from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSpan, Unread, positive
 from scaleproof.auditor.read.run_fields import Fields, debug_settings_of, figure
 from scaleproof.auditor.read.text_files import TextFile, UnreadableFile
-from scaleproof.auditor.read.tracker_series import SeriesReader, read_json_steps, tag_of
+from scaleproof.auditor.read.tracker_series import SeriesReader, read_json_steps, tag_of, whole_step
 from scaleproof.ground.errors import describe_first_fault
 
 MOST_BROKEN = 5  # lines of one file that are named
@@ -132,8 +132,8 @@ def _tensorboard_run(data: list[Any], name: str) -> ReportedRun | None:
     if not data[0][0] > 1e9:  # a time of writing, in seconds since 1970, comes first
         return None
     series = SeriesReader(name, "TensorBoard export")
-    for _, step, value in data:
-        series.add(int(step), tag_of(name), value)
+    for row, (_, step, value) in enumerate(data, start=1):
+        series.add(whole_step(step, row), tag_of(name), value)
     return series.finish()
 
 

@@ -1,4 +1,4 @@
-"""JSON of results of no known schema: one record, lists, records by name, columns of values, nested or flat."""
+"""JSON of results of no known schema: one record, lists, records by name, nested or flat."""
 
 import re
 from dataclasses import dataclass, field
@@ -20,14 +20,11 @@ WEAK_RESULTS |= {"change", "utilization", "rate"}
 STRONG_RESULTS = RESULTS - WEAK_RESULTS  # nothing but a measurement has figures of these kinds
 # Keys of the parts of one result.
 OF_RANKS = re.compile(r"(?i)(?:^|_)(?:ranks?\d*|workers|per_(?:gpu|device|process|worker))$")
-# Kinds of columns that say which row is which.
-OF_ROWS = {"devices", "processes", "nodes", "strategy", "run", "batch", "global_batch", "precision", "model"}
 KEY = re.compile(r'"([^"\n]{1,120})"\s*:')
 # A file with more keys, more records with names, or more sets of keys is a catalogue of something else.
 MOST_KEYS = 400
 MOST_NAMED = 200
 MOST_KEY_SETS = 24
-MOST_ROWS_OF_LISTS = 40  # longer lists are series along a run
 
 
 @dataclass(slots=True)
@@ -59,7 +56,8 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     if table is None:
         return None
     _set_places(table, records, _lines_of_records(records, keys, text))
-    kinds = table.kinds()
+    # A lone "duration" may be of anything, a word that was spoken.
+    kinds = {figure.kind for row in table.rows for figure in row.figures if figure.heading != "duration"}
     return table if kinds & STRONG_RESULTS or len(kinds & WEAK_RESULTS) >= 2 else None
 
 
@@ -105,11 +103,11 @@ def _records(data: Any, name: str, path: str, inherited: dict[str, Any], level: 
     if level > MOST_LEVELS:
         return []
     if isinstance(data, dict):
-        return _records_of_columns(data, path) or _records_of_mapping(data, name, path, inherited, level)
+        return _records_of_mapping(data, name, path, inherited, level)
     records: list[JsonRecord] = []
     if isinstance(data, list) and all(isinstance(entry, dict) for entry in data):
         for k, entry in enumerate(data):
-            records += _records(entry, _name_of(entry, name, k), f"{path}[{k}]", inherited, level + 1)
+            records += _records(entry, "", f"{path}[{k}]", inherited, level + 1)
     return records
 
 
@@ -183,35 +181,6 @@ def _has_result(values: dict[str, Any]) -> bool:
         if is_figure and column_of(key).kind in RESULTS:
             return True
     return False
-
-
-def _records_of_columns(data: dict[str, Any], path: str) -> list[JsonRecord]:
-    """Return a record for each row of {"gpus": [1, 8], "img_s": [100, 690]}. [] for other mappings.
-
-    The columns must be equally long. One must have results, and one must tell the rows apart.
-    """
-    columns: dict[str, list[Any]] = {}
-    for key, values in data.items():
-        if isinstance(values, list) and values and not any(isinstance(value, dict | list) for value in values):
-            columns[str(key)] = values
-    lengths = set(map(len, columns.values()))
-    if len(columns) < 2 or len(lengths) != 1 or not 2 <= min(lengths) <= MOST_ROWS_OF_LISTS:
-        return []
-    kinds = {column_of(key).kind for key in columns}
-    if not kinds & RESULTS or not kinds & OF_ROWS:
-        return []
-
-    scalars = _scalars(data)
-    rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-    return [JsonRecord("", {**scalars, **row}, f"{path}[{k}]") for k, row in enumerate(rows)]
-
-
-def _name_of(entry: dict[str, Any], name: str, index: int) -> str:
-    """Return a name for entry `index` of a list: "runs[2]". "" where it names itself, or the list has no name."""
-    for key in ("name", "run_name", "experiment", "config_name", "label", "id", "run_id", "strategy", "method"):
-        if isinstance(entry.get(key), str):
-            return ""
-    return f"{name}[{index}]" if name else ""
 
 
 def _cell_text(value: Any) -> str:

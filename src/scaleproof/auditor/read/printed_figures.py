@@ -192,7 +192,7 @@ CLEARLY_ENGLISH = re.compile(r"\d,\d{3}\.\d|\d,\d{3},\d{3}|\d\.\d{1,2}(?!\d)|\d\
 NO_VALUE = re.compile(r"[-–—−−./?*x ]*|n/?a|nan|none|null|tbd|todo|\?+|not (?:measured|run|tested|available).*", re.I)
 REMARKS: tuple[tuple[str, Remark], ...] = (
     (r"\boom\b|out.of.memory|显存溢出|显存不足|爆显存", "out of memory"),
-    (r"\bproj(?:\.|ected|ection)?\b|\bextrapolat|\bforecast|\bpredicted\b|外推|推算", "projected"),
+    (r"^\W*projection|\bproj(?:[.)]|ected\b)|\bextrapolat|\bforecast|\bpredicted\b|外推|推算", "projected"),
     (r"\btheoretical|\bideal\b|\blinear scaling\b|\bperfect scaling\b|理论|理想|理論|이론", "theoretical"),
     (
         r"\bestimat|\best\.|\bexpect(?:ed|ations?)\b|\btarget|\bgoal\b|\btypical\b|\bplaceholder|\bsimulated\b|"
@@ -330,7 +330,7 @@ _CELL_WITH_FIGURE = re.compile(
     rf"(?P<number>{NUMBER})\s?(?P<magnitude>[kKMBT](?![A-Za-z])|)"
     r"\s*(?P<unit>[^\d±()\[\]+,;:|]*?)\s*"
     rf"(?:(?:±|\+/-|\+-)\s*(?P<spread>{NUMBER})\s*(?P<unit_of_spread>[^\d()\[\],;|]*?))?\s*"
-    r"(?P<rest>[(\[].*|[,;]\s.*)?"
+    rf"(?P<rest>[(\[].*|[,;]\s.*|(?<=[a-z] ){NUMBER} ?[A-Za-z].*)?"
 )
 
 
@@ -351,9 +351,13 @@ def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
     first = _figure_of_match(m) if m else None
     if m is None or first is None:
         return []
-    in_brackets = _CELL_WITH_FIGURE.fullmatch((m["rest"] or "").strip("()[],; "))
-    second = _figure_of_match(in_brackets) if in_brackets and not in_brackets["rest"] else None
-    return [first, second] if second and second.unit and second.unit != first.unit else [first]
+    rest = m["rest"] or ""
+    behind = _CELL_WITH_FIGURE.fullmatch(rest.strip("()[],; "))
+    second = _figure_of_match(behind) if behind and not behind["rest"] else None
+    has_other_unit = second is not None and second.unit is not None and second.unit != first.unit
+    if rest[:1].isdigit():  # "36.1 samples/s 0.07 TFLOP/s" is the rate, "24m 13h18m" no figure
+        return [first] if has_other_unit else []
+    return [first, second] if second and has_other_unit else [first]
 
 
 def _figure_of_match(m: re.Match[str]) -> PrintedFigure | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from scaleproof.auditor.read.grids import Grid, Line
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
 from scaleproof.auditor.read.printed_figures import RESULTS, figures_of, plain_text
+from scaleproof.auditor.read.reported_tables import WORDS
 
 NAME_AND_FIGURE = re.compile(
     r"[\s>*+\-•✓✅|]*(?:\*\*)?([A-Za-z][\w /().%#-]{1,60}?)(?:\*\*)?\s*(?::|=|\.{3,})\s*(?:\*\*)?\s*(\S.{0,100}?)\s*$"
@@ -52,16 +53,21 @@ class Block:
 def _blocks_of_pairs(lines: list[Line]) -> list[Block]:
     """Return the blocks of a text. A title, a configuration ("run: a"), or a name that a block has begins the next."""
     blocks = [Block(1, "")]
+    line_of_pair = -1
     for number, raw in lines:
         text = raw.strip()
         if not text or RULE.fullmatch(text):
             continue
         pairs = _pairs(text)
         title = _title_of_next_block(text, pairs, blocks[-1])
-        if title is not None:
-            blocks.append(Block(number, title))
-
         block = blocks[-1]
+        is_below_pair = title is not None and not pairs and number == line_of_pair + 1
+        if is_below_pair and not any(map(figures_of, block.values.values())):
+            block.title = f"{block.title} {title}".strip()  # right below "Model: W8A8" it goes on with the name
+        elif title is not None:
+            blocks.append(block := Block(number, title))
+
+        line_of_pair = number if pairs else line_of_pair
         if pairs and not block.values:
             block.line = number  # of its first pair, not of its title
         for name, value in pairs:
@@ -74,9 +80,11 @@ def _title_of_next_block(text: str, pairs: list[tuple[str, str]], block: Block) 
     if not pairs:
         return _title(text)
     first_name, first_value = pairs[0]
-    if column_of(first_name).kind == "run" and not figures_of(first_value):  # "Configuration: 4 GPUs"
-        return first_value
+    kind = column_of(first_name).kind
     has_known_name = any(name in block.values for name, _ in pairs)
+    names_configuration = kind == "run" or (kind in WORDS and has_known_name)  # "Configuration: 4 GPUs"
+    if names_configuration and not figures_of(first_value) and not first_value.startswith('"'):
+        return first_value
     return block.title if has_known_name else None
 
 
@@ -98,8 +106,9 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     if m is None:
         return understood
     kind = column_of(m[1]).kind
-    has_value = kind in NOT_FIGURES or figures_of(m[2]) or re.match(r"[~≈<>]?[-+]?\d", m[2])
-    return [(m[1].strip(), m[2])] if kind is not None and has_value else understood
+    value = re.split(r"[ \t]+\w+: ", m[2])[0]  # of "ModelType: OverFeat   Kernels: clnn" the first
+    has_value = kind in NOT_FIGURES or figures_of(value) or re.match(r"[~≈<>]?[-+]?\d", value)
+    return [(m[1].strip(), value)] if kind is not None and has_value else understood
 
 
 def _title(text: str) -> str | None:
@@ -108,9 +117,10 @@ def _title(text: str) -> str | None:
     The result is None for a sentence, an item, a command, a figure, or a line that is too long for a title.
     """
     cleaned = plain_text(text).strip("#=-*[] :")
-    if COMMAND.match(cleaned) or re.search(r"[:=]\s*[~<>]?\d", cleaned):
+    is_pair = re.search(r'[:=]\s*(?:[~<>]?\d|")', cleaned)
+    if COMMAND.match(cleaned) or is_pair or not re.fullmatch(r"[^{}]*\w[^{}]*", cleaned):
         return None
-    if cleaned.endswith((".", "!", ",", ";")) or text.startswith(("- ", "* ", "|", "$")):
+    if cleaned.endswith((".", "!", ",", ";")) or text.startswith(("- ", "* ", "|", "$", '"')):
         return None
     is_short = len(cleaned) <= LONGEST_TITLE and len(cleaned.split()) <= MOST_TITLE_WORDS
     return cleaned if cleaned and is_short else None

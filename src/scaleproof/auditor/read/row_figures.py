@@ -4,12 +4,10 @@ import re
 from dataclasses import replace
 from itertools import permutations
 
-from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import kind_with_unit
 from scaleproof.auditor.read.printed_figures import (
     ITEMS,
     KINDS,
-    KINDS_OF_UNITS,
     NO_FIGURES,
     OTHER_KINDS,
     SHARES,
@@ -20,7 +18,6 @@ from scaleproof.auditor.read.printed_figures import (
     remarks_of,
 )
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, Remark, ReportedRow, ReportedTable, TableColumn
-from scaleproof.auditor.read.surroundings import by_own_unit
 from scaleproof.auditor.read.words import Description, describe
 
 VERDICT_HEADING = re.compile(
@@ -253,45 +250,6 @@ def add_facts_of_label(row: ReportedRow) -> None:
 
 
 COUNTS_IN_WORDS = ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch")
-FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print tables of operators and queues, too
-
-
-def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn]:
-    """Return the columns of a table without a known heading, typed by their units.
-
-    Cells "12 ms", "9 ms" below "ResNet" make a time with the note "ResNet". The result is [] where fewer than two
-    cells have a unit.
-    """
-    if grid.form not in FOR_PEOPLE:
-        return []
-    title = grid.caption or "".join(grid.section[-1:])
-    typed_columns = columns[:1]  # the first column names the rows
-    cells_with_units = 0
-    for k, column in enumerate(columns[1:], start=1):
-        cells = [row[k] for _, row in grid.rows if k < len(row) and not is_nothing(row[k])]
-        typed = column if column.kind is not None else _column_by_units(column, cells, title)
-        if typed is not column:
-            cells_with_units += len(cells)
-        typed_columns.append(typed)
-    return typed_columns if cells_with_units >= 2 else []
-
-
-def _column_by_units(column: TableColumn, cells: list[str], title: str) -> TableColumn:
-    """Return a column typed by the unit of all its cells, of its heading or of the table's title, else as it is."""
-    figures_by_cell = [figures_of(cell) for cell in cells]
-    units = [figures[0].unit if figures else None for figures in figures_by_cell]
-    dimensions = {unit.dimension if unit is not None else "" for unit in units}
-    kind = KINDS_OF_UNITS.get(dimensions.pop()) if len(dimensions) == 1 else None
-    if kind is not None:
-        return TableColumn(column.heading, kind, note=column.heading)
-
-    if all(figures_by_cell):
-        by_heading = by_own_unit(column, title)
-        if by_heading.kind is not None:
-            return replace(by_heading, note=column.heading)
-    return column
-
-
 MOST_COLUMNS = 12  # that are divided by each other
 MOST_ROWS = 200
 SPEED_HEADING = re.compile(
@@ -309,32 +267,42 @@ def mark_ratios_of_columns(table: ReportedTable) -> None:
             by_heading.setdefault(speedup.heading, []).append((row, speedup))
 
     for speedups in by_heading.values():
-        if any(abs(speedup.value - 1) > ROUNDING for _, speedup in speedups):  # 1 fits any two columns
-            over = _ratio_of_columns(_columns_of_speeds(table), speedups)
-            for _, speedup in speedups:
-                speedup.over = speedup.over or over
+        columns = _ratio_of_columns(_columns_of_speeds(table), speedups)
+        if columns is None:
+            continue
+        above, below = columns
+        faster, slower = (below, above) if (above.kind or "").endswith(SPEED_KINDS[:2]) else (above, below)
+        for row, speedup in speedups:
+            speedup.over = speedup.over or f"{above.heading} / {below.heading}"
+            headings = {figure.heading for figure in row.figures}
+            if slower.heading in headings and faster.heading not in headings:
+                row.figures.remove(speedup)  # it is of the other row
 
 
-def _columns_of_speeds(table: ReportedTable) -> dict[str, bool | None]:
-    """Return heading -> whether it is per device, for times and rates. A column without a kind counts by its unit."""
-    columns = {}
-    for column in table.columns:
-        is_speed = column.kind.endswith(SPEED_KINDS) if column.kind else SPEED_HEADING.search(column.heading)
-        if is_speed:
-            columns[column.heading] = column.per_device
-    return dict(list(columns.items())[:MOST_COLUMNS])
+def _columns_of_speeds(table: ReportedTable) -> list[TableColumn]:
+    """Return the columns of times and rates. A column without a kind counts by its unit."""
+    speeds = [
+        column
+        for column in table.columns
+        if (column.kind.endswith(SPEED_KINDS) if column.kind else SPEED_HEADING.search(column.heading))
+    ]
+    return speeds[:MOST_COLUMNS]
 
 
-def _ratio_of_columns(columns: dict[str, bool | None], speedups: list[tuple[ReportedRow, Quantity]]) -> str:
-    """Return "A / B" where each of two speed-ups or more is the cell of column A over that of B; else ""."""
-    if len(speedups) < 2 or len({speedup.value for _, speedup in speedups}) < 2:
-        return ""
+def _ratio_of_columns(
+    columns: list[TableColumn], speedups: list[tuple[ReportedRow, Quantity]]
+) -> tuple[TableColumn, TableColumn] | None:
+    """Return columns A, B where each of two speed-ups or more is the cell of A over that of B. None without any."""
+    values = {speedup.value for _, speedup in speedups}
+    if len(values) < 2 or max(abs(value - 1) for value in values) <= ROUNDING:  # 1 fits any two columns
+        return None
     for above, below in permutations(columns, 2):
-        if columns[above] != columns[below]:
+        if above.per_device != below.per_device:
             continue  # one column is per device, the other is not
-        if all(_is_ratio(speedup, row.texts.get(above, ""), row.texts.get(below, "")) for row, speedup in speedups):
-            return f"{above} / {below}"
-    return ""
+        cells = ((row.texts.get(above.heading, ""), row.texts.get(below.heading, "")) for row, _ in speedups)
+        if all(_is_ratio(speedup, *pair) for (_, speedup), pair in zip(speedups, cells, strict=True)):
+            return above, below
+    return None
 
 
 def _is_ratio(speedup: Quantity, above: str, below: str) -> bool:

@@ -200,19 +200,16 @@ def _figures_of_sentence(
                 continue
             taken.append((first, end))
             figure.file, figure.line = file, paragraph.line_at(start + first)
-            figure.hypothetical = is_hypothetical or _is_hypothetical(sentence)
+            measured = _REMARK_ON_TARGET.sub("", sentence)
+            figure.hypothetical = is_hypothetical or HYPOTHETICAL.search(measured) is not None
             yield figure
-
-
-def _is_hypothetical(sentence: str) -> bool:
-    return HYPOTHETICAL.search(_REMARK_ON_TARGET.sub("", sentence)) is not None
 
 
 def _is_end_of_range(sentence: str, m: re.Match[str]) -> bool:
     """Whether a figure is the end of a range: "5-10 %", "3-4x"."""
     start = m.start("sign") if m.groupdict().get("sign") else m.start("n")
     before = sentence[max(0, start - 3) : start].rstrip()
-    return bool(re.search(r"\d[-–]?$", before)) or bool(re.match(r"\s?[-–]\s?\d", sentence[m.end("n") :]))
+    return bool(re.search(r"\d[-–~]?$", before)) or bool(re.match(r"\s?[-–]\s?\d", sentence[m.end("n") :]))
 
 
 def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure | None:

@@ -5,9 +5,11 @@ paragraph that speaks of one quantity.
 """
 
 import re
+from dataclasses import replace
 
+from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.printed_figures import DEVICE, KINDS_OF_UNITS, unit_of
+from scaleproof.auditor.read.printed_figures import DEVICE, KINDS_OF_UNITS, figures_of, is_nothing, unit_of
 from scaleproof.auditor.read.reported_tables import ReportedTable, TableColumn
 
 _RATE = re.compile(
@@ -128,3 +130,50 @@ def by_own_unit(column: TableColumn, title: str = "") -> TableColumn:
         return column
     kind = KINDS_OF_UNITS[unit.dimension]
     return TableColumn(column.heading, kind, unit.scale, unit.dimension, per_device=unit.per_device, item=unit.item)
+
+
+WORD_OF_TIME = re.compile(r"(?i)time(?!step)|speed|laten|durat|overhead|wait|ttft|fill|total|[cg]pu|temp[os]|zeit|时")
+OF_DEVICE = re.compile(r"(?i)\bpeak\b")  # "Marketed Peak BF16 Compute"
+FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print tables of operators and queues, too
+
+
+def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn]:
+    """Return the columns of a table without a known heading, typed by their units.
+
+    Cells "12 ms", "9 ms" below "ResNet" make a time with the note "ResNet". The result is [] where fewer than two
+    cells have a unit.
+    """
+    if grid.form not in FOR_PEOPLE:
+        return []
+    title = grid.caption or "".join(grid.section[-1:])
+    typed_columns = columns[:1]  # the first column names the rows
+    cells_with_units = 0
+    for k, column in enumerate(columns[1:], start=1):
+        cells = [row[k] for _, row in grid.rows if k < len(row) and not is_nothing(row[k])]
+        typed = column if column.kind is not None else _column_by_units(column, cells, title)
+        if typed is not column:
+            cells_with_units += len(cells)
+        typed_columns.append(typed)
+    of_times = [k for k, column in enumerate(typed_columns) if column.kind == "time_s" and columns[k].kind is None]
+    texts = [title, *(columns[k].heading for k in of_times), *(row[0] for _, row in grid.rows if row)]
+    if len(of_times) == 1 and typed_columns[of_times[0]].unit is None and not any(map(WORD_OF_TIME.search, texts)):
+        typed_columns[of_times[0]] = columns[of_times[0]]  # "960 h" below "Hours of Speech"
+    return typed_columns if cells_with_units >= 2 else []
+
+
+def _column_by_units(column: TableColumn, cells: list[str], title: str) -> TableColumn:
+    """Return a column typed by the unit of all its cells, of its heading or of the table's title, else as it is."""
+    figures_by_cell = [figures_of(cell) for cell in cells]
+    units = [figures[0].unit if figures else None for figures in figures_by_cell]
+    dimensions = {unit.dimension if unit is not None else "" for unit in units}
+    kind = KINDS_OF_UNITS.get(dimensions.pop()) if len(dimensions) == 1 else None
+    if kind == "flops_per_s" and OF_DEVICE.search(column.heading):
+        return column
+    if kind is not None:
+        return TableColumn(column.heading, kind, note=column.heading)
+
+    if all(figures_by_cell):
+        by_heading = by_own_unit(column, title)
+        if by_heading.kind is not None:
+            return replace(by_heading, note=column.heading)
+    return column

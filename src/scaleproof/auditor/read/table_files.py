@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -19,7 +18,6 @@ from scaleproof.auditor.read.text_files import TextFile, UnreadableFile
 from scaleproof.auditor.read.typed_tables import read_table
 from scaleproof.ground.errors import plural
 
-RANK_PREFIX = re.compile(r"(?:\[1,(?=\d))?\[?(?:rank ?)?(?P<rank>\d{1,5})(?:\]<std(?:out|err)>: ?|\]?: )")
 ROWS_LEFT_OUT = f"only its first {MOST_ROWS:,} rows were read"
 REPORT_LINES = 2_000  # at either end of a long text
 
@@ -29,7 +27,7 @@ def read_plain_text(evidence: Evidence, file: TextFile) -> bool:
     if file.path.stat().st_size > text_files.LARGEST_TEXT:
         return False
     text = text_files.full_text(file.path, file.encoding)
-    lines = _both_ends(of_first_rank(list(enumerate(text.splitlines(), start=1))))
+    lines = _both_ends(list(enumerate(text.splitlines(), start=1)))
     grids = [*read_document(lines, "text").grids, *report_blocks(lines)]
     tables = [read_table(grid, file.name) for grid in grids]
     results = [table for table in tables if table is not None and not _is_log(table)]
@@ -43,23 +41,6 @@ def _both_ends(lines: list[Line]) -> list[Line]:
         return lines
     cut_at, _ = lines[REPORT_LINES]
     return [*lines[:REPORT_LINES], (cut_at, ""), *lines[-REPORT_LINES:]]
-
-
-def of_first_rank(lines: list[Line]) -> list[Line]:
-    """Return the lines of the first rank without its prefix "[1,0]<stdout>: ". All lines where few have a prefix."""
-    opening = [text for _, text in lines[:REPORT_LINES] if text.strip()]
-    ranks = [m["rank"] for text in opening if (m := RANK_PREFIX.match(text))]
-    if len(opening) < 3 or len(ranks) < 0.9 * len(opening):
-        return lines
-    if 2 * len(set(ranks)) > len(opening):
-        return lines  # the prefixes are numbers of lines
-
-    lines_of_rank: list[Line] = []
-    for number, text in lines:
-        m = RANK_PREFIX.match(text)
-        if m is not None and m["rank"] == ranks[0]:
-            lines_of_rank.append((number, text[m.end() :]))
-    return lines_of_rank
 
 
 def _is_log(table: ReportedTable) -> bool:

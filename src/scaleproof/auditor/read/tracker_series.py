@@ -19,6 +19,7 @@ from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import figure, is_number, not_finite
+from scaleproof.auditor.read.text_files import UnreadableFile
 
 STEP_KEYS = ("_step", "global_step", "trainer/global_step", "train/global_step", "step", "iter", "iteration", "Step")
 CLOCKS = ("_runtime", "_timestamp")
@@ -156,9 +157,9 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
     last_step = -1
     for line, record in enumerate(records, start=1):
         step = record.get(step_key, last_step)  # a row without a number belongs to the step before
-        if not is_number(step) or not last_step <= step < math.inf:
+        if not is_number(step) or step < last_step:
             return None  # it starts again, or counts something else
-        last_step = int(step)
+        last_step = whole_step(step, line)
         for key, value in record.items():
             if key != step_key and (isinstance(value, str) or is_number(value)):  # a text may be "2.31" or "NaN"
                 reader.add(last_step, str(key), value, line)
@@ -168,6 +169,13 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
     for key, kind in _settings_of(records).items():  # equal in all rows: devices, strategy, ...
         describe_run(run, kind, str(records[0][key]))
     return run
+
+
+def whole_step(step: float, row: int) -> int:
+    """Return the step of a row. Raises UnreadableFile for Infinity and NaN."""
+    if isinstance(step, float) and not math.isfinite(step):
+        raise UnreadableFile(f"the step of row {row} is {step}, not a number of a step")
+    return int(step)
 
 
 def _of_different_runs(records: list[dict[str, Any]]) -> bool:

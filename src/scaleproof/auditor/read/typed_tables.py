@@ -1,21 +1,22 @@
 """From a grid of strings to a typed table: which column is what, whether rows or columns are the configurations."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from scaleproof.auditor.read import printed_figures, row_figures
 from scaleproof.auditor.read.grids import Grid
-from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, columns_of
+from scaleproof.auditor.read.headings import LEADING_WORD, NOT_FIGURES, PRECISION, column_of, column_of_part
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_configuration_columns
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
+from scaleproof.auditor.read.surroundings import columns_by_units
 from scaleproof.auditor.read.words import Description, describe, devices_in, is_inference, names_in, only_device
 
 HASH = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{10,64}")  # of a file or a commit: no name of a row
 # Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
 OF_KERNELS = re.compile(
     r"(?i)grid ?(?:size|[xyz])|grd[xyz]|blk[xyz]|regs?\*?|reg/trd|[sd]smem\*?|(?:stc|dym)smem|corr(?:elation)? ?id|"
-    r"(?:src|dst)mem\w*|(?:num|#|no\.?)(?: of)? calls|invocations|self cpu.*|self cuda.*"
+    r"(?:src|dst)mem\w*|(?:num|#|no\.?)(?: of)? calls|invocations|self cpu.*|self cuda.*|usecs/call"
 )
 OF_CALLS = {"calls", "instances", "avg", "min", "max", "name"}
 
@@ -60,13 +61,28 @@ def typed_table(grid: Grid, file: str) -> ReportedTable | None:
         grid=grid,
     )
     _read_grid(grid, table, file)
-    if not table.kinds() & printed_figures.RESULTS and (typed := row_figures.columns_by_units(grid, columns)):
+    if not table.kinds() & printed_figures.RESULTS and (typed := columns_by_units(grid, columns)):
         table.columns, table.rows = typed, []
         table.checked = False  # no heading is understood: it is shown, and no check judges it
         _read_rows(grid, table, file)
     row_figures.mark_ratios_of_columns(table)
     _add_surroundings(grid, table)
     return table
+
+
+def columns_of(header: list[str], rows: Sequence[Sequence[str]]) -> list[TableColumn]:
+    """Return what the headings of one table mean. "DP" is a number of replicas above numbers, else a strategy."""
+    columns = [replace(column_of(heading)) for heading in header]  # copies: column_of remembers its results
+    for k, column in enumerate(columns):
+        is_dp = column.heading.strip().lower() == "dp"
+        if is_dp and all(row[k].strip("*` ").isdigit() for row in rows if k < len(row)):
+            column.kind = "data_parallel"
+        word, _, rest = column.heading.partition(" ")
+        alike = [other for other in columns if LEADING_WORD.match(other.heading) and other.heading.endswith(f" {rest}")]
+        part = column_of_part(column.heading, rest, note=word)  # "EAGLE speed" beside "Baseline speed"
+        if part.kind and (column.kind is None or column.note) and alike not in ([], [column]):
+            columns[k] = part
+    return columns
 
 
 def _without_markup(grid: Grid) -> Grid:
@@ -315,10 +331,18 @@ def _rows_with_words(grid: Grid, columns: list[TableColumn]) -> Iterator[tuple[i
 
 
 def _label_of(names: list[str]) -> str:
-    """Return the label of a row by its names, except hashes and figures: "12.5" is no name, "gpt2 124M" is one."""
-    names = [name for name in names if name and not HASH.fullmatch(name)]
-    names = [name for name in names if not printed_figures.figures_of(name) or re.search(r"[A-Za-z]{2,}", name)]
-    return ", ".join(dict.fromkeys(names))[:200]
+    """Return the label of a row by its names, except hashes and figures: "12.5 s" is no name, "gpt2 124M" is one."""
+    names = [name for name in names if re.search(r"\w", name) and not HASH.fullmatch(name)]
+    return ", ".join(dict.fromkeys(name for name in names if not _is_figure(name)))[:200]
+
+
+def _is_figure(name: str) -> bool:
+    """Whether a text is a figure and no name: "12.5", "12,5", "388 ms". "80 GB" may be the name of a device."""
+    figures = printed_figures.figures_of(name, printed_figures.is_european([name]))
+    unit = figures[0].unit if figures else None
+    has_word = re.search(r"[A-Za-z]{2,}", name) is not None
+    is_of_item = re.fullmatch(r"[~≈]?[\d.,]+ ?[A-Za-zµ]+/\w+", name) is not None  # "5 ms/sample"
+    return is_of_item or (bool(figures) and not (has_word and (unit is None or unit.dimension == "memory")))
 
 
 def _distinguishing_notes(columns: list[TableColumn]) -> list[str]:

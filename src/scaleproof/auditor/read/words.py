@@ -20,21 +20,21 @@ STRATEGIES = {
     "horovod": r"horovod|\bhvd\b",
     "deepspeed": r"deepspeed",
     "megatron": r"megatron",
-    "tensor parallel": r"tensor[ -]parallel(?:ism)?|\btp ?=? ?\d",
-    "pipeline parallel": r"pipeline[ -]parallel(?:ism)?|gpipe|\bpp ?=? ?\d|pipelined?",
+    "tensor parallel": r"tensor[ -]parallel(?:ism)?|\btp ?=? ?\d{1,2}(?!\d)",
+    "pipeline parallel": r"pipeline[ -]parallel(?:ism)?|gpipe|\bpp ?=? ?\d{1,2}(?!\d)|pipelined?",
     "model parallel": r"model[ -]parallel(?:ism)?",
     "parameter server": r"parameter[ -]server",
     "mirrored": r"mirrored ?strategy",
-    "single": r"single[ -](?:gpu|device|process|node single)|\bserial\b|non[ -]distributed",
+    "single": r"single[ -](?:gpu|device|process|node single)|^serial\b|\bserial$|non[ -]distributed",
 }
 PRECISIONS = {
     "fp8": r"\bfp8\b|float8",
+    "int8": r"\bint8\b",
     "bf16": r"\bbf16(?:-mixed)?\b|bfloat16",
     "fp16": r"\bfp16\b|float16|half[ -]precision|\b16-mixed\b",
     "tf32": r"\btf32\b",
     "fp32": r"\bfp32\b|float32|full[ -]precision|single[ -]precision|\bf32\b",
     "amp": r"\bamp\b|mixed[ -]precision|automatic mixed",
-    "int8": r"\bint8\b",
     "fp64": r"\bfp64\b|float64",
 }
 DEVICES = (
@@ -42,11 +42,12 @@ DEVICES = (
     r"v100|a800|h800|h20|p100|k80|t4|l4|l40s?|a10g?|a40|a30|a6000|a5000|a4000|p40|"
     r"rtx ?a?\d{4}(?: ?ti| ?super)?|gtx ?\d{4}(?: ?ti)?|titan \w+|mi\d{2,3}[xa]?|gaudi ?\d?|tpu ?v\d\w*|"
     r"trainium\d?|\d0[6-9]0(?: ?ti)?|m[1-9] (?:max|pro|ultra)|apple m[1-9](?: (?:max|pro|ultra))?|"
-    r"m[1-9](?= (?:gpu|chip|mac)))(?:[- ](?:sxm\d?|pcie|nvl|\d{2,3} ?gb))*"
+    r"m[1-9](?= (?:gpu|chip|mac))|(?:ryzen )?ai max\+? \d{3}|rx \d{4}(?: xtx?)?|arc (?:pro )?[ab]?\d{2,3}|"
+    r"(?:adreno|radeon) \d{3,4}[ms]?)(?:[- ](?:sxm\d?|pcie|nvl|\d{2,3} ?gb))*"
 )
 MODELS = (
     r"gpt-?[234](?:[- ](?:small|medium|large|xl|neo|j|\d+[mb]))?|bert(?:[- ](?:base|large|tiny))?|"
-    r"resnet-?\d+(?:v\d)?|vit(?:[-_ /][a-z0-9]+)*|llama[- ]?\d?(?:[.-]\d)?(?:[- ]\d+b)?|"
+    r"resnet-?\d+(?:v\d)?|vit(?:[-_ /][a-z0-9]+)*|llama(?!\.cpp)[- ]?\d?(?:[.-]\d)?(?:[- ]\d+b)?|"
     r"t5(?:[- ]\w+)?|vgg-?\d+|mobilenet\w*|efficientnet\w*|mistral[- ]?\d*b?|qwen[\d.]*[- ]?[\d.]*b?|"
     r"opt-\d+\.?\d*b|densenet-?\d+|inception\w*|roberta\w*|alexnet|lstm|u-?net|nanogpt|swin\w*|bloom\w*|"
     r"pythia\w*|distilbert"
@@ -58,6 +59,8 @@ APPLE = re.compile(r"(?:APPLE )?M[1-9]\b.*")  # one device, whatever its number
 DEVICE_PLURAL = r"(?:gpus|devices|accelerators|cards|chips|ranks|workers|tpus|processes)"
 _BEFORE, _AFTER = r"(?:^|(?<=[_\-/. (,=@|:+\[]))", r"(?=$|[_\-/. ),:;+|\]'\"])"
 NUMBERS = {
+    "tensor_parallel": (rf"{_BEFORE}(?:tp|mp) ?= ?(\d{{1,3}}){_AFTER}",),
+    "pipeline_parallel": (rf"{_BEFORE}pp ?= ?(\d{{1,3}}){_AFTER}",),
     "nodes": (rf"{_COUNT}[ -]?(?:x ?)?nodes?\b", r"\bn?nodes[ _=:]{0,2}(\d{1,4})\b", rf"{_BEFORE}(\d{{1,3}})n(?=\d*g)"),
     "micro_batch": (
         r"\b(?:mbs|micro[ _-]?batch(?:[ _-]size)?|batch(?: size)? per (?:gpu|device))[ _=:of]*(\d{1,6})\b",
@@ -155,7 +158,7 @@ def _words_in(text: str) -> dict[str, str]:
 WORD_OF_INFERENCE = re.compile(
     r"(?i)\b(?:inference|infer|serving|prefill|decod(?:e|ing)|ttft|tpot|vllm|sglang|concurrency)\b|tensorrt|llama\.cpp|"
     r"\btime[ -]to[ -]first[ -]token|\binter[ -]token|\breq(?:uest)?s? ?/ ?s|\b(?:text|token) generation\b|"
-    r"\bgenerat(?:ed|ing|ion) (?:tokens|speed|throughput|latency|time)\b|\boutput tokens\b|推理|推論"
+    r"\bgenerat(?:ed|ing|ion) (?:tokens|speed|throughput|latency|time)\b|\boutput (?:tokens|throughput)\b|推理|推論"
 )
 WORD_OF_TRAINING = re.compile(
     r"(?i)\b(?:pre-?)?train(?:ing|ed|s)?\b|\bfine-?tun\w+|\bepochs?\b|\bbackward\b|\boptimi[sz]er\b|\bddp\b|\bfsdp\b|训练"
@@ -195,6 +198,7 @@ def _count_devices(text: str, result: Description) -> None:
 
     A text with several numbers of devices states none.
     """
+    text = re.sub(r"(?i)num[_ ]workers\W{0,3}\d+", " ", text)  # of a data loader
     if m := _NODES_BY_DEVICES.search(text):
         nodes, per_node = map(int, (m[1], m[2]) if m[1] else (m[4], m[3]))  # "8 GPUs on 2 nodes"
         result.numbers |= {"nodes": nodes, "devices_per_node": per_node, "devices": nodes * per_node}
@@ -311,7 +315,7 @@ WRITTEN_TOGETHER = {
     "2 gpus": "双卡",
 }
 NUMBER_OF_CARDS = re.compile(r"(\d{1,5}) ?(?:张显卡|块显卡|张卡|块卡|张GPU|块GPU|卡)")
-NODES_AND_CARDS = re.compile(r"(\d{1,4}|单) ?(?:机|节点) ?(\d{1,3}) ?卡")
+NODES_AND_CARDS = re.compile(r"(\d{1,4}|单|两) ?(?:机|节点) ?(\d{1,3}) ?卡")
 # English -> headings of languages with spaces between their words.
 EUROPEAN_HEADINGS = {
     "training time": "tiempo de entrenamiento|tempo de treinamento|tempo di addestramento|temps d'entraînement|"
@@ -323,13 +327,10 @@ EUROPEAN_HEADINGS = {
     "speedup": "aceleración|aceleracion|aceleração|accelerazione|accélération|beschleunigung",
     "efficiency": "eficiencia|eficiência|efficienza|efficacité|effizienz",
     "batch size": "tamaño de lote|tamanho do lote|dimensione del batch|taille de lot|batchgröße",
-    "memory": "memoria|memória|mémoire|speicher",
     "model": "modelo|modello|modèle|modell",
-    "number of gpus": "número de gpus|numero de gpus|numero di gpu|nombre de gpu|nombre de gpus|anzahl gpus",
-    "configuration": "configuración|configuração|configurazione|konfiguration",
 }
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20, 0x3001: 0x2C}
-_ENGLISH_OF_EAST_ASIAN = {word: english for english, words in WRITTEN_TOGETHER.items() for word in words.split("|")}
+_ENGLISH_OF_EAST_ASIAN = {w: english for english, words in WRITTEN_TOGETHER.items() for w in words.lower().split("|")}
 # A single Korean syllable is a unit where it stands alone: in other words it means nothing of the kind.
 _LONE_SYLLABLE = "(?<![가-힣]){}(?![가-힣])"
 _EAST_ASIAN_TERM = re.compile(
@@ -360,7 +361,7 @@ def _east_asian_in_english(text: str) -> str:
     text = text.translate(_FULL_WIDTH)
     text = NODES_AND_CARDS.sub(_nodes_or_cards, text)
     text = NUMBER_OF_CARDS.sub(r" \1 gpus ", text)
-    text = _EAST_ASIAN_TERM.sub(lambda m: f" {_english_term(m[0])} ", text)
+    text = _EAST_ASIAN_TERM.sub(lambda m: f" {_ENGLISH_OF_EAST_ASIAN[m[0].lower()]} ", text)
     # The spaces that this has set around words do not belong behind "/" and in brackets.
     text = re.sub(r"/ +(s|ms|min|hours)\b", r"/\1", text)
     return re.sub(r"([(\[]) +| +([)\]])", r"\1\2", " ".join(text.split()))
@@ -372,9 +373,4 @@ def _nodes_or_cards(m: re.Match[str]) -> str:
     With several nodes the cards may be those of each node, or of all.
     """
     nodes, cards = m.groups()
-    return f" {cards} gpus " if nodes in ("1", "单") else f" {nodes} nodes "
-
-
-def _english_term(term: str) -> str:
-    """Return a known term in English, whatever the case of Latin letters in it."""
-    return _ENGLISH_OF_EAST_ASIAN.get(term) or _ENGLISH_OF_EAST_ASIAN.get(term.lower(), term)
+    return f" {cards} gpus " if nodes in ("1", "单") else f" {nodes.replace('两', '2')} nodes "

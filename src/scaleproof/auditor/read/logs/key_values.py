@@ -28,10 +28,10 @@ PAIR = re.compile(
     r"(?:[\"']? ?[:=] ?[\"']?|\s{1,4})[\[(]?\s*(?P<number>[-+]?\d+(?:,\d+)*(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|NaN|inf)"
     r"(?:\s?(?P<unit>%|[a-zA-Zµ]+(?:/[a-zA-Z]+){0,2})(?![\w/]|[\"']?\s{0,2}[:=]))?(?:\s*/\s*(?P<of>\d+))?\s*[\])]?"
 )
-# A figure without a key, whose unit says what it is: "412 ms/step", "19,883 tok/s".
+# A figure without a key, whose unit says what it is: "412 ms/step", "19,883 tok/s", "442.2 steps per sec".
 BARE = re.compile(
     r"(?<![\w.,/+-])(?P<number>\d+(?:,\d+)*(?:\.\d+)?)\s?"
-    r"(?P<unit>(?:[kKM] )?[a-zA-Zµ]+/[a-zA-Z]+(?:/[a-zA-Z]+)?)(?![\w/]|\s{0,2}[:=])"
+    r"(?P<unit>(?:[kKM] )?[a-zA-Zµ]+(?:/| per )[a-zA-Z]+(?:/[a-zA-Z]+)?)(?![\w/]|\s{0,2}[:=])"
 )
 NEXT_NUMBER = re.compile(r"\s{1,4}(?:[-+]?\d|nan|NaN|inf)")  # behind "tokens/s" in "loss 3.1 tokens/s 128000"
 MAGNITUDES = {"k": 1e3, "K": 1e3, "M": 1e6}

@@ -200,12 +200,10 @@ def _figures_of_sentence(
                 continue
             taken.append((first, end))
             figure.file, figure.line = file, paragraph.line_at(start + first)
-            figure.hypothetical = is_hypothetical or _is_hypothetical(sentence)
+            figure.hypothetical = (
+                is_hypothetical or HYPOTHETICAL.search(_REMARK_ON_TARGET.sub("", sentence)) is not None
+            )
             yield figure
-
-
-def _is_hypothetical(sentence: str) -> bool:
-    return HYPOTHETICAL.search(_REMARK_ON_TARGET.sub("", sentence)) is not None
 
 
 def _is_end_of_range(sentence: str, m: re.Match[str]) -> bool:

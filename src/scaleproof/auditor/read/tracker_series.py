@@ -133,8 +133,6 @@ class SeriesReader:
         self.run.logged_steps = StepSeries(self._steps[step] for step in sorted(self._steps))
         self.run.logged_steps.read_mfu_as_share()
         self.run.nan_steps = sorted(self._not_finite)
-        if self.run.nan_steps:
-            self.run.details["nan_steps"] = len(self.run.nan_steps)
         return self.run
 
 
@@ -148,15 +146,18 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
         return None
     # The name under which nearly all rows have their step.
     step_key = next((key for key in STEP_KEYS if sum(key in row for row in records) >= 0.9 * len(records)), None)
-    if step_key is None or _of_different_runs(records):
-        return None
+    if step_key is None or any(len({str(row.get(key)) for row in records}) > 1 for key in _settings_of(records)):
+        return None  # of different runs: they differ in devices, strategy, global batch, ...
 
     is_of_wandb = any(clock in records[0] for clock in CLOCKS)
     reader = SeriesReader(name, "W&B history" if is_of_wandb else "step log (JSON lines)")
     last_step = -1
     for line, record in enumerate(records, start=1):
         step = record.get(step_key, last_step)  # a row without a number belongs to the step before
-        if not is_number(step) or not last_step <= step < math.inf:
+        if isinstance(step, float) and not math.isfinite(step):
+            reader.run.problems.append(f"line {line}: its {step_key} is {step}")
+            continue
+        if not is_number(step) or step < last_step:
             return None  # it starts again, or counts something else
         last_step = int(step)
         for key, value in record.items():
@@ -168,11 +169,6 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
     for key, kind in _settings_of(records).items():  # equal in all rows: devices, strategy, ...
         describe_run(run, kind, str(records[0][key]))
     return run
-
-
-def _of_different_runs(records: list[dict[str, Any]]) -> bool:
-    """Whether rows are of different configurations: they differ in devices, strategy, global batch, ..."""
-    return any(len({str(row.get(key)) for row in records}) > 1 for key in _settings_of(records))
 
 
 def _settings_of(records: list[dict[str, Any]]) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """Texts that are nearly right: a merge conflict, another encoding, a page that is cut off, a step beyond limits."""
 
+import contextlib
 import json
+import sqlite3
 import zipfile
 
 import openpyxl
@@ -223,6 +225,15 @@ def test_reading_a_long_file_is_shown(tmp_path, monkeypatch, capsys, limit, is_s
     (tmp_path / "a.log").write_text("".join(f"step {n} loss 4.{n} tokens/s 100\n" for n in range(99)))
     gather([tmp_path])
     assert ("a.log: 2,7" in capsys.readouterr().err) == is_shown
+
+
+@pytest.mark.parametrize(("table", "traces"), [("StringIds", ["a.sqlite"]), ("runs", [])])
+def test_of_databases_only_an_export_of_nsys_is_a_trace(tmp_path, table, traces):
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.sqlite")) as database:
+        database.execute(f"CREATE TABLE {table} (id INTEGER, value TEXT)")
+    evidence = gather([tmp_path / "a.sqlite"])
+    assert evidence.traces == traces
+    assert [unread.reason for unread in evidence.unread] == ["it is binary (byte 15 of it is 0)"] * (not traces)
 
 
 def test_losses_of_a_csv_file_are_accused_once(tmp_path):

@@ -25,7 +25,6 @@ LARGEST_PARSED = 64 << 20  # bytes of the largest file that must be parsed as on
 LARGEST_TEXT = 4 << 20  # bytes of a text for people; a larger one is a log, or all there is to say is at its beginning
 SLOW = 16 << 20  # bytes of a file that takes seconds, the reading of which is shown
 LONGEST_LINE = 1 << 20  # characters; bars of several ranks that overwrite each other make long ones
-SQLITE = b"SQLite format 3\0"
 CONFLICT = re.compile(r"(?ms)^<<<<<<< .*^=======$.*^>>>>>>> ")
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours
 

@@ -261,20 +261,6 @@ def test_a_heading_that_comes_again_is_no_broken_row(tmp_path):
     assert "3 lines with more values than the heading has names (first: line 8), not read" in evidence
 
 
-@pytest.mark.parametrize(("step", "is_named"), [("Infinity", True), ("NaN", True), ("4", False)])
-def test_a_step_that_is_no_number_is_named(tmp_path, step, is_named):
-    """The others are read as the log that they are."""
-    numbers = ["1", "2", "3", step, "5", "6"]
-    lines = [f'{{"step": {number}, "loss": 2.{k}, "tokens_per_s": 100}}\n' for k, number in enumerate(numbers)]
-    findings = findings_of(tmp_path, "log.jsonl", "".join(lines))
-    assert ("line 4: its step is" in findings.get("field-unusable", "")) == is_named
-    assert len(gather([tmp_path]).runs[0].logged_steps) == 6 - is_named
-    (tmp_path / "log.jsonl").unlink()
-    rows = [f"[{1.6e9 + k}, {number}, 2.{k}]" for k, number in enumerate(numbers)]
-    findings = findings_of(tmp_path, "run-a-tag-loss.json", f"[{', '.join(rows)}]")
-    assert ("one of its steps is" in findings.get("field-unusable", "")) == is_named
-
-
 @pytest.mark.parametrize(("end", "is_read"), [("\n", True), ("", False)])
 def test_lines_that_two_ranks_wrote_into_each_other_are_no_log(tmp_path, end, is_read):
     """A figure may be cut between them: 10, and in the next line 3."""

@@ -1,7 +1,6 @@
 """JSON files: those of known programs (`training_metrics.json`), else results in any JSON that is understood."""
 
 import json
-import math
 import re
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -136,10 +135,7 @@ def _tensorboard_run(data: list[Any], name: str) -> ReportedRun | None:
         return None
     series = SeriesReader(name, "TensorBoard export")
     for _, step, value in data:
-        if not isinstance(step, float) or math.isfinite(step):
-            series.add(int(step), tag_of(name), value)
-        else:
-            series.run.problems.append(f"one of its steps is {step}")
+        series.add(int(step), tag_of(name), value)
     return series.finish()
 
 

@@ -200,9 +200,8 @@ def _figures_of_sentence(
                 continue
             taken.append((first, end))
             figure.file, figure.line = file, paragraph.line_at(start + first)
-            figure.hypothetical = (
-                is_hypothetical or HYPOTHETICAL.search(_REMARK_ON_TARGET.sub("", sentence)) is not None
-            )
+            measured = _REMARK_ON_TARGET.sub("", sentence)
+            figure.hypothetical = is_hypothetical or HYPOTHETICAL.search(measured) is not None
             yield figure
 
 

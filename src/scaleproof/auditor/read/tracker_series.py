@@ -146,18 +146,15 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
         return None
     # The name under which nearly all rows have their step.
     step_key = next((key for key in STEP_KEYS if sum(key in row for row in records) >= 0.9 * len(records)), None)
-    if step_key is None or any(len({str(row.get(key)) for row in records}) > 1 for key in _settings_of(records)):
-        return None  # of different runs: they differ in devices, strategy, global batch, ...
+    if step_key is None or _of_different_runs(records):
+        return None
 
     is_of_wandb = any(clock in records[0] for clock in CLOCKS)
     reader = SeriesReader(name, "W&B history" if is_of_wandb else "step log (JSON lines)")
     last_step = -1
     for line, record in enumerate(records, start=1):
         step = record.get(step_key, last_step)  # a row without a number belongs to the step before
-        if isinstance(step, float) and not math.isfinite(step):
-            reader.run.problems.append(f"line {line}: its {step_key} is {step}")
-            continue
-        if not is_number(step) or step < last_step:
+        if not is_number(step) or not last_step <= step < math.inf:
             return None  # it starts again, or counts something else
         last_step = int(step)
         for key, value in record.items():
@@ -169,6 +166,11 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
     for key, kind in _settings_of(records).items():  # equal in all rows: devices, strategy, ...
         describe_run(run, kind, str(records[0][key]))
     return run
+
+
+def _of_different_runs(records: list[dict[str, Any]]) -> bool:
+    """Whether rows are of different configurations: they differ in devices, strategy, global batch, ..."""
+    return any(len({str(row.get(key)) for row in records}) > 1 for key in _settings_of(records))
 
 
 def _settings_of(records: list[dict[str, Any]]) -> dict[str, str]:

@@ -117,3 +117,6 @@ def test_one_damage_of_many_records_is_told_in_one_text(tmp_path):
     assert {finding.evidence for finding in unusable} == {
         "training_metrics.json is not a metrics file of schema 3: it is empty"
     }
+    (runs[2].folder / "steps.csv").write_text("phase\n")
+    evidence = [finding.evidence for finding in audit_paths([tmp_path]).findings if finding.runs == [runs[2].name]]
+    assert evidence[0].startswith("steps.csv is not the file that training_metrics.json beside it describes")

@@ -266,8 +266,8 @@ def _try_check(check: Check[Subject], subject: Subject) -> tuple[list[Finding], 
 def _unusable_record(run: Run, problem: str) -> Finding:
     """Return the finding that a run's record cannot be checked; `problem`: what it lacks, in words."""
     campaign_folder = run.folder.absolute().parent.parent.parent  # of CAMPAIGN/runs/CELL/rep1
-    evidence = without_place(problem, campaign_folder).replace(f"{run.name}/", "")  # one fault of many runs, one text
-    return finding_on_unusable_record(run.name, run.metrics.cell, evidence)
+    inside = problem.replace(f"{run.folder}/", "")  # one fault of many runs, one text
+    return finding_on_unusable_record(run.name, run.metrics.cell, without_place(inside, campaign_folder))
 
 
 def audit_campaign(

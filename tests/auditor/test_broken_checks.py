@@ -92,3 +92,13 @@ def test_a_field_that_is_not_what_was_written_is_the_records_fault_and_said_once
     runs[0] = rewrite(runs[0], lambda data: change(data["ranks"][0]))
     unusable = [finding for finding in audit("x", runs).findings if finding.code == "record-unusable"]
     assert [(f.severity, f.runs, f.evidence) for f in unusable] == [("invalid", [runs[0].name], words)]
+
+
+def test_one_fault_of_several_records_is_one_finding_and_another_fault_another(runs):
+    changed = [rewrite(run, lambda data: data["ranks"][0].update(cores=None)) for run in runs[:2]]
+    changed.append(rewrite(runs[2], lambda data: data["ranks"][0].update(window_start_epoch_s="noon")))
+    unusable = [finding for finding in audit("x", [*changed, *runs[3:]]).findings if finding.code == "record-unusable"]
+    of_each = [(finding.runs, finding.evidence.split(" is ")[0]) for finding in unusable]
+    assert ([run.name for run in changed[:2]], "ranks.0.cores") in of_each
+    assert ([changed[2].name], "ranks.0.window_start_epoch_s") in of_each
+    assert len(unusable) == 2

@@ -105,3 +105,18 @@ def test_a_run_that_was_lost_is_told(tmp_path):
     (second.folder / "training_metrics.json").write_text("{}")
     codes = [f.code for f in audit_paths([tmp_path]).findings]
     assert codes.count("file-unreadable") == 2
+
+
+def test_one_damage_of_many_records_is_told_in_one_text(tmp_path):
+    runs = [write_run(tmp_path, cells()[0], k) for k in (1, 2, 3)]
+    for run in runs[:2]:
+        (run.folder / "launcher_metadata.json").write_text('{"metrics_sha256": "0"}')
+        (run.folder / "training_metrics.json").write_text("")
+    unusable = [finding for finding in audit_paths([tmp_path]).findings if finding.code == "record-unusable"]
+    assert [finding.runs for finding in unusable] == [[run.name] for run in runs[:2]]
+    assert {finding.evidence for finding in unusable} == {
+        "training_metrics.json is not a metrics file of schema 3: it is empty"
+    }
+    (runs[2].folder / "steps.csv").write_text("phase\n")
+    evidence = [finding.evidence for finding in audit_paths([tmp_path]).findings if finding.runs == [runs[2].name]]
+    assert evidence[0].startswith("steps.csv is not the file that training_metrics.json beside it describes")

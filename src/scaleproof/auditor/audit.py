@@ -211,7 +211,8 @@ def _audit_own_runs(evidence: Evidence) -> tuple[list[str], list[Finding], Count
             run = read_run(path)
             campaigns[(run.metrics.campaign, str(path.parent.parent))].append(run)
         except UserError as error:
-            findings.append(finding_on_unusable_record(name, printable(cell), str(error).replace(folder, name)[:300]))
+            problem = str(error).replace(f"{folder}/", "").replace(folder, name)  # one fault of many runs, one text
+            findings.append(finding_on_unusable_record(name, printable(cell), problem[:300]))
 
     for (campaign, _), runs in campaigns.items():
         try:

@@ -59,7 +59,8 @@ def _table(headings: tuple[str, ...], rows: list[list[str]], width: int) -> list
     used = [k for k in range(len(headings)) if any(row[k] for row in first)]  # indices of columns with any text
     width_of_others = sum(min(CELL_WIDTH, max(len(row[k]) for row in first)) + 2 for k in used[1:])
     names = shortened_names([row[0] for row in first], max(CELL_WIDTH, width - width_of_others))
-    body = [[name, *(_cut(row[k], CELL_WIDTH) for k in used[1:])] for name, row in zip(names, first, strict=True)]
+    cut_rows = [[cell if len(cell) <= CELL_WIDTH else f"{cell[: CELL_WIDTH - 3]}..." for cell in row] for row in first]
+    body = [[name, *(row[k] for k in used[1:])] for name, row in zip(names, cut_rows, strict=True)]
     texts = [tabulate(body, [headings[k] for k in used], tablefmt="simple", disable_numparse=True)]
     if len(rows) > MOST_ROWS:
         texts.append(f"and {len(rows) - MOST_ROWS:,} more (--json has all)")
@@ -159,10 +160,6 @@ def scaling_cells(line: ScalingLine) -> list[str]:
     """Return the cells of one row of the table of scaling, in the order of SCALING."""
     figures = (rounded(line.rate), line.speedup, line.efficiency, line.baseline, line.beside, line.mark)
     return [one_line(line.configuration), str(line.devices), *map(one_line, figures)]
-
-
-def _cut(cell: str, width: int) -> str:
-    return cell if len(cell) <= width else f"{cell[: width - 3]}..."
 
 
 def _lines_not_read(audit: Audit) -> Iterator[str]:

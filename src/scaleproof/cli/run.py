@@ -188,6 +188,7 @@ def retry(args: argparse.Namespace) -> None:
     """Remove failed runs and traces, or all that `--cell` names, and print what repeats them. Raises UserError."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.records.retry import ALL, remove_failed
+    from scaleproof.ground.records.run import METRICS
 
     loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
@@ -204,7 +205,9 @@ def retry(args: argparse.Namespace) -> None:
     for place in removed:
         print(f"removed {place}")
     if not removed:
-        print("no run failed: there is nothing to remove")
+        missing = [run for run in runs if not (run / METRICS).exists()]
+        repeated = f"; {plural(len(missing), 'run')} without a result, made by: {command}" if missing else ""
+        print(f"no run failed: there is nothing to remove{repeated}")
         return
     computed = ", ".join(result.name for result in results_before if not result.exists())
     if computed:

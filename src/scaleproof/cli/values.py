@@ -13,7 +13,7 @@ from scaleproof.ground.errors import did_you_mean, nearest_path, path_fault, sho
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.snakemake_command import RESULTS
 
-ADDRESS = re.compile(r"[a-z]+://|git@", re.IGNORECASE)
+ADDRESS = re.compile(r"[a-z][a-z\d+.-]*://|git@", re.IGNORECASE)
 LONGEST_NAME = 255  # bytes, of a file or a folder
 OTHER_FORMATS = (".pdf", ".png", ".svg", ".html", ".json", ".csv", ".md", ".tex", ".parquet")  # endings of names
 MEMORY = {"MB": 1e6, "GB": 1e9, "TB": 1e12}

@@ -28,5 +28,5 @@ def reason_of_json_fault(content: str | bytes, problem: str) -> str:
     if rest.startswith(("]", "}")) and before.endswith(","):
         reason = "the comma before it has nothing behind it"
     if problem.startswith("Extra data") and rest.startswith(("{", "[")):
-        reason = "a second value begins there; a file of one value a line is named .jsonl"
+        reason = "a second value begins there; JSON lines are objects, each in a line of a .jsonl file"
     return f": {reason}" if reason else ""

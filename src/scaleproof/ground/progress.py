@@ -30,7 +30,7 @@ def show_bytes(total: int | None, label: str, done: int = 0) -> Iterator[Callabl
     `total`: bytes in all, if known; `done`: bytes that were there before.
     """
     if sys.stderr.isatty():
-        with tqdm(total=total, initial=done, desc=label, unit="B", unit_scale=True, file=sys.stderr) as bar:
+        with tqdm(total=total, initial=done, desc=label, unit="B", unit_scale=True, file=sys.stderr, delay=1) as bar:
             yield bar.update
         return
 

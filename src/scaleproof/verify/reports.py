@@ -178,14 +178,10 @@ def check_repeated(folder: Path) -> Iterator[Difference]:
             names_in[file] = list(_names_stated_twice(json_of(folder / file)))
     for file in TABLES:
         if (folder / file).exists():
-            names_in[file] = _repeated([_name_of_row(row) for row in csv_of(folder / file)])
+            rows = csv_of(folder / file)  # told apart as "ddp-n1x2 3", by a cell and a repeat
+            names_in[file] = _repeated([" ".join(row[key] for key in KEYS_OF_ROWS if key in row) for row in rows])
     for file, names in names_in.items():
         yield from (Difference(file, name, "stands there twice") for name in names)
-
-
-def _name_of_row(row: Mapping[str, str]) -> str:
-    """Return what tells a row of a CSV file from all others, as "ddp-n1x2 3" of a cell and a repeat."""
-    return " ".join(row[key] for key in KEYS_OF_ROWS if key in row)
 
 
 def _repeated(names: Iterable[str]) -> list[str]:

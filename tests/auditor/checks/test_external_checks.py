@@ -270,7 +270,7 @@ FAULTS = {
     ("row", "code", "text"),
     [
         ("31,-5,3.1", "field-unusable", "1 step times are 0 or less"),
-        ("31,0.1,nan", "not-finite", "1 losses are not finite"),
+        ("31,0.1,nan", "not-finite", "the loss of 1 iteration is not a number"),
     ],
 )
 def test_impossible_rows_of_a_step_log(tmp_path, row, code, text):

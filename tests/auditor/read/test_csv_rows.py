@@ -115,7 +115,7 @@ def test_times_of_epochs_are_no_clock(tmp_path, times):
 def test_lines_that_are_all_longer_than_their_heading_are_not_read(tmp_path):
     evidence = read(tmp_path, "step,loss,tokens_per_sec", *[f"{step},2.{step},1.000,5" for step in range(1, 6)])
     assert evidence.runs == []
-    assert "more values than its heading has names" in evidence.unread[0].reason
+    assert "more values than the heading has names" in evidence.unread[0].reason
 
 
 def test_a_comma_at_the_end_of_a_line_makes_it_no_longer(tmp_path):

@@ -1,6 +1,8 @@
 """Texts that are nearly right: a merge conflict, another encoding, a page that is cut off, a step beyond limits."""
 
+import contextlib
 import json
+import sqlite3
 import zipfile
 
 import openpyxl
@@ -25,6 +27,7 @@ STEPS = [{"step": 1, "loss": 5.0, "tokens_per_s": 100}, {"step": 2, "loss": 4.9,
         ("of Excel.csv", f"sep=;\n{TABLE.replace(',', ';')}".encode()),
         ("utf-32.csv", TABLE.encode("utf-32")),
         ("cut off.html", PAGE.encode()),
+        ("title.csv", f"Scaling of ours\n\n{TABLE}".encode()),
         ("about git.csv", f"# <<<<<<< is a mark of git\n{TABLE}".encode()),
     ],
 )
@@ -48,6 +51,16 @@ def test_a_table_is_read_however_it_was_saved(tmp_path, name, content):
             b"scaleproof_claims: '1.0'\nruns:\n  a: {world_size: 4\n",
             "line 4: expected ',' or '}', but got '<stream end>'",
         ),
+        ("events.out.tfevents.1.gpu7.cs", b"\n", "it is empty"),
+        (
+            "events.out.tfevents.1.h.2",
+            b"\x0d\0\0\0\0\0\0\0cccc\x1a\x0bbrain.Event:2cccc",
+            "it has no scalar of a loss, a rate or a time in three steps or more",
+        ),
+        ("chart.wandb", b":W&B", "a .wandb file; export its table as CSV"),
+        ("long.csv", TABLE.encode() + b"4," + b"1" * 200_000, "field larger than field limit (131072)"),
+        ("cleared.ipynb", b'{"nbformat": 4, "cells": [{"cell_type": "code", "outputs": []}]}', "save it with them"),
+        ("run.json", b'{"devices": 1, "runs": [{"tokens_per_s": 100}, {"tokens', "it is cut off in line 1"),
         ("nothing.log", b"\0" * 99, "it holds nothing but bytes of value 0"),
         ("comment.json", b'{\n // of us\n "devices": 1}', "(char 3): JSON has no comments)"),
     ],
@@ -63,7 +76,7 @@ def test_a_step_beyond_all_limits_is_named(tmp_path, step):
     lines = [json.dumps(entry | {"step": number}) for number, entry in ((1, STEPS[0]), (2, STEPS[1]), (step, STEPS[1]))]
     (tmp_path / "log.jsonl").write_text("\n".join(lines))
     (unread,) = gather([tmp_path]).unread
-    assert unread.reason == f"a number in it is too large: a step of {len(str(step))} digits, line 3"
+    assert unread.reason == f"a value in it is too large: a step of {len(str(step))} digits, line 3"
 
 
 def test_a_loss_that_is_no_number_is_seen_without_colons(tmp_path):
@@ -154,3 +167,103 @@ def test_a_row_with_more_values_than_the_heading_has_no_figures(tmp_path, rows, 
     evidence = gather([tmp_path])
     assert [row.devices for table in evidence.tables for row in table.rows] == devices
     assert "more values than the heading has names" in evidence.unread[0].reason
+
+
+def test_a_quote_that_is_not_closed_is_named(tmp_path):
+    (tmp_path / "t.csv").write_text(f'{TABLE}"4,350\n8,600\n')
+    (unread,) = gather([tmp_path]).unread
+    assert unread.name == "t.csv:4"
+    assert unread.reason == "1 line with a quote that opens or closes alone; each was read by itself"
+    (tmp_path / "t.csv").write_text(f'{TABLE}"4",350\n')
+    assert gather([tmp_path]).unread == []
+
+
+def test_columns_without_a_heading_are_not_named(tmp_path):
+    book = openpyxl.Workbook()
+    for row in (("GPUs", "tokens/s", "colour"), (1, 100, "red"), (2, 190, "blue")):
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    (table,) = gather([tmp_path]).tables
+    assert table.not_understood == ["colour"]
+
+
+@pytest.mark.parametrize(("width", "is_cut"), [(200, False), (201, True)])
+def test_of_a_very_wide_table_the_first_columns_are_read(tmp_path, width, is_cut):
+    rows = [["devices", "tokens_per_s", *map(str, range(width - 2))], ["1", "100"], ["2", "190"]]
+    (tmp_path / "t.csv").write_text("\n".join(map(",".join, rows)))
+    evidence = gather([tmp_path])
+    assert [row.value("tokens_per_s") for row in evidence.tables[0].rows] == [100, 190]
+    assert [unread.reason for unread in evidence.unread] == ["only its first 200 columns were read"] * is_cut
+
+
+def test_a_line_that_is_no_object_is_named_and_the_others_are_read(tmp_path):
+    lines = [f'{{"step": {n}, "loss": 2.{n}, "tokens_per_s": 100}}\n' for n in range(6)]
+    (tmp_path / "log.jsonl").write_text("".join([*lines, "[1, 2]\n"]))
+    evidence = gather([tmp_path])
+    assert len(evidence.runs[0].logged_steps) == 6
+    assert [unread.name for unread in evidence.unread] == ["log.jsonl:7"]
+    (tmp_path / "log.jsonl").write_text("".join(lines))
+    assert gather([tmp_path]).unread == []
+
+
+@pytest.mark.parametrize(("rate", "rates"), [("1.024,5", set()), ("1,024.5", {1024.5}), ("1024.5, 3", {1024.5})])
+def test_a_number_with_a_point_and_a_decimal_comma_is_not_read_as_a_thousandth(tmp_path, rate, rates):
+    (tmp_path / "a.log").write_text("".join(f"step {n} loss 4.{n} tokens/s {rate}\n" for n in range(9)))
+    assert {step.tokens_per_s for step in gather([tmp_path]).runs[0].logged_steps} - {None} == rates
+
+
+@pytest.mark.parametrize(("fact", "is_refused"), [("world_size: 0", True), ("zero_stage: 0", False)])
+def test_a_claim_of_no_devices_is_refused(tmp_path, fact, is_refused):
+    (tmp_path / "claims.yaml").write_text(f'scaleproof_claims: "1.0"\nruns:\n  a: {{{fact}}}\n')
+    reasons = [unread.reason for unread in gather([tmp_path]).unread]
+    assert reasons == ["runs.a.world_size is '0', not a whole number from 1 on"] * is_refused
+
+
+@pytest.mark.parametrize(("limit", "is_shown"), [(100, True), (1 << 20, False)])
+def test_reading_a_long_file_is_shown(tmp_path, monkeypatch, capsys, limit, is_shown):
+    monkeypatch.setattr("scaleproof.auditor.read.text_files.SLOW", limit)
+    (tmp_path / "a.log").write_text("".join(f"step {n} loss 4.{n} tokens/s 100\n" for n in range(99)))
+    gather([tmp_path])
+    assert ("a.log: 2,7" in capsys.readouterr().err) == is_shown
+
+
+@pytest.mark.parametrize(("table", "traces"), [("StringIds", ["a.sqlite"]), ("runs", [])])
+def test_of_databases_only_an_export_of_nsys_is_a_trace(tmp_path, table, traces):
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.sqlite")) as database:
+        database.execute(f"CREATE TABLE {table} (id INTEGER, value TEXT)")
+    evidence = gather([tmp_path / "a.sqlite"])
+    assert evidence.traces == traces
+    assert [unread.reason for unread in evidence.unread] == ["it is binary (byte 15 of it is 0)"] * (not traces)
+
+
+def test_losses_of_a_csv_file_are_accused_once(tmp_path):
+    (tmp_path / "log.csv").write_text("step,loss,tokens_per_s\n" + "".join(f"{n},nan,100\n" for n in range(9)))
+    codes = [finding.code for finding in audit_paths([tmp_path]).findings]
+    assert codes.count("did-not-train") == 1
+    assert "not-finite" not in codes
+
+
+def findings_of(folder, name, text):
+    (folder / name).write_text(text)
+    return {finding.code: finding.evidence for finding in audit_paths([folder]).findings}
+
+
+def test_a_heading_that_comes_again_is_no_broken_row(tmp_path):
+    """As of a run that went on; another line of words is one."""
+    part = "".join(f"{n},{5 - n / 9:.2f},100\n" for n in range(6))
+    later = "".join(f"{n},{5 - n / 9:.2f},100\n" for n in range(6, 12))
+    head = "step,loss,tokens_per_s\n"
+    assert "field-unusable" not in findings_of(tmp_path, "log.csv", f"{head}{part}Step, loss,tokens_per_s\n{later}")
+    evidence = findings_of(tmp_path, "log.csv", f"{head}{part}Traceback (most recent)\n{later}")["field-unusable"]
+    assert evidence == "1 line without the numbers of a row (first: line 8)"
+    longer = "".join(f"{n},{5 - n / 9:.2f},1,024\n" for n in range(6, 9))
+    evidence = findings_of(tmp_path, "log.csv", f"{head}{part}{longer}")["field-unusable"]
+    assert "3 lines with more values than the heading has names (first: line 8), not read" in evidence
+
+
+@pytest.mark.parametrize(("end", "is_read"), [("\n", True), ("", False)])
+def test_lines_that_two_ranks_wrote_into_each_other_are_no_log(tmp_path, end, is_read):
+    """A figure may be cut between them: 10, and in the next line 3."""
+    lines = [f"step {n} loss 4.{n} tokens/s 10{end}step {n} loss 4.{n} tokens/s 103\n" for n in range(9)]
+    (tmp_path / "train.log").write_text("".join(lines))
+    assert bool(gather([tmp_path]).runs) == is_read

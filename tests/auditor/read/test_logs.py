@@ -71,9 +71,7 @@ def test_the_world_size_of_a_command_line_above_the_log(tmp_path):
     ],
 )
 def test_a_loss_that_is_no_number_is_seen_in_every_dialect(tmp_path, text, steps):
-    run = one(tmp_path, text)
-    assert run.nan_steps == steps
-    assert run.details["nan_steps"] == len(steps)
+    assert one(tmp_path, text).nan_steps == steps
 
 
 def test_skipped_iterations_are_counted_once_the_scaler_has_settled(tmp_path):

@@ -132,6 +132,15 @@ def test_a_validation_is_allowed_to_differ_by_as_much(sound, fields):
     assert found([run])["validation-differs-from-reference"][0] == "invalid"
 
 
+def test_runs_may_differ_by_what_the_replays_validation_does(sound):
+    """Its losses after the last step are further apart than those of the last replayed steps."""
+    runs = [sound[0], sealed(sound[3], other_validation(5e-3))]
+    write_reference(sound[0], **repeated(sound[0], apart=0.0, validation=1e-6))
+    assert "learns-differently" not in found(runs)
+    write_reference(sound[0], **repeated(sound[0], apart=0.0))
+    assert found(runs)["learns-differently"][0] == "suspect"
+
+
 def test_a_replay_that_ended_early_is_a_note(sound):
     reason = "memory does not suffice for one row"
     nothing = {"losses": [], "gradient_norms": [], "first_losses": [], "validation_loss": None}

@@ -11,6 +11,7 @@ from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
+import requests
 from webserver import chunked, cut, serving, silent, status, trickle
 
 from scaleproof.ground.errors import UserError
@@ -204,6 +205,17 @@ def test_nobody_listens(target, policy):
     with serving() as gone:
         pass
     refused(target, "the connection failed .*given up after 3 tries", RemoteFile((f"{gone.url}/x",)), policy)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [("ConnectTimeout", "no connection in 30 s"), ("ReadTimeout", "nothing came for 30 s")]
+)
+def test_a_timeout_is_told_with_its_own_limit(target, policy, monkeypatch, error, words):
+    def time_out(*_, **__):
+        raise getattr(requests, error)
+
+    monkeypatch.setattr("requests.get", time_out)
+    refused(target, words, RemoteFile(("http://x/y",)), policy)
 
 
 def test_an_address_that_is_none(target, policy):

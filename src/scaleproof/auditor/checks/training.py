@@ -177,13 +177,10 @@ def updates_were_made(context: AuditContext) -> Iterator[Flag]:
 def fields_are_usable(context: AuditContext) -> Iterator[Flag]:
     """Flag fields that do not hold what their name says (text for a number, a time below zero) or are missing."""
     for run in context.runs:
-        nan_steps = run.details.get("nan_steps")
-        if nan_steps and _lost_since(run) is None:  # else the run did not train: `runs_trained`
-            yield Flag(f"the loss of {plural(nan_steps, 'iteration')} is not a number", [run], NOT_FINITE.name)
+        if run.nan_steps and _lost_since(run) is None:  # else the run did not train: `runs_trained`
+            yield Flag(f"the loss of {plural(len(run.nan_steps), 'iteration')} is not a number", [run], NOT_FINITE.name)
         if run.problems:  # sentences on what the reader of its file left out: no check uses it, so only "suspect"
-            is_not_finite = any("finite" in problem for problem in run.problems)
-            code = NOT_FINITE.name if is_not_finite else "field-unusable"
-            yield Flag(listed(run.problems), [run], code, severity="suspect")
+            yield Flag(listed(run.problems), [run], "field-unusable", severity="suspect")
     missing = [run for run in context.runs if run.details.get("missing")]
     if missing:
         names = sorted({name for run in missing for name in run.details["missing"]})

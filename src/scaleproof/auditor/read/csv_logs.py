@@ -9,13 +9,13 @@ from itertools import pairwise
 import numpy as np
 
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.logged_steps import StepSeries
 from scaleproof.auditor.read.printed_figures import RESULTS, gave_no_figures, is_european, is_nothing
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, positive, span_of, step_of
 from scaleproof.auditor.read.reported_tables import TableColumn
 from scaleproof.auditor.read.row_figures import counts_devices
 from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND, figure, not_finite
 from scaleproof.auditor.read.words import describe
+from scaleproof.ground.errors import plural
 
 DELIMITERS = (",", "\t", ";", "|")
 # The raw series of our own runs: their folder is what can be audited.
@@ -257,13 +257,19 @@ class _LoggedRun:
         self._result_columns = [k for quantity, k in layout.index_of.items() if quantity not in ("step", "epoch")]
         # Counts of what cannot be used.
         self._step_times_below_0 = 0
-        self._lines_without_numbers = 0
-        self._losses_not_finite = 0
-        self._lines_longer_than_heading = 0
+        self._lines_without_numbers: list[int] = []
+        self._lines_longer_than_heading: list[int] = []
 
     def add_row(self, record: list[str], line: int) -> None:
-        """Take one row of the file. A full row that says that it has no figures ("OOM") is passed over."""
-        self._lines_longer_than_heading += any(cell.strip() for cell in record[len(self.layout.names) :])
+        """Take one row of the file. A full row that says that it has no figures ("OOM") is passed over.
+
+        So are a heading that comes again, where a run went on, and longer rows: which value belongs to which heading?
+        """
+        if any(cell.strip() for cell in record[len(self.layout.names) :]):
+            self._lines_longer_than_heading.append(line)
+            return
+        if [cell.strip().lower() for cell in record] == self.layout.names:
+            return
         if len(record) == len(self.layout.names):
             is_empty = all(is_nothing(_cell(record, k)) for k in self._result_columns)
             if is_empty or any(map(gave_no_figures, record)):
@@ -273,17 +279,15 @@ class _LoggedRun:
         if self.layout.kind == "steps":
             self._add_step(record, values, line)
         else:
-            self._add_epoch(record, values)
+            self._add_epoch(record, values, line)
         if memory_bytes := values.get("memory"):
             self.run.see_memory(memory_bytes)
 
     def _note_loss_without_value(self, record: list[str], step: float | None) -> None:
-        """Count a loss that is not finite, "nan", with its step where the row has one."""
+        """Note the step of a row whose loss is not finite, "nan"."""
         k = self.layout.index_of.get("loss")
-        if k is not None and not_finite(_cell(record, k)):
-            self._losses_not_finite += 1
-            if step is not None:
-                self.run.nan_steps.append(int(step))
+        if k is not None and step is not None and not_finite(_cell(record, k)):
+            self.run.nan_steps.append(int(step))
 
     def _add_step(self, record: list[str], values: dict[str, float | None], line: int) -> None:
         """Append the step of a row, or count the row as broken. `values`: quantity -> figure in base units."""
@@ -296,19 +300,19 @@ class _LoggedRun:
         if step is None or not has_figures:
             # Lightning logs validation on rows of its own.
             is_validation = step is not None and values.get("val_loss") is not None
-            self._lines_without_numbers += bool(record) and not is_validation
+            self._lines_without_numbers += [line] if record and not is_validation else []
             return
         epoch = values.get("epoch")
         logged = step_of(int(step), seconds, values, line, None if epoch is None else int(epoch))
         self.run.logged_steps.append(logged)
 
-    def _add_epoch(self, record: list[str], values: dict[str, float | None]) -> None:
+    def _add_epoch(self, record: list[str], values: dict[str, float | None], line: int) -> None:
         """Append the epoch of a row, or count the row as broken. `values`: quantity -> figure in base units."""
         epoch, seconds = values.get("epoch"), positive(values.get("epoch_seconds"))
         if values.get("loss") is None:
             self._note_loss_without_value(record, epoch)
         if epoch is None or (seconds is None and "epoch_seconds" in self.layout.index_of):
-            self._lines_without_numbers += bool(record)
+            self._lines_without_numbers += [line] if record else []
             return
         self.run.timed_spans.append(span_of(int(epoch), seconds, values))
 
@@ -331,19 +335,15 @@ class _LoggedRun:
         self._report_problems()
 
     def _report_problems(self) -> None:
-        """Note what could not be used. Drops the figures of a file whose lines are all longer than its heading."""
-        run, problems = self.run, self.run.problems
-        longer_count = self._lines_longer_than_heading
-        if longer_count and longer_count >= len(run.logged_steps) + len(run.timed_spans):
-            run.logged_steps, run.timed_spans = StepSeries(), []
-            problems.append("its lines have more values than its heading has names; decimal commas need quotes")
+        """Note what could not be used."""
+        problems = self.run.problems
+        if longer := self._lines_longer_than_heading:
+            lines = f"{plural(len(longer), 'line')} with more values than the heading has names"
+            problems.append(f"{lines} (first: line {longer[0]}), not read; commas in numbers need quotes")
         if self._step_times_below_0:
             problems.append(f"{self._step_times_below_0:,} step times are 0 or less")
-        if self._losses_not_finite:
-            problems.append(f"{self._losses_not_finite:,} losses are not finite")
-            run.details["nan_steps"] = self._losses_not_finite  # how many; `run.nan_steps` has which
-        if self._lines_without_numbers:
-            problems.append(f"{self._lines_without_numbers:,} lines are no rows of numbers")
+        if broken := self._lines_without_numbers:
+            problems.append(f"{plural(len(broken), 'line')} without the numbers of a row (first: line {broken[0]})")
 
 
 def _subtract_clock(spans: list[TimedSpan]) -> None:

@@ -31,10 +31,10 @@ LONGER_OPENING = 2 << 20  # characters of a text in which a program's lines are 
 # A file that breaks a reader in one of these ways is reported like one that cannot be read.
 BREAKS: tuple[type[Exception], ...] = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError),
-    *(RecursionError, StopIteration, csv.Error, AssertionError),
+    *(RecursionError, StopIteration, AssertionError),
 )
 MARK_OF_COMPLETION = re.compile(r"RUN_COMPLETE .*\bworld_size=")
-MARKS_OF_TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", text_files.SQLITE)
+MARKS_OF_TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", b"TABLE StringIds")
 # A text without any of these words in its first 64 KiB has no result that a reader would understand.
 RESULT_WORDS = re.compile(
     r"(?i)speed|through|/s|s/it|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
@@ -109,20 +109,14 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
     except UnreadableFile as error:
         unread.append(Unread(name, str(error), error.kind))
     except OSError as error:
-        is_closed = isinstance(error, PermissionError)
-        unread.append(Unread(name, _why_unread(error), "permission" if is_closed else "special"))
-    except OverflowError as error:
-        unread.append(Unread(name, f"a number in it is too large: {error}", "unknown form"))
+        no_room = f"no room in {tempfile.gettempdir()} to unpack it; set TMPDIR to a folder with room"
+        reason = no_room if error.errno in DISK_FULL else error.strerror or str(error)
+        unread.append(Unread(name, reason, "permission" if isinstance(error, PermissionError) else "special"))
+    except (OverflowError, csv.Error) as error:
+        unread.append(Unread(name, f"a value in it is too large: {error}", "unknown form"))
     except BREAKS as error:
         reason = f"not what such a file has, or a reader of scaleproof is wrong ({type(error).__name__})"
         unread.append(Unread(name, reason, "damaged" if path.name in GENERIC else "unknown form"))
-
-
-def _why_unread(error: OSError) -> str:
-    """Return why a file could not be read or unpacked, in words."""
-    if error.errno in DISK_FULL:
-        return f"no room in {tempfile.gettempdir()} to unpack it; set TMPDIR to a folder with room"
-    return error.strerror or str(error)
 
 
 def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
@@ -146,7 +140,8 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
     """
     evidence = reading.evidence
     start = text_files.head(path)
-    is_named = path.name in GENERIC or path in evidence.named_files
+    is_event_file = tracker_series.PREFIX in path.name
+    is_named = path.name in GENERIC or path in evidence.named_files or is_event_file
     if not start.strip(b"\0 \t\r\n"):
         if is_named:
             raise UnreadableFile("it holds nothing but bytes of value 0" if b"\0" in start else "it is empty")
@@ -154,7 +149,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
 
     if start.startswith(LFS.encode()):
         raise UnreadableFile(POINTER, "Git LFS pointer")
-    if tracker_series.PREFIX in path.name and tracker_series.MARK in start[:200]:
+    if is_event_file and tracker_series.MARK in start[:200]:
         return _read_event_file(reading, path, name)
     if any(mark in start for mark in MARKS_OF_TRACES):
         evidence.traces.append(name)
@@ -191,13 +186,14 @@ def _read_text_or_refuse(reading: Reading, file: TextFile) -> bool:
 
 
 def _read_event_file(reading: Reading, path: Path, name: str) -> bool:
-    """Add the run of a TensorBoard event file. Return whether the file has one."""
+    """Add the run of a TensorBoard event file. Raises UnreadableFile where the file has none."""
     series = tracker_series.SeriesReader(name, "TensorBoard event file")
     for step, tag, value in tracker_series.scalars(path):
         series.add(step, tag, value)
-    if run := series.finish():
-        add_run(reading, run, path)
-    return run is not None
+    if (run := series.finish()) is None:
+        raise UnreadableFile("it has no scalar of a loss, a rate or a time in three steps or more", "not a result")
+    add_run(reading, run, path)
+    return True
 
 
 def _read_text(reading: Reading, file: TextFile) -> bool:
@@ -290,6 +286,8 @@ def _read_notebook(reading: Reading, file: TextFile) -> bool:
         for run in _printed_runs(f"{file.name}#cell {number}", lines):
             add_run(reading, run, file.path)
             was_read = True
+    if file.was_given and not was_read and not any(lines_by_cell):
+        raise UnreadableFile("no cell of it has an output of text; run it, and save it with them", "not a result")
     return was_read
 
 
@@ -330,7 +328,8 @@ def _read_rows(reading: Reading, file: TextFile, suffix: str) -> bool:
     program = logs.reader_of(file.opening)
     longer_opening = ""
     if program is None and len(file.opening) >= text_files.HEAD // 2:  # a program may print much before its first step
-        longer_opening = _longer_opening(file)
+        with file.path.open(encoding=file.encoding, errors="replace") as text:
+            longer_opening = text_files.CONTROL.sub("", text.read(LONGER_OPENING))
         program = logs.reader_of(longer_opening)
     if suffix in (".csv", ".tsv"):
         return program is None and read_csv_table(reading.evidence, file)
@@ -339,12 +338,6 @@ def _read_rows(reading: Reading, file: TextFile, suffix: str) -> bool:
     kind = program or logs.guessing_reader_of(file.opening) or logs.guessing_reader_of(longer_opening)
     has_log = kind is not None and _read_log(reading, file, kind)
     return has_log or has_report
-
-
-def _longer_opening(file: TextFile) -> str:
-    """Return the first LONGER_OPENING characters of a text, without colours."""
-    with file.path.open(encoding=file.encoding, errors="replace") as text:
-        return text_files.CONTROL.sub("", text.read(LONGER_OPENING))
 
 
 def _read_log(reading: Reading, file: TextFile, kind: type[LogReader]) -> bool:

@@ -12,7 +12,7 @@ from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.json_text import begins_like_json
 
 DOCUMENTS = {".tex": "latex", ".html": "html", ".htm": "html"}
-DOCUMENTS |= dict.fromkeys((".md", ".markdown", ".mdx", ".rst", ".org"), "markdown")
+DOCUMENTS |= dict.fromkeys((".md", ".markdown", ".mdx", ".rmd", ".qmd", ".rst", ".org"), "markdown")
 SETTINGS = (".yaml", ".yml", ".toml", ".ini", ".cfg")
 PLAIN = (".txt", ".text", ".out", ".log", ".err", "")
 NOTEBOOK = re.compile(r'"(?:nbformat|cell_type)"\s*:')

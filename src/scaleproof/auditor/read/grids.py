@@ -139,18 +139,14 @@ def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
             top, last_rule = max(rule - 1, 0), rule
             header = _cells_at(texts[top], spans)
 
-        stop = _end_of_body(texts[: last_rule + 1 + MOST_ROWS], last_rule + 1)
+        end = min(len(texts), last_rule + 1 + MOST_ROWS)
+        ends = (n for n in range(last_rule + 1, end) if not texts[n] or RULE.fullmatch(texts[n].strip()))
+        stop = next(ends, end)
         rows = [(number, _cells_at(text, spans)) for number, text in lines[last_rule + 1 : stop]]
         if len(spans) >= 2 and rows and any(header):
             first_line, _ = lines[top]
             yield Grid("reStructuredText table", first_line, header, rows)
             end_of_table = stop
-
-
-def _end_of_body(texts: list[str], start: int) -> int:
-    """Return the index of the first empty line or rule from `start` on, else of the end."""
-    ends = (n for n in range(start, len(texts)) if not texts[n] or RULE.fullmatch(texts[n].strip()))
-    return next(ends, len(texts))
 
 
 def _rule_spans(rule: str) -> list[tuple[int, int]]:

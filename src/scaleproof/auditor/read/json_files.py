@@ -41,9 +41,9 @@ def read_json(reading: Reading, file: TextFile) -> bool:
             raise UnreadableFile(describe_first_fault(error)[:200]) from None
         return False
     if problem and not is_of_known_program:  # JSON that is cut off is read only from known programs
-        if file.is_named:
-            raise UnreadableFile(problem.replace("; what stands before was read", ""))
-        return False
+        if not file.is_named and file.path.suffix != ".json":
+            return False
+        raise UnreadableFile(problem, "damaged" if file.is_named else "unknown form")
 
     if isinstance(data, dict) and _read_known_program(reading, file.path, file.name, data, problem):
         return True
@@ -71,15 +71,17 @@ def _json_lines(text: str, name: str, unread: list[Unread]) -> list[Any] | None:
     broken: list[int] = []
     for number, row in rows:
         try:
-            values.append(json.loads(row))
+            if not isinstance(value := json.loads(row), dict):
+                raise ValueError
+            values.append(value)
         except (ValueError, RecursionError):
             broken.append(number)
             if len(broken) > len(values) + 1:  # early, before a large file of another form is read
                 return None
-    if len(values) < 2 or len(values) <= len(broken) or not all(isinstance(value, dict) for value in values):
+    if len(values) < 2 or len(values) <= len(broken):
         return None
     for number in broken[:MOST_BROKEN]:
-        unread.append(Unread(f"{name}:{number}", "the line is no JSON; the others were read"))
+        unread.append(Unread(f"{name}:{number}", "the line is no JSON object; the others were read"))
     return values
 
 
@@ -88,7 +90,7 @@ def _read_known_program(reading: Reading, path: Path, name: str, data: dict[str,
     evidence = reading.evidence
     if run := _run_of_known_program(name, data, problem):
         if problem:
-            run.problems.append(problem)
+            run.problems.append(f"{problem}; what stands before was read")
         add_run(reading, run, path)
     elif "rank0_host" in data or "nccl_env" in data:
         reading.launchers[str(path.parent)] = data
@@ -109,7 +111,7 @@ def _run_of_known_program(name: str, data: dict[str, Any], problem: str) -> Repo
     """Return the run of a metrics file, of lists by epoch or of a trainer's state. Returns None for other files."""
     if str(data.get("schema_version", "")).startswith(("2", "3")) and "training_config" in data:
         if problem:
-            raise UnreadableFile(problem.replace("; what stands before was read", ""))
+            raise UnreadableFile(problem)
         return read_metrics(name, data)
     if not data.keys().isdisjoint(KEYS_OF_LISTS_BY_EPOCH):
         return read_lists_by_epoch(name, data)
@@ -166,7 +168,8 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
     run.commit = _known_text(metrics.text("git_commit"))
     ranks = [rank for rank in metrics.values("ranks") if isinstance(rank, dict)]
     run.world_size = hardware.count("world_size") or sum(len(rank.get("devices", [])) for rank in ranks) or None
-    run.device = _known_text(hardware.text("gpu_name")) or _only_device(ranks)
+    devices = {str(rank["device_name"]) for rank in ranks if rank.get("device_name")}
+    run.device = _known_text(hardware.text("gpu_name")) or (devices.pop() if len(devices) == 1 else None)
     run.micro_batch = config.count("micro_batch_size_per_gpu")
     run.accumulation = config.count("grad_accum_steps")
     run.global_batch = config.count("global_batch_size")
@@ -261,12 +264,6 @@ def read_lists_by_epoch(name: str, data: dict[str, Any]) -> ReportedRun:
 
 def _known_text(value: str | None) -> str | None:
     return None if value is None or value.lower() in ("", "unknown", "none", "n/a") else value
-
-
-def _only_device(ranks: list[dict[str, Any]]) -> str | None:
-    """Return the device of all ranks. None where they have several."""
-    names = {str(rank["device_name"]) for rank in ranks if rank.get("device_name")}
-    return names.pop() if len(names) == 1 else None
 
 
 def _option(command: str, name: str) -> int | None:

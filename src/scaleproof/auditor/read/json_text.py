@@ -45,7 +45,7 @@ def parse_json(text: str) -> tuple[Any, str]:
         except (ValueError, RecursionError):
             raise error from None
         last_line = text.count("\n") + 1
-        return data, f"it is cut off in line {last_line}; what stands before was read"
+        return data, f"it is cut off in line {last_line}"
 
 
 STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\]]', re.S)

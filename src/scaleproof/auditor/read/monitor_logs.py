@@ -118,7 +118,9 @@ def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTabl
         inclusive_s = self_s = 0.0
 
     rows_of_steps = [record for record in records if names.text(record).lower().startswith("profilerstep")]
-    return OperatorTable(name, inclusive_s, self_s, _steps_of(rows_of_steps, _column_of_calls(columns), cpu_time))
+    of_calls = ("calls",) if "calls" in columns else ("# of calls", "count")
+    calls = _Column(next((k for k, column in enumerate(columns) if column in of_calls), None))
+    return OperatorTable(name, inclusive_s, self_s, _steps_of(rows_of_steps, calls, cpu_time))
 
 
 def _steps_of(rows: list[list[str]], calls: "_Column", cpu_time: "_Column") -> int | None:
@@ -154,9 +156,3 @@ def _column_of_times(columns: list[str], *names: str) -> _Column:
     m = re.search(r"\((\w+)\)", columns[k]) if k is not None else None
     unit = unit_of(m[1]) if m else None
     return _Column(k, unit.scale if unit is not None else MICROSECOND)
-
-
-def _column_of_calls(columns: list[str]) -> _Column:
-    """Return the column that counts the calls of an operator."""
-    headings = ("calls",) if "calls" in columns else ("# of calls", "count")
-    return _Column(next((k for k, column in enumerate(columns) if column in headings), None))

@@ -99,8 +99,9 @@ def _check_facts(facts: Any, where: str) -> None:
     for key, value in facts.items():
         if key not in CLAIMED:
             raise UnreadableFile(f"{where}.{key} is unknown.{did_you_mean(key, CLAIMED)} Allowed: {', '.join(CLAIMED)}")
-        if FIELDS[key].whole and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**12):
-            raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a whole number")
+        least = 0 if key == "zero_stage" else 1
+        if FIELDS[key].whole and (isinstance(value, bool) or not isinstance(value, int) or not least <= value < 10**12):
+            raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a whole number from {least} on")
         if not FIELDS[key].whole and not isinstance(value, str):
             raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a text")
 

@@ -262,7 +262,7 @@ class ReportedTable:
     def not_understood(self) -> list[str]:
         """Headings of the columns that no quantity is known for."""
         unknown = [column for column in self.columns if column.kind is None]
-        return [column.heading for column in unknown if not column.words and column.devices is None]
+        return [column.heading for column in unknown if column.heading and not column.words and column.devices is None]
 
     @property
     def states_settings(self) -> bool:

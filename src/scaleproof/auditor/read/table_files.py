@@ -69,7 +69,7 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
         is_longer = any(value.strip() for value in row[len(header) :])
         (longer_rows if is_longer else fitting_rows).append((number, row))
     # Longer rows alone are typed, too: a file of results is reported as broken, any other is passed over.
-    grid = Grid("CSV", header_line, header, fitting_rows or longer_rows, cut_off=is_cut_off)
+    grid = Grid("CSV", header_line, header[:WIDEST], fitting_rows or longer_rows, cut_off=is_cut_off)
     table = read_table(grid, file.name)
     if table is None or (not has_lengths_of_runs and _is_log(table)):
         return False
@@ -82,16 +82,22 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
         return False
     evidence.tables.append(table)
 
+    text_rows = enumerate(islice(file.lines(), MOST_ROWS), start=1)
+    if odd_lines := [number for number, line in text_rows if line.count('"') % 2]:
+        reason = f"{plural(len(odd_lines), 'line')} with a quote that opens or closes alone; each was read by itself"
+        evidence.unread.append(Unread(f"{file.name}:{odd_lines[0]}", reason))
     if is_cut_off:
         evidence.unread.append(Unread(file.name, ROWS_LEFT_OUT, "limit"))
+    if len(header) > WIDEST:
+        evidence.unread.append(Unread(file.name, f"only its first {WIDEST} columns were read", "limit"))
     return True
 
 
 def _csv_rows(file: TextFile) -> list[tuple[int, list[str]]]:
     """Return (line, cells) of each row of a CSV file from its headings on. [] where only comments begin it."""
     lines = file.lines()  # an iterator: what `opening` takes is gone from it
-    opening = list(islice(lines, 20))  # in which the headings must be, below comments
-    places = [k for k, line in enumerate(opening) if line.strip() and not _is_comment(opening, k)]
+    opening = list(islice(lines, 20))  # in which the headings must be, below a title and comments
+    places = [k for k, line in enumerate(opening) if set(line) & {*DELIMITERS} and not _is_comment(opening, k)]
     if not places:
         return []
     first = places[0]

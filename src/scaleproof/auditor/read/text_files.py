@@ -1,6 +1,7 @@
 """Which files below a folder are looked into, opening them in any encoding, and which are of this program."""
 
 import codecs
+import contextlib
 import errno
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path, PurePath
 from scaleproof.auditor.read.reported import Evidence, Unread, UnreadKind
 from scaleproof.ground.errors import UserError, link_fault, path_fault
 from scaleproof.ground.findings.finding import read_findings
+from scaleproof.ground.progress import show_bytes
 from scaleproof.ground.records.comparison_report import read_comparison
 from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS
 from scaleproof.ground.records.scaling_report import read_scaling_report
@@ -21,8 +23,8 @@ from scaleproof.ground.records.steps import COLUMNS
 HEAD = 1 << 16  # bytes that tell what a file is
 LARGEST_PARSED = 64 << 20  # bytes of the largest file that must be parsed as one piece
 LARGEST_TEXT = 4 << 20  # bytes of a text for people; a larger one is a log, or all there is to say is at its beginning
+SLOW = 16 << 20  # bytes of a file that takes seconds, the reading of which is shown
 LONGEST_LINE = 1 << 20  # characters; bars of several ranks that overwrite each other make long ones
-SQLITE = b"SQLite format 3\0"
 CONFLICT = re.compile(r"(?ms)^<<<<<<< .*^=======$.*^>>>>>>> ")
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours
 
@@ -107,8 +109,14 @@ def beginning(path: Path, encoding: str) -> str:
 
 def lines(path: Path, encoding: str) -> Iterator[str]:
     """Yield the lines of a file of any size, without colour codes; each state of a progress bar is a line."""
-    with path.open(encoding=encoding, errors="replace", newline=None) as file:
+    size = path.stat().st_size
+    with (
+        path.open(encoding=encoding, errors="replace", newline=None) as file,
+        show_bytes(size, printable(path.name)) if size > SLOW else contextlib.nullcontext() as note_bytes,
+    ):
         while line := file.readline(LONGEST_LINE):
+            if note_bytes:
+                note_bytes(len(line))
             line = line.rstrip("\n")
             yield CONTROL.sub("", line) if "\x1b" in line else line
 
@@ -142,10 +150,13 @@ BINARIES = _words(
     ".pt .pth .bin .safetensors .npz .npy .pkl .pickle .h5 .hdf5 .ckpt .whl .so .o .a .dll .exe .onnx .pb "
     ".tflite .parquet .arrow .feather .lmdb .idx .model .gguf .ggml .mdb .class .jar .pyc .ttf .woff "
     ".woff2 .otf .mp3 .wav .flac .docx .pptx .doc .ppt .xls .odt .npk .rec .tfrecord .zst .xz .bz2 .7z "
-    ".rar .ncu-rep .qdstrm .ods .db"
+    ".rar .ncu-rep .qdstrm .ods .db .wandb .gsheet .numbers .xlsb .mat .rds"
 )
 PACKED = _words(".zst .xz .bz2 .7z .rar")
-WITH_TABLES = _words(".parquet .arrow .feather .h5 .hdf5 .docx .doc .pptx .ppt .xls .odt .ods .db")
+WITH_TABLES = _words(
+    ".parquet .arrow .feather .h5 .hdf5 .docx .doc .pptx .ppt .xls .odt .ods .db .wandb .gsheet .numbers .xlsb "
+    ".npz .npy .pkl .pickle .mat .rds"
+)
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".gz")
 # Folders whose files are examples of what a program reads or prints, not results.
 NO_RESULTS = _words(
@@ -240,7 +251,7 @@ def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | N
 
     Returns None for a file to read.
     """
-    suffix = path.suffix.lower()
+    suffix = "" if ".tfevents." in path.name else path.suffix.lower()  # TensorBoard's end with a host's name: "gpu7.cs"
     if suffix in PICTURES:
         return "picture", "figures in pictures are not read"
     if suffix == ".pdf":

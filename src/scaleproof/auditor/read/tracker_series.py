@@ -134,8 +134,6 @@ class SeriesReader:
         self.run.logged_steps = StepSeries(self._steps[step] for step in sorted(self._steps))
         self.run.logged_steps.read_mfu_as_share()
         self.run.nan_steps = sorted(self._not_finite)
-        if self.run.nan_steps:
-            self.run.details["nan_steps"] = len(self.run.nan_steps)
         return self.run
 
 

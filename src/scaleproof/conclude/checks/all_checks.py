@@ -153,15 +153,18 @@ def _check_each_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[lis
 
 
 def _without_repetitions(findings: list[Finding]) -> list[Finding]:
-    """Return the findings: first one `record-unusable` for each fault, even if several checks meet it."""
-    on_records: dict[tuple[str, ...], Finding] = {}  # runs and evidence -> finding
-    others = []
+    """Return the findings: first one `record-unusable` for each fault, of however many runs and checks."""
+    by_fault: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for finding in findings:
         if finding.code == RECORD_UNUSABLE.name:
-            on_records[(*finding.runs, finding.evidence)] = finding
-        else:
-            others.append(finding)
-    return [*on_records.values(), *others]
+            by_fault[finding.evidence, finding.concerns].append(finding)
+    on_records = []
+    for same in by_fault.values():
+        places = {field: chain.from_iterable(getattr(one, field) for one in same) for field in ("cells", "runs")}
+        on_records.append(
+            same[0].model_copy(update={field: [*dict.fromkeys(names)] for field, names in places.items()})
+        )
+    return [*on_records, *(finding for finding in findings if finding.code != RECORD_UNUSABLE.name)]
 
 
 def _without_consequences(findings: list[Finding]) -> list[Finding]:
@@ -263,7 +266,8 @@ def _try_check(check: Check[Subject], subject: Subject) -> tuple[list[Finding], 
 def _unusable_record(run: Run, problem: str) -> Finding:
     """Return the finding that a run's record cannot be checked; `problem`: what it lacks, in words."""
     campaign_folder = run.folder.absolute().parent.parent.parent  # of CAMPAIGN/runs/CELL/rep1
-    return finding_on_unusable_record(run.name, run.metrics.cell, without_place(problem, campaign_folder))
+    inside = problem.replace(f"{run.folder}/", "")  # one fault of many runs, one text
+    return finding_on_unusable_record(run.name, run.metrics.cell, without_place(inside, campaign_folder))
 
 
 def audit_campaign(

@@ -246,7 +246,7 @@ def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
     losses = {run: run.metrics.validation.loss for run in runs if run.metrics.validation}  # nats, after the last step
     for reference, *others in groups_of_same_training(list(losses)):
         expected_loss = losses[reference]
-        amplification = rounding_amplification(reference_for(reference)).later
+        amplification = rounding_amplification(reference_for(reference)).validation
         for run in others:
             loss = losses[run]
             precisions = {run.metrics.training_config.precision, reference.metrics.training_config.precision}

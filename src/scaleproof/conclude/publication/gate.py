@@ -228,7 +228,6 @@ def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
     new = measured_by_cell(runs)
     if not new and not any(earlier) and not faults:
         raise UserError(f"{results} has no run with numbers")
-    _check_copies([results, *baselines], [new, *earlier])
 
     known = dict.fromkeys(chain.from_iterable(earlier))  # the cells of all earlier results
     faults += [_why_gone(cell, runs) for cell in known if cell not in new]
@@ -289,6 +288,8 @@ def _read_baselines(results: Path, baselines: Sequence[Path]) -> list[dict[str, 
         )
     check_given_once([results, *baselines])
     earlier = [measured_cells(path) for path in baselines]
+    raw_runs, _ = read_runs(folder_of(results))
+    _check_copies([results, *baselines], [measured_by_cell(raw_runs), *earlier])  # before all that takes long
     for path in baselines:
         has_report = (folder_of(path) / MANIFEST).is_file()
         faults = faults_of(folder_of(path)) if has_report else []  # raw files alone: measured_cells has read them

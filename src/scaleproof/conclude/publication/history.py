@@ -101,16 +101,13 @@ def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> His
     return History(
         sessions=sessions,
         cells=cells,
-        shifts=shifts_of([_rates_without_bounds(session, cells) for session in sessions]),
+        shifts=shifts_of(
+            [{cell: rate for cell, (rate, _, _) in session.rates.items() if cell in cells} for session in sessions]
+        ),
         left_out=left_out,
         gone=[] if cell else [name for name in previous_runs if name not in newest_runs],
         changed={name: keys for name, keys in changed.items() if keys},
     )
-
-
-def _rates_without_bounds(session: DatedResult, cells: Sequence[str]) -> dict[str, float]:
-    """Return cell -> tokens/s in a session, for each of `cells` that the session has."""
-    return {cell: rate for cell, (rate, _, _) in session.rates.items() if cell in cells}
 
 
 def _leave_out(

@@ -115,6 +115,8 @@ def _connection_errors(policy: RetryPolicy) -> Iterator[None]:
         raise Denied("not an address of a web server") from None
     except requests.exceptions.SSLError:
         raise Denied("the server's certificate is not valid here") from None
+    except requests.ConnectTimeout:
+        raise BrokenOff(f"no connection in {policy.connect:g} s") from None
     except (requests.Timeout, urllib3.exceptions.TimeoutError):
         raise BrokenOff(f"nothing came for {policy.stall:g} s") from None
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:

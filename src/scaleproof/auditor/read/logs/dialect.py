@@ -262,8 +262,6 @@ class LogReader:
         for k, run in enumerate(self.runs):
             if len(self.runs) > 1:
                 run.name = f"{self.name}#{k + 1}"
-            if run.nan_steps:
-                run.details["nan_steps"] = len(run.nan_steps)
         return self.runs
 
 

@@ -25,7 +25,8 @@ from scaleproof.ground.errors import plural
 PAIR = re.compile(
     r"(?P<key>(?<![A-Za-z])[A-Za-z][A-Za-z_]*+(?:[ /.\-](?!(?:nan|NaN|inf)\b)[A-Za-z][A-Za-z_]*+){0,3}"
     r"(?: ?\([A-Za-z/%]+\))?)"
-    r"(?:[\"']? ?[:=] ?[\"']?|\s{1,4})[\[(]?\s*(?P<number>[-+]?\d+(?:,\d+)*(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|NaN|inf)"
+    r"(?:[\"']? ?[:=] ?[\"']?|\s{1,4})[\[(]?\s*"
+    r"(?P<number>[-+]?\d+(?:,\d+)*(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\.?\d|,\d)|nan|NaN|inf)"
     r"(?:\s?(?P<unit>%|[a-zA-Zµ]+(?:/[a-zA-Z]+){0,2})(?![\w/]|[\"']?\s{0,2}[:=]))?(?:\s*/\s*(?P<of>\d+))?\s*[\])]?"
 )
 # A figure without a key, whose unit says what it is: "412 ms/step", "19,883 tok/s", "442.2 steps per sec".
@@ -40,6 +41,7 @@ TOOK = "took_s"  # kind of a time that the step or epoch of its line took; a "ti
 BARE_TIME = "bare_step_time_s"  # kind of a step's time by its unit alone: nobody says of how many steps it is the mean
 FIGURES_OF_STEPS = {TOOK, BARE_TIME, "step_time_s", "epoch_time_s", "time_s", "loss"}
 FIGURES_OF_STEPS |= {"tokens_per_s", "samples_per_s", "steps_per_s", "rate"}
+PLACES = ("step", "steps", "epoch", "epochs")
 RANK = re.compile(r"(?i)(?:\[?rank[ :=]?|\[(?:GPU|cuda:?) ?)(\d{1,5})")
 MOST_PAIRS = 30
 MOST_FORMS = 20_000  # of lines that are remembered
@@ -93,9 +95,12 @@ def form_of(parts: list[str]) -> Form:
     """
     template = "0".join(parts[::2])
     ends = list(accumulate(1 if k % 2 else len(part) for k, part in enumerate(parts)))  # of the parts in `template`
-    numbers = [_keyed_number(printed, ends) for printed in _printed_numbers(template)[:MOST_PAIRS]]
+    all_printed = _printed_numbers(template)[:MOST_PAIRS]
+    numbers = [_keyed_number(printed, ends) for printed in all_printed]
     kinds = frozenset(number.meaning.kind for number in numbers)
-    has_place = bool(kinds & {"step", "steps", "epoch", "epochs"})
+    keys = [printed.match.groupdict().get("key") for printed in all_printed if printed.meaning.kind in PLACES]
+    # The same key twice: "step 3 loss 2.1step 3 loss 2.2" is of two ranks, and a figure may be cut between them.
+    has_place = 0 < len(keys) == len(set(keys))
     is_log_line = has_place and bool(kinds & FIGURES_OF_STEPS)
     return Form(tuple(numbers), kinds, is_log_line, has_rank=RANK.search(template) is not None)
 

@@ -53,8 +53,8 @@ gradclip gradclipnorm gradclipval gradientclipping clipgrad clipgradnorm gradnor
 blocksize sequencelength contextlength: seq_len | contextlength: context
 throughput tokenspersec: tokens_per_s
 nlayer: layers | nhead: heads | nembd hiddensize dmodel: width | hiddensize: d_model
-dataset data: corpus | path: files | file: place | column textcolumn: field | url: urls | huggingface hf: hub repository
-hub: repository
+dataset data: corpus | path file: files place config | column textcolumn: field | url: urls
+huggingface hf: hub repository | hub: repository
 txt: text | json: jsonl
 type kind: source name | name description: title | include: cells | license: licence | auto: derive
 repeats: pairs | baseline before: a | candidate after: b
@@ -83,6 +83,12 @@ def did_you_mean(name: object, allowed: Iterable[str]) -> str:
     return f' Did you mean "{close}"?' if close is not None else ""
 
 
+def no_such(what: str, name: object, allowed: Iterable[str], heading: str = "Allowed") -> str:
+    """Return `there is no cell "dpp-n1x2". Did you mean "ddp-n1x2"? Cells: ddp-n1x2`."""
+    names = [str(choice) for choice in allowed]
+    return f'there is no {what} "{shortened(name)}".{did_you_mean(name, names)} {heading}: {", ".join(names) or "none"}'
+
+
 def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     """Return the allowed name that `name` resembles most.
 
@@ -107,11 +113,12 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     if nearest is not None:
         return by_letters[nearest]
 
-    # A last word that a single name has: hours, of device_hours; gradient_checkpointing.
-    word = re.split("[_-]", str(name).casefold())[-1]
-    with_word = [choice for choice in by_letters.values() if word in re.split(r"[\W_]+", choice.casefold())]
-    if len(word) >= 4 and word.isalpha() and len(with_word) == 1:
-        return with_word[0]
+    # Its last or first word, which a single name has: hours, of device_hours; gradient_checkpointing; bucket_size.
+    words = re.split("[_-]", str(name).casefold())
+    for word in (words[-1], words[0]):
+        with_word = [choice for choice in by_letters.values() if word in re.split(r"[\W_]+", choice.casefold())]
+        if len(word) >= 4 and word.isalpha() and len(with_word) == 1:
+            return with_word[0]
     plain = FILLERS.sub("", str(name))  # last, all of this again without words that make no difference
     return nearest_name(plain, choices) if plain not in ("", name) else None
 

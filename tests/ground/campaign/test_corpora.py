@@ -74,6 +74,7 @@ def test_packed_files_are_named_so(tmp_path):
         ("text", ["$NOWHERE/x.txt"], r"begins with \$, which only a shell replaces"),
         ("text", ["https://example.org/x.txt"], "is an address; local files stand here"),
         ("csv", ["README.md\\x"], "matches no file"),
+        ("text", ["docss/*.md"], r"matches no file. In docs: "),
     ],
 )
 def test_paths_of_another_world(source, files, message):

@@ -160,6 +160,24 @@ MEANT = [
     ("resources: {memory: 8}", 'Did you mean "memory_per_device"?'),
     ("trace: {tool: nsight}", 'Did you mean "nsys"?'),
     ("target_loss: auto", 'Did you mean "derive"?'),
+    # The same in another form.
+    ("vary: {geometry: [1X1, n1x2]}", "Write 1x1."),
+    ("vary: {geometry: [[1, 2]]}", "Write 1x2."),
+    ("execution: {geometry: 2 gpus}", "Write 1x2."),
+    ("workload: {tokenizer: bpe-50k}", "Write bpe-50000."),
+    ("workload: {tokenizer: tiktoken}", "like gpt2 or bytes or bpe-2048.\n"),
+    ("vary: {geometry: '1x1, 1x2]'}", "Write [1x1, 1x2]."),
+    ("repeats: 6 // enough", "Write 6."),
+    ("repeats: 6x", "Write 6."),
+    ("workload: {model: models/llama.json}", "Write {config: models/llama.json}."),
+    ("workload: {model: {path: llama.json}}", 'Did you mean "config"?'),
+    ("workload: {corpus: notes/}", "notes: {source: text, files: [notes/*.txt]}; then corpus: notes."),
+    ("workload: {corpus: {source: text}}", "mine: {source: text}; then corpus: mine."),
+    ("execution: {bucket_size: 5}", 'Did you mean "bucket_elements"?'),
+    ("execution: {precision: bfloat16-mixed}", 'Did you mean "bf16"?'),
+    ("strategy: [ddp, fsdp]", "unknown key strategy. It belongs under vary."),
+    ("geometry: 1x2", "unknown key geometry. It belongs under execution. Allowed"),
+    ("workload: {command: 'p {lr}'}\nvary: {rl: [0.1]}", "workload.command has no {rl}. It has {lr}."),
 ]
 CELLS = [
     ("exclude: [{strategy: fsdp}]", "strategy: fsdp matches no combination of `vary` (strategy is ddp, zero2)"),
@@ -299,6 +317,9 @@ def test_cells_that_cannot_run_are_said_by_validate(tmp_path, repository):
         ("pyhton mine.py", 'pyhton: there is no such program here. Did you mean "python'),
         ("python tests/conftset.py", 'Did you mean "tests/conftest.py"?'),
         ("python -c pass", ""),
+        ("torchrun --nproc-per-node {devices} mine.py", "mine.py: there is no such file in"),
+        ("torchrun -m mine", ""),
+        ("python tests/conftest.py --out new.py", ""),
     ],
 )
 def test_a_program_that_is_not_there_is_said_by_validate(tmp_path, repository, command, absent):

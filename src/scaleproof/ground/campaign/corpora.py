@@ -290,7 +290,7 @@ def _find_files(pattern: str, where: str) -> list[Path]:
         return files
     if matches:
         raise UserError(f"{where} matches no file; {matches[0]} {_fault_of_kind(matches[0])}.")
-    raise UserError(f"{where} matches no file.{nearest_path(folder / '*') if folder.is_dir() else ''}")
+    raise UserError(f"{where} matches no file.{nearest_path(folder / '*')}")
 
 
 def _has_wildcard(pattern: str) -> bool:

@@ -46,7 +46,6 @@ PATTERNS = {
 ALLOWED = re.compile(r"(?:; allowed: |Allowed here: ).{60,}?(?=\. [A-Z]|\.?$)", re.DOTALL)  # up to a hint, or the end
 # Key that people write into a campaign -> key of a profile.
 OF_PROFILES = {"partition": "slurm_partition", "queue": "slurm_partition", "account": "slurm_account", "qos": "qos"}
-MEANT: dict[Place, str] = {("forecast", "cells"): ' Did you mean "hold_out"?'}  # the section `cells` is not meant
 EMPTY_KEY = '""'  # the spelling of a key without a name
 MOST_MESSAGES = 20
 
@@ -257,15 +256,14 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
         return f' Write "{name.strip()}", without the blanks beside it.'
     if name != name.strip():
         return " A character beside it only looks like a space: type it again, indented with plain spaces."
-    hint = MEANT.get(place) or _same_key_hint(name, known) or _top_hint(place, schema)
+    hint = _same_key_hint(name, known) or _top_hint(place, schema)
     geometry = same_name(name, ("geometry",))  # "geometry" for its synonyms, such as nodes; else None
-    is_list = isinstance(_value_at(data, place), list)
     if not hint and geometry in (None, name):  # another section has a key `nodes` (trace), which is seldom meant
-        hint = _other_section_hint(name, schema, of_cell, is_list)
+        hint = _other_section_hint(name, schema, of_cell, _value_at(data, place))
+    hint = hint or did_you_mean(name, known)
     if not hint:  # a value for a key, fp16: {enabled: true}
         of_value = (key for key in known if name in choices_at(node_at(schema, (*place[:-1], key)), schema))
         hint = next((f" Write {key}: {name}." for key in of_value), "")
-    hint = hint or did_you_mean(name, known)
     if hint or of_cell:
         return hint
 
@@ -273,7 +271,7 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
         return f" It is the profile's business: {of_profile} in profiles/slurm (docs/cluster.md)."
     keys = (key for section in _sections(schema) for key in properties_at(schema, section))
     other_name = geometry or same_name(name, keys)
-    hint = other_name and _other_section_hint(other_name, schema, of_cell, is_list)
+    hint = _other_section_hint(other_name, schema, of_cell, _value_at(data, place)) if other_name else ""
     return f"{hint.removesuffix('.')}, as {other_name}." if hint else ""
 
 
@@ -302,13 +300,13 @@ def _sections(schema: Schema) -> list[Place]:
     return top_places + [(*place, key) for place in top_places for key in properties_at(schema, place)]
 
 
-def _other_section_hint(name: str, schema: Schema, of_cell: bool, is_list: bool) -> str:
+def _other_section_hint(name: str, schema: Schema, of_cell: bool, value: object) -> str:
     """Return a hint at the sections that have the key `name`: " It belongs under work.".
 
     Returns "" where none has it.
 
-    `of_cell`: the key stands in the description of a single cell, where only keys that can vary are allowed.
-    `is_list`: its value is a list, as `vary` takes.
+    `of_cell`: the key stands in the description of a single cell, where only keys that can vary are allowed. `value`:
+    of the key; a list belongs under `vary`.
     """
     sections = [
         dotted(place)
@@ -316,7 +314,7 @@ def _other_section_hint(name: str, schema: Schema, of_cell: bool, is_list: bool)
         if place[0] not in OF_SINGLE_CELLS and name in properties_at(schema, place)
     ]
     if len(sections) > 1 and "vary" in sections:  # a key of `vary` belongs to another section as well
-        sections = ["vary"] if is_list else [section for section in sections if section != "vary"]
+        sections = ["vary"] if isinstance(value, list) else [section for section in sections if section != "vary"]
     top_sections = [section for section in sections if "." not in section]
     sections = top_sections or sections
 
@@ -335,7 +333,9 @@ def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
     node = node_at(schema, place)
     options = union_members(node, schema)
     lists = [option for option in options if option.get("type") == "array"]
-    hint = list_hint(value, lists[0], schema) if lists else one_value_hint(place, value, options, schema)
+    hint = list_hint(value, lists[0], schema) if lists else ""
+    if not lists or (isinstance(value, str) and choices_at(node, schema)):  # cells: all
+        hint = one_value_hint(place, value, options, schema) or hint
     allowed = _words_for_allowed(node, schema)
     described = node_at(schema, place[:-1]) if isinstance(place[-1], int) else node  # of an entry: its list
     if not hint and allowed.startswith(("a name of", "text")) and "description" in described:

@@ -1,5 +1,6 @@
 """What is meant where a configuration file has a value that it cannot have: the word, number or list to write."""
 
+import json
 import math
 import operator
 import re
@@ -26,11 +27,15 @@ RANGE = re.compile(r"([1-9][0-9]*) ?(?:-|to|\.\.) ?([1-9][0-9]*)")
 PAIR = re.compile(r"(\w+)\s*[:=]\s*(.*\S)")  # a key and its value, without the blank that YAML wants
 CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # strategy and geometry in the name of a cell
 FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, ('/', *OF_FILES)))})$")  # how a path begins or ends
-# What people write in place of a text with a pattern -> how it is written.
+# What people write in place of a text with a pattern -> how it is written. The first: ddp-n1x2, 1X2, [1, 2].
 FORMS = {
-    r"(?:[a-z0-9]+(?:-offload)?-)?[n([]?([1-9][0-9]*)[\sx*×,:]+([1-9][0-9]*)[)\]]?": r"\1x\2",  # ddp-n1x2, 1X2, [1, 2]
+    r"(?:[a-z0-9]+(?:-offload)?-)?[n([]?([1-9][0-9]*)(?:[\sx*×,:]+|by)([1-9][0-9]*)[)\]]?": r"\1x\2",
     r"([1-9][0-9]*)(?: ?(?:gpu|device|process)\w*)?": r"1x\1",
-    r"bpe\W?([1-9][0-9]*)k": r"bpe-\g<1>000",
+    r"bpe[\W_]?([1-9][0-9]*)": r"bpe-\1",
+    r"bpe[\W_]?([1-9][0-9]*)k": r"bpe-\g<1>000",
+    r"([0-9.,]+) ?mi?b": r"\1 MB",
+    r"([0-9.,]+) ?gi?b": r"\1 GB",
+    r"([0-9.,]+) ?docs": r"\1 documents",
     r"https?://[^/]+/(?:datasets/)?([\w.-]+/[\w.-]+)/?": r"\1",  # an address of owner/name
 }
 TRUTHS = dict.fromkeys(("on", "yes", "y", "true"), "true") | dict.fromkeys(("off", "no", "n", "false"), "false")
@@ -102,7 +107,7 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     """
     text = str(value).strip("“”„‘’").replace("\N{MINUS SIGN}", "-")  # the quotes and digits of word processors
     text = "".join(str(unicodedata.decimal(character, character)) for character in text)  # any digits, but no "³"
-    text = text.partition(" //")[0].rstrip(",;")  # of JSON, and of C
+    text = text.partition(" //")[0].rstrip(",;}])")  # of JSON, and of C
     # {learning_rate: 0,001} is two keys to YAML, which `_join_split_lists` has joined to "0, 1".
     if NUMBER.fullmatch(text.replace(", ", ".")) and ", " in text:
         return " A decimal has a point, not a comma."
@@ -123,6 +128,7 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
         is_percentage = isinstance(value, int) or percent[1] != text  # 5 or "5 %"; a quoted "5" may be anything
         if is_percentage and unit.startswith("part of"):
             return f" Write {float(percent[1]) / 100:g}."
+
     if fraction := re.fullmatch(r"([0-9]+)/([1-9][0-9]*)", text):
         quotient = int(fraction[1]) / int(fraction[2])
         if _is_allowed(quotient, options):
@@ -208,8 +214,8 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
 
     keys = {key for key, _ in nodes}
     text = str(value)
-    if isinstance(value, int) and value > 1 and "tokens" in keys:  # per_step: 8192
-        return f" Write {{tokens: {value}}}."
+    if "tokens" in keys and (placeholders(text) or (isinstance(value, int) and value > 1)):  # per_step: 8192
+        return f" Write {{tokens: {json.dumps(value)}}}."
     if (pair := PAIR.fullmatch(text)) and pair[1] in keys and ": " in pair[2]:
         return f" Write {{{shortened(text)}}}."
     if pair and pair[1] in keys:
@@ -245,8 +251,10 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     if isinstance(value, bool | dict | None):
         return ""
     text = str(value)
+    if place[-1:] == ("model",) and ".py" in text:
+        return f" Write {{module: {shortened(text, 60)}{'' if ':' in text else ':FUNCTION'}}}."
     if place[-1:] == ("model",) and FILE.search(text):
-        return f" Write {{{'module' if '.py' in text else 'config'}: {shortened(text, 60)}}}."
+        return f" Write {{config: {shortened(text, 60)}}}."
     if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(text):
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."
     words = re.split(r"[,;+& ]+", text)
@@ -263,7 +271,8 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     examples = [str(example) for option in text_options for example in option.get("examples", [])]
     if hint := did_you_mean(value, [*choices, *examples]):
         return hint
-    named = {same_name(word, choices) for word in re.split(r"[\W_]+", text)} - {None}
+    words = re.split(r"[\W_]+", text)
+    named = {*words} & {*choices} or {same_name(word, choices) for word in words} - {None}
     if len(named) == 1:  # ddp_find_unused_parameters_true, torch.bfloat16, gpu:0
         return f' Did you mean "{named.pop()}"?'
     return nearest_valid_name(text) if is_name else ""
@@ -287,6 +296,7 @@ def list_hint(value: object, array: Schema, schema: Schema) -> str:
     entries: list[Any] = [value]
     if isinstance(value, dict):  # {values: [ddp, fsdp]}, {beta1: 0.9, beta2: 0.95}
         entries = [entry for inner in value.values() for entry in (inner if isinstance(inner, list) else [inner])]
+        entries = entries if any(entries) else [*value]  # {ddp, fsdp}
     elif isinstance(value, str):  # "ddp, fsdp", "(0.9, 0.95)"; of lines such as -ddp, YAML makes "-ddp -fsdp"
         words = re.split(r"[\s,;|]+", re.sub(r"(^|\s)-(?=[a-z])", r"\1", value.strip("()[]")))
         entries = [float(word) if NUMBER.fullmatch(word) and word.isascii() and "." in word else word for word in words]
@@ -315,7 +325,7 @@ def placeholder_hint(place: Place, value: object, data: dict[str, object]) -> st
         return f" Placeholders are of small letters, digits and _: write {{{valid_form}}} in both places."
     if name == "command" and place[0] in OF_CELLS:
         return PROGRAMS
-    others = ", ".join(f"{{{placeholder}}}" for placeholder in placeholders(command))
+    others = ", ".join(re.findall(r"\{[A-Za-z][\w-]*\}", command))
     hint = f" It has {others}." if others else ""
     return f" workload.command has no {{{name}}}.{hint}" if place[0] in ("vary", "cells", "exclude") else ""
 

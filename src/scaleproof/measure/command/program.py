@@ -75,6 +75,8 @@ def missing_program_hint(program: str) -> str:
         return "; it is a folder"
     if " " in program:
         return f"; without quotes: -- {program}"
+    if "/" in program:
+        return ""
     on_path = {file.name for folder in os.get_exec_path() for file in Path(folder).glob("*")}
     return f".{did_you_mean(program, on_path)}"
 

@@ -93,6 +93,7 @@ def test_a_waiver_that_does_not_hold_waives_nothing(project, change, remark):
     ("before", "after", "message"),
     [
         ("code", "cdoe", 'unknown key "cdoe". Did you mean "code"?'),
+        ("place", "path", 'unknown key "path". Did you mean "place"?'),
         ("efficiency-not", "efficency-not", 'Did you mean "efficiency-not-in-table"?'),
         ('reason = "known"\n', "", "waived.1.reason is missing"),
         ("until = 2", "until = 2027-13-01 # 2", "dates of the calendar do not"),

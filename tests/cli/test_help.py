@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import scaleproof
 
 from scaleproof.cli import parser
 from scaleproof.cli.audit import _definition
@@ -114,3 +115,8 @@ def test_a_key_or_a_column_is_explained_without_the_libraries_of_the_audit(word)
 
 def test_no_code_hides_behind_a_key_or_a_column():
     assert not [code for code in pages_by_code() if _definition(code)]
+
+
+def test_a_heading_is_the_nearest_name_of_one_that_is_misspelt(tmp_path):
+    assert 'Did you mean "efficiency"?' in scaleproof("explain", "efficency", cwd=tmp_path).stderr
+    assert "Did you mean" not in scaleproof("explain", "zebra", cwd=tmp_path).stderr

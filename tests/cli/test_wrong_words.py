@@ -47,6 +47,7 @@ COMMANDS = [
     (["ab", "--series", "", "--", "python", "--", "python"], 'argument --series: cannot be ""; allowed: a name, wit'),
     (["plan", "x.yaml", "--price", "2,50EUR"], "write 2.50."),
     (["plan", "x.yaml", "--budget", "1,5"], "(device hours); write 1.5."),
+    (["ab", "--difference", "2%", "--", "ls", "--", "ls"], "(%); write 2."),
     (["compare", "-", "-"], "compare reads files and folders, not standard input"),
     (["model", "fetch", "."], "is a file or folder of this machine; the hub is asked for owner/name"),
     (["audit", ".", "--html", "x.pdf"], "what is written is no .pdf; give a name with .html"),

@@ -120,7 +120,7 @@ def explain(args: argparse.Namespace) -> None:
 
     Raises UserError where there is no such finding or word.
     """
-    from scaleproof.ground.words import all_words, meaning_of_word
+    from scaleproof.ground.words import all_words, bare_word, meaning_of_word
 
     phrase = " ".join(args.code)
     text = meaning_of_word(phrase) or (phrase and _definition(phrase))
@@ -147,7 +147,8 @@ def explain(args: argparse.Namespace) -> None:
         known_codes = [word for word in args.code if word in pages_by_code() or meaning_of_word(word)]
         if len(args.code) > 1 and known_codes:
             raise UserError(f"one finding or word at a time: scaleproof explain {known_codes[0]}")
-        hint = did_you_mean(code, [*pages_by_code(), *all_words(), *filter(_definition, COLUMNS)])
+        columns = [name for column in COLUMNS.values() for name in (column.name, bare_word(column.heading or ""))]
+        hint = did_you_mean(code, [*pages_by_code(), *all_words(), *filter(_definition, columns)])
         raise UserError(f'there is no finding or word "{code}".{hint} `scaleproof explain` lists them.')
 
 

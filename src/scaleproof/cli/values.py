@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from scaleproof.ground.errors import did_you_mean, nearest_path, path_fault, shortened
+from scaleproof.ground.errors import nearest_path, no_such, path_fault, shortened
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.snakemake_command import RESULTS
 
@@ -69,8 +69,7 @@ def log_reader(name: str) -> str:
 
     known = ("auto", *get_args(Reader))
     if name not in known:
-        hint = f"{did_you_mean(name, known)} Allowed: {', '.join(known)}"
-        raise argparse.ArgumentTypeError(f'there is no reader "{shortened(name)}".{hint}')
+        raise argparse.ArgumentTypeError(no_such("reader", name, known))
     return name
 
 
@@ -194,10 +193,12 @@ class Number:
         raise refused(text, f"{least} to {integer(self.most)}{unit}{self._hint(text)}")
 
     def _hint(self, text: str) -> str:
-        """Return a hint at whole numbers with commas, an amount of money, or a decimal comma.
+        """Return a hint at a number with its unit, whole numbers with commas, an amount of money, a decimal comma.
 
         Returns "" for other texts.
         """
+        if self.unit and self.unit.startswith(suffix := text.lstrip("0123456789.").strip()) and suffix:  # 2%, 5 min
+            return f"; write {text.removesuffix(suffix).strip()}"
         if self.whole:
             are_several = re.fullmatch(r"[0-9]+(, ?[0-9]+)+", text)
             return "; without commas, several with blanks between them" if are_several else ""

@@ -35,26 +35,27 @@ OTHER_WORDS = """
 gpu gpus nvidia nccl amd rocm hip rccl: cuda | gloo: cpu
 float32 float full 32 32true: fp32 | tensorfloat32: tf32
 float16 half amp 16 16mixed 16true: fp16 | bfloat16 mixed bf16mixed bf16true: bf16
-dtype: precision | backend accelerator: device | attn: attention
+amp dtype: precision | backend accelerator: device | attn: attention
 gpu gpus ngpus worldsize nproc ntasks: devices | split subset configuration: load
 distributeddataparallel: ddp | dataparallel: dp | hybridshard: hsdp
 fsdp2 fullysharded fullyshardeddataparallel fullyshard fullshard: fsdp
 deepspeed zero: zero2 | stage0: zero0 | stage1 deepspeedstage1: zero1 | none: single
 stage2 deepspeedstage2: zero2 | stage3 deepspeedstage3: zero3
 deepspeedstage2offload: zero2-offload | deepspeedstage3offload: zero3-offload
-zerostage zerooptimization parallelism strategies: strategy | cmd script: command
+zerostage zerooptimization parallel parallelism strategies: strategy | cmd script: command
 nodes gpus devices worldsize ngpus gpuspernode nproc ntasks machines processes: geometry
 lm languagemodeling: language-modelling | classify: classification | bert: encoder-small | gpt2: gpt2-small
 flashattention flashattention2 flashattn fa2 fa3: flash | crossentropy: plain
 lr: learning_rate | warmup: ramp_steps warmup_steps | iterations iters epochs: steps
+warmupsteps: ramp_steps | geometry: on | margin: by | cells: hold_out
 batch batchsize: global_batch | microbatchsize microbatchsizepergpu batchsize perdevicebatchsize: micro_batch
-gradientaccumulation gradientaccumulationsteps gradaccum: accumulation
+gradientaccumulation gradientaccumulationsteps gradaccum gradaccumsteps: accumulation | epsilon: eps
 gradclip gradclipnorm gradclipval gradientclipping clipgrad clipgradnorm gradnorm: max_grad_norm
 blocksize sequencelength contextlength: seq_len | contextlength: context
 throughput tokenspersec: tokens_per_s
-nlayer: layers | nhead: heads | nembd hiddensize dmodel: width | hiddensize: d_model
-dataset data: corpus | path: files | file: place | column textcolumn: field | url: urls | huggingface hf: hub repository
-hub: repository
+nlayer: layers | nhead: heads | nembd hidden hiddensize dmodel: width | hiddensize: d_model
+dataset data: corpus | path file: files place config | column textcolumn: field | url: urls
+huggingface hf: hub repository | hub: repository
 txt: text | json: jsonl
 type kind: source name | name description: title | include: cells | license: licence | auto: derive
 repeats: pairs | baseline before: a | candidate after: b
@@ -83,6 +84,12 @@ def did_you_mean(name: object, allowed: Iterable[str]) -> str:
     return f' Did you mean "{close}"?' if close is not None else ""
 
 
+def no_such(what: str, name: object, allowed: Iterable[str], heading: str = "Allowed") -> str:
+    """Return `there is no cell "dpp-n1x2". Did you mean "ddp-n1x2"? Cells: ddp-n1x2`."""
+    names = [str(choice) for choice in allowed]
+    return f'there is no {what} "{shortened(name)}".{did_you_mean(name, names)} {heading}: {", ".join(names) or "none"}'
+
+
 def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     """Return the allowed name that `name` resembles most.
 
@@ -107,11 +114,15 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     if nearest is not None:
         return by_letters[nearest]
 
-    # A last word that a single name has: hours, of device_hours; gradient_checkpointing.
-    word = re.split("[_-]", str(name).casefold())[-1]
-    with_word = [choice for choice in by_letters.values() if word in re.split(r"[\W_]+", choice.casefold())]
-    if len(word) >= 4 and word.isalpha() and len(with_word) == 1:
-        return with_word[0]
+    begun = [choice for choice in choices if _letters(choice)[:4] == letters[:4]]
+    if len(begun) == 1 and 4 <= len(begun[0]) < 8:  # trace, of tracing; corpus, of corpora
+        return begun[0]
+    # Its last or first word, which a single name has: hours, of device_hours; gradient_checkpointing; bucket_size.
+    words = re.split("[_-]", str(name).casefold())
+    for word in (words[-1], words[0]):
+        with_word = [choice for choice in by_letters.values() if word in re.split(r"[\W_]+", choice.casefold())]
+        if len(word) >= 4 and word.isalpha() and len(with_word) == 1:
+            return with_word[0]
     plain = FILLERS.sub("", str(name))  # last, all of this again without words that make no difference
     return nearest_name(plain, choices) if plain not in ("", name) else None
 

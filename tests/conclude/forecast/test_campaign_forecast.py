@@ -325,7 +325,7 @@ def test_a_series_is_everything_but_devices_and_batch(tmp_path):
 @pytest.mark.parametrize(
     ("forecast", "message"),
     [
-        ("{hold_out: [1x8]}", 'no cell has the geometry "1x8"'),
+        ("{hold_out: [1x8]}", 'there is no cell with the geometry "1x8"'),
         ("{from: [1x4], hold_out: [1x4]}", "is in forecast.from as well"),
         ("{hold_out: [1x1, 1x2, 1x4]}", "nothing is left to forecast from"),
         ("{held_out: [1x4]}", "held_out"),

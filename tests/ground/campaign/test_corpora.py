@@ -75,6 +75,7 @@ def test_packed_files_are_named_so(tmp_path):
         ("text", ["~nobody-of-that-name/x.txt"], "begins with ~, which only a shell replaces; write the path itself"),
         ("text", ["https://example.org/x.txt"], "is an address; local files stand here"),
         ("csv", ["README.md\\x"], "matches no file"),
+        ("text", ["docss/*.md"], r"matches no file. In docs: "),
     ],
 )
 def test_paths_of_another_world(source, files, message):

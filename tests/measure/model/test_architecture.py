@@ -156,6 +156,7 @@ def test_another_file_is_another_fingerprint(tmp_path):
         ),
         ({"max_position_embeddings": 16}, "longer than the model's context of 16"),
         ({"model_type": None}, 'it has no "model_type"'),
+        ({"rms_norm_esp": 1e-5}, 'unknown key rms_norm_esp. Did you mean "rms_norm_eps"'),
     ],
 )
 def test_what_cannot_be_exact_is_refused(tmp_path, changes, message):

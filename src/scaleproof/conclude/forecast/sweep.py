@@ -12,7 +12,7 @@ from scaleproof.conclude.forecast.sweep_file import Launch, Sweep
 from scaleproof.conclude.forecast.sweep_program import RESULT, SETTINGS
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.ground.errors import UserError, did_you_mean
+from scaleproof.ground.errors import UserError, no_such
 from scaleproof.ground.findings.forecast_report import SweepLink
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.measure.launch.device_lock import devices_of, hold_devices
@@ -54,10 +54,7 @@ def group_called(loaded: LoadedCampaign, name: str) -> tuple[Group, Cell]:
     """Return the group called `name`, such as 2x4, with one of its cells. Raises UserError for an unknown name."""
     groups = {str(group): (group, cell) for group, cell in groups_of(loaded).items()}
     if name not in groups:
-        raise UserError(
-            f'{loaded.path}: no cell communicates in a group "{name}".{did_you_mean(name, groups)} '
-            f"Groups: {', '.join(groups) or 'none'}"
-        )
+        raise UserError(f"{loaded.path}: {no_such('group of cells that communicate', name, groups, 'Groups')}")
     return groups[name]
 
 

@@ -234,6 +234,7 @@ def evaluate_product(text: Amount, values: Mapping[str, object]) -> int:
     try:
         return math.prod(int(factor.strip()) for factor in filled_in.split("*"))
     except ValueError:
-        unknown = "".join(f"; {{{name}}} has no value here" for name in placeholders(filled_in))
+        absent = placeholders(filled_in)
+        unknown = "".join(f"; {{{name}}} has no value here.{did_you_mean(name, values)}" for name in absent)
         fault = f'"{text}" is no product of whole numbers and placeholders of the command{unknown}'
         raise UserError(f"workload.per_step: {fault}", ("workload", "per_step")) from None

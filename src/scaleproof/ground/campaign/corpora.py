@@ -125,7 +125,7 @@ class Corpus(Section):
         "file", "For text: what one document is. Train and validation are split by document.", "none"
     )
     licence: str = key("unknown", "Licence of the text; carried into every result that uses it.", "none")
-    validation_fraction: float = key(0.05, "Part of the documents held out for validation.", "none", gt=0, lt=1)
+    validation_fraction: float = key(0.05, "Part of the documents held out for validation.", "part of them", gt=0, lt=1)
 
     @model_validator(mode="after")
     def _keys_fit_the_source(self) -> "Corpus":
@@ -290,7 +290,7 @@ def _find_files(pattern: str, where: str) -> list[Path]:
         return files
     if matches:
         raise UserError(f"{where} matches no file; {matches[0]} {_fault_of_kind(matches[0])}.")
-    raise UserError(f"{where} matches no file.{nearest_path(folder / '*') if folder.is_dir() else ''}")
+    raise UserError(f"{where} matches no file.{nearest_path(folder / '*')}")
 
 
 def _has_wildcard(pattern: str) -> bool:

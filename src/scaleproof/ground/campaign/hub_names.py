@@ -5,17 +5,8 @@ import re
 from scaleproof.ground.campaign.corpora import PACKED
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-OF_FILES = (
-    ".txt",
-    ".md",
-    ".json",
-    ".jsonl",
-    ".parquet",
-    ".csv",
-    ".yaml",
-    ".yml",
-    *PACKED,
-)  # what names of local files end with
+# What names of local files end with.
+OF_FILES = (".txt", ".md", ".json", ".jsonl", ".parquet", ".csv", ".yaml", ".yml", ".bin", ".pt", *PACKED)
 
 
 def refuse_hub_name(name: object) -> object:

@@ -23,7 +23,7 @@ from scaleproof.ground.campaign.yaml_loader import (
     load_corpora,
     no_campaign_error,
 )
-from scaleproof.ground.errors import UserError, did_you_mean, shortened
+from scaleproof.ground.errors import UserError, did_you_mean, no_such
 from scaleproof.ground.files import read_record
 from scaleproof.ground.snakemake_command import RESULTS
 
@@ -136,8 +136,7 @@ class LoadedCampaign:
         for side, of_side in (("from", from_), ("hold_out", held_out)):
             for index, geometry in enumerate(of_side):
                 if geometry not in geometries:
-                    hint = f"{did_you_mean(geometry, geometries)} Geometries: {', '.join(geometries)}"
-                    fault = f'no cell has the geometry "{geometry}".{hint}'
+                    fault = no_such("cell with the geometry", geometry, geometries, "Geometries")
                     raise UserError(f"forecast.{side}: {fault}", ("forecast", side, index))
         if not held_out:
             return
@@ -210,8 +209,7 @@ class LoadedCampaign:
         """Return the cell called `slug`. Raises UserError, with the nearest name, for an unknown slug."""
         cells = self._by_slug
         if slug not in cells:
-            hint = f"{did_you_mean(slug, cells)} Cells: {', '.join(cells)}"
-            raise UserError(f'{self.path}: there is no cell "{slug}".{hint}')
+            raise UserError(f"{self.path}: {no_such('cell', slug, cells, 'Cells')}")
         return cells[slug]
 
     def count_witness_steps(self, cell: Cell, repeats: int) -> int:
@@ -229,8 +227,7 @@ class LoadedCampaign:
         """Return the comparison called `name` with its arms. Raises UserError, with the nearest name, for others."""
         if name in self.comparisons:
             return self.comparisons[name]
-        hint = f"{did_you_mean(name, self.comparisons)} Comparisons: {', '.join(self.comparisons) or 'none'}"
-        raise UserError(f'{self.path}: there is no comparison "{name}".{hint}')
+        raise UserError(f"{self.path}: {no_such('comparison', name, self.comparisons, 'Comparisons')}")
 
     def priority(self, slug: str, repeat: int) -> int:
         """Return the priority of a run's job: jobs with a higher number start first.
@@ -289,8 +286,7 @@ def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
     path = CAMPAIGNS / f"{name}.yaml"
     if not path.is_file():
         names = [file.stem for file in sorted(CAMPAIGNS.glob("*.yaml"))]
-        hint = f"{did_you_mean(name, names)} Campaigns: {', '.join(names)}"
-        raise UserError(f'there is no campaign "{name}" ({path}).{hint}')
+        raise UserError(f"{path}: {no_such('campaign', name, names, 'Campaigns')}")
     return LoadedCampaign(path, results)
 
 
@@ -301,8 +297,7 @@ def corpus_called(name: str, place: str = "") -> Corpus:
     """
     table = corpora()
     if name not in table:
-        hint = f"{did_you_mean(name, table)} Corpora: {', '.join(table)}"
-        fault = lines_of_hub_name(name) or f'there is no corpus "{shortened(name)}" in {CORPORA}.{hint}'
+        fault = lines_of_hub_name(name) or no_such("corpus", name, table, f"Corpora of {CORPORA}")
         raise UserError(f"{place}{fault}", key=("workload", "corpus"))
     return table[name]
 

@@ -46,7 +46,6 @@ PATTERNS = {
 ALLOWED = re.compile(r"(?:; allowed: |Allowed here: ).{60,}?(?=\. [A-Z]|\.?$)", re.DOTALL)  # up to a hint, or the end
 # Key that people write into a campaign -> key of a profile.
 OF_PROFILES = {"partition": "slurm_partition", "queue": "slurm_partition", "account": "slurm_account", "qos": "qos"}
-MEANT: dict[Place, str] = {("forecast", "cells"): ' Did you mean "hold_out"?'}  # the section `cells` is not meant
 EMPTY_KEY = '""'  # the spelling of a key without a name
 MOST_MESSAGES = 20
 
@@ -230,8 +229,7 @@ def _missing_text(place: Place, name: Any, schema: Schema) -> str:
     """Describe what is missing at `place`: the key `name`, or the entry of a list with the index `name`."""
     if isinstance(name, int):
         options = union_members(node_at(schema, place), schema)
-        lengths = [option["minItems"] for option in options if option.get("minItems")]
-        length = lengths[0] if lengths else name + 1
+        length = next((option["minItems"] for option in options if option.get("minItems")), name + 1)
         return f"{dotted(place)}: a list of {length} is expected, and entry {name + 1} is missing"
     place_of_key = place if place[-1:] == (name,) else (*place, name)  # a key that is there lacks its value only
     node = node_at(schema, place_of_key)
@@ -258,14 +256,14 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
         return f' Write "{name.strip()}", without the blanks beside it.'
     if name != name.strip():
         return " A character beside it only looks like a space: type it again, indented with plain spaces."
-    hint = MEANT.get(place) or _same_key_hint(name, known) or _top_hint(place, schema)
+    hint = _same_key_hint(name, known) or _top_hint(place, schema)
     geometry = same_name(name, ("geometry",))  # "geometry" for its synonyms, such as nodes; else None
-    if not hint and not geometry:  # another section has a key `nodes` (trace), which is seldom meant
-        hint = _other_section_hint(name, schema, of_cell)
+    if not hint and geometry in (None, name):  # another section has a key `nodes` (trace), which is seldom meant
+        hint = _other_section_hint(name, schema, of_cell, _value_at(data, place))
+    hint = hint or did_you_mean(name, known)
     if not hint:  # a value for a key, fp16: {enabled: true}
         of_value = (key for key in known if name in choices_at(node_at(schema, (*place[:-1], key)), schema))
         hint = next((f" Write {key}: {name}." for key in of_value), "")
-    hint = hint or did_you_mean(name, known)
     if hint or of_cell:
         return hint
 
@@ -273,7 +271,7 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
         return f" It is the profile's business: {of_profile} in profiles/slurm (docs/cluster.md)."
     keys = (key for section in _sections(schema) for key in properties_at(schema, section))
     other_name = geometry or same_name(name, keys)
-    hint = _other_section_hint(other_name, schema, of_cell) if other_name else ""
+    hint = _other_section_hint(other_name, schema, of_cell, _value_at(data, place)) if other_name else ""
     return f"{hint.removesuffix('.')}, as {other_name}." if hint else ""
 
 
@@ -302,12 +300,13 @@ def _sections(schema: Schema) -> list[Place]:
     return top_places + [(*place, key) for place in top_places for key in properties_at(schema, place)]
 
 
-def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
+def _other_section_hint(name: str, schema: Schema, of_cell: bool, value: object) -> str:
     """Return a hint at the sections that have the key `name`: " It belongs under work.".
 
     Returns "" where none has it.
 
-    `of_cell`: the key stands in the description of a single cell, where only keys that can vary are allowed.
+    `of_cell`: the key stands in the description of a single cell, where only keys that can vary are allowed. `value`:
+    of the key; a list belongs under `vary`.
     """
     sections = [
         dotted(place)
@@ -315,7 +314,7 @@ def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
         if place[0] not in OF_SINGLE_CELLS and name in properties_at(schema, place)
     ]
     if len(sections) > 1 and "vary" in sections:  # a key of `vary` belongs to another section as well
-        sections.remove("vary")
+        sections = ["vary"] if isinstance(value, list) else [section for section in sections if section != "vary"]
     top_sections = [section for section in sections if "." not in section]
     sections = top_sections or sections
 
@@ -334,7 +333,9 @@ def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
     node = node_at(schema, place)
     options = union_members(node, schema)
     lists = [option for option in options if option.get("type") == "array"]
-    hint = list_hint(value, lists[0], schema) if lists else one_value_hint(place, value, options, schema)
+    hint = list_hint(value, lists[0], schema) if lists else ""
+    if not lists or (isinstance(value, str) and choices_at(node, schema)):  # cells: all
+        hint = one_value_hint(place, value, options, schema) or hint
     allowed = _words_for_allowed(node, schema)
     described = node_at(schema, place[:-1]) if isinstance(place[-1], int) else node  # of an entry: its list
     if not hint and allowed.startswith(("a name of", "text")) and "description" in described:
@@ -344,9 +345,7 @@ def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
 
 def _words_for_allowed(node: Schema, schema: Schema) -> str:
     """Describe in a few words what the schema takes at a node: "ddp; fsdp; ...", "a whole number >= 1 (samples)"."""
-    words: list[str] = []
-    for option in union_members(node, schema):
-        words += _words_for_alternative(option, node, schema)
+    words = [word for option in union_members(node, schema) for word in _words_for_alternative(option, node, schema)]
     if not words or {*words} == {"text", "a whole number", "a number", "true or false"}:
         return str(node.get("description", "text, a number, true or false"))
     return "; ".join(dict.fromkeys(words))
@@ -366,7 +365,9 @@ def _words_for_alternative(option: Schema, node: Schema, schema: Schema) -> list
         unit = "" if node.get("unit", "none") == "none" else f" ({node['unit']})"  # the node's, for all alternatives
         return [f"{noun} {' and '.join(limits)}".strip() + unit]
     if kind == "array":
-        return [_words_for_lists(option, schema)]
+        examples = option.get("examples") or node.get("examples")
+        like = f" like [{', '.join(map(str, examples[0]))}]" if examples else ""
+        return [_words_for_lists(option, schema) + like]
     if kind == "object":
         entry = option.get("additionalProperties")
         each = f", each {_words_for_allowed(entry, schema)}" if isinstance(entry, dict) else ""
@@ -384,10 +385,9 @@ def _words_for_lists(option: Schema, schema: Schema) -> str:
     each = f", each {_words_for_allowed(item, schema)}" if item else ""
     if least == most:
         return f"a list of {plural(least, 'entry', 'entries')}{each}"
-    if not least and not most:
-        return f"a list{each}"
-    most_words = f" and at most {most:,}" if most else ""
-    return f"a list of at least {plural(least, 'entry', 'entries')}{most_words}{each}"
+    numbers = {"at least": least, "at most": most}
+    limits = " and ".join(f"{word} {plural(number, 'entry', 'entries')}" for word, number in numbers.items() if number)
+    return f"a list of {limits}{each}" if limits else f"a list{each}"
 
 
 def _words_for_texts(option: Schema, node: Schema) -> str:

@@ -1,5 +1,6 @@
 """What is meant where a configuration file has a value that it cannot have: the word, number or list to write."""
 
+import json
 import math
 import operator
 import re
@@ -11,7 +12,7 @@ from typing import Any
 from scaleproof.ground.campaign.command import placeholders
 from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
 from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at, properties_at, union_members
-from scaleproof.ground.errors import Place, did_you_mean, nearest_name, shortened
+from scaleproof.ground.errors import Place, did_you_mean, nearest_name, same_name, shortened
 
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
 PROGRAMS = ' Programs vary by a placeholder: command: "{program}", and vary: {program: [..., ...]}.'
@@ -25,7 +26,18 @@ LONGER_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(m|h)(?:in|inutes?|ours?)?")  
 RANGE = re.compile(r"([1-9][0-9]*) ?(?:-|to|\.\.) ?([1-9][0-9]*)")
 PAIR = re.compile(r"(\w+)\s*[:=]\s*(.*\S)")  # a key and its value, without the blank that YAML wants
 CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # strategy and geometry in the name of a cell
-FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, OF_FILES))})$")  # how a path begins or ends
+FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, ('/', *OF_FILES)))})$")  # how a path begins or ends
+# What people write in place of a text with a pattern -> how it is written. The first: ddp-n1x2, 1X2, [1, 2].
+FORMS = {
+    r"(?:[a-z0-9]+(?:-offload)?-)?[n([]?([1-9][0-9]*)(?:[\sx*×,:]+|by)([1-9][0-9]*)[)\]]?": r"\1x\2",
+    r"([1-9][0-9]*)(?: ?(?:gpu|device|process)\w*)?": r"1x\1",
+    r"bpe[\W_]?([1-9][0-9]*)": r"bpe-\1",
+    r"bpe[\W_]?([1-9][0-9]*)k": r"bpe-\g<1>000",
+    r"([0-9.,]+) ?mi?b": r"\1 MB",
+    r"([0-9.,]+) ?gi?b": r"\1 GB",
+    r"([0-9.,]+) ?docs": r"\1 documents",
+    r"https?://[^/]+/(?:datasets/)?([\w.-]+/[\w.-]+)/?": r"\1",  # an address of owner/name
+}
 TRUTHS = dict.fromkeys(("on", "yes", "y", "true"), "true") | dict.fromkeys(("off", "no", "n", "false"), "false")
 LIMITS = (
     ("minimum", ">=", operator.ge),
@@ -63,6 +75,7 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
             _number_hint(value, options, node_at(schema, place).get("unit", ""))
             or _truth_hint(value, options)
             or _own_text_hint(place, value)
+            or _form_hint(value, options)
             or _mapping_hint(value, options, schema)
             or _word_hint(place, value, options, choices)
         )
@@ -74,7 +87,7 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
     if not value:
         return ""
     if not all(_is_allowed(entry, options, choices) for entry in value):
-        return _mapping_hint(value, options, schema)
+        return _form_hint(value, options) or _mapping_hint(value, options, schema)
     if len(value) == 1:
         return f" Write {shortened(value[0], 40)}."
     if place[0] == "exclude":  # an entry matches one combination of values
@@ -94,7 +107,7 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     """
     text = str(value).strip("“”„‘’").replace("\N{MINUS SIGN}", "-")  # the quotes and digits of word processors
     text = "".join(str(unicodedata.decimal(character, character)) for character in text)  # any digits, but no "³"
-    text = text.rstrip(",;")  # of JSON, and of C
+    text = text.partition(" //")[0].rstrip(",;}])")  # of JSON, and of C
     # {learning_rate: 0,001} is two keys to YAML, which `_join_split_lists` has joined to "0, 1".
     if NUMBER.fullmatch(text.replace(", ", ".")) and ", " in text:
         return " A decimal has a point, not a comma."
@@ -115,13 +128,14 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
         is_percentage = isinstance(value, int) or percent[1] != text  # 5 or "5 %"; a quoted "5" may be anything
         if is_percentage and unit.startswith("part of"):
             return f" Write {float(percent[1]) / 100:g}."
+
     if fraction := re.fullmatch(r"([0-9]+)/([1-9][0-9]*)", text):
         quotient = int(fraction[1]) / int(fraction[2])
         if _is_allowed(quotient, options):
             return f" Write {quotient:g}."
 
     match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
-    if match is None or not any(word.startswith(match[2]) for word in ("", *unit.split())):  # a unit, cut short: "min"
+    if match is None or not any(word.startswith(match[2]) for word in ("x", *unit.split())):  # a unit, cut short: "min"
         return ""
     if match[2] == "s" and unit != "seconds":  # "5s" is no number of steps
         return ""
@@ -145,6 +159,17 @@ def _parse_minutes(text: str) -> float | None:
     return None
 
 
+def _form_hint(value: object, options: list[Schema]) -> str:
+    """Return a hint at a text in another form than its pattern has: "2 gpus" for 1x2. Returns "" for other values."""
+    patterns = [option.get("pattern", "") for option in options]
+    strict = [pattern for pattern in patterns if not re.search(pattern, "word")]
+    for form, written in FORMS.items():
+        match = re.fullmatch(form, str(value), re.IGNORECASE)
+        if match and any(re.search(pattern, match.expand(written)) for pattern in strict):
+            return f" Write {match.expand(written)}."
+    return ""
+
+
 def _truth_hint(value: object, options: list[Schema]) -> str:
     """Return a hint at yes, on, "true" and the like, which YAML 1.2 takes for words. Returns "" for other values."""
     word = str(value).casefold()
@@ -153,19 +178,21 @@ def _truth_hint(value: object, options: list[Schema]) -> str:
 
 
 def _own_text_hint(place: Place, value: object) -> str:
-    """Return a hint at the path or address of a file in place of a corpus: the row to write.
+    """Return a hint at a file, its address or the content of a row in place of a corpus: the row to write.
 
     Returns "" for other values.
     """
-    if place[-1:] != ("corpus",) or not FILE.search(str(value)):
+    if place[-1:] != ("corpus",) or not (isinstance(value, dict) or FILE.search(str(value))):
         return ""
-    name = valid_name(Path(str(value)).name.partition(".")[0]) or "mine"
-    source, file = "text", str(value)
+    name = (isinstance(value, str) and valid_name(Path(value).name.partition(".")[0])) or "mine"
+    source, file = "text", re.sub("/$", "/*.txt", str(value))
     folder, _, file_name = file.rpartition("/")
     if "://" in folder:
         source, file = f"http, urls: [{folder}], revision: v1, format: text", file_name
-    row = f"{name}: {{source: {source}, files: [{shortened(file, 60)}]}}"
-    return f" A file of your own is a row of config/corpora.yaml (docs/corpora.md): {row}; then corpus: {name}."
+    row = f"{{source: {source}, files: [{shortened(file, 60)}]}}"
+    if isinstance(value, dict):
+        row = shortened(value, 200).replace("'", "")
+    return f" A file of your own is a row of config/corpora.yaml (docs/corpora.md): {name}: {row}; then corpus: {name}."
 
 
 def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
@@ -187,8 +214,8 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
 
     keys = {key for key, _ in nodes}
     text = str(value)
-    if isinstance(value, int) and value > 1 and "tokens" in keys:  # per_step: 8192
-        return f" Write {{tokens: {value}}}."
+    if "tokens" in keys and (placeholders(text) or (isinstance(value, int) and value > 1)):  # per_step: 8192
+        return f" Write {{tokens: {json.dumps(value)}}}."
     if (pair := PAIR.fullmatch(text)) and pair[1] in keys and ": " in pair[2]:
         return f" Write {{{shortened(text)}}}."
     if pair and pair[1] in keys:
@@ -224,12 +251,12 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     if isinstance(value, bool | dict | None):
         return ""
     text = str(value)
-    if (cell := CELL.fullmatch(text)) and _is_allowed(cell[2], options, choices):  # ddp-n1x2, where 1x2 is allowed
-        return f" Write {cell[2]}."
+    if place[-1:] == ("model",) and ".py" in text:
+        return f" Write {{module: {shortened(text, 60)}{'' if ':' in text else ':FUNCTION'}}}."
+    if place[-1:] == ("model",) and FILE.search(text):
+        return f" Write {{config: {shortened(text, 60)}}}."
     if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(text):
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."
-    if place[-1:] == ("model",) and FILE.search(text):
-        return f" Write {{{'module' if '.py' in text else 'config'}: {shortened(text, 60)}}}."
     words = re.split(r"[,;+& ]+", text)
     is_free = any(option.get("pattern") in FREE for option in options)
     if len(words) > 1 and not is_free and all(_is_allowed(word, options, choices) for word in words):
@@ -244,12 +271,10 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     examples = [str(example) for option in text_options for example in option.get("examples", [])]
     if hint := did_you_mean(value, [*choices, *examples]):
         return hint
-    named = [choice for choice in choices if choice in re.split(r"[\W_]+", text)]
-    if len(named) == 1:  # ddp_find_unused_parameters_true
-        return f' Did you mean "{named[0]}"?'
-    short_word = text.rpartition(".")[2].partition(":")[0]  # "bfloat16" of torch.bfloat16, "gpu" of gpu:0
-    if short_word.isalnum() and (hint := did_you_mean(short_word, choices)):
-        return hint
+    words = re.split(r"[\W_]+", text)
+    named = {*words} & {*choices} or {same_name(word, choices) for word in words} - {None}
+    if len(named) == 1:  # ddp_find_unused_parameters_true, torch.bfloat16, gpu:0
+        return f' Did you mean "{named.pop()}"?'
     return nearest_valid_name(text) if is_name else ""
 
 
@@ -271,12 +296,13 @@ def list_hint(value: object, array: Schema, schema: Schema) -> str:
     entries: list[Any] = [value]
     if isinstance(value, dict):  # {values: [ddp, fsdp]}, {beta1: 0.9, beta2: 0.95}
         entries = [entry for inner in value.values() for entry in (inner if isinstance(inner, list) else [inner])]
+        entries = entries if any(entries) else [*value]  # {ddp, fsdp}
     elif isinstance(value, str):  # "ddp, fsdp", "(0.9, 0.95)"; of lines such as -ddp, YAML makes "-ddp -fsdp"
-        words = re.split(r"[\s,;|]+", re.sub(r"(^|\s)-(?=[a-z])", r"\1", value.strip("()")))
+        words = re.split(r"[\s,;|]+", re.sub(r"(^|\s)-(?=[a-z])", r"\1", value.strip("()[]")))
         entries = [float(word) if NUMBER.fullmatch(word) and word.isascii() and "." in word else word for word in words]
-    lengths = range(array.get("minItems", 0), array.get("maxItems", len(entries)) + 1)
+    has_length = len(entries) == array.get("maxItems", len(entries)) and len(entries) >= array.get("minItems", 0)
     choices = choices_at(items, schema)
-    are_allowed = len(entries) in lengths and all(_is_allowed(entry, options, choices) for entry in entries)
+    are_allowed = has_length and all(_is_allowed(entry, options, choices) for entry in entries)
     return f" Write [{shortened(', '.join(map(str, entries)), 60)}]." if are_allowed else ""
 
 
@@ -299,7 +325,9 @@ def placeholder_hint(place: Place, value: object, data: dict[str, object]) -> st
         return f" Placeholders are of small letters, digits and _: write {{{valid_form}}} in both places."
     if name == "command" and place[0] in OF_CELLS:
         return PROGRAMS
-    return f" workload.command has no {{{name}}}." if place[0] in ("vary", "cells", "exclude") else ""
+    others = ", ".join(re.findall(r"\{[A-Za-z][\w-]*\}", command))
+    hint = f" It has {others}." if others else ""
+    return f" workload.command has no {{{name}}}.{hint}" if place[0] in ("vary", "cells", "exclude") else ""
 
 
 def _is_allowed(value: object, options: list[Schema], choices: Sequence[str] = ()) -> bool:

@@ -60,8 +60,9 @@ YAML_HINTS = {
     "expected chomping": 'text that begins with "|" or ">" needs quotes',
     "expected a comment or a line break": 'text that begins with "|" or ">" needs quotes',
     "mapping keys are not allowed": 'text that begins with "?" needs quotes',
-    "expected <block end>": "keys of one section begin in one column, and a quote within '...' is doubled",
-    "could not find expected ':'": 'each key has a colon and a blank after it: "steps: 10"',
+    "expected <block end>": "keys of one section begin in one column, several values stand in brackets, a quote within "
+    "'...' is doubled, and text that begins with [, { or a quote needs quotes around all of it",
+    "could not find expected ':'": 'each key has a colon and a blank after it ("steps: 10"), a hyphen a blank',
     "not of the mapping above": 'a section is a line such as "work:", and a key has a colon: "steps: 10"',
     "expected ',' or": 'a bracket is not closed, a comma is missing, or a text with {, [ or ": " in it needs quotes',
     "escape": "in \"...\" a backslash begins an escape such as \\n; '...' takes it as it is",

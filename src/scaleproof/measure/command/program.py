@@ -1,5 +1,6 @@
 """Which program a command starts: its files, their state in git, the versions that its interpreter has."""
 
+import itertools
 import json
 import os
 import platform
@@ -15,6 +16,7 @@ from scaleproof.ground.files import scrub, sha256_of
 from scaleproof.ground.records.run_sections import Program
 from scaleproof.measure.machine.provenance import OF_PROGRAMS, read_git_state, versions_of
 
+LAUNCHERS = ("python", "torchrun", "accelerate", "deepspeed")  # of Python scripts
 SHELL_WORDS = ("cd", "source", ".", "export")
 SHELL_SIGNS = set("|&;<>")
 # A question to the program's own interpreter, which may be another one than ours.
@@ -45,9 +47,11 @@ def absent_program(words: Sequence[str]) -> str | None:
     program, *arguments = words
     if shutil.which(program) is None:
         return f"{program}: there is no such program here{missing_program_hint(program).rstrip('.')}"
-    if not arguments or not Path(program).name.startswith("python"):
+    if not Path(program).name.startswith(LAUNCHERS) or {"-c", "-m"} & {*arguments}:
         return None
-    script = arguments[0]
+    behind = itertools.pairwise(words)  # a word behind --option may be its value
+    scripts = (word for before, word in behind if word.endswith((".py", ".ipynb")) and not before.startswith("--"))
+    script = next(scripts, "")
     if script.endswith(".ipynb"):
         return f"{script} is a notebook, which python does not run"
     if script.endswith(".py") and "{" not in script and not Path(script).is_file():
@@ -71,6 +75,8 @@ def missing_program_hint(program: str) -> str:
         return "; it is a folder"
     if " " in program:
         return f"; without quotes: -- {program}"
+    if "/" in program:
+        return ""
     on_path = {file.name for folder in os.get_exec_path() for file in Path(folder).glob("*")}
     return f".{did_you_mean(program, on_path)}"
 

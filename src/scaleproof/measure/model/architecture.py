@@ -22,7 +22,7 @@ from transformers.pytorch_utils import Conv1D
 
 from scaleproof.ground.campaign.model_shapes import ModelShape
 from scaleproof.ground.campaign.transformers_model import TransformersModel, reasons_not_measurable
-from scaleproof.ground.errors import UserError, did_you_mean, shortened
+from scaleproof.ground.errors import UserError, did_you_mean, edit_distance, shortened
 
 SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id")
 PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in; a Conv1D is a transposed Linear
@@ -77,10 +77,19 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
         )
 
     try:
-        return AutoConfig.for_model(architecture, **{key: value for key, value in keys.items() if key != "model_type"})
+        config = AutoConfig.for_model(
+            architecture, **{key: value for key, value in keys.items() if key != "model_type"}
+        )
+        known = type(config)().to_dict()
     except (ValueError, TypeError, KeyError, StrictDataclassError) as error:
         first_line = str(error.__cause__ or error).strip().splitlines()[0]  # the cause says which rule was broken
         raise UserError(f"workload.model: {model.file}: transformers refuses it: {first_line}") from None
+    # A key that transformers does not know is kept without a word; a letter beside one that is absent, it is misspelt.
+    for key in keys.keys() - known.keys():
+        for name in known.keys() - keys.keys():
+            if edit_distance(key, name) == 1:
+                raise UserError(f'workload.model: {model.file}: unknown key {key}. Did you mean "{name}"?')
+    return config
 
 
 def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:

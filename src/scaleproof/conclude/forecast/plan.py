@@ -306,16 +306,16 @@ def _step_figures(cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibrat
 def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvidence, step: Interval) -> float | None:
     """Return the wall time of a run whose steps take `step`; None where no run says how long the rest of it takes.
 
-    The rest is the mean over the cell's own `runs`; else the longest among runs with the same engine, or any runs.
+    That of a cell with `runs` is their mean. Else the rest is the longest among runs with the same engine, or any runs.
     """
+    if runs:
+        return float(np.mean([run.metrics.total_wall_time_s for run in runs]))
     has_deepspeed = is_deepspeed(cell.execution.strategy)
     all_runs = list(chain.from_iterable(evidence.runs.values()))
     same_engine = [run for run in all_runs if is_deepspeed(run.metrics.training_config.strategy) == has_deepspeed]
-    nearest_runs = list(runs) or same_engine or all_runs
-    if not nearest_runs:
+    if not all_runs:
         return None
-    rests_s = [_rest_seconds(run) for run in nearest_runs]
-    rest_s = float(np.mean(rests_s)) if runs else max(rests_s)
+    rest_s = max(_rest_seconds(run) for run in same_engine or all_runs)
     # The first step is in the rest.
     further_steps = max(cell.work.warmup_steps - 1, 0) + cell.work.steps
     return max(rest_s, 0.0) + further_steps * step.value

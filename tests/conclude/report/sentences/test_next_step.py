@@ -7,9 +7,8 @@ import yaml
 from conclude.report.sentences.test_answer import UNEVEN, text_of
 
 from scaleproof.conclude.report.sentences.answer import answer_campaign
-from scaleproof.conclude.report.sentences.next_step import rounded_up_percent
 from scaleproof.ground.campaign.repeats import RepeatUntil
-from scaleproof.ground.number_format import duration_text
+from scaleproof.ground.number_format import duration_text, rounded_up_percent
 
 
 def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scaleproof.conclude.report.claims import Claims, GroupClaims
-from scaleproof.conclude.report.sentences.next_step import rounded_up_percent
 from scaleproof.ground.campaign.strategies import STAGES, simplicity, without_offload
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
-from scaleproof.ground.number_format import number
+from scaleproof.ground.number_format import number, rounded_up_percent
 from scaleproof.ground.records.claims import Claim
 from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.scaling_report import AnsweredQuestion, ScalingReport, ScalingSeries, SizeRanking

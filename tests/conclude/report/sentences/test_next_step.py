@@ -39,6 +39,16 @@ def test_a_difference_that_no_reasonable_number_of_repeats_settles_is_called_too
     assert "at_most: 24}" in text, "at most five times as many as were made"
 
 
+@pytest.mark.parametrize(("further", "is_aim"), [(0.53, False), (0.4, True)])
+def test_nobody_is_asked_for_repeats_that_show_half_of_the_rate(campaign, further, is_aim):
+    report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
+    resolve = report.ranking[0].resolve
+    resolve.detectable, resolve.further.detectable = 1.5, further
+    text = text_of(answer_campaign(report), "next")
+    assert ("not worth their time: the 5 so far reliably show differences of more than 100 %" in text) != is_aim
+    assert ("to show differences of 40 % reliably" in text) == is_aim
+
+
 def test_a_difference_that_is_shown_already_is_no_aim_of_further_repeats(campaign):
     """What is open is smaller: "to show differences of 5 % instead of 5 %" would be no advice."""
     report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})

@@ -12,6 +12,8 @@ from scaleproof.ground.snakemake_command import HERE, results_option
 RELIABLY = f"reliably: {POWER_IN_WORDS}"
 REPEATED_FOR = DISTURBED | {"machine-busy", "process-starved"}  # findings that runs on a quiet machine may not have
 
+LARGEST_IN_QUESTION = 0.5  # nobody plans repeats to see a larger difference
+
 # Snakemake does not miss a look whose table of runs is there: forced, it makes the look, and the rounds after it.
 FORCED = "--forcerun collect findings -- "
 
@@ -110,7 +112,7 @@ def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, 
     further = resolve.further
     # What the effect would cost; not stated where it is shown already.
     price = f"{effect_text}: {_price_text(report, n, needed_repeats)}"
-    show_nothing_more = further.repeats <= n or further.detectable >= min(1, resolve.detectable)
+    show_nothing_more = further.repeats <= n or further.detectable >= min(LARGEST_IN_QUESTION, resolve.detectable)
     if show_nothing_more:
         text = f"further repeats are not worth their time: the {n} so far reliably show differences of {so_far_text}"
         return text if is_effect_shown else f"{text}; for {price}", RELIABLY

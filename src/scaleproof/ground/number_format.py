@@ -65,11 +65,6 @@ def about(count: float) -> str:
     return f"about {float(f'{count:.2g}'):,.0f}"
 
 
-def signed_percent(share: float, decimals: int = 0) -> str:
-    """Return a relative change in percent, with its sign: "+2.5%"."""
-    return f"{share:+.{decimals}%}"
-
-
 def seconds(time: float, decimals: int = 3) -> str:
     """Return a time in seconds, with as many decimals as the times that it is compared with: "1.234 s"."""
     return f"{time:.{decimals}f} s"

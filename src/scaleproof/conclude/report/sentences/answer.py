@@ -99,7 +99,7 @@ def answer_campaign(
     if forecast:
         bullets += _forecast_bullet(forecast)
     if not group and not report.series_of_sizes:  # only A/B pairs compare anything
-        bullets += [_comparison_bullet(comparison) for comparison in comparisons]
+        bullets += [Bullet("comparison", "", ab_sentence(c), None, (c.name,), claims_of_pairs(c)) for c in comparisons]
     bullets += _repeats_bullet(report.repeats)
 
     verdict = verdict_on(report, group, comparisons, claims)
@@ -122,11 +122,6 @@ def _forecast_bullet(forecast: ForecastReport) -> list[Bullet]:
     """Return the bullet on forecasts; [] where nothing was forecast."""
     text, cells = answer_sentence(forecast)
     return [Bullet("forecast", "", text, cells=cells)] if text else []
-
-
-def _comparison_bullet(comparison: AbComparison) -> Bullet:
-    """Return the bullet on an A/B comparison."""
-    return Bullet("comparison", "", ab_sentence(comparison), None, (comparison.name,), claims_of_pairs(comparison))
 
 
 def _question_bullet(question: AnsweredQuestion | None, claims: Claims) -> list[Bullet]:

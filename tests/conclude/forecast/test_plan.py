@@ -42,9 +42,6 @@ def test_before_the_first_run_a_plan_has_the_estimate_of_campaign_show(tmp_path)
     assert text.count("nothing is measured") == 1
     assert text.count("no memory figure for all cells: no run on a GPU has measured it") == 1
     assert "budget" not in text
-    assert "ratios of cells have intervals from 3 repeats on (key: repeats)" in text, "the campaign asks for 2"
-    (tmp_path / "weak.yaml").write_text(made.path.read_text().replace("repeats: 2", "repeats: 3"))
-    assert "intervals" not in plan_text(LoadedCampaign(tmp_path / "weak.yaml"), plan)
 
 
 def test_a_plan_has_no_memory_of_a_strategy_that_the_formulas_do_not_know(tmp_path):

@@ -18,7 +18,6 @@ from scaleproof.conclude.forecast.requirements import host_memory_note
 from scaleproof.conclude.forecast.spent import Spent
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.ground.confidence import few_repeats_note
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.forecast_report import NodePair
 from scaleproof.ground.number_format import (
@@ -125,8 +124,7 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     lines = [loaded.campaign.title, "", _plan_table(plan), "", f"{total}; {left}", _energy_text(plan)]
     # "" or a line that begins with its line break.
     here = host_memory_note(loaded, has_gpus=bool(usable_gpus(cuda_devices)[0]))
-    few = few_repeats_note(loaded.campaign.most_repeats)
-    return "\n".join(lines + _unknown_lines(plan) + _advice_lines(plan)) + few + here
+    return "\n".join(lines + _unknown_lines(plan) + _advice_lines(plan)) + here
 
 
 def _plan_table(plan: Plan) -> str:

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from scaleproof.conclude.analysis.ranking import concluded_from
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.checks.memory import device_bytes
-from scaleproof.conclude.forecast.campaign_forecast import Calibration, ForecastEvidence, calibrate, rate_interval
+from scaleproof.conclude.forecast.campaign_forecast import Calibration, ForecastEvidence, calibrate
 from scaleproof.conclude.forecast.interval import LEVEL, Interval
 from scaleproof.conclude.forecast.law import Unsupported, group_of, measured_step, series_key, step_seconds
 from scaleproof.conclude.forecast.memory import FAR, Peak, fit_memory, memory_inputs, memory_verdict, tracked_memory
@@ -119,7 +119,7 @@ def _plan_row(
         cell=cell.slug,
         devices=devices,
         step=figures.step,
-        tokens_per_s=rate_interval(cell, figures.step) if figures.step else None,
+        tokens_per_s=figures.step.inverse(cell.batch.global_ * cell.workload.seq_len) if figures.step else None,
         basis=basis,
         refusal=figures.refusal,
         measure=figures.measure,

@@ -61,6 +61,19 @@ def test_a_difference_that_is_shown_already_is_no_aim_of_further_repeats(campaig
     assert "For " not in text
 
 
+def test_where_the_work_of_steps_is_unknown_it_is_asked_for(campaign):
+    """Repeats would make intervals of a ratio narrower that is never formed."""
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): UNEVEN})
+    assert answer_campaign(report).verdict.startswith("ddp pays off")
+    report.series[0].kind = None
+    report.points[1].speedup = report.points[1].speedup_in_answer = None
+    answer = answer_campaign(report)
+    assert ": their steps are of unequal or unstated work (batch; of a command per_step)" in answer.verdict
+    assert text_of(answer, "next").startswith("Next: say in config/campaigns/demo.yaml how much work a step is (")
+    report.series[0].kind = "strong"
+    assert answer_campaign(report).verdict.endswith("are not comparable"), "something else differs"
+
+
 @pytest.mark.parametrize(
     ("disturbed", "command"),
     [

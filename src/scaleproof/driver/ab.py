@@ -329,7 +329,7 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
     repeats = loaded.campaign.repeats
     level = 1 - repeats.chance if isinstance(repeats, RepeatUntil) else CONFIDENCE
     verdict = ab_verdict(report, findings, failures, request.difference, request.accept_differences, level)
-    waited = any(WAITED.search(log.read_text("utf-8", "replace")) for log in folder.glob("logs/together-*.log"))
+    waited = _has_waited(folder / "logs")
     return with_words(verdict, *_remarks_on_verdict(verdict, request, loaded.campaign, runs, waited))
 
 
@@ -356,6 +356,11 @@ def _remarks_on_verdict(
         why = ", as runs waited for devices that others used" if waited else ""
         yield f"{request.minutes:g} min had room for {plural(rounds, 'round')}{why}"
         yield from _ways_to_decide(verdict, request, rounds, printed)
+
+
+def _has_waited(logs: Path) -> bool:
+    """Return whether a job has waited for devices. Its log in the folder `logs` says so."""
+    return any(WAITED.search(log.read_text("utf-8", "replace")) for log in logs.glob("together-*.log"))
 
 
 def _ways_to_decide(verdict: AbVerdict, request: AbRequest, rounds: int, runs: Sequence[Printed]) -> Iterator[str]:

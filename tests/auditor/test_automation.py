@@ -189,8 +189,9 @@ def test_the_gate_to_copy_runs_in_a_new_project(tmp_path, repository):
     (snakemake,) = (shlex.split(text)[1:] for text in texts if text.startswith("snakemake "))
     planned = [sys.executable, "-m", "snakemake", *snakemake, "--dry-run", "--quiet", "all"]
     subprocess.run(planned, cwd=tmp_path / "bench", check=True)
-    ((command, result, option, baseline),) = _commands(steps)
+    ((command, result, *difference, option, baseline),) = _commands(steps)
     assert (command, result, option) == ("gate", snakemake[-1].removesuffix("/report.html"), "--baseline")
+    assert difference == ["--difference", "10"], "a gate that can see nothing must not be green"
     (published,) = repository.glob(baseline)
     shutil.copytree(published, tmp_path / "bench" / published.relative_to(repository))
     done = scaleproof(command, str(published), option, str(published), cwd=tmp_path / "bench")

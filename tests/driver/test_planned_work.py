@@ -36,6 +36,14 @@ def test_everything_that_runs_is_counted(loaded, tmp_path):
     assert (plan.timed, plan.compared, plan.traced, plan.replayed) == (8, 12, 1, 1)
     assert "8 timed runs, 12 runs in A/B pairs, 1 trace, 4 witnesses (53 seconds) and 1 reference: about" in plan.text
     assert plan.seconds > 19 * 10
+    assert "intervals" not in plan.text
+
+
+def test_repeats_that_are_too_few_for_intervals_are_said_so(loaded, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(TEXT.replace("repeats: 4", "repeats: 1"))
+    text = planned_work(LoadedCampaign(path), tmp_path).text
+    assert text.endswith("\nratios of cells have intervals from 3 repeats on (key: repeats)")
 
 
 def made(loaded, results, campaign: str, step: float = 0.1) -> None:

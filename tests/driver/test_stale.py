@@ -81,6 +81,13 @@ def test_runs_whose_cells_were_renamed_are_named(measured):
     path.write_text(TEXT.replace("[1x1, 1x2]}", "[1x1, 1x2], precision: [fp32, bf16]}"))
     text = stale_text(stale_runs(path, results))
     assert "sizes: not made yet: 8 runs\n  the runs of ddp-n1x1, ddp-n1x2 are of no cell any more: a key that" in text
+    assert (
+        "these runs stay, which have the same fingerprints (ddp-n1x1 is ddp-fp32-n1x1, ddp-n1x2 is ddp-fp32-n1x2)"
+        in text
+    )
+    path.write_text(path.read_text().replace("fp32, ", ""))
+    text = stale_text(stale_runs(path, results))
+    assert "renames all cells" not in text or "same fingerprints" not in text, "none of these is what was measured"
     path.write_text(TEXT.replace("[1x1, 1x2]", "[1x1]"))
     assert "renames" not in stale_text(stale_runs(path, results)), "a cell that was left out"
 

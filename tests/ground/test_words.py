@@ -33,6 +33,8 @@ PLAIN += "scaleproof, torch, transformers"
         "host oom",
         "timeout",
         "n=6: too few",
+        "n=6: too wide",
+        "n=3: interval too wide to print",
         "noise floor",
         "non-inferiority",
         "replay",

@@ -40,17 +40,13 @@ MODELS = {
 
 def campaign_validate(args: argparse.Namespace) -> None:
     """Check a campaign, and print what will run and how long it takes. Raises UserError where it is not valid."""
-    from scaleproof.driver.campaign_preview import unsupported_cells_text
+    from scaleproof.driver.campaign_preview import cells_text, unsupported_cells_text
     from scaleproof.driver.planned_work import planned_work
-    from scaleproof.ground.campaign.repeats import repeats_text
     from scaleproof.measure.corpus.downloads import lines_of_downloads
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
     loaded = load_checked_campaign(args.campaign, args.results)
-    n_cells, campaign = len(loaded.cells), loaded.campaign
-    fewest = f"{integer(n_cells * campaign.fewest_repeats)} to " if campaign.repeat_until else ""
-    runs = fewest + plural(n_cells * campaign.most_repeats, "run")
-    print(f"{args.campaign}: valid; {plural(n_cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
+    print(f"{args.campaign}: valid; {cells_text(loaded.campaign, len(loaded.cells))}")
     for line in lines_of_downloads(loaded):
         print(line)
     work = planned_work(loaded, args.results, count_tables_and_charts(loaded), probes=False)  # no test of speed: quick

@@ -58,8 +58,16 @@ def train(args: argparse.Namespace) -> None:
     if isinstance(metrics, Failed):
         print(f"{name}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr)
     else:
-        rate = f"{number(metrics.window.tokens_per_s, 4)} {metrics.unit}/s"
-        print(f"{name}: {rate}{_remaining_text(loaded, args.results, metrics)}")
+        print(f"{name}: {_rate_text(metrics)}{_remaining_text(loaded, args.results, metrics)}")
+
+
+def _rate_text(metrics: "Timed") -> str:
+    """Return the rate of a run, and whether the launcher's clock gives it because nothing of the log was read."""
+    from scaleproof.ground.records.metrics import Printed
+
+    rate = f"{number(metrics.window.tokens_per_s, 4)} {metrics.unit}/s"
+    is_counted = isinstance(metrics, Printed) and metrics.reading.reader == "progress"
+    return rate + (" by the launcher's clock: no time and no rate in its log is read (key: figures)" * is_counted)
 
 
 def _plan_run(loaded: "LoadedCampaign", cell: "Cell", repeat: int, tokens: Path) -> "PlannedRun":

@@ -35,7 +35,7 @@ def preview_campaign(loaded: LoadedCampaign) -> str:
     runs_in_pairs = sum(2 * (comparison.pairs + comparison.null_pairs) for comparison in campaign.compare)
     gpus, why_no_gpu = usable_gpus(cuda_devices)
     return (
-        f"{campaign.title}\n\n{table}\n\n{_cells_text(campaign, len(rows))}, {tokens_text} timed tokens; "
+        f"{campaign.title}\n\n{table}\n\n{cells_text(campaign, len(rows))}, {tokens_text} timed tokens; "
         f"{_time_limit_text(campaign, most_runs, runs_in_pairs)}"
         f"{_jobs_line(loaded)}{_padding_line(loaded)}{_comparison_lines(loaded)}"
         f"{requirements.describe_models(loaded)}{requirements.memory_note(loaded, gpus)}"
@@ -71,7 +71,7 @@ def _preview_commands(loaded: LoadedCampaign) -> str:
     figures = campaign.workload.figures
     reader = figures if isinstance(figures, str) else "patterns"
     return (
-        f"{campaign.title}\n\n{table}\n\n{_cells_text(campaign, len(rows))}; "
+        f"{campaign.title}\n\n{table}\n\n{cells_text(campaign, len(rows))}; "
         f"{_time_limit_text(campaign, len(rows) * campaign.most_repeats)}\nFigures: {reader}. "
         f"Evidence: printed: {MEANING['printed']}."
     )
@@ -94,7 +94,7 @@ def _amount_text(number: float, noun: str) -> str:
     return f"{digits} {noun if digits == '1' else noun + 's'}"
 
 
-def _cells_text(campaign: Campaign, n_cells: int) -> str:
+def cells_text(campaign: Campaign, n_cells: int) -> str:
     """Return "2 cells x 3 repeats = 6 runs"."""
     runs = _runs_text(n_cells * campaign.fewest_repeats, n_cells * campaign.most_repeats)
     return f"{plural(n_cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}"

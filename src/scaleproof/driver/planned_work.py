@@ -6,6 +6,7 @@ from pathlib import Path
 from scaleproof.conclude.forecast.requirements import RunTimes, counts_of_cell, kind_of, run_times
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
+from scaleproof.ground.confidence import few_repeats_note
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import duration_in_words, integer
@@ -42,7 +43,7 @@ class Planned:
     searched: int  # cells whose micro-batch is found by trials
     seconds: float  # of all these, one after the other
     basis: str  # the source of the estimate, in words
-    too_long: str  # a line on a cell that its time limit will stop; "" where there is none
+    warnings: str  # lines: too few repeats for intervals, a cell that its time limit will stop; "" where there are none
 
     @property
     def text(self) -> str:
@@ -60,7 +61,7 @@ class Planned:
         counts = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
         at_most = "at most " if fewest else ""
         time = f"{at_most}about {duration_in_words(self.seconds)} one after the other"
-        return f"{counts}: {time} ({self.basis}){self.too_long}"
+        return f"{counts}: {time} ({self.basis}){self.warnings}"
 
 
 def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: bool = True) -> Planned:
@@ -111,7 +112,7 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: 
         searched=len(searched),
         seconds=sum(seconds.values()),
         basis=times.basis([*timed, *arms]),
-        too_long=_time_limit_warning(loaded, times),
+        warnings=few_repeats_note(campaign.most_repeats) + _time_limit_warning(loaded, times),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -67,7 +68,7 @@ class StaleRuns:
     lost: list[Path]  # files from which results were made, and which are missing now
     view: Mapping[Path, Seen]  # file -> how Snakemake sees it
     unmade: int  # planned runs that were never made
-    unnamed: list[str]  # cells that have runs, and that the campaign does not have
+    unnamed: dict[str, str]  # cell that has runs and is none of the campaign -> its cell with that fingerprint, or ""
 
     @property
     def cells(self) -> list[str]:
@@ -118,9 +119,19 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     # A run that was made and has lost its files is not finished; the folders of its lost files say that it was made.
     made = {folder for folder, _ in finished} | {path.parent for path in lost}
     unmade = len({folder for folder, *_ in planned} - made)
-    measured_cells = {record.parents[1].name for record in (results / loaded.name / "runs").glob(f"*/*/{METRICS}")}
-    unnamed = sorted(measured_cells - {cell.slug for cell in loaded.cells})
-    return StaleRuns(loaded, results, len(planned), runs, pending, lost, view, unmade, unnamed)
+    return StaleRuns(loaded, results, len(planned), runs, pending, lost, view, unmade, _unnamed_cells(loaded, results))
+
+
+def _unnamed_cells(loaded: LoadedCampaign, results: Path) -> dict[str, str]:
+    """Return the cells that have runs and are none of the campaign -> its cell with their fingerprint, else ""."""
+    names = {cell.fingerprint: cell.slug for cell in loaded.cells}
+    unnamed: dict[str, str] = {}
+    for record in sorted((results / loaded.name / "runs").glob(f"*/*/{METRICS}")):
+        slug = record.parents[1].name
+        if slug not in unnamed and slug not in names.values():
+            with suppress(UserError):  # a damaged record
+                unnamed[slug] = names.get(read_run(record.parent).metrics.fingerprint, "")
+    return unnamed
 
 
 def _judge_run(
@@ -183,9 +194,12 @@ def _reason_to_measure_again(
 def stale_text(stale: StaleRuns) -> str:
     """Describe what is stale in one campaign, with the commands to type."""
     unmade = f"{stale.loaded.name}: not made yet: {plural(stale.unmade, 'run')}" if stale.unmade else ""
-    if unmade and stale.unnamed:  # perhaps the same cells under other names
+    if unmade and stale.unnamed:
         left = f"the runs of {shortened(', '.join(stale.unnamed))} are of no cell any more"
         unmade += f"\n  {left}: a key that comes under `vary` renames all cells; under `cells` it makes further ones"
+        renamed = [f"{old} is {new}" for old, new in stale.unnamed.items() if new]
+        if renamed:
+            unmade += f", and these runs stay, which have the same fingerprints ({shortened(', '.join(renamed), 200)})"
     return "\n".join(text for text in (_measured_again_text(stale), _lost_files_text(stale), unmade) if text)
 
 

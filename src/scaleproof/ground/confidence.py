@@ -13,6 +13,12 @@ UNEQUAL_NOISE = 0.1  # level at which cells are taken not to be equally noisy
 OWN_NOISE = 0.3  # level at which a cell is taken to be noisier than the other cells
 
 
+def few_repeats_note(repeats: int) -> str:
+    """Return a line, that so few repeats give no ratio an interval; "" where they do."""
+    enough = repeats >= FEWEST_REPEATS
+    return "" if enough else f"\nratios of cells have intervals from {FEWEST_REPEATS} repeats on (key: repeats)"
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A positive quantity over `n` runs, with its interval. A single run has none: all that follows `n` is None."""

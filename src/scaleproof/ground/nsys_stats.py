@@ -82,7 +82,7 @@ def read_stats_output(path: Path) -> dict[str, list[ReportLine]]:
         line = lines[index]
         if m := TITLE.match(line):
             title = NEWER_NAMES.get(m["report"], m["report"])
-        if m or not _is_header(line):
+        if m or not ("Time (%)" in line or "Total (MB)" in line):  # the header of a table
             index += 1
             continue
         block = list(takewhile(str.strip, lines[index:]))  # a table ends with an empty line
@@ -94,11 +94,6 @@ def read_stats_output(path: Path) -> dict[str, list[ReportLine]]:
     if not reports:
         raise _no_report(path, lines)
     return reports
-
-
-def _is_header(line: str) -> bool:
-    """Return whether a line is the header of a table."""
-    return "Time (%)" in line or "Total (MB)" in line
 
 
 def _no_report(path: Path, lines: list[str]) -> UserError:

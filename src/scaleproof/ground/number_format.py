@@ -50,9 +50,19 @@ def percent(share: float, decimals: int = 0) -> str:
     return f"{share:.{decimals}%}"
 
 
-def signed_percent(share: float, decimals: int = 0) -> str:
-    """Return a relative change in percent, with its sign: "+2.5%"."""
-    return f"{share:+.{decimals}%}"
+def rounded_up_percent(part: float) -> str:
+    """Return `part`, a difference that repeats show, rounded up in percent: "5 %", "0.5 %"."""
+    if part > 1:
+        return "more than 100 %"
+    percent = 100 * part
+    decimals = 0 if percent >= 1 else 1
+    rounded_up = math.ceil(percent * 10**decimals - 1e-9) / 10**decimals  # 5.000000001 is 5
+    return f"{rounded_up:.{decimals}f} %"
+
+
+def about(count: float) -> str:
+    """Return a whole number with two digits: "about 150" for 148."""
+    return f"about {float(f'{count:.2g}'):,.0f}"
 
 
 def seconds(time: float, decimals: int = 3) -> str:
@@ -106,7 +116,7 @@ def interval_text(low: float | None, high: float | None, n: str | int) -> str:
 def estimate(interval: "Estimated | None", factor: float = 1.0, digits: int = 3) -> str:
     """Return an estimate for a table: `value [low, high]`, each times `factor`.
 
-    Returns a dash for None. `value (n=1)` where a single run gives no interval, `value (n=2: too few)` where the
+    Returns a dash for None. `value (n=1)` where a single run gives no interval, `value (n=2: too wide)` where the
     interval is too wide to help.
     """
     if interval is None:
@@ -115,7 +125,7 @@ def estimate(interval: "Estimated | None", factor: float = 1.0, digits: int = 3)
     if interval.bounds is None:
         return f"{text} (n={interval.n})"
     if is_useless(*interval.bounds, interval.n):
-        return f"{text} (n={interval.n}: too few)"
+        return f"{text} (n={interval.n}: too wide)"
     low, high = (number(bound * factor, digits) for bound in interval.bounds)
     return f"{text} [{low},\u00a0{high}]"
 

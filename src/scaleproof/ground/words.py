@@ -120,8 +120,8 @@ ANSWERS: Words = {
     "undecided, ~, too close to call": "The interval of the ratio contains 1: by these runs either side may be the "
     "faster one. More repeats make it narrower; the report says under Next how many. Of a rating: the interval of the "
     "efficiency reaches from one rating into another; both are named.",
-    "too few": "The interval is too wide to help, its bounds more than ten times apart (of two runs: twice), so n "
-    "stands in its place. More repeats make it narrower.",
+    "too wide, interval too wide to print, too few": "The interval is too wide to help, its bounds more than ten times "
+    "apart (of two runs: twice), so n stands in its place. More repeats make it narrower.",
     "non-inferiority": "Shown to lose no more than a margin that was set beforehand: the whole interval of the ratio "
     "lies above it. Not the same as not shown to be slower.",
     "cannot be told apart": "As undecided: the interval of the ratio contains 1.",
@@ -210,5 +210,5 @@ def bare_word(text: str) -> str:
 
 
 def _normalise(word: str) -> str:
-    """Return a word in lower case, its hyphens and underscores as blanks, without an n before it ("n=6: too few")."""
+    """Return a word in lower case, its hyphens and underscores as blanks, without an n before it ("n=6: too wide")."""
     return re.sub(r"[\s_-]+", " ", bare_word(re.sub(r"^n=\d+: ?", "", word))).replace(" %", "%").strip()

@@ -204,7 +204,7 @@ def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
     first = claims[0]  # a sentence is worded by its first claim; "slower" and "one-device" by all
     subject, word = first["subject"], first["word"]
     if topic == "verdict":
-        return _unsupported(first, _pattern_of_verdict(first), text)
+        return _unsupported(first, _pattern_of_verdict(first), text.removeprefix("With reservations: "))
     if topic == "fastest":
         due_words = ", the next" if word == "shown" else "has the highest rate"
         names_fastest = text.startswith(f"Fastest: {subject} ") or f"; {subject} has the highest rate" in text

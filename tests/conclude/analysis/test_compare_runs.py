@@ -1,6 +1,7 @@
 """`scaleproof compare`: any two results, by the rules of a campaign."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -74,6 +75,9 @@ def test_suspicions_stand_beside_a_ratio(two):
 def test_results_are_not_compared_with_themselves(two):
     with pytest.raises(UserError, match="are the same results"):
         compare_results(two[0], two[0].parent / two[0].name, [])
+    copy = shutil.copytree(two[0], two[0].parents[1] / "copy" / two[0].name)
+    with pytest.raises(UserError, match="are the same results"):
+        compare_results(two[0], copy, [])
 
 
 def test_an_unintended_difference_gives_no_ratio(two):

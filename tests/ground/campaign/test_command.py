@@ -158,11 +158,17 @@ def test_what_cannot_run_is_refused(keys, message):
         {"figures": {"step_ms": "("}},
         {"figures": {"loss": r"loss ([\d.]+)"}},
         {"per_step": {"tokens": 1, "samples": 1}},
+        {"figures": {"step": r"/step (\d+)/"}},
     ],
 )
 def test_figures_that_cannot_be_read_are_refused(workload):
-    with pytest.raises(ValueError, match=r"groups|regular expression|is needed|one of"):
+    with pytest.raises(ValueError, match=r"groups|regular expression|is needed|one of|without the slashes: step "):
         cells("p", workload=workload)
+
+
+def test_slashes_around_a_number_may_be_meant():
+    assert cells("p", workload={"figures": {"step": r"/(\d+)/"}})
+    assert cells("p", workload={"figures": {"step": r"/run (\d+)/\d+"}})
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,14 @@ def test_another_label_is_another_corpus(tmp_path):
     ("names", "classes"), [(["10", "9", "-1"], ["-1", "9", "10"]), (["b", "a", "10"], ["10", "a", "b"])]
 )
 def test_classes_have_an_order_of_their_own(names, classes):
-    assert order_classes("mine", names) == classes
+    assert order_classes("mine", names, 3) == classes
+
+
+def test_a_label_of_each_document_is_no_class(tmp_path):
+    ids = [str(number) for number in range(30)]
+    assert len(order_classes("mine", ids, 60)) == 30
+    with pytest.raises(UserError, match=r"has 30 classes .key: label.; 2 to 1,000 .* with several of its 59 documents"):
+        order_classes("mine", ids, 59)
 
 
 @pytest.mark.parametrize(

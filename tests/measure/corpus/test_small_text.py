@@ -36,8 +36,14 @@ def test_a_tokenizer_that_is_too_large_for_a_small_text_is_refused(validate, tmp
     assert "valid" in validate(text, "bytes").stdout
 
 
+def test_a_monotonous_text_of_a_megabyte_is_refused_too(validate, tmp_path):
+    assert "bpe-2048: the corpus supports at most bpe-259 " in validate("ab " * 200_000, "bpe-2048").stderr
+    checked = scaleproof("corpus", "check", "mine", cwd=tmp_path)
+    assert "mine: valid; a small text, on which tokenizers up to bpe-259 can be trained" in checked.stdout
+
+
 def test_a_text_that_takes_long_to_learn_from_is_left_to_the_workflow(validate):
-    assert "valid" in validate("ab " * 200_000, "bpe-2048").stdout
+    assert "valid" in validate("ab " * 1_000_000, "bpe-2048").stdout
     assert "valid" in validate("ab" * 2_000, "bpe-2048").stdout
 
 

@@ -8,6 +8,7 @@ import small_programs
 from patience import HANGS
 
 from scaleproof.auditor.read.printed_log import printed_log
+from scaleproof.cli.run import _rate_text
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
@@ -47,12 +48,14 @@ def test_the_record_of_a_run(here):
     assert metrics.second_clock.window_s == pytest.approx(metrics.window.wall_time_s, rel=0.5)
     assert set(metrics.files) == {"steps.csv", "train.log"}
     assert "others_cpu" in metrics.host
+    assert "clock" not in _rate_text(metrics)
 
 
 def test_two_lengths_take_the_start_off(here):
     made = run(here, f"{PYTHON} silent.py {{steps}}", work={"steps": [10, 510]}, figures="whole")
     window = made.metrics.window
     assert (made.metrics.unit, window.tokens, window.clock) == ("steps", 500, "launcher")
+    assert "clock" not in _rate_text(made.metrics), "the campaign asked for it"
     assert window.wall_time_s == pytest.approx(500 * 0.002, rel=0.9)
 
 
@@ -64,6 +67,9 @@ def test_steps_that_are_only_counted_are_timed_by_the_launcher(here):
     assert window.wall_time_s == pytest.approx(49 * 0.02, rel=0.9)
     assert window.wall_time_s >= 49 * 0.02
     assert metrics.reading.per_step is None
+    assert _rate_text(metrics).endswith(
+        "items/s by the launcher's clock: no time and no rate in its log is read (key: figures)"
+    )
 
 
 def test_lines_that_come_too_fast_are_no_measurement(here):

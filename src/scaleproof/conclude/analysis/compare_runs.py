@@ -90,7 +90,8 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
     side alone. Raises UserError where nothing can be compared.
     """
     runs_a, runs_b = read_runs_by_cell(a), read_runs_by_cell(b)
-    if a.resolve() == b.resolve():
+    ids_a, ids_b = ({run.metrics.run_id for runs in side.values() for run in runs} for side in (runs_a, runs_b))
+    if ids_a == ids_b:  # copies, too
         raise UserError(f"{a} and {b} are the same results")
 
     cells_on_one_side: list[str] = []

@@ -116,11 +116,6 @@ def concluded_from(report: ScalingReport) -> AnsweredQuestion | SizeRanking | Sc
     return report.question or largest_group(report.ranking) or next(iter(report.series_of_sizes), None)
 
 
-def single_device_ratio(report: ScalingReport, cell: str) -> Estimated | None:
-    """Return the speed-up of a cell over the best single device; None where no comparable device was measured."""
-    return next((point.speedup_vs_best_single for point in report.points if point.cell == cell), None)
-
-
 def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[MeasuredCell]]:
     """Return values of GROUPED_BY -> the cells that have them: they do the same work on as many devices.
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from scipy.special import stdtrit
 
 from scaleproof.conclude.analysis.power import POWER
-from scaleproof.conclude.analysis.ranking import largest_group, single_device_ratio
+from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.analysis.run_tables import configuration_columns
 from scaleproof.conclude.analysis.simultaneous import SPENDING_POWER
 from scaleproof.ground.campaign.repeats import RepeatUntil
@@ -112,9 +112,9 @@ def _is_decided(report: ScalingReport, resolve: float) -> bool | None:
     if group:
         fastest, *others = group.comparable
         ratios = [entry.relative_to_fastest for entry in others]
-        over_single_device = single_device_ratio(report, fastest.cell)
-        if over_single_device:
-            ratios.append(over_single_device)
+        # Over the best single device, where a comparable one was measured.
+        of_fastest = [point.speedup_vs_best_single for point in report.points if point.cell == fastest.cell]
+        ratios += filter(None, of_fastest)
     else:
         # The points of a series begin with the smallest size.
         largest_sizes = [series.points[-1] for series in report.series_of_sizes]

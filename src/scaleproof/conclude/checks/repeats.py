@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from scaleproof.ground.findings.registry import Flag, of_timed
-from scaleproof.ground.number_format import fixed, percent, signed_percent, significant
+from scaleproof.ground.number_format import fixed, percent, significant
 from scaleproof.ground.records.grouping import runs_by_cell
 from scaleproof.ground.records.run import TimedRun
 
@@ -78,7 +78,9 @@ def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
     change = float(np.expm1(slope * (repeats.max() - repeats.min())))
     is_beyond_chance = abs(slope) > standard_error * stdtrit(degrees_of_freedom, 1 - CHANCE / 2)  # by Student's t
     if abs(change) >= DRIFT and is_beyond_chance:
-        yield Flag(f"rates change by {signed_percent(change, 1)} from the first repeat to the last, over all cells")
+        yield Flag(
+            f"rates change by {fixed(100 * change, 1, signed=True)}% from the first repeat to the last, over all cells"
+        )
 
 
 @of_timed.finds("two-clock-states", "suspect", gap=percent(GAP), clear=significant(CLEAR, 6))

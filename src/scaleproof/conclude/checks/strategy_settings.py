@@ -54,7 +54,8 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
         yield "the engine times its steps (wall_clock_breakdown)"
 
     zero = _engine_section(run, "zero_optimization")
-    offloaded = {name for name in ("offload_optimizer", "offload_param") if _is_on_other_device(zero.get(name))}
+    devices = {name: (zero.get(name) or {}).get("device") or "none" for name in ("offload_optimizer", "offload_param")}
+    offloaded = {name for name, device in devices.items() if device != "none"}
     configured = {"offload_optimizer"} if is_offloaded(strategy) else set()
     if zero and offloaded != configured:
         offloaded_text = ", ".join(sorted(offloaded)) or "nothing"
@@ -65,11 +66,6 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
         for name, values in _allowed_zero_settings(run).items():
             if name in zero and zero[name] not in values:
                 yield f"the engine's {name} is {zero[name]}, by the configuration it is {min(values)}"  # not rounded
-
-
-def _is_on_other_device(offload: dict[str, Any] | None) -> bool:
-    """Return whether a section of ZeRO's settings, such as offload_param, names a device to offload to."""
-    return (offload or {}).get("device", "none") not in (None, "none")
 
 
 def _allowed_zero_settings(run: MeasuredRun) -> dict[str, set[int]]:

@@ -270,11 +270,6 @@ def measured_outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float
     return outcomes, {cell.slug: law.group_of(cell).nodes for cell in evidence.loaded.cells}
 
 
-def rate_interval(cell: Cell, step: Interval) -> Interval:
-    """Return the interval of the tokens/s, from that of a step's seconds; padding counts as tokens."""
-    return step.inverse(cell.batch.global_ * cell.workload.seq_len)
-
-
 def _check_cores(cell: Cell, backend: str) -> None:
     """Raise Unsupported where ranks of this machine's CPU would share cores: then no rank is a whole device."""
     execution = cell.execution

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from scaleproof.conclude.analysis.ranking import concluded_from
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.checks.memory import device_bytes
-from scaleproof.conclude.forecast.campaign_forecast import Calibration, ForecastEvidence, calibrate, rate_interval
+from scaleproof.conclude.forecast.campaign_forecast import Calibration, ForecastEvidence, calibrate
 from scaleproof.conclude.forecast.interval import LEVEL, Interval
 from scaleproof.conclude.forecast.law import Unsupported, group_of, measured_step, series_key, step_seconds
 from scaleproof.conclude.forecast.memory import FAR, Peak, fit_memory, memory_inputs, memory_verdict, tracked_memory
@@ -119,7 +119,7 @@ def _plan_row(
         cell=cell.slug,
         devices=devices,
         step=figures.step,
-        tokens_per_s=rate_interval(cell, figures.step) if figures.step else None,
+        tokens_per_s=figures.step.inverse(cell.batch.global_ * cell.workload.seq_len) if figures.step else None,
         basis=basis,
         refusal=figures.refusal,
         measure=figures.measure,
@@ -306,16 +306,16 @@ def _step_figures(cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibrat
 def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvidence, step: Interval) -> float | None:
     """Return the wall time of a run whose steps take `step`; None where no run says how long the rest of it takes.
 
-    The rest is the mean over the cell's own `runs`; else the longest among runs with the same engine, or any runs.
+    That of a cell with `runs` is their mean. Else the rest is the longest among runs with the same engine, or any runs.
     """
+    if runs:
+        return float(np.mean([run.metrics.total_wall_time_s for run in runs]))
     has_deepspeed = is_deepspeed(cell.execution.strategy)
     all_runs = list(chain.from_iterable(evidence.runs.values()))
     same_engine = [run for run in all_runs if is_deepspeed(run.metrics.training_config.strategy) == has_deepspeed]
-    nearest_runs = list(runs) or same_engine or all_runs
-    if not nearest_runs:
+    if not all_runs:
         return None
-    rests_s = [_rest_seconds(run) for run in nearest_runs]
-    rest_s = float(np.mean(rests_s)) if runs else max(rests_s)
+    rest_s = max(_rest_seconds(run) for run in same_engine or all_runs)
     # The first step is in the rest.
     further_steps = max(cell.work.warmup_steps - 1, 0) + cell.work.steps
     return max(rest_s, 0.0) + further_steps * step.value

@@ -20,7 +20,15 @@ from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.forecast_report import NodePair
-from scaleproof.ground.number_format import bytes_text, fixed, integer, significant
+from scaleproof.ground.number_format import (
+    about,
+    bytes_text,
+    duration_text,
+    fixed,
+    integer,
+    rounded_up_percent,
+    significant,
+)
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.scaling_report import Resolution
 from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
@@ -100,7 +108,7 @@ def pilots_text(pilots: Sequence[CellPlan]) -> str:
     """Return a line for each pilot, a short run of one cell, with what it takes."""
     return "\n".join(
         f"{pilot.cell}: its links were swept here; a pilot, this cell alone with steps: {PILOT_STEPS}, takes about "
-        f"{_duration_text(pilot.run_seconds)} ({significant(pilot.device_hours)} device hours) and says more than a "
+        f"{duration_text(pilot.run_seconds, 2)} ({significant(pilot.device_hours)} device hours) and says more than a "
         "forecast"
         for pilot in pilots
     )
@@ -112,7 +120,7 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     if plan.price and plan.cost is not None:
         amount = f"{significant(plan.price.amount, 6)} an hour ({plan.price.date})"
         total += f", {significant(plan.cost)} {plan.price.currency} at {amount}"
-    left = f"remaining timed runs take {_duration_text(plan.remaining_s)}, one after the other, without queues"
+    left = f"remaining timed runs take {duration_text(plan.remaining_s, 2)}, one after the other, without queues"
     lines = [loaded.campaign.title, "", _plan_table(plan), "", f"{total}; {left}", _energy_text(plan)]
     # "" or a line that begins with its line break.
     here = host_memory_note(loaded, has_gpus=bool(usable_gpus(cuda_devices)[0]))
@@ -176,10 +184,10 @@ def _advice_lines(plan: Plan) -> list[str]:
 
 def _resolution_text(resolve: Resolution) -> str:
     """Return a sentence with the numbers of the report's "Next": what further repeats would show."""
-    repeats_text = f"{resolve.repeats} repeats of each cell" if resolve.repeats else "more than 1,000 repeats"
+    repeats_text = f"{about(resolve.repeats)} repeats of each cell" if resolve.repeats else "more than 1,000 repeats"
     return (
-        f"{repeats_text} would show differences of {_percent_text(resolve.effect)} ({POWER_IN_WORDS}, by the spread of "
-        f"the runs so far); the {resolve.n} so far show {_percent_text(resolve.detectable)}"
+        f"{repeats_text} would show differences of {rounded_up_percent(resolve.effect)} ({POWER_IN_WORDS}, by the "
+        f"spread of the runs so far); the {resolve.n} so far show {rounded_up_percent(resolve.detectable)}"
     )
 
 
@@ -250,7 +258,7 @@ def _plan_row(row: PlanRow) -> list[str]:
         _ms_range((step.low, step.high)) if step else "",
         integer(rate.value) if rate and not rate.wide else "",
         memory,
-        _duration_text(plan.run_seconds) if plan else "",
+        duration_text(plan.run_seconds, 2) if plan else "",
         f"{row.repeats_done} of {plan.repeats}" if plan else str(row.repeats_done),
         significant(plan.device_hours) if plan else "",
         row.basis,
@@ -273,8 +281,8 @@ def _energy_text(plan: Plan) -> str:
 def spent_text(result: Spent) -> str:
     """Return how the plan turned out: "planned on ...: 12 runs in 85 s, ...; they took 91 s, ... (... by -6.6 %)"."""
     return (
-        f"planned on {result.made_utc}: {plural(result.runs, 'run')} in {_duration_text(result.planned_s)}, "
-        f"{significant(result.planned_device_hours)} device hours; they took {_duration_text(result.spent_s)}, "
+        f"planned on {result.made_utc}: {plural(result.runs, 'run')} in {duration_text(result.planned_s, 2)}, "
+        f"{significant(result.planned_device_hours)} device hours; they took {duration_text(result.spent_s, 2)}, "
         f"{significant(result.spent_device_hours)} device hours (the plan was off by "
         f"{fixed(100 * result.error, 1, signed=True)} %)"
     )
@@ -292,10 +300,3 @@ def _basis_text(interval: Interval) -> str:
     if interval.construction == "public series":
         return f"public series, {interval.n} tables"
     return f"{interval.construction}, {plural(interval.n, 'series', 'series')}"
-
-
-def _duration_text(seconds: float) -> str:
-    """Return a duration in words: in seconds up to two minutes, in minutes up to two hours, then in hours."""
-    if seconds < 120:
-        return f"{fixed(seconds, 0)} s"
-    return f"{fixed(seconds / 60, 0)} min" if seconds < 7200 else f"{fixed(seconds / 3600, 1)} h"

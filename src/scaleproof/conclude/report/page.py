@@ -21,7 +21,7 @@ from scaleproof.conclude.report.sentences.answer import Bullet, answer_campaign
 from scaleproof.conclude.report.sentences.forecast import forecast_sentences
 from scaleproof.conclude.report.sentences.next_step import command
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
-from scaleproof.conclude.report.sentences.scaling import is_half_known, law_sentences, loss_sentences
+from scaleproof.conclude.report.sentences.scaling import is_half_known, law_sentences, loss_sentence
 from scaleproof.conclude.report.sentences.trace import trace_sentences
 from scaleproof.conclude.report.sentences.trust import trust_in
 from scaleproof.conclude.report.tables.cells import restated_time_note
@@ -207,7 +207,7 @@ def _scaling_values(inputs: PageInputs) -> dict[str, Any]:
         "laws": {kind: law_sentences(report, kind) for kind in KINDS},
         "baselines": [(s.name, s.kind, s.baseline) for s in report.series if s.kind],
         "without_baseline": [s.name for s in report.series if not s.kind] if is_scaled else [],
-        "losses": loss_sentences(inputs.waterfall),
+        "losses": [loss_sentence(cell) for cell in inputs.waterfall if is_half_known(cell)],
     }
 
 

@@ -28,6 +28,7 @@ from scaleproof.ground.records.waterfall_report import WaterfallCell
 from scaleproof.measure.doctor.doctor import JudgedLook, Report
 
 MOST_COMMANDS = 8  # commands that the page quotes
+STEPS_TEXT = "{warmup_steps} warm-up steps, not counted, then {steps} timed steps"
 FLOPS_UNIT = "FLOPs per token, forward and backward"
 Facts = list[tuple[str, str]]
 
@@ -114,7 +115,7 @@ def protocol_facts(runs: list[Run]) -> Facts:
         ("Parameters", [f"{integer(m.parameters)} ({integer(m.flops_per_token)} {FLOPS_UNIT})" for m in models]),
         ("Corpus", [_corpus_facts(m) for m in metrics]),
         ("Samples", [f"seq_len {c.seq_len}, global batch {c.global_batch}" for c in configs]),
-        ("Steps", [_steps_text(work) for work in work_sections]),
+        ("Steps", [STEPS_TEXT.format_map(work) for work in work_sections]),
         ("Optimizer", [_optimizer_text(work) for work in work_sections]),
     ]
     return [(name, _all_values(values)) for name, values in rows if values]
@@ -136,14 +137,9 @@ def _protocol_of_commands(metrics: Sequence[Recorded]) -> Facts:
         ("Work of a step", [f"{significant(m.reading.per_step, 6)} {m.unit}" for m in printed if m.reading.per_step]),
         ("Program's files", [f"{name} sha256 {sha256[:12]}" for name, sha256 in files]),
         ("Program's commit", [_commit_text(program.git_commit, program.git_dirty) for program in programs]),
-        ("Program's versions", [_versions_text(program.versions) for program in programs]),
+        ("Program's versions", [", ".join(map(" ".join, program.versions.items())) for program in programs]),
     ]
     return [(name, _all_values(values)) for name, values in rows if values]
-
-
-def _versions_text(versions: Mapping[str, str]) -> str:
-    """Return versions in words: "torch 2.6.0, numpy 2.1.3"."""
-    return ", ".join(f"{package} {version}" for package, version in versions.items())
 
 
 def _reading_text(metrics: Printed) -> str:
@@ -266,11 +262,6 @@ def _corpus_facts(metrics: Recorded) -> str:
     is_classification = metrics.config["workload"]["task"] == "classification"
     classes = data.get("classes", [])
     return f"{text}, {len(classes)} classes" if is_classification and classes else text
-
-
-def _steps_text(work: Mapping[str, Any]) -> str:
-    """Return the steps of a configuration's section `work`, in words."""
-    return f"{work['warmup_steps']} warm-up steps, not counted, then {work['steps']} timed steps"
 
 
 def _optimizer_text(work: Mapping[str, Any]) -> str:

@@ -44,7 +44,8 @@ class Queue:
 
     def submit(self, job: Submission) -> str:
         """Send a job and return its number, the last word that the command prints. Raises Refused."""
-        line = fill_in_values(self.submit_command, {**job.resources, "log": job.log, "name": job.name})
+        values = {**job.resources, "log": job.log, "name": job.name}
+        line = re.sub(r"\{(\w+)\}", lambda name: str(values.get(name[1], name[0])), self.submit_command)
         command = ["sh", "-c", f"{line} {shlex.quote(str(job.script))}"]
         code, printed, errors = run_scheduler_command(command, self.environment())
         words = printed.split()
@@ -92,8 +93,3 @@ class Queue:
     def left_in(self, folder: Path) -> list[str]:
         """Return [], as a queue does not say who has sent its jobs; the ledger does."""
         return []
-
-
-def fill_in_values(command: str, values: Mapping[str, object]) -> str:
-    """Replace {names} in a command by their `values`. Names without a value stay as they are."""
-    return re.sub(r"\{(\w+)\}", lambda name: str(values.get(name[1], name[0])), command)

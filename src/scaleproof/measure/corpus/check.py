@@ -22,7 +22,7 @@ from scaleproof.measure.corpus.tokenizer import learn_tokens
 
 MOST_OPENED = 100  # files of a corpus that are opened; a thousand files were written by one program
 ROWS = 200  # that are read of each file
-SMALL_TEXT = 300_000  # bytes of local files, of which all merges are learnt in less than a second
+SMALL_TEXT = 5_000_000  # bytes of local files, of which all merges are learnt in about a second
 LONGEST_WORD = 1000  # characters; learning takes time that grows with the square of a word's length
 
 

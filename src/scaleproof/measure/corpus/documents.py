@@ -55,7 +55,7 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
         "empty_documents": store.empty,
         "replaced_characters": store.replaced,
         "sha256": store.digest.hexdigest(),
-        **({"classes": order_classes(name, store.classes)} if corpus.label else {}),
+        **({"classes": order_classes(name, store.classes, store.documents)} if corpus.label else {}),
         **({"library": sha256_of_library()} if corpus.source == "python-docs" else {}),
         "files": sources,
     }

@@ -13,17 +13,19 @@ from scaleproof.ground.errors import UserError, plural
 COLUMN = "label"  # the column of documents.parquet with the class as the corpus names it
 DTYPE = np.dtype("<u2")
 MOST_CLASSES = 1000  # classes; more are no classes but another column
+FEW_CLASSES = 20  # so many may be those of a small example, a document each
 
 
-def order_classes(corpus: str, names: Collection[str]) -> list[str]:
+def order_classes(corpus: str, names: Collection[str], documents: int) -> list[str]:
     """Return the classes of a corpus in order: by value where all are whole numbers, else by name.
 
-    A class' place is its number in label files. Raises UserError where there are fewer than two, or over MOST_CLASSES.
+    A class' place is its number in label files. Raises UserError where there are fewer than two, over MOST_CLASSES, or
+    nearly as many as `documents`.
     """
-    if not 2 <= len(names) <= MOST_CLASSES:
+    if not 2 <= len(names) <= MOST_CLASSES or len(names) > max(FEW_CLASSES, documents // 2):
         raise UserError(
             f'config/corpora.yaml: corpus "{corpus}" has {plural(len(names), "class", "classes")} (key: label); '
-            f"2 to {MOST_CLASSES:,} can be told apart"
+            f"2 to {MOST_CLASSES:,} can be told apart, with several of its {plural(documents, 'document')} each"
         )
     are_numbers = all(name.removeprefix("-").isdecimal() for name in names)
     return sorted(names, key=int if are_numbers else str)

@@ -9,6 +9,7 @@ from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.number_format import estimate
+from scaleproof.verify.claim_sentences import wrong_word
 
 UNEVEN = (0.06, 0.064, 0.056, 0.062, 0.058)  # seconds, repeat by repeat
 
@@ -35,6 +36,24 @@ def test_a_cell_that_is_fastest_and_beats_one_device_pays_off(campaign):
     assert text_of(answer, "recommended") == "Recommended: ddp-n1x2, the fastest"
     assert not text_of(answer, "slower"), "the second is named already"
     assert answer.bullets[0].cells == ("ddp-n1x2", "zero1-n1x2")
+
+
+def test_an_answer_from_disturbed_runs_alone_says_so_in_its_first_words(campaign):
+    """One quiet side is enough for the usual words: the reservation beside them names the disturbed one."""
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08})
+    for point in report.points:
+        point.findings = ["machine-busy"]
+    answer = answer_campaign(report)
+    assert answer.verdict == "With reservations: ddp-n1x2 pays off: 1.67x one device"
+    assert text_of(answer, "one-device").startswith("Against one device, with reservations: ddp-n1x2 at 1.67x")
+    for sentence, claims in (("verdict", answer.claims), ("one-device", answer.bullets[-1].claims)):
+        text = answer.verdict if sentence == "verdict" else text_of(answer, sentence)
+        assert not wrong_word(sentence, text, [claim.model_dump() for claim in claims])
+
+    next(point for point in report.points if point.devices == 1).findings = []
+    answer = answer_campaign(report)
+    assert answer.verdict == "ddp-n1x2 pays off: 1.67x one device"
+    assert text_of(answer, "one-device").startswith("Against one device: ddp-n1x2 at 1.67x")
 
 
 def test_the_simpler_cell_is_recommended_where_it_is_shown_to_lose_little(campaign):

@@ -7,9 +7,8 @@ import yaml
 from conclude.report.sentences.test_answer import UNEVEN, text_of
 
 from scaleproof.conclude.report.sentences.answer import answer_campaign
-from scaleproof.conclude.report.sentences.next_step import rounded_up_percent
 from scaleproof.ground.campaign.repeats import RepeatUntil
-from scaleproof.ground.number_format import duration_text
+from scaleproof.ground.number_format import duration_text, rounded_up_percent
 
 
 def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
@@ -40,6 +39,16 @@ def test_a_difference_that_no_reasonable_number_of_repeats_settles_is_called_too
     assert "at_most: 24}" in text, "at most five times as many as were made"
 
 
+@pytest.mark.parametrize(("further", "is_aim"), [(0.53, False), (0.4, True)])
+def test_nobody_is_asked_for_repeats_that_show_half_of_the_rate(campaign, further, is_aim):
+    report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
+    resolve = report.ranking[0].resolve
+    resolve.detectable, resolve.further.detectable = 1.5, further
+    text = text_of(answer_campaign(report), "next")
+    assert ("not worth their time: the 5 so far reliably show differences of more than 100 %" in text) != is_aim
+    assert ("to show differences of 40 % reliably" in text) == is_aim
+
+
 def test_a_difference_that_is_shown_already_is_no_aim_of_further_repeats(campaign):
     """What is open is smaller: "to show differences of 5 % instead of 5 %" would be no advice."""
     report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
@@ -50,6 +59,19 @@ def test_a_difference_that_is_shown_already_is_no_aim_of_further_repeats(campaig
     assert aim < now
     assert f"resolve: {aim} %" in text
     assert "For " not in text
+
+
+def test_where_the_work_of_steps_is_unknown_it_is_asked_for(campaign):
+    """Repeats would make intervals of a ratio narrower that is never formed."""
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): UNEVEN})
+    assert answer_campaign(report).verdict.startswith("ddp pays off")
+    report.series[0].kind = None
+    report.points[1].speedup = report.points[1].speedup_in_answer = None
+    answer = answer_campaign(report)
+    assert ": their steps are of unequal or unstated work (batch; of a command per_step)" in answer.verdict
+    assert text_of(answer, "next").startswith("Next: say in config/campaigns/demo.yaml how much work a step is (")
+    report.series[0].kind = "strong"
+    assert answer_campaign(report).verdict.endswith("are not comparable"), "something else differs"
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_an_interval_or_its_absence_is_always_written():
     assert estimate(estimated(1.7, 1.6, 1.8)) == "1.70 [1.60,\u00a01.80]"
     assert estimate(estimated(1.7, n=1)) == "1.70 (n=1)"
     assert estimate(None) == "–"
-    assert estimate(estimated(1.7, 0.01, 900.0, 2)) == "1.70 (n=2: too few)"
+    assert estimate(estimated(1.7, 0.01, 900.0, 2)) == "1.70 (n=2: too wide)"
 
 
 def test_percentages_have_a_space_everywhere():

@@ -10,7 +10,7 @@ from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.report.claims import Claims, GroupClaims, claims_of, claims_of_pairs
 from scaleproof.conclude.report.sentences.bullet import Bullet
 from scaleproof.conclude.report.sentences.forecast import answer_sentence
-from scaleproof.conclude.report.sentences.next_step import next_step, next_step_beyond_repeats
+from scaleproof.conclude.report.sentences.next_step import busy_cells, next_step, next_step_beyond_repeats
 from scaleproof.conclude.report.sentences.ratios import ab_sentence, runs_text
 from scaleproof.conclude.report.sentences.verdict import (
     MOST_LISTED,
@@ -91,7 +91,7 @@ def answer_campaign(
     one_device: list[Bullet] = []
     if group:
         group_claims = GroupClaims(group, claims, report.ranking.index(group))
-        one_device = _one_device_bullet(group_claims)
+        one_device = _one_device_bullet(group_claims, report)
         bullets += [*_incomparable_bullet(report, group), *_fastest_bullet(group_claims)]
         bullets += [_recommended_bullet(group_claims), *_slower_bullet(group_claims), *one_device]
     for series in _leading_series(report):
@@ -99,25 +99,29 @@ def answer_campaign(
     if forecast:
         bullets += _forecast_bullet(forecast)
     if not group and not report.series_of_sizes:  # only A/B pairs compare anything
-        bullets += [_comparison_bullet(comparison) for comparison in comparisons]
+        bullets += [Bullet("comparison", "", ab_sentence(c), None, (c.name,), claims_of_pairs(c)) for c in comparisons]
     bullets += _repeats_bullet(report.repeats)
 
     verdict = verdict_on(report, group, comparisons, claims)
+    text = verdict.text
+    if not text.startswith("No ") and _rests_on_disturbed_runs(verdict.claims, report):
+        text = f"With reservations: {text}"
     step = None if verdict.is_decided else next_step(report, group)
     if step:
         bullets.append(Bullet("next", "Next", *step))
-    return Answer(verdict.text, tuple(bullets), verdict.is_decided, verdict.claims)
+    return Answer(text, tuple(bullets), verdict.is_decided, verdict.claims)
+
+
+def _rests_on_disturbed_runs(claims: Sequence[Claim], report: ScalingReport) -> bool:
+    """Return whether all cells that `claims` are on have runs which a quiet machine may not have."""
+    cells = {cell for claim in claims if claim.kind != "pairs" for cell in (claim.subject, claim.baseline) if cell}
+    return bool(cells) and cells.issubset(busy_cells(report))
 
 
 def _forecast_bullet(forecast: ForecastReport) -> list[Bullet]:
     """Return the bullet on forecasts; [] where nothing was forecast."""
     text, cells = answer_sentence(forecast)
     return [Bullet("forecast", "", text, cells=cells)] if text else []
-
-
-def _comparison_bullet(comparison: AbComparison) -> Bullet:
-    """Return the bullet on an A/B comparison."""
-    return Bullet("comparison", "", ab_sentence(comparison), None, (comparison.name,), claims_of_pairs(comparison))
 
 
 def _question_bullet(question: AnsweredQuestion | None, claims: Claims) -> list[Bullet]:
@@ -247,7 +251,7 @@ def _is_too_wide(ratio: Estimated) -> bool:
     return ratio.bounds is not None and is_useless(*ratio.bounds, ratio.n)
 
 
-def _one_device_bullet(group_claims: GroupClaims) -> list[Bullet]:
+def _one_device_bullet(group_claims: GroupClaims, report: ScalingReport) -> list[Bullet]:
     """Return the bullet on which cells beat one device; [] unless several cells are compared with one device."""
     group = group_claims.group
     all_claims = [group_claims.claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
@@ -268,7 +272,8 @@ def _one_device_bullet(group_claims: GroupClaims) -> list[Bullet]:
     n = runs_text(*sorted({claim.ratio.n for claim in claims}))
     basis = f"95 % CIs, n={n}, corrected for {group.claims} comparisons"
     cells = tuple(claim.subject for claim in claims)
-    return [Bullet("one-device", "Against one device", text, basis, cells, (*claims, *claims_of_efficiency))]
+    label = "Against one device" + (", with reservations" if _rests_on_disturbed_runs(claims, report) else "")
+    return [Bullet("one-device", label, text, basis, cells, (*claims, *claims_of_efficiency))]
 
 
 def _incomparable_bullet(report: ScalingReport, group: SizeRanking) -> list[Bullet]:

@@ -1,18 +1,18 @@
 """What to do where the answer is open: the key to set, the command, what it costs, or that it is not worth it."""
 
-import math
-
 from scaleproof.conclude.analysis.ranking import DISTURBED
 from scaleproof.conclude.analysis.simultaneous import MOST_TIMES, POWER_IN_WORDS
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
-from scaleproof.ground.number_format import duration_text
+from scaleproof.ground.number_format import about, duration_text, rounded_up_percent
 from scaleproof.ground.records.retry import ALL
 from scaleproof.ground.records.scaling_report import Resolution, ScalingReport, SizeRanking
 from scaleproof.ground.snakemake_command import HERE, results_option
 
 RELIABLY = f"reliably: {POWER_IN_WORDS}"
 REPEATED_FOR = DISTURBED | {"machine-busy", "process-starved"}  # findings that runs on a quiet machine may not have
+
+LARGEST_IN_QUESTION = 0.5  # nobody plans repeats to see a larger difference
 
 # Snakemake does not miss a look whose table of runs is there: forced, it makes the look, and the rounds after it.
 FORCED = "--forcerun collect findings -- "
@@ -28,11 +28,11 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
 
     # A campaign with a question is not answered from the ranking, whatever disturbed its cells.
     disturbed_cells = group.advice.disturbed if group and not report.question else []
-    busy_cells = [point.cell for point in report.points if REPEATED_FOR & set(point.findings)]
-    are_all_busy = {point.cell for point in report.points} == set(busy_cells)
-    if disturbed_cells or (busy_cells and are_all_busy):
+    busy = busy_cells(report)
+    are_all_busy = {point.cell for point in report.points} == set(busy)
+    if disturbed_cells or (busy and are_all_busy):
         # Not more repeats, which would be disturbed again, but new runs of all such cells: one bad side spoils a ratio.
-        names = list(dict.fromkeys([*disturbed_cells, *busy_cells]))
+        names = list(dict.fromkeys([*disturbed_cells, *busy]))
         cells = _cell_options([ALL] if are_all_busy and len(names) > 2 else names)
         retry = f"scaleproof retry {_file(report)} {cells}{results_option(report.results)}"
         return f"on a quiet machine, {retry}, then {command(report)}", None
@@ -51,7 +51,15 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     if not report.series_of_sizes:
         return _step_of_question(report)
     first_series = report.series_of_sizes[0]
+    if first_series.kind is None:  # repeats would not help
+        batch = "global_batch, or of a command workload.per_step"
+        return f"say in {_file(report)} how much work a step is ({batch}), and run {command(report)} again", None
     return _step_of_further_repeats(report, first_series.resolve, min(point.n for point in first_series.points))
+
+
+def busy_cells(report: ScalingReport) -> list[str]:
+    """Return the cells with findings that runs on a quiet machine may not have."""
+    return [point.cell for point in report.points if REPEATED_FOR & set(point.findings)]
 
 
 def next_step_beyond_repeats(report: ScalingReport) -> Step:
@@ -107,7 +115,7 @@ def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, 
     further = resolve.further
     # What the effect would cost; not stated where it is shown already.
     price = f"{effect_text}: {_price_text(report, n, needed_repeats)}"
-    show_nothing_more = further.repeats <= n or further.detectable >= min(1, resolve.detectable)
+    show_nothing_more = further.repeats <= n or further.detectable >= min(LARGEST_IN_QUESTION, resolve.detectable)
     if show_nothing_more:
         text = f"further repeats are not worth their time: the {n} so far reliably show differences of {so_far_text}"
         return text if is_effect_shown else f"{text}; for {price}", RELIABLY
@@ -121,9 +129,8 @@ def _price_text(report: ScalingReport, n: int, needed_repeats: int | None) -> st
     """Return in words what the needed repeats are, and how long they take. None: more than 1,000 repeats."""
     if not needed_repeats:
         return "not by repeats, these runs differ too much"
-    two_digits = float(f"{needed_repeats:.2g}")
     time_text = _time_text(report, needed_repeats - n)
-    return f"about {two_digits:,.0f} repeats per cell{time_text}, so hardly by repeats on this machine"
+    return f"{about(needed_repeats)} repeats per cell{time_text}, so hardly by repeats on this machine"
 
 
 def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:
@@ -165,13 +172,3 @@ def command(report: ScalingReport, options: str = "") -> str:
 def _file(report: ScalingReport) -> str:
     """Return the path of the campaign's file."""
     return f"config/campaigns/{report.campaign}.yaml"
-
-
-def rounded_up_percent(part: float) -> str:
-    """Return `part`, a difference that repeats show, rounded up in percent: "5 %", "0.5 %"."""
-    if part > 1:
-        return "more than 100 %"
-    percent = 100 * part
-    decimals = 0 if percent >= 1 else 1
-    rounded_up = math.ceil(percent * 10**decimals - 1e-9) / 10**decimals  # 5.000000001 is 5
-    return f"{rounded_up:.{decimals}f} %"

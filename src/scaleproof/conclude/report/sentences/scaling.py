@@ -1,7 +1,5 @@
 """Scaling in sentences: the fitted laws, and where the time of a step is lost."""
 
-from collections.abc import Sequence
-
 from scaleproof.ground.number_format import interval_text, number
 from scaleproof.ground.records.scaling_report import Law, ScalingLaw, ScalingReport
 from scaleproof.ground.records.waterfall_report import WaterfallCell
@@ -38,11 +36,6 @@ def is_half_known(cell: WaterfallCell) -> bool:
     """Return whether at least half of a waterfall's parts were measured, so that it says something."""
     measured = sum(part.ms is not None for part in cell.parts)
     return 2 * measured >= len(cell.parts)
-
-
-def loss_sentences(cells: Sequence[WaterfallCell]) -> list[str]:
-    """Return a sentence on each cell whose waterfall is at least half known."""
-    return [loss_sentence(cell) for cell in cells if is_half_known(cell)]
 
 
 def loss_sentence(cell: WaterfallCell) -> str:

@@ -6,11 +6,11 @@ from itertools import chain
 
 from scaleproof.conclude.analysis.ranking import concluded_from, largest_group
 from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
-from scaleproof.conclude.report.sentences.next_step import rounded_up_percent
 from scaleproof.conclude.report.sentences.ratios import detected_text
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Finding, Findings
+from scaleproof.ground.number_format import rounded_up_percent
 from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.scaling_report import ScalingReport
 

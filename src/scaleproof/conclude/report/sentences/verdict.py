@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scaleproof.conclude.report.claims import Claims, GroupClaims
-from scaleproof.conclude.report.sentences.next_step import rounded_up_percent
 from scaleproof.ground.campaign.strategies import STAGES, simplicity, without_offload
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
-from scaleproof.ground.number_format import number
+from scaleproof.ground.number_format import number, rounded_up_percent
 from scaleproof.ground.records.claims import Claim
 from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.scaling_report import AnsweredQuestion, ScalingReport, ScalingSeries, SizeRanking
@@ -149,7 +148,8 @@ def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str,
     """Return the verdict on a series by the speed-up of its largest size (`claim`), and whether it is decided."""
     last = series.points[-1]
     if not claim:
-        return f"No answer: {last.cell} and {series.points[0].cell} are not comparable", False
+        why = "" if series.kind else ": their steps are of unequal or unstated work (batch; of a command per_step)"
+        return f"No answer: {last.cell} and {series.points[0].cell} are not comparable{why}", False
     if claim.word == "unclaimed":  # a series has no winner
         return _too_few_verdict(claim.ratio.n).replace("winner", "answer"), False
     where = f"on {devices_text(last.devices)}"

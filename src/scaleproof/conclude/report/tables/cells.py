@@ -53,17 +53,13 @@ def _report_columns(
     for column in RATIOS:
         # One ratio is of the ranking, all others are of the series.
         holder = entry if column.name == "fastest_over" else point
-        columns |= _ratio_columns(column.name, holder.figure(column.name) if holder else None)
+        ratio = holder.figure(column.name) if holder else None
+        columns |= figure_columns(column.name, ratio) | {f"{column.name}_n": ratio.n if ratio else None}
     columns["letters"] = entry.letters if entry else None
     columns["is_fastest"] = is_fastest
     columns["incomparable"] = ", ".join(point.incomparable) if point else ""
     columns["best_single_incomparable"] = ", ".join(point.best_single_incomparable) if point else ""
     return columns
-
-
-def _ratio_columns(name: str, ratio: Estimated | None) -> dict[str, float | None]:
-    """Return the columns of a ratio, and NAME_n, its number of runs."""
-    return figure_columns(name, ratio) | {f"{name}_n": ratio.n if ratio else None}
 
 
 def figure_columns(name: str, figure: Estimated | None) -> dict[str, float | None]:

@@ -21,7 +21,9 @@ from scaleproof.measure.trace.ranges import Entry, find_bottleneck, summary_entr
 def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> dict[str, Any]:
     """Return the fields of a Profile that text reports give. `ranks`: how many processes; `steps`: steps of each."""
     reports = {path: read_stats_output(path) for path in dict.fromkeys(paths)}
-    ranges, osrt, kernels = (_lines_of_kind(list(reports.values()), kind) for kind in (RANGES, OSRT, KERNELS))
+    ranges, osrt, kernels = (
+        [line for report in reports.values() for line in report.get(kind, [])] for kind in (RANGES, OSRT, KERNELS)
+    )
     nvtx = _largest_lines("nvtx", ranges)
     fields: dict[str, Any] = {
         "tool": "nsys stats",
@@ -43,11 +45,6 @@ def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> d
         fields["unknown"]["communication"] = f"no report {KERNELS}: ranges of the host say nothing about communication"
         return fields
     return fields | _kernel_fields(kernels, ranks, steps, fields["unknown"])
-
-
-def _lines_of_kind(reports: list[dict[str, list[ReportLine]]], kind: str) -> list[ReportLine]:
-    """Return the lines of all reports of one `kind`. `reports`: kind -> lines, of each file."""
-    return [line for report in reports for line in report.get(kind, [])]
 
 
 def _kernel_fields(

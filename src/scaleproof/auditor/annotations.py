@@ -30,7 +30,7 @@ def located(place: str, paths: Sequence[Path]) -> Location:
     name = name if line is not None else place
     parts = Path(name).parts
     for path in paths:
-        if path.is_file() and path.absolute().parts[-len(parts) :] == parts:  # perhaps with the name of its folder
+        if path.is_file() and path.absolute().parts[-len(parts) :] == parts:  # `name` may begin with its folders
             return Location(path, line)
         # `name` lies below the path itself ("results.md" in runs), or, where it begins with the name of the path
         # ("runs/results.md"), below a parent of it.
@@ -69,6 +69,7 @@ def _sarif_result(finding: Finding, rule: int, paths: Sequence[Path]) -> dict[st
 
 
 def _sarif_location(location: Location) -> dict[str, Any]:
+    """Return a location as SARIF has it: the file, and the line if there is one."""
     place: dict[str, Any] = {"artifactLocation": {"uri": location.file.as_posix()}}
     if location.line is not None:
         place["region"] = {"startLine": location.line}

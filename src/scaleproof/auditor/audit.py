@@ -93,6 +93,7 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
     """
     # Runs that this program measured are judged by checks of their own, which know more.
     own_names, own_findings, own_formats = _audit_own_runs(evidence)
+
     context = AuditContext(evidence)
     is_empty = not own_names and not own_findings and not has_result(evidence)
     if is_empty and not (evidence.other_tables or evidence.stated_results):
@@ -100,6 +101,7 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
     findings = by_severity(one_note_a_cause([*own_findings, *audit_context(context)]))
     if is_empty and not findings:  # tables and sentences that are not understood count only if they have a finding
         raise _no_result(evidence, source)
+
     formats = own_formats + _count_formats(evidence)
     return Audit(
         source=source,
@@ -133,7 +135,7 @@ def audit_context(context: AuditContext) -> list[Finding]:
 
 
 def _with_guesses_as_notes(context: AuditContext, findings: list[Finding]) -> list[Finding]:
-    """Return the findings; those about nothing but logs of a guessed format become notes, as they prove little."""
+    """Return the findings; those on logs of a guessed format alone become notes, as they prove little."""
     guessed = {run.name for run in context.runs if run.format == GUESSED_FORMAT}
     if not guessed:
         return findings
@@ -177,13 +179,13 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
 
 
 def _count_figures(tables: list[ReportedTable]) -> FigureCount:
-    """Count the figures of tables that were understood, and for each heading the rows with digits that were not."""
+    """Count the figures of tables that were understood, and under each other heading the cells with a digit."""
     unknown: Counter[str] = Counter()
     for table in tables:
         for row in table.rows:
             with_digits = [name for name in table.not_understood if any(map(str.isdigit, row.texts.get(name, "")))]
             for heading in dict.fromkeys([*with_digits, *row.not_understood]):
-                unknown[heading] += 1  # once a row, in the order of the table
+                unknown[heading] += 1  # once for each row that has digits under it
     return FigureCount(
         read=sum(len(row.figures) for table in tables for row in table.rows),
         not_understood=unknown.total(),
@@ -205,7 +207,7 @@ def _audit_own_runs(evidence: Evidence) -> tuple[list[str], list[Finding], Count
     findings: list[Finding] = []
     for folder in evidence.own_runs:
         path = Path(folder)
-        cell, repeat = path.absolute().parts[-2:]  # of "runs/ddp-n1x2/rep1", whatever the current folder
+        cell, repeat = path.absolute().parts[-2:]  # "ddp-n1x2", "rep1" of runs/ddp-n1x2/rep1; the path may be "rep1"
         name = printable(f"{cell}/{repeat}")
         try:
             run = read_run(path)

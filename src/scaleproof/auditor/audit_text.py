@@ -36,6 +36,7 @@ def audit_text(audit: Audit, width: int = WIDTH) -> str:
     lines = [verdict(audit), reading_sentence(audit)]
     for (severity, code), findings in grouped(audit.findings).items():
         lines += ["", *_lines_on_code(severity, code, findings, min(width, WIDTH))]
+
     if scaling := scaling_read(audit):
         lines += ["", "scaling:", *_table(SCALING, scaling, width)]
     telling, others = rows_read(audit)  # rows with a figure, and the number of rows without one
@@ -72,7 +73,7 @@ def shortened_names(names: list[str], width: int) -> list[str]:
 
     Where cutting would make two of them equal, none is cut, and names may be longer than `width`.
     """
-    start = 0  # of the part of each path that is not common
+    start = 0  # length of the common folders, which all paths begin with
     if len(set(names)) > 1 and max(map(len, names)) > width:
         levels = zip(*(name.split("/")[:-1] for name in names), strict=False)
         common = takewhile(lambda folders: len(set(folders)) == 1, levels)
@@ -123,14 +124,14 @@ def audit_markdown(audit: Audit) -> str:
 
 
 def cells(line: OverviewLine) -> list[str]:
-    """Return the cells of one row of the table of what was read, in the order of HEADINGS."""
+    """Return a row of the table of what was read, in the order of HEADINGS: ["ddp", "4", "bf16", "390 tok/s", ...]."""
     devices = "" if line.devices is None else str(line.devices)
     texts = (line.work, rounded(line.rate), rounded(line.published), line.recomputed, line.corrected, line.mark)
     return [one_line(line.name), devices, *map(one_line, texts)]
 
 
 def rows_read(audit: Audit) -> tuple[list[list[str]], int]:
-    """Return the cells of rows with more than a name and devices, each once, and how many rows have no more."""
+    """Return the `cells` of rows that have more than a name and devices, each once, and how many rows have no more."""
     rows = [cells(line) for line in audit.readings]
     telling = [row for row in rows if any(row[2:])]
     return _distinct(telling), len(rows) - len(telling)
@@ -179,7 +180,7 @@ def _line_of_files(kind: str, files: list[str]) -> str:
 
 
 def grouped(findings: list[Finding]) -> dict[tuple[str, str], list[Finding]]:
-    """Return (severity, code) -> findings, in order. Findings that differ in runs only become one with all runs."""
+    """Return (severity, code) -> findings, in their order. Findings that differ in runs only become one with all."""
     by_words: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
         words = (finding.severity, finding.code, finding.evidence, str(finding.corrected), finding.advice)

@@ -48,7 +48,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     `vary`: fields that are meant to differ; where others differ, the result says why there is no ratio.
     Raises UserError where a side has no rate, several kinds of runs, or no unit in common with the other.
     """
-    evidence = [gather([path]) for path in (a, b)]  # each file is read once
+    evidence = [gather([path]) for path in (a, b)]  # for the runs, and for the audit in `_why_invalid`
     for path, gathered in zip((a, b), evidence, strict=True):
         if not gathered.runs and not gathered.own_runs:
             raise _no_speed(path, gathered)
@@ -59,11 +59,13 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     for name in vary:
         if name not in stated_a:  # nor in `stated_b`: both have the same fields
             raise field_error(name, stated_a)
+
     unstated = [name for name in stated_a if None in (stated_a[name], stated_b[name])]
     differing = [name for name in stated_a if name not in unstated and stated_a[name] != stated_b[name]]
     # `why`: why there is no ratio, None where there is one.
     why = _why_unequal(unit, differing, vary, runs_a + runs_b)
     why = why or _why_copied(runs_a, runs_b) or _why_invalid(a, b, evidence)  # the first reason counts
+
     rate_a = mean_rate([rates[unit] for rates in rates_a])
     rate_b = mean_rate([rates[unit] for rates in rates_b])
     b_over_a = ratio_of_independent(rate_b, rate_a)
@@ -96,7 +98,7 @@ def _common_unit(rates: Mapping[Path, list[dict[str, float]]]) -> str:
 
 
 def _why_unequal(unit: str, differing: list[str], vary: list[str], runs: list[ReportedRun]) -> str | None:
-    """Return why there is no ratio of runs that differ in these fields. None where nothing differs that counts."""
+    """Return why there is no ratio of runs that differ in these fields; None where all may differ in this unit."""
     if unintended := [name for name in differing if name not in vary]:
         return why_incomparable(unintended, vary)
     fixed = sorted(set(differing) & _fixed_fields(unit, runs))  # meant to differ, but not comparable in this unit
@@ -122,7 +124,7 @@ def _why_invalid(a: Path, b: Path, evidence: Sequence[Evidence]) -> str | None:
 
 
 def _rates_by_unit(run: ReportedRun) -> dict[str, float]:
-    """Return how fast a run says it was, in each unit in which it says so; its step times as steps/s."""
+    """Return how fast a run says it was, by unit, {"tokens/s": 390.0, "steps/s": 2.1}; its step times as steps/s."""
     rates = {}
     if total := total_rate(run):
         rates[total.unit] = total.value
@@ -134,7 +136,7 @@ def _rates_by_unit(run: ReportedRun) -> dict[str, float]:
 
 
 def _fixed_fields(unit: str, runs: list[ReportedRun]) -> set[str]:
-    """Return the fields that may not differ for a ratio of rates in `unit`; none for global samples/s."""
+    """Return the fields that may not differ for a ratio of rates in `unit`; none for samples/s of all devices."""
     of_all = unit == "samples/s" and all(run.rate_scope == "global" for run in runs)
     return set() if of_all else set(FIXED_BY_UNIT[unit])
 
@@ -169,6 +171,7 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
     if evidence.tables:
         seen.append(f"{evidence.tables[0].name}: a table, which scaleproof audit checks")
     reasons = f" ({'; '.join(seen)})" if seen else ""
+
     # A reason that lies in the path itself replaces what was seen in its files.
     if path.is_dir() and not any(path.iterdir()):
         reasons = " (it is empty)"
@@ -186,12 +189,12 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
 
 
 def _name_without_repeat(run: ReportedRun, runs: int) -> str:
-    """Return a run's name without its repeat: "ddp" of "ddp/run_2" and "ddp-run2.log"; "" where that is all of it."""
+    """Return a run's name without its repeat: "ddp" of "ddp/run_2" and, beside other runs, of "ddp-run2.log"."""
     return NAME_OF_REPEAT.sub("", run.name_without_repeat) if runs > 1 else run.name_without_repeat
 
 
 def _as_reported(run: MeasuredRun) -> ReportedRun:
-    """Return a run of our own in the neutral form."""
+    """Return a run of our own in the form of other programs' runs."""
     metrics = run.metrics
     config, window = metrics.training_config, metrics.window
     return ReportedRun(

@@ -63,6 +63,7 @@ def _run_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
         text = f"{value:g}x" if claim.kind == "speedup" else f"{integer(value)} tokens/s"
         published[claim.values["of"]][claim.kind] = text  # "of": the name of the run
     speedups = {scaling.run.name: scaling.speedups for scaling in context.scalings}
+
     for run in context.evidence.runs:
         figures, speedup = published[run.name], speedups.get(run.name)
         yield OverviewLine(
@@ -251,7 +252,7 @@ class ScalingLine(BaseModel):
 
 
 def scaling_lines(context: AuditContext, findings: list[Finding]) -> list[ScalingLine]:
-    """Return a line for each size of each configuration that was measured at two or more, the tables first."""
+    """Return a line for each size of each configuration that was measured at two sizes or more, tables first."""
     about = by_subject(findings)
     lines: list[ScalingLine] = []
     for series in context.series:
@@ -264,7 +265,7 @@ def scaling_lines(context: AuditContext, findings: list[Finding]) -> list[Scalin
 
 
 def _configuration(series: RowSeries) -> str:
-    """Return the words that all rows of a series share, else the heading above their table, else its place."""
+    """Return the words that all rows of a series share, "ddp, bf16", else the heading or the place of their table."""
     first_words = dict.fromkeys(series.rows[0].words.values())
     common = [word for word in first_words if all(word in row.words.values() for row in series.rows)]
     if common:
@@ -275,8 +276,8 @@ def _configuration(series: RowSeries) -> str:
 def _scaling_line(configuration: str, row: ReportedRow, series: RowSeries) -> ScalingLine:
     """Return the line of a row, with speed-up and efficiency ("3.6x", "90 %") unless it is a baseline.
 
-    Of two readings of its figures the one counts that the printed speed-up confirms, else the first. Without a printed
-    speed-up the line has neither.
+    Figures with two readings, such as a rate of one device or of all, give these only beside a printed speed-up: by the
+    reading that it confirms, else by the first.
     """
     line = ScalingLine(configuration=configuration, place=row.place, devices=row.devices or 1, rate=_rate_of_row(row))
     beside = [figure for kind in KINDS_BESIDE if (figure := row.usable(kind)) is not None]

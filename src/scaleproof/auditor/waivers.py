@@ -38,7 +38,7 @@ class Waiver(BaseModel):
     def _has_place(self, place: str, paths: Sequence[Path]) -> bool:
         """Whether a place, by its name in the audit or its path, with or without its line, matches this waiver."""
         location = located(place, paths)
-        # The last: a run below an audited folder, "results/ddp-n1x2".
+        # The last name is for a run below an audited folder: "results/ddp-n1x2".
         names = (place, str(location.file), f"{location.file}:{location.line}", f"{location.file}/{place}")
         return any(fnmatchcase(name, self.place) for name in names)
 
@@ -102,9 +102,11 @@ def _mark_as_waived(lines: Sequence[OverviewLine | ScalingLine], waived: Subject
 
 def _fault(error: ValidationError) -> str:
     """Return what is wrong with the file, by its first fault: "waived.1.until is missing; a waiver has code, ..."."""
-    first = min(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")  # a misspelt key is missing too
+    # An unknown key before a missing one: the key that was misspelt is also missing.
+    first = min(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
     place = ".".join(str(part + 1) if isinstance(part, int) else part for part in first["loc"])
     keys = list(Waiver.model_fields) if len(first["loc"]) > 1 else ["waived"]  # loc: ("waived", 0, "until")
+
     if first["type"] == "extra_forbidden":
         name = str(first["loc"][-1])
         hint = (

@@ -101,11 +101,11 @@ class _Stop:
             return
         from threading import Timer
 
-        signal.signal(self.number, self._stop)
+        signal.signal(self.number, self._stop)  # which the first signal has reset
         Timer(0.01, os.kill, (self._process, self.number)).start()
 
     def end(self) -> None:
-        """Restore the earlier handlers. While Python ends, Ctrl-C ends the process without a traceback."""
+        """Restore the earlier handlers. After that, until Python has ended, Ctrl-C prints no traceback."""
         sys.unraisablehook = self._earlier_hook
         for number, handler in self._earlier_handlers.items():
             signal.signal(number, handler)
@@ -120,7 +120,7 @@ def _report_error(error: BaseException) -> int | None:
 
     Returns None for a defect of ours, of which nothing is printed.
     """
-    if isinstance(error, MemoryError):  # before anything is imported
+    if isinstance(error, MemoryError):  # first of all: the branches below import modules, which takes memory
         _say("the memory is used up that this process may have (ulimit -v, or what the machine has left)")
         return WRONG
     if isinstance(error, SystemExit):

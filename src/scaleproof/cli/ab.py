@@ -59,7 +59,7 @@ def _checked_request(args: argparse.Namespace) -> "AbRequest":
     if args.seconds and 2 * args.seconds > 60 * args.minutes:
         raise UserError(f"--seconds {args.seconds:g} for each of A and B are more than --minutes {args.minutes:g}")
     patterns = dict(_pattern(option) for option in args.pattern)
-    if len(patterns) < len(args.pattern) or (patterns and args.figures != "auto"):
+    if len(patterns) < len(args.pattern) or (patterns and args.figures != "auto"):  # a name given twice; both options
         raise UserError("--pattern is given once for each figure, and without --figures, which it would replace")
     a, b = split(args.programs)
     if not a or not b or SEPARATOR in b:  # there are none, one or three commands
@@ -93,11 +93,11 @@ def _pattern(given: str) -> tuple[str, str]:
 
 
 def _per_step(args: argparse.Namespace) -> tuple[str, Sequence[int]] | None:
-    """Return the unit and the amounts of a step's work, one for both programs or A's and B's.
+    """Return the work of one step: ("tokens", [4096]) for both programs, ("tokens", [4096, 8192]) for A and B.
 
-    Returns None where the logs say it. Raises UserError for another metric, or more than two amounts.
+    Returns None where it is read from the logs. Raises UserError for another metric, or more than two amounts.
     """
-    if not args.per_step:  # runs of two lengths (--steps) count their steps
+    if not args.per_step:  # with --steps, runs of two lengths, steps are counted anyway
         return ("steps", [1]) if args.metric == "steps/s" and not args.steps else None
     unit = args.metric.removesuffix("/s") if args.metric else "tokens"
     if unit not in ("tokens", "samples"):

@@ -90,7 +90,7 @@ def analyse(args: argparse.Namespace) -> None:
     loaded, runs = _load_runs(args)
     folder, campaign = args.results / loaded.name, loaded.campaign
     all_findings = read_findings(folder / "findings.json")
-    read_series(timed_runs(runs))  # fills the series of `runs`, for all that follows
+    read_series(timed_runs(runs))  # gives each run its steps, read together: faster than each by itself
     report = scaling_report(
         loaded.name,
         campaign.title,
@@ -118,7 +118,7 @@ def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", tar
 
 
 def look(args: argparse.Namespace) -> None:
-    """Write and print whether a campaign goes on after `--repeats` repeats. Raises UserError if it is fixed."""
+    """Write and print whether a campaign goes on after `--repeats` repeats. Raises UserError for a fixed number."""
     from scaleproof.conclude.analysis.scaling import scaling_report
     from scaleproof.ground.findings.finding import Findings
 
@@ -165,7 +165,7 @@ def waterfall(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
-    _, cells, scaling = read_inputs(folder)
+    _, cells, scaling = read_inputs(folder)  # without the table of runs
     report = waterfall_report(loaded.name, cells, scaling, read_profiles(folder, [cell.slug for cell in loaded.traced]))
     write_json(folder / "waterfall.json", report)
     write_waterfall(report.cells, folder / "tables")
@@ -178,7 +178,7 @@ def tables(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.tables.cells import write_tables
     from scaleproof.conclude.report.tables.scaling import write_series
 
-    _, cells, report = read_inputs(args.folder)
+    _, cells, report = read_inputs(args.folder)  # without the table of runs
     write_tables(cells, report, args.folder / "tables")
     for kind in ("strong", "weak"):
         write_series(report, kind, args.folder / "tables")
@@ -245,7 +245,7 @@ def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "P
     facts = collect_run_facts(_read(loaded, planned), read_report(args.results / DOCTOR))
     all_findings = read_findings(folder / "findings.json")
     comparisons = read_comparison(folder / "comparison.json").comparisons if loaded.comparisons else []
-    traces = read_traces(folder)[0] if loaded.traced else None
+    traces = read_traces(folder)[0] if loaded.traced else None  # without the timelines
     profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
     waterfall = read_waterfall(folder / "waterfall.json").cells if "waterfall" in drawn else []
     forecast = read_forecast(folder / "forecast.json") if "forecast" in drawn else None
@@ -268,7 +268,7 @@ def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "P
 
 
 def compare(args: argparse.Namespace) -> None:
-    """Print how two results compare, and write the page. Raises SystemExit(1) where no pair is comparable."""
+    """Print how two results compare, and write the page of `--html`. Raises SystemExit(1) if no pair is comparable."""
     from dataclasses import asdict
 
     from scaleproof.auditor.compare_external import compare_external
@@ -323,7 +323,7 @@ def _load_runs(args: argparse.Namespace, repeats: int | None = None) -> "tuple[L
 
 
 def _load_planned_runs(args: argparse.Namespace, repeats: int | None = None) -> "tuple[LoadedCampaign, PlannedRuns]":
-    """Load the campaign of `args`. Returns it with its planned runs, or the first `repeats` of each cell."""
+    """Load the campaign of `args`. Returns it and its planned runs; `repeats`: only so many of each cell."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     loaded = LoadedCampaign(args.campaign, args.results)
@@ -343,7 +343,7 @@ def _read(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "list[Run]":
         return list(_read_each(loaded, planned))
     gc.disable()
     runs = list(_read_each(loaded, planned))
-    gc.freeze()
+    gc.freeze()  # the collector skips these runs from now on
     gc.enable()
     return runs
 

@@ -90,7 +90,7 @@ class Parser(argparse.ArgumentParser):
         options = [word for word in sys.argv[1:end] if re.match("--?[a-z]", word)]
         # An unknown option may be why a word seems to be missing, or have its value taken for an argument.
         unknown = [word for word in options if word.partition("=")[0] not in known]
-        is_about_argument = message.startswith("argument ") and not message.startswith("argument --")
+        is_about_positional = message.startswith("argument ") and not message.startswith("argument --")
         value_of_flag = re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message, re.DOTALL)  # --json=1
 
         if message.endswith("required: COMMAND") and groups:
@@ -105,7 +105,7 @@ class Parser(argparse.ArgumentParser):
             message = " ".join(part for part in (*hints, f"{message}.", self._example()) if part)
         elif value_of_flag:
             message = f"argument {value_of_flag[1]}: takes no value, and {value_of_flag[2]} is one; leave it out"
-        elif is_about_argument and unknown and not groups:
+        elif is_about_positional and unknown and not groups:  # it may have got the value of the unknown option
             self.reject_unknown(unknown)
         super().error(shortened(message, 1000))
 
@@ -126,6 +126,7 @@ class Parser(argparse.ArgumentParser):
 
     def check_order(self, args: argparse.Namespace) -> None:
         """End with exit code 2 where the two words of a command, a path and a name, are in the wrong order."""
+        # The positional arguments that must be given.
         arguments = [action for action in self._actions if not action.option_strings and action.nargs is None]
         if len(arguments) == 2 and arguments[1].type is None:  # the second is no path, but a name
             first, second = (str(getattr(args, action.dest)) for action in arguments)
@@ -141,7 +142,7 @@ class Parser(argparse.ArgumentParser):
             placeholders = " ".join(arguments.values()) or "no argument"
             self.error(f'"{words[0]}" is one word too many; {self.prog} takes {placeholders}. {self._example()}')
         for word in strange:
-            if name := arguments.get(word.strip("-").partition("=")[0]):
+            if name := arguments.get(word.strip("-").partition("=")[0]):  # "--campaign" for the argument `campaign`
                 usage = " ".join(self.format_usage().split())
                 self.error(f'"{word}" is no option here: give {name} alone. {usage}')
         faults = " ".join(_describe_strange_option(word, known) for word in strange)

@@ -160,12 +160,12 @@ def _definition(text: str) -> str | None:
     from scaleproof.ground.columns import COLUMNS
     from scaleproof.ground.words import bare_word
 
-    spellings = {bare_word(text), bare_word(text.replace(" ", "_"))}  # "scaling efficiency" of a sentence
+    spellings = {bare_word(text), bare_word(text.replace(" ", "_"))}  # "scaling efficiency" is scaling_efficiency
     for column in COLUMNS.values():
         headings = filter(None, map(bare_word, (column.name, column.heading, column.in_series)))
         if not spellings.isdisjoint(headings) and column.definition:
             return f"{column.definition} ({column.unit})" if column.unit else column.definition
-    return _key_of_campaign(re.sub(r"\W", "_", text.lower().rpartition(".")[2]))
+    return _key_of_campaign(re.sub(r"\W", "_", text.lower().rpartition(".")[2]))  # "work.seq-len" -> "seq_len"
 
 
 def _key_of_campaign(name: str) -> str | None:
@@ -173,7 +173,7 @@ def _key_of_campaign(name: str) -> str | None:
 
     Returns None where there is no such key.
 
-    The schema's file has it: making the schema of the models would take a second.
+    It is read from the file of the JSON schema: generating the schema from its classes would take a second.
     """
     schema = json.loads((Path(__file__).parents[1] / "workflow_files/config/campaign.schema.json").read_text())
     keys = [section.get("properties", {}) for section in (schema, *schema["$defs"].values())]

@@ -44,7 +44,7 @@ def prometheus(args: argparse.Namespace) -> None:
 
 
 def to_tracker(args: argparse.Namespace) -> None:
-    """Write all runs of a campaign for an experiment tracker, those of its A/B comparisons too.
+    """Write all runs of a campaign, those of its A/B comparisons among them, for an experiment tracker.
 
     If that fails, the folder is left as it was: a part of the runs would look like all of them.
     """

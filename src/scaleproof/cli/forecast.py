@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scaleproof.ground.campaign.cells import Cell
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
-# Rooms are imported inside the commands: `campaign show` must not wait for scipy, nor a chart for torch.
+# Packages are imported inside the commands: `campaign show` must not wait for scipy, nor a chart for torch.
 
 
 def sweep_groups(args: argparse.Namespace) -> None:
@@ -120,7 +120,7 @@ def _forecast_table(args: argparse.Namespace) -> None:
 
 
 def forecast(args: argparse.Namespace) -> None:
-    """Forecast the held-out cells before they run. Their runs wait for `--out`, which names the file of forecasts."""
+    """Forecast the held-out cells, as a stage of the workflow: their runs wait for `--out`, which names the file."""
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts
 
@@ -179,7 +179,7 @@ def plan(args: argparse.Namespace) -> None:
 
 
 def frontier_of_cell(args: argparse.Namespace) -> None:
-    """Find the largest micro-batch of a cell that fits, as a command. Raises UserError where its tokens are missing."""
+    """Find the largest micro-batch that fits (`scaleproof frontier`). Raises UserError where tokens are missing."""
     from scaleproof.conclude.forecast.frontier import limit_of
     from scaleproof.ground.campaign.loaded import LoadedCampaign, frontier_file, tokens_dir
     from scaleproof.measure.machine.gpus import cuda_devices
@@ -211,7 +211,7 @@ def frontier(args: argparse.Namespace) -> None:
         _find_frontier(loaded, cell, args.tokens, args.out, limit, cell.searched == "fastest")
     except NoTrial as error:
         print(f"{cell.slug}: no trial, {error}; its run will say so as well")
-        smallest = micro_batches(cell, 0)[0]
+        smallest = micro_batches(cell, 0)[0]  # 0: the corpus does not matter where a micro-batch is searched
         answer = {"micro_batch": smallest, "planned_fingerprint": cell.planned_fingerprint, "reason": str(error)}
         write_json(args.out, answer)
 
@@ -221,7 +221,8 @@ def _find_frontier(
 ) -> None:
     """Find the largest micro-batch of a cell by trials, write it to `out` and print it.
 
-    `limit`: bytes of memory of a device; None: all memory of the GPU. `compare_speed`: also time its half and quarter.
+    `limit`: bytes of memory of a device; None: all memory of the GPU. `compare_speed`: also time a half and a quarter
+    of that micro-batch.
     """
     from dataclasses import asdict
 
@@ -265,7 +266,7 @@ def read_evidence(campaign: Path, results: Path) -> "ForecastEvidence":
 
 
 def _score(evidence: "ForecastEvidence", results: Path) -> None:
-    """Score the forecasts of cells that are measured now, add them to the ledger, and print how many were inside."""
+    """Score the forecasts of measured cells, add them to the ledger, and print how many were inside their interval."""
     from scaleproof.conclude.forecast.campaign_forecast import measured_outcomes
     from scaleproof.conclude.forecast.ledger import LEDGER, add_to_ledger, read_forecasts, score_forecasts
 

@@ -66,9 +66,9 @@ def campaign_show(args: argparse.Namespace) -> None:
 
 
 def better_splits(loaded: "LoadedCampaign", results: Path) -> list[str]:
-    """Return lines on better splits of the same time: other numbers of repeats, or pairs, and steps that show more.
+    """Return advice in lines: numbers of repeats (or pairs) and steps that show smaller differences in the same time.
 
-    The lines follow from the runs so far; without runs there are none. Damaged pairs are left out: the report has them.
+    It is computed from the runs so far; without runs there is none. Damaged pairs are left out: the report names them.
     """
     folder = results / loaded.name
     if not (folder / "runs").is_dir():
@@ -138,10 +138,11 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
 
     for name, corpus in loaded.corpora.items():
         check_corpus(name, corpus)
-        cells = [cell for cell in loaded.cells if tokens_of(cell)[0] == name]
+        cells = [cell for cell in loaded.cells if tokens_of(cell)[0] == name]  # `tokens_of`: corpus, tokenizer
         tokenizers = [tokens_of(cell)[1] for cell in cells]
         entries = {tokenizer: tokenizer_entries(tokenizer) for tokenizer in tokenizers if tokenizer.startswith("bpe-")}
         text = small_text(name, corpus)  # None for a corpus that is too large to be read now
+        # Counted up to the largest tokenizer that a cell needs: more entries would only take time.
         most_entries = most_trainable_entries(text, max(entries.values(), default=FEWEST)) if text else None
         for tokenizer, n_entries in entries.items():
             if most_entries is not None and n_entries > most_entries:
@@ -163,7 +164,7 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
 def stale(args: argparse.Namespace) -> None:
     """Print what of each campaign would be measured again, and which of its files are lost.
 
-    That is runs, and what was measured beside them, such as traces. Raises SystemExit(1) where there is anything.
+    Measured again are runs, and what is measured beside them, such as traces. Raises SystemExit(1) for any of these.
     """
     from scaleproof.driver.stale import stale_runs, stale_text
     from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -186,7 +187,7 @@ def stale(args: argparse.Namespace) -> None:
 
 
 def keep(args: argparse.Namespace) -> None:
-    """Let Snakemake take the finished runs of a campaign as they are. Raises UserError where one does not fit it."""
+    """Let Snakemake take the finished runs of a campaign as they are. Raises UserError where a run does not fit."""
     from scaleproof.driver.keep import keep
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 

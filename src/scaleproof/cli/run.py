@@ -66,12 +66,13 @@ def _rate_text(metrics: "Timed") -> str:
     from scaleproof.ground.records.metrics import Printed
 
     rate = f"{number(metrics.window.tokens_per_s, 4)} {metrics.unit}/s"
-    is_counted = isinstance(metrics, Printed) and metrics.reading.reader == "progress"
-    return rate + (" by the launcher's clock: no time and no rate in its log is read (key: figures)" * is_counted)
+    if isinstance(metrics, Printed) and metrics.reading.reader == "progress":
+        return f"{rate} by the launcher's clock: no time and no rate in its log is read (key: figures)"
+    return rate
 
 
 def _plan_run(loaded: "LoadedCampaign", cell: "Cell", repeat: int, tokens: Path) -> "PlannedRun":
-    """Return the plan of a run of `cell`. The first repeat makes the witness of the cell."""
+    """Return the plan of a run of `cell`. The first repeat makes some steps again at its end, to be checked."""
     from scaleproof.measure.trainer.request import PlannedRun
 
     witness_steps = loaded.count_witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
@@ -81,7 +82,7 @@ def _plan_run(loaded: "LoadedCampaign", cell: "Cell", repeat: int, tokens: Path)
 def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
     """Describe the runs that are left, each as long as `latest`: "; 5 of 12 runs left, about 4 min".
 
-    Returns "" if no run is left, or on a cluster: runs side by side take an unknown time.
+    Returns "" if no run is left, and on a cluster, where runs go side by side and the time is not known.
     """
     from scaleproof.ground.records.run import METRICS
 
@@ -130,7 +131,7 @@ def stoppable(consequence: str) -> Iterator[None]:
 
 
 def reference(args: argparse.Namespace) -> None:
-    """Replay the first steps of a workload. Raises UserError where the campaign has no workload of the file's name."""
+    """Replay the first steps of a workload. Raises UserError where the campaign has no workload named as `--out`."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.measure.launch.replay import replay_cell
     from scaleproof.measure.launch.replayed_cells import cells_by_workload
@@ -159,7 +160,7 @@ def pairs(args: argparse.Namespace) -> None:
     name = args.comparison
     a, b = look_up_planned(args.campaign, f"comparison {name}", args.fingerprints, lambda: loaded.comparison(name)[1:])
     comparison = loaded.comparisons[name][0]
-    witnessed_pair = first_pair(comparison)  # its number
+    witnessed_pair = first_pair(comparison)  # number of the first A/B pair: its runs make steps again, to be checked
 
     def make(cell: "Cell", pair: int, out: Path) -> "Timed | Failed":
         """Make the run of one arm of pair number `pair`, and publish it in `out`."""

@@ -132,7 +132,7 @@ def trace_charts(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.charts.traces import CHARTS, draw_trace
     from scaleproof.conclude.report.read_results import read_traces
 
-    inputs = read_traces(args.folder)  # traces.json, and cell -> its timeline
+    inputs = read_traces(args.folder)  # the content of traces.json, and {cell: table of its timeline}
     for name in CHARTS:
         draw_trace(name, *inputs, args.folder / "charts")
 

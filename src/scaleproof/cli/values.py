@@ -33,7 +33,7 @@ def text(words: str) -> str:
 
 
 def file_name(words: str) -> str:
-    """Return the name of a file to write, in a folder that is given. Raises ArgumentTypeError."""
+    """Return `words` as the name of a file to write, without a folder. Raises ArgumentTypeError."""
     if not words.strip() or Path(words).name != words or words == "..":
         raise refused(words, "a name, without a folder")
     return words
@@ -56,7 +56,7 @@ def hub_name(words: str) -> str:
         here = "a file or folder of this machine; the hub is asked for"
         raise argparse.ArgumentTypeError(f'"{shortened(words)}" is {here} owner/name, like Qwen/Qwen3-0.6B')
     if not HUB_NAME.fullmatch(words):
-        end_of_address = "/".join(words.rstrip("/").split("/")[3:][-2:])  # behind https://HOST/
+        end_of_address = "/".join(words.rstrip("/").split("/")[3:][-2:])  # https://HOST/a/b/c -> "b/c"
         is_address = ADDRESS.match(words) and HUB_NAME.fullmatch(end_of_address)
         hint = f"; write {end_of_address}" if is_address else ""
         raise refused(words, f"owner/name, like Qwen/Qwen3-0.6B{hint}")
@@ -202,6 +202,7 @@ class Number:
         if self.whole:
             are_several = re.fullmatch(r"[0-9]+(, ?[0-9]+)+", text)
             return "; without commas, several with blanks between them" if are_several else ""
+        # Sign of a currency, number, sign or code of a currency: "$2.50", "2,50 EUR".
         match = re.fullmatch(r"([$€£¥]? ?)([0-9]+(?:\.[0-9]+|,[0-9]{1,2})?)( ?(?:[$€£¥]|[A-Z]{3}))?", text)
         if match is None or (self.unit and (match[1] or match[3])):  # a currency where another unit is expected
             return ""
@@ -221,7 +222,7 @@ def memory(text: str) -> float:
 
 
 def past_day(text: str) -> str:
-    """Return a date up to today as YEAR-MONTH-DAY, like 2026-11-01. Raises ArgumentTypeError."""
+    """Return a date, today or before, as YEAR-MONTH-DAY, like 2026-11-01. Raises ArgumentTypeError."""
     try:
         day = date.fromisoformat(text)
     except ValueError:

@@ -66,10 +66,11 @@ def verify(args: argparse.Namespace) -> None:
 
 
 def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tuple[list[str], int]:
-    """Separate the differences to print from those that may follow from them. Returns lines, and a number of others.
+    """Separate the differences to print from those that may follow from them.
 
-    Files that are missing, changed or renamed are at fault. The differences that may follow are in other files: they
-    are told once the files at fault are back. At most SHOWN lines are on one file or folder of results.
+    Returns the lines to print, and how many differences are left out. Files that are missing, changed or renamed are at
+    fault. The differences that may follow are in other files: they are printed once the files at fault are back. At
+    most SHOWN lines are on one file or folder of results.
     """
     missing_files = [d.file for d in differences if _is_missing_file(d)]
     at_fault = {d.file for d in differences if d.where == "sha256" or d.problem == CHANGED or RENAMED in d.problem}
@@ -143,8 +144,8 @@ def publish(args: argparse.Namespace) -> None:
 def gate(args: argparse.Namespace) -> None:
     """Compare throughput with earlier results, or over a history.
 
-    Raises SystemExit(1) where it has become worse, (5) where a rate fell by more than is allowed and chance may have
-    done it, or where the loss of --difference would not be seen.
+    Raises SystemExit(1) where throughput has become worse. Raises SystemExit(5) where that is undecided: a rate fell by
+    more than is allowed, perhaps by chance, or a loss as large as --difference would not be detected.
     """
     if args.history:
         _history(args)
@@ -166,6 +167,7 @@ def gate(args: argparse.Namespace) -> None:
     for fault in result.faults:
         print(f"FAIL  {fault}")
 
+    # Whether a loss as large as --difference would not be detected.
     is_blind = bool(args.difference and result.verdicts and result.verdicts[0].seen > loss)
     if result.verdicts:
         word = "cannot tell  " if is_blind and not result.worse else ""

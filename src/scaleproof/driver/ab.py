@@ -73,7 +73,7 @@ class _Call:
         return make_campaign(self.request, rounds, self.chance, seconds, looked=self.earlier_rounds)
 
     def write_rounds(self, campaign: Mapping[str, Any]) -> None:
-        """Write the campaign's file with another number of rounds.
+        """Write `campaign`, which differs from the file in the number of rounds, to the campaign's file.
 
         The tables that an earlier page was made from are removed, so that Snakemake takes a new look at the results.
         """
@@ -99,7 +99,7 @@ def run_comparison(request: AbRequest, name: str | None = None, results: Path = 
         read_series(budget)  # raises UserError where the file is damaged, before anything is written
 
     campaign = _write_first_campaign(path, request)
-    # The time limit of a run grows with --minutes.
+    # The time limit of a run grows with --minutes: a higher one means that this call has more of them than the last.
     has_more_time = make_campaign(request)["resources"]["time_limit"] > campaign["resources"]["time_limit"]
     earlier_rounds = _rounds_left_open(path, campaign, request, results) if has_more_time and not budget else 0
     if has_more_time and not earlier_rounds:
@@ -111,9 +111,10 @@ def run_comparison(request: AbRequest, name: str | None = None, results: Path = 
         earlier_chance = repeats.chance if isinstance(repeats, RepeatUntil) else 1 - CONFIDENCE
         chance = round(FURTHER_CHANCE * earlier_chance, 9)
 
-    call = _Call(path, request, results, end, chance, earlier_rounds)
+    call = _Call(path, request, results, end=end, chance=chance, earlier_rounds=earlier_rounds)
     try:
-        _make_page(call, _make_first_round(call, campaign))
+        page_s = _make_first_round(call, campaign)
+        _make_page(call, page_s)
         verdict = read_verdict(path, request, results)
     except OutOfTime:
         page = results / path.stem / "report.html"
@@ -126,7 +127,7 @@ def run_comparison(request: AbRequest, name: str | None = None, results: Path = 
 
 
 def _is_of_all_runs(page: Path) -> bool:
-    """Return whether a page is there and younger than every run. Snakemake may be ended after the page is made."""
+    """Return whether the page is there and younger than every run: Snakemake may be ended just after making it."""
     records = page.parent.glob(f"runs/*/*/{METRICS}")
     return page.is_file() and all(record.stat().st_mtime <= page.stat().st_mtime for record in records)
 
@@ -135,9 +136,9 @@ def _verdict_without(page: Path, request: AbRequest) -> AbVerdict:
     """Return the verdict where the minutes were over before the `page` of all runs was made."""
     run_count = len(list(page.parent.glob(f"runs/*/*/{METRICS}")))
     advice = "the same command goes on from there" if run_count else "give more of them, or shorter runs (--seconds)"
-    ratio = _ratio_so_far(page.parent / "runs")
+    ratio_text = _ratio_so_far(page.parent / "runs")
     missing = "a page of them" if page.is_file() else "a page"  # the page of an earlier call is of fewer runs
-    why = f"{request.minutes:g} min were over after {plural(run_count, 'run')}, before {missing}{ratio}; {advice}"
+    why = f"{request.minutes:g} min were over after {plural(run_count, 'run')}, before {missing}{ratio_text}; {advice}"
     return AbVerdict("undecided", f"cannot tell yet: {why}")
 
 
@@ -154,7 +155,7 @@ def _ratio_so_far(runs: Path) -> str:
             a, b = read_run(a_folder).metrics, read_run(b_record.parent).metrics
             if isinstance(a, Printed) and isinstance(b, Printed) and a.unit == b.unit:
                 rates.append((a.window.tokens_per_s, b.window.tokens_per_s))
-    if not rates or len(rates) < round_count:
+    if not rates or len(rates) < round_count:  # fewer: a run has failed, or units differ
         return ""
 
     a_rate, b_rate = map(median, zip(*rates, strict=True))
@@ -173,7 +174,7 @@ def _write_first_campaign(path: Path, request: AbRequest) -> dict[str, Any]:
         write_campaign(path, campaign)
 
     try:
-        geometry = LoadedCampaign(path).cells[0].execution.geometry
+        geometry = LoadedCampaign(path).cells[0].execution.geometry  # raises UserError for a wrong campaign
         job = current_allocation() if geometry.nodes > 1 else None
         nodes = len(job.hosts) if job else 1
         gpus = len(usable_gpus(cuda_devices)[0])
@@ -205,12 +206,12 @@ def _rounds_left_open(path: Path, campaign: Mapping[str, Any], request: AbReques
     campaign's file. Raises UserError where the results of these calls are damaged.
     """
     folder = results / path.stem
-    if campaign["repeats"] == 1:
+    if campaign["repeats"] == 1:  # the first round alone was made
         return 0
     if (folder / "report.html").is_file() and read_verdict(path, request, results).word != "undecided":
         return 0
     rounds = _whole_rounds(path, results)
-    return rounds if rounds < MOST else 0  # to MOST rounds, no call can add any
+    return rounds if rounds < MOST else 0  # no comparison has more rounds than MOST
 
 
 def _remove_timeouts(path: Path, results: Path) -> None:
@@ -230,7 +231,7 @@ def _whole_rounds(path: Path, results: Path) -> int:
     cells = LoadedCampaign(path, results).cells
     rounds = min(len(list((folder / cell.slug).glob(f"*/{METRICS}"))) for cell in cells)
     for run in folder.glob("*/rep*") if rounds else ():
-        if int(run.name.removeprefix("rep")) > rounds:
+        if int(run.name.removeprefix("rep")) > rounds:  # of the round that was cut off
             shutil.rmtree(run)
     return rounds
 
@@ -245,7 +246,7 @@ def _make_page(call: _Call, page_s: float) -> None:
         run_snakemake(call.path, [page], limit_s=call.end - page_s - time.monotonic())
     except OutOfTime:
         rounds = _whole_rounds(call.path, call.results)
-        if not rounds:  # the runs of an earlier call may have been removed
+        if not rounds:  # nothing to make a page of: the first round is of an earlier call, and may have been removed
             raise
         repeats = repeats_of(call.request, rounds, call.chance, call.earlier_rounds)
         call.write_rounds(read_yaml(call.path)[0] | {"repeats": repeats})
@@ -255,13 +256,13 @@ def _make_page(call: _Call, page_s: float) -> None:
 def _make_first_round(call: _Call, earlier_campaign: dict[str, Any]) -> float:
     """Run both commands once, then write the campaign with as many rounds as there is time for.
 
-    Returns about how many seconds the page takes; 0 where that is unknown. Raises OutOfTime at the end.
+    Returns about how many seconds the page takes; 0 where that is unknown. Raises OutOfTime when the minutes are over.
 
     While a run had hardly begun when it was ended, the round is made again with longer runs. Runs as long as LONG_RUN
     suffice if all have printed a figure. Nothing is done where an earlier call has given the answer.
     `earlier_campaign`: the content of the campaign's file; a further round has runs of the same length.
     """
-    # More than one repeat is written after the first round: an earlier call has made it, and this one adds no round.
+    # A file with more than one repeat is of an earlier call that has made the first round, and this call adds none.
     if earlier_campaign["repeats"] != 1 and not call.earlier_rounds:
         return 0.0
 
@@ -270,12 +271,12 @@ def _make_first_round(call: _Call, earlier_campaign: dict[str, Any]) -> float:
     repeat = call.earlier_rounds + 1
     for seconds in lengths[:1] if call.earlier_rounds else lengths:  # a further round is as long as the earlier ones
         round_began = time.monotonic()
-        write_campaign(call.path, call.campaign(1, seconds) | {"repeats": repeat})
+        write_campaign(call.path, call.campaign(1, seconds) | {"repeats": repeat})  # up to this round, no further
         loaded = LoadedCampaign(call.path, call.results)
         try:
             run_snakemake(call.path, list(loaded.records(call.results)), limit_s=call.end - round_began)
         except (OutOfTime, KeyboardInterrupt):
-            if call.earlier_rounds:  # the file, the runs and the page of the earlier call go together
+            if call.earlier_rounds:  # undo this round: file, runs and page of the earlier call must fit together
                 write_campaign(call.path, earlier_campaign)
                 _whole_rounds(call.path, call.results)
             raise
@@ -298,7 +299,7 @@ def _make_first_round(call: _Call, earlier_campaign: dict[str, Any]) -> float:
 
 
 def _describe_rounds(repeats: int | dict[str, float]) -> str:
-    """Describe how many rounds there is time for, and which difference they will probably show."""
+    """Describe how many rounds there is time for (`repeats`), and which difference they will probably show."""
     if isinstance(repeats, int):
         return f"there is time for {plural(repeats, 'round')}, too few to look at them in between"
     rule = RepeatUntil.model_validate(repeats)
@@ -328,7 +329,7 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
 
     repeats = loaded.campaign.repeats
     level = 1 - repeats.chance if isinstance(repeats, RepeatUntil) else CONFIDENCE
-    verdict = ab_verdict(report, findings, failures, request.difference, request.accept_differences, level)
+    verdict = ab_verdict(report, findings, failures, request.difference, request.accept_differences, confidence=level)
     waited = _has_waited(folder / "logs")
     return with_words(verdict, *_remarks_on_verdict(verdict, request, loaded.campaign, runs, waited))
 
@@ -346,7 +347,7 @@ def _remarks_on_verdict(
         return  # the other remarks are on a ratio
 
     printed = [run for run in runs if isinstance(run, Printed)]
-    units = [run.unit for run in printed if run.unit in COUNTED and run.reading.per_step is None]
+    units = [run.unit for run in printed if run.unit in COUNTED and run.reading.per_step is None]  # of unknown work
     if units:
         yield f"{units[0]} of A are taken for as much work as those of B"
     if any(run.reading.ended_after_s for run in printed):
@@ -365,7 +366,7 @@ def _has_waited(logs: Path) -> bool:
 
 def _ways_to_decide(verdict: AbVerdict, request: AbRequest, rounds: int, runs: Sequence[Printed]) -> Iterator[str]:
     """Yield ways to decide a comparison that `rounds` have left open: more time, or longer training."""
-    needed = max(rounds_needed(verdict, request.difference) or 0, FIRST_LOOK + 1)
+    needed = max(rounds_needed(verdict, request.difference) or 0, FIRST_LOOK + 1)  # 0: unknown
     if needed > MOST:
         yield f"{integer(needed)} rounds would be needed: longer runs (--seconds) or a larger --difference need fewer"
     else:

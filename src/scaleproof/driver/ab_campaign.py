@@ -72,7 +72,7 @@ class Pace:
 
     @property
     def _overhead_s(self) -> float:
-        """Seconds of the first round beside its runs: all of the round where an earlier call has made its runs."""
+        """Seconds of the first round beside its runs: all of it if the runs took longer, as an earlier call's do."""
         overhead_s = self.elapsed_s - self.runs_s
         return overhead_s if overhead_s > 0 else self.elapsed_s
 
@@ -93,7 +93,7 @@ def make_campaign(
     """Return the content of the campaign file that compares the two commands of `request`.
 
     `rounds`: the most that there is time for. `chance`: of claiming a difference that is not there (None: 5 %).
-    `seconds`: after which a run is ended (None: it ends by itself). `looked`: rounds of earlier calls.
+    `seconds`: after which a run is ended (None: it ends by itself). `looked`: rounds of earlier calls, already judged.
     """
     workload: dict[str, Any] = {"command": "{program}", "figures": dict(request.patterns) or request.figures}
     vary: dict[str, Any] = {"program": {A: shlex.join(request.a), B: shlex.join(request.b)}}
@@ -111,7 +111,7 @@ def make_campaign(
     if work := {key: value for key, value in work.items() if value is not None}:
         campaign["work"] = work
 
-    # Minutes until a run is stopped. They are longer than the seconds after which the user has the run ended.
+    # Minutes until a run is stopped as failed: longer than the seconds (--seconds) after which it is ended properly.
     limit = round(LONGEST_RUN * request.minutes + 1.5 * (request.seconds or 0.0) / 60, 6)
     return campaign | {
         "execution": {"geometry": request.geometry},
@@ -127,7 +127,7 @@ def make_campaign(
 def run_lengths_to_try(request: AbRequest, tried: float | None) -> list[float | None]:
     """Return the seconds of a run to try, the shortest first, until one suffices; [None] for runs that end themselves.
 
-    `tried`: the length of an earlier call's runs. They are kept, so that no further run is shorter.
+    `tried`: the length of an earlier call's runs. It is tried first, as these runs are kept and none may be shorter.
     """
     if request.figures == "whole":
         return [None]
@@ -139,9 +139,9 @@ def run_lengths_to_try(request: AbRequest, tried: float | None) -> list[float | 
 
 
 def repeats_of(request: AbRequest, rounds: int, chance: float | None = None, looked: int = 0) -> int | dict[str, float]:
-    """Return the value of `repeats`: a number for few rounds, else a rule that stops once A and B are told apart."""
+    """Return `repeats`: a number for few rounds, else a rule that stops once A and B differ (see `make_campaign`)."""
     if rounds < FIRST_LOOK:
-        return rounds if chance is None else 1  # a number is judged at 5 %, above `chance`: make 1 run, and no claim
+        return rounds if chance is None else 1  # a number is judged at 5 %, above `chance`; 1 repeat claims nothing
     # The first look must come before the last round.
     first_look = min(max(FIRST_LOOK, looked + 1), rounds - 1, MOST - 1)
     repeats = {"resolve": request.difference, "at_least": first_look, "at_most": min(MOST, rounds)}
@@ -188,7 +188,7 @@ def read_campaign(path: Path, request: AbRequest) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     campaign, _ = read_yaml(path)
-    is_ours = isinstance(campaign, dict) and isinstance(campaign.get("resources"), dict)
+    is_ours = isinstance(campaign, dict) and isinstance(campaign.get("resources"), dict)  # as `_asked` needs it
     if not is_ours or _asked(campaign, request) != _asked(make_campaign(request, seconds=request.seconds), request):
         raise UserError(f"{path} is there already, with another comparison; give another --name, or remove it")
     return dict(campaign)

@@ -25,7 +25,7 @@ class CampaignsAsSent:
     def __init__(self, plans: bool, environment: MutableMapping[str, str] = os.environ) -> None:
         """Begin without campaigns, or, in a job, with the copies that VARIABLE of `environment` names.
 
-        `plans`: whether the user has started this Snakemake, and not one of its jobs; then VARIABLE is emptied.
+        `plans`: True where the user has started this Snakemake (VARIABLE is then emptied), False in one of its jobs.
         """
         self._plans, self._environment = plans, environment
         if plans:  # forget the copies of another Snakemake, in whose job this one may run

@@ -46,7 +46,8 @@ def preview_campaign(loaded: LoadedCampaign) -> str:
 
 def _training_row(cell: Cell) -> dict[str, Any]:
     """Return heading -> entry of a cell's row in the table."""
-    state, tokens = requirements.device_state_bytes(cell), cell.batch.global_ * cell.workload.seq_len
+    state_bytes = requirements.device_state_bytes(cell)
+    tokens = cell.batch.global_ * cell.workload.seq_len  # of a step
     return {
         "cell": cell.slug,
         "global = micro x accum. x devices": cell.planned_batch if cell.is_open else str(cell.batch),
@@ -55,7 +56,7 @@ def _training_row(cell: Cell) -> dict[str, Any]:
         "steps": cell.work.steps,
         "tokens/run": tokens * cell.work.steps,
         "processes": cell.world_size,
-        "state/device": bytes_text(state) if state else "unknown",
+        "state/device": bytes_text(state_bytes) if state_bytes else "unknown",
     }
 
 
@@ -67,6 +68,7 @@ def _preview_commands(loaded: LoadedCampaign) -> str:
         rows.append([cell.slug, cell.execution.geometry.n_devices, cell.per_step, shlex.join(cell.words)])
     unit = campaign.workload.per_step.unit if campaign.workload.per_step else "work"
     headings = ["cell", "devices", f"{unit}/step", "command"]
+    # Without `per_step` (None), the log of a run says how much work a step is.
     table = tabulate(rows, headings, missingval="by its log", disable_numparse=True)
     figures = campaign.workload.figures
     reader = figures if isinstance(figures, str) else "patterns"

@@ -54,6 +54,7 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
     _raise_if_changed(loaded, results, changed)
     _check_tokens(loaded, results, records)
 
+    # The files that Snakemake knows: records of shared jobs, or the metrics of each run.
     outputs = loaded.records(results) if loaded.shared_jobs else [folder / METRICS for folder in loaded.runs(results)]
     files = [path for path in (*outputs, *measured_beside(loaded, results)) if path.is_file()]
     snakemake_view.mark_up_to_date(files)
@@ -64,7 +65,7 @@ def _check_seal(run: Run) -> None:
     """Check that the files of a run were written together. Raises UserError where one was not."""
     launcher = run.folder / LAUNCHER
     try:
-        seal = json.loads(launcher.read_bytes()).get(METRICS_SEAL)
+        seal = json.loads(launcher.read_bytes()).get(METRICS_SEAL)  # the sha256 of the metrics as written
     except (OSError, ValueError, AttributeError):
         raise UserError(f"{launcher} is missing or damaged") from None
     if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:
@@ -110,8 +111,8 @@ def _raise_if_changed(loaded: LoadedCampaign, results: Path, changed: dict[str, 
 def measured_beside(loaded: LoadedCampaign, results: Path, fitting: bool = True) -> dict[Path, str]:
     """Return file -> its rule for what was measured beside the runs, if the file is there.
 
-    `fitting`: only what has the configuration that the campaign has now. Otherwise a path counts if its
-    folder has any .json, and may be missing.
+    `fitting`: whether only files with the campaign's present configuration are returned. Else a file is returned
+    if its folder has any .json, even if the file itself is missing.
     """
     folder = results / loaded.name
     traces = {folder / "traces" / cell.slug / CAPTURE: cell for cell in loaded.traced}
@@ -146,7 +147,7 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
     The warning names the files, and the commands to keep them or measure them again. Runs that do not fit the campaign
     any more are measured again without a warning. Returns None where there is nothing to warn of.
     """
-    records = records_of_runs(loaded, results)  # {} where each run is a job
+    records = records_of_runs(loaded, results)  # folder of a run -> file of its shared job; {} where each run is a job
     runs = []
     for folder, cell, repeat in loaded.planned(results):
         is_sound_output = records.get(folder, folder / METRICS) in outputs and _fits_campaign(folder, cell, repeat)
@@ -174,14 +175,14 @@ def choices_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:
 
 
 def again_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:
-    """Return the command that measures runs again. `rules`: those that Snakemake follows only when it is forced."""
+    """Return the command that measures runs again. `rules`: those whose jobs Snakemake runs only when forced to."""
     report = results / loaded.name / "report.html"
     forced = f"--forcerun {' '.join(rules)} -- " if rules else ""
     return f"  to measure them again: snakemake {options_for(report)} {forced}{report}"
 
 
 def _fits_campaign(folder: Path, cell: Cell, repeat: int) -> bool:
-    """Return whether the run in `folder` has numbers, and the configuration of `cell`."""
+    """Return whether the run in `folder` has numbers, and is repeat number `repeat` of `cell` as configured now."""
     try:
         return read_planned(folder, cell.slug, repeat, cell.fingerprint).ok
     except UserError:

@@ -117,7 +117,7 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: 
 
 
 def _engine_starts_s(cells: list[Cell], times: RunTimes) -> float:
-    """Estimate the seconds to import engines, once for each kind of rank that is forked from one process."""
+    """Estimate the seconds to import engines: once for each kind of rank, in the process that ranks are forked from."""
     kinds = {kind_of(cell.execution.start, cell.execution.strategy, times.device(cell)) for cell in cells}
     return sum(times.speed.start_s(engine) for start, engine in kinds if start == "forked")
 
@@ -153,7 +153,7 @@ def _replay_s(path: Path, cell: Cell, times: RunTimes) -> float:
     try:
         return start_s + read_reference(path).seconds
     except (UserError, OSError):
-        counts = counts_of_cell(cell)
+        counts = counts_of_cell(cell)  # parameters and FLOPs; None for classifiers
     if counts is None:
         return start_s
     tokens = cell.batch.global_ * cell.workload.seq_len

@@ -28,7 +28,7 @@ def read_series(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def level_in_series(path: Path, campaign: str) -> float:
-    """Return a comparison's level of significance in the series of the file `path`, into which a new one is written.
+    """Return the level of significance of the comparison `campaign` in the series `path`. A new one is added to it.
 
     The level is noted before the comparison begins, so that a comparison that is given up has spent it.
     """

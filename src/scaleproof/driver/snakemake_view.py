@@ -43,7 +43,7 @@ class Seen:
 
 
 def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
-    """Ask Snakemake how it sees each file behind `targets`.
+    """Ask Snakemake how it sees `targets`, and each file that is made on the way to them.
 
     Returns None where the workflow in this folder does not make `targets`, or Snakemake fails.
     """
@@ -58,7 +58,7 @@ def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
     rows = [line.split("\t") for line in table.splitlines() if line.count("\t") == HEADING.count("\t")]
     incomplete = _incomplete_files()  # of which the summary says nothing
     view = {}
-    for path, _, rule, log, _, plan in rows:
+    for path, _, rule, log, _, plan in rows:  # log "-": Snakemake has no record of the file
         cut_off = Path(path) in incomplete and Path(path).is_file()
         is_pending = plan == "update pending" or cut_off
         view[Path(path)] = Seen(rule, pending=is_pending, recorded=log != "-" or cut_off, cut_off=cut_off)
@@ -114,7 +114,7 @@ def note_options(campaign: Path, profile: str | None, executor: str, jobs: objec
     """Write the Snakemake options by which jobs are sent, into the folder `campaign`. `profile`: its path or name."""
     if profile:
         options = f"--profile {_quote_path(scrub(profile))}"
-    elif executor in (PROFILE, "scaleproof"):  # of a cluster: as by the usual profile
+    elif executor in (PROFILE, "scaleproof"):  # a cluster's executor without a profile: advise the usual profile
         options = ON_CLUSTER
     else:
         options = f"--executor {executor} --jobs {jobs}"
@@ -133,7 +133,7 @@ def last_words_of_failed_stage(output: str) -> str | None:
     for log in map(Path, FAILED_LOG.findall(output)):
         text = log.read_text("utf-8", "replace").strip() if log.is_file() else ""
         if text:
-            _, own_prefix, message = f"\n{text}".rpartition("\nscaleproof: ")
+            _, own_prefix, message = f"\n{text}".rpartition("\nscaleproof: ")  # our own last message
             return f"{message if own_prefix else text[-LAST_CHARACTERS:]}\n  (log: {log})"
     return None
 
@@ -141,7 +141,7 @@ def last_words_of_failed_stage(output: str) -> str | None:
 def _run_or_raise(*words: str, of: str = "", limit_s: float | None = None) -> None:
     """Run Snakemake. Raises UserError where a stage fails, not where a run does. `of`: beginning of the message."""
     process = _snakemake(*words, limit_s=limit_s)
-    if process.returncode in (0, FAILED_RUNS):
+    if process.returncode in (0, FAILED_RUNS):  # runs that fail are rows of the results
         return
     output = process.stdout + process.stderr
     if "LockException" in output:
@@ -152,7 +152,7 @@ def _run_or_raise(*words: str, of: str = "", limit_s: float | None = None) -> No
 
 
 def _snakemake(*words: str, limit_s: float | None = None) -> subprocess.CompletedProcess[str]:
-    """Run Snakemake. On Ctrl-C, or where we alone are told to stop, end it with all that it has started.
+    """Run Snakemake. On Ctrl-C, which may have reached this process alone, end it with all that it has started.
 
     After `limit_s` seconds, ends it as well, removes the lock that a killed Snakemake leaves, and raises OutOfTime.
     """

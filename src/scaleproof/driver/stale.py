@@ -112,7 +112,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
         output = records.get(folder, folder / METRICS)
         if run := _judge_run(folder, cell, code, view.get(output), sha256):
             runs.append(run)
-    has_changed = any(run.has_other_keys for run in runs)  # what was measured beside runs has, too
+    has_changed = any(run.has_other_keys for run in runs)  # then traces, pairs, ... are of other keys, too
     beside = measured_beside(loaded, results, fitting=not has_changed).items()
     # Snakemake may call a missing file up to date, and still makes it on the way to the runs: it counts as pending.
     pending = {path: rule for path, rule in beside if path in view and (view[path].pending or not path.is_file())}
@@ -140,7 +140,7 @@ def _judge_run(
     """Return a finished run with the reason to measure it again, None without a reason.
 
     `current_code`: the sha256 of today's code of a run. `seen`: Snakemake's view of the run's file, None where it has
-    none. `sha256`: returns that of a file.
+    none. `sha256`: the function that hashes a file.
     """
     try:
         metrics = _sound_metrics(folder)
@@ -168,16 +168,16 @@ def _reason_to_measure_again(
 ) -> str | None:
     """Return the reason why a run would be measured again. Returns None where it would not be.
 
-    `record`: the file of its metrics. `seen`: as in _StaleRun.
+    `record`: the file of its metrics. `seen`: as in _StaleRun. The others: see `_judge_run`.
     """
-    if metrics.fingerprint != cell.fingerprint:  # after a --touch, Snakemake may take it for up to date
+    if metrics.fingerprint != cell.fingerprint:  # whatever `seen` says: a --touch makes such runs look up to date
         keys = changed_keys(metrics.config, cell.config)
         return f"{CONFIGURATION}: {keys}" if keys else CONFIGURATION
     if seen and not seen.pending:
         return None
     if metrics.code_sha256 != current_code:
         return CODE
-    # Whether any run of the same code and program is taken: by a shared job, or where Snakemake has no view of it.
+    # A shared job leaves any run of the same code and program as it is; so does this, where Snakemake has no view.
     takes_any = seen is None or seen.rule.endswith("shared_job")
     # A failed run has no hashes: its files are judged by their age, and copied files look newer.
     if takes_any or not isinstance(metrics, Failed):
@@ -220,12 +220,12 @@ def _words_for_lost_files(stale: StaleRuns) -> list[str]:
     """
     folder = stale.results / stale.loaded.name
     report = folder / "report.html"
-    records = records_without_runs(stale.loaded, stale.results)  # done, to Snakemake: made by force only
+    records = records_without_runs(stale.loaded, stale.results)  # file of a job -> its lost files; forced, as it exists
     made_by_force = {path for missing_files in records.values() for path in missing_files}
     targets: dict[tuple[str, Path], Path] = {}  # a job, by its rule and folder -> one of its files
     for path in sorted(stale.lost, key=lambda path: path.suffix == ".png"):  # of a chart, the .svg is the target
         if path not in made_by_force:
-            rule = stale.view[path].rule if path in stale.view else path.stem
+            rule = stale.view[path].rule if path in stale.view else path.stem  # else it counts as a job of its own
             targets.setdefault((rule, path.parent), path)
 
     forced, files = [str(record) for record in records], [str(path) for path in targets.values()]
@@ -246,8 +246,8 @@ def _measured_again_text(stale: StaleRuns) -> str:
         reasons = Counter(run.reason for run in stale.runs)
         why = "; ".join(f"{count} because {reason}" for reason, count in reasons.items())
         hours = sum(run.device_hours for run in stale.runs)
-        short = f"{duration_in_words(3600 * hours)} of a device"
-        device_time = f"{hours:.3g} device hours" if hours >= 1.5 else short
+        minutes_text = f"{duration_in_words(3600 * hours)} of a device"
+        device_time = f"{hours:.3g} device hours" if hours >= 1.5 else minutes_text
         commits = ", ".join(sorted({run.metrics.git_commit[:10] for run in stale.runs if run.metrics}))
         amount = f"{len(stale.runs)} of {stale.planned} runs would be measured again ({device_time})"
         with_them = f"; with them {beside}" if beside else ""

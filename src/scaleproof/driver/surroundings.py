@@ -36,7 +36,7 @@ def find_package() -> None:
 
 
 def check_start(cores: int | None) -> None:
-    """Raise UserError where Snakemake would wait for ever, or could not make the folder of a campaign."""
+    """Raise UserError where Snakemake would wait for ever (0 `cores`), or could not make the folder of a campaign."""
     if cores == 0:
         raise UserError("--cores 0 starts nothing; give the number of cores, as in --cores 2")
     for results in (RESULTS / file.stem for file in CAMPAIGNS.glob("*.yaml")):

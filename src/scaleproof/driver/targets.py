@@ -7,7 +7,7 @@ from scaleproof.ground.snakemake_command import RESULTS
 
 
 def cell_of_run(loaded: LoadedCampaign, slug: str, repeat: int) -> Cell:
-    """Return the cell of a run that is a job of its own. Raises UserError where the campaign plans no such run."""
+    """Return the cell `slug`, whose run `repeat` is a job of its own. Raises UserError where none is planned."""
     cell = loaded.cell(slug)
     if loaded.shared_jobs:
         first_job = next(iter(loaded.records(RESULTS, 1)))
@@ -19,7 +19,7 @@ def cell_of_run(loaded: LoadedCampaign, slug: str, repeat: int) -> Cell:
 
 
 def cell_of_trace(loaded: LoadedCampaign, slug: str) -> Cell:
-    """Return the cell of a trace. Raises UserError where the campaign does not trace it."""
+    """Return the cell `slug`, whose trace is to be made. Raises UserError where the campaign does not trace it."""
     cell = loaded.cell(slug)
     if cell not in loaded.traced:
         traced_slugs = [cell.slug for cell in loaded.traced]

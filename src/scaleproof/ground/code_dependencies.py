@@ -77,7 +77,7 @@ def code_sha256(*entries: str) -> str:
     n_known = len(_known_hashes())
     hashes = "".join(code_hash(Path(path)) for path in import_closure(*entries))
     if len(_known_hashes()) > n_known and HASHES.parents[1].is_dir():  # new hashes, where Snakemake has a folder
-        with contextlib.suppress(OSError):  # saves each later job, which reads the Snakefile, the time to parse code
+        with contextlib.suppress(OSError):  # only saves time: each later job reads the Snakefile, and asks for hashes
             write_atomic(HASHES, json.dumps(_known_hashes()))
     return hashlib.sha256(hashes.encode()).hexdigest()
 
@@ -111,12 +111,12 @@ def documented_nodes(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | a
         node = waiting.popleft()
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node
-        blocks = (ast.stmt, ast.ExceptHandler, ast.match_case)
+        blocks = (ast.stmt, ast.ExceptHandler, ast.match_case)  # what may hold statements
         waiting += [child for child in ast.iter_child_nodes(node) if isinstance(child, blocks)]
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
-    """Remove the docstrings of a tree, and return it; pages of findings stay, because results quote them."""
+    """Remove the docstrings of a tree, and return it. Those of checks (`.finds`) stay, because results quote them."""
     for node in documented_nodes(tree):
         is_page = any(".finds(" in ast.unparse(decorator) for decorator in getattr(node, "decorator_list", ()))
         if not is_page and ast.get_docstring(node, clean=False) is not None:

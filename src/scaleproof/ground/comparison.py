@@ -73,7 +73,7 @@ def with_simultaneous_intervals(compared: Sequence[Compared]) -> list[Compared]:
 
 
 def _simultaneous_bounds(compared: Compared, claims: int) -> tuple[float | None, float | None]:
-    """Return the bounds of a ratio, so wide that `claims` intervals hold at once.
+    """Return the bounds of a ratio, so wide that `claims` such intervals hold at once with 95 %.
 
     Returns (None, None) without an interval.
     """

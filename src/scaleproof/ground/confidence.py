@@ -65,7 +65,7 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
     # Mean squares of both, over all cells:
     by_round = n_cells * float(logs.mean(axis=0).var(ddof=1))
     by_run = float((remove_means(logs) ** 2).sum()) / ((n_cells - 1) * (n_rounds - 1))
-    sum_of_variances = by_round + (n_cells - 1) * by_run  # of a single run, over the cells: equal to adding each cell's
+    sum_of_variances = by_round + (n_cells - 1) * by_run  # equals the sum, over the cells, of a single run's variance
 
     own_variance = own.variance * n_rounds  # `own.variance` is the mean's, this is a single run's
     variance_of_rest = (sum_of_variances - own_variance) / (n_cells - 1)  # the mean of the other cells
@@ -150,7 +150,7 @@ def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
     all_squares = float(squares.sum())
     all_freedom = (cells - 1) * (rounds - 1)
 
-    own = float((logs[0] - logs[1]).var(ddof=1)) / 2  # a run of the first two cells
+    own = float((logs[0] - logs[1]).var(ddof=1)) / 2  # of one run of the first two cells; a difference has two
     own_freedom = rounds - 1
     rest_freedom = all_freedom - own_freedom
     if rest_freedom == 0:
@@ -195,7 +195,7 @@ def _is_noisier(own: float, own_freedom: int, rest: float, rest_freedom: int) ->
 
 
 def ratio_to_mean(value: float, others: list[float]) -> Estimate:
-    """Return the ratio of `value`, of one further run, to the geometric mean of `others`; n counts `others`.
+    """Return the ratio of `value`, of one further run, to the geometric mean of `others`, whose number is its n.
 
     It has a prediction interval: the further run is taken to vary as `others` do among themselves.
     """

@@ -128,7 +128,7 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
 
 
 def _nearest_letters(letters: str, choices: list[str]) -> str | None:
-    """Return the nearest of `choices`, all written as `_letters` does. Returns None if none is near."""
+    """Return the choice that is nearest to `letters`, all as `_letters` returns them. Returns None if none is near."""
     edits = {choice: edit_distance(letters, choice) for choice in choices}
     slips = [choice for choice in choices if len(choice) == len(letters) and edits[choice] == 1]
     if len(letters) >= 3 and len(slips) == 1:  # one letter for another: ddp rather than dp, of dpp
@@ -141,7 +141,7 @@ def _nearest_letters(letters: str, choices: list[str]) -> str | None:
 
 
 def same_name(name: object, allowed: Iterable[str]) -> str | None:
-    """Return the allowed name that is `name` but for case and punctuation, or what other programs call `name`."""
+    """Return the allowed name that equals `name` but for case and punctuation, or that other programs call `name`."""
     by_letters = {_letters(choice): choice for choice in map(str, allowed)}
     forms = dict.fromkeys(_letters(form[:200]) for form in (str(name), FILLERS.sub("", str(name))) if form)
     words = [word for form in forms for word in (form, *_synonyms().get(form, ()))]
@@ -361,7 +361,7 @@ def damaged_file(path: Path, why: str) -> UserError:
 
 
 def without_place(fault: str, folder: Path) -> str:
-    """Return a fault in which files of an absolute `folder` are named relative to it: records tell no such path."""
+    """Return a fault with files of an absolute `folder` named relative to it, as records must not tell such a path."""
     place = f"{folder}/"
     # What follows "; " is the command that makes the file again: it has the absolute path as well, and is cut off.
     return fault.partition("; ")[0].replace(place, "") if folder.is_absolute() and place in fault else fault
@@ -386,7 +386,7 @@ def _how_to_make(path: Path, words: str) -> str:
 
 
 def check_counts(**numbers: int) -> None:
-    """Raise UserError where one of the `numbers`, by the names of arguments, is no whole one above 0."""
+    """Raise UserError unless all `numbers` (name of the argument -> its value) are whole and above 0."""
     for name, number in numbers.items():
         if type(number) is not int or number < 1:
             raise UserError(f"{name} cannot be {shortened(repr(number))}; allowed: a whole number from 1")

@@ -109,7 +109,7 @@ def write_json(path: Path, data: object) -> None:
 
 
 def content_fault(path: Path) -> str:
-    """Return why a file holds no result, to be said after its path. Returns "" where nothing of it says so.
+    """Return why a file holds no result, to be said after its path. Returns "" where its content shows no fault.
 
     Example: ` is an HTML page, whatever its name says`, for the answer of a server that wanted a sign-in.
     """

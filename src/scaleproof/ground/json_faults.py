@@ -16,7 +16,7 @@ REASONS = {
 
 
 def reason_of_json_fault(content: str | bytes, problem: str) -> str:
-    """Return ": REASON", by the text at the place in a parser's `problem` ("line 3 column 5"); "" if none is known."""
+    """Return ": REASON", by the text at the place that `problem` names ("line 3 column 5"); "" if none is known."""
     match = re.search(r"line (\d+) column (\d+)", problem)
     if match is None:
         return ""

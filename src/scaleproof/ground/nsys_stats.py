@@ -155,7 +155,7 @@ def _parse_line(path: Path, index: int, heads: list[str], cells: list[str], raw:
         percent = _parse_number(values["Time (%)"]) if "Time (%)" in values else None
     except ValueError as error:
         raise UserError(f"{path}, line {index + 1}: {error}") from None
-    name = next((values[head] for head in reversed(values) if head in NAMES), cells[-1])
+    name = next((values[head] for head in reversed(values) if head in NAMES), cells[-1])  # the last such column
     return ReportLine(name.removeprefix(":"), int(count), int(total), percent, raw)
 
 
@@ -181,7 +181,7 @@ def largest_lines(lines: Iterable[ReportLine], number: int) -> list[ReportLine]:
 
 
 def sum_kernels(lines: list[ReportLine], ranks: int | None = None) -> KernelSums:
-    """Add up times and calls of all lines of one or more reports of kernels. `ranks`: of the traced run, if known."""
+    """Add up times and calls of all lines of one or more reports of kernels. `ranks`: how many ran, if known."""
     total_ns = sum(line.total_ns for line in lines)
     unclassified = [line for line in lines if class_of(line.name) == UNCLASSIFIED]
     classified_share = 1 - sum(line.total_ns for line in unclassified) / total_ns if total_ns else None

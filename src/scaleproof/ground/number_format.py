@@ -101,7 +101,7 @@ def is_useless(low: float, high: float, n: float) -> bool:
 
 
 def interval_text(low: float | None, high: float | None, n: str | int) -> str:
-    """Return an interval in words, "95 % CI 1.45-1.82, n=3"; else n, and that it has no interval or too wide a one.
+    """Return an interval in words, "95 % CI 1.45-1.82, n=3"; else n, and why there is no interval to print.
 
     `n`: the number of runs, or several in a text such as "3 and 2"; the smallest counts.
     """

@@ -32,7 +32,7 @@ def results_option(results: Path | str) -> str:
 
 
 def options_for(target: Path) -> str:
-    """Return Snakemake's options for `target`: those by which its campaign was run, else those for one machine."""
+    """Return Snakemake's options for `target`: as its campaign was run (by NOTE, or by a run), else for one machine."""
     for folder in (target, *target.parents):
         noted = _read_part(folder / NOTE, lambda note: str(note["options"]))
         if options := noted or _recorded_options(folder):
@@ -43,7 +43,7 @@ def options_for(target: Path) -> str:
 def _recorded_options(campaign: Path) -> str | None:
     """Return Snakemake's options by the first readable record of a run.
 
-    Returns None without one, or if that had no Slurm.
+    Returns None where there is no such record, or where that run was not started by Slurm.
     """
     for path in (campaign / "runs").glob("*/*/training_metrics.json"):
         # A list, so that a run without Slurm, [None], is told from an unreadable record, None.
@@ -54,7 +54,7 @@ def _recorded_options(campaign: Path) -> str | None:
 
 
 def options_of_runs(schedulers: Iterable[Mapping[str, str] | None]) -> str | None:
-    """Return Snakemake's options by what records of runs say of their scheduler.
+    """Return Snakemake's options by the `schedulers` in records of runs.
 
     Returns None where there was none.
     """

@@ -196,6 +196,7 @@ def meaning_of_word(text: str) -> str | None:
     """
     if OF_CELL.search(text):
         return GLOSSARY["cell"]
+    # "corrected for 6 comparisons" is looked up as "corrected for comparisons".
     whole, *parts = map(_normalise, (re.sub(r" for \d+ (?=comparison)", " for ", text), *text.split(", ")))
     for form in (whole, whole.removesuffix("s"), *parts):  # "runs": "run"; "loss, last step": "loss", then "last step"
         for key, explanation in GLOSSARY.items():

@@ -37,7 +37,7 @@ def expected_advice(answer: RawAnswer, family: CellFamily | None, ranking: Mappi
     if family is None:
         return advice
 
-    disturbing = DISTURBING if family.method == "tukey-blocks" else DISTURBING | DISTURBING_ROUNDS
+    disturbing = DISTURBING if family.method == "tukey-blocks" else DISTURBING | DISTURBING_ROUNDS  # repeats match
     advice["disturbed"] = [name for name in names if disturbing & set(answer.codes.get(name, ()))]
     points = {point["cell"]: point for _, point in points_of(answer.report)}
     cells_worth_it = [name for name in names if _beats_one_device(family, points.get(name))]
@@ -63,7 +63,7 @@ def _simplest_near_fastest(
     for name in sorted(effort_of, key=effort_of.__getitem__):
         others = [other for other in names if other != name]
         worst_ratios[name] = family.worst(name, others)
-        best_ratio = min(family.bounds(name, other)[1] for other in others)
+        best_ratio = min(family.bounds(name, other)[1] for other in others)  # at best, to the fastest of the others
         if best_ratio >= needed_ratio:
             near_cells.append(name)
         if chosen is None and worst_ratios[name] >= needed_ratio:
@@ -78,7 +78,7 @@ def _simplest_near_fastest(
 
 
 def _beats_one_device(family: CellFamily, point: Mapping[str, Any] | None) -> bool:
-    """Return whether the cell of a point beats the best single device; True where there is no such device."""
+    """Return whether the cell of a point beats the best cell on one device; True where there is none to beat."""
     if point is None or point["devices"] < 2:
         return True
     best = point["best_single"]
@@ -97,7 +97,7 @@ def check_repeats_of_ratio(
     """
     if stated and noise:
         yield from check_further_repeats(stated, where, noise.n, partial(intervals.detectable_by_pair, noise), answer)
-    elif stated or noise:  # it needs three runs of each cell
+    elif stated or noise:  # one without the other; advice needs three runs of each cell
         problem = "cannot be recomputed from the raw files" if stated else "is missing"
         yield Difference(REPORT, f"{where}, resolve", problem)
 
@@ -107,7 +107,7 @@ def check_further_repeats(
 ) -> Iterator[Difference]:
     """Yield where `stated`, a `resolve` of the report, is not what `n` repeats, and further repeats, would show.
 
-    `shown_by(n, level)`: the log ratio that n repeats show in intervals of that level.
+    `shown_by(n, level)`: the smallest log ratio that n repeats show in intervals of that level.
     """
     where = f"{where}, resolve"
     looks = _repeats_after_looks(n)
@@ -160,7 +160,7 @@ def _planned_effect(report: Mapping[str, Any]) -> float | None:
 
 
 def _repeats_after_looks(n: int) -> list[int]:
-    """Return the numbers of repeats, above `n`, after which results are looked at: each a quarter more: 5, 7, 9, ..."""
+    """Return the numbers of repeats, above `n`, at which results are looked at, each a quarter more: 5, 7, 9, ..."""
     looks: list[int] = []
     repeats = math.ceil(1.25 * n)
     while repeats <= MOST_REPEATS:

@@ -68,7 +68,7 @@ def _check_sizes(answer: RawAnswer, series: Mapping[str, Any]) -> Iterator[Diffe
 def _expected_of_report(runs: Sequence[RawRun], findings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the expected fields on all runs: level, unit, evidence, validity, and the time of one run of each cell."""
     invalid_findings = [finding for finding in findings if finding["severity"] == "invalid"]
-    mismatches = sorted({finding["code"] for finding in invalid_findings if is_of_runs(finding)})
+    mismatches = sorted({finding["code"] for finding in invalid_findings if is_of_runs(finding)})  # not of pairs
     ended_runs = [run for run in runs if run.metrics.get("total_wall_time_sec") is not None]
     means_of_cells = [statistics.fmean(run.job_seconds for run in group) for group in by_cell(ended_runs).values()]
     expected = {
@@ -150,7 +150,7 @@ def _expected_of_size(answer: RawAnswer, series: Mapping[str, Any], point: Mappi
     cell, base = answer.cells[point["cell"]], answer.cells[series["baseline"]]
     _, speedup_bounds = answer.ratio(cell.name, base.name) if has_speedup(series, point) else (None, None)
     verdict = speedup_bounds and _verdict_on_efficiency(speedup_bounds, base.devices / cell.devices)
-    # Results may have been moved: the folder before runs/ is taken as each path states it; "" where a path is missing.
+    # Results may have been moved: the folder before runs/ is taken as each path states it. "" is for missing paths.
     stated_paths = [*point["metrics_paths"], *[""] * len(cell.runs)]
     stated_folders = [folder_before(path, f"runs/{cell.name}/rep/{METRICS}") for path in stated_paths]
     return {
@@ -224,8 +224,8 @@ def _level_without_ranking(answer: RawAnswer, name: str) -> float | None:
 def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield a difference where `best_single` is not the fastest cell with one device and the same work.
 
-    It may be None where there is no such cell, or where each such cell is incomparable: it differs from the cell in
-    the fields in `best_single_incomparable`. A faster cell counts only if it has the program of the stated one.
+    `best_single` may be None where there is no such cell, or where each such cell is incomparable: it differs from
+    this one in the fields of `best_single_incomparable`. Faster cells of another program are not reported.
     """
     cell = answer.cells[point["cell"]]
     stated_name = point["best_single"]
@@ -257,14 +257,14 @@ def _single_devices_with_same_work(answer: RawAnswer, cell: RawCell, kind: str |
 
 
 def _check_incomparable(fields: Sequence[str], cell: RawCell, base: RawCell) -> Iterator[Difference]:
-    """Yield each of the `fields` that the report says differ between two cells, and that do not."""
+    """Yield each of `fields`, in which two cells differ by the report, that has one value in both."""
     for name in fields:
         if name in cell.machine and cell.machine[name] == base.machine.get(name):
             yield Difference(REPORT, cell.name, f"does not differ from {base.name} in {name}")
 
 
 def _check_groups(answer: RawAnswer) -> Iterator[Difference]:
-    """Yield a difference for each group of cells with the same work and devices that no ranking has exactly."""
+    """Yield each group of cells with the same work and devices that is not exactly the content of a ranking."""
     groups: dict[tuple[object, ...], list[str]] = {}  # (devices, work, batch) -> names of cells
     for cell in answer.cells.values():
         groups.setdefault((cell.devices, cell.work, cell.batch), []).append(cell.name)
@@ -319,7 +319,7 @@ def _expected_of_ranking(fastest: RawCell, family: CellFamily | None, names: Seq
 
 
 def _check_ranked_cell(where: str, entry: Mapping[str, Any], cell: RawCell, fastest: RawCell) -> Iterator[Difference]:
-    """Yield where the `entry` of a cell in a ranking has a strategy, or reasons to leave it out, that its runs lack."""
+    """Yield where a cell's `entry` in a ranking has another strategy than its runs, or wrong reasons to omit it."""
     yield from check_values(REPORT, cell.name, entry, {"strategy": cell.strategy})
     yield from _check_incomparable(entry["incomparable"], cell, fastest)
     if "repeats" in entry["incomparable"] and len(cell.runs) >= intervals.FEWEST:

@@ -39,7 +39,7 @@ Check = Callable[[], Iterator[Difference]]
 def folder_of(path: Path) -> Path:
     """Return the folder of a campaign's results, given as itself or as one of its own files, such as report.html.
 
-    Raises UserError if it is none: a page that only lies there is not what is verified.
+    Raises UserError for any other path, and for a file in the folder that is not verified with it, such as a copy.
     """
     folder = path.parent if path.is_file() else path
     if not (folder / "runs").is_dir():
@@ -159,7 +159,7 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
 
 
 def _runs_left_over(folder: Path, runs: list[RawRun]) -> list[str]:
-    """Return the names of runs beyond the repeats and cells of runs.csv, as after fewer `repeats`; [] without it."""
+    """Return the names of runs that runs.csv has no place for, as `repeats` or cells were taken away; [] without it."""
     try:
         rows = csv_of(folder / "runs.csv")
         cells = {row["cell"] for row in rows}
@@ -187,7 +187,7 @@ def _with_differences_of_manifest(folder: Path, run_differences: list[Difference
 
 
 def _line_ends_once(differences: list[Difference]) -> list[Difference]:
-    """Return the differences of a manifest with one entry for all files whose line ends a checkout has changed."""
+    """Return the differences of a manifest, those of files whose line ends alone a checkout has changed as one."""
     files = [one.file for one in differences if LINE_ENDS in one.problem]
     if len(files) < 2:
         return differences
@@ -198,9 +198,9 @@ def _line_ends_once(differences: list[Difference]) -> list[Difference]:
 
 
 def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, at_fault: set[str]) -> dict[str, Check]:
-    """Return all checks, for `_run_check` to make: file, or subject such as "fields", that each is about -> check.
+    """Return {name: check} of all checks, for `_run_check` to make. A name is a file, or a subject such as "fields".
 
-    A check that cannot be made, as its file is missing or damaged, is as a rule reported under this name.
+    A check that cannot be made, as a file is missing or damaged, is reported under its name.
     `runs`: the runs of sound cells. `at_fault`: cells whose raw files are damaged, as is reported already; what
     follows from that is not reported.
     """
@@ -217,8 +217,8 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
         "charts": lambda: charts.check_charts(folder, quantities, at_fault),
         "forecasts": lambda: reports.check_forecasts(folder),
         "campaign": lambda: reports.check_campaign_name(folder),
-        "fields": lambda: reports.check_left_out(folder),  # that a file lacks
-        "twice": lambda: reports.check_repeated(folder),  # entries that stand in a file so often
+        "fields": lambda: reports.check_left_out(folder),  # those that a file lacks
+        "twice": lambda: reports.check_repeated(folder),  # entries that stand in a file more than once
         "tables/scaling.csv": table("tables/scaling.csv"),
     }
     optional_checks: dict[str, Check] = {  # of files that a campaign need not have
@@ -248,7 +248,7 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
 def _table_differences(
     folder: Path, file: str, runs: list[RawRun], quantities: recompute.Quantities, at_fault: set[str]
 ) -> Iterator[Difference]:
-    """Yield the figures, columns, settings and places in a table of runs or cells that the runs do not give."""
+    """Yield what a table of runs or cells has otherwise than its runs: figures, columns, settings, ranks."""
     check_figures = tables.check_runs_table if file == "runs.csv" else tables.check_cells_table
     yield from check_figures(folder, file, runs, quantities, at_fault)
     is_comparable = are_of_this_version(runs)
@@ -321,7 +321,7 @@ def why(path: Path, identity: str) -> str:
 
 
 def _fault_of_cell(identity: str, differences: list[Difference]) -> str:
-    """Return ": " and what is wrong with the runs of the cell that `identity` names; "" where nothing is."""
+    """Return what is wrong with the runs of the cell that `identity` names, after ": "; "" where nothing is."""
     for difference in differences:
         _, damaged_cell, *_ = difference.file.split("/")  # runs/<cell>/...
         if damaged_cell in identity.split("/"):
@@ -330,7 +330,7 @@ def _fault_of_cell(identity: str, differences: list[Difference]) -> str:
 
 
 def _absent_cell(identity: str, folder: Path, runs: list[RawRun]) -> str:
-    """Return that no run is of the cell in `identity`, and the cells that there are; "" where this is not so."""
+    """Return that the cell in `identity` has no run, and which cells have; "" where it has one, or is none."""
     cells = sorted({run.cell for run in runs})
     cell, _, _ = identity.removeprefix("cells/").partition("/")
     is_absent = identity.startswith("cells/") and cell not in cells

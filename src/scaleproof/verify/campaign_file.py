@@ -52,7 +52,7 @@ def check_demands(folder: Path, report: Mapping[str, Any]) -> Iterator[Differenc
     for section, expected in demands.model_dump(include={"question", "repeats"}).items():
         stated = report.get(section)
         if stated and expected:
-            common = {key: value for key, value in expected.items() if key in stated}
+            common = {key: value for key, value in expected.items() if key in stated}  # the report may lack some
             yield from check_values(REPORT, section, stated, common, ASKS)
         elif stated:
             yield Difference(REPORT, section, "is one that nobody asked")
@@ -97,13 +97,13 @@ def check_campaign_file(
 
     planned = [(cells[run.cell], run) for run in runs if run.cell in cells]
     for name, arm_cells in compared.items():
-        pairs, _ = read_runs(folder, f"compare/{name}/pair*/[ab]")
-        planned += [(arm_cells[run.cell], run) for run in pairs if run.cell in arm_cells]
+        runs_of_pairs, _ = read_runs(folder, f"compare/{name}/pair*/[ab]")
+        planned += [(arm_cells[run.cell], run) for run in runs_of_pairs if run.cell in arm_cells]
     yield from _check_keys(path, planned, are_of_this_version(runs))
 
 
 def _check_keys(path: Path, planned: list[tuple[Cell, RawRun]], same_version: bool) -> Iterator[Difference]:
-    """Yield each key, once, that was another when a run was made than the campaign file `path` plans for its cell.
+    """Yield each key, once, whose value in a run's record is not the one that the campaign file `path` plans.
 
     Another version may have had other defaults: for its runs only keys that stand in the file are compared.
     """

@@ -114,7 +114,7 @@ def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str]
 
 
 def _parts_of_traces(folder: Path) -> Quantities:
-    """Return the parts of traced steps that charts show, as traces.json has them: another check compares that file."""
+    """Return the parts of traced steps that charts show, as traces.json states them, which another check verifies."""
     columns = {column for parts in TRACED.values() for column in parts.values()}
     quantities: Quantities = {}
     for trace in entries_of(folder / "traces.json", "traces"):
@@ -169,7 +169,7 @@ def _check_tip(file: str, chart: str, tip: str, quantities: Quantities) -> Itera
 def _check_figures_of_tip(
     file: str, stated: Mapping[str, str], quantity: RecomputedQuantity, factor: float
 ) -> Iterator[Difference]:
-    """Yield the printed figures, by name, that are not those of `quantity` in the unit of the chart."""
+    """Yield the figures in `stated` (name -> text) that are not those of `quantity` in the unit of the chart."""
     for name, factor_of_name in {"n": 1.0, "value": factor, "low": factor, "high": factor}.items():
         printed, computed = stated.get(name), getattr(quantity, name)
         if not printed or computed is None:
@@ -183,7 +183,7 @@ def _check_figures_of_tip(
 def _check_tip_in_order(
     file: str, chart: str, tip: str, figures_in_order: Mapping[str, Sequence[float]]
 ) -> Iterator[Difference]:
-    """Yield where a text on hover states another figure than the n-th run of a cell, or pair of a comparison, has.
+    """Yield where a text on hover states another figure than that of the n-th run of a cell, or pair of a comparison.
 
     `figures_in_order`: cell or comparison -> figure of each of its runs or pairs.
     """
@@ -250,7 +250,7 @@ def _is_near(value: float, printed: str, axis: Axis) -> bool:
     """Return whether a value read from a drawing is a printed figure, within MARK_TOLERANCE and its rounding."""
     figure = float(printed.replace(",", ""))
     _, _, decimals = printed.partition(".")
-    # Integers have four digits or all.
+    # Integers are printed with four significant digits (rounded by up to 5e-4 of the figure), or with all digits.
     rounding = 0.5 * 10.0 ** -len(decimals) if decimals else max(0.5, 5e-4 * abs(figure))
     return abs(value - figure) <= MARK_TOLERANCE * axis.value_range + rounding
 
@@ -264,7 +264,7 @@ def _spans(line: list[Point], low: str, high: str, axis: Axis) -> bool:
 
 
 def _axis_of_values(axes: ET.Element) -> Axis | None:
-    """Return the axis of values: the y axis where it has numbers, else the x axis.
+    """Return the axis of values: the y axis where it has numbers, else the x axis, as in a chart of horizontal bars.
 
     Returns None where neither has numbers, and for a log scale. Raises ValueError where the numbers stand neither
     evenly nor on a log scale.

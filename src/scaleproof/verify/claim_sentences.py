@@ -35,7 +35,8 @@ def check_sentence(
 ) -> Iterator[Difference]:
     """Yield where a sentence has a number that is none of its claims, or a word that they do not support.
 
-    `names`: of cells and comparisons, the longest first; `extras`: topic -> further numbers that it may state.
+    `names`: of cells and comparisons, the longest first; `extras`: topic -> further numbers that its sentences may
+    state, "" for those of any topic.
     """
     topic, text = sentence["topic"], sentence["text"]
     where = f'{topic}: "{text[:60]}{"..." if len(text) > 60 else ""}"'
@@ -84,7 +85,7 @@ def _numbers_beside_names(text: str, names: Sequence[str]) -> list[str]:
 
 
 def _check_is_printed(claim: Claim, printed_numbers: Sequence[str], where: str) -> Iterator[Difference]:
-    """Yield the value or bound of a claim that is none of the printed numbers; bounds that say nothing aside."""
+    """Yield the value or bound of a claim that is none of the printed numbers. Bounds that are too wide need not be."""
     value, low, high = claim["figure"] or (None, None, None)
     due_figures = [value]
     if low is not None and high is not None and not is_useless(low, high, claim.get("n", FEWEST)):
@@ -143,8 +144,8 @@ def _check_quoted_ratio(claim: Claim, text: str, where: str) -> Iterator[Differe
     figure = claim["figure"] or ()
     if _is_stated_inverted(claim):
         value, low, high = figure or (None, None, None)
-        # Inverted, the high bound is the low one. A bound that is not known stays None.
-        figure = tuple(bound and 1 / bound for bound in (value, high, low))  # the lower bound is 1 / high
+        # The lower bound of the inverse is 1 / high. A bound that is not known stays None.
+        figure = tuple(bound and 1 / bound for bound in (value, high, low))
     match = re.search(rf"{ratio_pattern}(?: \((?:95 % CI )?([\d.,]+)-([\d.,]+)\))?", text)
     stated = match.groups() if match else ()  # the ratio and its bounds, where they are printed
     for printed, value in zip(stated, figure, strict=False):
@@ -166,7 +167,7 @@ def _pattern_of_quoted_ratio(claim: Claim) -> str:
 
 
 def left_unsaid(text: str, claims: Sequence[Claim]) -> tuple[set[str], str]:
-    """Return the ids of the claims that a text passes over by "7 cells, from A to B", and a fault of such words.
+    """Return (ids of the claims that a text sums up as "7 cells, from A to B", the fault of such words).
 
     The fault is "", or that no group of `claims` has that number, begins with A and ends with B.
     """
@@ -201,7 +202,7 @@ def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
     """Return what a sentence says that its claims do not support, or does not say; "" where it says what they do."""
     if not claims:
         return ""
-    first = claims[0]  # a sentence is worded by its first claim; "slower" and "one-device" by all
+    first = claims[0]  # decides the words of a sentence; in those on "slower" and "one-device" all claims do
     subject, word = first["subject"], first["word"]
     if topic == "verdict":
         return _unsupported(first, _pattern_of_verdict(first), text.removeprefix("With reservations: "))
@@ -244,7 +245,7 @@ def _fault_of_one_device_sentence(text: str, claims: Sequence[Claim]) -> str:
 
 
 def _fault_of_statement(statement: str, claims: Sequence[Claim]) -> str:
-    """Return that "a at 1.5x is faster" has another word than the claim on a, or "is" for "are"; "" if it is right."""
+    """Return the fault of "a at 1.5x is faster": not the word of the claim on a, or "is" for "are"; "" for none."""
     verb = re.search(r" (?:are|is) (faster|undecided|slower)\b", statement)
     if verb is None:
         return ""

@@ -57,7 +57,7 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
             yield Difference(FILE, where, f"rests on {unknown_claims[0]}, which is no claim")
         elif topic not in TOPICS:
             yield Difference(FILE, where, "is no topic")
-        if topic in CLAIMING and all(identity in expected for identity in rests_on):
+        if topic in CLAIMING and all(identity in expected for identity in rests_on):  # others are reported above
             own_claims = [expected[identity] for identity in rests_on]
             yield from check_sentence(sentence, own_claims, longest_first, extras)
             if topic == "lost" and own_claims:
@@ -68,13 +68,13 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
 def _check_stated_claims(
     claims: Mapping[str, Claim], expected: Mapping[str, Claim], quantities: Quantities, has_waterfalls: bool
 ) -> Iterator[Difference]:
-    """Yield the expected claims that are missing, unexpected claims, and what a claim states otherwise."""
+    """Yield the expected claims that are missing, unexpected claims, and fields that are not as expected."""
     for identity in sorted(expected.keys() - claims.keys()):
         yield Difference(FILE, identity, "is missing")
     for identity, claim in claims.items():
         if identity in expected:
             quantity = quantities.get(f"cells/{claim['subject']}/{COLUMN_OF.get(claim['kind'])}")
-            n = quantity.n if quantity else expected[identity].get("n")
+            n = quantity.n if quantity else expected[identity].get("n")  # number of runs, or of pairs
             yield from _check_claim(claim, expected[identity], n)
         elif has_waterfalls or claim["kind"] != "lost":  # without waterfalls nothing is known of what was lost
             yield Difference(FILE, identity, "is a claim that the raw files do not support")
@@ -163,7 +163,7 @@ def _claims_on_ranking(quantities: Quantities, index: int, ranking: Mapping[str,
     yield _claim("fastest", fastest, None, None, word) | {"method": method, "id": f"fastest/{index}"}
     advice = ranking["recommendation"]
     if advice:
-        subject = advice["cell"] or advice["candidate"] or fastest  # recommended, nearly so, or neither
+        subject = advice["cell"] or advice["candidate"] or fastest  # the recommended cell, one that may be, or neither
         loss = None if advice["worst"] is None else (advice["worst"], None, None)
         word = "recommended" if advice["cell"] else advice["why"]
         claim = _claim("recommended", subject, None, loss, word)
@@ -206,7 +206,7 @@ def _figure_of_cell(quantities: Quantities, cell: str, kind: str) -> Figure:
 
 
 def _check_claim(claim: Claim, expected: Claim, n: int | None) -> Iterator[Difference]:
-    """Yield what a claim states otherwise than expected. `n`: number of runs of its figure, where it is known."""
+    """Yield the fields in which a claim differs from the expected one. `n`: runs of its figure, where it is known."""
     identity = claim["id"]
     words = {key: expected[key] for key in ("kind", "subject", "baseline", "word", "method", "inputs")}
     yield from check_values(FILE, identity, claim, words)
@@ -270,7 +270,7 @@ def _counts_of_pairs(comparison: Mapping[str, Any]) -> list[float]:
 
 
 def _further_figures_on_loss(entry: Mapping[str, Any]) -> list[float]:
-    """Return the ratios of a cell in waterfall.json, also in percent, its runs, and what it loses in milliseconds."""
+    """Return the ratios of a cell in waterfall.json, also in percent, its number of runs, and its loss in ms."""
     ratios = [ratio for ratio in (entry["compute_to_communication"], entry["transfer_exposed"]) if ratio is not None]
     percents = [100 * ratio for ratio in ratios]
     return [*ratios, *percents, entry["n"] or 0, abs(entry["measured_ms"] - entry["ideal_ms"])]

@@ -63,7 +63,7 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
 
 
 def _check_form_of_parts(entry: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield parts of a waterfall that are missing, repeated, unknown or of a wrong source, and a wrong sum."""
+    """Yield waterfall parts that are missing, repeated, unknown, of a wrong source, or do not sum to the step."""
     cell, parts = entry["cell"], entry["parts"]
     names = {part["name"] for part in parts}
     if len(names) < len(parts):
@@ -112,7 +112,7 @@ def _expected_parts(
 
 
 def _step_ms(runs: Sequence[RawRun]) -> float:
-    """Return the mean milliseconds of a step: of a global batch at the rate in samples of all runs."""
+    """Return the mean milliseconds of a step: what a global batch takes at the samples/s of all runs together."""
     seconds = math.fsum(run.seconds for run in runs)
     samples = sum(step.samples for run in runs for step in run.window)
     return float(1e3 * runs[0].metrics["config"]["work"]["global_batch"] * seconds / samples)
@@ -136,7 +136,7 @@ def _part_of_smaller_batch(
     sources = [part["source"] for part in entry["parts"] if part["name"] == LOCAL_BATCH and part["ms"] is not None]
     if not sources:
         return {}
-    source = cells.get(sources[0])
+    source = cells.get(sources[0])  # the runs of the cell that the part names
     if source is None or source[0].devices != 1:
         return {LOCAL_BATCH: None}
 
@@ -149,7 +149,7 @@ def _part_of_smaller_batch(
 
 
 def _steps_of_trace(folder: Path, cell: str) -> list[dict[str, Any]]:
-    """Return the traced steps of a cell, of each rank; none where the cell has no trace, or steps lack a part."""
+    """Return the traced steps of a cell, of each rank; none where the cell has no trace, or a step lacks a part."""
     path = folder / "traces" / cell / PROFILE
     if not path.is_file():
         return []
@@ -172,7 +172,7 @@ def _idle_share(steps: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _exposed_parts(steps: Sequence[Mapping[str, Any]], step_ms: float) -> dict[str, float | None]:
-    """Return part -> ms of a timed step of `step_ms` in which communication is exposed (no computing), and ratios.
+    """Return {part: ms} of exposed communication (nothing is computed) in a timed step of `step_ms`, and two ratios.
 
     All parts are None without steps. Older traces lack exposed_wait_ms: transfer and waiting are one part then,
     "exposed communication". The ratios, computing over transfer and the exposed share of the transfer, are None where
@@ -201,7 +201,7 @@ def _exposed_parts(steps: Sequence[Mapping[str, Any]], step_ms: float) -> dict[s
 
 
 def check_traces(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield where traces.json has other means over steps and ranks than the profiles, or parts that do not add up."""
+    """Yield where traces.json has other figures than its profiles, or where parts of a traced step do not add up."""
     for trace in json_of(folder / TRACES)["traces"]:
         cell = trace["cell"]
         profile = json_of(folder / "traces" / cell / PROFILE)
@@ -275,7 +275,7 @@ def _expected_overhead(profile: Mapping[str, Any], runs: Sequence[RawRun]) -> di
 
 
 def _check_steps(file: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:
-    """Yield each traced step whose parts do not sum to the step, or to its communication."""
+    """Yield each traced step whose parts do not sum to it, or whose parts of communication do not sum to that."""
     for step in steps:
         for whole, parts in PARTS_OF.items():
             if any(step.get(name) is None for name in (whole, *parts)):

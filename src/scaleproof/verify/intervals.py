@@ -50,9 +50,9 @@ class PairNoise:
 def pair_noise(top: Logs, bottom: Logs, squares_of_cells: Sequence[float] = ()) -> PairNoise | None:
     """Return the noise of a ratio of two cells; None where a cell has fewer than three runs.
 
-    Cells whose repeats do not match: Welch. Else it is pooled over all cells with these repeats, or taken from the pair
-    alone where there are fewer than three such cells, the pair is noisier than the others (F test), or cells are
-    unequally noisy (Bartlett). `squares_of_cells`: the residual sum of squares of each such cell.
+    It is Welch's where the repeats of both do not match. Else it is pooled over all cells with these repeats, or taken
+    from the pair alone where there are fewer than three such cells, the pair is noisier than the others (F test), or
+    cells are unequally noisy (Bartlett). `squares_of_cells`: the residual sum of squares of each such cell.
     """
     n = min(len(top), len(bottom))
     if n < FEWEST:
@@ -60,7 +60,7 @@ def pair_noise(top: Logs, bottom: Logs, squares_of_cells: Sequence[float] = ()) 
     if set(top) != set(bottom):
         return welch_noise([top, bottom], n)
 
-    run_variance = statistics.variance([top[repeat] - bottom[repeat] for repeat in top]) / 2
+    run_variance = statistics.variance([top[repeat] - bottom[repeat] for repeat in top]) / 2  # a ratio has two runs
     pair_alone = PairNoise(variance=2 * run_variance / n, freedom=n - 1, n=n)
     n_cells = len(squares_of_cells)
     sum_of_squares = sum(squares_of_cells)
@@ -74,7 +74,7 @@ def pair_noise(top: Logs, bottom: Logs, squares_of_cells: Sequence[float] = ()) 
 
 def _is_noisy_pair(run_variance: float, n: int, n_cells: int, sum_of_squares: float) -> bool:
     """Return whether a pair is noisier than the other cells, by an F test. `sum_of_squares`: of all cells."""
-    other_freedom = (n_cells - 2) * (n - 1)
+    other_freedom = (n_cells - 2) * (n - 1)  # all cells have (n_cells - 1) * (n - 1), and the pair n - 1 of them
     other_run_variance = (sum_of_squares - run_variance * (n - 1)) / other_freedom
     if other_run_variance <= 0:
         return True
@@ -87,7 +87,7 @@ def welch_noise(pair: Sequence[Logs], n: int) -> PairNoise:
     variances = [statistics.variance(cell.values()) / len(cell) for cell in pair]  # of the mean of each cell
     variance = sum(variances)
     squares = sum(own**2 / freedom for own, freedom in zip(variances, freedoms, strict=True))
-    freedom = variance**2 / squares if squares else sum(freedoms)  # without noise nothing weighs them
+    freedom = variance**2 / squares if squares else sum(freedoms)  # all variances are 0: the formula has no value
     return PairNoise(variance, freedom, n)
 
 
@@ -159,6 +159,7 @@ class CellFamily:
 
     def half(self, a: str, b: str) -> float:
         """Return the half-width of a pair's log ratio: the wider of Tukey's and that by the noise of the pair alone."""
+        # The quantile is in standard errors of one mean, of which the error of a ratio has sqrt(2).
         quantile = studentized_range_quantile(self.confidence, len(self.runs), self.freedom) / math.sqrt(2)
         pair_count = math.comb(len(self.runs), 2)
         own_level = 1 - (1 - self.confidence) / (pair_count if self.unequal else 1)  # by Bonferroni
@@ -195,7 +196,7 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
     `rates`: cell -> its rate as printed.
     """
     runs = {name: len(cell) for name, cell in logs.items()}
-    k, n = len(runs), min(runs.values(), default=0)
+    k, n = len(runs), min(runs.values(), default=0)  # number of cells, and the fewest runs of a cell
     if k < 2 or n < FEWEST:
         return None
 
@@ -228,13 +229,13 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
 
 @lru_cache(maxsize=64)
 def dunnett_quantile(confidence: float, cells: int, freedom: float) -> float:
-    """Return Dunnett's quantile, one-sided, of the largest of `cells` - 1 differences to one mean, of equal numbers."""
+    """Return Dunnett's one-sided quantile for `cells` means over equally many runs: one is compared with all others."""
     return _solve_for_quantile(confidence, freedom, lambda t: special.ndtr(MEANS + math.sqrt(2) * t) ** (cells - 1))
 
 
 @lru_cache(maxsize=64)
 def studentized_range_quantile(confidence: float, cells: int, freedom: float) -> float:
-    """Return what (largest - smallest of `cells` means) / their standard error stays below with that confidence."""
+    """Return the quantile of (largest - smallest of `cells` means) / their standard error at that confidence."""
 
     def within(t: np.ndarray) -> np.ndarray:  # one of `cells` means is the largest, at MEANS; the rest are in [-t, 0]
         return cells * (special.ndtr(MEANS) - special.ndtr(MEANS - t)) ** (cells - 1)
@@ -248,9 +249,10 @@ def _solve_for_quantile(confidence: float, freedom: float, within: Callable[[np.
     `within(t)`: that probability at each of MEANS, with t in units of the true standard deviation. The result is in
     units of the estimated one, whose distribution (chi with that `freedom`) is integrated over by Gauss-Legendre.
     """
-    largest = math.sqrt(stats.chi2.isf(1e-16, freedom) / freedom)
+    largest = math.sqrt(stats.chi2.isf(1e-16, freedom) / freedom)  # of the spreads: larger ones hardly occur
     nodes, weights = np.polynomial.legendre.leggauss(120)
     spreads = largest * (nodes + 1) / 2  # estimated over true
+    # The rule's weight for [0, largest], times the density of the spread.
     weight_of_spread = weights * largest * freedom * spreads * stats.chi2.pdf(freedom * spreads**2, freedom)
     weight_of_mean = stats.norm.pdf(MEANS) * STEP
 
@@ -277,6 +279,7 @@ def detectable_by_family(family: CellFamily, n: int, confidence: float) -> float
     own_chi2 = stats.chi2.ppf(draws[0], n - 1)
     own_spreads = np.sqrt(own_chi2 / (n - 1))
     pair_count = k * (k - 1) // 2
+    # Thresholds by the noise of the pair alone: at the level of one pair, and of all pairs together by Bonferroni.
     of_one_pair = own_spreads * stats.t.ppf(1 - (1 - confidence) / 2, n - 1)
     of_all_pairs = own_spreads * stats.t.ppf(1 - (1 - confidence) / 2 / pair_count, n - 1)
     rules = [(1.0, of_all_pairs)]  # as in `effect_shown`: (probability that the rule is followed, its thresholds)
@@ -305,7 +308,7 @@ def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> float:
 
 @lru_cache(maxsize=256)
 def _detectable_in_spreads(n: int, others: int, freedom_so_far: float, confidence: float) -> float:
-    """Return the log ratio that a pair shows beside `others` cells, in standard deviations of a ratio of two runs."""
+    """Return `detectable_by_pair` in standard deviations of a ratio of two runs. `others`: number of other cells."""
     draws = _draws(3)
     own_freedom, other_freedom = n - 1, others * (n - 1)
     level = (1 + confidence) / 2
@@ -323,7 +326,7 @@ def _detectable_in_spreads(n: int, others: int, freedom_so_far: float, confidenc
 
 @lru_cache(maxsize=1024)
 def detectable_by_ab_pairs(n: int, nulls: int) -> float:
-    """Return the log ratio that `n` A/B pairs, beside `nulls` A/A pairs, claim with probability POWER.
+    """Return the smallest log ratio that `n` A/B pairs, beside `nulls` A/A pairs, claim with probability POWER.
 
     It is in standard deviations of a pair. A claim must pass two bounds: its half-width, and the noise floor.
     """
@@ -348,7 +351,7 @@ def _estimated_spreads(freedom: float, probabilities: np.ndarray) -> np.ndarray:
 
 
 def effect_shown(rules: Sequence[tuple[float, np.ndarray]], n: int, spreads: np.ndarray) -> float:
-    """Return the log ratio that `n` repeats or pairs show with probability POWER, in standard deviations of one.
+    """Return the log ratio that `n` repeats (pairs) show with probability POWER, in standard deviations of one repeat.
 
     `rules`: (probability that a rule is followed, its drawn thresholds of the mean, in standard errors) of each rule.
     `spreads`: drawn estimates of a spread of 1.
@@ -358,5 +361,5 @@ def effect_shown(rules: Sequence[tuple[float, np.ndarray]], n: int, spreads: np.
         power = sum(weight * float(special.ndtr(effect * spreads - limits).mean()) for weight, limits in rules)
         return power - POWER
 
-    largest_effect = max(float(np.max((limits + 9) / spreads)) for _, limits in rules)  # shown in each draw
+    largest_effect = max(float(np.max((limits + 9) / spreads)) for _, limits in rules)  # its power is 1 in each draw
     return float(brentq(excess_power, 0, largest_effect)) / math.sqrt(n)

@@ -47,7 +47,7 @@ def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Di
         points = [point for point in series["runs"].values() if not point["incomparable"]]
         rates = _rates_of_sizes(points, cells)
         expected = refit_law(series["kind"], rates, confidence)
-        figures_in_reason = [float(number) for number in numbers(law["undefined"] or "")]
+        figures_in_reason = [float(number) for number in numbers(law["undefined"] or "")]  # why there is no fit
         if not expected and figures_in_reason != _figures_of_reason(rates):
             yield Difference(REPORT, f"{series['name']}, law", f'"{law["undefined"]}" is no reason that its runs give')
         stated = _stated_law(law)
@@ -78,7 +78,7 @@ def refit_law(kind: str, rates: Mapping[int, Sequence[float]], confidence: float
     sizes = np.array(sorted(set(rates) - {1}), dtype=float)
     if len(rates) < FEWEST_SIZES or not rates.get(1):
         return {}
-    n = len(rates[1])
+    n = len(rates[1])  # repeats
     speedups = np.array([rates[int(size)] for size in sizes]) / np.array(rates[1])  # sizes x repeats
     if (speedups.mean(axis=1) <= 1).any():
         return {}
@@ -155,7 +155,7 @@ def check_further_sentences(
     comparisons: Mapping[str, Any],
     quantities: Quantities,
 ) -> Iterator[Difference]:
-    """Yield sentences on laws and on changes of the machine that are missing, too many, or have other figures."""
+    """Yield where sentences on laws, or on changes of the machine, are missing, too many, or have other figures."""
     expected_on = {
         "law": list(_sentences_due_on_laws(report)),
         "drift": list(_sentences_due_on_drift(comparisons, quantities)),
@@ -206,7 +206,7 @@ def _sentence_due_on_law(series_name: str, law: Mapping[str, Any]) -> DueSentenc
     if percent is not None:
         words += ["does not fit", "faster" if percent > 0 else "slower"]
         figures.append(abs(percent))  # "3 % slower"
-    elif "limit" in stated and (stated.get("low") or 0) > 0:
+    elif "limit" in stated and (stated.get("low") or 0) > 0:  # the fraction is shown to be above 0
         words.append("no speed-up above")
     return DueSentence([series_name], words, figures)
 

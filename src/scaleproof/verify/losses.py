@@ -70,7 +70,7 @@ def loss_curves(runs: Sequence[RawRun]) -> list[RawCurve]:
 
 
 def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield where losses.csv has other means over runs than steps.csv gives."""
+    """Yield where losses.csv has other means over the runs of a cell than their steps.csv files give."""
     file = "losses.csv"
     rows = group_by(csv_of(folder / file), itemgetter("cell"))
     cells = measured_by_cell(runs)
@@ -107,7 +107,7 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
     curves_of = {cell: loss_curves(group) for cell, group in cells.items()}
     targets = _derived_targets(cells, curves_of)
     rows = [row for row in csv_of(folder / file) if row["cell"] in cells and row["target_loss"]]
-    target = target_loss_of(folder)
+    target = target_loss_of(folder)  # a number, or "derive"; None for older results, which do not say it
     is_target_known = bool(target) or _are_derived(rows, targets)
     if isinstance(target, float):  # the campaign names one target for all cells; else each kind has a derived one
         targets = dict.fromkeys(targets, target)
@@ -175,8 +175,8 @@ def _derived_targets(
     """
     workloads = {cell: group[0].metrics["config"]["workload"] for cell, group in cells.items()}
     targets: dict[str, float] = {}
-    for kind in group_by(cells, lambda cell: str([workloads[cell].get(name) for name in SAME_LOSS])).values():
-        curves = [curve for cell in kind for curve in curves_of[cell] if math.isfinite(curve.first_loss)]
+    for alike in group_by(cells, lambda cell: str([workloads[cell].get(name) for name in SAME_LOSS])).values():
+        curves = [curve for cell in alike for curve in curves_of[cell] if math.isfinite(curve.first_loss)]
         if not curves:
             continue
         falls = [curve.first_loss - curve.lowest_loss for curve in curves]  # how much each run has learnt
@@ -184,5 +184,5 @@ def _derived_targets(
         least_fall = LEARNT * median_fall if median_fall > 0 else median_fall  # half of a negative fall would be more
         learners = [curve for curve, fall in zip(curves, falls, strict=True) if fall >= least_fall]
         reached_loss = max(curve.lowest_loss for curve in learners)
-        targets |= dict.fromkeys(kind, reached_loss + SLACK * max(reached_loss, 1.0))
+        targets |= dict.fromkeys(alike, reached_loss + SLACK * max(reached_loss, 1.0))  # for the cells of this kind
     return targets

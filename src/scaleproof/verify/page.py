@@ -67,7 +67,7 @@ def _check_sources(page: Element, runs: Sequence[RawRun], at_fault: Collection[s
         path = row.attributes.get("data-file", "")
         run_path = path.removeprefix(folder_before(path, f"runs/{cell}/rep/{METRICS}"))
         unlisted_runs.pop(run_path, None)  # a row of this run is there, right or not
-        if "data-sha" not in row.attributes or cell in at_fault:
+        if "data-sha" not in row.attributes or cell in at_fault:  # a row of another table, or reported already
             continue
         run = runs_by_path.get(run_path)
         if run is None or run.sha256[:12] != row.attributes["data-sha"]:

@@ -75,7 +75,7 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
 def _check_missing_estimate(
     entry: Mapping[str, Any], pairs: PairedRuns, findings: Sequence[Mapping[str, Any]]
 ) -> Iterator[Difference]:
-    """Yield where a comparison without an estimate has no reason for that, or a status that is not the reason.
+    """Yield where a comparison without an estimate has no reason for that, or its status names another reason.
 
     Reasons are too few whole pairs, and some of the campaign's `findings`.
     """
@@ -132,7 +132,7 @@ def _check_detectable(
     comparison: str, estimate: Mapping[str, Any], pairs: PairedRuns, error: float
 ) -> Iterator[Difference]:
     """Yield where detectable effects, or the pairs needed for EFFECT, differ by more than the `error` of draws."""
-    nulls = len(pairs.null_ratios)
+    nulls = len(pairs.null_ratios)  # number of A/A pairs
     effect_in_spreads = detectable_by_ab_pairs(len(pairs.ratios), nulls)
     for name, probability in QUANTILES.items():
         spread = pairs.spread * math.sqrt(pairs.freedom / float(stats.chi2.ppf(probability, pairs.freedom)))
@@ -215,7 +215,7 @@ def _check_arms(entry: Mapping[str, Any], runs: Sequence[RawRun], cells: Sequenc
 
         same_work = _cells_with_same_work(arm_runs[0], cells)
         stated_cells = set(stated["same_work"]) & {run.cell for run in cells}
-        wrongly_named = same_work ^ stated_cells
+        wrongly_named = same_work ^ stated_cells  # named without the same work, or not named with it
         if wrongly_named:
             problem = f"is another of {', '.join(sorted(wrongly_named))}"
             yield Difference(FILE, f"{entry['name']}, {arm.upper()}, same_work", problem)

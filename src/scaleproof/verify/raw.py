@@ -110,7 +110,7 @@ class RawRun:
 
 
 def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[Difference]]:
-    """Return all readable runs in `folder`, and the faults of their files. `pattern`: glob of the folders of runs."""
+    """Return all readable runs in `folder`, and the faults of all runs' files. `pattern`: glob of the runs' folders."""
     runs: list[RawRun] = []
     differences: list[Difference] = []
     for run_folder in sorted(folder.glob(pattern)):
@@ -297,7 +297,7 @@ def folder_before(path: str, name: str) -> str:
 def check_values(
     file: str, where: str, stated: Any, expected: Any, source: str = "the raw files give", tolerance: float = TOLERANCE
 ) -> Iterator[Difference]:
-    """Yield a difference where `stated` is not `expected`; of sections, for each field that `expected` has.
+    """Yield a difference where `stated` is not `expected`; of mappings, for each field that `expected` has.
 
     Figures may differ by `tolerance`. `source`: what gives the expected values, with its verb.
     """

@@ -214,7 +214,7 @@ def _point_bounds(answer: RawAnswer, name: str, base: str) -> dict[str, Bounds |
 
 
 def _job_bounds(cell: RawCell, base: RawCell, confidence: float) -> Bounds | None:
-    """Return the bounds of the speed-up of whole jobs: with two runs of a cell by Welch, with one run None."""
+    """Return the bounds of the speed-up of whole jobs: by Welch where a cell has two runs, None where it has one."""
     noise = intervals.pair_noise(cell.job_logs, base.job_logs)
     fewest_runs = min(len(cell.runs), len(base.runs))
     if noise is None and fewest_runs > 1:

@@ -64,7 +64,7 @@ def with_pooled_intervals(quantities: Quantities, runs: list[RawRun]) -> Quantit
     for cell, logs_of_cell in logs.items():
         logs_of_cells = [other for other in logs.values() if set(other) == set(logs_of_cell)]
         name = f"cells/{cell}/tokens_per_s"
-        if len(logs_of_cells) < 2 or len(logs_of_cell) < 2 or name not in quantities:  # nothing to pool with, or of
+        if len(logs_of_cells) < 2 or len(logs_of_cell) < 2 or name not in quantities:  # one cell, one run, no figure
             continue
         factor = _factor_by_all_cells(logs_of_cell, logs_of_cells)
         if factor is not None:
@@ -76,7 +76,7 @@ def with_pooled_intervals(quantities: Quantities, runs: list[RawRun]) -> Quantit
 def _factor_by_all_cells(
     logs_of_cell: Mapping[int, float], logs_of_cells: Sequence[Mapping[int, float]]
 ) -> float | None:
-    """Return the factor from a cell's rate to its bounds; None where the cell is noisier than others, or none is noisy.
+    """Return the factor from a cell's rate to its bounds; None where the cell is noisier than others, or noise is 0.
 
     `logs_of_cell`: repeat -> logarithm of the cell's rate. `logs_of_cells`: the same of all cells with these repeats,
     the cell itself included.
@@ -150,8 +150,8 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
         startup_s = statistics.median(startup["launch_sec"] + startup["setup_sec"] for startup in startups)
         figures["startup_s"] = (startup_s, "median over runs of launch and set-up")
     else:
-        del figures["samples_per_s"]
-    for name, (how, path) in FROM_METRICS.items():
+        del figures["samples_per_s"]  # a log of a command does not count samples
+    for name, (how, path) in FROM_METRICS.items():  # "validation_loss", ("mean of", "validation.loss")
         values = _figures_at(runs, path)
         if values:
             figures[name] = (COMBINED[how](values), f"{how} {path} over runs")
@@ -220,7 +220,7 @@ def _shares(runs: list[RawRun], rate: float) -> Figures:
 
 def waiting_share(runs: Sequence[RawRun]) -> float:
     """Return the share of a step that waits for data, the median over runs."""
-    windows = [run.metrics["window"] for run in runs]  # steps.csv gives these means to nine digits
+    windows = [run.metrics["window"] for run in runs]  # its means were compared with steps.csv when it was read
     return statistics.median(window["dataload_time_mean_sec"] / window["step_time_mean_sec"] for window in windows)
 
 
@@ -390,7 +390,7 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
             "total_wall_time_s": (run.metrics["total_wall_time_sec"], "launcher's start to the last result"),
         }
         figures = _figures_of_cell([run])
-        for name in ("n", *recorded):
+        for name in ("n", *recorded):  # one run has no n; what is recorded is taken from the record
             figures.pop(name, None)
         source = (run.path, run.sha256)
         for name, (value, formula) in recorded.items():

@@ -51,7 +51,7 @@ def check_scaling_report(
         quantity = quantities.get(f"cells/{cell}/{column}")
         if quantity:
             fields = {name: getattr(quantity, name) for name in ("value", "n", "low", "high")}
-            known = {name: value for name, value in fields.items() if value is not None}
+            known = {name: value for name, value in fields.items() if value is not None}  # there may be no bounds
             yield from check_values(REPORT, where, stated, known)
         elif stated and not at_fault:
             yield Difference(REPORT, where, "cannot be recomputed from the raw files")
@@ -76,7 +76,7 @@ def check_scaling_report(
 
 
 def check_finding_codes(folder: Path) -> Iterator[Difference]:
-    """Yield where a row of cells.csv has a code that findings.json lacks for its cell, or lacks one on its own runs."""
+    """Yield where a row of cells.csv has a code of no finding on its cell, or lacks that of a finding on its runs."""
     findings = json_of(folder / "findings.json")["findings"]
     for row in csv_of(folder / "cells.csv"):
         findings_on_cell = [finding for finding in findings if row["cell"] in finding["cells"]]

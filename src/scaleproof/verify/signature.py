@@ -36,7 +36,7 @@ def fingerprint_of(key: Path) -> str:
 
 
 def signer_of(folder: Path) -> tuple[str, list[Difference]]:
-    """Return the fingerprint of the key that signed the manifest in `folder`, "" where none did, and what is wrong."""
+    """Return the fingerprint of the key that signed the manifest in `folder`, "" for none, and its faults."""
     if not (folder / SIGNATURE).exists():
         return "", []
     options = ["-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(folder / SIGNATURE)]

@@ -29,7 +29,7 @@ OF_RUN = {
 
 
 def settings_of(run: RawRun) -> dict[str, object]:
-    """Return column -> value of the configuration of a run, with its numbers of nodes and devices."""
+    """Return column -> value of the configuration of a run, with its nodes, devices and evidence level."""
     by_key = dict(dotted_items(run.metrics["config"]))
     settings = {column.name: by_key[column.setting] for column in COLUMNS.values() if column.setting in by_key}
     if settings.get("vocab_size") == "derive":  # tables have the number that was derived: not compared here
@@ -39,7 +39,7 @@ def settings_of(run: RawRun) -> dict[str, object]:
 
 
 def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield where a table of runs or cells states other settings, times, commits or numbers than their records."""
+    """Yield where a table states other settings, times, commits or numbers of runs than the records of its runs."""
     cells = by_cell(list(runs))
     for row in rows:
         runs_of_cell = cells.get(row["cell"], [])

@@ -20,7 +20,7 @@ COLUMNS_OF = {
 
 
 def check_columns(folder: Path, file: str) -> Iterator[Difference]:
-    """Yield the columns that the registry (COLUMNS) says a table has, with their bounds, and that are not there."""
+    """Yield the columns, and the columns of their bounds, that a table should have by COLUMNS and that it lacks."""
     rows = csv_of(folder / file)
     if not rows:
         return
@@ -107,7 +107,7 @@ def check_places(folder: Path, file: str, report: Mapping[str, Any]) -> Iterator
     for ranking in report["ranking"]:
         entries = ranking["cells"]
         for index, entry in enumerate(entries):
-            is_fastest = index == 0 and len(entries) > 1
+            is_fastest = index == 0 and len(entries) > 1  # entries are in the order of rates
             places[entry["cell"]] |= {"letters": entry["letters"], "is_fastest": is_fastest}
 
     for row in csv_of(folder / file):

@@ -68,7 +68,7 @@ class Factor:
 class Agreement:
     """A product of columns in a group of rows: 100 x 50, 200 x 25, 400 x 20. The third product stands out.
 
-    `rows`: the indices of the rows in the table; `i` and `k` count within the group. `stated`: the product by a text.
+    `rows`: the indices of the rows in the table; `i` and `k` count within the group. `stated`: what a text says it is.
     """
 
     factors: tuple[Factor, ...]
@@ -85,7 +85,7 @@ class Agreement:
 
     @cached_property
     def expected(self) -> Figures:
-        """Per row, the product to compare with: the stated one, else the one that most rows share."""
+        """Per row, the product to compare with, the same in all: the stated one, else the one that most rows share."""
         if self.stated is not None:
             value = np.full(len(self.rows), self.stated)
             return Figures(value, value)
@@ -172,16 +172,16 @@ class Agreement:
     def _is_identity_of_counts(self) -> bool:
         """Whether all factors are counts and the product is 1, as in global batch / batch / devices.
 
-        Nodes / devices counts, too, where it is 1/N for a whole N.
+        So is nodes / devices, where it is 1/N for a whole N.
         """
-        number = float(self.expected.middle[0])
-        if self.factors[0].column.kind == "nodes" and math.isfinite(number) and number:
-            number *= round(1 / number)  # N devices on each node: 1/N x N is 1
-        return abs(number - 1) <= SAME_TOLERANCE and all(factor.is_exact for factor in self.factors)
+        product = float(self.expected.middle[0])
+        if self.factors[0].column.kind == "nodes" and math.isfinite(product) and product:
+            product *= round(1 / product)  # N devices on each node: 1/N x N is 1
+        return abs(product - 1) <= SAME_TOLERANCE and all(factor.is_exact for factor in self.factors)
 
     @property
     def most_fit(self) -> bool:
-        """Whether two rows, or one and a stated product, fit for each row far off; none is between near and far."""
+        """Whether each row far off has two witnesses, rows that fit or a stated product, and no row is a bit off."""
         far = int((self.figures.distance(self.expected) > 2 * STANDS_OUT).sum())
         witnesses = int(self.fits.sum()) + (self.stated is not None)
         return witnesses >= ROWS_PER_ODD_ROW * max(far, 1) and far == self.stands_out.sum()
@@ -205,7 +205,8 @@ class Agreement:
         is_rate_x_time = len(self.factors) == 2 and bool(kinds & {*RATES, "flops_per_s"}) and bool(kinds & {*DURATIONS})
         certain_evidence = FEWEST_EVIDENCE if is_rate_x_time else 2 * FEWEST_EVIDENCE
         needed_evidence = FEWEST_EVIDENCE_OF_ONE if kinds == {"mfu", "flops_per_s"} else certain_evidence
-        fewest_rows = FEWEST_ROWS - 1 if self.evidence >= certain_evidence else FEWEST_ROWS  # clear: one row less
+        # Where chance is ruled out, one row less suffices.
+        fewest_rows = FEWEST_ROWS - 1 if self.evidence >= certain_evidence else FEWEST_ROWS
         needed_rows = max(fewest_rows, ROWS_PER_ODD_ROW * len(self.lone_rows))
         return self.evidence >= needed_evidence and agreeing >= needed_rows
 
@@ -231,7 +232,7 @@ def is_same_configuration(figures: FigureTable, agreement: Agreement, row: int) 
     if row in first_runs and first_runs.isdisjoint(fitting):
         return False
     if any(texts[row] not in [texts[i] for i in fitting] for texts in _settings_of_work(figures, agreement)):
-        return False  # it did other work
+        return False  # with another setting it did other work
 
     for texts in figures.words.values():
         other_texts = [texts[i] for i in fitting]
@@ -243,9 +244,9 @@ def is_same_configuration(figures: FigureTable, agreement: Agreement, row: int) 
 
 
 def _settings_of_work(figures: FigureTable, agreement: Agreement) -> list[list[str]]:
-    """Return the settings that the product depends on, one list for each column: the texts of its cells."""
+    """Return the settings that the product depends on, the cells of a column each: [["gpt2", "gpt2", "bert"]]."""
     if agreement.stated is not None or all(factor.is_exact for factor in agreement.factors):
-        return []  # it holds for any model
+        return []  # a stated number, and a product of counts, hold for any model
     if agreement.factors[0].column.kind != "flops_per_s":
         return figures.model_sizes
     # The FLOPs of a step depend on the model and its length: any setting may be one of these.

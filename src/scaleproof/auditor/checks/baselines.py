@@ -36,13 +36,13 @@ def epochs_of_runs(run: ReportedRun) -> list[list[TimedSpan]]:
     """
     runs: list[list[TimedSpan]] = []
     ended_with: dict[int, list[TimedSpan]] = {}  # number of a run's last epoch -> that run's epochs
-    in_latest: set[int | None] = set()  # numbers in the run that began last
+    in_latest: set[int | None] = set()  # epoch numbers of the run that began last
     for span in run.timed_spans:
         number = span.index
         epochs = ended_with.pop(number - 1, None) if number is not None else None
         if epochs is None:
             is_later = bool(runs) and (number is None or number > (runs[-1][-1].index or 0))
-            if not is_later or number in in_latest:
+            if not is_later or number in in_latest:  # no run has one number twice
                 runs.append([])
                 in_latest = set()
             epochs = runs[-1]
@@ -98,7 +98,7 @@ def total_rate(run: ReportedRun) -> TotalRate | None:
 
 
 def steps_rate(run: ReportedRun) -> float | None:
-    """Return steps/s: by the median step time, else as progress bars print it. Returns None where neither is known."""
+    """Return steps/s: 4 by a median step of 0.25 s, else as progress bars print it. None where neither is known."""
     seconds = run.logged_steps.nonzero("seconds")
     if seconds.size:
         return 1 / high_median(seconds)
@@ -149,7 +149,7 @@ class Scaling:
 
     @property
     def speedups(self) -> tuple[float, float] | None:
-        """(lowest, highest) rate of the run over those of its baselines; None where one is missing or units differ."""
+        """(lowest, highest) rate over those of its baselines: (3.4, 3.6). None without rates, or in different units."""
         rate = total_rate(self.run)
         base_rates = [base_rate for base in self.bases if (base_rate := total_rate(base)) is not None]
         if rate is None or not base_rates or any(base_rate.unit != rate.unit for base_rate in base_rates):
@@ -206,7 +206,7 @@ class Baselines:
         return [repeats for repeats, distance in zip(smallest, distances, strict=True) if distance == min(distances)]
 
     def _add(self, run: ReportedRun, candidates: list[list[ReportedRun]]) -> None:
-        """Enter a run with its published baseline, else with its only candidate, else, if it has several, with all."""
+        """Enter a run: matched with its published baseline, else its only candidate; ambiguous if it has several."""
         base = self.published.get(run.name)
         if base is not None and base.world_size and run.world_size:
             self.matched.append(Scaling(run, (base,), run.world_size / base.world_size))
@@ -237,7 +237,7 @@ def same_work(base: ReportedRun, run: ReportedRun) -> bool:
 
 
 def same_batch_policy(a: ReportedRun, b: ReportedRun) -> bool:
-    """Whether two runs have one global batch (strong scaling) or one batch per device (weak); True where unknown."""
+    """Whether two runs have one global batch (64 on 1 and on 4 devices) or one per device (64, 256), if known."""
     if a.global_batch is None or b.global_batch is None or not (a.world_size and b.world_size):
         return True
     return a.global_batch == b.global_batch or a.global_batch * b.world_size == b.global_batch * a.world_size
@@ -257,7 +257,7 @@ def _distance(base: ReportedRun, run: ReportedRun) -> int:
 
 
 def fields_that_settle(run: ReportedRun, candidates: Iterable[ReportedRun]) -> list[str]:
-    """Return the fields that, if `run` stated them, would tell which of the candidates is its baseline."""
+    """Return the fields that, if `run` stated them, would tell which of the candidates is its baseline: ["model"]."""
     others = list(candidates)
     names = ("model", "dataset", "epochs", "global_batch", "precision", "strategy", "engine", "device")
     unstated = [name for name in names if getattr(run, name) is None]

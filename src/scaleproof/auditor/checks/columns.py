@@ -177,7 +177,7 @@ class FigureTable:
 
 
 def groups_of(figures: FigureTable, fewest: int) -> Iterator[list[int]]:
-    """Yield indices of all rows, then of each group of `fewest` or more that share a word or the size of the model."""
+    """Yield indices of all rows, then of each group of `fewest` or more with one word or size of model: [0, 2]."""
     all_rows = list(range(len(figures.places)))
     yield all_rows
     for texts in (*figures.words.values(), *figures.model_sizes):
@@ -196,7 +196,7 @@ def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
     width = len(grid.header)
     rows = grid.rows[:MOST_ROWS]
     cells = [[*row[:width], *[""] * (width - len(row))] for _, row in rows]  # short rows are filled up
-    reported_rows = {(row.line, tuple(row.texts.values())): row for row in table.rows}
+    reported_rows = {(row.line, tuple(row.texts.values())): row for row in table.rows}  # (line, cells) -> row
     # (line, its understood row, which knows its place); None instead of a row for headings between groups of rows.
     reported = [(line, reported_rows.get((line, tuple(texts)))) for line, texts in rows]
     rows_at = [(line, row.place if row else f"{table.file}:{line}") for line, row in reported]
@@ -241,6 +241,7 @@ def _figure_table(
             in_brackets += _column_in_brackets(columns[-1])
         else:
             words[heading or f"column {k}"] = texts
+
     columns += in_brackets
     if not columns or len(columns) + len(words) < 2:
         return None

@@ -87,6 +87,7 @@ def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
     Repair: Change one thing; run both arms from one commit, in turn, several times.
     """
     sized = (run for run in context.runs if run.world_size and run.seq_len and run.tokens)
+    # Of runs with fewer than three known conditions too little is known to say in what they differ.
     recorded = (run for run in sized if sum(getattr(run, name) is not None for name in CONDITIONS) >= 3)
     groups = grouped_by(recorded, "format", "world_size", "model", "dataset", "seq_len", "tokens")
     for group in groups.values():
@@ -98,7 +99,7 @@ def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
 
 
 def _flag_arms_without_near_twin(context: AuditContext, arms: list[ReportedRun]) -> Iterator[Flag]:
-    """Flag each arm that differs in two conditions or more even from the arm nearest to it; each pair once."""
+    """Flag each arm that differs in two conditions or more, commit and engine, even from its nearest, once a pair."""
     reported: set[frozenset[str]] = set()
     for arm in arms:
         others = [(other, _arm_differences(arm, other)) for other in arms if other is not arm]
@@ -122,9 +123,9 @@ def _arm_differences(a: ReportedRun, b: ReportedRun) -> Differences:
     if a.debug_settings != b.debug_settings:
         different["debugging"] = (listed(a.debug_settings) or "none", listed(b.debug_settings) or "none")
     if {"micro_batch", "accumulation"} <= set(different) and a.global_batch == b.global_batch:
-        del different["micro_batch"]  # one follows from the other
+        del different["micro_batch"]  # of one global batch, it follows from the accumulation
     if {"zero_stage", "strategy"} <= set(different):
-        del different["zero_stage"]  # the strategy says it
+        del different["zero_stage"]  # the strategy, "zero2", says the stage
     return different
 
 
@@ -250,6 +251,7 @@ def _copies_at_other_sizes(runs: Iterable[ReportedRun]) -> Iterator[Flag]:
         times = _step_times(run)
         for step in np.linspace(0, len(times) - 1, TRIED_STEPS, dtype=int) if len(times) else ():
             alike[len(times), int(step), float(times[step])].append(run)
+
     pairs = chain.from_iterable(combinations(group, 2) for group in alike.values())
     for first, second in {(first.name, second.name): (first, second) for first, second in pairs}.values():
         times, others = _step_times(first), _step_times(second)

@@ -122,7 +122,7 @@ class AuditContext:
 
     @cached_property
     def _claims(self) -> list[PublishedClaim]:
-        """All claims, those of claims files first; without runs tables and sentences have nothing to be about."""
+        """All claims, those of claims files first. Those of tables and sentences are about runs: without runs none."""
         if not self.evidence.runs:
             return self.evidence.published_claims
         of_tables = matching.claims_from_tables(self.evidence)
@@ -142,7 +142,7 @@ class AuditContext:
         return any(sizes <= report.rows.keys() for report in self.evidence.scaling_reports)
 
     def runs_named(self, part: str) -> list[ReportedRun]:
-        """Return the runs that a published claim means by `part`: those of that name, else those whose name has it."""
+        """Return the runs that a published claim means by `part`: those so called, else those with it in their name."""
         if part not in self._named:
             exact = [run for run in self.runs if part in (run.name, run.name_without_repeat)]
             self._named[part] = exact or [run for run in self.runs if part in run.name]
@@ -158,7 +158,7 @@ class AuditContext:
 
 
 def _may_have_ratios(table: ReportedTable) -> bool:
-    """Whether a column may be of ratios, by its heading, or a cell may state one."""
+    """Whether a column may be of ratios, by its heading, or a cell may state one: "2.1x", "50 %"."""
     cells = (cell for row in table.rows for cell in row.texts.values())
     return any(column.kind in (None, "metric", "text") for column in table.columns) or any(
         map(MARK_OF_RATIO.search, cells)
@@ -166,12 +166,12 @@ def _may_have_ratios(table: ReportedTable) -> bool:
 
 
 def _has_related_figures(table: ReportedTable) -> bool:
-    """Whether one figure of a table may follow from others: of three rows or columns, or of two figures in a row."""
+    """Whether a table has enough for a figure to follow from others: three rows or columns, or two figures in a row."""
     rows = table.grid.rows if table.grid else table.rows
     columns = [column for column in table.columns if column.kind not in RATIOS]
     in_rows = ([figure for figure in row.figures if figure.kind not in ("devices", *RATIOS)] for row in table.rows)
     is_large = max(len(rows), len(columns)) > 2
-    # Figures that the table or the text above it states for all rows count, too; devices and ratios do not.
+    # Figures that the table or the text above it states for all rows suffice, too; devices and ratios do not count.
     return is_large or bool(table.figures or table.above) or any(len(figures) > 1 for figures in in_rows)
 
 
@@ -210,7 +210,7 @@ def digits_of(value: float | None) -> int:
 
 
 def grouped_by(runs: Iterable[ReportedRun], *fields: str) -> dict[tuple[Any, ...], list[ReportedRun]]:
-    """Return values of the named fields -> the runs that have these values."""
+    """Return values of the named fields -> the runs that have these values: {("ddp", 4): [run, ...]}."""
     groups: dict[tuple[Any, ...], list[ReportedRun]] = defaultdict(list)
     for run in runs:
         groups[tuple(getattr(run, name) for name in fields)].append(run)

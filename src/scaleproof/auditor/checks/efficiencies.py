@@ -50,6 +50,7 @@ def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
                 yield flag
             else:
                 efficiencies += of_series
+
         wrong = [efficiency for efficiency in efficiencies if not efficiency.is_right]
         # Where most are wrong, the table has another definition of efficiency; a single one is flagged, too.
         if (wrong and 2 * len(wrong) <= len(efficiencies)) or len(efficiencies) == len(wrong) == 1:
@@ -63,7 +64,7 @@ class _Efficiency:
     row: ReportedRow
     series: RowSeries
     stated: Quantity
-    times_devices: float  # as many times the baseline's
+    times_devices: float  # devices of the row over those of the baseline
     speedup: Quantity | None  # that the row prints, where it is right itself
     measured: list[Ratio]  # speed-ups by the rates and times of the row
 
@@ -89,7 +90,7 @@ class _Efficiency:
     @property
     def is_over_all_devices(self) -> bool:
         """Whether the speed-up was divided by all devices, though the baseline has several."""
-        speedup = self.speedup.interval if self.speedup else ONE  # that of a baseline
+        speedup = self.speedup.interval if self.speedup else ONE  # a baseline's is 1
         return self.stated.interval.meets(speedup / (self.row.devices or 1))
 
     @property
@@ -115,7 +116,7 @@ def _printed_efficiencies(series: RowSeries) -> list[_Efficiency]:
     """Return the printed efficiencies of rows that have a speed-up, or a rate or time that gives one."""
     has_speedups = is_over_fewest(series, "speedup")
     is_unmarked = not any(base.usable(kind) for base in series.bases for kind in ("speedup", "efficiency"))
-    if not (has_speedups or is_unmarked or is_over_fewest(series, "efficiency")):  # the baseline has no row
+    if not (has_speedups or is_unmarked or is_over_fewest(series, "efficiency")):  # the smallest row is no baseline
         return _efficiencies_without_baseline_row(series)
     rows = [*((base, 1.0) for base in series.bases), *series.larger()]
     beside_speedups = (_efficiency_of(row, times_devices, series, has_speedups) for row, times_devices in rows)
@@ -152,22 +153,23 @@ def _divided_by_all_devices(efficiencies: list[_Efficiency], series: RowSeries) 
     Example: a speed-up of 1.9 on 4 devices over a baseline of 2 is 95 %, printed is 1.9 / 4 = 47.5 %.
     """
     size = series.bases[0].devices or 1
-    with_speedup = [row for row in efficiencies if row.speedup is not None]
-    larger = [row for row in with_speedup if row.times_devices > 1]
-    if size == 1 or not larger or not all(row.is_over_all_devices and not row.is_right for row in larger):
+    with_speedup = [one for one in efficiencies if one.speedup is not None]
+    larger = [one for one in with_speedup if one.times_devices > 1]
+    if size == 1 or not larger or not all(one.is_over_all_devices and not one.is_right for one in larger):
         return None
+
     corrected = larger[-1].corrected
-    bases = [row for row in with_speedup if row.times_devices == 1 and row.is_over_all_devices]
+    bases = [one for one in with_speedup if one.times_devices == 1 and one.is_over_all_devices]
     base = f"{series.base_name}: speed-up 1"
-    if bases:  # their efficiency is not 1
+    if bases:  # a baseline's own printed efficiency, 1 / its devices, shows it
         evidence = f"{base} and efficiency {bases[0].stated.printed}; the speed-ups are divided by all devices, "
         evidence += f"the baseline has {size}"
-        return Flag(evidence, places(row.row for row in with_speedup), "baseline-below-one", corrected=corrected)
+        return Flag(evidence, places(one.row for one in with_speedup), "baseline-below-one", corrected=corrected)
     if len(larger) == 1:
         return None  # a single row may be wrong in another way
     evidence = f"{base} on {size} devices; the efficiencies of all others are their speed-ups over all devices, "
     evidence += f"not over how many times {size} they have"
-    return Flag(evidence, places(row.row for row in larger), "efficiency-not-in-table", corrected=corrected)
+    return Flag(evidence, places(one.row for one in larger), "efficiency-not-in-table", corrected=corrected)
 
 
 def _baseline_over_its_devices(series: RowSeries) -> Flag | None:
@@ -183,6 +185,7 @@ def _baseline_over_its_devices(series: RowSeries) -> Flag | None:
         mark = base.usable("efficiency")
         if mark is None or mark.resolution > EXACT_RESOLUTION or not mark.interval.contains(1 / size, 0):
             return None
+
     larger = [(row, stated) for row, _ in series.larger() if (stated := row.usable("efficiency")) is not None]
     for row, stated in larger:
         as_speedup = stated.interval * (row.devices or 1)
@@ -190,6 +193,7 @@ def _baseline_over_its_devices(series: RowSeries) -> Flag | None:
             return None
     if not larger:
         return None
+
     row, stated = larger[-1]
     derivation = f"{row.description}: {stated.printed} x {size}"  # over devices / size, rather than over devices
     corrected = Correction(value=round(100 * stated.value * size, 1), unit="%", derivation=derivation)

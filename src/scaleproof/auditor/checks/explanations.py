@@ -140,7 +140,7 @@ class Explanation:
         """Whether the heading names it, and wrong rows are near or lost a unit, but are not all off by one factor."""
         factors = (self.stated.middle / self.formula.values.middle)[self.contradicts]
         is_of_one_column = len(factors) > 1 and len(self.formula.sources) == 1
-        has_other_baseline = is_of_one_column and np.ptp(factors) < CONTRADICTION * factors.max()  # one factor in all
+        has_other_baseline = is_of_one_column and np.ptp(factors) < CONTRADICTION * factors.max()  # one factor for all
         thousands = np.log10(np.abs(factors)) / LOST_UNIT  # 2 where 1.31 stands for 1.31M
         has_lost_unit = (np.round(thousands) != 0) & (np.abs(thousands - np.round(thousands)) < FIT_TOLERANCE)
         is_near = has_lost_unit | (self.distance[self.contradicts] < MOST_DIFFERENCE)
@@ -161,18 +161,20 @@ class Explanation:
         is_whole = abs(times_off / round(times_off) - 1) <= CONTRADICTION  # devices, or another batch, explain it
         spread = 1 + 2 * np.abs(np.log(np.maximum(self.formula.values.middle[rows], 1e-9)))
         chances = (self.width[rows] + 2 * FIT_TOLERANCE) / spread
-        evidence = -np.log10(np.minimum(chances, 1.0)).sum() * (1 - 1 / len(rows))  # one row shows the factor
+        evidence = -np.log10(np.minimum(chances, 1.0)).sum() * (1 - 1 / len(rows))  # a first row only shows the factor
         return (low + high) / 2 if low <= high and not is_whole and evidence >= FEWEST_EVIDENCE else None
 
     def explains(self, row: int, meant: "Explanation") -> bool:
         """Whether `row`, which contradicts the `meant` explanation, may be right by this one."""
         if meant.formula.expected == formulas.ONLY_MEANING and len(meant.formula.sources) == 2:
             return False  # the heading names both columns: it leaves no other meaning
+        # Right, but for a figure with "~", whose interval is 2 * ABOUT wide.
         is_rough = ABOUT < self.formula.values.width[row] < 3 * ABOUT and self.distance[row] == 0
         if is_rough and self.formula.expected and not self.contradicts.any():
             return True  # "~147 min" over 43 min
         if not self.agrees[row]:
             return False
+
         has_same_sources = self.formula.sources == meant.formula.sources  # the same columns, divided in another way
         # A formula of other columns may fit by chance. It counts if it is precise, right as often as wrong, and either
         # expected or right in two rows.
@@ -213,6 +215,7 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
 
 def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     """Flag rows of a column of ratios that break the formula of most rows: 9.30 beside 1.80, of times 90, 50, 24."""
+    # Each cell is like "2.1x", or marks the baseline.
     is_times = all(TIMES_CELL.search(text) or formulas.is_marked(target, i) for i, text in enumerate(target.texts))
     is_speedup = (formulas.SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
     explanations = list(_explanations_of(figures, target, is_speedup))
@@ -230,7 +233,7 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
 
     others = f"; so in {plural(agreeing, 'other row')} of the table" if agreeing else ""
     inverse = formula.sources[::-1] if len(formula.sources) == 2 else None
-    units = [re.sub(r"[\d.,]|\(.*", "", text).strip() for text in formula.above]
+    units = [re.sub(r"[\d.,]|\(.*", "", text).strip() for text in formula.above]  # "ms" of "24.1 ms (8)"
     units_agreeing = {units[k] for k in np.flatnonzero(meant.agrees)}
     for i in np.flatnonzero(meant.contradicts).tolist():
         if units[i] not in units_agreeing and any(e.formula.sources == inverse and e.agrees[i] for e in explanations):

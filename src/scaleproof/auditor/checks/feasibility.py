@@ -136,6 +136,7 @@ def _wrong_peaks_of_table(table: ReportedTable) -> Iterator[Flag]:
         possible_flops = [share.interval * right_peak for right_peak in peaks]
         if any(_is_share_of(possible, reading) for possible in possible_flops for reading in readings):
             continue  # a peak of the device explains the MFU
+
         what = f"{row.description}: MFU {share.printed} of {flops.printed}"
         device_flops = readings[0].middle
         peak_meant = float(f"{device_flops / share.value:.3g}")  # that the MFU was divided by, in three digits
@@ -178,7 +179,7 @@ def _peak_of_another_device(
 
 
 def _peaks_of_most_rows(rows: Sequence[ReportedRow]) -> set[float]:
-    """Return the published peaks that MFU and FLOP/s of most rows imply. Returns none if a row names its device."""
+    """Return the peaks that most rows imply, 312 TFLOP/s by 125 at 40 %; an empty set if any row names its device."""
     if any("device" in row.words for row in rows):
         return set()
 
@@ -195,7 +196,7 @@ def _peaks_of_most_rows(rows: Sequence[ReportedRow]) -> set[float]:
 
 
 def _flops_of_one_device(flops: Quantity, devices: int) -> list[PrintedInterval]:
-    """Return FLOP/s of one device: one interval, or two where the figure may be of one device or of all."""
+    """Return the FLOP/s of one device: [100] of 400 on 4 devices, [400, 100] where nobody says whose the figure is."""
     stated = flops.interval
     if flops.per_device or devices == 1:
         return [stated]

@@ -87,7 +87,7 @@ def _statistics_by_figure(row: ReportedRow) -> Iterator[tuple[str, dict[Statisti
     by_figure: dict[tuple[str, bool | None, str | None, str], dict[Statistic, Quantity]] = defaultdict(dict)
     for quantity in row.figures:
         if quantity.statistic is not None and quantity.unit_stated and not quantity.bound:
-            of_what = "".join(IN_BRACKETS.findall(quantity.heading))  # "Max scaling (stalest gradients)"
+            of_what = "".join(IN_BRACKETS.findall(quantity.heading))  # "stale gradients" of "Max (stale gradients)"
             # Only statistics that are equal in all four are of one figure.
             statistics = by_figure[(quantity.kind, quantity.per_device, quantity.item, of_what)]
             statistics.setdefault(quantity.statistic, quantity)
@@ -107,7 +107,7 @@ def _more_memory_than_device(row: ReportedRow, table: ReportedTable) -> Iterator
 
 
 def _not_above_zero(table: ReportedTable, column: TableColumn) -> Iterator[Flag]:
-    """Flag a cell that is alone in its column in being impossible: -12.4 samples/s, 0 nodes. -1, -100: "not known"."""
+    """Flag the one cell of a column that is impossible: -12.4 samples/s, 0 nodes. -1 and -100 stand for "not known"."""
     if column.kind not in (*MEASURED, *SIZES) or OF_DIFFERENCES.search(column.heading):
         return
     rows = [row for row in table.rows if row.measured and not OF_DIFFERENCES.search(row.label)]
@@ -156,14 +156,14 @@ def _sizes_copied(first: list[ReportedRow], second: list[ReportedRow]) -> Iterat
 
 
 def _copied_rows(rows: Sequence[ReportedRow], shared: Iterable[Quantity]) -> Flag:
-    """Flag `rows` that have the figures `shared` in common."""
+    """Flag `rows` that have the figures `shared` in common: "DDP, FSDP: the same step time 12.345 s"."""
     same = listed(f"{quantity.heading} {quantity.printed}" for quantity in shared)
     names = ", ".join(dict.fromkeys(row.description for row in rows))
     return Flag(f"{names}: the same {same}", places(rows))
 
 
 def _shared_figures(row: ReportedRow, other: ReportedRow) -> list[Quantity]:
-    """Return the measured figures of a row that the other one prints alike."""
+    """Return the measured figures of a row that the other row has, too, alike in text, kind, statistic and scope."""
     as_printed = attrgetter("kind", "statistic", "per_device", "text")
     of_other = set(map(as_printed, other.figures))
     measured = (quantity for quantity in row.figures if quantity.kind in MEASURED and not quantity.bound)

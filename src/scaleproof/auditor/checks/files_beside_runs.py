@@ -140,6 +140,7 @@ def _flags_of_trace(run: ReportedRun, path: Path) -> Iterator[Flag]:
     share = kernels.communication_share
     if not share:
         return
+
     seconds = f"{kernels.communication_ns / 1e9:,.1f} of {kernels.total_ns / 1e9:,.1f} s in the trace"
     evidence = f"collectives are {percent(share, 1)} of the time of all GPU kernels ({seconds})"
     yield Flag(evidence, [run], "communication-in-trace")
@@ -169,7 +170,7 @@ def _missing_updates(run: ReportedRun, kernels: KernelSums) -> Iterator[Flag]:
     if run.zero_stage not in (1, 2) or not steps or not run.world_size:
         return
 
-    # The numbers of traced ranks for which there are about as many all-gathers on each rank as steps.
+    # Numbers of traced ranks with about as many all-gathers a rank as steps; the stricter share is tried first.
     for least_share in SHARES_OF_UPDATES:
         fits = [ranks for ranks in range(1, run.world_size + 1) if least_share * steps <= gathers / ranks <= steps]
         if fits:

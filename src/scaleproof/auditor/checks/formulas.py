@@ -63,7 +63,7 @@ QUALITY = ("accuracy", "loss", "val_loss", "perplexity")  # of what was trained:
 
 
 def family(column: FigureColumn) -> str | None:
-    """Return the family of a column, "time": columns of one may be divided. None of settings, ratios, qualities."""
+    """Return the family of a column, "time": columns of one may be divided. None for settings, ratios, qualities."""
     is_setting = column.kind in SETTINGS and not column.has_decimals
     if is_setting or column.kind in QUALITY or is_ratio(column):
         return None
@@ -88,7 +88,7 @@ def is_called_ratio(column: FigureColumn) -> bool:
 
 
 def has_ratios_alone(column: FigureColumn) -> bool:
-    """Whether all cells of a column are in percent or times, so that it may be one of ratios whatever it is called."""
+    """Whether all cells of a column are in percent or times, "-5 %": it may be one of ratios, whatever it is called."""
     figures = [figures[0] for text in column.texts if (figures := figures_of(text))]
     are_ratios = [figure.unit is not None and figure.unit.dimension in RATIO_DIMENSIONS for figure in figures]
     return bool(are_ratios) and all(are_ratios)
@@ -120,7 +120,7 @@ class Formula:
 
 
 def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
-    """Yield formulas by which `target` may be computed: ratios of two other columns, or of one over a baseline row."""
+    """Yield formulas that may give `target`: ratios and differences of columns or to a baseline row, and shares."""
     sources = [column for column in table.columns if column is not target and family(column)]
     if not name_two_precisions(target.heading):  # "FP16 over FP32" may be of columns of both precisions
         sources = [column for column in sources if not name_two_precisions(target.heading, column.heading)]
@@ -153,7 +153,7 @@ def _ratios_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) ->
             continue
         name, headings = f"{above.heading} / {below.heading}", (above.heading, below.heading)
         ratio = above.figures.over(below.figures)
-        is_beside_one = target.position in (above.position, below.position)  # in brackets behind its figure
+        is_beside_one = target.position in (above.position, below.position)  # the ratio is in brackets: "50 (2x)"
         of_family = [column for column in peers if _have_one_quantity(column, above)]
         is_only_pair = of_family in ([above, below], [below, above])
         expected = _expectation(target, above, below, is_only_pair) or int(is_beside_one)
@@ -186,7 +186,7 @@ def _expectation(target: FigureColumn, one: FigureColumn, other: FigureColumn, i
 
 
 def _differences_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) -> Iterator[Formula]:
-    """Yield differences of two columns of one quantity; expected where `target` names one or stands behind them."""
+    """Yield differences of two columns, 5 of 24 and 19 ms; expected where `target` names one or stands behind them."""
     for one, other in combinations(sources, 2):
         if (one.kind, family(one), one.meaning.per_device) == (other.kind, family(other), other.meaning.per_device):
             headings = (one.heading, other.heading)
@@ -298,13 +298,13 @@ def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> li
     words = [words_of(column.heading) for column in speeds]
     if words_of(target.heading) - GENERAL_WORDS - set().union(*words):
         return []  # the heading has a word of no column: it is a speed-up of something else
-    own_words = [words_of_column - words[0].intersection(*words) for words_of_column in words]  # that others lack
+    own_words = [words_of_column - words[0].intersection(*words) for words_of_column in words]  # less the common ones
     named = [column for column, own in zip(speeds, own_words, strict=True) if set() < own <= words_of(target.heading)]
     return named if len(named) == 1 else speeds
 
 
 def columns_named(heading: str, above: str, below: str) -> int:
-    """Return how many of two columns a heading names: of "time DDP", "time FSDP" "DDP speedup" 1, "DDP/FSDP" 2."""
+    """Return how many of two columns a heading names: "DDP speedup" 1 of "time DDP" and "time FSDP", "DDP/FSDP" 2."""
     words = words_of(heading)
     first, second = (words_of(re.sub(r"\(.*?\)", "", column)) for column in (above, below))  # without units
     if not first & second:
@@ -354,8 +354,8 @@ def is_marked(column: FigureColumn, row: int) -> bool:
 def readings(column: FigureColumn) -> dict[str, Figures]:
     """Return each way to read a column of ratios -> its figures.
 
-    A printed 20 is 20 ("1.0 of"), 20 % ("0.01 of": 0.2) or 20 % more ("0.01 more": 1.2). "is": a speed-up, which has
-    one reading; DIFFERENCE: in the unit of the source.
+    A printed 20 is 20 ("1.0 of"), 20 % ("0.01 of": 0.2), 20 % more ("0.01 more": 1.2) or less (0.8). "is": a speed-up,
+    which has one reading; DIFFERENCE: in the unit of the source.
     """
     printed = [figures_of(text) for text in column.texts]
     units = [figures[0].unit if figures else None for figures in printed]
@@ -387,7 +387,7 @@ def readings(column: FigureColumn) -> dict[str, Figures]:
 
 
 def _scales_of(column: FigureColumn) -> tuple[float, ...]:
-    """Return what the figures of a column may have to be multiplied by to be ratios."""
+    """Return by what the figures of a column may be multiplied to be ratios: by 1 or 0.01, of a plain 50."""
     if any("%" in text for text in column.texts) or column.meaning.unit == "percent":
         return (1.0,)  # the figures are divided by 100 already, for the "%" of the cells or heading
     return (0.01,) if column.is_in_percent else (1.0, 0.01)

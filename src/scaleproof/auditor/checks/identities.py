@@ -59,12 +59,13 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
         rows = [row for row in table.rows if row.measured and not NO_RUN.search(row.label)]
         for kind in (*RATE_UNITS, "memory_bytes"):
             yield from totals_not_of_devices(rows, kind)
+        # Going backwards, earlier flags on a row replace later ones.
         first_of_row = {flag.about[0]: flag for flag in reversed(list(_wrong_rows(table, rows)))}
         yield from first_of_row.values()
 
 
 def _places(row: ReportedRow, figures: Sequence[Quantity]) -> list[str | ReportedRun]:
-    """Return the lines of figures, in a list of fields; the place of the row where it is one line."""
+    """Return "file:line" of each figure where the row is a list of fields, else the place of the row (all lines 0)."""
     return [f"{row.file}:{line}" for line in sorted({figure.line for figure in figures} - {0})] or [row.place]
 
 
@@ -94,9 +95,9 @@ def _wrong_steps_per_s(row: ReportedRow) -> str:
 
 
 def _wrong_global_batch(row: ReportedRow, table: ReportedTable) -> Flag | None:
-    """Flag a row where micro-batch x accumulation x replicas is no global batch: 8 x 4 x 2 = 64, not 46.
+    """Flag a row whose global batch is no multiple of micro-batch x accumulation: 46 beside 8 x 4.
 
-    Replicas x stages of their model must divide the devices, where these are known.
+    The multiple is the number of replicas. Times the stages of the model, it must divide the devices, if known.
     """
     stated = [_stated(table, row, kind) for kind in ("global_batch", "micro_batch", "accumulation")]
     figures = [figure for figure in stated if figure]
@@ -182,16 +183,16 @@ class Product:
         return factors / (self.over.value if self.over else 1.0)
 
     def is_computed(self, with_devices: bool) -> bool:
-        """Whether the result was not measured but computed as this product: they are equal to digits that tell."""
+        """Whether the result was computed as this product, not measured: it is equal, and has digits enough to tell."""
         tolerance = max(self.result.resolution, COMPUTED_TOLERANCE * self.result.value)
         has_digits = self.result.resolution <= COMPUTED_RESOLUTION * self.result.value
         is_equal = abs(self.value(with_devices) - self.result.value) <= tolerance
         return with_devices in self.readings and has_digits and is_equal
 
     def contradicts(self, with_devices: bool, tolerance: float) -> bool:
-        """Whether the result is another number than the product under all readings; `with_devices` must be one."""
-        near = [ratio.contains(1.0, tolerance) or _is_misread(ratio) for ratio in self.readings.values()]
-        return with_devices in self.readings and not any(near)
+        """Whether the result is another number than the product under all readings, of which `with_devices` is one."""
+        may_be_right = [ratio.contains(1.0, tolerance) or _is_misread(ratio) for ratio in self.readings.values()]
+        return with_devices in self.readings and not any(may_be_right)
 
     def breaks(self, bound: str) -> bool:
         """Whether the row breaks a `bound` of Identity under all readings: 500 s are not "at least" 2,000 x 0.5 s."""
@@ -201,10 +202,10 @@ class Product:
         if bound == "equal":
             return not any(ratio.contains(1.0, FIT_TOLERANCE) for ratio in ratios)
         if bound == "at most":
-            # Otherwise the rate may be that of one device.
+            # Without the number of devices, a rate that does not say whose it is may be that of one device.
             is_of_all = self.devices is not None or self.factors[0].per_device is False
             return is_of_all and all(ratio.low > 1 + SLOWEST_RANKS_TOLERANCE for ratio in ratios)
-        # The slowest rank of each step may be another one.
+        # Times of steps are of the slowest rank, which may be another one in each step: their sum may be too large.
         has_ranks = self.factors[0].kind == "steps" and self.row.devices != 1
         least = 1 - (SLOWEST_RANKS_TOLERANCE if has_ranks else TOTAL_TOLERANCE)
         return bound == "at least" and all(ratio.high < least for ratio in ratios)
@@ -274,8 +275,8 @@ def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Prod
 
     ratio = _possible_values(result) / product
     devices = _devices(table, row, figures[1:])
-    ways = _possible_readings(result, factors, devices)
-    readings = {with_devices: ratio / float(devices or 1) if with_devices else ratio for with_devices in ways}
+    answers = _possible_readings(result, factors, devices)  # to "are devices a factor?"
+    readings = {with_devices: ratio / float(devices or 1) if with_devices else ratio for with_devices in answers}
     is_of_row = all(figure in row.figures and not figure.remark for figure in figures)
     return Product(row, result, factors, over, devices, readings, is_of_row) if readings else None
 

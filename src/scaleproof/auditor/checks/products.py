@@ -103,11 +103,11 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
     Repair: Look at the raw file of that row.
     """
     for table in context.all_tables:
-        works = works_of(table)
+        works = works_of(table)  # numbers of samples or tokens that the text states
         numbers = works | numbers_around(table)
         for figures in figure_tables(table):
             flags = [*_outliers(figures, works), *rows_with_another_product(figures, numbers)]
-            if flags:  # rows on which another check has a finding of its own are left out
+            if flags:  # of each row the first counts; none where another check has a finding on this row alone
                 subjects = (finding.runs for check in MADE_BEFORE for finding in check(context))
                 places = {place for about in subjects if len(about) == 1 for place in about}
                 first_of_row = {flag.about[0]: flag for flag in reversed(flags) if not places & set(flag.about)}
@@ -197,7 +197,9 @@ def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: 
     rows_of_others = {other.rows[i] for other in others for i in np.flatnonzero(other.fits)}
     ratios = agreement.factors[0].column
     is_of_speedup = ratios.kind == "speedup"
+    # Rows with a speed-up of 1.
     baselines = [k for k, row in enumerate(agreement.rows) if is_of_speedup and ratios.figures.middle[row] == 1]
+
     for i in agreement.lone_rows:
         row = agreement.rows[i]
         if len(baselines) > 1 and agreement.same_as(i)[baselines].any():
@@ -213,7 +215,7 @@ def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: 
 
 
 def _is_of_stated_work(figures: FigureTable, alternatives: list[Agreement], row: int) -> bool:
-    """Whether all products are proportional to a further column, which states the work: 29 tokens here, 64 there."""
+    """Whether a product is proportional to a further column, which states the work: 29 tokens here, 64 there."""
     of_row = [agreement for agreement in alternatives if row in agreement.rows]
     for agreement, column in product(of_row, figures.columns):
         if all(factor.column is not column for factor in agreement.factors):
@@ -250,7 +252,7 @@ def _are_of_one_quantity(one: FigureColumn, other: FigureColumn) -> bool:
 
 
 def _ordinal(figures: FigureTable, column: FigureColumn) -> int:
-    """Count the columns before this one that have its heading."""
+    """Count the columns before this one that have its heading: 0 for the first "images/s", 1 for the second."""
     return sum(other.heading == column.heading for other in figures.columns[: figures.columns.index(column)])
 
 

@@ -227,6 +227,7 @@ def parameters_are_counted(context: AuditContext) -> Iterator[Flag]:
         parameters = count_gpt2(shape, vocab, positions).parameters + (0 if values["tied"] else vocab * width)
         if near(values["value"], parameters, SAME_SHAPE_TOLERANCE):
             continue
+
         kind = "tied" if values["tied"] else "untied"
         model = f"{layers} layers of {width} with a vocabulary of {vocab:,} and a head that is {kind}"
         evidence = f"{claim.source} says {values['value'] / 1e6:.1f}M; {model} have {parameters:,}"

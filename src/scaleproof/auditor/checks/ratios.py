@@ -186,6 +186,7 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
             stated = row.usable("speedup") if is_over_bases else None
             ratios = [] if base_is_wrong else series.ratios(row)  # [] also where the row has no rate and no time
             is_supported = stated is not None and any(ratio.gives(stated.interval, RATIO_TOLERANCE) for ratio in ratios)
+
             if stated is not None and (is_supported or not ratios):
                 speedup = stated.interval
                 is_slower = speedup.high < SLOWER_RATIO
@@ -196,6 +197,7 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                 text = " and ".join(dict.fromkeys(times(ratio.readings[0].middle) for ratio in ratios))
             else:
                 continue  # no figure of the row is surely a speed-up
+
             evidence = f"{row.description}: {text} over {series.base_name} with {devices:g} times the devices"
             yield _Speedup(speedup, devices, is_slower, evidence, [row.place])
 
@@ -285,6 +287,7 @@ def _rows_of_other_work(series: RowSeries) -> Iterator[Flag]:
         work_ratio = _work_ratio(row, base, kind)
         if work_ratio is not None and abs(work_ratio - 1) <= 0.02:
             continue  # other batches make the same work of it
+
         evidence = f"{base.description}: {there:g} {kind}, {row.description}: {here:g}"
         stated, time_ratio = row.usable("speedup"), _ratio_of_times(row, base)
         if work_ratio and stated and time_ratio and stated.interval.meets(time_ratio):
@@ -292,12 +295,12 @@ def _rows_of_other_work(series: RowSeries) -> Iterator[Flag]:
             corrected = Correction(value=round((time_ratio * work_ratio).middle, 3), unit="x", derivation=derivation)
             evidence += f"; the printed speed-up {stated.printed} is the ratio of their total times"
             yield Flag(evidence, [row.place], severity="invalid", corrected=corrected)
-        elif not (row.value("steps") and row.value("epochs")):
+        elif not (row.value("steps") and row.value("epochs")):  # of both, one may differ by the batch alone
             yield Flag(evidence, [row.place])
 
 
 def _ratio_of_times(row: ReportedRow, base: ReportedRow) -> PrintedInterval | None:
-    """Return how many times as long as `row` the baseline took, by their total times; None where one has none."""
+    """Return the total time of the baseline over that of `row`: 4 of 400 and 100 s. None where one has none."""
     for kind in ("total_time_s", "time_s"):
         base_time, time = base.usable(kind), row.usable(kind)
         if base_time and time:

@@ -159,7 +159,7 @@ class RelationSearch:
                 yield BrokenRelation(int(self.rows[row]), sentence, certainty)
 
     def _possible_sums(self) -> list[tuple[int, Sequence[int]]]:
-        """Return (total, its parts) as indices of columns: parts that stand side by side, or any two."""
+        """Return (total, its parts) as indices of columns, (2, [0, 1]): parts that stand side by side, or any two."""
         ends = list(combinations(range(len(self.columns)), 2))  # first and last part
         neighbours: list[Sequence[int]] = [range(first, last + 1) for first, last in ends if last - first < MOST_PARTS]
         parts_of_sums = [*neighbours, *((a, b) for a, b in ends if b - a > 1)]
@@ -195,8 +195,8 @@ class RelationSearch:
         """Yield the rows that break a product of columns which is one constant in all other rows.
 
         Example: ms/token x tokens/s is 1,000. A product is a row of exponents: [1, 1, 0] multiplies the first two of
-        three columns. Its constant may be any natural number where its units cancel, and a number of the text where
-        they do not; where the unit of a column is unknown, more rows have to agree.
+        three columns. Its constant may be 1, a power of ten, a ratio of units or a number of the text where its units
+        cancel, else only the latter; where the unit of a column is unknown, more rows have to agree.
         """
         exponents = self._exponents()  # (products, columns)
         uses_column = exponents != 0
@@ -221,9 +221,9 @@ class RelationSearch:
                 yield from self._broken_product(powers, numbers, log_product_count)
 
     def _broken_product(self, powers: Floats, numbers: Floats, tried: float) -> Iterator[BrokenRelation]:
-        """Yield the row in which one product is not the natural number, or the ratio, that it is in all others.
+        """Yield the row in which one product is not the number that it is in all others.
 
-        `powers`: the exponent of each column; `numbers`: (logarithm, surprise) of natural numbers; `tried`: decimal
+        `powers`: the exponent of each column; `numbers`: (logarithm, surprise) of what it may be; `tried`: decimal
         logarithm of how many products are tried. Nothing, if it may be chance, or the row is of another configuration.
         """
         used = np.flatnonzero(powers)
@@ -237,7 +237,7 @@ class RelationSearch:
         have_one_unit = len({self.columns[k].meaning.scale for k in used}) == 1
         is_ratio = len(used) == 2 and not powers.sum()
         if is_ratio and abs(constant) < ALIKE and have_one_unit:
-            return  # the two may have been measured alike
+            return  # two nearly equal columns may be two measurements of one thing
 
         distance = np.abs(results - constant)
         fits = distance <= width + EXACT_TOLERANCE
@@ -264,7 +264,7 @@ class RelationSearch:
         if not width.any():  # exact counts: of small ones, one is often twice the other by chance
             chance = np.maximum(chance, 1 / self.values[np.flatnonzero(powers)].max(axis=0))
         evidence = np.log10(np.maximum(self._spread(powers, fits, float(np.median(width[fits]))) / chance, 1.0))
-        if is_natural:  # the row that agrees best shows the number, the others that it is always that
+        if is_natural:  # one of many numbers: the row that agrees best shows which, the others that it is always that
             best = np.where(fits, chance, np.inf).argmin()
             evidence[best] = -np.log10(chance[best])
         return evidence
@@ -272,7 +272,7 @@ class RelationSearch:
     def _expected_number(
         self, used: Rows, results: Floats, width: Floats, numbers: Floats
     ) -> tuple[float, float, bool] | None:
-        """Return (logarithm of the number that a product should be, its surprise, whether it is a natural number).
+        """Return (logarithm of the number that a product should be, its surprise, whether it is one of `numbers`).
 
         It is the least surprising of `numbers`, (logarithm, surprise), near the median of `results`; the median itself
         where any number will do; None without one. `width`: of each result, by its printed digits.
@@ -283,13 +283,14 @@ class RelationSearch:
         width_at_middle = width[np.abs(results - middle).argmin()]
         near = numbers[np.abs(numbers[:, 0] - middle) <= width_at_middle + EXACT_TOLERANCE]
         if len(near):
+            # The least surprising, and of these the nearest: lexsort sorts by its last key first.
             constant, surprise = near[np.lexsort((np.abs(near[:, 0] - middle), near[:, 1]))[0]]
             return constant, surprise, True
         # All rows but the exception must agree.
         return (middle, 2 * MORE_EVIDENCE, False) if self._may_be_any_number(used, len(results) - 1) else None
 
     def _as_agreement(self, powers: Floats, logarithm: float | None) -> agreements.Agreement:
-        """Return a product as an agreement of all rows, for its sentence; `logarithm`: of its natural number, if any.
+        """Return a product as an agreement of all rows, for its sentence; `logarithm`: of its number, if that is known.
 
         Divisors come last: "86.53 / 5.23 / 13.07" rather than "5.23 x 13.07 / 86.53".
         """
@@ -317,7 +318,7 @@ class RelationSearch:
         return np.array(exponents).reshape(-1, len(self.columns))
 
     def _numbers(self, of_one: float, of_ten: float, of_unit: float) -> Floats:
-        """Return (logarithm, surprise) of 1, powers of ten, ratios of units, and numbers of the text (as `of_ten`)."""
+        """Return (logarithm, surprise) of 1, powers of ten, units and (as powers of ten) the text's numbers."""
         mantissas = np.log([*MANTISSAS, *(1 / mantissa for mantissa in MANTISSAS)])
         units = np.add.outer(mantissas, POWERS_OF_TEN).ravel()
         logarithms = np.concatenate(([0.0], POWERS_OF_TEN, units))
@@ -359,7 +360,7 @@ class RelationSearch:
         if self._are_two_rates(used):
             return agreeing >= FEWEST_OF_PEAK
         has_share_of_peak = any(OF_PEAK.search(column.heading) and column.is_in_percent for column in columns)
-        # No tokens/s: MFU and tokens/s may be of different steps.
+        # Not so for tokens/s, which may be of other steps than MFU.
         is_of_flops_or_bytes = np.nan_to_num(self.dimensions[used][:, [LETTERS.index("F"), LETTERS.index("B")]]).any()
         if agreeing >= FEWEST_OF_PEAK and has_share_of_peak and is_of_flops_or_bytes:
             return True
@@ -380,7 +381,7 @@ class RelationSearch:
 
 
 def _are_chosen(texts: Sequence[str]) -> bool:
-    """Whether all cells are round whole numbers, powers of two or one digit with zeros: nobody measured them."""
+    """Whether all cells are whole numbers like 16 and 256 (powers of two) or 3000 (one digit): they were chosen."""
     numbers = [int(text) for text in texts if re.fullmatch(r"[1-9]\d*", text)]
     is_round = (number & (number - 1) == 0 or len(str(number).rstrip("0")) == 1 for number in numbers)
     return len(numbers) == len(texts) and all(is_round)

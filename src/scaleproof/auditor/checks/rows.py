@@ -95,7 +95,7 @@ class RowSeries:
 
     @cached_property
     def weak(self) -> frozenset[str]:
-        """Kinds of figures that are of weak scaling or of one device, as the printed speed-ups of most rows show."""
+        """Kinds of figures, {"rate"}, of weak scaling or of one device, as the printed speed-ups of most rows show."""
         votes: Counter[str] = Counter()  # kind -> rows that say so, less those that say the opposite
         for row, devices in self.larger():
             stated = row.usable("speedup")
@@ -123,11 +123,11 @@ def series_of(table: ReportedTable) -> list[RowSeries]:
 
 
 def _add_single_device_rows(groups: dict[tuple[Any, ...], list[ReportedRow]]) -> None:
-    """Add rows of one device, which need no strategy, to each group without any that differs in the strategy alone."""
+    """Add rows of one device, which need no strategy, to groups without any that are equal but for the strategy."""
     single = {
         _without_strategy(key): rows
         for key, rows in groups.items()
-        if key[0] in (None, "single") and all(row.devices == 1 for row in rows)
+        if key[0] in (None, "single") and all(row.devices == 1 for row in rows)  # key[0]: the strategy
     }
     for key, rows in groups.items():
         if all(row.devices != 1 for row in rows):
@@ -141,7 +141,7 @@ def _without_strategy(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def work_of(row: ReportedRow, table: ReportedTable) -> tuple[Any, ...]:
-    """Return the key of a row's configuration: rows with one key differ in their sizes alone."""
+    """Return the key of a row's configuration, strategy first, texts last. Rows with one key differ in size alone."""
     words = tuple(row.words.get(word) or table.words.get(word) for word in WORK_WORDS)
     figures = tuple(row.value(kind) for kind in WORK_FIGURES)
     return (*words, *figures, other_text(row, table))
@@ -233,6 +233,7 @@ def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak:
     here, there = row.usable(kind), base.usable(kind)
     if here is None or there is None or not here.is_like(there):
         return None
+
     plain = here.interval / there.interval if kind in RATES else there.interval / here.interval
     work_ratio = _work_ratio_in_time(row, base, kind, devices)
     counts_work = kind in RATES and kind != "steps_per_s"  # steps/s and times need the work of a step to be compared
@@ -272,7 +273,7 @@ def _multiple(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
 def comparable(row: ReportedRow, base: ReportedRow, devices: float) -> bool:
     """Whether two rows state the same settings, so that their figures differ by `devices` times the devices alone.
 
-    Batches and nodes may be equal or grow with the devices; whole numbers in unknown columns count as settings.
+    Batches and nodes may be equal or grow with the devices; whole numbers in unknown columns, "seed 3", are settings.
     """
     if any(row.value(kind) != base.value(kind) for kind in EQUAL_SETTINGS):
         return False

@@ -60,6 +60,7 @@ class _Place:
     def matches(self, other: "_Place") -> bool:
         """Whether both state something in common, a configuration or a size, and contradict each other in nothing."""
         common = self.attributes.keys() & other.attributes.keys()
+        # All places have a phase ("" for training): more than that must be common.
         return len(common) > 1 and all(self.attributes[name] == other.attributes[name] for name in common)
 
 
@@ -75,7 +76,7 @@ def sources_agree(context: AuditContext) -> Iterator[Flag]:
     """
     yield from _contradicting_records(context)
     tables = [*context.tables[:MOST_TABLES], context.runs_table]
-    sources = []
+    sources = []  # (places of a table, its figures as texts of three digits)
     for places in filter(None, map(_places, tables)):
         figures = (figure for place in places for figure in _compared_figures(place.row))
         sources.append((places, {f"{figure.value:.3g}" for figure in figures}))
@@ -115,7 +116,7 @@ def _compared_figures(row: ReportedRow) -> list[Quantity]:
 
 
 def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float]:
-    """Return what a row or its table states of the configuration: name -> word in lower case, or number."""
+    """Return what a row or its table states of the configuration: {"strategy": "ddp", "devices": 4, "phase": ""}."""
     words = {name: word.lower() for name, word in (table.words | row.words).items() if name in ATTRIBUTES}
     sizes = {kind: value for kind in SETTING_KINDS if (value := row.value(kind)) is not None}
     devices = {"devices": row.devices} if row.devices else {}

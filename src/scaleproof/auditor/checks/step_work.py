@@ -121,6 +121,7 @@ class _Product:
     @property
     def is_right(self) -> bool:
         """Whether the product is right under some meaning, or 1,000 times off: a thousands separator was lost then."""
+        # Meanings of a single micro-step are compared again, as their tolerance is wider.
         return any(micro_steps > 1 for _, _, micro_steps in self.meanings) or any(
             self.work.meets_but_for_thousands(exact(batch / divisor), PRODUCT_TOLERANCE)
             for batch in self.batches.values()
@@ -158,6 +159,7 @@ def _rows_without_their_batch(table: ReportedTable) -> Iterator[Flag]:
             yield flag
         else:
             of_right_scope.append(product)
+
     some_are_right = len(wrong) < len(certain)
     if len(of_right_scope) >= ROWS_FOR_CONSTANT_FACTOR and not some_are_right:
         yield from _off_by_one_factor(of_right_scope)
@@ -228,7 +230,7 @@ def _off_by_one_factor(products: list[_Product]) -> Iterator[Flag]:
 
 
 def _wrong_rows(wrong: list[_Product], some_are_right: bool) -> Iterator[Flag]:
-    """Flag each wrong product, "but global batch is 256". With the right rate, if `some_are_right` among other rows."""
+    """Flag each wrong product, "but global batch is 256", with the right rate if `some_are_right` among other rows."""
     for product in wrong:
         corrected = None
         batch = integer(product.expected_work.middle)

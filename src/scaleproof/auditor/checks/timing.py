@@ -43,12 +43,14 @@ def sawtooth_timer(context: AuditContext) -> Iterator[Flag]:
         tooth = _sawtooth(times)
         if tooth is None:
             continue
+
         counts = f"{np.median(tooth.counts):g} in the median, {tooth.counts.mean():.2f} on average"
         base = f"{tooth.base_s * 1e3:.2f} ms"
         derivation = f"true step {base}: each time divided by the steps since the clock's last restart ({counts})"
         teeth = f"1 to {tooth.period} times {base}, {tooth.period} of them in a row, repeatedly"
         printed = f"{np.median(times) * 1e3:.1f} ms in the median, {times.mean() * 1e3:.1f} ms on average"
         correction = Correction(value=tooth.base_s * 1e3, unit="ms", derivation=derivation)
+
         rated = steps.having("tokens_per_s")
         rates = rated.values("tokens_per_s")
         if rates.size:

@@ -72,12 +72,12 @@ def _rows_above_guessing(context: AuditContext) -> Iterator[Flag]:
 def _vocabulary_size(text: str) -> int:
     """Return the size of the vocabulary that a text states, else GPT-2's where it names that model; else 0."""
     if match := VOCABULARY.search(text):
-        return int(re.sub(r"\D", "", match[1] or match[2])) * (1000 if match[3] else 1)
+        return int(re.sub(r"\D", "", match[1] or match[2])) * (1000 if match[3] else 1)  # "50.3k" is about 50,000
     return GPT2_VOCABULARY if OF_GPT2.search(text) else 0
 
 
 def _lost_since(run: ReportedRun) -> tuple[int, int] | None:
-    """Return (first step, count) of the NaN losses after the last finite one; None if fewer than FEWEST_LOST."""
+    """Return (first step, count), (120, 40), of NaN losses after the last finite one; None if below FEWEST_LOST."""
     losses = run.logged_steps.figures("loss")  # NaN also where a line has no loss; `nan_steps`: a NaN was printed
     steps_with_number = np.array(run.logged_steps.step_numbers)[~np.isnan(losses)]
     last_with_number = int(steps_with_number.max()) if steps_with_number.size else -1

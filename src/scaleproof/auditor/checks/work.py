@@ -109,7 +109,7 @@ def _wrong_rate_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
 
 
 def _wrong_rate_of_steps(run: ReportedRun) -> Flag | None:
-    """Flag a log whose median tokens/s x step time is not the tokens of a step; where it lacks them, its steps/s."""
+    """Flag a log whose median tokens/s x step time is not the tokens of a step; without these, one of wrong steps/s."""
     timed = run.logged_steps.having("tokens_per_s", "seconds")
     products = timed.values("tokens_per_s") * timed.values("seconds")
     tokens = tokens_per_step(run)
@@ -146,7 +146,7 @@ def tokens_are_the_batches(context: AuditContext) -> Iterator[Flag]:
 
 
 def _wrong_tokens_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
-    """Flag an epoch whose tokens are not those of its batches; `invalid` where they are off by the world size."""
+    """Flag an epoch whose tokens are not those of its batches; `invalid` where they are N or 1/N times, on N ranks."""
     micro, world = run.micro_batch, run.world_size
     seq_len = run.seq_len
     if not (micro and world and seq_len and span.micro_steps and span.tokens):
@@ -187,6 +187,7 @@ def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
         is_split = (run.strategy or "").lower() in SPLITS_BATCH and micro * accumulation == stated
         if product == stated or is_split:
             continue
+
         sentence = f"{micro} x {accumulation} x {world} = {product}, but the global batch is given as {stated}"
         # Ranks that share a model (tensor or pipeline parallel) share a batch too.
         shared = product % stated == 0 and 1 < product // stated < world

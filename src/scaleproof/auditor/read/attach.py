@@ -50,7 +50,7 @@ def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
         problems = "; ".join([f"it is a {run.format} without a single timed step or epoch", *run.problems[:3]])
         raise UnreadableFile(problems)
 
-    file, _, part = run.name.partition("#")
+    file, _, part = run.name.partition("#")  # "train.log", "2" of "train.log#2"
     run.files = [file]
     run.details["folder"] = str(path.parent)
     is_generic = path.name in GENERIC or PREFIX in path.name  # PREFIX: of TensorBoard's event files
@@ -88,7 +88,7 @@ def settle(reading: Reading, given: dict[str, dict[str, int]]) -> None:
 
 
 def _complete_from_claims(run: ReportedRun, claims_of_folders: list[tuple[str, FactsByPart]]) -> None:
-    """Complete a run by the facts of claims files at or above its folder."""
+    """Complete a run by the facts of claims files in its folder or above."""
     for folder, facts_by_part in claims_of_folders:
         if os.path.commonpath([folder, run.details["folder"]]) != folder:
             continue  # the claims file is beside other runs

@@ -192,13 +192,13 @@ def _sequences(layout: Layout, records: Records, key_columns: list[int]) -> list
 
     numbered = (record for record in records if len(record) > counter and figure(record[counter]) is not None)
     runs: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for _, record in _of_first_group(layout, enumerate(numbered)):  # whatever their lines
+    for _, record in _of_first_group(layout, enumerate(numbered)):  # numbered in place of lines, which are not needed
         runs[tuple(_cell(record, k) for k in key_columns)].append(int(figure(record[counter]) or 0))
     return list(runs.values())
 
 
 def _of_first_group(layout: Layout, records: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line, record) of the first rank, split or fold in a file; of all where no column says which."""
+    """Yield (line, record) of the first rank, split or fold, "train", in a file; of all where no column says which."""
     k, first_group = layout.group_column, None
     for line, record in records:
         group = record[k] if k is not None and k < len(record) else None
@@ -228,7 +228,7 @@ def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 
     """Return the runs of a log, in the order of the file: one for each value of the columns that tell runs apart."""
     readers: dict[tuple[str, ...], _LoggedRun] = {}
     if not layout.key_columns and layout.group_column is None:
-        readers[()] = _LoggedRun(name, layout)  # a run, whatever its lines
+        readers[()] = _LoggedRun(name, layout)  # there is one run, even without a row
     numbered_records = enumerate(records_of(lines, layout.delimiter), start=first_line)
     for line, record in _of_first_group(layout, numbered_records):
         key = tuple(_cell(record, k) for k in layout.key_columns)
@@ -290,7 +290,7 @@ class _LoggedRun:
             self.run.nan_steps.append(int(step))
 
     def _add_step(self, record: list[str], values: dict[str, float | None], line: int) -> None:
-        """Append the step of a row, or count the row as broken. `values`: quantity -> figure in base units."""
+        """Append the step of a row, or count the row as broken. `values`: {"step": 12, "loss": 2.3}, in base units."""
         seconds, step = values.get("seconds"), values.get("step")
         self._step_times_below_0 += seconds is not None and seconds <= 0
         if values.get("loss") is None:
@@ -307,7 +307,7 @@ class _LoggedRun:
         self.run.logged_steps.append(logged)
 
     def _add_epoch(self, record: list[str], values: dict[str, float | None], line: int) -> None:
-        """Append the epoch of a row, or count the row as broken. `values`: quantity -> figure in base units."""
+        """Append the epoch of a row, or count the row as broken. `values`: {"epoch": 1, "loss": 2.3}, in base units."""
         epoch, seconds = values.get("epoch"), positive(values.get("epoch_seconds"))
         if values.get("loss") is None:
             self._note_loss_without_value(record, epoch)

@@ -97,7 +97,7 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
         if path not in reading.evidence.named_files or not may_be_text:  # a named text is read all the same
             unread.append(Unread(name, reason, kind))
             return
-    if (place := path.resolve()) in reading.places:  # two of the folders named hold it, or a link leads to it
+    if (place := path.resolve()) in reading.places:  # read before: in two named folders, or by a link to it
         return
     reading.places.add(place)
 
@@ -120,7 +120,7 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
 
 
 def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
-    """Read the files of an archive under its name, one level deep."""
+    """Read the files of an archive under its name, one level deep. Runs of our own are read there as files, too."""
     folder = Path(unpacked.enter_context(tempfile.TemporaryDirectory(prefix="scaleproof-")))
     for reason in unpack(path, folder):
         reading.evidence.unread.append(Unread(f"{name}!", reason, "limit"))
@@ -304,7 +304,7 @@ def _read_settings(reading: Reading, file: TextFile) -> bool:
         return True
 
     has_suffix_of_settings = file.path.suffix.lower() in (*text_files.SCRIPTS, *SETTINGS)
-    if not has_suffix_of_settings or len(file.opening) >= text_files.HEAD:  # a longer one is none
+    if not has_suffix_of_settings or len(file.opening) >= text_files.HEAD:  # a text of settings is shorter
         return False
     reading.settings.append(file.name)
     return True
@@ -353,14 +353,14 @@ def _read_log(reading: Reading, file: TextFile, kind: type[LogReader]) -> bool:
 
 
 def _read_csv(reading: Reading, file: TextFile, header: str, header_line: int) -> bool:
-    """Read a CSV file of a known kind. Return whether it is one."""
+    """Read a CSV file of a known kind, or a log of `nvidia-smi dmon` ("# gpu sm"). Return whether it is one."""
     evidence = reading.evidence
-    if not any(delimiter in header for delimiter in csv_logs.DELIMITERS) and not header.startswith("#"):  # dmon's
+    if not any(delimiter in header for delimiter in csv_logs.DELIMITERS) and not header.startswith("#"):
         return False
 
     lines_below = file.lines(header_line + 1)
     if tracker_series.is_tracker_csv(header):
-        runs = tracker_series.read_tracker_csv(file.name, header, lines_below, header_line + 2)
+        runs = tracker_series.read_tracker_csv(file.name, header, lines_below, header_line + 2)  # counted from 1
         for run in runs:
             add_run(reading, run, file.path)
         return bool(runs)
@@ -387,7 +387,7 @@ def _read_csv_log(reading: Reading, file: TextFile, layout: csv_logs.Layout, hea
     if has_row_for_each_run and read_csv_table(reading.evidence, file, has_lengths_of_runs=True):
         return
 
-    runs = csv_logs.read_log(file.name, layout, file.lines(header_line + 1), header_line + 2)
+    runs = csv_logs.read_log(file.name, layout, file.lines(header_line + 1), header_line + 2)  # its number from 1
     # A log without figures still counts as one run.
     for run in [run for run in runs if run.timed_spans or run.logged_steps] or runs[:1]:
         add_run(reading, run, file.path)

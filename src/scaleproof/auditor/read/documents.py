@@ -97,7 +97,7 @@ def _all_tables(lines: list[Line], kind: str) -> list[Grid]:
 
 
 def _text_tables(lines: list[Line]) -> list[Grid]:
-    """Return the tables of a text; a line belongs to the first that takes it: pipes, boxes and rules, columns."""
+    """Return the tables of a text. A line is of the first kind that takes it: with pipes, drawn or ruled, aligned."""
     pipes = list(grids.pipe_tables(lines))
     taken = _lines_of(pipes)
     beside_pipes = [(number, text) for number, text in lines if number not in taken]
@@ -122,7 +122,7 @@ def _renumber(tables: list[Grid], lines: list[Line]) -> None:
 
 
 def _fences(lines: list[Line]) -> Iterator[tuple[int, int, str]]:
-    """Yield first and last index and language of each fenced block; the last is `len(lines)` if it is not closed."""
+    """Yield first and last index and language of each fenced block, (3, 9, "bash"); last: `len(lines)` if open."""
     fence = ""
     for k, (_, text) in enumerate(lines):
         m = FENCE.match(text)
@@ -137,7 +137,7 @@ def _fences(lines: list[Line]) -> Iterator[tuple[int, int, str]]:
 
 
 def _code_lines(lines: list[Line]) -> list[bool]:
-    """Return for each line whether it is a fence or program text; a fence without a language may hold anything."""
+    """Return for each line whether it is a fence or program text; blocks without a language are not marked."""
     marks = [False] * len(lines)
     for start, end, language in _fences(lines):
         for k in range(start, min(end + 1, len(lines))):
@@ -173,6 +173,7 @@ def _sections(lines: list[Line], kind: str) -> Iterator[tuple[str, ...]]:
             level, title = (1 if text[0] == "=" else 2), previous
         elif m := BOLD_LINE.match(text):
             level, title = 6, m[1]  # below all headings
+
         if level:
             stack = [(upper, heading) for upper, heading in stack if upper < level] + [(level, title.strip())]
         previous = text.strip()
@@ -218,7 +219,7 @@ def _caption(lines: list[Line], k: int) -> str:
 
 
 def take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
-    """Add tables of results, and note those that are not understood. Return how many have results or settings."""
+    """Add tables of results; note other tables with figures as unread. Return how many have results or settings."""
     added = 0
     for grid in grids:
         table = typed_table(grid, name)

@@ -38,7 +38,7 @@ def suffix_by_contents(opening: str) -> str:
 
 
 def _is_markdown(lines: list[str]) -> bool:
-    """Whether headings, fences or tables of Markdown stand in a text that is not mostly a log."""
+    """Whether a text has headings, fences or tables of Markdown, and is not a log with a few lines like them."""
     plain = [unquoted(line) for line in lines]
     fences = [FENCE.match(line) is not None for line in plain]
     below_bars = [False, *("|" in line for line in plain)]  # whether the line above has bars

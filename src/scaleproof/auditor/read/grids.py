@@ -32,7 +32,7 @@ Line = tuple[int, str]  # number in the file, 1-based, and text
 
 
 def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Yield Markdown tables: a heading row, a row of dashes, rows."""
+    """Yield Markdown tables: a row of headings, a row of dashes, rows: "| a | b |", "|---|---|", "| 1 | 2 |"."""
     i = 0
     while i + 1 < len(lines):
         first_line, text = lines[i]
@@ -101,7 +101,7 @@ def _table_in_box(block: list[Line]) -> Grid | None:
 
 
 def _parts_of_box(block: list[Line]) -> list[list[Line]]:
-    """Return the lines of a box between each two of its borders, without the borders and empty parts."""
+    """Return the lines between the borders of a box, part by part: those of the headings, then those of the body."""
     parts: list[list[Line]] = [[]]
     for number, raw in block:
         text = raw.strip()
@@ -155,7 +155,7 @@ def _rule_spans(rule: str) -> list[tuple[int, int]]:
 
 
 def _cells_at(text: str, spans: list[tuple[int, int]]) -> list[str]:
-    """Return the cells of a line, each from where a span of the rule starts to where the next one does."""
+    """Return the cells of a line, each from the start of a span of the rule to that of the next: ["DDP", "12 ms"]."""
     starts = [start for start, _ in spans]
     ends = [*starts[1:], len(text) + 1]
     return [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
@@ -168,7 +168,7 @@ def right_aligned_tables(lines: list[Line]) -> Iterator[Grid]:
         first_line, text = lines[i]
         words = text.split()
         stop = i + 1
-        if len(words) >= 3 and not any(_FIGURE_WORD.fullmatch(word) for word in words):
+        if len(words) >= 3 and not any(_FIGURE_WORD.fullmatch(word) for word in words):  # they may be headings
             edges = _right_edges(text)
             while stop < len(lines) and stop - i <= MOST_ROWS and _right_edges(lines[stop][1]) == edges:
                 stop += 1
@@ -189,7 +189,7 @@ _FIGURE_WORD = re.compile(r"[-+~]?[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?(?:%|x|×|ms|s|G
 
 
 def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Yield tables set with spaces: rows of figures below one to three lines of headings."""
+    """Yield tables set with spaces: rows of figures below one to four lines of headings."""
     texts = [text for _, text in lines]
     i = 0
     while i < len(lines):
@@ -244,7 +244,7 @@ def _fields(text: str) -> list[Field]:
 
 
 def _is_row(fields: list[Field]) -> bool:
-    """Whether fields are a row of a table: two or more, of which at least half, and two, are figures."""
+    """Whether fields are a row of a table: two figures or more, which are at least half of the fields."""
     if len(fields) < 2 or len(fields) > WIDEST:
         return False
     texts = [text for text, _, _ in fields]
@@ -326,7 +326,7 @@ def _headings_at(spans: list[tuple[int, int]], headings: list[Field]) -> list[st
 
 
 def _joined_levels(levels: list[list[str]]) -> list[str]:
-    """Return one heading for each column. Gaps in upper levels are filled from the left; no text is repeated."""
+    """Return one heading for each column: "A100 time", "A100 rate" of ["A100", ""], ["time", "rate"]; no text twice."""
     for level in levels[:-1]:
         for k in range(1, len(level)):
             level[k] = level[k] or level[k - 1]
@@ -342,7 +342,7 @@ def _column_at(start: int, end: int, spans: list[tuple[int, int]]) -> int:
     """Return the index of the span that `start` to `end` overlaps most, else of the span with the nearest edge."""
 
     def distance(k: int) -> tuple[int, int]:
-        """Return a key that is smaller for a span that fits better."""
+        """Return a key that is smaller for a span that fits better: (-overlap, gap of the nearest edges)."""
         left, right = spans[k]
         overlap = min(end, right) - max(start, left)
         return -max(overlap, 0), min(abs(end - right), abs(start - left))

@@ -138,7 +138,7 @@ metric: metric|metrics|measure|quantity|measurement|statistic|parameter|aspect|p
 
 
 def _read_phrases(table: str) -> dict[str, str]:
-    """Return kind -> its phrases, separated by "|", of a table of `kind: phrases`; indented lines go on with a kind."""
+    """Return kind -> its phrases, separated by "|", from lines `kind: phrases`; indented lines continue these."""
     phrases: dict[str, str] = {}
     for line in table.splitlines():
         if not line.startswith(" "):

@@ -210,7 +210,7 @@ def rate_of(heading: str) -> Unit | None:
 
 
 def column_of_part(printed: str, part: str, note: str) -> TableColumn:
-    """Return what `part` of a heading means, with what `note`, the rest of it, says of the rows."""
+    """Return what `part` of a heading means ("speed"), with what `note`, the rest of it, says of the rows ("A100")."""
     column = column_of(part)
     if column.kind is None or column.kind in NOT_FIGURES:
         return TableColumn(printed)
@@ -304,7 +304,7 @@ def _without_baseline(text: str) -> tuple[str, str]:
 
 
 def _without_scope(text: str) -> tuple[bool | None, str]:
-    """Return whether a heading is of one device (None: it does not say), and its text without these words."""
+    """Return whether a heading is of one device (None: unsaid), and its other words: True, "rate" of "rate per gpu"."""
     shorter, count = PER_DEVICE.subn(" ", text)
     # "tokens/s GPU". Behind other words than a rate the device is a part of the phrase: "peak GPU".
     if count == 0 and re.search(rf"(?:sec|s|second|throughput|tflops|tps|ips) (?:{DEVICE})$", text):
@@ -360,7 +360,7 @@ ITEMS_IN_HEADINGS = {"tok": "tokens", "img": "images", "ima": "images", "seq": "
 
 
 def _set_kind(column: TableColumn, kind: str | None, unit: Unit | None) -> None:
-    """Give a column its kind, scale and item, unless it has no kind or its unit contradicts the kind."""
+    """Give a column its kind, scale, item and scope, unless it has no kind or its unit contradicts the kind."""
     kind_in_unit = kind_with_unit(kind, unit) if kind is not None and unit is not None else kind
     if kind_in_unit is None:
         return

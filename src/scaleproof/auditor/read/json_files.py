@@ -24,7 +24,7 @@ KEYS_OF_DEEPSPEED = ("zero_optimization", "train_micro_batch_size_per_gpu", "tra
 
 
 def read_json(reading: Reading, file: TextFile) -> bool:
-    """Read a file that begins like JSON. Return whether it is JSON. Raises UnreadableFile for a broken result."""
+    """Read a file that begins like JSON. Return whether anything was read. Raises UnreadableFile for a broken one."""
     if TRACE.search(file.opening[:20_000]):
         reading.evidence.traces.append(file.name)
         return True
@@ -63,7 +63,7 @@ def _add_run_or_table(reading: Reading, file: TextFile, run: ReportedRun | None,
 
 
 def _json_lines(text: str, name: str, unread: list[Unread]) -> list[Any] | None:
-    """Return the values of a file with one JSON object a line. None for other files. Broken lines go to `unread`."""
+    """Return the values of a file with a JSON object a line. None for other files. Broken lines go to `unread`."""
     rows = [(number, row) for number, row in enumerate(text.splitlines(), start=1) if row.strip()]
     if len(rows) < 2:
         return None
@@ -115,7 +115,7 @@ def _run_of_known_program(name: str, data: dict[str, Any], problem: str) -> Repo
         return read_metrics(name, data)
     if not data.keys().isdisjoint(KEYS_OF_LISTS_BY_EPOCH):
         return read_lists_by_epoch(name, data)
-    if "log_history" not in data or not ("global_step" in data or problem):  # a cut may have lost it
+    if "log_history" not in data or not ("global_step" in data or problem):  # a file that is cut off may lack it
         return None
     run = read_trainer_state(name, data)
     if not (run.logged_steps or run.timed_spans or problem):
@@ -124,7 +124,7 @@ def _run_of_known_program(name: str, data: dict[str, Any], problem: str) -> Repo
 
 
 def _tensorboard_run(data: list[Any], name: str) -> ReportedRun | None:
-    """Return the run of a scalar that TensorBoard saved as JSON, its tag in the file's name.
+    """Return the run of a scalar that TensorBoard saved as JSON, [time, step, value] a row; its name has the tag.
 
     Returns None for other lists.
     """
@@ -170,6 +170,7 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
     run.world_size = hardware.count("world_size") or sum(len(rank.get("devices", [])) for rank in ranks) or None
     devices = {str(rank["device_name"]) for rank in ranks if rank.get("device_name")}
     run.device = _known_text(hardware.text("gpu_name")) or (devices.pop() if len(devices) == 1 else None)
+
     run.micro_batch = config.count("micro_batch_size_per_gpu")
     run.accumulation = config.count("grad_accum_steps")
     run.global_batch = config.count("global_batch_size")
@@ -181,6 +182,7 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
     run.strategy = config.text("strategy")
     run.zero_stage = config.count("zero_stage", 0)
     run.precision = config.text("precision")
+
     _read_engine(run, config.flag("deepspeed_enabled"), metrics.part("deepspeed_config"))
     _read_start(run, metrics, data.get("env"))
     _read_results(run, metrics, has_window=data.get("window") is not None)
@@ -230,7 +232,7 @@ def _read_results(run: ReportedRun, metrics: Fields, has_window: bool) -> None:
 
 
 def _timed_span(part: Fields, seconds: str, index: int | None) -> TimedSpan:
-    """Return the window or an epoch. `seconds`: the key of its time; `index`: its number where the file has none."""
+    """Return the window or an epoch. `seconds`: the key of its time; `index`: its number if the file has none, or 0."""
     epoch_index = part.count("epoch_idx", 0)
     return TimedSpan(
         index=index if epoch_index is None else epoch_index,

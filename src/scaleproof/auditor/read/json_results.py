@@ -62,7 +62,7 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
 
 
 def _grid_of(records: list[JsonRecord], keys: list[str]) -> Grid:
-    """Return records as a grid with a column for each key. Its lines are the numbers of the records."""
+    """Return records as a grid with a column for each key. In place of lines it has indices of records."""
     rows = []
     have_names = any(record.name for record in records)
     for number, record in enumerate(records):
@@ -72,7 +72,7 @@ def _grid_of(records: list[JsonRecord], keys: list[str]) -> Grid:
 
 
 def _set_places(table: ReportedTable, records: list[JsonRecord], lines: list[int]) -> None:
-    """Replace the numbers of records in a table by lines of the file. Records of one line get their paths, too."""
+    """Replace the indices of records in a table by lines of the file. Where records share lines, add their paths."""
     has_own_lines = len(set(lines)) == len(lines)
     for row in table.rows:
         record_number = row.line

@@ -52,7 +52,7 @@ STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\]]', re.S)
 
 
 def _close_json(text: str) -> str | None:
-    """Return a JSON text that ends early, closed behind its last complete entry. None where it does not end early."""
+    """Return a JSON text that ends early, closed behind its last complete entry: '[{}, {"a' -> '[{}]'. Else None."""
     closing_brackets: list[str] = []  # of all open brackets, the innermost last
     end_of_entry = 0  # of the last complete entry
     brackets_behind_entry: list[str] = []
@@ -61,10 +61,11 @@ def _close_json(text: str) -> str | None:
             closing_brackets.append("}" if m[0] == "{" else "]")
         elif m[0] in ("}", "]"):
             if not closing_brackets or closing_brackets.pop() != m[0]:
-                return None  # no brackets of JSON
+                return None  # the brackets do not match: no JSON
             if not closing_brackets:
                 return None  # a whole value with something behind it
             end_of_entry, brackets_behind_entry = m.end(), closing_brackets.copy()
+
     if not closing_brackets or not end_of_entry:
         return None
     return text[:end_of_entry] + "".join(reversed(brackets_behind_entry))

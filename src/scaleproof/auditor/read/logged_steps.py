@@ -81,7 +81,7 @@ class StepSeries(Sequence[LoggedStep]):
         return map(self._at, range(len(self)))
 
     def _at(self, place: int) -> LoggedStep:
-        """Make the element at a place that is not negative."""
+        """Return the step at an index of 0 or more."""
         step = LoggedStep(self.step_numbers[place], line=_unless_unknown(self._lines[place]))
         if self._epochs is not None:
             step.epoch = _unless_unknown(self._epochs[place])

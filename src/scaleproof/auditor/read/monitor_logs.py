@@ -78,7 +78,7 @@ def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
             continue
         device, time_s = record[device_column].strip(), _seconds(record[stamp_column])
         if time_s is None:
-            continue  # another heading
+            continue  # a heading within the file
         sample_counts[device] += 1
         steps_back += time_s < last_time_s.get(device, time_s)
         last_time_s[device] = time_s
@@ -101,8 +101,8 @@ def _seconds(stamp: str) -> float | None:
 def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTable:
     """Return sums of a torch.profiler table: the inclusive device times of all rows, the self times of the kernels.
 
-    Kernels are the rows without CPU time; the operators that launched them have some. Without a column of CPU times the
-    self times of all rows are added up, except those of annotations.
+    Kernels are the rows without CPU time, which the operators that launch them have. Without a column of CPU times the
+    self times of all rows but annotations are added up.
     """
     columns = _columns(header)
     cpu_time = _column_of_times(columns, "cpu time total")

@@ -21,7 +21,7 @@ def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
     """
     lines = [(line, cells, column_of(cells[0])) for line, cells in grid.rows if cells]
     unknown_names = [cells[0] for _, cells, meaning in lines if meaning.kind is None]
-    columns = table.columns  # as the grid has them
+    columns = table.columns  # one for each column of the grid
     table.columns = [columns[0], *(meaning for *_, meaning in lines)]  # the lines are the columns now
     for k, heading in enumerate(grid.header[1:], start=1):
         is_value = VALUE_HEADING.fullmatch(heading.strip().lower()) is not None  # "Value" names no configuration

@@ -122,7 +122,7 @@ _ITEM = {name: item for item, names in ITEMS.items() for name in names}
 
 
 def counted_item(text: str) -> str:
-    """Return what a number counts whose unit is all of `text`: "tokens". "" for any other, and short ones: "its"."""
+    """Return the item that a text names: "images" of "pictures". "" for other texts and short words, as "its"."""
     word = text.strip().lower()
     return _ITEM.get(word, "") if word.endswith("s") and len(word) > 4 else ""
 
@@ -267,7 +267,7 @@ def _without_latex(text: str) -> str:
     text = re.sub(r"\\(?:rowcolor|cellcolor|cite\w*|ref|label|footnote\w*)(?:\[[^\]]*\])?\{[^}]*\}", "", text)
     text = re.sub(r"\\(?:textcolor|colorbox)(?:\[[^\]]*\])?\{[^}]*\}", "", text)
     text = re.sub(r"\\multi(?:column|row)\{[^}]*\}\{[^}]*\}", "", text)
-    if re.fullmatch(r"[^$]*\$[^$]*\$[^$]*", text):
+    if re.fullmatch(r"[^$]*\$[^$]*\$[^$]*", text):  # two enclose a formula; a single one is an amount
         text = text.replace("$", "")
     return text.replace("{", "").replace("}", "")
 
@@ -369,6 +369,7 @@ def _figure_of_match(m: re.Match[str]) -> PrintedFigure | None:
     unit, word = _unit_and_word(printed_unit or m["unit_of_spread"] or "", m["money"])
     if unit is None and printed_unit and not counted_item(printed_unit):
         return None
+
     magnitude = PREFIXES[m["magnitude"].lower()]
     spread = number(m["spread"] or "")
     return PrintedFigure(

@@ -50,12 +50,14 @@ def read_claims_file(text: str, evidence: Evidence) -> dict[str, dict[str, Any]]
         raise UnreadableFile(f"it is no YAML: {place}{error.problem}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise UnreadableFile(f"it is no YAML: {' '.join(str(error).split())[:200]}") from None
+
     key = next((key for key in KEYS if isinstance(data, dict) and key in data), KEYS[0])
     if not isinstance(data, dict) or data.get(key) != VERSION:
         raise UnreadableFile(f'{key} must be "{VERSION}"')
     claims, runs = data.get("claims") or [], data.get("runs") or {}
     if not isinstance(claims, list) or not isinstance(runs, dict):
         raise UnreadableFile("`claims` must be a list and `runs` a mapping")
+
     for k, entry in enumerate(claims):
         evidence.published_claims.append(_claim_of(entry, f"claims[{k}]"))
     for name, facts in runs.items():

@@ -51,7 +51,7 @@ class Block:
 
 
 def _blocks_of_pairs(lines: list[Line]) -> list[Block]:
-    """Return the blocks of a text. A title, a configuration ("run: a"), or a name that a block has begins the next."""
+    """Return the blocks of a text. A title, a configuration ("run: a") or a name that comes again begins the next."""
     blocks = [Block(1, "")]
     line_of_pair = -1
     for number, raw in lines:

@@ -53,7 +53,7 @@ def step_of(
 
 
 def span_of(index: int | None, seconds: float | None, values: dict[str, float | None]) -> TimedSpan:
-    """Return an epoch, or with `index` None the run, with these figures by kind, in base units."""
+    """Return an epoch, or with `index` None the run, with these figures in base units: {"loss": 2.3}."""
     span = TimedSpan(index, positive(seconds), train_loss=values.get("loss"), val_loss=values.get("val_loss"))
     span.tokens_per_s, span.samples_per_s = positive(values.get("tokens_per_s")), positive(values.get("samples_per_s"))
     return span
@@ -155,7 +155,7 @@ class ReportedRun:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Tokens per second as stated; of several spans the mean by their times. None where one of them is unsaid."""
+        """Tokens per second as stated; of several spans the mean, weighted by time. None where a span has no rate."""
         rates = [span.tokens_per_s for span in self.timed_spans if span.tokens_per_s]
         if not rates or len(rates) < len(self.timed_spans):
             return None

@@ -149,7 +149,7 @@ class ReportedRow:
 
     @property
     def place(self) -> str:
-        """file:line, or the part of a JSON file; a run, which has no line, by its name."""
+        """ "a.md:7", or "a.json#runs[2]" where lines do not tell rows apart; of a run, which has no line, its name."""
         if self.part or not self.line:
             return f"{self.file}#{self.part}" if self.part else self.file
         return f"{self.file}:{self.line}"
@@ -162,7 +162,7 @@ class ReportedRow:
 
     @property
     def description(self) -> str:
-        """What the row is called in a sentence: its name, with the devices where that does not have them."""
+        """What the row is called in a sentence: its name, with the devices where it lacks them, "DDP, 4 devices"."""
         if not self.devices or re.search(rf"(?<![\d.]){self.devices}(?![\d.])", self.name.replace(",", "")):
             return self.name
         return f"{self.name}, {self._size}"
@@ -176,7 +176,7 @@ class ReportedRow:
         return replace(self, figures=[*self.figures, Quantity("devices", devices, "", "devices")])
 
     def figure(self, kind: str, statistic: Statistic | None = None) -> Quantity | None:
-        """Return the figure of a kind, best without remark. No `statistic`: the unspecified, mean or median."""
+        """Return the figure of a kind, without a remark if possible. By default: of no statistic, mean or median."""
         figures = sorted(self.all_of(kind), key=lambda figure: figure.remark is not None)
         preferred: tuple[Statistic | None, ...] = (statistic,) if statistic else (None, "mean", "median", "p50")
         matching = (figure for candidate in preferred for figure in figures if figure.statistic == candidate)

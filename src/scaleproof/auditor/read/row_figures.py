@@ -37,12 +37,12 @@ def counts_devices(cells: list[str]) -> bool:
     """
     numbers = {cell.strip() for cell in cells if not is_nothing(cell) and cell.strip()[:1].isdigit()}
     if not all(re.fullmatch(r"\d{1,5}(?:\.0)?", number) for number in numbers):
-        return not any(re.fullmatch(r"\d+(?:\.\d+)? ?%?", number) for number in numbers)  # "4x A100", not "97.5 %"
+        return not any(re.fullmatch(r"\d+(?:\.\d+)? ?%?", number) for number in numbers)  # names, no "97.5 %"
     return all(_is_size_of_machines(int(float(number))) for number in numbers)
 
 
 def _is_size_of_machines(count: int) -> bool:
-    """Whether one machine or several equal ones may have so many devices."""
+    """Whether one machine or several equal ones may have so many devices: 6, 12 or 64, but not 10."""
     if count <= 8:
         return count > 0
     return count % (4 if count <= 32 else 8) == 0
@@ -71,7 +71,7 @@ def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
 
 
 def _remarks_of_words(column: TableColumn, cell: str) -> set[Remark]:
-    """Return the remarks of a cell of words."""
+    """Return the remarks of a cell of words: {"failed"} of "crashed after 10 steps"."""
     if column.kind == "text" and len(cell) >= LONG_TEXT:
         return set()  # a long text may be about anything
     is_verdict = column.kind in ("status", "text") or VERDICT_HEADING.search(column.heading)
@@ -89,7 +89,7 @@ def _set_word(row: ReportedRow, kind: str, cell: str, description: Description) 
 
 
 def _note_unknown_figure(row: ReportedRow, column: TableColumn, cell: str, description: Description) -> None:
-    """Note a cell that has a figure with a unit and is not understood."""
+    """Note a cell that has a figure with a unit, "12 ms", in a column that is not understood."""
     if description.words or description.numbers:
         return
     figures = figures_of(cell)
@@ -106,7 +106,7 @@ def add_numbers(row: ReportedRow, description: Description, cell: str, heading: 
 
 
 def take_figures(row: ReportedRow, column: TableColumn, cell: str, *, european: bool = False) -> None:
-    """Add the figures of a cell in a column of figures to its row. `european`: the comma is the decimal one."""
+    """Add the figures of a cell, "390 (3.9x)", in a column of figures to its row. `european`: with decimal commas."""
     if not cell:
         return
     remarks = remarks_of(cell)
@@ -184,7 +184,7 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quanti
 
 
 def _column_in_cell(column: TableColumn, figure: PrintedFigure) -> TableColumn | None:
-    """Return the column as the unit or the word in one cell changes it. None where they contradict the column."""
+    """Return the column as a cell changes it: "12 ms" below "Time (s)". None where the two contradict each other."""
     kind, scale = column.kind, column.scale
     unit = figure.unit
     assert kind is not None
@@ -223,7 +223,7 @@ MEANINGS_IN_CELLS = {
 
 
 def _kind_and_scale_in_cell(kind: str, unit: Unit) -> tuple[str, float] | None:
-    """Return kind and scale of a figure whose cell has a unit. None where unit and kind contradict each other."""
+    """Return kind and scale of a figure by its unit, ("time_s", 0.001) of a time in ms. None where they contradict."""
     if kind == "parameters" and unit.dimension == "time" and unit.scale == 60.0:
         return kind, 1e6  # "124m" are millions, not minutes
     if meaning := MEANINGS_IN_CELLS.get((kind, unit.dimension)):
@@ -242,7 +242,7 @@ BASELINE_NAMED = re.compile(r"(?i)\b(?:vs\.?|versus|over|relative to|compared (?
 
 
 def add_facts_of_label(row: ReportedRow) -> None:
-    """Add to a row the words and numbers that its label has and no column states."""
+    """Add to a row the words and numbers that its label has and no column states: 4 devices of "DDP, 4 GPUs"."""
     description = describe(BASELINE_NAMED.sub(" ", row.label))
     for word, value in description.words.items():
         row.words.setdefault(word, value)

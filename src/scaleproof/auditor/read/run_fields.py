@@ -196,7 +196,7 @@ def complete_from_name(run: ReportedRun) -> None:
     name = run.name.lower()
     for field_name, entry in FIELDS.items():
         if getattr(run, field_name) is None:
-            least = 0 if field_name == "zero_stage" else 1
+            least = 0 if field_name == "zero_stage" else 1  # there is a stage 0
             setattr(run, field_name, _number_in_name(name, entry.in_names, least))
 
     mesh = dict(MESH.findall(name))  # "dp2_tp4": replicas and the ranks that share each, not one strategy
@@ -211,7 +211,7 @@ def complete_from_name(run: ReportedRun) -> None:
 
 
 def _number_in_name(name: str, patterns: tuple[str, ...], least: int) -> int | None:
-    """Return the first number of `least` or more that a pattern finds in a name. Else None."""
+    """Return the first number of `least` or more that a pattern finds in a name: 8 of "ddp_8gpus". Else None."""
     for pattern in patterns:
         m = re.search(BEFORE + pattern + AFTER, name)
         if m is not None and int(m[1][:9]) >= least:
@@ -249,7 +249,7 @@ def debug_settings_of(arguments: list[str]) -> dict[str, str]:
 
 
 def debug_settings_in(environment: dict[str, object]) -> dict[str, str]:
-    """Return name -> value of the environment variables that switch debugging on, which costs time."""
+    """Return name -> value of the environment variables that switch debugging on: {"NCCL_DEBUG": "INFO"}."""
     return {
         name: str(value)[:40]
         for name, value in environment.items()

@@ -110,7 +110,7 @@ def _same_figures(source: str, text: str) -> Iterator[StatedResult]:
         time, same_time = (
             _around(time.value, time.resolution) * scale for time, scale in zip(times, scales, strict=True)
         )
-        # Left out below one of the larger unit: "40 s (1 min)" may be a mean and its maximum.
+        # A time below 1 of the larger unit is left out: "40 s (1 min)" may be a mean and its maximum.
         if time.middle > scales[1]:
             yield StatedResult(source, m[0], same_time, (time,), "the two are not one time")
 
@@ -128,12 +128,13 @@ def _perplexities(source: str, text: str) -> Iterator[StatedResult]:
     for m in _PERPLEXITY.finditer(text):
         loss, perplexity = (_around(number(m[name]) or 0.0, resolution_of(m[name])) for name in ("a", "b"))
         readings = tuple(PrintedInterval(base**loss.low, base**loss.high) for base in (math.e, 2.0))
-        mean_of_batches = PrintedInterval(perplexity.low * 0.9, perplexity.high)  # at least e to the mean loss
+        # A mean of the perplexities of batches is larger than e to their mean loss, here by up to a tenth.
+        mean_of_batches = PrintedInterval(perplexity.low * 0.9, perplexity.high)
         yield StatedResult(source, m[0], mean_of_batches, readings, f"e to the loss is {math.exp(loss.middle):.4g}")
 
 
 def _changes(source: str, text: str) -> Iterator[StatedResult]:
-    """Yield the changes of a line that stand beside both their ends."""
+    """Yield the changes of a line that stand beside both their ends: "2x (9 s → 4 s)"."""
     read: set[int] = set()  # where the changes begin that were read: several patterns may fit one
     for dimensions, patterns in CHANGES.items():
         for m in chain.from_iterable(pattern.finditer(text) for pattern in patterns):
@@ -147,7 +148,7 @@ def _changes(source: str, text: str) -> Iterator[StatedResult]:
 def _change_of(m: re.Match[str], source: str, dimensions: frozenset[str]) -> Iterator[StatedResult]:
     """Yield the change that a match of CHANGES states, if its ends are figures of one of the `dimensions`."""
     way, mark = m.groupdict().get("way") or "", m["mark"]
-    possible = frozenset({"percent"}) if mark == "pp" else dimensions  # points
+    possible = frozenset({"percent"}) if mark == "pp" else dimensions  # percentage points, of percentages
     if _OF_SPEED.match(way):
         possible &= SPEEDS | PLAIN
     ends = _ends_of_change(m["a"], m["b"], possible)
@@ -254,7 +255,7 @@ def _has_unit_of_terms(unit: str, terms: list[str], result: str) -> bool:
 
 
 def _term(text: str) -> PrintedInterval:
-    """Return what the number of a term may have been. A whole number is exact, unless it is a time or a rate."""
+    """Return what the number of a term may have been: 3 of "3 GPUs", but 2.45 to 2.55 of "2.5 s" or of a rate."""
     m = re.search(_POSITIVE, text)
     printed = m[0] if m else "0"
     units = [figure.unit.dimension for figure in figures_of(text) if figure.unit]

@@ -44,6 +44,7 @@ def unit_in_prose(text: str) -> TableColumn | None:
     times = list(_TIME.finditer(text))
     if len(rates) + len(times) != 1:
         return None
+
     if rates:
         (m,) = rates
         if _ENDS_IN_NUMBER.search(text[: m.start(1)]):

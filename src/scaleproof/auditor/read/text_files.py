@@ -331,6 +331,6 @@ def is_own_series(file: TextFile) -> bool:
     path = file.path
     if not (path.parent / METRICS).is_file():
         raise UnreadableFile(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
-    if file.was_given and path.name != METRICS:  # of steps in a file called METRICS the caller says what is wrong
+    if file.was_given and path.name != METRICS:  # the caller refuses a file called METRICS that has steps
         raise UnreadableFile(f"the series of a run; name the run's folder, {path.parent}", "not a result")
     return True

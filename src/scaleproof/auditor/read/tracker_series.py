@@ -69,7 +69,7 @@ class SeriesReader:
         self._steps: dict[int, LoggedStep] = {}
         self._scalars: dict[str, Scalar | None] = {}
         self._not_finite: set[int] = set()
-        self._has_rates_of_all = False  # devices
+        self._has_rates_of_all = False  # a rate of all devices was taken
 
     def add(self, step: int, key: str, value: Any, line: int | None = None) -> None:
         """Take a value as the tracker wrote it: 12, "train/loss", "2.31". Unknown keys are passed over."""
@@ -184,7 +184,7 @@ def _of_different_runs(records: list[dict[str, Any]]) -> bool:
 def _settings_of(records: list[dict[str, Any]]) -> dict[str, str]:
     """Return which keys of a log's rows state a setting of the run: key -> its kind, "num_gpus" -> "devices".
 
-    The first row has the keys of all. "batch" is left out: it may be the number of a batch.
+    Only keys of the first row count. "batch" is left out: it may be the number of a batch.
     """
     kinds = {key: column_of(str(key)).kind for key in records[0]}
     return {key: kind for key, kind in kinds.items() if kind in RUN_KINDS and kind != "batch"}
@@ -278,7 +278,7 @@ Value = int | float | bytes
 
 
 def scalars(path: Path) -> Iterator[tuple[int, str, float]]:
-    """Yield (step, tag, value) of each scalar in a file, up to a record that is broken."""
+    """Yield (step, tag, value) of each scalar in a file, (12, "loss", 2.31), up to a record that is broken."""
     with path.open("rb") as file:
         while len(header := file.read(12)) == 12:
             (length,) = struct.unpack_from("<Q", header)

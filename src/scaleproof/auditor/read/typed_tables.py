@@ -278,7 +278,7 @@ def _batch_columns(header: list[str], texts: list[str], names: list[str]) -> dic
 
 
 def _configuration_of(column: TableColumn, first_heading: str) -> Description | None:
-    """Return what the heading of a column says of its configuration. None where it is no configuration."""
+    """Return what the heading of a column says of its configuration: 8 devices by "8 GPUs". None if it names none."""
     if column.kind not in (None, "device", "strategy", "run"):
         return None
     if len(PRECISION.findall(column.heading)) > 1:
@@ -319,7 +319,7 @@ def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
 
 
 def _rows_with_words(grid: Grid, columns: list[TableColumn]) -> Iterator[tuple[int, list[str], list[str]]]:
-    """Yield line, cells and words of each row. An empty cell has the words above it, as one of several rows."""
+    """Yield line, cells and words of each row. An empty cell of words, merged with the one above, has its words."""
     may_be_merged = [column.kind in WORDS and grid.form != "CSV" for column in columns]
     text_above: dict[int, str] = {}  # column -> its last text
     for line, cells in grid.rows:
@@ -372,6 +372,7 @@ def _split_by_notes(row: ReportedRow, columns: list[TableColumn], notes: list[st
         shared_figures = [figure for figure in others if figure.kind not in own_kinds]
         if own_figures:
             parts.append(_part_of_row(row, columns_of_note[0], shared_figures + own_figures))
+
     if not parts:
         return [row]
     parts[0].not_understood = row.not_understood  # once, not in each part
@@ -395,5 +396,5 @@ def _have_decimal_commas(grid: Grid, width: int) -> list[bool]:
     are_european = [printed_figures.is_european(cells) for cells in columns]
     is_english = any(printed_figures.CLEARLY_ENGLISH.search(cell) for column in columns for cell in column)
     if any(are_european) and not is_english:
-        return [True] * width  # one table, one author
+        return [True] * width  # one author writes all columns alike
     return are_european

@@ -128,7 +128,7 @@ def describe(text: str) -> Description:
     if not text or len(text) > LONGEST_LABEL:
         return Description()
     text = in_english(text)
-    result = Description(words=_words_in(text.replace("_", " ") if " " not in text else text))  # a file's name
+    result = Description(words=_words_in(text.replace("_", " ") if " " not in text else text))  # "_" of a file's name
     if not _ANY_NUMBER.search(text):
         return result
 
@@ -179,7 +179,7 @@ def is_inference(texts: Sequence[str]) -> bool:
 
 
 def names_in(text: str) -> dict[str, set[str]]:
-    """Return all strategies, precisions and models that a text names, where `describe` takes the first."""
+    """Return all strategies, precisions and models that a text names, not one alone: {"strategy": {"ddp", "dp"}}."""
     names: dict[str, set[str]] = {"model": {m[1].lower() for m in _MODEL.finditer(text)}}
     for kind, any_of, patterns in _VOCABULARY:
         matches = (m[0] for m in any_of.finditer(text))
@@ -215,6 +215,7 @@ def _count_devices(text: str, result: Description) -> None:
 
 def _counts_of_devices(text: str) -> list[int]:
     """Return the numbers of devices in a text by the first pattern that finds any: [1, 8] of "1 GPU, 8 GPUs"."""
+    # Where a number that is a part of a name may end.
     places_in_names = {place for start, end in spans_of_names(text) for place in range(start + 1, end + 1)}
     for pattern in _NUMBER_OF_DEVICES:
         matches = [m for m in pattern.finditer(text) if m[1]]

@@ -56,7 +56,7 @@ def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
     An arm whose metrics are damaged is a run without numbers.
     """
 
-    def pair_of_entry(entry: dict[str, Any]) -> Pair:
+    def pair_of_entry(entry: dict[str, Any]) -> Pair:  # keys: null, pair (its number), a and b (folders)
         null, number = entry["null"], int(entry["pair"])
         first = _read_labelled_run(Path(entry["a"]), a, number)
         second = _read_labelled_run(Path(entry["b"]), a if null else b, number)  # an A/A pair has two runs of A
@@ -93,7 +93,7 @@ def _read_labelled_run(folder: Path, cell: Cell, pair: int) -> Run:
 def comparison_report(
     campaign: str, comparisons: dict[str, tuple[Cell, Cell, list[Pair]]], findings: Findings, cells: Sequence[Cell] = ()
 ) -> ComparisonReport:
-    """Return the A/B comparisons of a campaign with their estimates. `comparisons`: name -> (A, B, their pairs)."""
+    """Return a campaign's A/B comparisons, estimated. `comparisons`: name -> (A, B, pairs); `cells`: all its cells."""
     entries = [_comparison_entry(name, a, b, pairs, findings, cells) for name, (a, b, pairs) in comparisons.items()]
     return ComparisonReport(campaign=campaign, confidence=CONFIDENCE, comparisons=entries)
 
@@ -133,7 +133,7 @@ def _comparison_entry(
 def _arm_rate(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> ArmRate:
     """Return the tokens/s of the arm `cell` over all of its runs, and which of the campaign's `cells` do the same work.
 
-    If the rate of those cells differs, the machine behaved differently in the pairs than in the campaign's own runs.
+    If their rate differs from that of the arm, the machine was in another state in the pairs than in the other runs.
     """
     runs = [run for run in runs_with_ratio(pairs) if isinstance(run, MeasuredRun) and run.metrics.cell == cell.slug]
     cells_alike = [other.slug for other in cells if do_same_work(cell, other)]

@@ -27,8 +27,8 @@ def campaign_findings(
 ) -> Findings:
     """Return the findings of all checks on a campaign.
 
-    `profiles`: the profiles of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes that are asked for no
-    more; `audit_log`: returns the findings on a log, and is called with the log of each run of a command.
+    `profiles`: the profiles of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes on which no further
+    runs are made; `audit_log`: returns the findings on a log, and is called with the log of each run of a command.
     """
     findings_on_runs = audit(campaign, runs)
     if audit_log:
@@ -39,7 +39,7 @@ def campaign_findings(
         findings_on_runs = findings_on_runs.model_copy(update={"findings": findings})
 
     comparisons = comparisons or {}
-    # Runs whose record is damaged have no ratio, but a finding.
+    # A pair with a damaged record has no ratio; the damaged runs are added, so that they get a finding.
     runs_of_pairs = {name: [*runs_with_ratio(pairs), *unreadable_runs(pairs)] for name, pairs in comparisons.items()}
     arms = []
     for name, pairs in comparisons.items():

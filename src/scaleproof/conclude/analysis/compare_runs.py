@@ -33,12 +33,12 @@ from scaleproof.ground.snakemake_command import RESULTS
 
 
 def are_all_own(*paths: Path) -> bool:
-    """Return whether all paths hold runs of scaleproof. A missing path counts as one: reading it reports it later."""
+    """Return whether all paths hold runs of scaleproof. A missing path counts as if it did: reading it reports it."""
     return all(not path.exists() or any(map(_begins_as_own, _metrics_files(path))) for path in paths)
 
 
 def _begins_as_own(path: Path) -> bool:
-    """Return whether a file begins as the metrics files of scaleproof do (of schema 3)."""
+    """Return whether a file begins as the metrics files of scaleproof do, with "schema_version": "3.x"."""
     with path.open(errors="replace") as file:
         return '"schema_version": "3.' in file.read(200)
 
@@ -63,7 +63,8 @@ def read_runs_by_cell(path: Path) -> dict[str, list[TimedRun]]:
 
 def _read_timed_runs(path: Path, besides: Sequence[Path] = ()) -> list[TimedRun]:
     """Return the runs with numbers below a path. `besides`: folders in it that are left out."""
-    # Left out unless `path` is inside of one: pairs are cells of their own; runs made together are below runs/ as well.
+    # Left out unless `path` is inside of such a folder: runs in compare/ belong to pairs, and runs in together/ are
+    # in runs/ as well.
     other_folders = {"together", "compare"}
     files = [file for file in _metrics_files(path) if not other_folders & set(file.relative_to(path.parent).parts)]
     folders = [file.parent for file in files if not any(file.is_relative_to(folder) for folder in besides)]
@@ -79,7 +80,7 @@ def _nearest_result(path: Path) -> str:
     candidates = [parent for parent in parents if (parent / path.name).is_dir()]
     in_named_campaign = [parent for parent in candidates if parent.parent in path.parents]
     for parent in in_named_campaign or candidates:
-        return f': no such file or folder. Did you mean "{parent / path.name}"?'
+        return f': no such file or folder. Did you mean "{parent / path.name}"?'  # the first one
     return ""
 
 
@@ -120,6 +121,7 @@ def _cells_of_campaign(a: Path, b: Path, runs: Sequence[TimedRun]) -> dict[str, 
     if runs_folder.name != "runs" or folders[1].parent != runs_folder:
         return {}
     all_runs = [*runs, *_read_timed_runs(runs_folder, besides=folders)]
+    # In one order, whichever of them are of A and of B.
     return measured_cells(sorted(all_runs, key=lambda run: run.folder.resolve()))
 
 
@@ -133,8 +135,8 @@ def _compare(
 ) -> Compared:
     """Return a cell of B relative to a cell of A, from their runs; without a ratio where `why` says what forbids it.
 
-    `a`, `b`: the paths as they were given. `vary`: fields that are meant to differ. `campaign`: all of its cells, where
-    both belong to one: then repeats are paired and the noise is that of all cells, as on its page.
+    `a`, `b`: the paths as given. `vary`: fields that are meant to differ. `campaign`: all cells of the campaign that
+    both belong to, if any: then repeats are paired and the noise is that of all its cells, as on its page.
     """
     first_a, first_b = runs_a[0].metrics, runs_b[0].metrics
     keys = list(configuration_differences(first_a.config, first_b.config))
@@ -187,8 +189,8 @@ def _compared_name(path: str, cell: str) -> str:
 
 def _expected_codes(keys: list[str]) -> set[str]:
     """Return the codes of findings that say nothing new, as they follow from the differing `keys` of configuration."""
-    # The comparison lists what differs anyway. And campaigns name a cell by the keys that they vary, so that two of
-    # them may name one configuration differently.
+    # provenance-differs: the comparison lists what differs anyway. cells-alike: campaigns name a cell by the keys that
+    # they vary, so that A and B may be one configuration under two names.
     codes = {"provenance-differs", "cells-alike"}
     # Where workload or updates differ on purpose, losses do as well.
     if any(not key.startswith("execution.") for key in keys):
@@ -199,7 +201,7 @@ def _expected_codes(keys: list[str]) -> set[str]:
 def _check_fields(vary: list[str], runs: list[TimedRun]) -> None:
     """Raise UserError unless each of `vary` is a section or key of the configuration, or a field of the provenance."""
     names = set(cell_provenance(runs))
-    first_run = runs[0]  # its configuration has the keys of all
+    first_run = runs[0]  # all configurations have the same keys
     for field, _ in dotted_items(first_run.metrics.config):
         names |= _names_of(field)
     for name in vary:

@@ -85,7 +85,7 @@ def _window_variance(runs: Iterable[MeasuredRun]) -> float:
 def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split] | None:
     """Return the split into repeats and steps that a campaign has, and the best split that takes the same time.
 
-    The best split shows the smallest difference. None where that is not smaller by a tenth (PROPOSED_SHARE) than now,
+    The best split shows the smallest difference. None where it is not a tenth (PROPOSED_SHARE) below the present one,
     or where `variance_parts` gives none. `cells`: cell -> its runs.
     """
     parts = variance_parts(cells)
@@ -94,7 +94,7 @@ def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split
     runs = list(chain.from_iterable(cells.values()))
     cell_count = len(cells)
     current_repeats = len(runs) // cell_count  # all cells have the same repeats
-    # The variance is estimated from the runs that there are, whatever the split.
+    # Of the estimate of the variance, which comes from the runs so far, whatever the split.
     degrees_of_freedom = (cell_count - 1) * (current_repeats - 1)
 
     def detectable_in_run_sds(repeats: int) -> float:
@@ -144,7 +144,7 @@ def _current_and_best_split(
     current_steps, warmup_steps = int(work["steps"]), int(work["warmup_steps"])
     step_s = float(np.mean([run.metrics.window.wall_time_s for run in runs])) / current_steps
     run_s = float(np.mean([run.metrics.total_wall_time_s for run in runs]))
-    beside_steps_s = max(run_s - (current_steps + warmup_steps) * step_s, 0.0)
+    beside_steps_s = max(run_s - (current_steps + warmup_steps) * step_s, 0.0)  # start and end of a run
 
     def split(repeats: int, steps: int) -> Split:
         # A window's rate is a mean over its steps: their part of the variance shrinks with their number.
@@ -154,7 +154,7 @@ def _current_and_best_split(
     current = split(current_repeats, current_steps)
     candidates = [current]
     for repeats in repeats_to_try:
-        # With so many repeats a run may take this long, if all runs are to take the time of those already made.
+        # The time that a run may take so that this many repeats last as long, in all, as those already made.
         allowed_s = run_s * (current_repeats + other_repeats) / (repeats + other_repeats)
         steps = math.floor((allowed_s - beside_steps_s) / step_s) - warmup_steps
         if steps >= FEWEST_STEPS and steps * step_s >= SHORTEST_S:

@@ -100,8 +100,8 @@ def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
     for cell, runs in curves.items():
         if not runs:
             continue
-        # The first run stands for all: runs of one configuration have the same steps. A run that lacks some is a
-        # finding, and must not end the report.
+        # The first run gives steps and phases: runs of one configuration have the same. A run that lacks steps gets a
+        # finding elsewhere and must not end the report: rows go as far as the shortest run.
         first = runs[0]
         step_count = min(len(run.step) for run in runs)
         stride = math.ceil(step_count / POINTS)
@@ -137,21 +137,22 @@ def _time_of_cell(
         return TimeToLoss(None, None, "no loss was printed")
     if target_loss != "derive":
         return _time_to_loss(runs, target_loss)
-    reached_loss = reached_by_all.get(runs[0].kind, math.inf)  # a cell has one kind; a kind without losses is left out
+    # All runs of a cell have one kind of loss. A kind of which no loss is a number has no entry.
+    reached_loss = reached_by_all.get(runs[0].kind, math.inf)
     if not math.isfinite(reached_loss):
         return TimeToLoss(None, None, "a loss is no number any more")
-    return _time_to_loss(runs, reached_loss + SLACK * max(reached_loss, 1.0))  # absolute below 1, relative above
+    return _time_to_loss(runs, reached_loss + SLACK * max(reached_loss, 1.0))  # SLACK is relative above a loss of 1
 
 
 def _time_to_loss(runs: list[Curve], target: float) -> TimeToLoss:
     """Return the mean time in which a cell's `runs` reach the loss `target` in their windows, or why there is none."""
-    losses_above_target = [loss for loss in map(_lowest_loss, runs) if loss > target]  # each the lowest of its run
+    losses_above_target = [loss for loss in map(_lowest_loss, runs) if loss > target]  # of the runs that miss it
     if losses_above_target:
         worst = max(losses_above_target)
         why = f"not reached in {len(losses_above_target)} of {len(runs)} runs: the lowest is {worst:.6g}"
         return TimeToLoss(target, None, why)
     early_runs = sum(bool(np.any(~run.timed & (run.smoothed <= target))) for run in runs)
-    if early_runs:  # before any second of the window
+    if early_runs:  # the seconds count from the window on, so this has none
         return TimeToLoss(target, None, f"reached in the warm-up of {early_runs} of {len(runs)} runs")
 
     seconds, steps = [], []

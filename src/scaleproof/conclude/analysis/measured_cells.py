@@ -35,7 +35,7 @@ def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
     for run in runs:
         try:
             fields = dict(equal_in_campaign(run))
-        except (LookupError, TypeError, AttributeError, ValueError) as error:  # parts of the record that have no schema
+        except (LookupError, TypeError, AttributeError, ValueError) as error:  # damage that no schema has caught
             raise damaged_file(run.folder / METRICS, describe_first_fault(error)) from None
         if isinstance(run.metrics, Measured):
             fields["parameters"] = run.metrics.model.parameters
@@ -48,11 +48,11 @@ def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
 
 
 def unintended_differences(a: Provenance, b: Provenance, same_program: bool) -> list[str]:
-    """Return the names of fields that differ between two cells with one model; empty where they may be compared.
+    """Return the fields in which two cells differ though they were not meant to; empty where they may be compared.
 
     `same_program`: the cells differ in nothing but their devices, so their dtypes must be equal too.
     """
-    if a is b or a == b:  # nearly always, and this is asked of each pair of cells
+    if a is b or a == b:  # nearly always true; a short cut, because each pair of cells is compared
         return []
     differing = {field for field in a | b if a.get(field) != b.get(field)}
     if not same_program:

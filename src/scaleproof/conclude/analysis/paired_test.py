@@ -19,7 +19,7 @@ def compare_ratios(ratios: list[float], null_ratios: list[float]) -> Paired:
     """Return the mean ratio B/A with its interval, and what it allows to claim. Both lists have two ratios or more.
 
     Faster or slower is claimed where Student's interval over the logarithms leaves 1 out, and the mean is beyond the
-    floor: what noise alone reaches in so many pairs, with the noise of the A/A pairs in it. `detectable_low` and
+    floor: the mean that noise alone may give these pairs, estimated with the A/A pairs, too. `detectable_low` and
     `_high`, `pairs_low` and `_high`: the effect that this rule would find, and the pairs that it would need, for the
     smallest and the largest plausible standard deviation of a pair.
     """
@@ -41,7 +41,7 @@ def compare_ratios(ratios: list[float], null_ratios: list[float]) -> Paired:
     if pooled_sd > 0:
         smallest_sd, largest_sd = sd_interval(pooled_sd, degrees_of_freedom)
     detectable_in_sds = detectable_by_pairs(pair_count, null_count)
-    # Claimed effects that are too small to be detected reliably are those that noise made larger.
+    # An effect that is too small to be detected reliably is claimed mostly where noise made it look larger.
     is_overstated = claim is not None and abs(mean) < detectable_in_sds * pooled_sd
 
     return Paired(

@@ -33,11 +33,11 @@ def detectable_ratio_of_cells(
     """Return the log ratio of two of k cells that n repeats show with chance POWER, in standard deviations of a pair.
 
     Noise is drawn, and judged by the rule of `compare_all` for repeats that match. `unequal`: the pair is noisier than
-    the other cells. `freedom`: see `shown_effect`; with it the error of the estimated deviation counts, so that a
+    the other cells. `freedom`: see `shown_effect`; with it the result allows for the error of the deviation, so that a
     printed sentence is true as often as it says.
     """
     own_chances, other_chances, estimate_chances = _even_draws(3)
-    # chdtri draws sums of squares about the means from the chances: of the pair, and what the other cells add to it.
+    # chdtri turns each chance into a draw of a sum of squares about the mean: of the pair, and of the other cells.
     own_squares = chdtri(n - 1, own_chances)
     other_squares = chdtri((k - 2) * (n - 1), other_chances) if k > 2 else np.zeros(DRAWS)
 
@@ -53,7 +53,7 @@ def detectable_ratio_of_cells(
     pooled_sd = np.sqrt((own_squares + other_squares) / pooled_freedom)
     tukey = studentized_range_quantile(confidence, k, pooled_freedom) / math.sqrt(2) * pooled_sd
     students_t = float(stdtrit(n - 1, 1 - tail)) * own_sd
-    # Bartlett's test takes this part of the families of equally noisy cells for unequal: then Bonferroni's rule holds.
+    # By chance Bartlett's test calls this part of equally noisy families unequal: for them Bonferroni's rule is used.
     error_chance = UNEQUAL_NOISE if k > 2 else 0.0
     rules = [Rule(1 - error_chance, np.maximum(tukey, students_t)), Rule(error_chance, bonferroni)]
     return shown_effect(rules, n, freedom, estimate_chances)
@@ -75,7 +75,7 @@ def detectable_ratio_of_two(n: int, others: int, confidence: float, freedom: flo
     if others:
         other_freedom = others * (n - 1)
         other_squares = chdtri(other_freedom, other_chances)
-        largest_ratio = float(fdtri(own_freedom, other_freedom, 1 - OWN_NOISE))  # largest ratio of variances by chance
+        largest_ratio = float(fdtri(own_freedom, other_freedom, 1 - OWN_NOISE))  # of the variances, by chance alone
         is_noisier = own_squares / own_freedom > largest_ratio * other_squares / other_freedom
         pooled_freedom = own_freedom + other_freedom
         pooled_sd = np.sqrt((own_squares + other_squares) / pooled_freedom)

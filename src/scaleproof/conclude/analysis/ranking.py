@@ -73,8 +73,8 @@ def _set_choice(
 ) -> None:
     """Set in `advice` the simplest of the `eligible` cells that qualifies, or else the candidate, if there is one.
 
-    The candidate is the simplest cell that further repeats may show to qualify; `simpler`: such a cell, if simpler
-    than the chosen cell. `worst`: the part by which the chosen cell, or the candidate, may be slower than another.
+    The candidate is the simplest cell that further repeats may show to qualify. Beside a chosen cell it is set as
+    `simpler`, if it is simpler. `worst`: the part by which the chosen cell, or the candidate, may be slower.
     """
     # Bounds of each cell's ratio to the fastest of the others, 1 at most. The family begins with `cells`.
     count = len(cells)
@@ -117,7 +117,7 @@ def concluded_from(report: ScalingReport) -> AnsweredQuestion | SizeRanking | Sc
 
 
 def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[MeasuredCell]]:
-    """Return values of GROUPED_BY -> the cells that have them: they do the same work on as many devices.
+    """Return values of GROUPED_BY -> the cells that have them: they do the same work on equally many devices.
 
     Groups with few devices come first. A group begins with its fastest cell and ends with the cells that are short of
     repeats.
@@ -186,7 +186,7 @@ def rank_cells(
         **dict(zip(GROUPED_BY, key, strict=True)),
         cells=entries,
         method=family.method if family else None,
-        claims=family.pairs if family else 0,  # their intervals hold together
+        claims=family.pairs if family else 0,  # ratios whose intervals hold together
         # The family begins with the comparable cells, fastest first.
         fastest_shown=bool(family and family.differ[0, 1 : len(comparable)].all()),
         resolve=resolution_of_family(family, effect or margin) if family else None,
@@ -236,7 +236,8 @@ def answer_question(
     """Return the answer to a campaign's formal question; None without one.
 
     `question`: its keys are `is`, `better_than` or `not_slower_than` (cells), and `by` (a part: 0.02). The interval is
-    not widened for other comparisons: this one was stated before the runs. `resolve`: the difference where repeats end.
+    not widened for other comparisons: this one was stated before the runs. `resolve`: the relative difference that is
+    precise enough to end the repeats; None without such a rule.
 
     `status` is "yes" or "no" where the whole interval is above or below the ratio that is asked for, "near" where the
     interval is within `resolve` of that ratio, else "undecided".

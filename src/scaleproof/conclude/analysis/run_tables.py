@@ -127,6 +127,7 @@ def _model_in_words(model: Mapping[str, Any]) -> str:
     """Return what a table calls a model without a name: its shape, or the file or name of a transformers model."""
     if "layers" not in model:
         return TransformersModel.model_validate(model).slug()
+    # The width of an encoder is called d_model.
     return f"{model['layers']} layers, {model.get('width', model.get('d_model'))} wide, {model['heads']} heads"
 
 

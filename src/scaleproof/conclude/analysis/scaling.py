@@ -56,7 +56,7 @@ def scaling_report(
     Where a finding about a cell is `invalid`, the `status` is `invalid_comparison`, and the figures are kept, so that
     they can be looked at.
 
-    `margin`, `question`, `repeat_until`: the campaign's. With the last one results decide when repeats end, so that
+    `margin`, `question`, `repeat_until`: the campaign's. With `repeat_until` results decide when repeats end, so that
     intervals need a higher level to hold with 95 % (stopping.py). `snakemake`: the options by which the campaign goes
     on; by default those that its runs record.
     """
@@ -159,7 +159,7 @@ def _reference_cells(series: Sequence[ScalingSeries], cells: Mapping[str, Measur
         for point in one_series.points:
             baseline = one_series.baseline if point.speedup else None  # without a speed-up it is not comparable
             reference_name = point.best_single or baseline
-            if point.devices == 1 or not reference_name:
+            if point.devices == 1 or not reference_name:  # needs no reference, or has none
                 continue
             if len(cells[reference_name].runs) >= FEWEST_REPEATS:
                 references[point.cell] = cells[reference_name]
@@ -200,7 +200,7 @@ def _set_intervals_of_families(
     for one_series in series:
         for point in one_series.points:
             family = family_of.get(point.cell)
-            if family is None:
+            if family is None:  # of a size that is not ranked, or without a reference
                 continue
             reference = references[point.cell]
             speedup = ratio_in_family(cells[point.cell], reference, family)
@@ -252,6 +252,7 @@ def _series_entry(
     base = members[0]
     # The configuration that all cells of the series have in common.
     protocol = {key: value for key, value in base.values.items() if all(cell.values[key] == value for cell in members)}
+    # Geometry -> the cell with its speed-ups.
     points = {cell.values["geometry"]: _series_point(cell, base, kind, singles) for cell in members}
 
     # The baseline is comparable with itself, so it stands first.
@@ -299,12 +300,12 @@ def _series_point(
         if kind == "strong":  # only equal work has a ratio of job times
             job_speedup = Estimated.of(_job_ratio(cell, base))
 
-    # `single`: the best cell with one device, perhaps `cell`; where there is none, the other has the fields at fault.
+    # The best cell with one device, perhaps `cell` itself; or None, and the fields that forbid a comparison with each.
     single, single_incomparable = _best_single(cell, kind, singles)
     single_speedup = Estimated.of(cell.relative_to(single)) if single and single is not cell else None
 
     is_over_one_device = kind == "strong" and base.values["devices"] == 1  # as Karp and Flatt's formula has it
-    is_overhead_only = devices == 1 and without_offload(cell.values["strategy"]) in SHARDING  # nothing is sharded
+    is_overhead_only = devices == 1 and without_offload(cell.values["strategy"]) in SHARDING  # one shards nothing
     return ScalingPoint(
         cell=cell.cell,
         devices=devices,
@@ -358,7 +359,7 @@ def _best_single(
     fastest_first = sorted(singles.get(_work_key(cell.values, batch), ()), key=lambda single: -single.rate.value)
     differing_fields: set[str] = set()
     for single in fastest_first:
-        differing = unintended_differences(single.provenance, cell.provenance, same_program=False)  # other dtypes pass
+        differing = unintended_differences(single.provenance, cell.provenance, same_program=False)  # dtypes may differ
         if not differing:
             return single, []
         differing_fields |= set(differing)

@@ -243,7 +243,7 @@ def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Re
     assert ratio.variance is not None  # as of every ratio that has bounds
     assert ratio.freedom is not None
     sd = math.sqrt(ratio.variance * ratio.n)  # of the log ratio of two runs; the variance is that of means of n runs
-    # The pair, and each further cell whose noise counts, has n - 1 degrees of freedom: so many further cells there are.
+    # The pair has n - 1 degrees of freedom, and so has each further cell whose noise counts: this gives their number.
     others = max(0, int(ratio.freedom / (ratio.n - 1)) - 1)
 
     def shown_by(n: int, confidence: float) -> float:

@@ -72,7 +72,7 @@ def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> 
 
     is_decided = _is_decided(report, rule.resolve)
     next_look = next((look for look in rule.looks() if look > repeats), None)
-    growth = next_look / repeats if next_look and repeats else 1.0  # time until the next look over the time so far
+    growth = next_look / repeats if next_look and repeats else 1.0  # total time at the next look over the time so far
     why: WhyEnded | None = None
     if is_decided is None:
         why = "nothing-to-compare"

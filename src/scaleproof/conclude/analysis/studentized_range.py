@@ -45,7 +45,7 @@ def studentized_range_quantile(confidence: float, k: int, freedom: int) -> float
 
 @lru_cache(maxsize=4096)
 def dunnett_quantile(confidence: float, k: int, freedom: int) -> float:
-    """Return the value that the largest of k - 1 means exceeds another, equal one by with probability 1 - `confidence`.
+    """Return the d by which the largest of k - 1 means exceeds another, equal mean with probability 1 - `confidence`.
 
     It is in standard deviations of a difference of two means, as estimated with `freedom` degrees of freedom.
 
@@ -54,7 +54,7 @@ def dunnett_quantile(confidence: float, k: int, freedom: int) -> float:
     """
     if k == 2:
         return float(stdtrit(freedom, confidence))
-    bound = float(stdtrit(freedom, 1 - (1 - confidence) / (k - 1)))  # Bonferroni's is a little above the quantile
+    bound = float(stdtrit(freedom, 1 - (1 - confidence) / (k - 1)))  # Bonferroni's, a little above the quantile
     sd, sd_weights = _sd_estimates(freedom)
     z, z_weights = _normal_means()
 

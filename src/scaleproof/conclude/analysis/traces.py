@@ -38,7 +38,7 @@ def _trace_entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
         phases_ms=_phase_means(profile),
         classified_share=profile.coverage.classified_share if profile.coverage else None,
         overhead=_profiler_overhead(profile, runs),
-        file="/".join(path.parts[-3:]),  # as the campaign's folder has it
+        file="/".join(path.parts[-3:]),  # relative to the campaign's folder
     )
 
 

@@ -21,7 +21,7 @@ Row = dict[str, Any]  # of cells.csv
 
 @dataclass(frozen=True)
 class Shares:
-    """Shares of a traced step, means over its steps and ranks; computing, exposed communication and idling are all.
+    """Shares of a traced step, means over steps and ranks; computing, exposed communication and idling add up to 1.
 
     Exposed is what happens while nothing is computed.
     """
@@ -149,6 +149,7 @@ def _local_batch_part(cell: Row, ideal_ms: float, cells: Mapping[str, Row]) -> W
         has_local_batch = other["devices"] == 1 and other["global_batch"] == local_batch
         if not has_local_batch or not _differs_only_in_batch_split(other, cell):
             continue
+        # The column of findings has codes, with spaces between.
         if PROVENANCE_DIFFERS in f"{other.get('findings')} {cell.get('findings')}".split():
             return WaterfallPart(name=name, ms=None, source=f"needs {other['cell']} in the same environment")
         return WaterfallPart(name=name, ms=_step_ms(other) - ideal_ms, source=other["cell"])

@@ -82,7 +82,7 @@ def check_names(*registers: Iterable) -> list[str]:
 def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     """Return all findings about the runs of `campaign`, invalid ones first.
 
-    Each run with numbers is checked alone, then all of them together; each damaged record is a finding of its own.
+    Each run with numbers is checked alone, then all of them together; each damaged record gets a finding of its own.
     """
     measured, findings = _check_each_run(measured_runs(runs), of_run)
     printed_runs = [run for run in timed_runs(runs) if isinstance(run.metrics, Printed)]
@@ -99,7 +99,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     if measured:
         for check in of_runs:
             findings += _findings_on_all_runs(check, measured)
-        findings += of_all_runs.findings_on([runs])  # with failed runs
+        findings += of_all_runs.findings_on([runs])  # one subject: all runs, failed ones too
     timed = [*measured, *commands]
     if timed:
         for check_of_timed in of_timed:
@@ -130,8 +130,8 @@ def _watched_runs(commands: Sequence[TimedRun]) -> list[WatchedRun]:
 def _check_each_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[list[AnyRun], list[Finding]]:
     """Return the runs whose series can be read, and the findings of the checks in `register` on each of them.
 
-    Each run that cannot be read is a finding, too: it stops no check of the others. A check goes over AT_A_TIME runs
-    before the next check does, because caches hold what checks share of so many: half of the time of run by run.
+    A run that cannot be read gets a finding too, and does not stop the checks of the others. Each check goes over
+    AT_A_TIME runs (caches hold what checks share of so many) before the next check does: twice as fast as run by run.
     """
     read_series(runs)
     readable_runs: list[AnyRun] = []
@@ -188,7 +188,7 @@ def _without_consequences(findings: list[Finding]) -> list[Finding]:
     for finding in findings:
         if is_linked(finding):
             cause, *consequences = sorted(linked_codes[finding.runs[0]], key=_place_among_causes)
-            if finding.code != cause:
+            if finding.code != cause:  # the finding on the cause names it
                 continue
             if consequences:
                 evidence = f"{finding.evidence}{ALSO}{', '.join(consequences)}"

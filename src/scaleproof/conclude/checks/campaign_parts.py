@@ -12,7 +12,7 @@ from scaleproof.ground.records.excluded_nodes import ExcludedNode
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingSeries
 
-# Caches and clocks give a few parts in a hundred; an efficiency beyond with an interval above 1 is no noise.
+# Caches and clocks give a few percent; a larger efficiency is no noise if its whole interval is above 1.
 ABOVE = 1.02
 
 of_series: Register[ScalingSeries] = Register(lambda series: [series.name], concerns="scaling")
@@ -29,7 +29,7 @@ def scaling_is_not_super_linear(series: ScalingSeries) -> Iterator[Flag]:
     """Flag each size whose scaling efficiency is above 1 with its whole interval, and above ABOVE itself."""
     for point in series.points:
         efficiency = point.scaling_efficiency
-        if efficiency is None or efficiency.low is None or efficiency.high is None:
+        if efficiency is None or efficiency.low is None or efficiency.high is None:  # a baseline, or no interval
             continue
         if efficiency.above() and efficiency.value > ABOVE:  # its whole interval is above 1
             interval = f"{fixed(efficiency.low, 3)} to {fixed(efficiency.high, 3)}"
@@ -124,7 +124,8 @@ def nodes_were_left_out(excluded: ExcludedNode) -> Iterator[Flag]:
     Seen: A node without the shared file system, to which the queue sends job after job because it is always free.
     Repair: The logs of these jobs are in results/job-logs/. Tell the site.
     """
-    numbers = sorted(excluded.jobs, key=lambda number: (len(number), number))  # in the order of integers, though texts
+    # `jobs`: number of a job, a text -> how the job ended. Sorted as integers are.
+    numbers = sorted(excluded.jobs, key=lambda number: (len(number), number))
     jobs_text = ", ".join(f"{number} {excluded.jobs[number]}" for number in numbers)
     failed = plural(len(excluded.jobs), "job")
     yield Flag(f"the driver left this node out after {failed} had failed there ({jobs_text})")

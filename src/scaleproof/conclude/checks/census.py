@@ -286,7 +286,7 @@ def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
         problems += clipping_problems(run, rank)
         problems += update_problems(run, census)
         if problems:
-            different_problems = dict.fromkeys(problems)  # both probed steps may have the same
+            different_problems = dict.fromkeys(problems)  # both probed steps may have the same problem
             yield Flag(f"rank {rank}: {'; '.join(different_problems)}")
 
 
@@ -339,7 +339,7 @@ def _compile_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
 
 def node_of(run: MeasuredRun, rank: Rank) -> dict[str, Any]:
     """Return the record of a rank's machine (CPU, cores, memory), empty where it has none."""
-    if "nodes" not in run.metrics.hardware:  # it has one machine alone, the launcher's
+    if "nodes" not in run.metrics.hardware:  # a record of the launcher's machine alone
         return {**run.metrics.hardware} if rank["host"] == run.metrics.host["hostname"] else {}
     return run.metrics.hardware["nodes"].get(short_host(rank["host"]), {})
 
@@ -369,7 +369,7 @@ def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
             "matrices and 0 are configured"
         )
 
-    has_fused_kernels = bool(step.updates)  # the names of these kernels
+    has_fused_kernels = bool(step.updates)  # `updates`: the names of fused kernels
     if not is_offloaded(execution["strategy"]) and has_fused_kernels != execution["fused_optimizer"]:
         kernels = ", ".join(step.updates) or "none"
         yield (

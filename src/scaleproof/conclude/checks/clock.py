@@ -14,8 +14,8 @@ from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import BENCHMARK, MeasuredRun
 
-# Sound runs: the start of the window, the window, validation and closing met the total within 0.1 s in all of 663, on
-# machines as busy as they were; two readings around the window differ by far less.
+# Sound runs: start-up, window, validation and closing added up to the total, to 0.1 s, in all of 663 runs, some of
+# them on busy machines; two readings around the window differ by far less.
 BUDGET_SHARE, BUDGET_S = 0.10, 0.1
 MOST_SLOWED = 10.0
 WRITING_S = 2e-5  # seconds to write a row of steps.csv
@@ -62,7 +62,7 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _on_start(run: MeasuredRun) -> str:
-    """Compare the time of day at the launcher's start, as the record has it and as the launcher asked for it."""
+    """Compare the record's `timestamp_utc` with the launcher's own time of day at its start (`launcher_epoch_s`)."""
     launcher_epoch_s = run.metrics.startup.launcher_epoch_s
     if launcher_epoch_s is None:
         return ""
@@ -106,7 +106,8 @@ def _on_launcher(run: MeasuredRun) -> str:
     launcher_clock = run.metrics.second_clock
     if not launcher_clock or launcher_clock.window_s is None:
         return ""
-    tolerance_s = LAUNCHER_SHARE * window_s + LAUNCHER_S + 2 * launcher_clock.resolution_s  # at its begin and its end
+    # The launcher may see the begin and the end of the window late by the time between two of its looks.
+    tolerance_s = LAUNCHER_SHARE * window_s + LAUNCHER_S + 2 * launcher_clock.resolution_s
     if abs(launcher_clock.window_s - window_s) <= tolerance_s:
         return ""
     seen_text = seconds(launcher_clock.window_s)
@@ -119,6 +120,7 @@ def _on_job(run: MeasuredRun) -> str:
     job_s = seconds_of_job(run)
     if job_s is None:
         return ""
+    # The job may be longer than the run by LONGER_..., and shorter by SHORTER_... .
     least_s = job_s - LONGER_SHARE * job_s - LONGER_S
     most_s = job_s + SHORTER_SHARE * job_s + SHORTER_S
     if least_s <= run_s <= most_s:

@@ -53,7 +53,7 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 
 def _flag_other_losses(run: MeasuredRun, reference: MeasuredRun) -> Iterator[Flag]:
-    """Flag `run` where its losses differ from those of `reference`, with the step that is furthest beyond tolerance."""
+    """Flag `run` where losses differ from those of `reference` (the worst step is named), or else their number does."""
     losses, expected_losses = run.losses[:COMPARED_STEPS], reference.losses[:COMPARED_STEPS]
     step_count = min(len(losses), len(expected_losses))
     has_other_length = len(losses) != len(expected_losses)

@@ -94,8 +94,8 @@ def _one_digit_ms(seconds: float) -> str:
 def _other_threads_s(run: MeasuredRun, rank: Rank) -> float | None:
     """Return the seconds that a rank's other threads than the main one compute in a step.
 
-    None where the exchange explains them, and where other threads have work: everywhere but on CPU devices with one
-    thread whose ranks hold the whole model.
+    None where the exchange explains them, or where other threads rightly compute. They do not on CPU devices with one
+    thread under single or ddp: only these are judged.
     """
     has_one_thread = run.metrics.config["execution"]["threads_per_device"] == 1 and rank["device_name"] == "cpu"
     main_thread_s = rank.get("main_thread_s")
@@ -110,7 +110,7 @@ def _other_threads_s(run: MeasuredRun, rank: Rank) -> float | None:
 
 def _functions_beside_training(run: MeasuredRun) -> str | None:
     """Say which functions beside training a rank of a CPU ran in its steps; None where they took little time."""
-    if not run.is_on_cpus:  # the host's thread runs ahead of a GPU
+    if not run.is_on_cpus:  # beside a GPU the host's thread runs ahead: its time tells nothing
         return None
     tolerated_s = max(LEAST_S, OF_STEP * run.metrics.window.step_time_mean_s)
     for rank_index, census in enumerate(run.metrics.census or []):
@@ -131,7 +131,7 @@ def _busier_main_thread(run: MeasuredRun) -> str | None:
         return None
     for rank, census in zip(run.metrics.ranks, run.metrics.census or [], strict=False):
         later_step_s = census.witness.plain_s if census.witness else None  # in the steps after the witnessed ones
-        if later_step_s is None or rank.get("main_thread_s") is None:
+        if later_step_s is None or rank.get("main_thread_s") is None:  # not recorded
             continue
         step_s = rank["main_thread_s"] / run.metrics.window.step_time_n
         if step_s > (1 + MORE) * later_step_s + MORE_S:
@@ -171,7 +171,7 @@ def _flag_longer_than_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
             step_times.append(_StepTime(run.median_step_s, explained_s))
 
     least = min(step_times, key=lambda step_time: step_time.unexplained_s)
-    if least.measured_s > least.explained_s:  # so that every rank takes longer
+    if least.measured_s > least.explained_s:  # then the step of every rank does
         kind = " of processor time" if run.is_on_cpus else ""
         yield Flag(
             f"a step takes {_one_digit_ms(least.measured_s)}{kind}; a bare loop and the exchange of "

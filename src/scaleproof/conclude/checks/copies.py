@@ -101,7 +101,7 @@ def _flag_scaled_copies(runs: list[MeasuredRun], flagged_groups: set[frozenset[s
 
     for repeats in group_by(noisy_runs, lambda run: run.metrics.cell).values():
         for first, second in _pairs_of_one_ratio(repeats):
-            if frozenset((str(first.folder), str(second.folder))) in flagged_groups:
+            if frozenset((str(first.folder), str(second.folder))) in flagged_groups:  # one flag is enough
                 continue
             ratio = float(np.exp((np.log(second.step_times) - np.log(first.step_times)).mean()))
             yield Flag(
@@ -273,6 +273,7 @@ def _traces_of_edits(run: MeasuredRun) -> Iterator[str]:
     if repeat_folder and int(repeat_folder[1]) != run.metrics.repeat:
         yield f"`repeat` is {run.metrics.repeat}, but the folder is {run.folder.name}"
     cell_folder = run.folder.absolute().parent
+    # Only the beginnings of the names are compared: strategy and geometry (ddp-n1x2).
     named, recorded = (OF_CELL.match(name) for name in (cell_folder.name, run.metrics.cell))
     if repeat_folder and named and recorded and named[0] != recorded[0]:  # a folder without a cell's name says nothing
         yield f"`cell` is {run.metrics.cell}, but the folder is {cell_folder.name}"
@@ -363,7 +364,7 @@ def _flag_missing_repeats(runs: Sequence[Run], measured_cells: set[str]) -> Iter
     for cell in sorted(measured_cells & folders.keys()):
         if len(folders[cell]) == 1:
             continue  # this run may have been copied alone, to be looked at
-        some_folder, *_ = folders[cell].values()
+        some_folder, *_ = folders[cell].values()  # the other repeats are its siblings
         absent_repeats = [repeat for repeat in range(1, last_repeat + 1) if repeat not in folders[cell]]
         missing = [str(repeat) for repeat in absent_repeats if not some_folder.with_name(f"rep{repeat}").exists()]
         if missing:

@@ -70,7 +70,7 @@ def _flag_busy_hosts(run: MeasuredRun) -> Iterator[Flag]:
     for host, ranks in group_by(run.metrics.ranks, lambda rank: rank["host"]).items():
         capacity_s = ranks[0]["machine_cpus"] * (window_length(ranks[0]) or 0.0)
         others_s = ranks[0]["machine_busy_s"] - sum(rank["cpu_s"] for rank in ranks)
-        if not capacity_s or others_s - busy_time_error_s(capacity_s) <= BUSY * capacity_s:
+        if not capacity_s or others_s - busy_time_error_s(capacity_s) <= BUSY * capacity_s:  # unknown, or not busy
             continue
 
         bound_ranks = [rank for rank in _bound_ranks(run) if rank["host"] == host]
@@ -130,7 +130,8 @@ def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
 def _idle_share(rank: Rank) -> float:
     """Return the share of a rank's cores that neither a program nor the host of a virtual machine used."""
     available_s = _available_s(rank)
-    used_s = rank["cores_busy_s"] + _stolen_s(rank) + busy_time_error_s(available_s)  # at most, so that idle is sure
+    # An upper bound of the use, so that the rest was idle for certain.
+    used_s = rank["cores_busy_s"] + _stolen_s(rank) + busy_time_error_s(available_s)
     return float(1 - used_s / available_s)
 
 
@@ -239,7 +240,7 @@ def _taken_s(rank: Rank) -> float:
 
 
 def _stolen_s(rank: Rank) -> float:
-    """Return the seconds that a virtual machine's host took from a rank's cores, taken to be as many on every core."""
+    """Return the seconds that a virtual machine's host took from a rank's cores, if it took as much of every core."""
     return float(rank["machine_steal_s"] * len(rank["cores"]) / rank["machine_cpus"])
 
 

@@ -119,7 +119,7 @@ def updates_are_the_steps(run: MeasuredRun) -> Iterator[Flag]:
     Repair: Warm up until the loss scale is stable; check accumulation.
     """
     window = run.metrics.window
-    missing_updates = window.skipped_optimizer_steps
+    missing_updates = window.skipped_optimizer_steps  # negative where there are more updates than steps
     evidence = f"{window.step_time_n} steps in the window, {window.optimizer_steps} updates"
     if missing_updates < 0:
         yield Flag(evidence, advice="Weights were updated inside of a step: the accumulation was ignored.")

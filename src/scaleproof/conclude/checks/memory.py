@@ -51,7 +51,7 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
     """
     memory = run.metrics.memory
     ratio = memory.state_bytes / memory.state_bytes_predicted if memory.state_bytes_predicted else 0.0  # 0: unknown
-    # Where the optimizer is offloaded, gradients leave the device within the step: less than the formula is right.
+    # Where the optimizer is offloaded, gradients leave the device within the step: a smaller state is no fault there.
     if 0 < ratio < LEAST_STATE and not is_offloaded(run.metrics.training_config.strategy):
         yield Flag(
             f"{megabytes(memory.state_bytes)} were counted, {megabytes(memory.state_bytes_predicted)} by the "

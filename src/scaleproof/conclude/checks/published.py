@@ -112,7 +112,7 @@ def _repeated_settings(run: MeasuredRun) -> Iterator[_RepeatedSetting]:
 
 
 def _engine_settings(engine: dict[str, Any], config: RecordedConfiguration) -> Iterator[_RepeatedSetting]:
-    """Yield each setting that `engine`, the configuration of DeepSpeed, repeats from that of the run."""
+    """Yield each setting that `engine`, the configuration of DeepSpeed, repeats from the run's own."""
     work = config["work"]
     config_values = {
         "train_batch_size": work["global_batch"],
@@ -308,7 +308,7 @@ def _census_figures(run: MeasuredRun) -> Figures:
 
 
 def _startup_figures(run: MeasuredRun) -> Figures:
-    """Yield (name, recorded, recomputed) of the times outside the window, from the times of day between them.
+    """Yield (name, recorded, recomputed) of the durations outside the window, from the times of day around them.
 
     Yields nothing for older records, which lack some of these times of day.
     """

@@ -40,7 +40,7 @@ def lag_one(values: np.ndarray) -> float:
 
 
 def _rate_deviations(runs: list[TimedRun]) -> dict[int, list[float]]:
-    """Return repeat -> its log rate less the cell's mean log rate, for each cell with enough repeats."""
+    """Return repeat -> for each cell with enough repeats, the log rate of this repeat less the cell's mean."""
     deviations: dict[int, list[float]] = defaultdict(list)
     for repeats in runs_by_cell(runs).values():
         if len(repeats) >= FEWEST_REPEATS:
@@ -70,7 +70,7 @@ def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
     centred_repeats = repeats - repeats.mean()
     slope = float((centred_repeats * values).sum() / (centred_repeats**2).sum())
     residuals = values - slope * centred_repeats
-    # Each cell that has points has a mean of its own.
+    # Each cell with points has used up a degree of freedom for its mean, the slope one more.
     mean_count = sum(len(of_cell) >= FEWEST_REPEATS for of_cell in runs_by_cell(runs).values())
     degrees_of_freedom = max(1, len(values) - mean_count - 1)
     standard_error = float(np.sqrt((residuals**2).sum() / degrees_of_freedom / (centred_repeats**2).sum()))

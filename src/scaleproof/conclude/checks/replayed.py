@@ -240,7 +240,7 @@ def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     for rank, census in enumerate(run.metrics.census or []):
         for when in ("before", "after"):
             step, norm = getattr(census, when), gradient_norm(run, rank, when)
-            if step is None or norm is None or step.step >= len(expected_norms):
+            if step is None or norm is None or step.step >= len(expected_norms):  # not recorded, or not replayed
                 continue
             expected_norm, tolerance = expected_norms[step.step], tolerances[step.step]
             is_meaningless = tolerance > MEANINGLESS_NORM  # training amplifies rounding too far to compare
@@ -262,7 +262,7 @@ def decayed_parameters_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     expected_decayed, expected_total = reference.decayed, reference.parameters
     for rank, census in enumerate(run.metrics.census or []):
         for step in (census.before, census.after):
-            if step is None or any(group.elements is None for group in step.groups):
+            if step is None or any(group.elements is None for group in step.groups):  # not recorded
                 continue
             decayed = sum(group.elements or 0 for group in step.groups if group.weight_decay)
             total = sum(group.elements or 0 for group in step.groups)

@@ -55,6 +55,7 @@ def _is_as_written(run: MeasuredRun) -> bool:
     n_ranks = len(run.metrics.ranks)
     if len(rows) != (work["warmup_steps"] + work["steps"]) * n_ranks:
         return False
+    # Row i is of step i // n_ranks and of rank i % n_ranks.
     steps, ranks = np.divmod(np.arange(len(rows)), n_ranks)
     has_phases = (rows["phase"] == "window") == (steps >= work["warmup_steps"])
     return bool((rows["step"] == steps).all() and (rows["rank"] == ranks).all() and has_phases.all())
@@ -125,7 +126,7 @@ def find_shift(times: np.ndarray) -> int | None:
     logs = np.log(np.maximum(times, 1e-9))
     # The squares about the means of both sides are least where the squares between these means are largest.
     left_counts = np.arange(1, step_count)  # an entry for each cut: the steps before it
-    left_sums = logs.cumsum()[:-1]  # sums of so many first logarithms
+    left_sums = logs.cumsum()[:-1]  # the sum of the logarithms of these steps
     between = (left_sums - left_counts * logs.mean()) ** 2 / (left_counts * (step_count - left_counts))
     index = int(between[SIDE - 1 : step_count - SIDE].argmax()) + SIDE  # leaves SIDE steps or more on either side
 
@@ -194,7 +195,7 @@ def find_period(times: np.ndarray) -> tuple[int, np.ndarray] | None:
     """
     median_s = median(times)
     slow_s = SLOW * median_s
-    if (times > slow_s).sum() < PERIODIC_STEPS:  # nearly always
+    if (times > slow_s).sum() < PERIODIC_STEPS:  # a short cut: nearly all runs end here
         return None
     very_slow_s = max(slow_s, (median_s + float(times.max())) / 2)
     for threshold_s in (slow_s, very_slow_s):

@@ -20,7 +20,7 @@ from scaleproof.ground.records.census import Census
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.run import MeasuredRun
 
-DEEPSPEED_BUCKET = 500_000_000  # elements of DeepSpeed's default, which `auto` is, but for models that are smaller
+DEEPSPEED_BUCKET = 500_000_000  # elements of a bucket by default (`auto`); a smaller model's bucket holds all of it
 DDP_BUCKET = 25 * 2**20 // 4  # elements of fp32 in torch's default
 SMALL_BUCKETS = 3  # so many buckets need not be full: torch's first is smaller, and so is the last
 BACKENDS = {"cpu": "gloo"}  # name of a device -> its backend; all other names are those of GPUs
@@ -65,7 +65,8 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
     if zero_stage(strategy) != 0:  # stage 0 has neither buckets nor overlap of its own
         for name, values in _allowed_zero_settings(run).items():
             if name in zero and zero[name] not in values:
-                yield f"the engine's {name} is {zero[name]}, by the configuration it is {min(values)}"  # not rounded
+                # The least value is the size before it is rounded up.
+                yield f"the engine's {name} is {zero[name]}, by the configuration it is {min(values)}"
 
 
 def _allowed_zero_settings(run: MeasuredRun) -> dict[str, set[int]]:

@@ -137,6 +137,7 @@ def devices_ran_free(runs: list[MeasuredRun]) -> Iterator[Flag]:
     for run in runs:
         for rank in run.metrics.ranks:
             for gpu in rank.get("gpus") or []:
+                # Reason of NVML -> share of the samples in which it slowed the GPU down.
                 reasons = {name: share for name, share in (gpu["throttled"] or {}).items() if share > THROTTLED}
                 if set(reasons) == {"power_cap"}:
                     capped_runs[run.name] = run

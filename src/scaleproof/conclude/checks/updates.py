@@ -86,8 +86,8 @@ def _clipping_problem(run: MeasuredRun, step: int, norm: float | None, scaled_by
 def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
     """Yield in words which learning rates and settings of the window's updates are not the configured ones.
 
-    A record has one mean of the learning rates, each weighted by the number of its step, so that another order gives
-    another mean. Older records have nothing of updates.
+    A record has one mean of the learning rates, each weighted by the number of its step (from 1), so that another order
+    gives another mean. Older records have no `updates_in_window`.
     """
     work, updates = run.metrics.config["work"], census.updates_in_window
     if updates is None:
@@ -112,8 +112,8 @@ def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
     optimizer = work["optimizer"]
     # Biases and norms have no weight decay, matrices the configured one; all else is the same for both.
     expected_settings = [[decay, *optimizer["betas"], optimizer["eps"]] for decay in (0.0, optimizer["weight_decay"])]
-    is_one_missing = any(settings not in updates.settings for settings in expected_settings)
-    if is_one_missing or len(updates.settings) > len(expected_settings):
+    lacks_expected = any(settings not in updates.settings for settings in expected_settings)
+    if lacks_expected or len(updates.settings) > len(expected_settings):
         settings_text = ", ".join(map(str, updates.settings))
         yield f"in the window the optimizer ran with [weight decay, beta1, beta2, eps] of {settings_text}"
 

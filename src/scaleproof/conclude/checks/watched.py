@@ -140,7 +140,7 @@ def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
     Repair: Call the wrapped model, outside of no_sync. Where replicas are averaged once in many steps, say so beside
     the rate.
     """
-    probed_steps = [rank.probed for rank in run.ranks if rank.probed and rank.weights is not None]  # None: sharded
+    probed_steps = [rank.probed for rank in run.ranks if rank.probed and rank.weights is not None]  # not sharded
     if len(run.ranks) < 2 or len(probed_steps) < len(run.ranks) or _ranks_with_same_batches(run):
         return
     collectives = list(chain.from_iterable(step.collectives.items() for step in probed_steps))  # (name, bytes)
@@ -206,7 +206,7 @@ def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
         steps = len(rank.batches)
         repeats = _longest_run_of_equal_batches(rank.batches)
         different = len({tuple(batches) for batches in rank.batches if batches})
-        in_loader = rank.loader_batches  # None: nobody knows
+        in_loader = rank.loader_batches  # number of batches; None: unknown
         batches_of_step = max([1, *map(len, rank.batches)])
         first_pass_steps = min(steps, (in_loader or 0) // batches_of_step)  # until the loader begins again
         where = f"on rank {rank.rank}"
@@ -307,8 +307,8 @@ def _dtypes_of_products(rank: WatchedRank) -> str | None:
     dtypes = rank.probed.products
     pass_counts = rank.layer_dtypes  # dtype of the largest layer -> in how many forward passes
     most_frequent = max(pass_counts, key=pass_counts.__getitem__, default=None)
-    is_another = len(pass_counts) > 1 and most_frequent not in dtypes.split("+")
-    return f"{dtypes}{LATER}{most_frequent}" if is_another else dtypes
+    has_changed = len(pass_counts) > 1 and most_frequent not in dtypes.split("+")
+    return f"{dtypes}{LATER}{most_frequent}" if has_changed else dtypes
 
 
 @of_watched.finds("watched-clocks-differ", "invalid", only_first=True, clocks=percent(CLOCKS))

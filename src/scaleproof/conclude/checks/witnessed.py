@@ -33,7 +33,7 @@ def windows_are_their_witness(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """
     for repeats in group_by(runs, lambda run: run.metrics.fingerprint).values():
         witnessed = next((run for run in repeats if witnesses_of(run)), None)
-        if witnessed is None:
+        if witnessed is None:  # no repeat of this cell has a witness
             continue
         for run in repeats:
             problem = _describe_other_moments(run, witnessed) or _describe_other_losses(run, witnessed)

@@ -169,7 +169,7 @@ def the_corpus_is_not_one_thing_many_times(runs: list[MeasuredRun]) -> Iterator[
 def _second_readings(runs: list[MeasuredRun]) -> Iterator[tuple[CorpusReading, list[MeasuredRun]]]:
     """Yield what the replay's own reader found in each corpus, with the runs that trained on this corpus."""
     readings: dict[str, CorpusReading] = {}  # sha256 of the training tokens -> what was found in their corpus
-    readers: dict[str, list[MeasuredRun]] = defaultdict(list)
+    readers: dict[str, list[MeasuredRun]] = defaultdict(list)  # the same -> the runs that trained on them
     for run in runs:
         reference = reference_for(run)
         if reference is not None and reference.corpus is not None:

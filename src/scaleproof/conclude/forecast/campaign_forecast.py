@@ -150,7 +150,7 @@ class Calibration:
         except law.Unsupported as refusal:
             why = {"refusal": refusal.code, "reason": refusal.reason, "measure": refusal.measure}
             return entry.model_copy(update=why)
-        # Bounds at 80 % are stored as two fields.
+        # `likely`: the two bounds at 80 %, or None; an entry has a field for each.
         fields = {name: getattr(interval, name) for name in ("value", "low", "high", "level", "construction", "n")}
         fields["likely_low"], fields["likely_high"] = interval.likely or (None, None)
         return entry.model_copy(update=fields)
@@ -189,7 +189,7 @@ class Calibration:
         Raises Unsupported without a source. `sizes`: measured steps, the largest last. `group`: the devices that are
         forecast.
         """
-        # In doublings of the largest measured size.
+        # How often the largest measured size has to be doubled to reach the devices that are forecast.
         distance = law.doublings(group.size, sizes[-1].group.size)
         residuals = past_residuals(self.evidence.ledger, self.evidence.machine, group.level)
         by_ledger = conformal_half_widths(residuals, distance)
@@ -274,7 +274,7 @@ def _check_cores(cell: Cell, backend: str) -> None:
     """Raise Unsupported where ranks of this machine's CPU would share cores: then no rank is a whole device."""
     execution = cell.execution
     needed = execution.geometry.devices_per_node * execution.threads_per_device
-    # Gloo: ranks on CPUs.
+    # Ranks on CPUs use gloo; ranks on one node are taken to run on this machine.
     if backend == "gloo" and execution.geometry.nodes == 1 and needed > available_cores():
         raise law.Unsupported(
             "shared-cores",

@@ -125,17 +125,17 @@ def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
     slow_pairs = [row for row in rows if row.best_bus_bytes_per_s < bound]
     # A slow node: all of its pairs are slow.
     slow_nodes = tuple(node for node in nodes if _count_pairs_with(node, slow_pairs) == len(nodes) - 1)
-    of_other_nodes = [row for row in slow_pairs if {row.first, row.second}.isdisjoint(slow_nodes)]
+    other_pairs = [row for row in slow_pairs if {row.first, row.second}.isdisjoint(slow_nodes)]
     slow_links = []  # slow pairs that are the only slow one of both nodes
-    for row in of_other_nodes:
-        if _count_pairs_with(row.first, of_other_nodes) == _count_pairs_with(row.second, of_other_nodes) == 1:
+    for row in other_pairs:
+        if _count_pairs_with(row.first, other_pairs) == _count_pairs_with(row.second, other_pairs) == 1:
             slow_links.append(row)
     return PairVerdict(
         median=math.exp(log_median),
         bound=bound,
         slow_nodes=slow_nodes,
         slow_links=tuple(slow_links),
-        unexplained=tuple(row for row in of_other_nodes if row not in slow_links),
+        unexplained=tuple(row for row in other_pairs if row not in slow_links),
     )
 
 

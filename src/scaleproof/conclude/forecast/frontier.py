@@ -31,7 +31,9 @@ from scaleproof.measure.model.inventory import inventory_of
 from scaleproof.measure.trainer.request import PlannedRun
 
 MOST_TRIALS = 4
-NEAR_END = 0.85  # of where the first line meets the limit: far enough for a good second line, and likely to fit
+# The second trial is at this part of the micro-batch at which the first line meets the limit: large enough for a good
+# second line, and likely to fit.
+NEAR_END = 0.85
 
 
 Certificate = Literal["ran out of memory", "a larger one ran out of memory", "largest allowed", "none"]
@@ -76,7 +78,7 @@ class FrontierResult:
 
 
 def search_largest(run: Callable[[int], Trial], limit: float, allowed: list[int], start: int = 2) -> FrontierResult:
-    """Search the largest micro-batch that fits into `limit` bytes of a device; it was run, not only computed.
+    """Search the largest micro-batch that fits into `limit` bytes of a device. A trial ran at the one that is returned.
 
     `run`: makes one trial at a micro-batch. `allowed`: micro-batches into which the work divides. `start`: where to
     begin, best near a quarter of the answer. `_next_trial` decides where the next trial goes.
@@ -100,7 +102,7 @@ def add_fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: li
         return answer
     sizes = sorted(allowed)
     compared_sizes = sorted({_largest_up_to(sizes, answer.largest / part) for part in (4, 2, 1)})
-    # Anew, as trials of the search are too short to time.
+    # New trials, because those of the search are too short to time.
     timed_trials = [run(size) for size in compared_sizes]
     rates: dict[int, float] = {}  # micro-batch -> tokens/s
     for trial in timed_trials:
@@ -132,7 +134,7 @@ def _next_trial(sizes: list[int], trials: dict[int, Trial], limit: float) -> int
     if not peaks:  # nothing fits yet; the last trial (target 0) is at the smallest size, whose failure is the answer
         is_last = len(trials) >= MOST_TRIALS - 1
         target = 0.0 if is_last else smallest_failed / 4
-    elif len(peaks) > 1:
+    elif len(peaks) > 1:  # a line through the two largest that fit
         target = _crossing(peaks[-2], peaks[-1], limit)
     elif smallest_failed < math.inf:  # one size fits, another failed
         target = (largest_fitting + smallest_failed) / 2
@@ -158,7 +160,7 @@ def _search_result(trials: dict[int, Trial], sizes: list[int], limit: float) -> 
     failed = min((size for size, trial in trials.items() if not trial.fits), default=None)
     larger_sizes = [size for size in sizes if best is None or size > best.micro_batch]
     certificate: Certificate
-    if not larger_sizes:
+    if not larger_sizes:  # the certificate says why no larger one fits
         certificate = "largest allowed"
     elif failed is None:
         certificate = "none"
@@ -197,8 +199,8 @@ def change_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
     """Return the cell of a trial: with another micro-batch and its own accumulation, so that the global batch changes.
 
     In a cell whose micro-batch trials are to find (`searched`) the global batch is fixed, and accumulation follows.
-    `whole_step`: make all of its micro-batches, as a trial does that is timed. Else such a cell makes MOST_ACCUMULATED
-    of them at most, of a smaller global batch: enough to see the memory.
+    `whole_step`: let a step of such a cell make all of its micro-batches, as is needed to time it; else it makes
+    MOST_ACCUMULATED at most, of a smaller global batch, which is enough to see the memory.
     """
     batch = cell.batch
     accumulation = batch.accumulation
@@ -246,7 +248,7 @@ def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
 
 
 def expected_bytes(cell: Cell) -> tuple[float, float]:
-    """Return the bytes of a device by formula: for its state, and for one sample. A search begins by them.
+    """Return the bytes of a device by formula: for its state, and for one sample. They say where a search starts.
 
     Activations of a block are 34 bytes a token and feature in low precision, twice as much in fp32 (Korthikanti et al.
     2022, section 4, without the attention matrix). Logits are there four times, in fp32, with their gradients.
@@ -267,7 +269,8 @@ def find_frontier(
     """Search the largest micro-batch of `cell`; with `compare_speed` also the fastest. `limit` in bytes a device.
 
     Waits while a run uses the same devices. Raises NoTrial where the cell cannot run here. Raises TrialFailed where a
-    trial fails for another reason than memory although the smallest micro-batch runs: it does not say what fits.
+    trial fails for another reason than memory although the smallest micro-batch runs: that does not say what fits.
+    `tokens`: folder of the corpus. `out`: folder of the log. `time_limit`: seconds of a trial.
     """
     gpus, nodes = cuda_devices(), current_allocation()
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
@@ -276,7 +279,7 @@ def find_frontier(
     limit_bytes = limit_of(cell, gpus, limit)
     is_on_cpu = cell.execution.device == "cpu" or not gpus
 
-    def make_trial(micro_batch: int, steps: int, limit_bytes: float = limit_bytes) -> Trial:
+    def make_trial(micro_batch: int, steps: int, limit_bytes: float = limit_bytes) -> Trial:  # TIMED_STEPS: timed, too
         is_timed = steps == TIMED_STEPS
         cell_of_trial = change_micro_batch(cell, micro_batch, whole_step=is_timed)
         settings = {"limit_bytes": int(limit_bytes) if is_on_cpu else None, "steps": steps}
@@ -300,7 +303,7 @@ def find_frontier(
     with hold_devices(devices_of(cell, gpus), f"the frontier of {campaign} {cell.slug}"):
         try:
             answer = search_largest(partial(make_trial, steps=TRIAL_STEPS), limit_bytes, allowed, start)
-            free_bytes = psutil.virtual_memory().available / 2 / cell.world_size  # half of it, over ranks
+            free_bytes = psutil.virtual_memory().available / 2 / cell.world_size  # half of all, shared by the ranks
             # Nothing fits into the limit: how much would be needed?
             if is_on_cpu and answer.largest is None and free_bytes > limit_bytes:
                 answer = replace(answer, needed=make_trial(allowed[0], TRIAL_STEPS, free_bytes).nbytes)
@@ -308,7 +311,7 @@ def find_frontier(
                 answer = add_fastest(partial(make_trial, steps=TIMED_STEPS), answer, allowed)
             return answer
         except TrialFailed:
-            try:  # does the smallest run at all?
+            try:  # does the smallest micro-batch run at all?
                 make_trial(allowed[0], TRIAL_STEPS)
             except TrialFailed as failure:
                 raise NoTrial(str(failure)) from None

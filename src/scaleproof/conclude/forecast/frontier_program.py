@@ -42,6 +42,7 @@ def try_cell(request: Request) -> Any:
 
 def _try_steps(request: Request, steps: int) -> Any:
     """Make `steps` steps and write the largest figures over ranks: bytes, retries, seconds. Returns the session."""
+    # Imported in here, so that a library that cannot be loaded is reported as the failure of this trial.
     import torch
 
     from scaleproof.ground.files import write_json
@@ -91,7 +92,7 @@ def peak_data_segment() -> Iterator[list[int]]:
     has_ended = threading.Event()
     page_bytes = resource.getpagesize()
 
-    def watch() -> None:
+    def watch() -> None:  # runs in the thread
         with STATM.open() as file:
             while not has_ended.is_set():
                 file.seek(0)

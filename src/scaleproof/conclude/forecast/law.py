@@ -176,7 +176,7 @@ class HeldOut:
 def hold_largest_out(measured: Sequence[MeasuredStep]) -> HeldOut | None:
     """Return the largest size of a series, to be forecast from the smaller sizes; None for a single size."""
     largest = max(measured, key=lambda step: step.group.size)
-    # Of each smaller size the step that is most like it.
+    # For each smaller size, the step that is most like the largest one.
     smaller = [step for step in nearest_steps(measured, largest) if step.group.size < largest.group.size]
     return HeldOut(smaller, largest) if smaller else None
 

@@ -132,12 +132,12 @@ def score_forecasts(forecasts: Forecasts, measured: dict[str, tuple[float, str]]
     scores = []
     for entry in forecasts.entries:
         interval = entry.interval
-        if interval is None or entry.cell not in measured or entry.largest_measured is None:
+        if interval is None or entry.cell not in measured or entry.largest_measured is None:  # refused, or not measured
             continue
         seconds, measured_utc = measured[entry.cell]
         # Runs are named "CELL/rep1".
         is_calibrated_on = any(name.startswith(f"{entry.cell}/") for name in forecasts.calibrated_on)
-        if measured_utc <= forecasts.made_utc or is_calibrated_on:
+        if measured_utc <= forecasts.made_utc or is_calibrated_on:  # it tests nothing
             continue
         scores.append(
             Score(

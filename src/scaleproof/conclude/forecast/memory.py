@@ -89,7 +89,7 @@ def buffer_bytes(inputs: MemoryInputs, devices: int) -> float:
     if strategy == "zero0":  # DeepSpeed without shards has buckets beside the gradients, in fp32
         return float(FP32_BYTES * parameters)
     if strategy == "fsdp":
-        gathered = width * (2 * inputs.block + inputs.root)
+        gathered = width * (2 * inputs.block + inputs.root)  # a block in use, the next one, and the root
         block_gradients = FP32_BYTES * inputs.block
         # Until the last micro-batch the gradients of all parameters are there.
         all_gradients = FP32_BYTES * parameters if inputs.accumulation > 1 else 0
@@ -158,7 +158,7 @@ class MemoryModel:
                 f"memory was measured at micro-batches {min(sizes)} to {max(sizes)}, not near {micro_batch}",
                 f"run micro_batch {micro_batch}",
             )
-        # What formulas do not know, by the line.
+        # The line gives what the formulas do not know.
         rest_bytes = max(0.0, self.base + self.slope * micro_batch)
         return known_bytes(self.inputs, devices, micro_batch) + rest_bytes
 
@@ -182,7 +182,7 @@ def fit_memory(inputs: MemoryInputs, peaks: Sequence[Peak]) -> MemoryModel:
         used_peaks = peaks_beyond_one
     rest_bytes = [peak.nbytes - known_bytes(inputs, peak.devices, peak.micro_batch) for peak in used_peaks]
     micro_batches = [peak.micro_batch for peak in used_peaks]
-    slope, base = 0.0, fmean(rest_bytes)  # of one micro-batch, which has no line
+    slope, base = 0.0, fmean(rest_bytes)  # one micro-batch gives no line
     if len(set(micro_batches)) > 1:
         slope, base = linear_regression(micro_batches, rest_bytes)
     return MemoryModel(inputs, base, slope, tuple(used_peaks))
@@ -197,7 +197,7 @@ def memory_verdict(predicted: float, capacity: float, far: bool = False) -> Verd
     An allocator fails before the last byte is used. `far`: predicted for more than FAR times the largest measured
     micro-batch, where predictions are less exact.
     """
-    if predicted > OVER * capacity:  # up to here the prediction may be wrong
+    if predicted > OVER * capacity:  # a smaller excess may be an error of the prediction
         return "does not fit"
     full = FULL_FAR if far else FULL
     return "fits" if predicted <= full * capacity else "undecided"

@@ -161,7 +161,7 @@ def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price 
     candidates: list[Candidate] = []
     remaining_s: list[float] = []
     for row in rows:
-        if not row.plan:
+        if not row.plan:  # its duration is not known
             continue
         plans.append(row.plan)
         remaining_s.append(row.plan.run_seconds * max(row.plan.repeats - row.repeats_done, 0))
@@ -170,7 +170,7 @@ def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price 
         if row.tokens_per_s and row.repeats_done == 0:
             candidates.append(Candidate(row.cell, row.tokens_per_s, row.plan.device_hours))
     leave_out = _cells_to_leave_out(rows, candidates)
-    remaining_plans = [plan for plan in plans if plan.cell not in leave_out]
+    undecided_plans = [plan for plan in plans if plan.cell not in leave_out]
     # A sum over some of the cells would be too small.
     is_power_known = bool(plans) and len(kwhs) == len(plans)
     return Plan(
@@ -183,7 +183,7 @@ def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price 
         measure_next=next_measurement(candidates),
         resolve=_resolution(evidence),
         budget=budget,
-        beyond_budget=tuple(beyond_budget(remaining_plans, budget)) if budget else (),
+        beyond_budget=tuple(beyond_budget(undecided_plans, budget)) if budget else (),
         kwh=sum(kwhs) if is_power_known else None,
     )
 
@@ -221,10 +221,10 @@ def _resolution(evidence: ForecastEvidence) -> Resolution | None:
 
 
 def plan_pilots(evidence: ForecastEvidence, times: RunTimes) -> list[CellPlan]:
-    """Return the plan of a pilot, a run of PILOT_STEPS steps, for each unmeasured cell whose devices can be had.
+    """Return the plan of a pilot, a run of PILOT_STEPS steps, for each unmeasured cell whose devices are available.
 
-    A sweep of their links shows that they can be had. A few steps on the devices themselves say more than any law.
-    Held-out cells have no pilot, because they run anyway. `times`: estimates how long a run takes.
+    They are if their group was swept. A few steps on the devices themselves say more than any law. Held-out cells have
+    no pilot, because they run anyway. `times`: estimates how long a run takes.
     """
     swept_groups = {sweep.group for sweep in evidence.sweeps}
     held_out_geometries = evidence.loaded.campaign.forecast.hold_out
@@ -266,7 +266,7 @@ def predicted_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
     n = len(runs)
     seconds = measured_step(cell, runs).seconds
     half = ONE_RUN_SPREAD
-    if n > 1:  # for one further run, from the mean of n
+    if n > 1:  # Student's prediction of one further run from the mean of n
         spread = float(np.log([step_seconds(run) for run in runs]).std(ddof=1))
         half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * spread * float(np.sqrt(1 + 1 / n))
     return Interval(
@@ -316,7 +316,7 @@ def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvid
     if not all_runs:
         return None
     rest_s = max(_rest_seconds(run) for run in same_engine or all_runs)
-    # The first step is in the rest.
+    # Without the first step of the warm-up, which is in the rest (`_rest_seconds`).
     further_steps = max(cell.work.warmup_steps - 1, 0) + cell.work.steps
     return max(rest_s, 0.0) + further_steps * step.value
 
@@ -336,7 +336,7 @@ def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | Non
     if cell.is_open:
         return None, "unknown", "its micro-batch is still to be found by trials"
 
-    peaks = []  # of all cells of its series, itself included
+    peaks = []  # of all cells in the series of `cell`, itself included
     for relative in evidence.loaded.cells:
         for run in evidence.runs.get(relative.slug, []):
             reserved = run.metrics.memory.max_cuda_reserved_bytes
@@ -363,5 +363,5 @@ def _smallest_gpu_bytes(evidence: ForecastEvidence) -> float | None:
     for runs in evidence.runs.values():
         for run in runs:
             gpus = run.metrics.hardware.get("gpus") or []
-            known_bytes += filter(None, [device_bytes(gpu.get("memory", "")) for gpu in gpus])
+            known_bytes += filter(None, [device_bytes(gpu.get("memory", "")) for gpu in gpus])  # 0: not known
     return min(known_bytes, default=None)

@@ -20,10 +20,10 @@ def make_forecast_report(evidence: ForecastEvidence, folder: Path) -> ForecastRe
     scores = [score for score in evidence.ledger if score.campaign == evidence.loaded.name]
     scores_by_cell = {score.cell: score for score in scores}
 
-    def row(cell: Cell) -> ForecastRow:
+    def row(cell: Cell) -> ForecastRow:  # of a cell with a forecast
         entry, made_utc = newest[cell.slug]
         score = scores_by_cell.get(cell.slug)
-        is_padded = cell.workload.task != "language-modelling"  # rates leave padding out, the shape has it
+        is_padded = cell.workload.task != "language-modelling"  # then batch x seq_len is more than the tokens of rates
         return ForecastRow(
             **entry.model_dump(),
             made_utc=made_utc,
@@ -71,6 +71,6 @@ def _newest_forecasts(all_forecasts: list[Forecasts], first_runs: dict[str, str]
     for forecasts in all_forecasts:
         for entry in forecasts.entries:
             newest[entry.cell] = entry, forecasts.made_utc
-            if forecasts.made_utc < first_runs.get(entry.cell, ""):  # never where no run was made
+            if forecasts.made_utc < first_runs.get(entry.cell, ""):  # false where no run was made
                 newest_before_run[entry.cell] = entry, forecasts.made_utc
     return newest | newest_before_run

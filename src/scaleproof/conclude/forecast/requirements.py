@@ -82,18 +82,18 @@ def memory_note(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
 def host_memory_note(loaded: LoadedCampaign, has_gpus: bool) -> str:
     """Return a line on the cells whose processes on CPUs hold more state than this machine has memory; else ""."""
     devices = ("cpu",) if has_gpus else ("cpu", "auto")  # settings by which a cell runs on CPUs here
-    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     too_large = []
     for cell in loaded.cells:
         state_of_node = (device_state_bytes(cell) or 0) * cell.execution.geometry.devices_per_node
-        if cell.execution.device in devices and state_of_node > here:
+        if cell.execution.device in devices and state_of_node > memory:
             too_large.append(f"{cell.slug} ({bytes_text(state_of_node)})")
     if not too_large:
         return ""
-    return f"\nThe state of all processes is more than the {bytes_text(here)} of this machine: {', '.join(too_large)}"
+    return f"\nThe state of all processes is more than the {bytes_text(memory)} of this machine: {', '.join(too_large)}"
 
 
-FORKED_SHARE = 0.17  # of a fresh start: the group, the model and the end of a rank that was forked
+FORKED_SHARE = 0.17  # a forked start takes this share of a fresh one: for the process group, the model and the end
 PEAK_SHARE = 0.3  # of a GPU's peak; large models reach more, small ones less
 TYPICAL_GPU = "NVIDIA A100"  # stands for GPUs that are not visible from here
 SLOWEST_PEAK = 2e13  # FLOP/s of a GPU without published figures
@@ -110,7 +110,7 @@ class StartKind(NamedTuple):
 
 @dataclass(frozen=True)
 class PastRun:
-    """An earlier run: by what it is comparable, and its seconds. `flops`: FLOP/s of a device in its steps."""
+    """An earlier run: what it is compared by, and its seconds. `flops`: FLOP/s of a device in its steps."""
 
     campaign: str
     fingerprint: str
@@ -196,7 +196,7 @@ class RunTimes:
     def basis(self, cells: Iterable[Cell]) -> str:
         """Return what the estimates of `cells` rest on, in words."""
         cells = list(cells)
-        if all(cell.command is not None for cell in cells):  # nobody knows its FLOPs
+        if all(cell.command is not None for cell in cells):  # the FLOPs of commands are unknown
             return "the time of a command is not known before its first run; of each this counts the start alone"
         devices = {self.device(cell) for cell in cells}
         comparable_runs = [run for run in self.past if run.device in devices]
@@ -239,7 +239,7 @@ def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | No
     if metrics["status"] != "ok" or not is_related:
         return None
     execution, window = metrics["config"]["execution"], metrics["window"]
-    nodes, per_node = execution["geometry"].split("x")
+    nodes, per_node = execution["geometry"].split("x")  # as "2x4"
     device = "cpu" if "cpu" in metrics["ranks"][0]["devices"] else "cuda"
     total_s = float(metrics["total_wall_time_sec"])
     work_flop = metrics["model"]["flops_per_token"] * window["tokens_processed_global"]

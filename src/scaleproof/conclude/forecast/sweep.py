@@ -45,7 +45,7 @@ def sizes_up_to(nbytes: float) -> list[int]:
 
 def groups_of(loaded: LoadedCampaign) -> dict[Group, Cell]:
     """Return group -> one of its cells, small groups first, for all groups in which cells communicate."""
-    # One cell of each group.
+    # `communicating_groups`: geometry -> slug of one of its cells.
     cells = [loaded.cell(slug) for slug in loaded.communicating_groups.values()]
     return {group_of(cell): cell for cell in sorted(cells, key=group_of)}
 
@@ -61,7 +61,7 @@ def group_called(loaded: LoadedCampaign, name: str) -> tuple[Group, Cell]:
 def measure_sweep(
     loaded: LoadedCampaign, group: Group, cell: Cell, out: Path, launches: int, link: SweepLink | None = None
 ) -> Sweep:
-    """Measure a group in as many `launches`, and return the sweep; the log and temporary files are in `out`.
+    """Measure a group, as often as `launches` says, and return the sweep; the log and temporary files are in `out`.
 
     Waits while a run uses the same devices. Raises UserError where the group cannot run here or a launch fails,
     Interrupted where it was stopped. `cell`: a cell that runs in the group; its ranks are started. `link`: the stated
@@ -72,8 +72,8 @@ def measure_sweep(
     if reason:
         raise UserError(f"{group} cannot be swept here: {reason}")
     # The largest message: all gradients, in fp32.
-    largest_model = max(FP32_BYTES * memory_inputs(cell).parameters for cell in loaded.cells)
-    sizes = sizes_up_to(float(largest_model))
+    largest_bytes = max(FP32_BYTES * memory_inputs(cell).parameters for cell in loaded.cells)
+    sizes = sizes_up_to(float(largest_bytes))
     settings = {
         "collectives": COLLECTIVES,
         "sizes": sizes,

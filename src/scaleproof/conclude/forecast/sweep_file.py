@@ -177,7 +177,7 @@ def weak_rows(sweep: Sweep) -> list[SweepRow]:
 
 
 def read_nccl_tests(path: Path, group: Group) -> Sweep:
-    """Return the sweep of `group` in a file that `all_reduce_perf -J path` (or a sister) wrote, file version 3.
+    """Return the sweep of `group` in a file of nccl-tests, as `all_reduce_perf -J path` writes it, file version 3.
 
     Only out-of-place times are taken, and the environment that nccl-tests records is dropped. Raises UserError for any
     other file.

@@ -23,6 +23,7 @@ def time_collectives(request: Request) -> Any:
 
     Returns the rank's session.
     """
+    # Imported in here, so that a library that cannot be loaded is reported as the failure of this launch.
     from scaleproof.ground.files import write_json
     from scaleproof.measure.machine import accelerator
     from scaleproof.measure.trainer.session import Session
@@ -63,9 +64,9 @@ def time_node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str
     timed_pairs = []
     for simultaneous in tournament_rounds(len(nodes)):  # pairs (a, b) of indices of nodes
         ranks_of_pairs = [sorted([*ranks_of_node[nodes[a]], *ranks_of_node[nodes[b]]]) for a, b in simultaneous]
-        groups = [dist.new_group(members) for members in ranks_of_pairs]  # each rank makes all, in the same order
+        groups = [dist.new_group(members) for members in ranks_of_pairs]  # each rank creates all groups, in one order
         for (a, b), members, group in zip(simultaneous, ranks_of_pairs, groups, strict=True):
-            if rank not in members:
+            if rank not in members:  # the pair of other nodes
                 continue
             operation, message_bytes = prepare_call("all_reduce", settings["pair_nbytes"], len(members), device, group)
             times = seconds_of_calls(operation, device, settings, group)
@@ -105,8 +106,8 @@ def seconds_of_calls(
 ) -> list[float]:
     """Return the seconds of each counted call of `operation`, by the slowest rank (of `group`, else of all ranks).
 
-    The first `warmup` calls of `settings` do not count, nor does one more, which tells how many fit into `limit_s`
-    seconds. As many count, but at least 3, and at most `calls`.
+    The first `warmup` calls of `settings` do not count, nor does the call after them, which tells how many calls fit
+    into `limit_s` seconds. That many are counted, but at least 3 and at most `calls`.
     """
     import torch
     import torch.distributed as dist

@@ -29,7 +29,7 @@ class RateForecast:
 
 
 def is_of_cpus(table: Path) -> bool:
-    """Return whether a table is among the results of a campaign on CPUs (by one run); False if it is elsewhere."""
+    """Return whether a table is among the results of a campaign on CPUs, by its first run; False if it is elsewhere."""
     metrics_files: list[Path] = []
     for folder in _possible_results(table):
         metrics_files += sorted(folder.glob(f"runs/*/rep*/{METRICS}"))
@@ -51,7 +51,7 @@ def disturbances_of(table: Path) -> str:
 
 
 def _possible_results(table: Path) -> list[Path]:
-    """Return the folders that may be the results of the campaign of a table: of cells.csv, of tables/strong.csv."""
+    """Return the folders that may be a campaign's results: that of a table (cells.csv), and the next (tables/x.csv)."""
     return list(table.resolve().parents[:2])
 
 
@@ -103,8 +103,8 @@ def _rate_forecast(
 ) -> RateForecast:
     """Return the rate of all devices of the `target`, from the `steps` of the series `name`; or why it is refused.
 
-    The errors of the law on public tables give its interval. These have no CPUs: with `held_out`, the largest size of
-    each series of this table, its errors on those sizes do.
+    The errors of the law on public tables give the interval. `held_out`: None, or for CPUs, which these tables lack,
+    the largest size of each series of this table: then its errors on these sizes give the interval.
     """
     group = target.group
     if group in (step.group for step in steps):
@@ -122,7 +122,7 @@ def _rate_forecast(
         largest = law.hold_largest_out(steps)
         half = law.half_widths(sizes, group).times(law.stretch_factor([largest] if largest else []))
         construction, n = "public series", law.TABLES
-    if half is None:
+    if half is None:  # on CPUs, without a series of two sizes
         reason = "Public series are of GPUs and TPUs, and no series of this table has two sizes: measure a further one"
         return RateForecast(name, group.size, None, reason)
     rate = group.size * law.expected_rate(sizes, group.size)
@@ -137,7 +137,7 @@ def _rate_forecast(
 def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str:
     """Return a table with a row for each forecast, then a line for each refusal."""
     rows, refusals = [], []
-    # Behind "how wrong the same law is".
+    # The end of the note, after "how wrong the same law is".
     basis = f"on {law.TABLES} public tables of GPUs and TPUs"
     has_wide_rate = False
     for forecast in forecasts:

@@ -43,11 +43,11 @@ def reason_against(request: Request) -> str | None:
 
 
 def track_memory(request: Request) -> dict[str, Any]:
-    """Return the bytes that a rank needs, counted in a training on tensors without storage: what they hold -> bytes.
+    """Return the bytes that a rank needs, counted in a training on tensors without storage: a dict with three keys.
 
     The second step counts, since the optimizer makes its moments in the first.
-    `peak`: content -> bytes at the peak of both passes. `state`: the same just before the update. `small`: the bytes of
-    parameters that ZeRO stage 3 keeps gathered.
+    `peak`: content ("Parameter", "Gradient", ...) -> bytes at the peak of both passes. `state`: the same just before
+    the update. `small`: the bytes of parameters that ZeRO stage 3 keeps gathered.
     """
     import torch.distributed as dist
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -69,7 +69,7 @@ def track_memory(request: Request) -> dict[str, Any]:
 
 
 def _track_second_step(cell: Cell) -> dict[str, Any]:
-    """Make two steps on fake tensors, and return what `track_memory` does of the second."""
+    """Make two steps on fake tensors, and return the bytes of the second, in the form of `track_memory`."""
     import torch
     from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
     from torch.distributed._tools.mem_tracker import MemTracker

@@ -64,7 +64,7 @@ def crate_metadata(
         "description": "Trains, measures and checks; its commit is in each run's metrics.",
     }
     instrument = _add_entity(crate, "#scaleproof", software)
-    files: dict[str, Any] = {}
+    files: dict[str, Any] = {}  # name -> its entity in the crate
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             name = path.relative_to(folder).as_posix()

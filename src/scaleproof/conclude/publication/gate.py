@@ -72,7 +72,7 @@ def findings_left_out(folder: Path, records: Sequence[Run] = ()) -> list[Differe
 
 
 def _fault_of_stated(stated: Finding | None, finding: Finding) -> str:
-    """Return that a finding is left out, or `stated` with other figures; "" where it is as made again."""
+    """Return in words that a finding is left out, or how `stated` differs from it; "" where it does not."""
     about = ", ".join(finding.runs or finding.cells)
     if stated is None:
         # A note may be left out.
@@ -234,7 +234,7 @@ def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
     left_out: list[str] = []
     common: list[str] = []
     for cell in new:
-        if cell not in known:
+        if cell not in known:  # `Gate.new` names it
             continue
         run = new[cell][0]  # all runs of a cell have one configuration
         earlier_runs = [session[cell][0] for session in earlier if cell in session]
@@ -292,7 +292,7 @@ def _read_baselines(results: Path, baselines: Sequence[Path]) -> list[dict[str, 
     _check_copies([results, *baselines], [measured_by_cell(raw_runs), *earlier])  # before all that takes long
     for path in baselines:
         has_report = (folder_of(path) / MANIFEST).is_file()
-        faults = faults_of(folder_of(path)) if has_report else []  # raw files alone: measured_cells has read them
+        faults = faults_of(folder_of(path)) if has_report else []  # raw files were read by measured_cells
         if faults:
             raise UserError(f"{path} cannot be compared with: {faults[0]}")
     return earlier

@@ -83,7 +83,7 @@ def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> His
     gate.check_given_once(folders)
     results = sorted(map(_read_session, folders), key=lambda session_and_runs: session_and_runs[0].date)
     sessions = [session for session, _ in results]
-    *_, (_, previous_runs), (newest, newest_runs) = results  # cell -> its first run
+    *_, (_, previous_runs), (newest, newest_runs) = results  # the last two sessions; of both, cell -> its first run
     if cell and cell not in newest_runs:
         cells_text = ", ".join(newest_runs)
         raise UserError(f'the newest result, {newest.folder}, has no cell "{cell}"; it has {cells_text}')
@@ -168,7 +168,7 @@ def _find_shifts(series: str, logs: np.ndarray, sessions: list[int], alpha: floa
     sums = np.concatenate([[0.0], np.cumsum(centred)])
     n_inside, n_outside = ends - begins, n - (ends - begins)
     sum_inside = sums[ends] - sums[begins]  # the sum outside is the same, negative
-    differences = sum_inside / n_inside + sum_inside / n_outside  # of the means
+    differences = sum_inside / n_inside + sum_inside / n_outside  # of the means inside and outside
     squares_within = (centred**2).sum() - sum_inside**2 / n_inside - sum_inside**2 / n_outside
     errors = np.sqrt(np.maximum(squares_within, 1e-18) / (n - 2) * (1 / n_inside + 1 / n_outside))
     splits_of_kind = np.where(ends == n, n - 1, (n - 1) * (n - 2) / 2)  # ends == n: a shift that stays to the end

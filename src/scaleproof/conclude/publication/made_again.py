@@ -92,8 +92,9 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
     Where other code wrote it, only figures, names and deciding words are compared.
     """
     stated = read_record(folder / CLAIMS, ClaimsReport.model_validate_json)
+    # File -> pairs of differing statements: the stated one, and the one made anew.
     pairs_of_file = {file: list(statements.differing(*sides)) for file, *sides in _both_versions(folder, records)}
-    is_of_today = stated.schema_version == SCHEMA_VERSION
+    is_of_today = stated.schema_version == SCHEMA_VERSION  # whether claims.json has today's form
     if not is_of_today:  # such a file has fewer sentences, and names no code; the page has all sentences
         del pairs_of_file[CLAIMS]
     elif stated.code_sha256 is None:
@@ -186,8 +187,8 @@ def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:
 def _title(folder: Path, page: Element, report: ScalingReport, demands: Demands | None) -> str:
     """Return the title that a page should have: that of its campaign, which may have changed after the report.
 
-    The manifest decides. Without it, the title of the report or of today's campaign file is right if the page has it;
-    without that file any title on the page is taken as right.
+    The manifest decides (`demands`: what it demands of the page). Without it, the title of the report or of today's
+    campaign file is right if the page has it; without a campaign file any title on the page is taken as right.
     """
     if demands:
         return in_unit(demands.title, report.unit)
@@ -239,17 +240,19 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
     names_of_runs = [f"{row['cell']}/rep{row['repeat']}" for row in row_dicts(runs_table)]  # in the campaign's order
     facts = collect_run_facts([records_by_name[name] for name in names_of_runs])
 
-    demands = demands_in(folder)
+    demands = demands_in(folder)  # title and charts of the page by its manifest; None where that has neither
     listed_charts = demands.charts if demands else _charts_due(folder, page, report)
     drawn = [name for name in listed_charts if name not in _not_asked_for(cells)]
     rebuilt_facts = [fact.text for fact in page.all("dd") if REBUILT in fact.text]
     campaign_file = rebuilt_facts[0].partition(REBUILT)[0] if rebuilt_facts else ""
 
-    comparison, waterfall, forecast = (folder / f"{name}.json" for name in ("comparison", "waterfall", "forecast"))
+    comparison_file, waterfall_file, forecast_file = (
+        folder / f"{name}.json" for name in ("comparison", "waterfall", "forecast")
+    )
     traces = read_traces(folder)[0] if (folder / "traces.json").exists() else None
     traced_cells = [trace.cell for trace in traces.traces] if traces else []
     # forecast.json may have been written after the page.
-    has_forecast = any(True for _ in page.all("section", id="forecast")) and forecast.exists()
+    has_forecast = any(True for _ in page.all("section", id="forecast")) and forecast_file.exists()
     return PageInputs(
         facts=facts,
         runs_table=runs_table,
@@ -259,9 +262,9 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
         charts=folder / "charts",
         drawn=drawn,
         campaign_file=campaign_file,
-        comparisons=read_comparison(comparison).comparisons if comparison.exists() else [],
+        comparisons=read_comparison(comparison_file).comparisons if comparison_file.exists() else [],
         traces=traces,
         profiles=[read_profile(folder / "traces" / cell / PROFILE) for cell in traced_cells],
-        waterfall=read_waterfall(waterfall).cells if waterfall.exists() and "waterfall" in drawn else [],
-        forecast=read_forecast(forecast) if has_forecast else None,
+        waterfall=read_waterfall(waterfall_file).cells if waterfall_file.exists() and "waterfall" in drawn else [],
+        forecast=read_forecast(forecast_file) if has_forecast else None,
     )

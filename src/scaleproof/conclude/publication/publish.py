@@ -121,7 +121,7 @@ def _describe_and_seal(part: Path, folder: Path, request: Publication, version: 
 def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
     """Raise UserError where the campaign file, which would be packed, is not the one of the runs."""
     path = _campaign_of(folder.resolve())
-    if not path.is_file():  # results outside of their project
+    if not path.is_file():  # these results lie outside of their project
         return
     differences = list(check_campaign_file(path, folder, runs))
     if differences:
@@ -260,7 +260,7 @@ def _readme(campaign: str, title: str, headline: str, runs: list[RawRun], reques
     """Return README.md of a publication: the facts that a reader asks for first, and how to check them."""
     metrics = runs[0].metrics
     training, hardware = metrics["training_config"], metrics["hardware"]
-    if training:
+    if training:  # runs of the trainer; else of commands
         torch_version = metrics["env"]["torch_version"]
         work = {
             "Model": f"{training['model_name']} ({training['model_size']})",

@@ -89,7 +89,7 @@ def blocks_of(element: Element) -> list[Statement]:
         elif child.tag in BLOCKS and not any(list(child.all(tag)) for tag in BLOCKS):  # with no block inside
             blocks.append(Statement(child.text, child.markup))
         else:
-            blocks += [Statement("", child.opening), *blocks_of(child)]
+            blocks += [Statement("", child.opening), *blocks_of(child)]  # its tag, then what it holds
     return blocks
 
 
@@ -125,13 +125,13 @@ def _differ_in_pseudonyms(stated: Statement | None, again: Statement | None) -> 
 
 
 def differing_contents(pairs: Sequence[Pair], names: Set[str], is_of_before: bool = False) -> list[Pair]:
-    """Return the pairs whose figures or deciding words differ; moved statements are equal. `names`: in lower case.
+    """Return the pairs whose figures or deciding words differ, in whatever order they stand. `names`: in lower case.
 
     `is_of_before`: the file has an earlier form, with fewer explanations. What it leaves out then counts only if it
     names something or has a decimal figure, as explanations have whole numbers alone.
     """
     pairs = [pair for pair in pairs if not all(side and ADVICE.match(side.text) for side in pair)]
-    known_names = names if is_of_before else names | MARKS
+    known_names = names if is_of_before else names | MARKS  # marks point to explanations
     stated_contents = [stated.contents(known_names) if stated else "" for stated, _ in pairs]
     expected_contents = [again.contents(known_names) if again else "" for _, again in pairs]
     too_many = set(Counter(stated_contents) - Counter(expected_contents)) - {""}

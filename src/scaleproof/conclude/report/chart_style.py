@@ -102,7 +102,7 @@ def colour(strategy: str) -> str:
 
 
 def _palette_index(strategy: str) -> int:
-    """Return the index of a strategy's colour and marker; a command's setting, any name, has one by its bytes."""
+    """Return the index of a strategy's colour and marker; any other name, set by a command, gets one by its bytes."""
     name = without_offload(strategy)
     return STRATEGIES.index(name) if name in STRATEGIES else sum(name.encode()) % len(COLOURS)
 
@@ -244,9 +244,9 @@ def label_cells(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingRep
     cells_with_findings = {point.cell for point in report.points if point.findings}
     has_findings = [cell in cells_with_findings for cell in cells["cell"]]
     label_rows(axes, [f"! {text}" if marked else text for text, marked in zip(labels, has_findings, strict=True)])
-    axes.locator_params(axis="x", nbins=5)  # labels of six digits stand side by side
+    axes.locator_params(axis="x", nbins=5)  # so few ticks that labels of six digits fit
     for label, is_marked in zip(axes.get_yticklabels(), has_findings, strict=True):
-        if is_marked and not all(has_findings):
+        if is_marked and not all(has_findings):  # if all were red, none would stand out
             label.set_color(ALARM)
 
 
@@ -275,7 +275,7 @@ def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: 
         figure = Figure(figsize=(WIDTH, height * panels))
         axes = figure.subplots(panels, 1)
         fill(axes if panels == 1 else list(axes))
-        for text in figure.findobj(Text):  # the charts write all texts for tokens
+        for text in figure.findobj(Text):  # charts say "tokens" everywhere; a program may count something else
             text.set_text(in_unit(text.get_text(), unit))
         if panels == 1:
             _move_title_left(figure)

@@ -92,7 +92,7 @@ def _claim(
 
 
 def _claims_on_point(series: ScalingSeries, point: ScalingPoint) -> Iterator[Claim]:
-    """Yield the claims on a size of a series. The interval of its speed-up holds together with all of the answer."""
+    """Yield the claims on a size of a series. The interval of its speed-up holds together with those of the answer."""
     cell, baseline = point.cell, series.baseline
     yield _claim("rate", cell, point.tokens_per_sec_global)
     if point.speedup_in_answer:

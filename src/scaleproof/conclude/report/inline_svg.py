@@ -58,7 +58,7 @@ class _Chart:
         """Begin an element with its attributes that draw; an element that is not listed is left out."""
         self.depth += 1
         name = tag.removeprefix(SVG)
-        if self.left_out_at:
+        if self.left_out_at:  # within an element that is left out
             return
         is_outermost = self.depth == 1
         is_listed = tag.startswith(SVG) and ELEMENTS.fullmatch(name) is not None

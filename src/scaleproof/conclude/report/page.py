@@ -114,7 +114,7 @@ def with_signature(page: str, fingerprint: str, file: str) -> str:
 
 
 def _template_values(inputs: PageInputs) -> dict[str, Any]:
-    """Return what the template is filled with, name -> value; a template of its own makes the rows of runs."""
+    """Return what the template is filled with, name -> value, but for the rows of runs (`_run_rows`)."""
     report = inputs.report
     facts = inputs.facts
     slugs = set(inputs.cells["cell"])  # the names of cells, whose rows the page can link to
@@ -180,11 +180,11 @@ def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
     if report.question or report.status != "ok":
         return None
     group = largest_group(report.ranking)
-    candidates = [series for series in report.series if len(series.runs) > 1]  # the verdict is on the first
+    candidates = [series for series in report.series if len(series.runs) > 1]  # the verdict is about the first of them
     if group:  # the verdict is on a cell of the group against one device: on the recommended, else the fastest
         cell = group.advice.cell or group.comparable[0].cell
         ending_in_cell = [series for series in report.series if series.points[-1].cell == cell]
-        # Their speed-up is over the same one device.
+        # Only a series whose baseline is the one device that the verdict compares the cell with.
         candidates = [series for series in ending_in_cell if series.points[-1].best_single == series.baseline]
     for series in candidates:
         last = series.points[-1]
@@ -299,12 +299,11 @@ def _single_devices(report: ScalingReport) -> list[str]:
 def _charts_with_content(inputs: PageInputs) -> list[Drawing]:
     """Return the charts that have something to show: by cells and report, as CATALOG asks, or by their own results."""
     names = [name for name in inputs.drawn if CATALOG[name].has_content(inputs.cells, inputs.report)]
-    if any(comparison.estimate for comparison in inputs.comparisons):  # this chart is not in the catalog
-        names.append("comparison")  # of A/B pairs: it is not in CATALOG
-    # CATALOG does not see the results that these two show.
+    if any(comparison.estimate for comparison in inputs.comparisons):
+        names.append("comparison")  # the chart of A/B pairs, which is not in CATALOG
     has_forecasts = inputs.forecast is not None and any(row.forecast for row in inputs.forecast.forecasts)
     has_waterfall = any(map(is_half_known, inputs.waterfall))
-    # The catalog knows neither forecasts nor waterfalls.
+    # The conditions in CATALOG do not see these results.
     empty = {"forecast": not has_forecasts, "waterfall": not has_waterfall}
     return [_drawing(inputs, name) for name in names if not empty.get(name)]
 

@@ -163,7 +163,7 @@ def environment_facts(runs: list[Run]) -> Facts:
         facts.append(("Jobs", job_ends))
     facts.append(("Processor", _all_values(_processors(metrics))))
     facts.append(("Memory", _all_values([f"{fixed(m.hardware['memory_bytes'] / 2**30, 1)} GiB" for m in metrics])))
-    if any(m.training_config for m in metrics):  # without names: all runs failed before a rank had a device
+    if any(m.training_config for m in metrics):  # else commands; no names: no rank had a device
         facts.append(("Devices", _all_values(_device_names(runs) or ["none came up"])))
     facts.append(("Operating system", _all_values([m.host["os"] for m in metrics])))
     facts.append(("Python", _all_values([m.env["python_version"] for m in metrics])))
@@ -194,7 +194,7 @@ class MachineCheck:
 
 
 def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None:
-    """Return the doctor's report, where it is of the host of each run and older than all runs; else None."""
+    """Return the doctor's report, where it is of one of the hosts of each run and older than all runs; else None."""
     if report is None or not runs:
         return None
     examined = report.timestamp_utc.astimezone(UTC)

@@ -134,6 +134,7 @@ def interval_tip(value: float, low: float | None, high: float | None, n: float, 
 def series_view(report: ScalingReport, kind: str) -> PageTable:
     """Return the table of scaling of a `kind`, strong or weak: one row per size of a series."""
     texts_of_points = series_texts(report, kind)
+    # Heading -> key of the quantity in COLUMNS.
     keys = {label: HEADINGS[label] for label in texts_of_points.columns if label not in ("series", "findings")}
     columns = []
     for key in keys.values():

@@ -80,7 +80,7 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
         data = pd.read_csv(io.BytesIO(content), dtype={"failures": str, "findings": str})
     except UnicodeError:
         raise damaged_file(path, "it is not UTF-8 text") from None
-    except ValueError as error:  # of pandas
+    except ValueError as error:  # pandas could not parse it
         problem = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
         raise damaged_file(path, f"no table: {problem[:100]}") from None
     if not content.endswith(b"\n"):

@@ -153,13 +153,13 @@ def tensorboard(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame,
     from tensorboard.plugins.text.metadata import create_summary_metadata
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-    def write(folder: Path, *events: Event) -> None:
+    def write(folder: Path, *events: Event) -> None:  # as one event file
         writer = EventFileWriter(str(folder))
         for event in events:
             writer.add_event(event)
         writer.close()
 
-    def scalars(time: float, step: int, figures: dict[str, float]) -> Event:
+    def scalars(time: float, step: int, figures: dict[str, float]) -> Event:  # `time`: seconds since 1970
         values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
         return Event(wall_time=time, step=step, summary=Summary(value=values))
 
@@ -188,9 +188,9 @@ def tensorboard(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame,
 
 def wandb(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame, out: Path) -> None:
     """Write offline runs of Weights & Biases, grouped by cell, and one with the table of cells. Nothing is sent."""
-    import wandb
+    import wandb  # the library; in here it hides this function's name
 
-    # Nothing of this process, which measures nothing: neither the load of its machine, its output nor its code.
+    # Record nothing of this process, which only exports: neither the load of its machine nor its output or code.
     quiet = wandb.Settings(
         silent=True, console="off", disable_code=True, disable_git=True, x_disable_stats=True, x_save_requirements=False
     )
@@ -215,7 +215,7 @@ def wandb(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame, out: 
 
 def mlflow(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame, out: Path) -> None:
     """Write a file store of MLflow, with an experiment for the campaign, and a run with the table of cells."""
-    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow would rather have a database
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # else MLflow insists on a database
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Param
 

@@ -25,7 +25,7 @@ def group_into_arrays(jobs: Iterable[Any], rules: Collection[str]) -> list[list[
 
 
 def batch_script(commands: Sequence[str]) -> str:
-    """Return the script for sbatch: a single command, or for an array a `case` that picks the task's, from 1 on."""
+    """Return the script for sbatch: a single command, or for an array a `case` with each task's command, from 1 on."""
     body = commands[0]
     if len(commands) > 1:
         cases = "".join(f"{task})\n{command}\n;;\n" for task, command in enumerate(commands, 1))

@@ -68,14 +68,14 @@ class BadNodes:
         campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
         if campaign and campaign not in self._campaigns:
             self._campaigns.add(campaign)
-            if self._excluded:  # by now, because jobs of other campaigns, or of corpora, failed there
+            if self._excluded:  # before this campaign began: by failed jobs of other campaigns, or of corpora
                 self._note(campaign, list(self._excluded.values()))
 
     def note_failed(self, number: str, state: str, end: JobEnd) -> None:
         """Remember on which nodes a job failed. `number`: the scheduler's id of the job; `state`: how it ended."""
         if end.unstarted:  # a node that does not start a job is to blame, though Slurm does not say so
             state = "NODE_FAIL"
-        if state not in FAILED_STATES:
+        if state not in FAILED_STATES:  # such as TIMEOUT: no fault of a node
             return
         for node in end.nodes:
             job = FailedJob(state, end.ended, self._outputs_of_job[number])
@@ -108,7 +108,7 @@ class BadNodes:
         failures = self._failures[node].values()
         first_failure = min(job.ended for job in failures)
         if any(job.ended >= first_failure and node in job.nodes for job in sound_jobs):
-            return False
+            return False  # a job has ended well there since
         if sum(job.state in NODE_STATES for job in failures) >= LIMIT:
             return True
         return any(self._was_made_elsewhere(job, node, sound_jobs) for job in failures)

@@ -58,7 +58,7 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
     """Try the cluster with the settings of the profile in `folder`. Returns a verdict on each thing that was tried.
 
     Tried are Slurm, partitions, accounting, each job of the campaign `loaded` (if given), and a small job whose nodes
-    write into `results`. Raises UserError where there is no Slurm; it lists the jobs that would have been sent.
+    write into `results`. Raises UserError where there is no Slurm, with a list of the jobs that would have been sent.
     """
     profile = SnakemakeProfile(folder)
     site = profile.site  # raises UserError for faults of the profile, without Slurm too
@@ -99,7 +99,7 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
 
 
 def _trial_request(partition: list[Nodes], with_devices: bool) -> JobRequest:
-    """Return the request of a trial's job: two nodes of a partition if it has them, a GPU on each if it has any."""
+    """Return a trial job's request: two nodes of `partition` if it has two, and `with_devices` a GPU on each if any."""
     n_nodes = min(2, sum(int(nodes.number) for nodes in partition))
     devices = int(with_devices and any(nodes.gpus for nodes in partition))
     minutes = int(min(TRIAL_MINUTES, *(nodes.minutes for nodes in partition)))
@@ -133,7 +133,8 @@ def _judge_job(
     """
     name = profile.resources(request.rule).get("slurm_partition", "")
     partition = partitions.get(name, [])
-    job, reason = f"{request.who}: {describe_request(request.resources)}", ask_why_refused(request, profile)
+    job = f"{request.who}: {describe_request(request.resources)}"
+    reason = ask_why_refused(request, profile)
     if reason is None:
         verdicts = [judged(True, f"Slurm takes {job}")]
     else:
@@ -160,7 +161,7 @@ def _excesses_over_nodes(request: QueueRequest, partition: Sequence[Nodes]) -> l
     if not partition:
         return []
     resources = request.resources
-    gpus = gpus_in(f"{resources['gres']} {resources['slurm_extra']}")
+    gpus = gpus_in(f"{resources['gres']} {resources['slurm_extra']}")  # either of the two asks for them
     comparisons = (
         ("cores", int(resources["cpus_per_task"]), max(int(nodes.cores) for nodes in partition)),
         ("MB", int(resources["mem_mb"]), max(int(nodes.memory_mb) for nodes in partition)),
@@ -176,7 +177,7 @@ def _excesses_over_nodes(request: QueueRequest, partition: Sequence[Nodes]) -> l
 def gpus_in(text: str) -> int:
     """Return the number of GPUs in Slurm's words: gpu, gpu:4, gpu:h100:4(S:0-1), --gpus-per-node=h100:4."""
     numbers = re.findall(r"gpu(?:s-per-node)?[:=](?:[^\s:,(]+:)?(\d+)", text)
-    return max(map(int, numbers), default=int("gpu" in text))
+    return max(map(int, numbers), default=int("gpu" in text))  # "gpu" without a number is one
 
 
 def _judge_number_of_jobs(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: int | None) -> Verdict:
@@ -198,7 +199,7 @@ def _judge_number_of_jobs(requests: Sequence[QueueRequest], settings: dict[str, 
 
 
 def _judge_training_partition(name: str, partitions: Mapping[str, list[Nodes]], with_devices: bool) -> list[Verdict]:
-    """Judge the trainings' partition: is it up, and has it GPUs if trainings ask for them?"""
+    """Judge the trainings' partition `name`: is it up, and has it GPUs if trainings ask for them (`with_devices`)?"""
     names, partition = ", ".join(partitions), partitions.get(name)
     if not partition:
         advice = f"write one of these in profiles/slurm/profile.v9+.yaml: {names}"

@@ -17,8 +17,8 @@ from scaleproof.measure.machine.network import interface_to, short_host
 def report_node(token: Path) -> None:
     """Print a report on this node, as one line of JSON: versions, devices, network.
 
-    `token`: a file of the login node whose text is its own name. Where this node can read it, it makes the file
-    TOKEN.HOST beside it, which shows the login node that both share the folder.
+    `token`: a file of the login node whose text is its own name. If it can be read here, the file TOKEN.HOST is made
+    beside it, which shows the login node that both nodes share the folder.
     """
     host = short_host(socket.gethostname())
     can_read_token = token.is_file() and token.read_text() == token.name

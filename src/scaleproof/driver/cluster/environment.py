@@ -45,8 +45,8 @@ ADDRESS = re.compile(r"://[^/\s@]+@")  # with a user, a token or a password in i
 def job_environment(also: Collection[str] = (), environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the variables of `environment` that a job gets.
 
-    `also`: further names, which are sent even if they look like secrets, and patterns such as `MY_*`, whose names are
-    not sent if they do. Addresses with a user or a password are never sent.
+    `also`: further names, which are sent even if they look like secrets, and patterns such as `MY_*`, by which nothing
+    is sent that looks like a secret. Addresses with a user or a password are never sent.
     """
     return {name: value for name, value in environment.items() if _is_sent(name, also) and not ADDRESS.search(value)}
 

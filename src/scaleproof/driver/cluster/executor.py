@@ -62,8 +62,8 @@ class Executor(RemoteExecutor):
     """Submits jobs, reports how they end, and cancels them."""
 
     def __init__(self, *arguments: Any) -> None:
-        # The base class begins to ask for jobs before it calls __post_init__.
-        """Begin with no held job, as Snakemake calls it: `arguments` are its own."""
+        """Begin without jobs. `arguments`: those that Snakemake gives to every executor."""
+        # Set before super().__init__, which begins to ask for jobs before it calls __post_init__.
         self._held: list[Sequence[Any]] = []  # jobs that the scheduler will take later
         self._stopped = ""  # the reason why no more jobs are sent; "" while jobs are sent
         super().__init__(*arguments)
@@ -108,7 +108,7 @@ class Executor(RemoteExecutor):
         """Submit `jobs` of equal resources together, or hold them back while the scheduler takes no more."""
         if self._stopped:
             self._report_unsent(jobs, self._stopped)
-        elif outputs_text(jobs[0]) in self._not_again:  # Snakemake asks again for jobs whose failure it has been told
+        elif outputs_text(jobs[0]) in self._not_again:  # a retry by Snakemake of what would fail again
             for job in jobs:
                 self.workflow.scheduler.error_callback(job)
         elif self._held:
@@ -124,7 +124,7 @@ class Executor(RemoteExecutor):
         except Refused as refused:
             if self._may_pass(jobs, refused):
                 self._log_once(f"{self._scheduler.name} takes no more jobs now, others wait here: {refused.words}")
-                half = len(jobs) // 2 if refused.too_many else 0  # of an array that is itself above the limit
+                half = len(jobs) // 2 if refused.too_many else 0  # an array above the limit is sent as two
                 self._held += [part for part in (jobs[:half], jobs[half:]) if part]
             else:
                 reason = f"{self._scheduler.name} refuses it: {refused.words}"
@@ -162,7 +162,7 @@ class Executor(RemoteExecutor):
         submission = Submission(
             name=name,
             script=file,
-            log=LOGS.absolute() / f"{name}-{'%A_%a' if is_array else '%j'}.log",
+            log=LOGS.absolute() / f"{name}-{'%A_%a' if is_array else '%j'}.log",  # Slurm puts in ARRAY_TASK, or JOB
             folder=Path(self.workflow.workdir_init),
             resources={"tasks": 1, "cpus_per_task": first.threads} | dict(first.resources.items()),
             tasks=len(jobs),
@@ -207,11 +207,11 @@ class Executor(RemoteExecutor):
         held, self._held = self._held, []
         for jobs in held:
             self._send(jobs)  # once the scheduler refuses one submission, the next ones are held at once
-        if not active_jobs:
+        if not active_jobs:  # no states to ask for
             return
 
         async with self.status_rate_limiter:
-            states = self._scheduler.states({info.external_jobid for info in active_jobs}) or {}
+            states = self._scheduler.states({info.external_jobid for info in active_jobs}) or {}  # {}: no answer
         self._cancel_stuck_jobs(states)
         failures = {}  # job -> message
         for info in active_jobs:
@@ -241,6 +241,7 @@ class Executor(RemoteExecutor):
         number, outputs = info.external_jobid, outputs_text(info.job)
         end = self._scheduler.end_of(number, state, info.aux["log"])
         self._bad_nodes.note_failed(number, state.name, end)
+        # A job that was cancelled here has its reason already.
         words = self._not_again.get(outputs) or f"{self._scheduler.name} says of job {number}: {end.words}"
         if end.by_hand and outputs not in self._not_again:
             words += "; it was cancelled, and this snakemake does not send it again"
@@ -285,7 +286,7 @@ class Executor(RemoteExecutor):
             self.logger.info(text)
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        """End all jobs, also those that Snakemake does not list while it looks at them."""
+        """End `active_jobs` and all others that have not ended: Snakemake lists none while it asks for states."""
         self._held.clear()
         if numbers := sorted({*self._ledger.open, *(info.external_jobid for info in active_jobs)}):
             self._scheduler.cancel(numbers)

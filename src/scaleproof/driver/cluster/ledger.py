@@ -39,13 +39,13 @@ class Ledger:
         """Write down a job of Snakemake that was submitted under the scheduler's id `number`."""
         campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
         params = getattr(job, "params", {})
-        fingerprint = params.get("fingerprint") or params.get("fingerprints") or ""
+        fingerprint = params.get("fingerprint") or params.get("fingerprints") or ""  # of one run, or of several
         self._files[number] = self._results / (campaign or ELSEWHERE) / FILE
         text = fingerprint if isinstance(fingerprint, str) else " ".join(map(str, fingerprint))
         self._write(LedgerEntry(id=number, makes=outputs_text(job), fingerprint=text, submitted=now_utc()))
 
     def note_ended(self, number: str, state: str, reason: str = "") -> None:
-        """Write down the end of a job, in the scheduler's words. The first end counts."""
+        """Write down the end of job `number`: `state` and `reason` in the scheduler's words. The first end counts."""
         entry = self._entries.get(number)
         if entry and entry.ended is None:
             self._write(entry.model_copy(update={"ended": now_utc(), "state": state, "reason": reason}))

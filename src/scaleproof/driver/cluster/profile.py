@@ -50,7 +50,7 @@ class SnakemakeProfile:
         """
         from snakemake.cli import get_argument_parser  # takes a second, which only this check needs
 
-        options = get_argument_parser()._option_string_actions
+        options = get_argument_parser()._option_string_actions  # "--cores" -> its argparse.Action
         long_names = {name[2:] for name in options if name.startswith("--")}
         self._check_names((), self.settings, long_names, "snakemake has no option")
         self._check_names(("executor",), [str(self.settings.get("executor"))], EXECUTORS, "there is no executor")
@@ -74,7 +74,7 @@ class SnakemakeProfile:
         """Check the names at a place of the profile. Raises UserError for a name within two letters of a known one."""
         for key in names:
             near = [name for name in sorted(known) if edit_distance(key, name) <= 2]
-            # Of rules (see `what`), a name without "_" (pair) may be another workflow's, but not with swapped letters.
+            # A rule without "_" in its name ("pair") may be another workflow's, unless it has a known rule's letters.
             likely = [name for name in near if "rule" not in what or "_" in name or sorted(key) == sorted(name)]
             if key not in known and likely:
                 where = self._lines.place_prefix(self.path, (*place, key))
@@ -92,7 +92,7 @@ class SnakemakeProfile:
 
     @property
     def partitions(self) -> dict[str, list[str]]:
-        """The partitions that the profile names: partition -> the rules that it sends there."""
+        """The partitions that set-resources of the profile names: partition -> the rules that it sends there."""
         rules: dict[str, list[str]] = {}
         for rule, changed in self._set_resources.items():
             if "slurm_partition" in changed:
@@ -173,7 +173,7 @@ def _no_profile_error(folder: Path) -> UserError:
 
 
 def _list_of(setting: Any) -> list[Any]:
-    """Return a setting as a list: of one value, of a list, or [] of None."""
+    """Return a setting as a list: [value] for a single value, a list as it is, [] for None."""
     if setting is None:
         return []
     return setting if isinstance(setting, list) else [setting]

@@ -150,7 +150,7 @@ def measuring_jobs(loaded: LoadedCampaign) -> Iterator[PlannedJobs]:
 
 
 def with_profile_values(resources: Mapping[str, int | str], replaced: Mapping[str, str]) -> dict[str, int | str]:
-    """Replace resources by the values of the profile. `replaced`: name of a resource -> value in the profile."""
+    """Replace `gres` and the NUMBERS in `resources` by values of the profile. `replaced`: name -> value there."""
     numbers = {name: int(replaced[name]) for name in NUMBERS if replaced.get(name, "").isdigit()}
     return {**resources, "gres": replaced.get("gres", resources["gres"]), **numbers}
 

@@ -51,7 +51,7 @@ class Queue:
         words = printed.split()
         if code or not words:
             reason = " ".join((errors or printed).split()) or f"the submit command ended with exit code {code}"
-            raise Refused(reason, passing=code == NO_ANSWER)
+            raise Refused(reason, passing=code == NO_ANSWER)  # a queue that is silent now may answer later
         return words[-1]
 
     def would_take(self, job: Submission) -> bool:

@@ -40,9 +40,9 @@ RESOURCE_NAMES = [*sorted(OPTIONS.keys() - {"mem_mb"}), "slurm_extra", "lsf_queu
 
 
 def check_resource_names(names: Iterable[str], where: str = "the profile: ") -> None:
-    """Raise UserError for a name within two letters of a known one, or without its "slurm_". Others are the site's."""
+    """Raise UserError for a name within two letters of a known one, or without "slurm_". Others may be the site's."""
     for name in names:
-        nearest = f"slurm_{name}"
+        nearest = f"slurm_{name}"  # as for "partition"
         if nearest not in RESOURCE_NAMES:
             nearest = min(RESOURCE_NAMES, key=lambda known: edit_distance(name, known))
             if edit_distance(name, nearest) > 2 or len(name) <= 4:  # short names are alike by chance
@@ -118,7 +118,7 @@ class Site:
         return common
 
     def _gpus(self, devices: int) -> tuple[str, list[str]]:
-        """Return the generic resource by which this site's Slurm gives GPUs, or "", and further options of sbatch."""
+        """Return the generic resource by which this site's Slurm gives `devices` GPUs, or "", and options of sbatch."""
         if not devices or self.gpu_option == "none":
             return "", []
         number = f"{self.gpu_type}:{devices}" if self.gpu_type else str(devices)

@@ -99,7 +99,7 @@ class Slurm:
         shares = shares_nodes(job.resources)
         chain = [f"--dependency=afterany:{self._last_shared}"] if shares and self._last_shared else []
         options = _submit_options(job)
-        shell, _, rest = job.script.read_text().partition("\n")
+        shell, _, rest = job.script.read_text().partition("\n")  # "#!/bin/bash", and what follows
         lines = [f"#SBATCH {shlex.quote(option)}" for option in options]  # so that it can be sent by hand as well
         write_atomic(job.script, "\n".join([shell, *lines, rest]))
         command = ["sbatch", "--parsable", *options, *chain, str(job.script)]
@@ -138,7 +138,7 @@ class Slurm:
                 run_command("scancel", job)
                 states[job] = JobState(LOST_FIRST_NODE, "failed", f"its first node, {batch_host}, was lost")
         missing = jobs - states.keys()
-        if unread_s <= CONTROLLER_MEMORY_S:  # after a longer time, a task may have run, and have been dropped
+        if unread_s <= CONTROLLER_MEMORY_S:  # else a missing task may have run to its end and been forgotten
             states |= dict.fromkeys(self._cancelled_tasks(missing, states), CANCELLED_TASK)
         if missing:
             states |= states_by_accounting(missing)
@@ -147,7 +147,7 @@ class Slurm:
     def _cancelled_tasks(self, missing: Set[str], states: Mapping[str, JobState]) -> list[str]:
         """Return the jobs `missing` from the queue that are array tasks and were cancelled before they started.
 
-        Slurm drops such a task at once, but still lists other tasks of its array.
+        Slurm drops such a task at once, but still lists other tasks of its array, in `states`.
         """
         arrays = self._arrays & {job.partition("_")[0] for job in states if "_" in job}
         never_ran = missing - self._nodes.keys()
@@ -176,7 +176,7 @@ class Slurm:
         words = [state.reason or describe_state(facts), logged_error, UNSTARTED if unstarted else ""]
         return JobEnd(
             words="; ".join(filter(None, words)),
-            kind="" if ended_by_others else describe_state(facts | {"NodeList": ""}),
+            kind="" if ended_by_others else describe_state(facts | {"NodeList": ""}),  # whatever its nodes
             nodes=expand_node_list(facts.get("NodeList", "")),
             ended=facts.get("EndTime", ""),
             by_hand=by_hand,
@@ -207,19 +207,19 @@ def _submit_options(job: Submission) -> list[str]:
     options = [*sbatch_options(job.resources), f"--job-name={job.name}", f"--output={job.log}"]
     options += [f"--chdir={job.folder}", "--no-requeue", f"--signal=TERM@{WARNING_S}", "--export=ALL"]
     if job.tasks > 1:
-        options.append(f"--array=1-{job.tasks}" + ("%1" if shares_nodes(job.resources) else ""))
+        options.append(f"--array=1-{job.tasks}" + ("%1" if shares_nodes(job.resources) else ""))  # %1: one at a time
     if job.excluded:
         options.append(f"--exclude={','.join(sorted(job.excluded))}")
     return options
 
 
 def shares_nodes(resources: Mapping[str, Any]) -> bool:
-    """Return whether a job measures on nodes that it does not have for itself.
+    """Return whether a job with these `resources` measures on nodes that it does not have for itself.
 
     Such jobs run one after the other: side by side they would wait for each other's devices, and use up their time.
     """
     has_whole_nodes = "--exclusive" in shlex.split(str(resources.get("slurm_extra") or ""))
-    return "devices_per_node" in resources and not has_whole_nodes
+    return "devices_per_node" in resources and not has_whole_nodes  # only jobs that measure have this resource
 
 
 def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
@@ -229,7 +229,7 @@ def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
 
 
 def state_of(name: str, reason: str = "") -> JobState:
-    """Return a job's state from Slurm's word for it. The `reason` why it waits is kept unless it is ORDINARY."""
+    """Return a job's state from Slurm's `name` for it. The `reason` why it waits is kept unless it is ORDINARY."""
     phases: dict[str, Phase] = {"PENDING": "waiting", DONE: "done", "CANCELLED": "cancelled"}
     phase = phases.get(name, "failed" if name in FAILED else "running")
     notable = reason if phase == "waiting" and reason not in ORDINARY else ""

@@ -49,7 +49,7 @@ def try_nodes(profile: Path, resources: Resources, results: Path) -> list[Verdic
     (folder / "Snakefile").write_text(WORKFLOW.format(resources=dict(resources), command=command))
     printed = _run_trial_workflow(folder, profile)
     answers = _read_answers(folder / "answers")
-    writers = {path.suffix[1:] for path in folder.glob("token.*")}
+    writers = {path.suffix[1:] for path in folder.glob("token.*")}  # hosts: "n1" from token.n1
 
     verdicts: list[Verdict] = []
     for node in answers:
@@ -74,8 +74,8 @@ def _judge_missing_answers(answers: int, nodes: int, reason: str, folder: Path) 
 
 def _run_trial_workflow(folder: Path, profile: Path) -> str:
     """Run the workflow in `folder`, cancel it after WAIT seconds, and return what Snakemake has printed."""
-    own = ("--workflow-profile", "none", "--retries", "0", "--seconds-between-status-checks", "2")
-    command = [sys.executable, "-m", "snakemake", "--profile", str(profile.resolve()), *own]
+    trial_options = ("--workflow-profile", "none", "--retries", "0", "--seconds-between-status-checks", "2")
+    command = [sys.executable, "-m", "snakemake", "--profile", str(profile.resolve()), *trial_options]
     pipe, merged = subprocess.PIPE, subprocess.STDOUT
     process = subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=merged, text=True, errors="replace")
     try:

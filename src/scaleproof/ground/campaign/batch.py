@@ -56,6 +56,7 @@ def takes_global_batch(work: Work, command: str, per_step: PerStep | None) -> bo
         return True
     if "global_batch" not in work.model_fields_set or isinstance(work.micro_batch, int):
         return False  # the batch is derived from the micro-batch instead
+    # The command or its work per step names the batch, or a number that is derived from it.
     texts = f"{command} {per_step.amount if per_step else ''}"
     return any(name in texts for name in ("{global_batch}", "{micro_batch}", "{accumulation}"))
 

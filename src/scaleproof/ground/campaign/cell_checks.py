@@ -56,14 +56,15 @@ def _fault(key: str, text: str) -> UserError:
 def is_used_of_section(campaign: Campaign, axis: str) -> bool:
     """Return whether a cell, or an arm of a comparison, takes the value of `axis` from its section.
 
-    `axis`: a key that can vary. Where `vary` lists its values, only an entry of `cells`, or an arm, without one does.
+    `axis`: a key that can vary. Where `vary` lists its values, only an entry of `cells` or an arm that gives no value
+    of its own takes that of the section.
     """
     choices = [*campaign.cells, *(arm for comparison in campaign.compare for arm in (comparison.a, comparison.b))]
     return getattr(campaign.vary, axis) is None or any(axis not in choice.model_fields_set for choice in choices)
 
 
 def check_campaign(campaign: Campaign) -> None:
-    """Check that `vary`, or a command, leaves no given key without an effect. Raises UserError."""
+    """Check that each given key has an effect, and none is overruled by `vary` or a command. Raises UserError."""
     for axis, (section, _) in AXES.items():
         value = getattr(getattr(campaign, section), axis)
         varied = getattr(campaign.vary, axis)
@@ -100,7 +101,8 @@ def _check_strategies(campaign: Campaign) -> None:
             ("execution", [getattr(campaign.execution, name)]),
             ("vary", getattr(campaign.vary, name)),
         ):
-            if {*(values or ())} - {default} and strategies.isdisjoint(of_strategies):  # the default asks for nothing
+            changed_values = {*(values or ())} - {default}  # the default needs no strategy that reads it
+            if changed_values and strategies.isdisjoint(of_strategies):
                 fault = f" says nothing to {', '.join(sorted(strategies))}; it is of {', '.join(of_strategies)}"
                 raise _fault(f"{section}.{name}", fault)
 
@@ -239,7 +241,7 @@ def _check_task(cell: Checked, shape: Shape) -> None:
     """Check that a GPT-2 is trained for language modelling, an encoder for classification. Raises UserError."""
     task, is_encoder = cell.workload.task, isinstance(shape, EncoderShape)
     if is_encoder != (task == "classification"):
-        allowed = [name for name, other in SHAPES.items() if isinstance(other, EncoderShape) != is_encoder]
+        fitting = [name for name, other in SHAPES.items() if isinstance(other, EncoderShape) != is_encoder]
         keys = "layers, width, ...; d_model makes an encoder" if is_encoder else "d_model, heads, ..."
         fault = f"{'an encoder' if is_encoder else 'a GPT-2'} cannot be trained for {task}"
-        raise _fault("workload.model", f": {fault}; allowed: {', '.join(allowed)}, or a shape ({keys})")
+        raise _fault("workload.model", f": {fault}; allowed: {', '.join(fitting)}, or a shape ({keys})")

@@ -64,7 +64,7 @@ class Cell:
         return fill_in(self.workload.command, {name: setting.text for name, setting in self.settings.items()})
 
     def values_of_command(self, repeat: int = 1) -> dict[str, object]:
-        """Return the values of placeholders that need no axis, by name, in run number `repeat` of the cell."""
+        """Return {placeholder: value} for those that need no axis, such as {steps}; `repeat`: the number of the run."""
         geometry, batch = self.execution.geometry, self.batch
         return {
             "devices": geometry.n_devices,
@@ -148,7 +148,7 @@ class Cell:
         for name in YOUNGER_KEYS:  # with its default a younger key changes no fingerprint, so older results stay valid
             if getattr(self.execution, name) == Execution.model_fields[name].default:
                 del config["execution"][name]
-        for name in ("command", "figures", "per_step", "rate_of"):
+        for name in ("command", "figures", "per_step", "rate_of"):  # as below, keys for commands alone
             del config["workload"][name]
         del config["work"]["fewer_steps"], config["work"]["seconds"]
         config["work"] |= self._batch_keys
@@ -165,7 +165,7 @@ class Cell:
         execution, passed = self.execution, placeholders(command)
         labels = ", ".join(setting.label for setting in self.settings.values())
         of_trainer = ("precision", "attention", "compile", "activation_checkpointing", "fused_optimizer")
-        batch_and_seed = self._batch_keys | {"seed": self.work.seed}  # below, None for what the command is not passed
+        batch_and_seed = self._batch_keys | {"seed": self.work.seed}  # None below if the command does not get it
         return {
             "workload": {
                 **self.workload.model_dump(mode="json", include={"command", "figures", "per_step", "rate_of"}),
@@ -334,7 +334,7 @@ def tokens_of(cell: Cell) -> tuple[str, str]:
 
 
 def _axis_settings(axis: str, values: list[Scalar] | dict[str, Scalar]) -> list[Setting]:
-    """Return the settings of an axis of the user's own: {label: value}, or a list whose labels are made, as "lr0.1"."""
+    """Return the settings of a free axis, from {label: value} or from a list, whose labels are made, as "lr0.1"."""
     if isinstance(values, dict):
         return [Setting(label, str(value)) for label, value in values.items()]
     return [Setting.from_value(axis, value) for value in values]
@@ -348,7 +348,7 @@ def _values_given(choice: Choice) -> dict[str, Any]:
 
 
 def _axis_value(campaign: Campaign, choice: dict[str, Any], axis: str) -> Any:
-    """Return the value of an axis in the choice, else in the campaign's section. It is None for a placeholder."""
+    """Return the value of an axis in the choice, else in the campaign's section; None for a placeholder without one."""
     if axis in choice or axis not in AXES:
         return choice.get(axis)
     return getattr(getattr(campaign, AXES[axis][0]), axis)
@@ -360,7 +360,7 @@ def _make_cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> 
     Raises UserError where the values do not go together.
     """
     settings = {axis: value for axis, value in choice.items() if axis not in AXES}
-    sections: dict[str, Any] = {}
+    sections: dict[str, Any] = {}  # name -> section of the campaign with the values of `choice`
     for name in SECTIONS:
         changes = {axis: value for axis, value in choice.items() if axis in AXES and AXES[axis][0] == name}
         sections[name] = getattr(campaign, name).model_copy(update=changes)

@@ -61,7 +61,7 @@ class Setting(NamedTuple):
 
     @classmethod
     def from_value(cls, name: str, value: Scalar) -> "Setting":
-        """Return the setting of a plain value of axis `name`, which begins the label of numbers and bools: "lr0.1"."""
+        """Return the setting of a plain value of axis `name`, with which labels of numbers and bools begin: "lr0.1"."""
         if isinstance(value, bool):
             return cls(name if value else f"no{name}", str(value).lower())
         label = value if isinstance(value, str) else f"{name}{value}"
@@ -139,7 +139,7 @@ def free_axes(command: str) -> list[str]:
 def move_placeholders_to_settings(data: dict[str, object]) -> dict[str, object]:
     """Move the values of the command's placeholders into `settings`, apart from the axes. Returns the new content.
 
-    In `vary`, `cells` and `exclude` of a campaign file, people write both side by side.
+    In `vary`, `cells` and `exclude` of a campaign file, people write placeholders beside the axes.
     """
     workload = data.get("workload")
     command = workload.get("command") if isinstance(workload, dict) else None
@@ -174,7 +174,7 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
     if wrong_braces := re.search(r"[{$]({[a-z][a-z0-9_]*})}?", command):  # ${lr} or {{lr}}
         advice = "without the $" if wrong_braces[0].startswith("$") else "in single braces"
         raise UserError(f"workload.command: write {wrong_braces[1]}, {advice}", ("workload", "command"))
-    for broken in BROKEN.finditer(command):  # {lr:.2f}, { lr } or {lr without its end
+    for broken in BROKEN.finditer(command):  # {lr:.2f}, { lr }, {args.lr}, {lr without its end; [4]: <lr> or [lr]
         given, known = next(filter(None, broken.groups())).rpartition(".")[2], (*BUILT_IN, *settings)
         name = given if given in known or broken[4] else same_name(given, known)
         if name in known and not PLACEHOLDER.fullmatch(broken[0]):

@@ -158,7 +158,7 @@ class Work(Section):
     def _read_two_lengths(cls, data: Any) -> Any:
         """Split `steps: [50, 150]`, the lengths of two runs, into `fewer_steps: 50` and `steps: 150`.
 
-        `data`: the content of the section, which stays as it is where `steps` is no list. Other lists: ValueError.
+        `data`: the content of the section, as it is unless `steps` is a list. Raises ValueError for other lists.
         """
         lengths = data.get("steps") if isinstance(data, dict) else None
         if not isinstance(lengths, list):

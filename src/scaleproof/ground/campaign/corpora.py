@@ -175,8 +175,8 @@ class Corpus(Section):
         for first, last in (pair for name in self.files for pair in RANGE.findall(name)):
             if int(first) > int(last):
                 yield f"files: {{{first}..{last}}} ends before it begins; write {{{last}..{first}}}"
-        ranges = [[max(0, int(last) - int(first) + 1) for first, last in RANGE.findall(name)] for name in self.files]
-        amount = sum(map(math.prod, ranges))
+        sizes = [[max(0, int(last) - int(first) + 1) for first, last in RANGE.findall(name)] for name in self.files]
+        amount = sum(map(math.prod, sizes))  # {0..9}-{0..9} are 100 files
         if amount > MOST_FILES:
             yield f"files: these are {integer(amount)} files; at most {integer(MOST_FILES)} are allowed"
             return  # too many to be written out below
@@ -250,7 +250,7 @@ def folder_of(name: str, corpus: Corpus) -> str:
 
 
 def local_files(name: str, corpus: Corpus) -> list[str]:
-    """Return the local files of a corpus, pattern by pattern, each in order of path; [] for sources without any.
+    """Return the local files of a corpus, pattern by pattern, those of a pattern sorted; [] for sources without any.
 
     Raises UserError where a pattern matches nothing, or something that is not a file.
     """
@@ -280,7 +280,7 @@ def _find_files(pattern: str, where: str) -> list[Path]:
             raise UserError(f"{where} {fault}{hint}")
         return [path]
 
-    folder = next((parent for parent in path.parents if not _has_wildcard(str(parent))), Path())  # has all matches
+    folder = next((parent for parent in path.parents if not _has_wildcard(str(parent))), Path())  # all are below it
     if "**" in pattern and len(folder.resolve().parts) < 3:  # a folder such as / or /home
         raise UserError(f"{where} would search all of {folder.resolve()}; name a folder further down")
     root, pattern_below = Path(path.anchor or "."), str(path.relative_to(path.anchor))

@@ -63,7 +63,7 @@ class LoadedCampaign:
             raise UserError(f"{lines.place_prefix(path, place)}{error}") from None
 
     def _expand(self, results: Path) -> None:
-        """Make the cells, and check what they name and whether keys go together. Raises UserError without a line."""
+        """Make the cells, and check their corpora and whether keys go together. Raises UserError without a line."""
         self.cells: list[Cell] = [self._with_found_batch(cell, results) for cell in expand_cells(self.campaign)]
         names = [comparison.name for comparison in self.campaign.compare]
         for index, name in enumerate(names):
@@ -121,7 +121,7 @@ class LoadedCampaign:
         return read_record(path, resolve_from_answer)
 
     def _check_search(self) -> None:
-        """Check that no cell needs trials for its micro-batch where jobs hold several runs. Raises UserError."""
+        """Check that no cell needs trials, which precede its job, where jobs hold several runs. Raises UserError."""
         searched = [cell.slug for cell in self.cells if cell.searched]
         if searched and may_share_jobs(self.campaign):
             key = self._sharing_key
@@ -179,7 +179,8 @@ class LoadedCampaign:
         """Return path of the record -> job, for jobs with several runs that begin within the first `repeats`."""
         last_repeat = repeats or self.repeats(results)
         folder = results / self.name / TOGETHER
-        jobs = [job for job in self.shared_jobs.values() if job.rounds[0][0] <= last_repeat]  # its first repeat
+        # `rounds`: (repeat, its cells) for each repeat of a job; [0][0] is the job's first repeat.
+        jobs = [job for job in self.shared_jobs.values() if job.rounds[0][0] <= last_repeat]
         return {folder / f"{job.name}.json": job for job in jobs}
 
     def _cells_in_order(self, repeat: int) -> list[Cell]:
@@ -188,7 +189,7 @@ class LoadedCampaign:
 
     @property
     def communicating_groups(self) -> dict[str, str]:
-        """Geometry of two or more devices -> slug of the first cell, no command, whose ranks communicate."""
+        """Geometry of two or more devices -> slug of its first cell whose ranks communicate and that is no command."""
         groups: dict[str, str] = {}
         for cell in self.cells:
             has_ranks = cell.command is None and cell.execution.strategy != "dp"
@@ -239,7 +240,7 @@ class LoadedCampaign:
         return (self.campaign.most_repeats - repeat) * len(order) + order[slug]
 
     def _order(self, repeat: int) -> dict[str, int]:
-        """Return slug -> priority in a repeat, in the order of the repeat: the first has the highest, the last 1."""
+        """Return slug -> priority in a repeat, cells in the order of their runs: the last one has priority 1."""
         if repeat not in self._orders:
             slugs = sorted(cell.slug for cell in self.cells)
             random.Random(f"{self.name} {repeat}").shuffle(slugs)
@@ -256,7 +257,7 @@ class LoadedCampaign:
         return [(run_dir(results, self.name, cell.slug, k), cell, k) for cell in self.cells for k in numbers]
 
     def repeats(self, results: Path) -> int:
-        """Return the number of runs of each cell: as planned, or with `repeats.resolve` as the looks so far ask for.
+        """Return the number of runs of each cell: as planned; with `repeats.resolve` as many as the looks so far need.
 
         A look is a file with the decision, after so many repeats of all cells, whether more are to be made.
         """

@@ -48,14 +48,14 @@ def make_rehearsal(campaign: Campaign, without_gpu: bool) -> Campaign:
     if without_gpu:
         small["execution"]["device"] = "cpu"
     selection = campaign.trace.cells
-    if selection and selection != "all":  # names of cells, which are named after their models: other names now
+    if selection and selection != "all":  # names of cells; with a tiny model a cell may have another name
         names = zip(expand_cells(campaign), expand_cells(Campaign.model_validate(small | {"trace": {}})), strict=True)
         small["trace"]["cells"] = [new.slug for old, new in names if old.slug in selection]
     return Campaign.model_validate(small)
 
 
 def _shrink(campaign: Campaign, small: dict[str, Any]) -> None:
-    """Replace models, lengths of samples and buckets in `small`. Cells that differ in them still do."""
+    """Replace models, lengths of samples and buckets in `small`. Cells that differ in one of them still differ."""
     workload, execution = campaign.workload, campaign.execution
     _replace(small, small["workload"], "model", workload.model_dump(mode="json")["model"], _tiny_model)
     _replace(small, small["workload"], "seq_len", workload.seq_len, lambda _, place: 16 * (place + 1))
@@ -69,7 +69,7 @@ def _shrink(campaign: Campaign, small: dict[str, Any]) -> None:
 def _replace(
     small: dict[str, Any], section: dict[str, Any], axis: str, value: Any, replacement: Callable[[Any, int], Any]
 ) -> None:
-    """Replace the values of `axis` wherever the campaign `small` gives some; equal values by equal ones.
+    """Replace the values of `axis` wherever the campaign `small` gives any. Equal values stay equal.
 
     `section`: the part of `small` that has the axis; `value`: of the axis there, given or by default.
     `replacement(old, place)` returns the new value for `old`, the campaign's value number `place`, from 0.

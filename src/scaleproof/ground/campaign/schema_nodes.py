@@ -8,7 +8,7 @@ Schema = dict[str, Any]  # JSON schema, or a part of it
 
 
 def follow_reference(node: Schema, schema: Schema) -> Schema:
-    """Return a node with the definition that its `$ref`, if it has one, names."""
+    """Return a node with its `$ref`, if any, replaced by the definition that this names."""
     while "$ref" in node:
         name = node["$ref"].rsplit("/", 1)[1]
         node = schema["$defs"][name] | {key: value for key, value in node.items() if key != "$ref"}
@@ -37,8 +37,8 @@ def node_at(schema: Schema, place: Place) -> Schema:
                 inner = option.get("items") or (prefix[step] if step < len(prefix) else {}) or inner
             else:
                 named = option.get("properties", {}).get(step)
-                # Schemas for keys of any name. In `vary` people write free axes beside the others, and the schema has
-                # them under `settings`. `additionalProperties` may be a bool.
+                # Without `named`: the first schema for keys of any name (`additionalProperties` may be a bool). Under
+                # `vary` free axes stand beside the other keys, though the schema has them under `settings`.
                 of_settings = option.get("properties", {}).get("settings", {}).get("additionalProperties")
                 free = [*option.get("patternProperties", {}).values(), option.get("additionalProperties"), of_settings]
                 inner = named or next((entry for entry in free if isinstance(entry, dict)), inner)

@@ -64,7 +64,8 @@ def plan_shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell
 
     jobs: list[SharedJob] = []
     for prefix, slugs in groups.items():
-        room = _runs_per_job(campaign.resources, len(slugs) if same_nodes else 1)  # all cells of a repeat share nodes
+        together = len(slugs) if same_nodes else 1  # runs that must be in one job: all cells of a repeat, or one run
+        room = _runs_per_job(campaign.resources, together)
         for first, last in _repeats_between_decisions(campaign):
             jobs += _group_jobs(prefix, slugs, range(first, last + 1), room, in_order, same_nodes)
     return jobs
@@ -89,7 +90,7 @@ def _runs_per_job(resources: Resources, together: int) -> int:
 
 
 def _repeats_between_decisions(campaign: Campaign) -> Iterator[tuple[int, int]]:
-    """Yield (first, last) of the repeats from one look at the results to the next."""
+    """Yield (first, last) repeat of each stretch between two looks at the results: (1, 3), (4, 4), (5, 5), (6, 7)."""
     rule = campaign.repeat_until
     first = 1
     for last in rule.looks() if rule else [campaign.most_repeats]:

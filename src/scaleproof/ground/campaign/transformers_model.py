@@ -81,7 +81,7 @@ class TransformersModel(Section):
         data = self.file.read_bytes()
         if self.module:
             name = self.module.partition(":")[2]
-            if name.encode() not in data and b"import *" not in data:  # found without the seconds of importing torch
+            if name.encode() not in data and b"import *" not in data:  # by its text: an import of torch takes seconds
                 hint = did_you_mean(
                     name, re.findall(r"^(?:def|class) (\w+)", data.decode(errors="replace"), re.MULTILINE)
                 )

@@ -65,7 +65,7 @@ def fault_messages(
 ) -> list[str]:
     """Return one message for each faulty place of a file, in the order of lines, at most MOST_MESSAGES.
 
-    `error`: what pydantic says of the content `data` by a model of this `schema`. A file without its keys gets one.
+    `error`: what pydantic says of the content `data` by a model of this `schema`. A file of another kind gets one.
     """
     known = list(properties_at(schema, ()))
     is_other_file = bool(known) and not any(key in known or _key_hint((key,), known, schema, data) for key in data)
@@ -162,17 +162,17 @@ def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> li
     with_unknown_keys: set[Place] = set()
     for error in errors:
         alternative = error["loc"][:-1]
-        if error["type"] == "extra_forbidden" and _file_place(alternative, data) != alternative:
+        if error["type"] == "extra_forbidden" and _file_place(alternative, data) != alternative:  # not all in the file
             with_unknown_keys.add(alternative)
 
     # All alternatives of these unions that have read the mapping: an error is inside it, or says that it breaks a rule.
     alternatives: set[Place] = set()
     for alternative in with_unknown_keys:
-        size = len(alternative)
+        depth = len(alternative)
         for error in errors:
-            is_of_union = error["loc"][: size - 1] == alternative[:-1]
-            if is_of_union and (error["type"] == "value_error" or len(error["loc"]) > size):
-                alternatives.add(error["loc"][:size])
+            is_of_union = error["loc"][: depth - 1] == alternative[:-1]
+            if is_of_union and (error["type"] == "value_error" or len(error["loc"]) > depth):
+                alternatives.add(error["loc"][:depth])
     if alternatives <= with_unknown_keys:
         return errors
     return [error for error in errors if not any(error["loc"][: len(start)] == start for start in with_unknown_keys)]
@@ -211,7 +211,7 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
         if known:
             hint = _key_hint(place, known, schema, data)
             return f"{where}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
-        place = place[:-1]  # a mapping where a word is expected, such as a geometry
+        place = place[:-1]  # no keys are allowed there: a mapping stands where a word is expected
     if error["loc"][-1:] == ("[key]",):  # the fault is in the name of the key
         return f'{where}"{dotted(place)}" cannot be a name; allowed: {NAME_WORDS}.{nearest_valid_name(str(place[-1]))}'
 
@@ -248,7 +248,7 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     name = str(place[-1])
     if hint := placeholder_hint(place, _value_at(data, place), data):
         return hint
-    of_cell = place[0] in OF_SINGLE_CELLS
+    of_cell = place[0] in OF_SINGLE_CELLS  # the key describes one cell, which has no keys of other sections
     look_alike = unicodedata.normalize("NFKC", name)  # a wide colon, a space that does not break
     if name != look_alike and ":" in look_alike:
         return f' A colon or a blank in it only looks like one: write "{look_alike}".'
@@ -315,7 +315,7 @@ def _other_section_hint(name: str, schema: Schema, of_cell: bool, value: object)
     ]
     if len(sections) > 1 and "vary" in sections:  # a key of `vary` belongs to another section as well
         sections = ["vary"] if isinstance(value, list) else [section for section in sections if section != "vary"]
-    top_sections = [section for section in sections if "." not in section]
+    top_sections = [section for section in sections if "." not in section]  # likelier than those inside of sections
     sections = top_sections or sections
 
     if not of_cell:

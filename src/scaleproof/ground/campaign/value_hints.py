@@ -86,7 +86,7 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
         return f" Write {shortened(' '.join(map(str, value)))}."
     if not value:
         return ""
-    if not all(_is_allowed(entry, options, choices) for entry in value):
+    if not all(_is_allowed(entry, options, choices) for entry in value):  # perhaps values of another key
         return _form_hint(value, options) or _mapping_hint(value, options, schema)
     if len(value) == 1:
         return f" Write {shortened(value[0], 40)}."
@@ -137,7 +137,7 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
     if match is None or not any(word.startswith(match[2]) for word in ("x", *unit.split())):  # a unit, cut short: "min"
         return ""
-    if match[2] == "s" and unit != "seconds":  # "5s" is no number of steps
+    if match[2] == "s" and unit != "seconds":  # "5s" are seconds, not 5 steps, though "steps" begins with s, too
         return ""
     number = float(match[1])
     if math.isinf(number) or not _is_allowed(number, options):
@@ -227,7 +227,7 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
     if cell and "geometry" in keys:
         return f" Write {{strategy: {cell[1]}, geometry: {cell[2]}}}."
 
-    key_of_word = {word: key for key, node in nodes for word in choices_at(node, schema)}
+    key_of_word = {word: key for key, node in nodes for word in choices_at(node, schema)}  # "ddp" -> "strategy"
     word = text.casefold()
     if word not in key_of_word:
         word = nearest_name(word, key_of_word) or ""
@@ -258,7 +258,7 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(text):
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."
     words = re.split(r"[,;+& ]+", text)
-    is_free = any(option.get("pattern") in FREE for option in options)
+    is_free = any(option.get("pattern") in FREE for option in options)  # any text is allowed, also with commas
     if len(words) > 1 and not is_free and all(_is_allowed(word, options, choices) for word in words):
         return f" Several stand apart: {', '.join(words)}."
 
@@ -307,7 +307,7 @@ def list_hint(value: object, array: Schema, schema: Schema) -> str:
 
 
 def placeholder_hint(place: Place, value: object, data: dict[str, object]) -> str:
-    """Return a hint at a key of a campaign with a command, or at corpora one level too deep in their table; else "".
+    """Return a hint at an unknown key: a placeholder of the command, or a corpus one level too deep; else "".
 
     `value`: of the key; `data`: the content of the file.
     """
@@ -339,7 +339,7 @@ def _is_allowed(value: object, options: list[Schema], choices: Sequence[str] = (
         return value in choices or any(re.search(pattern, value) for pattern in patterns)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    types = ("integer", "number") if isinstance(value, int) or value.is_integer() else ("number",)
+    types = ("integer", "number") if isinstance(value, int) or value.is_integer() else ("number",)  # 3.0 is 3
     for option in options:
         limits = [(holds, option[name]) for name, _, holds in LIMITS if name in option]
         if option.get("type") in types and all(holds(value, limit) for holds, limit in limits):

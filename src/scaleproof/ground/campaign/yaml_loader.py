@@ -102,7 +102,7 @@ def no_campaign_error(path: Path) -> UserError:
     It names the campaign that was probably meant, or the campaigns that are there.
     """
     fault = path_fault(path)
-    if fault and (os.path.lexists(path) or "not a folder" in fault):  # more is wrong than a missing file
+    if fault and (os.path.lexists(path) or "not a folder" in fault):  # a pipe, a broken link, a file for a folder
         return UserError(f"{path}{fault}")
     namesake = path.with_suffix(".yml")
     if namesake.is_file() and namesake != path:

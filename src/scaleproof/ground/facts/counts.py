@@ -84,7 +84,7 @@ def inventory_of_shape(shape: Shape, vocab_size: int, classes: int = 0) -> Inven
             token_weights=0,
             sample_weights=d * classes,
             attention_width=layers * d,
-            largest_tensor=d * max(vocab_size, shape.context, shape.feed_forward, 3 * d),
+            largest_tensor=d * max(vocab_size, shape.context, shape.feed_forward, 3 * d),  # 3 d: query, key, value
         )
     return Inventory(
         blocks=[12 * d * d + 13 * d] * layers,
@@ -93,7 +93,7 @@ def inventory_of_shape(shape: Shape, vocab_size: int, classes: int = 0) -> Inven
         token_weights=vocab_size * d,
         sample_weights=0,
         attention_width=layers * d,
-        largest_tensor=d * max(vocab_size, shape.context, 4 * d),
+        largest_tensor=d * max(vocab_size, shape.context, 4 * d),  # 4 d: the feed-forward net
     )
 
 

@@ -21,6 +21,6 @@ def state_bytes(strategy: str, precision: str, parameters: int, devices: int) ->
     if is_offloaded(strategy):
         state = 0
     # ZeRO shards the optimizer state from stage 1 on, gradients from stage 2, weights in stage 3.
-    shards = [devices if stage >= needed else 1 for needed in (3, 2, 1)]  # of weights, gradients, state
+    shards = [devices if stage >= first_stage else 1 for first_stage in (3, 2, 1)]  # of weights, gradients, state
     sizes = zip((weights, gradients, state), shards, strict=True)
     return parameters * sum(size / n_shards for size, n_shards in sizes)

@@ -40,7 +40,7 @@ def step_traffic(
     if name == "ddp":
         return _ranges(reduced=(gradients, gradients))
     if name == "zero0":
-        return _ranges(reduced=(4 * parameters, 4 * parameters))
+        return _ranges(reduced=(4 * parameters, 4 * parameters))  # 4 bytes of a gradient, in any precision
     if name in ("zero1", "zero2"):
         # DeepSpeed's default all-reduces where the paper scatters; stage 2 does so after each micro-batch.
         all_reduced = weights * micro_batches if name == "zero2" else weights

@@ -15,7 +15,7 @@ ANYBODYS = "auditor"  # the entry whose codes stand for anybody's results
 
 @cache
 def _load_codes(house: str) -> dict[str, Code]:
-    """Return the codes of the house with this entry point, each with its page."""
+    """Return {code: its page} of the package (`house`) that declares the entry point of this name."""
     (entry,) = entry_points(group=GROUP, name=house)
     codes: dict[str, Code] = entry.load()
     return codes
@@ -23,7 +23,7 @@ def _load_codes(house: str) -> dict[str, Code]:
 
 @cache
 def pages_by_code() -> dict[str, Code]:
-    """Return code -> its page, of all houses; where two houses have one, the page for anybody's results."""
+    """Return code -> its page, of all packages; of two pages of a code, the one for anybody's results."""
     # ANYBODYS last, so that its pages replace those of other houses for the same code.
     houses = sorted(entry_points(group=GROUP).names, key=lambda name: (name == ANYBODYS, name))
     return {code: page for house in houses for code, page in _load_codes(house).items()}

@@ -94,7 +94,7 @@ CHECK, BROKE = "the check ", " could not be made on these files ("
 
 
 def note_on_broken_check(check: str, error: Exception, runs: Sequence[str] = (), cells: Sequence[str] = ()) -> Finding:
-    """Return the note that the check `check` broke with `error`, which says nothing against the files it read."""
+    """Return the note that a check raised `error`, which says nothing against the files that the check read."""
     what = shortened(f"{type(error).__name__}: {error}", 160)
     return Finding(
         code=FILE_UNREADABLE.name,
@@ -111,7 +111,7 @@ def one_note_a_cause(findings: Iterable[Finding]) -> list[Finding]:
     merged: list[Finding] = []
     index_by_error: dict[str, int] = {}  # error -> index of its note in `merged`
     for finding in findings:
-        check, separator, error = finding.evidence.removeprefix(CHECK).partition(BROKE)
+        check, separator, error = finding.evidence.removeprefix(CHECK).partition(BROKE)  # "the check X could not ..."
         is_of_broken_check = bool(separator) and finding.evidence.startswith(CHECK)
         if not is_of_broken_check:
             merged.append(finding)
@@ -230,7 +230,7 @@ class Register(Generic[Subject]):
     def finds(
         self, name: str, severity: Severity, only_first: bool = False, **figures: object
     ) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
-        """Do as `check`, with one code; the function's docstring is its page, with `figures` in place of its {names}.
+        """Return a decorator as `check` does, for one code; its page is the function's docstring, `figures` filled in.
 
         Raises ValueError where the docstring is not a page.
         """

@@ -21,7 +21,7 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
 
     Returns None if no run failed. A cell that cannot run on this machine has not failed.
     """
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {}  # "class: reason" -> names of the runs that failed so
     for folder, failure in _failures(loaded, results):
         name = f"{folder.parent.name}/{folder.name}"
         reasons.setdefault(shortened(f"{failure.failure_class}: {failure.reason}", 300), []).append(name)
@@ -42,9 +42,9 @@ def ended_early_text(
     """Return how many runs are left of a campaign whose Snakemake was stopped or has failed, and what to type.
 
     Returns None where no run is left. `planned`: all files that Snakemake was to make. `unfinished`: those of them
-    whose jobs it has not seen end; it makes them again even if they exist. The same command goes on with them. Runs
-    outside of `planned` need another command, and are told first: their files were removed though the results that
-    were made from them are there, and Snakemake looks at these results only.
+    whose jobs it has not seen end; it makes them again even if they exist. The same command goes on with them. Missing
+    runs outside of `planned` come first, and need another command: Snakemake does not look for them, because the
+    results that were made from them are still there.
     """
     # METRICS of each run -> the file that Snakemake knows of its job: the same file, or the record of a job of several.
     output_of_run = {folder / METRICS: folder / METRICS for folder in loaded.runs(results)}
@@ -52,7 +52,7 @@ def ended_early_text(
     missing_runs = [path for path in lost_files(loaded, results, drawn=()) if path in output_of_run]
     if unplanned := [run for run in missing_runs if output_of_run[run] not in planned]:
         return f"{lost_text(unplanned)}; what to type: scaleproof stale {loaded.path}{results_option(results)}"
-    # A job of several runs keeps those that exist: they are not left.
+    # A job of several runs keeps those that exist: only the others are left to be made.
     left = sum(output in unfinished and (run == output or not run.is_file()) for run, output in output_of_run.items())
     total = plural(len(output_of_run), "run")
     return f"{left} of {total} of {loaded.name} left; the same command goes on with them" if left else None

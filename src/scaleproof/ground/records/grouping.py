@@ -12,7 +12,7 @@ AnyRun = TypeVar("AnyRun", bound="Run")
 
 
 def group_by(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Return each value of `key` with the items that have it, in the order in which they come."""
+    """Return {value of `key`: the items that have it}, values and items in the order in which they come."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

@@ -27,7 +27,7 @@ class LedgerEntry(BaseModel):
 
 
 def read_ledger(path: Path) -> list[LedgerEntry]:
-    """Return the lines of a ledger, without those that a crash or a full disk has cut off.
+    """Return the entries of a ledger. Lines that a crash or a full disk has cut off are skipped.
 
     Returns [] without a file.
     """

@@ -28,7 +28,7 @@ def lost_files(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) ->
 
 
 def _missing_look(loaded: LoadedCampaign, results: Path) -> list[Path]:
-    """Return [file of the look that the table of runs was made after] if that file is missing, else []."""
+    """Return [file] of the last look before the table of runs was made, if that file is missing now; else []."""
     rule = loaded.campaign.repeat_until
     if rule is None or not (results / loaded.name / "runs.csv").is_file():
         return []
@@ -39,7 +39,7 @@ def _missing_look(loaded: LoadedCampaign, results: Path) -> list[Path]:
 
 
 def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) -> list[Path]:
-    """Return the files behind the results of a campaign that are missing now, though the campaign still plans them.
+    """Return the files that a campaign's results were made from and that are missing, though it still plans them.
 
     `drawn`: the names of its tables and charts. Returns [] where nothing has been concluded yet.
     """
@@ -91,7 +91,7 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
         if not os.path.isfile(record) and runs_in_table.isdisjoint(runs_of_job):
             continue  # the job has not run yet
 
-        # By the record, else by the table of runs; by a damaged record without a table, all of them.
+        # The runs that the record lists; without a record, those in the table of runs; without both, all of the job.
         made_runs = _listed_names(record, "runs") or runs_in_table.intersection(runs_of_job) or runs_of_job
         folders = [results / loaded.name / "runs" / run for run in runs_of_job if run in made_runs]
         files = [folder / name for folder in folders for name in RUN_FILES]
@@ -102,7 +102,7 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
 
 
 def _table_inputs(folder: Path) -> Iterator[str]:
-    """Yield the files behind the existing tables: those of each run, comparison and trace that they list.
+    """Yield the files that existing tables were made from: those of each run, comparison and trace that they list.
 
     A report that failed leaves tables, but no manifest that lists what it was made from.
     """

@@ -112,7 +112,7 @@ NUMBERS = ("_s", "_bytes", "_load", "_cpus", "_switches", "threads")
 
 
 def rank_fault(ranks: Sequence[Rank]) -> str:
-    """Return what is wrong with the first field of `ranks` that the trainer would not have written so; else ""."""
+    """Return what is wrong with the first field of `ranks` whose value is of a wrong type; "" where none is."""
     for place, rank in enumerate(ranks):
         if not isinstance(rank.get("cores"), list):
             return f"ranks.{place}.cores is {rank.get('cores')!r}, no list"

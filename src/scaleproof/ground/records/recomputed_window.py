@@ -20,7 +20,7 @@ class Step:
 
 
 def merge_steps(rows: Iterable[Row]) -> list[Step]:
-    """Merge the rows of each step, one for each rank and in any order, into one; return the steps in order."""
+    """Merge the rows of each step (a row for each rank, in any order) into one step. Returns the steps in order."""
     by_step: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
         by_step[row[0]].append(row)  # the number of the step

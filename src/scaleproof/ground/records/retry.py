@@ -50,7 +50,7 @@ def remove_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder. Raises OSError with its path: the error of shutil may name nothing but a file inside."""
+    """Remove a folder. Raises OSError with its path: shutil's own error may name a file inside."""
     try:
         shutil.rmtree(folder)
     except OSError as error:

@@ -182,7 +182,7 @@ def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
     run = read_run(folder)
     metrics = run.metrics
     if (metrics.cell, metrics.repeat, metrics.fingerprint) != (cell, repeat, fingerprint):
-        is_another_run = (metrics.cell, metrics.repeat) != (cell, repeat)
+        is_another_run = (metrics.cell, metrics.repeat) != (cell, repeat)  # else the configuration of all was another
         actual = run.name if is_another_run else "a run of another configuration"
         raise UserError(
             f"{folder / METRICS} is {actual}; the campaign plans {cell}/rep{repeat} there. Measure it again: "

@@ -63,7 +63,7 @@ def parse_series(contents: Sequence[bytes]) -> tuple[np.ndarray, list[int]]:
     are_whole = all(content.startswith(HEADER) and content.endswith(b"\n") for content in contents)
     bodies = [content.removeprefix(HEADER) for content in contents]
     body = b"".join(bodies)
-    if not are_whole or not all(bodies) or body.translate(None, WRITTEN):  # a character is left that no row has
+    if not are_whole or not all(bodies) or body.translate(None, WRITTEN):  # the last: characters that no row has
         raise ValueError("not as written")
     table = _read_table(body)
     ends = list(accumulate(body.count(b"\n") for body in bodies))
@@ -83,7 +83,7 @@ def _read_table(body: bytes) -> "pyarrow.Table":
     import pyarrow as pa
     from pyarrow import csv
 
-    types = {"U": pa.dictionary(pa.int32(), pa.string()), "i": pa.int64(), "f": pa.float64()}
+    types = {"U": pa.dictionary(pa.int32(), pa.string()), "i": pa.int64(), "f": pa.float64()}  # by numpy's kind
     column_types = {name: types[ROW[name].kind] for name in COLUMNS}
     table = csv.read_csv(
         pa.py_buffer(body),

@@ -51,7 +51,7 @@ def window_steps(rows: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def windows_of(rows: np.ndarray, ends: Sequence[int]) -> list[dict[str, np.ndarray]]:
-    """Return the window's steps of several runs: for each run, columns with one value a step, as `window_steps`.
+    """Return the window's steps of several runs: for each run, what `window_steps` returns.
 
     `rows`: those of all runs, one run after another; `ends`: the row behind the last of each run.
     """
@@ -76,7 +76,7 @@ def loss_series(rows: np.ndarray) -> np.ndarray:
 
 
 def losses_of(rows: np.ndarray, ends: Sequence[int]) -> list[np.ndarray]:
-    """Return the losses as `loss_series`, for each of several runs, whose rows are given as to `windows_of`."""
+    """Return for each of several runs what `loss_series` returns. `rows`, `ends`: as in `windows_of`."""
     by_step = _ByStep(rows, _run_numbers(ends), len(ends))
     losses = by_step.sum("loss", "samples") / by_step.sum("samples")
     return [run["loss"] for run in by_step.split({"loss": losses})]
@@ -90,7 +90,7 @@ def step_ends_s(rows: np.ndarray) -> np.ndarray:
     window = rows[_in_window(rows)]
     steps, ranks = window["step"], window["rank"]
     n_ranks = int(ranks.max(initial=-1)) + 1
-    is_table = n_ranks > 0 and len(ranks) % n_ranks == 0  # perhaps steps x ranks, as rows in the usual order are
+    is_table = n_ranks > 0 and len(ranks) % n_ranks == 0  # rows in the usual order are a table, steps x ranks
     if is_table and _is_in_turn(steps.reshape(-1, n_ranks), ranks.reshape(-1, n_ranks)):
         times_s = window["step_time_s"].reshape(-1, n_ranks)
     else:
@@ -143,7 +143,8 @@ class _ByStep:
         """Find the steps of `rows`. `run`: for each row the number of its run, from 0 to `n_runs` - 1, ascending."""
         self.rows = rows
         step = rows["step"]
-        # Runs that are written as they should be have their steps in order; in others rows of a step are far apart.
+        # Runs that are written as they should be have their steps in order: a step begins where step or run changes.
+        # In others the rows of a step may be far apart, and sorting brings them together.
         begins_step = np.ones(len(step), bool)
         begins_step[1:] = (step[1:] != step[:-1]) | (run[1:] != run[:-1])
         is_in_order = (step[1:] >= step[:-1])[run[1:] == run[:-1]].all()

@@ -90,7 +90,7 @@ class WatchedRank(WatchedSection):
 
 
 def watched_folder(place: Path) -> Path | None:
-    """Return the folder of watched ranks that `place` is, is a file of, or holds.
+    """Return the folder of watched ranks for `place`: `place` itself, the folder of such a file, or FOLDER inside.
 
     Returns None where it is none of these.
     """

@@ -66,7 +66,7 @@ def read_figures(
 def _read_printed(log: Path, lines: Sequence[str], cell: Cell, read: ReadLog, arrivals: Sequence[float]) -> PrintedLog:
     """Return the steps in the file `log`, read by the campaign's patterns, a known reader, or times with units.
 
-    `lines`: the lines of the file.
+    `lines`: the lines of the file; `read`, `arrivals`: as in `read_figures`.
     """
     figures = cell.workload.figures
     if isinstance(figures, Patterns):
@@ -92,7 +92,7 @@ def _check_one_run(printed: PrintedLog, cell: Cell) -> None:
 def _figures_by_arrivals(
     printed: PrintedLog, lines: Sequence[str], arrivals: Sequence[float], cell: Cell, was_ended: bool
 ) -> TimedWork:
-    """Return the figures of a log without times and rates: its steps are timed by the launcher. Raises NoFigures."""
+    """Return the figures of a log without times and rates: `arrivals` of lines time its steps. Raises NoFigures."""
     is_auto = cell.workload.figures == "auto"
     progress = find_progress(lines, arrivals) if is_auto else _progress_of_steps(printed.steps, arrivals)
     texts = [line.strip() for line in lines if line.strip()]
@@ -215,7 +215,7 @@ def _check_resolution(printed: PrintedLog, first_of_window: int) -> None:
     Such a time is rounded down, and cannot be averaged: without the short steps the mean of the others is too long. A
     step with a rate gets its time from the rate.
     """
-    for step in printed.steps:  # all of them: `_steps_with_time` has dropped those that are looked for
+    for step in printed.steps:  # not those of `_steps_with_time`, which leaves out a time of 0
         has_rate = step.tokens_per_s or step.samples_per_s
         if step.seconds == 0 and not has_rate and step.step >= first_of_window:
             raise NoFigures(f"the time of step {step.step} is printed as 0: print more digits of it, or a rate")
@@ -274,7 +274,7 @@ def _figures_text(step: PrintedStep) -> str:
 def _rate_factor(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, per_step: float | None) -> int:
     """Return the factor that makes a printed rate the rate of all devices.
 
-    Raises NoFigures where the log has a rate and nothing says whose it is.
+    Raises NoFigures where the log has a rate and nothing says whose it is. `per_step`: the work of a step, if known.
     """
     devices = cell.execution.geometry.n_devices
     rate_of = cell.workload.rate_of or printed.rate_of  # "all" or "device"
@@ -350,7 +350,7 @@ def _work_per_count(progress: Progress, cell: Cell) -> tuple[WorkUnit, int]:
 def _figures_of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
     """Return the figures of a log with times of epochs, or of a whole training: each is a row of the window.
 
-    Raises NoFigures where no epoch has a time, or their work is not known.
+    Raises NoFigures where no epoch has a time, or their work is not known. `was_ended`: as in `read_figures`.
     """
     spans = [span for span in printed.spans if span.seconds]
     if not spans:

@@ -93,7 +93,7 @@ def _longest_counts(line_kind: re.Pattern[str], series: Mapping[str, NumberedLin
     """Return the counts of the longest series whose first line matches `line_kind`. Returns None where none counts."""
     best: Counts | None = None
     for numbered_lines in series.values():
-        if len(numbered_lines) < FEWEST or not line_kind.search(numbered_lines[0][1]):
+        if len(numbered_lines) < FEWEST or not line_kind.search(numbered_lines[0][1]):  # too short, or another kind
             continue
         counts = _find_counts(numbered_lines)
         if counts and (best is None or _count_rises(counts) > _count_rises(best)):
@@ -102,7 +102,7 @@ def _longest_counts(line_kind: re.Pattern[str], series: Mapping[str, NumberedLin
 
 
 def _find_counts(numbered_lines: NumberedLines) -> Counts | None:
-    """Return the counts of lines with the same words, None where numbers rise fewer than FEWEST - 1 times or than fall.
+    """Return the counts of lines with the same words. None where numbers rise < FEWEST - 1 times, or fall more often.
 
     Of several numbers in a line, the count is the one that stands in all lines and rises most often.
     """
@@ -147,7 +147,7 @@ def _find_pair(line: str, index: int) -> Count | None:
 def _find_number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> Count | None:
     """Return the count in the number that `pattern` finds in `line`. Returns None where it finds none."""
     match = pattern(line)
-    return Count(int(match[2]), None, _unit_of_word(match[1])) if match else None
+    return Count(number=int(match[2]), counts_to=None, unit=_unit_of_word(match[1])) if match else None
 
 
 def _unit_of_word(word: str) -> WorkUnit:
@@ -161,8 +161,8 @@ def _unit_of_word(word: str) -> WorkUnit:
 def progress_between(counts: Counts, losses: Mapping[int, float | None], arrivals: Sequence[float]) -> Progress:
     """Return the progress from each line to the next line with a larger number.
 
-    `losses`: place of a line -> its loss. Where the number falls a new epoch has begun: the time between these two
-    lines is left out.
+    `losses`: place of a line -> its loss; `arrivals`: when each line came. Where the number falls a new epoch has
+    begun: the time between these two lines is left out.
     """
     (place_before, first), *others = counts
     number_before = first.number

@@ -29,7 +29,7 @@ LONGEST_WORD = 1000  # characters; learning takes time that grows with the squar
 def check_corpus(name: str, corpus: Corpus) -> None:
     """Raise UserError where a local file's first rows, or its schema, are not as config/corpora.yaml says."""
     check_local(name, corpus)
-    if corpus.form not in ("parquet", "csv", "jsonl"):
+    if corpus.form not in ("parquet", "csv", "jsonl"):  # a text file has no rows with fields
         return
     may_hold_text = _parquet_may_hold_text if corpus.form == "parquet" else _rows_may_hold_text
     files = [Path(file) for file in local_files(name, corpus)]
@@ -47,7 +47,7 @@ def check_corpus(name: str, corpus: Corpus) -> None:
 def small_text(name: str, corpus: Corpus) -> list[str] | None:
     """Return the documents of a corpus of local files, if these have at most SMALL_TEXT bytes.
 
-    Returns None for larger files and other sources. Raises UserError for unreadable files, and for a single document.
+    Returns None for larger files and other sources. Raises UserError for unreadable files, and for too few documents.
     """
     files = local_files(name, corpus)
     if not files or sum(Path(file).stat().st_size for file in files) > SMALL_TEXT:
@@ -103,7 +103,7 @@ def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
 def _rows_may_hold_text(path: Path, corpus: Corpus) -> bool:
     """Return whether one of the first ROWS rows has text, or more rows follow. Raises NotADocument for a faulty row."""
     rows = documents_of_file(
-        path, corpus.form or "", corpus.fields, corpus.document, bool(corpus.label), corpus.columns
+        path, corpus.form or "", corpus.fields, corpus.document, labelled=bool(corpus.label), columns=corpus.columns
     )
     texts = [text for text, _ in islice(rows, ROWS)]
     return len(texts) == ROWS or any(text.strip() for text in texts)

@@ -37,7 +37,7 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
     with whole_file(out / "documents.parquet") as partial, _DocumentWriter(partial, corpus) as store:
         for text, label in _read_documents(name, corpus, remote, sources):
             if not store.add(text, label):
-                break
+                break  # the budget has no room for this document, or for another one
         if not store.documents:
             budget = f" within its budget of {corpus.budget}" if corpus.budget else ""
             source = ", ".join(corpus.files or corpus.load) or corpus.source

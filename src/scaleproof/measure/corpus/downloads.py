@@ -44,7 +44,7 @@ def _download_text(name: str, corpus: Corpus) -> str:
     if is_complete or (CORPORA / folder_of(name, corpus) / "corpus.json").exists():
         return "there already"
     total = bytes_text(corpus.size) if corpus.size else "of unknown size"
-    # "at most" is of several files, or of a size: a single file of unknown size has neither.
+    # "at most": the budget may end the download early (unless it is one file of unknown size), or some files are there.
     may_stop_early = corpus.budget and (corpus.size or len(files) > 1)
     limit = "at most " if may_stop_early or len(missing_files) < len(files) else ""
     return f"{DOWNLOADS}{limit}{plural(len(files), 'file')}, {total}"

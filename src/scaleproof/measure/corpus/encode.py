@@ -127,7 +127,7 @@ def end_with_parent() -> None:
     stops = (signal.SIGINT, signal.SIGTERM)
     for number in stops:
         signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)  # a child inherits what its parent has blocked
     parent = os.getppid()
 
     def watch() -> None:

@@ -52,7 +52,7 @@ def documents_of_file(
 
 
 def _read_rows(path: Path, form: str, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
-    """Yield place and values of each row of a csv, jsonl or parquet file."""
+    """Yield place, and values of `fields`, of each row of a csv, jsonl or parquet file (`form`)."""
     if form == "csv":
         return _csv_values(path, fields, columns)
     if form == "jsonl":
@@ -124,7 +124,7 @@ def _csv_values(path: Path, fields: list[str], columns: Sequence[str]) -> Iterat
     csv.field_size_limit(LARGEST_DOCUMENT)  # by default 131,072 characters, which many documents exceed
     with _open_text(path, "strict", newline="") as lines:
         rows = _csv_rows(lines)
-        _, first_row = ("", columns) if columns else next(rows, ("", []))
+        _, first_row = ("", columns) if columns else next(rows, ("", []))  # the names; [] for an empty file
         if not first_row:
             raise NotADocument("cannot be read as csv: it is empty; the first line has the names of its columns")
         names = [name.removeprefix("\ufeff") for name in first_row]

@@ -85,7 +85,7 @@ class HubFile:
         try:
             with denied_for_library_errors(self):
                 metadata = _file_metadata(self, is_patient=False)
-                _sha256_on_hub(self, metadata)  # for the error alone: Denied where size or sha256 are others
+                _sha256_on_hub(self, metadata)  # called for its error: Denied where size or sha256 differ
         except Denied as reason:
             raise UserError(f"config/corpora.yaml: {self.repository}: {self.name}: {reason}") from None
 
@@ -103,7 +103,7 @@ def download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
             return _copy_from_cache(file, target) or _download_from_hub(file, target)
 
     advice = f"\nWithout a network, put the file at {target}"
-    return keep_or_fetch(target, file.size, file.sha256, {file.url: fetch}, advice)
+    return keep_or_fetch(target, file.size, file.sha256, offers={file.url: fetch}, advice=advice)
 
 
 @contextmanager
@@ -131,7 +131,7 @@ def _copy_from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
     The version must have the size and the sha256 of the table, as far as the table has them.
     """
     cached_path = try_to_load_from_cache(file.repository, file.name, revision=file.revision, repo_type="dataset")
-    if not isinstance(cached_path, str):
+    if not isinstance(cached_path, str):  # None, or the library's mark of a file that the hub does not have
         return None
     source = Path(os.path.realpath(cached_path))
     size = source.stat().st_size
@@ -228,7 +228,7 @@ def _writing_errors(part: Path, stated_size: int | None) -> Iterator[None]:
     """
     try:
         yield
-    except (HfHubHTTPError, OfflineModeIsEnabled):  # OSErrors too, but not of writing
+    except (HfHubHTTPError, OfflineModeIsEnabled):  # subclasses of OSError, but no errors of writing
         raise
     except OSError as error:
         if error.errno in DISK_FULL:

@@ -129,6 +129,7 @@ class SamplePlan:
     """
 
     def __init__(self, samples: int, global_batch: int, seed: int) -> None:
+        """Plan steps of `global_batch` of the `samples` samples. Raises UserError where there are too few for one."""
         check_samples(samples, global_batch)
         self.samples = samples
         self.global_batch = global_batch

@@ -57,7 +57,7 @@ def keep_or_fetch(
                 return _fetch_checked(fetch, target)
             except Denied as refusal:
                 reasons.append(f"  {address}: {refusal}")
-                if len(reasons) < len(offers):
+                if len(reasons) < len(offers):  # the last reason comes with the error
                     print_about_file(target, refusal)
         raise UserError(f"{target.name} could not be downloaded:\n" + "\n".join(reasons) + advice)
 
@@ -65,8 +65,8 @@ def keep_or_fetch(
 def _fetch_checked(fetch: Fetch, target: Path) -> dict[str, Any]:
     """Call `fetch`, again after a wrong checksum, and return its record.
 
-    Raises WrongChecksum where the same wrong checksum comes twice: a bad connection would not damage a file twice in
-    the same way, so that the server has another file.
+    Raises WrongChecksum where a wrong checksum comes a second time, or after MOST_WRONG different ones: a bad
+    connection would not damage a file twice in the same way, so that the server has another file.
     """
     wrong_checksums: set[str] = set()
     while True:
@@ -80,7 +80,7 @@ def _fetch_checked(fetch: Fetch, target: Path) -> dict[str, Any]:
 
 
 def _intact_record(target: Path, table_size: int | None, table_sha256: str | None) -> dict[str, Any] | None:
-    """Return the record of `target` if its sha256 and size are those of the table, else those of its record.
+    """Return the record of `target` if its sha256 and size are as in the table, or, where that has none, in its record.
 
     Returns None where there is no such file. A file with other content is removed. A file put there by hand, or with
     a checksum that the table has only now, gets a new record.
@@ -90,7 +90,7 @@ def _intact_record(target: Path, table_size: int | None, table_sha256: str | Non
     size = target.stat().st_size
     sha256 = sha256_of(target)
     record = read_json(sibling_path(target, ".json"))
-    expected = table_sha256 or record.get("sha256", sha256)
+    expected = table_sha256 or record.get("sha256", sha256)  # without both, the file as it is
     if sha256 != expected or table_size not in (None, size):
         print_about_file(
             target,

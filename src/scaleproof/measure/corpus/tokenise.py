@@ -44,7 +44,7 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
     code = hashlib.sha256(Path(encode.__file__).read_bytes() + Path(tokenizer.__file__).read_bytes()).hexdigest()
     held_out = _choose_held_out(corpus_record)
     shards = list(_cut_into_shards(encode.count_documents_by_group(store), held_out))
-    key = {
+    key = {  # what the content of the shards depends on
         "corpus": corpus_record["sha256"],
         "tokenizer": tokenizer_sha256,
         "split": corpus_record["validation_fraction"],
@@ -137,7 +137,7 @@ def _is_finished(shard: Shard, folder: Path) -> bool:
 
 
 def _encode_unfinished(encode_shard: partial, shards: list[Shard], folder: Path, processes: int | None) -> None:
-    """Encode the shards that no earlier call has encoded into `folder`, with a progress bar."""
+    """Encode the shards that no earlier call has encoded into `folder`, by `processes` at most, with a progress bar."""
     unfinished = [shard for shard in shards if not _is_finished(shard, folder)]
     if len(unfinished) < len(shards):
         print(f"tokenise: {len(shards) - len(unfinished)} of {len(shards)} shards are there already", file=sys.stderr)

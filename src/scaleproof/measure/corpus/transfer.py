@@ -186,7 +186,7 @@ def _append_answer(
         interval_start = time.monotonic()
         interval_bytes = 0
         while data := _next_bytes(answer, file, total):
-            if not file.tell() and data.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
+            if not file.tell() and data.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):  # first bytes
                 raise Denied(WEB_PAGE)
             _write_all(file, data, part)
             show_progress(len(data))
@@ -282,7 +282,7 @@ def _download_from(url: str, remote_file: RemoteFile, target: Path, policy: Retr
         bytes_before = size_on_disk(part)
         try:
             continue_download(url, remote_file, target, policy)
-            record = keep_checked(part, target, remote_file.sha256, None, source=public_url(url))
+            record = keep_checked(part, target, remote_file.sha256, hub_sha256=None, source=public_url(url))
             sibling_path(target, ".part.json").unlink(missing_ok=True)
             return record
         except BrokenOff as interruption:

@@ -79,7 +79,7 @@ def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], No
                 status=verdict.status,
                 evidence=scrub(verdict.evidence),
                 advice=verdict.advice,
-                seconds=round(time.perf_counter() - began, 3),
+                seconds=round(time.perf_counter() - began, 3),  # of the whole check
                 values=verdict.values,
             )
             report.checks.append(entry)

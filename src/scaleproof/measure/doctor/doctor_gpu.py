@@ -273,7 +273,7 @@ def check_read_ahead() -> Verdict:
         file = TokenFile(tokens, "train", 128)
         batch = Batch(micro=8, accumulation=2, n_devices=1, global_=16)
         plan = SamplePlan(file.n_samples, batch.global_, seed=1)
-        batches = Batches(file, plan, batch, range(1), torch.device("cuda", 0))
+        batches = Batches(file, plan, batch, shares=range(1), device=torch.device("cuda", 0))
         differing = count_differing(batches, lambda: torch.cuda._sleep(LAG_CYCLES), READ_AHEAD)
     return judge_read_ahead(differing, READ_AHEAD)
 

@@ -34,7 +34,7 @@ CARRIERS = sys.stdlib_module_names | {"torch"}
 
 
 def look_at_cells(request: Request) -> Any:
-    """Make steps of every cell listed beside the request, and return the session, for the caller to leave.
+    """Make steps of every cell listed beside the request. Returns the session, whose `leave` the caller calls.
 
     Rank 0 writes RESULT after each cell: strategy -> what its steps did, or how they failed.
     """
@@ -194,7 +194,7 @@ def _line_of(frame: FrameType) -> str:
 
 
 def count_differing(batches: Any, lag: Callable[[], None], count: int) -> int:
-    """Take `count` micro-batches, and return how many differ from those of the plan.
+    """Take `count` micro-batches, and return how many have other tokens than planned.
 
     `batches`: a trainer's Batches for the first device. `lag` keeps the device busy before each micro-batch. They are
     compared at the end, because a comparison waits for the device.

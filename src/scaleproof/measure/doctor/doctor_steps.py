@@ -74,13 +74,13 @@ def judge_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]]:
 
 
 def judge_all_reduce(seconds: float, world_size: int, links: list[str]) -> Verdict:
-    """Judge whether an all-reduce of REDUCED bytes is as fast as its `links`, which are named as by nvidia-smi.
+    """Judge whether an all-reduce of REDUCED bytes in `seconds` is as fast as its `links`, named as by nvidia-smi.
 
     The bus bandwidth of an all-reduce is the speed of the slowest link, whatever the number of ranks (nccl-tests,
     doc/PERFORMANCE.md).
     """
     bus_gb_s = 2 * (world_size - 1) / world_size * REDUCED / seconds / 1e9
-    least = min(map(least_rate, links or [""]))
+    least = min(map(least_rate, links or [""]))  # "": an unknown link
     link_names = ", ".join(sorted(set(links))) or "unknown links"
     evidence = (
         f"{bus_gb_s:.1f} GB/s of bus bandwidth at {REDUCED >> 20} MB over {link_names}, which give {least:g} or more"
@@ -107,7 +107,7 @@ def look_on_ranks(cells: list[Cell], root: Path, gpus: int) -> tuple[dict[str, A
     (root / CELLS).write_text(json.dumps([str(path) for path in paths]))
     request.write(root / REQUEST)  # the request of any cell starts the ranks of all: they have one geometry
     try:
-        outcome = run_ranks(request, root / "doctor.log", PROGRAM, None, steps=0)
+        outcome = run_ranks(request, root / "doctor.log", PROGRAM, nodes=None, steps=0)
     except Interrupted as stopped:
         raise KeyboardInterrupt from stopped  # no verdict about this machine
 
@@ -138,7 +138,7 @@ def _step_problems(cell: Cell, observed: dict[str, Any]) -> Iterator[str]:
     """Yield a sentence for each fault of a strategy's steps: see `judge_step`."""
     execution = cell.execution
     if execution.geometry.n_devices > 1:
-        blocks = sum(inventory_of(cell).blocks)
+        blocks = sum(inventory_of(cell).blocks)  # parameters in all blocks
         # 1: one micro-batch a step.
         expected = step_traffic(execution.strategy, execution.precision, 1, observed["parameters"], blocks)
         moved = moved_bytes(observed["collectives"])
@@ -154,7 +154,7 @@ def _step_problems(cell: Cell, observed: dict[str, Any]) -> Iterator[str]:
         yield f"steps add up to {steps_s:.4f} s, the wall clock says {wall_s:.4f} s"
 
     waits = observed["waits"]
-    if is_deepspeed(execution.strategy):  # it reads the gradients' norm in each update that clips
+    if is_deepspeed(execution.strategy):  # its host waits in each update that clips, to read the gradients' norm
         waits = {line: times for line, times in waits.items() if not line.startswith("deepspeed/")}
     if waits:
         yield "the host waits at " + ", ".join(f"{line} ({times:g}x)" for line, times in waits.items())

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def write_random_tokens(folder: Path, vocab_size: int, train: int, val: int, tokenizer: str = "random") -> Path:
-    """Write {train,val}.bin and tokens.json into `folder`, and return it.
+    """Write {train,val}.bin and tokens.json of random tokens into `folder`, and return `folder`.
 
     `train`, `val`: how many random tokens each split has. `tokenizer`: the name in tokens.json, which must be that of
     the campaign's tokenizer where runs are checked.

@@ -65,7 +65,7 @@ class MachineSpeed:
         return bool(self._kept_speeds()) and not self.guessed
 
     def _speed(self, name: str, line: list[str]) -> float:
-        """Return the speed called `name`, which the command `line` measures once.
+        """Return the speed called `name` (seconds, or FLOP/s), which the command `line` measures once.
 
         Where nothing may be measured or kept, and after a failed measurement, it is the speed in USUAL, whose key is
         the first word of `name`.
@@ -139,7 +139,7 @@ def _cpu_s_of_children() -> float:
 
 
 def _time_imports_s(engine: bool) -> float:
-    """Import a rank's libraries, with `engine` DeepSpeed too, and return the CPU seconds of the last one of the two."""
+    """Return the CPU seconds to import a rank's libraries; with `engine`, those of DeepSpeed, imported after them."""
     from scaleproof.measure.launch.local import DEEPSPEED, LIBRARIES
 
     seconds = 0.0

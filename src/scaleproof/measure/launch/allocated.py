@@ -92,7 +92,7 @@ def describe_shortage(cell: Cell, allocation: Allocation, visible: int | None) -
 
 
 def find_free_port(job: str) -> int:
-    """Return a free port of this node, at which ranks meet. The search starts at the job's number: two jobs differ."""
+    """Return a free port of this node, at which ranks meet. The job's number decides where the search begins."""
     number = sum(map(int, job.split("_")))  # "25_2" is the second task of array 25
     for offset in range(100):
         port = FIRST_PORT + (number + offset) % PORTS
@@ -130,7 +130,7 @@ def main(request_path: Path, port: int, program: str) -> None:
     os.environ.pop(VARIABLE, None)  # the heartbeat's file: the launcher, on the first node, watches that node's ranks
     exit_code = subprocess.run(words).returncode
     if exit_code and not node_answers(first_host):
-        # With --no-kill the job would go on without its batch script until its time limit; Snakemake submits it again.
+        # With --no-kill the job would go on without its batch script until its time limit; cancelled, it is sent again.
         print(f"{first_host}, where this run's launcher was, does not answer: the job is cancelled", flush=True)
         cancel_own_job()
     sys.exit(1 if exit_code else 0)

@@ -136,7 +136,7 @@ def _run_command(
 def _explain_failure_of_command(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
     """Return class and reason of a command's failure, by its exit code and its last lines of output."""
     failure = explain_failure(request, attempt, outcome)
-    if failure.failure_class != "crash":
+    if failure.failure_class != "crash":  # its reason is known already
         return failure
 
     code = outcome.exit_code

@@ -32,7 +32,7 @@ def device_names(gpus: Sequence[Gpu]) -> list[str]:
     if gpus:
         return sorted({gpu.uuid for gpu in gpus})
     job = shared_nodes_job()
-    if job:  # its cores are its own, though not every site binds processes to them
+    if job:  # its id stands for its cores, which are its own, though not every site binds processes to them
         return [f"job-{job}"]
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return [f"core-{core}" for core in sorted(cores)]

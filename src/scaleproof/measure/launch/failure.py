@@ -36,7 +36,7 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
     """
     if outcome.timed_out:
         return _explain_timeout(request, outcome)
-    job_class, job_reason = find_scheduler_failure(outcome.tail) or (None, "")  # what it has printed, if anything
+    job_class, job_reason = find_scheduler_failure(outcome.tail) or (None, "")  # by lines that Slurm has printed
     if job_class == "node_fail":  # ranks that lost their peers have reported a crash
         return _make_failure(job_class, job_reason, None, outcome)
     reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]
@@ -63,7 +63,8 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
     if failed_ranks:
         rank, code = failed_ranks[-1]  # torchrun's root cause
         return _make_failure("crash", f"rank {rank} ended with exit code {code}", rank, outcome)
-    return _make_failure("crash", f"the ranks ended with exit code {outcome.exit_code}", None, outcome)
+    reason = f"the ranks ended with exit code {outcome.exit_code}"
+    return _make_failure("crash", reason, rank=None, outcome=outcome)
 
 
 def _failure_of_report(report: dict[str, Any], outcome: CommandOutcome) -> Failure:
@@ -82,7 +83,7 @@ def _find_killed_rank(failed_ranks: list[tuple[int, int]]) -> tuple[int | None, 
             return rank, -code
     if failed_ranks:
         rank, code = failed_ranks[-1]
-        if code < 0:
+        if code < 0:  # SIGTERM, but from elsewhere: torchrun takes this rank for the cause
             return rank, -code
     return None, 0
 
@@ -92,7 +93,7 @@ def _explain_timeout(request: Request, outcome: CommandOutcome) -> Failure:
     limit = f"stopped after the time limit of {request.time_limit / 60:.3g} minutes"
     if not outcome.hung:
         note = "" if outcome.steps else "; no step had begun"
-        return _make_failure("timeout", f"{limit}{note}", None, outcome)
+        return _make_failure("timeout", f"{limit}{note}", rank=None, outcome=outcome)
     note = "" if outcome.behind is None else f"; rank {outcome.behind} was behind the others"
     return _make_failure("hang", f"no step ended any more, {limit}{note}", outcome.behind, outcome)
 

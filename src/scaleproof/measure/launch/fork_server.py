@@ -68,7 +68,7 @@ def _supervise_request(client: socket.socket) -> int:
     becomes another server. Returns 1 if the client is gone before it has asked.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    os.setsid()
+    os.setsid()  # leads a process group with the ranks, to which the client sends signals
 
     try:
         request, output = receive(client)

@@ -40,7 +40,7 @@ class OtherPrograms:
         self._ended.set()
         self._looker.join()
         this_process_s, ended_s = (now - before for now, before in zip(_own_cpu_s(), self._own_s_before, strict=True))
-        # The kernel's sum lacks processes that nobody waited for; ours lacks processes that ended between two looks.
+        # The larger sum: the kernel's lacks processes that nobody waited for, ours those that ended between two looks.
         own_s = this_process_s + max(ended_s, sum(self._descendant_s.values()))
         if own_s >= LEAST_OWN_CORES * passed_s:
             self.share = max(0.0, machine_s - own_s) / ((psutil.cpu_count() or 1) * passed_s)

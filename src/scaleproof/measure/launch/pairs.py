@@ -51,7 +51,7 @@ def run_pairs(
         cells = {"a": a, "b": a if entry["null"] else b}
         folders = {arm: out / f"pair{entry['pair']}" / arm for arm in cells}
         finished = [finished_run(folders[arm], cells[arm]) for arm in cells]
-        if not all(metrics and metrics.status == "ok" for metrics in finished):
+        if not all(metrics and metrics.status == "ok" for metrics in finished):  # a pair is made as a whole
             order = ("a", "b") if entry["first"] == "a" else ("b", "a")
             for arm in order:
                 run(cells[arm], entry["pair"], folders[arm])

@@ -179,7 +179,7 @@ def _publish_run(
     # The launcher's file holds the sha256 of the metrics, so that an edit of them by hand shows.
     seal = {METRICS_SEAL: sha256_of(attempt / METRICS)}
     write_json(attempt / LAUNCHER, _launcher_metadata(request, metrics, outcome, out) | seal)
-    (out / LOG).touch()
+    (out / LOG).touch()  # a run that was not started has none
     if metrics.window:
         rate, seconds = metrics.window.tokens_per_s, metrics.total_wall_time_s
         place = f"checkpoint_path={scrub(str(out))} world_size={request.cell.world_size}"

@@ -63,7 +63,7 @@ class Heartbeat:
         now = time.monotonic()
         self.longest_s = max(self.longest_s, now - self.last_look_s)
         self.last_look_s = now
-        if (self.marks == self.last_marks).all():
+        if (self.marks == self.last_marks).all():  # no rank has moved
             return
         self.last_marks = self.marks.copy()
         self.last_move_s = now
@@ -146,7 +146,7 @@ def run_supervised(
             stop = _wait_for_end(process, limit, end_after, heartbeat, received)
             if stop.timed_out:
                 _ask_for_stacks(process, remote)
-            grace = GRACE  # nobody waits for us to end
+            grace = GRACE  # nobody has told us to stop, so that there is time
         finally:
             ended = time.monotonic()
             if process.poll() is None:

@@ -273,7 +273,7 @@ def ask_submit_limit(account: str, qos: str = "", partition: str = "") -> int | 
 
 
 def signal_steps(job: str, name: str) -> None:
-    """Send a signal to all processes of a job's running srun steps, on all nodes."""
+    """Send the signal `name` ("USR1") to all processes of a job's running srun steps, on all nodes."""
     for step in run_command("squeue", "--noheader", "--steps", "--jobs", job, "--format", "%i").split():
         if step.rpartition(".")[2].isdigit():  # "25.0"; "25.batch" is the batch script
             run_command("scancel", f"--signal={name}", step)

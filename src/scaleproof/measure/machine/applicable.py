@@ -177,7 +177,7 @@ def _runs_on(architecture: str, capability: tuple[int, int]) -> bool:
         return built_for == capability
     if code_kind == "compute" and not suffix:
         return built_for <= capability
-    return built_for[0] == capability[0] and built_for <= capability
+    return built_for[0] == capability[0] and built_for <= capability  # sm_80, compute_100f
 
 
 def dotted(version: tuple[int, int]) -> str:

@@ -35,7 +35,7 @@ class LostDevice(UserError):
 def usable_gpus(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
     """Return the devices that `look` finds and "", or [] and the reason where a device is lost.
 
-    `look`: cuda_devices, by the name under which the caller has it, so that what replaces it there counts here.
+    `look`: the caller's `cuda_devices`; passed, not imported here, so that tests can replace it in the caller's module.
     """
     try:
         return look(), ""

@@ -93,7 +93,7 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
 
 
 def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:
-    """Set vocabulary, classes and `_set_for_measurement` in `config`, and return its network, with random weights.
+    """Set vocabulary and classes in `config`, prepare it for measurement, and return its network, with random weights.
 
     It is a classifier if there are `classes`. Raises UserError where transformers has no such network for this task.
     """
@@ -119,7 +119,7 @@ def _set_for_measurement(config: PreTrainedConfig) -> None:
     for name, value in config.to_dict().items():
         if "drop" in name and isinstance(value, float):
             setattr(config, name, 0.0)
-    # The function of `gelu_new`, as one kernel instead of eight.
+    # The same function as `gelu_new`, by one kernel instead of eight.
     for name in ("activation_function", "hidden_act"):
         if getattr(config, name, None) == "gelu_new":
             setattr(config, name, "gelu_pytorch_tanh")

@@ -84,10 +84,10 @@ class FusedCrossEntropy(torch.autograd.Function):
         `weight` has the shape (vocabulary, width). The gradient of a token's logits (the residual) is their softmax,
         less 1 at its target.
         """
-        kind = hidden.device.type
-        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
+        device_type = hidden.device.type
+        dtype = torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else weight.dtype
 
-        with torch.autocast(kind, enabled=False):
+        with torch.autocast(device_type, enabled=False):
             low, matrix = hidden.to(dtype), weight.to(dtype)
             total = hidden.new_zeros((), dtype=torch.float32)
             weight_gradient = torch.zeros_like(weight, dtype=torch.float32)

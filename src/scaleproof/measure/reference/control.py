@@ -77,7 +77,7 @@ def _time_loop(
     for step in range(UNTIMED + steps):
         _wait_for_device(device)
         began, began_cpu = time.perf_counter(), time.process_time()
-        ids = step_ids(train.count, work["global_batch"], work["seed"], step)
+        ids = step_ids(train.count, work["global_batch"], work["seed"], step)  # of which a rank's share is used
         for micro in range(work["accumulation"]):
             rows = train.rows(ids[micro * work["micro_batch"] : (micro + 1) * work["micro_batch"]])
             with torch.autocast(device.type, low) if low else nullcontext():

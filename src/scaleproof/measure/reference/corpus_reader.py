@@ -115,7 +115,7 @@ class _Split:
             places = starts[first : first + documents_at_once, None] + np.arange(OPENING)  # (documents, OPENING)
             hashes.append((self.tokens[places].astype(np.uint64) * powers).sum(axis=1, dtype=np.uint64))
         token_hashes = np.concatenate(hashes) if hashes else np.empty(0, dtype=np.uint64)
-        return token_hashes * np.uint64(2654435761) + lengths.astype(np.uint64)
+        return token_hashes * np.uint64(2654435761) + lengths.astype(np.uint64)  # any odd factor would do
 
 
 @dataclass(frozen=True)

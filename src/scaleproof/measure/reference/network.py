@@ -39,7 +39,7 @@ class Encoder(nn.Module):
     def __init__(self, shape: dict[str, int], vocab_size: int, classes: int) -> None:
         """Make the layers with random weights. `shape`: d_model, heads, feed_forward, layers and context."""
         super().__init__()
-        torch.backends.mha.set_fastpath_enabled(False)
+        torch.backends.mha.set_fastpath_enabled(False)  # else evaluation would run another, fused layer
         width = shape["d_model"]
         self.token_table = nn.Embedding(vocab_size, width)
         self.position_table = nn.Embedding(shape["context"], width)

@@ -90,7 +90,7 @@ class PlannedSteps:
         """
         total = self.total_steps
         replayable_steps = range(min(total, MOST_STEPS))
-        step_after_window = total  # it is probed
+        step_after_window = total  # a run makes it under a probe
         steps_with_checksum = sorted({*replayable_steps, total - 1, step_after_window})
         window = range(self.work["warmup_steps"], total)
         return Reference(

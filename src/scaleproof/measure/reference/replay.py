@@ -68,7 +68,7 @@ def replay_fields(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any
         _add_replays(fields, plan, SERIES_PART * limit_s)
     except CutShort as reason:
         fields["shortened"] = str(reason)
-    except Exception as error:  # a device or a library that fails: no run is worse for it
+    except Exception as error:  # of a device or a library: a reference without losses does no harm to runs
         traceback.print_exc()
         first, *_ = str(error).strip().splitlines() or [""]
         fields["shortened"] = f"it ended with {type(error).__name__}: {first}"
@@ -123,6 +123,7 @@ def _train_in_all_orders(
 
     first = train(rows_at_once, ROWS_AS_WRITTEN, pace.goes_on)
     reasons.append(pace.shortened)
+    # As many steps as the first, with as many rows at once as memory has allowed it.
     others = [train(first.rows, rounding, lambda n_steps: n_steps < len(first.losses)) for rounding in OTHER_ORDERS]
 
     # All orders are cut to the steps that each has made. Validations count only after the run's last step.

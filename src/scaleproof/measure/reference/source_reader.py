@@ -65,7 +65,7 @@ def read_source(corpus_record: dict[str, Any], store: Path, corpus: Corpus, down
             n_bytes += len(text.encode())
             is_over_budget = budget_bytes and n_bytes > budget_bytes
             if n == budget_documents or is_over_budget:
-                break
+                break  # the gathering ended here as well
             if n_bytes > MOST_BYTES:
                 return SourceComparison(n, f"of so much text its first {integer(MOST_BYTES)} bytes are read", [])
             gathered = next(gathered_documents, None)

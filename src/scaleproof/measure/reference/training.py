@@ -240,7 +240,7 @@ def _left_by_control_groups() -> list[int]:
         line = next(line for line in CGROUP.read_text().splitlines() if line.startswith("0::"))  # the line of version 2
         own_group = CGROUPS / line.removeprefix("0::").strip().lstrip("/")
         for group in (own_group, *own_group.parents):
-            with suppress(OSError, ValueError, KeyError):  # no limit is the word max; the root has no such file
+            with suppress(OSError, ValueError, KeyError):  # ValueError: "max", no limit; OSError: the root has no file
                 limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
                 statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
                 cached = int(statistics["active_file"]) + int(statistics["inactive_file"])  # the kernel can free them

@@ -166,7 +166,7 @@ def compile_options(cell: Cell) -> dict[str, Any] | None:
     """Return the arguments of torch.compile for the model or its blocks. None where a cell does not compile these."""
     if cell.execution.compile is True:
         return {}
-    # CUDA graphs belong to reduce-overhead alone.
+    # The cell's `compile` -> torch's mode. torch's own max-autotune would use CUDA graphs, as reduce-overhead does.
     modes = {"max-autotune": "max-autotune-no-cudagraphs", "reduce-overhead": "reduce-overhead"}
     mode = modes.get(str(cell.execution.compile))
     return {"mode": mode} if mode else None

@@ -132,7 +132,7 @@ def _import_deepspeed(device: torch.device) -> Any:
 
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # the extension
-    # Without it ranges go through torch, as before DeepSpeed's pull request 7988. With it they are made by the nvtx
-    # package, where there is one, by a function that its versions before 0.2.15 lack.
+    # Without NVTX domains ranges go through torch, as before DeepSpeed's pull request 7988. With domains the package
+    # nvtx makes them, where it is installed, by a function that its versions before 0.2.15 lack.
     deepspeed.accelerator.get_accelerator().supports_nvtx_domain = False
     return deepspeed

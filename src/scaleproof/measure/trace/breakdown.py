@@ -33,7 +33,7 @@ class StepBreakdown:
         self.shares_process = bool(n_devices and n_devices > self.world and trace.source.device == "gpu")
 
         # Names are replaced by small numbers at once: comparing a million texts would take longest of all.
-        classes, collectives = classify(trace.work["name"].cat.categories)
+        classes, collectives = classify(trace.work["name"].cat.categories)  # of each name; None: no collective
         codes = trace.work["name"].cat.codes.to_numpy()
         self.kinds = sorted({*classes, COMMUNICATION, UNCLASSIFIED})
         self.collective_names = sorted({name for name in collectives if name})
@@ -183,7 +183,7 @@ class StepBreakdown:
         idle_ms = ms.pop("idle")
         phases = self._phase_times(rank, window)
         knows_idle = self.trace.source.device != "none" and not self.shares_process  # else some work is not recorded
-        # Of computing and communicating together.
+        # Gaps are pauses in all work: in computing and communicating together.
         starts, ends = (np.concatenate(edges) for edges in zip(*self._activity[rank], strict=True))
         gaps = count_gaps(merge_spans(starts, ends), window)
 

@@ -70,6 +70,6 @@ def _select_spans(a: Spans, b: Spans, chosen_by: Callable[[NDArray, NDArray], ND
     run_lengths = [len(times_of_run) for times_of_run in (*a, *b)]
     steps_a = np.repeat(np.array([1, -1, 0, 0], np.int8), run_lengths)  # +1 where a span of `a` begins, -1 at its end
     steps_b = np.repeat(np.array([0, 0, 1, -1], np.int8), run_lengths)
-    # The cumulative sum is the number of spans that have begun and not ended.
+    # The cumulative sum is the number of spans that have begun and not ended. The last time begins no stretch.
     chosen = chosen_by(np.cumsum(steps_a[order]) > 0, np.cumsum(steps_b[order]) > 0)[:-1]
     return merge_spans(times[:-1][chosen], times[1:][chosen])

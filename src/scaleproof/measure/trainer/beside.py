@@ -57,7 +57,7 @@ def _hooks_of(owner: Any, attributes: tuple[str, ...]) -> Iterator[Any]:
 def time_other_functions(model: nn.Module, step: Callable[[], object]) -> dict[str, float]:
     """Return the CPU seconds that functions that do not train take in one call of `step`: function -> seconds.
 
-    They are functions of this package, and of no package. Each is charged with its own time and with that of what it
+    They are functions of this package, and of files in no library. Each is charged with its own time and with what it
     calls, except training. `step` is called twice, and the smaller time counts; times below LEAST_S are left out.
     """
     model_files = set(_files_of_model(model))
@@ -68,7 +68,7 @@ def time_other_functions(model: nn.Module, step: Callable[[], object]) -> dict[s
 
 
 def _seconds_beside(step: Callable[[], object], model_files: set[str]) -> dict[str, float]:
-    """Return the CPU seconds of functions `_is_beside` training in one call of `step`: function -> seconds.
+    """Return the CPU seconds of functions that do not train (`_is_beside`) in one call of `step`: function -> seconds.
 
     `model_files`: files whose functions train.
     """
@@ -79,7 +79,7 @@ def _seconds_beside(step: Callable[[], object], model_files: set[str]) -> dict[s
     for entry in profile.getstats():
         code = entry.code
         if isinstance(code, str) or not _is_beside(code.co_filename, model_files):
-            continue
+            continue  # a function in C, or one that trains
         is_ours = code.co_filename.startswith(OURS)
         charged_calls = [call for call in entry.calls or () if _is_charged_to_caller(call.code, is_ours, model_files)]
         name = f"{Path(code.co_filename).name}:{code.co_qualname}"
@@ -88,7 +88,7 @@ def _seconds_beside(step: Callable[[], object], model_files: set[str]) -> dict[s
 
 
 def _is_beside(file: str, model_files: set[str]) -> bool:
-    """Return whether functions in `file` do not train: those of this package, or of neither library nor model."""
+    """Return whether functions in `file` do not train: it is of this package, or of neither a library nor the model."""
     if file in model_files:
         return False
     return file.startswith(OURS) or not file.startswith(LIBRARIES)
@@ -99,7 +99,7 @@ def _is_charged_to_caller(code: CodeType | str, caller_is_ours: bool, model_file
 
     `code`: of the called function; for a function in C, its name. A caller in this package is charged only with
     functions in C that do not train. Any other caller is charged with all functions in C, and with functions of
-    libraries and of the model: those of this package, and others that do not train, have entries of their own.
+    libraries and of the model. Functions of this package, and others that do not train, have entries of their own.
     """
     if isinstance(code, str):
         return not caller_is_ours or not any(word in code for word in OF_TRAINING)

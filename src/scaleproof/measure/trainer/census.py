@@ -189,7 +189,7 @@ def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
             betas=[float(beta) for beta in group["betas"]],
             eps=float(group["eps"]),
             variants=[name for name, usual in VARIANTS.items() if group.get(name, usual) != usual],
-            elements=elements[number] if len(elements) == len(groups) else None,  # None: which is whose is unknown
+            elements=elements[number] if len(elements) == len(groups) else None,  # None: the lists do not match
         )
         for number, group in enumerate(groups)
     ]

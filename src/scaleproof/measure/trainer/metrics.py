@@ -73,7 +73,7 @@ def summarise_run(
     steps_file = Path(request.out) / STEPS
     rows = _step_rows(ranks, work.warmup_steps)
     write_steps(rows, steps_file)
-    for bad in rows[~np.isfinite(rows["loss"])]:
+    for bad in rows[~np.isfinite(rows["loss"])]:  # the first such row is named
         raise NotFinite(f"the loss of step {bad['step']} on rank {bad['rank']} is {bad['loss']}")
     validation = summarise_validation(scored, cell.workload.task)
     ledger = make_ledger(

@@ -151,9 +151,9 @@ class Probe(OperationCounter):
 
         trained = [leaf for leaf in self.strategy.module.parameters() if leaf.is_leaf and leaf.requires_grad]
         self.hooks = [parameter.register_post_accumulate_grad_hook(note) for parameter in trained]
-        # Just before the update, parameters, gradients and optimizer state are alive and activations are not.
+        # The update is wrapped: just before it parameters, gradients and optimizer state are alive, activations not.
         self.strategy.update = self._update_and_witness  # type: ignore[method-assign]  # for one step, and undone
-        # Compiled code would be compiled again under a dispatch mode; the program is the same when it runs as written.
+        # Compiled code runs uncompiled: a dispatch mode would have it compiled again. The operations are the same.
         self.eager = torch.compiler.set_stance("force_eager")
         self.eager.__enter__()
         super().__enter__()

@@ -84,7 +84,7 @@ class Request:
         return dict(read_tokens(Path(self.tokens)))
 
     def known(self) -> dict[str, Any]:
-        """Return the fields of the metrics that are known before the run, which those of a failed run have too."""
+        """Return the fields of the metrics that are known before the run; the metrics of a failed run have them too."""
         names: dict[str, Any] = {
             "run_id": self.run_id,
             "campaign": self.campaign,

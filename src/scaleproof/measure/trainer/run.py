@@ -35,7 +35,7 @@ FIELDS = ("linear_flops", "batched_flops", "attention", "updates", "collectives"
 
 
 def make_run(request: Request, began: float) -> Session:
-    """Make the run that `request` describes, and return the session, for the caller to leave. Rank 0 writes metrics.
+    """Make the run of `request`, whose metrics rank 0 writes, and return the session, whose `leave` the caller calls.
 
     `began`: when this program started (epoch seconds).
     """

@@ -47,7 +47,7 @@ class Session:
         self.cores: list[int] = []
         self.near_cores: list[int] = []  # beside a GPU: the cores of its NUMA node, shared with other ranks
         self.device = self._bind_device(cell, gpus)
-        self.store = next(dist.rendezvous("env://"))[0]
+        self.store = next(dist.rendezvous("env://"))[0]  # of (store, rank, world size)
         dist.init_process_group(
             dist.get_default_backend_for_device(self.device),  # nccl or gloo
             store=dist.PrefixStore("ranks", self.store),

@@ -113,7 +113,7 @@ class UpdateLog:
         return UpdatesInWindow(
             calls=len(self._rates),
             weighted_rate=weighted / len(self._rates),
-            decays=len(set(decays_of_steps)),
+            decays=len(set(decays_of_steps)),  # 1 where the sum of weight decays is the same in all steps
             settings=sorted(list(settings) for settings in self._settings),
             moments=self.moments,
             conditions={name: sorted(values) for name, values in self._conditions.items()},
@@ -163,11 +163,11 @@ class UpdateWitness:
 
         It is the smallest tensor with LEAST_WATCHED elements or more: copies of it cost little.
         """
-        if not self._holds_gradients():
+        if not self._holds_gradients():  # both figures stay None, but where ZeRO reports the norm
             return
         parameters = self.strategy.module.parameters()
         gradient_of = {parameter: local_shard(parameter.grad) for parameter in parameters if parameter.grad is not None}
-        if not gradient_of:
+        if not gradient_of:  # this rank has none
             return
         norms = [torch.linalg.vector_norm(gradient) for gradient in gradient_of.values()]
         self.gradient_norm = float(torch.stack(norms).double().square().sum().sqrt())

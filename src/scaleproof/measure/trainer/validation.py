@@ -61,7 +61,7 @@ def score_held_out(
     own_places = places[:, shares].reshape(passes, -1)
 
     try:
-        # As written: a second graph of a compiled cell, of the evaluation mode, would take minutes.
+        # Uncompiled: to compile the model once more, for evaluation mode, would take minutes.
         with torch.compiler.set_stance("force_eager"), checksum.record(entrance):
             for places_of_pass in own_places:
                 tokens = torch.from_numpy(file.read(ids[places_of_pass % len(ids)])).to(device)

@@ -13,7 +13,7 @@ COPIED_ELEMENTS = 1 << 16  # elements of the followed gradient that are copied
 class UnclearedGradient:
     """Finds out whether a training loop forgets to clear gradients, by following one parameter.
 
-    Then a backward pass adds to the gradient that the last update has already used.
+    If it does, a backward pass adds to the gradient that the last update has already used.
     """
 
     def __init__(self, parameters: list[Tensor]) -> None:

@@ -214,7 +214,7 @@ class Watcher:
 
     @torch.no_grad()
     def _look_at_gradients(self) -> None:
-        """Take the norm of the gradients, and copy the watched parameters. At first, find those left out."""
+        """Take the norm of the gradients, and copy the watched parameters. In step 0, find unused gradients."""
         gradients = [local_shard(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
         # Without a forward pass in this step the optimizer calls a closure that makes the gradients later.
         are_complete = gradients and self.now.batches

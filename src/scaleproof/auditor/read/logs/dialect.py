@@ -165,6 +165,7 @@ class LogReader:
         return self.runs[-1]
 
     def _new(self) -> ReportedRun:
+        """Return a run without figures, with what holds for all runs of the program."""
         run = ReportedRun(self.name, self.format)
         run.rate_scope = self.rate_scope
         run.peak_flops = self.peak_flops
@@ -194,7 +195,7 @@ class LogReader:
         return False
 
     def _set_field(self, name: str, text: str, assign: Callable[[str, Any], None]) -> None:
-        """Set the field of the run that a name stands for. Of losses the least counts, of memory the most."""
+        """Set the field that a name stands for, by `assign`; but of losses the least counts, of memory the most."""
         field, read, _ = OF_RUNS[name]
         run, value = self.run, read(text)
         if field == "best_val_loss":
@@ -205,7 +206,7 @@ class LogReader:
             assign(field, value)
 
     def argument(self, name: str, value: str) -> None:
-        """Take an argument that the program printed, by its name and its value as printed."""
+        """Take an argument that the program printed, by its name and its value as printed: "seq_length", "1024"."""
         count = whole_number(value)
         if name in ARGUMENTS and count:
             self.say(ARGUMENTS[name], count)

@@ -19,7 +19,7 @@ MLPERF_COUNTS = {
 
 
 def _entry_in(line: str) -> dict[str, Any]:
-    """Return the JSON object that ends a line. {} where there is none."""
+    """Return the JSON object that ends a line: {"key": "seed"} of 'DLLL {"key": "seed"}'. {} where there is none."""
     try:
         entry = json.loads(line[line.index("{") :])
     except ValueError:
@@ -66,7 +66,7 @@ class MLPerf(LogReader):
                 self.run.details.setdefault("throughputs", []).append(rate)
 
     def _stop(self, time_ms: float, metadata: Any) -> None:
-        """Note how long the run took, its mean rate, and its status."""
+        """Note how long the run took until `time_ms`, its mean rate, and its status."""
         start_ms, self._start_ms = self._start_ms, None
         if start_ms is None or time_ms <= start_ms:
             return
@@ -97,7 +97,7 @@ class DLLogger(LogReader):
             self._store_entry(entry.get("step"), data, number)
 
     def _parameters(self, data: dict[str, Any]) -> None:
-        """Take devices and batches of the run from its parameters."""
+        """Take devices and batches of the run from its parameters: {"world_size": 8, "global_batch_size": 256}."""
         for key, value in data.items():
             kind = column_of(str(key)).kind
             if kind in ("processes", "devices", "global_batch", "micro_batch") and isinstance(value, int) and value > 0:
@@ -176,7 +176,7 @@ class HuggingFaceConsole(LogReader):
         elif "eval_loss" in data:
             run.see_val_loss(values.get("eval_loss"))
         elif "loss" in data:
-            if run.timed_spans and "step" not in values:  # `run` was over: the loss is of the next, `self.run`
+            if run.timed_spans and "step" not in values:  # `run` is over: the loss is of a new one, then `self.run`
                 self._restart()
             step_number = int(values.get("step") or len(self.run.logged_steps) + 1)
             figures = {"loss": values.get("loss"), "tokens_per_s": values.get("tokens_per_second")}

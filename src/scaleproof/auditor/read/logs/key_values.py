@@ -117,7 +117,7 @@ def _keyed_number(printed: PrintedNumber, ends: list[int]) -> KeyedNumber:
 
 
 def _printed_numbers(text: str) -> list[PrintedNumber]:
-    """Return each number of a text whose key or unit is understood."""
+    """Return each number of a text whose key or unit is understood: 12 and 3.1 of "step 12 loss 3.1"."""
     bare_matches = {m.start("unit"): m for m in BARE.finditer(text)}
     meanings: dict[int, tuple[re.Match[str], Meaning | None]] = {}  # by the place of the number
     start = 0
@@ -137,7 +137,7 @@ def _printed_numbers(text: str) -> list[PrintedNumber]:
 
 
 def _meaning_of_pair(m: re.Match[str]) -> tuple[Meaning | None, int]:
-    """Return the meaning of a match of PAIR, None for a key that is no figure, and where the next match may start."""
+    """Return (meaning of a match of PAIR, where the next match may start); meaning None for a key that is no figure."""
     last_word = m["key"].split()[-1]
     column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
     if column.kind is None:
@@ -195,7 +195,7 @@ class KeyValues(LogReader):
 
     @classmethod
     def reads(cls, text: str) -> bool:
-        """Whether a piece of a log has LEAST_LINES such lines with the same keys, or progress bars of training."""
+        """Whether a piece of a log has LEAST_LINES lines like "step 1 loss 2.3", or as many progress bars."""
         lines_by_kinds: Counter[frozenset[str]] = Counter()
         forms: dict[str, Form] = {}
         lines = text.splitlines()[:3000]
@@ -212,7 +212,7 @@ class KeyValues(LogReader):
     def feed(self, number: int, line: str) -> None:
         """Read one line: a step or an epoch of the first rank with its figures, a progress bar, or else a command."""
         form, parts = _form_and_parts(line, self._forms)
-        is_bar = self.bar(line)  # takes its rate
+        is_bar = self.bar(line)  # which also takes the rate of the bar
         is_log_line = form is not None and form.is_log_line
         if is_bar or is_log_line:
             self._example = self._example or line.strip()[:120]
@@ -246,7 +246,7 @@ class KeyValues(LogReader):
 
     def _take_epoch_and_rate(self, form: Form, values: dict[str, float | None], epoch: float | None) -> None:
         """Take the epoch of a line (None: it is a line of a step) and the steps per second that it states."""
-        step_s, bare_s = values.get("step_time_s"), values.get(BARE_TIME)
+        step_s, bare_s = values.get("step_time_s"), values.get(BARE_TIME)  # with a key, and by its unit alone
         steps_per_s = 1 / bare_s if bare_s else values.get("steps_per_s")
         epoch_s = values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s")
         if epoch is not None and step_s and not epoch_s:
@@ -257,7 +257,7 @@ class KeyValues(LogReader):
             self.run.steps_per_s.append(steps_per_s)
 
     def _figures(self, form: Form, parts: list[str]) -> tuple[dict[str, float | None], dict[str, str]]:
-        """Return kind -> figure in base units, and kind -> text, the first of each kind. Sets the scope of the rate."""
+        """Return the first figure and text of each kind: {"loss": 3.1}, {"loss": "3.1"}. Sets the scope of the rate."""
         values: dict[str, float | None] = {}
         texts: dict[str, str] = {}
         for number in form.numbers:
@@ -284,6 +284,7 @@ class KeyValues(LogReader):
             for k, (kinds, logged) in enumerate(zip(self._kinds_of_steps, self._steps, strict=True)):
                 if kinds in common_kinds:
                     self._add_step(logged, self._texts_of_losses.get(k))
+
         if not self.run.logged_steps:
             self._add_spans([span for kinds, span in self._spans if kinds in common_kinds])
         for kind in ("tokens_per_s", "samples_per_s"):
@@ -348,6 +349,7 @@ def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[_Epoch]]:
                     if name != "val_loss":
                         setattr(same_epoch, name, getattr(span, name))
             continue
+
         rising = [sequence for sequence in sequences if (sequence[-1].span.index or 0) < number]
         open_sequences = [sequence for sequence in rising if not _is_over(sequence, sequences)]
         if open_sequences:

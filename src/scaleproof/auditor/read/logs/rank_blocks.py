@@ -58,7 +58,7 @@ class RankBlocks(LogReader):
             name, value = m[1].replace("-", "_"), m[2]
             if name == "framework":
                 self.run.strategy = value.lower()
-            elif name != "train_micro_batch_size_per_gpu":  # the engine's own batch
+            elif name != "train_micro_batch_size_per_gpu":  # the engine states it: see `_engine_setting`
                 self.argument(name, value)
         self._engine_setting(line)
         self._other_line(line)
@@ -82,7 +82,7 @@ class RankBlocks(LogReader):
         return self._steps.setdefault(step, LoggedStep(step, line=number))
 
     def _take_loss(self, logged: LoggedStep, printed_loss: str) -> None:
-        """Note the loss that a rank printed for a step. The first loss is that of the run."""
+        """Note the loss that a rank printed for a step. The first one counts as the loss of the step."""
         loss = figure(printed_loss)
         if loss is not None:
             self.run.rank_losses.setdefault(logged.step, []).append(loss)
@@ -100,7 +100,7 @@ class RankBlocks(LogReader):
     def _take_rate(self, step: str | None, tflops: float | None, number: int) -> None:
         """Note the FLOP/s of a step on its slowest rank. Where `step` is None, it is the step that was printed last.
 
-        `number`: of the line. A step that has no time yet takes the one that was printed before any step.
+        `number`: of the line. A step that has no time yet takes the time that was printed before any step.
         """
         logged = self._last_step
         if step:
@@ -140,7 +140,7 @@ class RankBlocks(LogReader):
             run.offload = m[1]
         if m := ZERO_STAGE.search(line):
             run.zero_stage = int(m[1])
-        if (m := OVERFLOW.search(line)) and m["rank"] in (None, "0"):  # all ranks print it
+        if (m := OVERFLOW.search(line)) and m["rank"] in (None, "0"):  # all ranks print it, and one is counted
             self._count_skipped(figure(m["attempted"]), figure(m["reduced"]))
 
     def _count_skipped(self, attempted_scale: float | None, reduced_scale: float | None) -> None:

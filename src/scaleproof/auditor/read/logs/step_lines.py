@@ -64,7 +64,7 @@ class Megatron(LogReader):
         step.tokens_per_s = figure(texts.get("tokens per gpu per second (tgs)")) or None
         self.step(step, loss)
 
-        run = self.run  # another run than before, where the steps start again
+        run = self.run  # only now: `self.step` begins another run where the steps start again
         if figure(texts.get("loss scale")) != UNKNOWN_LOSS_SCALE:
             run.see_gradient_norm(figure(texts.get("grad norm")))
         run.global_batch = whole_number(texts.get("global batch size")) or run.global_batch

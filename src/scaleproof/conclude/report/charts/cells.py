@@ -1,5 +1,7 @@
 """Charts with a row for each cell: its rate, and what a step, a job, the memory, the load and a token cost."""
 
+# All charts have the same parameters; some do not use `runs`.
+
 from typing import Any
 
 import pandas as pd
@@ -45,7 +47,7 @@ def _draw_ranked_cell(axes: Axes, i: int, row: dict[str, Any], values: list[floa
             axes.plot([chart_end], [i], ">", color="black", ms=7, clip_on=False, zorder=6)
     style.tip(bar, style.hover_text(row["cell"], rate, "tokens/s"))
     for repeat, value in enumerate(values, 1):
-        (dot,) = axes.plot([value], [i + 0.17], **style.DOT)
+        (dot,) = axes.plot([value], [i + 0.17], **style.DOT)  # below the interval, which is at i
         style.tip(dot, f"{row['cell']}, run {repeat} of {len(values)}: {number(value, 4)} tokens/s")
 
 
@@ -148,6 +150,7 @@ def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingR
         (state,) = axes.barh(i, state_mb, height=0.55, **style.bar_style(shade, 0.6))
         style.tip(state, f"{row['cell']}: state {number(state_mb, 4)} MB, ZeRO model {number(model_mb, 4)} MB")
         label = "ZeRO model" if i == 0 else None
+        # A vertical stroke across the bar.
         axes.plot([model_mb] * 2, [i - 0.36, i + 0.36], "-", color="black", lw=2, label=label)
     peaks = " (dark), peak allocated (light)" if cells["max_cuda_mem_allocated_bytes"].notna().any() else ""
     _label_rows(axes, cells, cells["cell"], report, f"state{peaks} on the fullest device (MB)")
@@ -162,7 +165,7 @@ def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Sca
         style.tip(load, f"{row['cell']}: {number(100 * row['device_load'], 4)} % busy")
     with_mfu = cells[cells["mfu"].notna()]
     label = "model FLOPs utilization" if len(with_mfu) else None
-    # The index of a cell is its row.
+    # The index of a cell in the frame is its row in the chart.
     axes.plot(100 * with_mfu["mfu"], with_mfu.index, "D", ms=5, color="black", label=label)
     _label_rows(axes, cells, cells["cell"], report, "busy (%): GPU by NVML, CPU by cores")
     axes.set_title(f"Utilization in the window ({title})")

@@ -104,7 +104,9 @@ def draw_bands(
         middle = band.devices * 2 ** (style.BESIDE * place.get(band.devices, 0.0))
         left, right = middle * 2**-HALF_WIDTH, middle * 2**HALF_WIDTH
         low, high = band.low / base, band.high / base
-        (bar,) = axes.bar(left, high - low, right - left, low, align="edge", zorder=1, **style.bar_style(shade, 0.3))
+        (bar,) = axes.bar(
+            left, high - low, width=right - left, bottom=low, align="edge", zorder=1, **style.bar_style(shade, 0.3)
+        )
         figures = f"{number(low, 4)}-{number(high, 4)}"
         if band.value is not None:
             value = band.value / base
@@ -115,4 +117,4 @@ def draw_bands(
 
     _, legend_labels = axes.get_legend_handles_labels()
     if bands and LABEL not in legend_labels:
-        axes.bar([bands[0].devices], [0], 0, label=LABEL, **style.bar_style("0.4", 0.3))
+        axes.bar([bands[0].devices], [0], 0, label=LABEL, **style.bar_style("0.4", 0.3))  # of no size, for the legend

@@ -1,5 +1,7 @@
 """Charts of scaling: against the number of devices, and cells beside each other."""
 
+# All charts have the same parameters; some do not use `runs`.
+
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -47,7 +49,7 @@ def throughput(
         for (point, _), x in zip(points, x_values, strict=True):
             values = rates.get(point.cell, [])
             axes.plot([x * 2**DOTS_BESIDE] * len(values), values, **style.DOT | {"ms": 4, "mew": 0.5})
-    bands = _draw_bands(axes, drawn, forecasts, "tokens/s", lambda _: 1.0)
+    bands = _draw_bands(axes, drawn, forecasts, "tokens/s", lambda _: 1.0)  # rates as they are
 
     baselines = [series.points[0] for series in drawn]
     best_baseline = max(baselines, key=lambda point: point.tokens_per_sec_global.value / point.devices)
@@ -63,7 +65,7 @@ def throughput(
 def speedup(
     axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport, forecasts: Forecasts = ()
 ) -> None:
-    """Draw the speed-up of each series over itself at its smallest number of devices, with the ideal."""
+    """Draw the speed-up of each series with a kind over its smallest number of devices, with the ideal."""
     # The smallest baseline gives the label and the ideal for all series.
     smallest = min((series.baseline_devices for series in report.series if series.kind), default=1)
     # "strong", "weak", or "strong and weak".

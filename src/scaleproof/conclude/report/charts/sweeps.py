@@ -1,5 +1,7 @@
 """Charts of lines: step time and throughput against what a campaign sweeps, losses against step and seconds."""
 
+# All charts of the catalog have the same parameters; these two do not use `runs` and `report`.
+
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -36,7 +38,7 @@ def _draw_sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: st
     settings = [name for name in (*NAMED, *BATCH) if name not in follows]
     differing = [name for name in settings if measured[name].nunique() > 1] or ["strategy"]  # groupby needs a key
     groups = [group.sort_values(swept) for _, group in measured.groupby(differing, sort=False)]
-    lines = [group for group in groups if group[swept].nunique() > 1]  # a line needs two points
+    lines = [group for group in groups if group[swept].nunique() > 1]  # the cells of each line; it needs two points
     if not lines:
         for axes in panels:
             write_empty(axes, f"one {swept.replace('_', ' ')} alone")
@@ -83,7 +85,8 @@ def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -
     rows = measured.to_dict("records")
     for i, (row, style) in enumerate(zip(rows, line_styles(list(measured["strategy"])), strict=True)):
         points = table[(table["cell"] == row["cell"]) & table[against].notna()]
-        marks = (i, max(LEAST_APART, len(points) // MARKS))  # (first, distance): equal lines show all marks
+        # (first point, distance): another first point for each line, so that lines on one another show their marks.
+        marks = (i, max(LEAST_APART, len(points) // MARKS))
         axes.plot(points[against], points["smoothed"], markevery=marks, label=row["cell"], lw=1.4, ms=5, **style)
         if against == "step" and pd.notna(row["validation_loss"]):
             axes.plot(points["step"].iloc[-1], row["validation_loss"], "D", mfc="none", ms=8, color=style["color"])

@@ -1,6 +1,6 @@
 """The charts of traces (profiles of some steps of a cell), drawn from traces.json and timeline.csv alone.
 
-What is unknown is written, never drawn as 0.
+What is unknown is written, never drawn as 0. All charts have the same parameters; only `timeline` uses `spans`.
 """
 
 from collections.abc import Callable, Sequence

@@ -111,7 +111,7 @@ def rounds_needed(verdict: AbVerdict, difference: float) -> int | None:
         return None
     half_width = math.log(verdict.high / verdict.low) / 2
     distance_from_1 = abs(math.log(verdict.ratio))
-    # The wider of both is reached first.
+    # Of the two half-widths that would decide, the wider one needs fewer rounds.
     deciding_half_width = max(distance_from_1, math.log1p(difference) - distance_from_1)
     return math.ceil(verdict.n * (half_width / deciding_half_width) ** 2)  # widths shrink with the root of the rounds
 
@@ -184,7 +184,7 @@ def _drift_sentence(arm: str, arm_rate: float, cell: str, cell_rate: float, rati
     if arm_strategy != cell_strategy:  # the same work by another strategy: both on one device
         link = f"; {cell}, which does the same work on one device, ran"
         cause += ", or the strategy costs as much"
-    elif arm != cell:  # named after other keys
+    elif arm != cell:  # one configuration under two names
         link = f", and as {cell}"
     return (
         f"Do not compare rates of the pairs with those of the cells: {arm} ran at {number(arm_rate, 4)} tokens/s in "

@@ -192,7 +192,7 @@ def _slower_bullet(group_claims: GroupClaims) -> list[Bullet]:
     fastest = group_claims.fastest.subject
     ratios_text, basis = _fastest_ratios_text(group_claims, slower_claims)
     cells = tuple(claim.subject for claim in slower_claims)
-    text = f"it runs at {ratios_text}"  # the label has its name
+    text = f"it runs at {ratios_text}"  # the label names the fastest cell
     return [Bullet("slower", f"Slower than {fastest}", text, basis, cells, tuple(slower_claims))]
 
 
@@ -217,7 +217,7 @@ def _fastest_ratios_text(group_claims: GroupClaims, claims: list[Claim]) -> tupl
 def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
     """Return "; scaling efficiency of CELL: 82 % (71-93 %)" and its claims; "" and [] where it cannot be stated.
 
-    Its interval is that of the speed-up, scaled, because this one is corrected for the choice of the best cell.
+    Its interval is scaled from that of the speed-up, which is corrected for picking the best of several cells.
     """
     efficiency, speedup = claims.get(f"efficiency/{cell}"), claims.get(f"speed-up/{cell}")
     if not efficiency or not 0 < efficiency.ratio.value <= 1:  # above 1 a finding, `super-linear`, says why
@@ -231,7 +231,7 @@ def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
 
 
 def _list_or_ends(texts: list[str]) -> str:
-    """Return texts on one cell each as one list; for more than MOST_LISTED their number, the first and the last."""
+    """Return the texts, one for each cell, as a list; of more than MOST_LISTED their number, the first and the last."""
     if len(texts) > MOST_LISTED:
         return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}"
     return join_with_and(texts)

@@ -31,13 +31,13 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     busy = busy_cells(report)
     are_all_busy = {point.cell for point in report.points} == set(busy)
     if disturbed_cells or (busy and are_all_busy):
-        # Not more repeats, which would be disturbed again, but new runs of all such cells: one bad side spoils a ratio.
+        # Not more repeats, which would be disturbed again, but new runs of all such cells: a ratio needs two good ones.
         names = list(dict.fromkeys([*disturbed_cells, *busy]))
         cells = _cell_options([ALL] if are_all_busy and len(names) > 2 else names)
         retry = f"scaleproof retry {_file(report)} {cells}{results_option(report.results)}"
         return f"on a quiet machine, {retry}, then {command(report)}", None
 
-    # Repeats that ended at a limit left the answer open. Else it is decided, or there is nothing to compare.
+    # Repeats that ended at a limit left the answer open. Where they ended for another reason, nothing is left to do.
     if look and look.why not in ("at_most", "minutes", "device_hours"):
         return None
 
@@ -106,14 +106,14 @@ def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, 
 
     needed_repeats = resolve.repeats  # to show the effect; None: more than 1,000
     effect_text, so_far_text = rounded_up_percent(resolve.effect), rounded_up_percent(resolve.detectable)
-    is_effect_shown = resolve.detectable <= resolve.effect  # what is still open is smaller
+    is_effect_shown = resolve.detectable <= resolve.effect  # then only smaller differences are still undecided
     are_in_reach = needed_repeats is not None and needed_repeats <= MOST_TIMES * n
     if needed_repeats and are_in_reach and not is_effect_shown:
         line = _campaign_line(report, effect_text, n, needed_repeats)
         return f"to show differences of {effect_text} reliably instead of {so_far_text}, {line}", RELIABLY
 
     further = resolve.further
-    # What the effect would cost; not stated where it is shown already.
+    # "5 %: about 120 repeats per cell, ...": what the effect would cost, unless it is shown already.
     price = f"{effect_text}: {_price_text(report, n, needed_repeats)}"
     show_nothing_more = further.repeats <= n or further.detectable >= min(LARGEST_IN_QUESTION, resolve.detectable)
     if show_nothing_more:
@@ -141,7 +141,7 @@ def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> 
     """
     at_least = report.repeats.at_least if report.repeats else n
     key = f"repeats: {{resolve: {effect}, at_least: {at_least}, at_most: {repeats}}}"
-    if report.repeats:  # this campaign's looks use up its chance of an error: one more would exceed it
+    if report.repeats:  # the looks of this campaign have used up its chance of an error: it cannot have a further look
         return f'make a campaign in a new file, with "{key}"'
     return f'set "{key}" in {_file(report)} and {_repeats_command(report, n, repeats, FORCED)}'
 

@@ -95,7 +95,7 @@ def ab_sentence(comparison: "AbComparison") -> str:
     if claim.word in ("faster", "slower"):
         return f"{name}: {sentence}{noise}{OVERSTATED if estimate.overstated else ''}"
     if claim.word == "within-noise":
-        # Without its full stop.
+        # [:-1]: without the full stop.
         sentence = f"{sentence[:-1]}, but the effect is within the noise: nothing is claimed."
     return f"{name}: {sentence}{noise} {_power_sentence(estimate)}"
 

@@ -38,8 +38,8 @@ def trust_in(
 ) -> Trust | None:
     """Return whether the answer can be trusted, by the findings above a note, and how precise it is.
 
-    Only findings on runs of which the answer is made count; others are named. The precision of invalid figures is not
-    stated. Returns None where nothing was checked. `lost`: number of raw files that are gone.
+    Findings count if they are on runs that the answer uses; others are only named. The precision of invalid figures is
+    not stated. Returns None where nothing was checked. `lost`: number of raw files that are gone.
     """
     if not findings.checks:
         return None

@@ -112,7 +112,7 @@ def _verdict_on_group(group_claims: GroupClaims) -> Verdict:
     names = [claim.subject for claim in rivals]
     rivals_text = " and ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} other cells"
     over_one_device = claims.get(f"one-device/{fastest.subject}")
-    if over_one_device and over_one_device.ratio.above():
+    if over_one_device and over_one_device.ratio.above():  # a gain, but which cell has the largest is open
         gain = f"{number(over_one_device.ratio.value)}x one device"
         text = f"{fastest.subject} pays off: {gain}; {rivals_text} may be as fast"
         return Verdict(text, False, (over_one_device, *rivals))
@@ -175,7 +175,7 @@ def devices_text(n: int) -> str:
     return f"{n} device{'s' if n > 1 else ''}"
 
 
-# This is one-sided: whether it is the fastest is another, two-sided question.
+# A cell may be shown to be no slower (one-sided) before it is shown to be the fastest (two-sided).
 NO_SLOWER = "no slower than any other, though not yet to be faster"
 MOST_LISTED = 5  # cells that are named; for more cells, their number
 

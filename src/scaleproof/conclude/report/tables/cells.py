@@ -90,7 +90,7 @@ def _row_texts(row: dict[str, Any]) -> dict[str, str]:
     texts["n"] = f"{n} of {row['runs']}" if n != row["runs"] else str(n)
     if n:
         return texts | _measured_texts(row)
-    texts["tokens_per_s"] = row["failures"].replace("|", "/")
+    texts["tokens_per_s"] = row["failures"].replace("|", "/")  # why it has no rate; "|" ends a cell of Markdown
     return texts | dict.fromkeys((column.name for column in (*RATIOS, *columns_in_group("learnt"))), UNKNOWN)
 
 
@@ -129,7 +129,7 @@ def _texts_of_speedups(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _reason_text(sentence: str) -> str:
-    """Return in a few words why a cell has no time to the loss. `sentence`: of the analysis, the reason first."""
+    """Return in words why a cell has no time to the loss ("–": it has no loss). `sentence`: the analysis' reason."""
     if sentence.startswith("reached in the warm-up"):
         return "in the warm-up"
     return UNKNOWN if sentence.startswith("no loss") else "not reached"
@@ -162,8 +162,8 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     """
     rows = scaling_rows(cells, report)
     texts, constants = split_constant(cell_texts(rows))
-    # Ratios that are marked as undecided where their interval contains 1; of an efficiency 1 is only the ideal.
-    ratio_columns = [column for column in RATIOS if column.name != "scaling_efficiency"]  # 1: no difference
+    # An interval that contains 1 marks a ratio as undecided. Not so an efficiency, whose 1 is the ideal.
+    ratio_columns = [column for column in RATIOS if column.name != "scaling_efficiency"]
     ratios = {column.heading: [interval_of(row, column.name) for row in row_dicts(rows)] for column in ratio_columns}
     headings_of_paper = {COLUMNS[name].heading for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
     constants_text = ", ".join(f"{heading} {value}" for heading, value in constants)
@@ -192,9 +192,9 @@ def restated_time_note(cells: pd.DataFrame) -> str:
         return ""
     timed_cells = cells[cells["steps_to_loss"].notna()]
     work_columns = ["target_loss", "global_batch", "seq_len"]
-    if timed_cells.empty or timed_cells[work_columns].isna().any(axis=None):  # as for commands
+    if timed_cells.empty or timed_cells[work_columns].isna().any(axis=None):  # so it is for commands
         return ""
-    # Each group has the same work: "the same" needs two cells.
+    # A group is the cells with the same work; a cell alone has no other to be compared with.
     for _, steps in timed_cells.groupby(work_columns)["steps_to_loss"]:
         if len(steps) == 1 or steps.max() - steps.min() > 1:
             return ""

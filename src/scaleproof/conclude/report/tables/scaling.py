@@ -61,6 +61,7 @@ def series_texts(report: ScalingReport, kind: str) -> pd.DataFrame:
 def _size_row(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
     """Return the row of one size of a series: heading -> text."""
     differing_fields = ", ".join(point.incomparable)
+    # Key of a column -> text.
     row = {"series": series.name, "devices": str(point.devices), "n": str(point.n)}
     row |= {"verdict": point.verdict or "–", "findings": " ".join(point.findings)}
     for name in SERIES_FIGURES:
@@ -80,6 +81,7 @@ def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
     for name in SERIES_FIGURES:
         if name.startswith("speedup"):
             ratios[COLUMNS[name].series_heading] = [point.figure(name) for point in points]
+    # Columns for which the page of a paper has no room.
     too_wide = {COLUMNS[name].series_heading for name in ("speedup_by_job_wall_time", "karp_flatt")}
     laws = law_sentences(report, kind)
     Table(

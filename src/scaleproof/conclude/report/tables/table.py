@@ -18,7 +18,7 @@ from scaleproof.ground.records.result_file import Estimated
 UNDECIDED = "~: the interval contains 1, so a difference is undecided."  # of the marks that `mark_undecided` sets
 HEADER = "% Needs \\usepackage{booktabs}; a float over both columns of a two-column page."
 HEADING_WIDTH = 11  # characters; longer headings are broken between words
-CELL_WIDTH = 24  # characters; longer cells are broken, too; in tables with many columns beyond HEADING_WIDTH
+CELL_WIDTH = 24  # characters; longer cells are broken, too (in tables with MANY columns, cells beyond HEADING_WIDTH)
 MANY = 9  # columns that need smaller letters
 # Sign, after escaping by pandas -> what pdflatex needs.
 TYPOGRAPHIC = {
@@ -47,7 +47,7 @@ def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", 
 
     # Each row is one line of `body`. Long headings and cells are broken into lines: they decide on the table's width.
     lines = []
-    width = HEADING_WIDTH  # of the first row, the headings
+    width = HEADING_WIDTH  # of the headings, the first row; changes after it
     for line in body.split("\n"):
         if not line.endswith(r" \\"):  # a rule, or the environment
             lines.append(line)
@@ -71,13 +71,13 @@ def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", 
 
 def _break_into_lines(text: str, side: str, width: int) -> str:
     """Return a text as LaTeX, broken into several lines where it is longer than `width`. `side`: "l" or "r"."""
-    unbroken_unit = text.replace(r"[95 \%]", r"[95~\%]")
+    unbroken_unit = text.replace(r"[95 \%]", r"[95~\%]")  # "~": no line break within the unit
     # A command such as \textasciitilde counts as nothing.
     printed_length = len(re.sub(r"\\text\w+", "", unbroken_unit))
     if printed_length <= width:
         return text
     lines = textwrap.wrap(unbroken_unit, width, break_long_words=False, break_on_hyphens=False)
-    if len(lines) < 2:
+    if len(lines) < 2:  # one long word
         return text
     stack = r" \\{} ".join(lines)  # {}: a line may begin with a bracket, which would be a length
     return rf"\shortstack[{side}]{{{stack}}}"

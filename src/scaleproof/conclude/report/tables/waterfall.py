@@ -12,7 +12,7 @@ from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 
 def waterfall_rows(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
-    """Return a table with a row per part of each cell, in plain numbers, with what measured it or what would."""
+    """Return a table with a row per part of each cell, in plain numbers, with its source, or what it needs."""
     rows = []
     for cell in entries:
         columns_of_cell: dict[str, Any] = {"cell": cell.cell, "baseline": cell.baseline, "kind": cell.kind}

@@ -48,8 +48,8 @@ def nvtx_ranges() -> tuple[Push, Pop]:
 def mark_ranges(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Iterator[None]:
     """Mark the parts of each step that is made in the `with` block as named ranges.
 
-    `push` opens a range by name, `pop` closes the innermost. The range "reduce" is of strategies that reduce in a call
-    of its own (zero0 to zero3); ddp and fsdp reduce during backward.
+    `push` opens a range by name, `pop` closes the innermost. The range "reduce" is of strategies with a call of their
+    own that reduces (zero0 to zero3); ddp and fsdp reduce during backward.
     """
     mark = partial(_call_in_range, push, pop)
     take, update = partial(mark, "data", batches.take), partial(mark, "optimizer", strategy.update)

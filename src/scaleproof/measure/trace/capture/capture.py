@@ -73,7 +73,7 @@ def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: 
     write_json(attempt / SETTINGS, {"tool": tool, "steps": settings.steps, "nodes": settings.nodes, "gpu": on_gpu})
 
     try:
-        status: Literal["ok", "failed", "not_applicable"] = "not_applicable"
+        status: Literal["ok", "failed", "not_applicable"] = "not_applicable"  # unless the ranks are started
         reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
         if not reason:
             variables = record_interconnect(raw) if settings.interconnect and on_gpu else {}
@@ -143,7 +143,7 @@ def record_interconnect(folder: Path) -> dict[str, str]:
 def _run_traced(
     request: Request, log: Path, tool: str, nodes: Allocation | None, variables: dict[str, str]
 ) -> str | None:
-    """Run the ranks under `tool`, with further `variables`. Returns why that left no trace, None where it did."""
+    """Run the ranks under `tool`, with further `variables`. Returns why there is no trace, None where there is one."""
     attempt = Path(request.out)
     profiler = [sys.executable, "-m", "scaleproof.measure.trace.capture.nsys_node", str(attempt / REQUEST)]
     under = profiler if tool == NSYS else []

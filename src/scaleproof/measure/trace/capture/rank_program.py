@@ -15,7 +15,7 @@ LEAST_WARMUP = 4  # DDP rebuilds its buckets in the second step, with broadcasts
 
 
 def trace_steps(request: Request) -> Any:
-    """Warm up, make the requested steps under the profiler, and return the session, for the caller to leave.
+    """Warm up, make the requested steps under the profiler, and return the session, whose `leave` the caller calls.
 
     Rank 0 writes RANK_RESULT: step times of the slowest rank, the collectives of a step, and where each rank ran.
     """

@@ -58,7 +58,7 @@ def _kernel_fields(
     if sums.unknown:
         unknown["communication"] = sums.unknown
     divisor = ranks * steps if ranks and steps else None
-    gathers = sums.calls.get("all_gather", 0)
+    gathers = sums.calls.get("all_gather", 0)  # taken for one a step
 
     return {
         "device": "gpu",

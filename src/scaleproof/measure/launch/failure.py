@@ -36,7 +36,7 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
     """
     if outcome.timed_out:
         return _explain_timeout(request, outcome)
-    job_class, job_reason = find_scheduler_failure(outcome.tail) or (None, "")  # by lines that Slurm has printed
+    job_class, job_reason = find_scheduler_failure(outcome.tail) or (None, "")  # by lines of the scheduler
     if job_class == "node_fail":  # ranks that lost their peers have reported a crash
         return _make_failure(job_class, job_reason, None, outcome)
     reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]

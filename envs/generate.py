@@ -19,15 +19,15 @@ from packaging.utils import canonicalize_name
 
 ENVS = Path(__file__).parent
 CONDA = {"python": "3.11.7", "pip": "24.0", "setuptools": "80.9.0"}
-READING = ["pydantic", "PyYAML", "ruamel.yaml"]  # campaigns
+READING = ["pydantic", "PyYAML", "ruamel.yaml", "tqdm"]  # campaigns, and progress
 # Stage -> dependencies of pyproject.toml.
 # tests/envs/test_generated.py compares them with what the stage's code imports.
 STAGES = {
-    "driver": [*READING, "snakemake*", "pygments", "tabulate", "psutil", "nvidia-ml-py", "tqdm"],
-    "data": [*READING, "datasets", "requests", "urllib3", "pyarrow", "tokenizers", "tiktoken", "numpy", "tqdm"],
+    "driver": [*READING, "snakemake*", "pygments", "tabulate", "psutil", "nvidia-ml-py"],
+    "data": [*READING, "datasets", "requests", "urllib3", "pyarrow", "tokenizers", "tiktoken", "numpy"],
     "train": [
         *(*READING, "torch", "transformers", "deepspeed", "numpy", "scipy", "pandas", "tabulate"),
-        *("psutil", "nvidia-ml-py", "tqdm"),
+        *("psutil", "nvidia-ml-py"),
         *("pyarrow", "matplotlib"),  # forecasts count the tensors of a model, and draw
     ],
     "report": [

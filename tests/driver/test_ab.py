@@ -312,8 +312,8 @@ def verdict(status: str, ratio: tuple[float, float, float] | None = (1.08, 1.05,
         for text in report.get("work", [])
     ]
     doubts = [
-        Finding(code="did-not-train", severity="suspect", cells=[], runs=[], evidence=text, advice="")
-        for text in report.get("doubts", [])
+        Finding(code=code, severity="suspect", cells=[], runs=[], evidence=text, advice="")
+        for code, text in report.get("doubts", {}).items()
     ]
     findings = Findings(campaign="ab", checks=[], findings=evidence + work + doubts)
     failures, accept_differences = report.get("failures", {}), report.get("accept_differences", False)
@@ -394,6 +394,7 @@ def test_an_undecided_verdict_says_what_would_tell(monkeypatch, ratio, rounds, t
 
 
 def test_a_doubt_about_the_training_stands_behind_the_verdict():
-    made = verdict("yes", doubts=["the norm of the gradients is 0 in all of 12 logged steps"])
+    made = verdict("yes", doubts={"did-not-train": "all gradients are 0", "machine-busy": "in 3 runs"})
     assert made.word == "faster"
-    assert made.sentence.endswith("; perhaps did not train: the norm of the gradients is 0 in all of 12 logged steps")
+    assert made.sentence.endswith("; perhaps did not train: all gradients are 0; with reservations: machine-busy")
+    assert "reservations" not in verdict("yes").sentence

@@ -50,7 +50,10 @@ def test_what_a_file_is_instead(tmp_path, name, text, fault):
         ("{'a': 1}", 'texts of JSON stand in double quotes, "so"'),
         ('{"a": True}', "write true"),
         ('{"a": None}', "write null"),
-        ('{"a": 1}\n{"a":\n 2}', "a second value begins there; a file of one value a line is named .jsonl"),
+        (
+            '{"a": 1}\n{"a":\n 2}',
+            "a second value begins there; JSON lines are objects, each in a line of a .jsonl file",
+        ),
         ('<<<<<<< HEAD\n{"a": 1}', "a merge conflict of git?"),
         ('\ufeff{"a": 1}', "a byte order mark stands before it"),
         ('{"a": }', ""),

@@ -74,6 +74,11 @@ def test_a_time_is_said_in_its_unit(time, text):
     assert duration_text(time) == text
 
 
+def test_a_time_has_no_exponent():
+    texts = [duration_text(seconds, 2) for seconds in (5969, 6000, 7140, 1234 * 3600)]
+    assert texts == ["99 min", "100 min", "119 min", "1,234 h"]
+
+
 @pytest.mark.parametrize(
     ("time", "text"),
     [

@@ -80,8 +80,9 @@ def duration_text(seconds: float, digits: int = 3) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:
-        return f"{seconds / 60:.{digits}g} min"
-    return f"{seconds / 3600:,.{max(digits, 3)}g} h"
+        return f"{seconds / 60:.{digits if seconds < 5970 else 3}g} min"  # 100 min, not 1e+02
+    hours = seconds / 3600
+    return f"{hours:.3g} h" if hours < 999.5 else f"{hours:,.0f} h"
 
 
 def duration_in_words(seconds: float) -> str:

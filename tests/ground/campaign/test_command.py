@@ -185,6 +185,14 @@ def test_a_placeholder_that_would_not_be_filled_in_is_refused(command, axis, pro
         cells(command, vary={axis: values})
 
 
+@pytest.mark.parametrize(("command", "axis"), [("p", "micro_batch"), ("p", "seed"), ("p {seed}", "global_batch")])
+def test_an_axis_that_the_command_does_not_read_is_refused(command, axis):
+    per_step = {"per_step": {"samples": "{global_batch}"}}
+    with pytest.raises(UserError, match=rf"vary.{axis}: workload.command has no {{{axis}}}, so it changes nothing"):
+        cells(command, vary={axis: [8, 64]}, workload=per_step)
+    assert len(cells(f"{command} {{micro_batch}} {{seed}}", vary={axis: [8, 64]}, work={"micro_batch": 1})) == 2
+
+
 def test_a_name_that_is_no_placeholder_is_refused():
     with pytest.raises(ValueError, match="Extra inputs"):
         cells("p {x}", vary={"x": [1], "y": [2]})

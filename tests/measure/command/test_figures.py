@@ -123,7 +123,11 @@ def test_a_pattern_of_the_step_alone_is_timed_by_the_launcher(tmp_path):
     [
         (NANOGPT, {}, r"of 40 steps \(the last: 0.011 s a step, 3.61 loss\).*give workload.per_step.*--metric steps/s"),
         (RATES, {}, r"\(the last: 1039 tokens/s, 3.61 loss\), but not how much work a step is, which gives its time"),
-        (RATES, {}, r"\{tokens: 8192\} \(of ab: --per-step with A's tokens of a step and B's\)$"),
+        (
+            RATES,
+            {},
+            r"\{tokens: \"\{global_batch\} \* 1024\"\} \(of ab: --per-step with A's tokens of a step and B's\)$",
+        ),
         (NANOGPT, {}, r"\{steps: 1\} to compare steps/s \(of ab: --metric steps/s if a step of A is as much"),
         ("hello\nworld\n", {}, r"no figure in its log is understood: .* \(its last line: world\)\. Give patterns"),
         ("hello\nworld\n", {"ended": True}, "let it train longer: it had printed 2 lines$"),

@@ -282,7 +282,7 @@ def comparable(row: ReportedRow, base: ReportedRow, devices: float) -> bool:
     understood = {quantity.heading for quantity in (*row.figures, *base.figures)}
     other_columns = (row.texts.keys() | base.texts.keys()) - understood
     cells = ((row.texts.get(name, ""), base.texts.get(name, "")) for name in other_columns)
-    return not any(here != there and SETTING.search(here + there) for here, there in cells)
+    return not any(here != there and SETTING.search(f"{here} {there}") for here, there in cells)
 
 
 def places(rows: Iterable[ReportedRow]) -> list[str]:

@@ -201,12 +201,12 @@ def _expected_codes(keys: list[str]) -> set[str]:
 def _check_fields(vary: list[str], runs: list[TimedRun]) -> None:
     """Raise UserError unless each of `vary` is a section or key of the configuration, or a field of the provenance."""
     names = set(cell_provenance(runs))
-    first_run = runs[0]  # all configurations have the same keys
-    for field, _ in dotted_items(first_run.metrics.config):
-        names |= _names_of(field)
+    for run in runs:  # older records lack younger keys
+        for field, _ in dotted_items(run.metrics.config):
+            names |= _names_of(field)
     for name in vary:
         if name not in names:
-            raise field_error(name, names, first_run.folder / METRICS)
+            raise field_error(name, names, runs[0].folder / METRICS)
 
 
 def _names_of(field: str) -> set[str]:

@@ -112,7 +112,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
         campaign=campaign,
         rules_version=RULES_VERSION,
         checks=[name for register, looked_at in subjects if looked_at for name in check_names(register)],
-        findings=by_severity(_without_consequences(_without_repetitions(findings))),
+        findings=by_severity(_without_repetitions(_without_consequences(findings))),
     )
 
 
@@ -266,7 +266,9 @@ def _try_check(check: Check[Subject], subject: Subject) -> tuple[list[Finding], 
 def _unusable_record(run: Run, problem: str) -> Finding:
     """Return the finding that a run's record cannot be checked; `problem`: what it lacks, in words."""
     campaign_folder = run.folder.absolute().parent.parent.parent  # of CAMPAIGN/runs/CELL/rep1
-    inside = problem.replace(f"{run.folder}/", "")  # one fault of many runs, one text
+    # One fault of many runs is one text: without the folder, and without the command behind "; ", which names it too.
+    place = f"{run.folder}/"
+    inside = problem.partition("; ")[0].replace(place, "") if place in problem else problem
     return finding_on_unusable_record(run.name, run.metrics.cell, without_place(inside, campaign_folder))
 
 

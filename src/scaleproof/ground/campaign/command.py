@@ -21,7 +21,8 @@ BROKEN = re.compile(
 )
 # What a placeholder of the command means without standing under `vary`.
 OF_GEOMETRY = ("devices", "nodes", "devices_per_node")
-OF_WORK = ("steps", "global_batch", "micro_batch", "accumulation", "seed")
+OF_BATCH = ("global_batch", "micro_batch", "accumulation")  # of two and the devices the third one follows
+OF_WORK = ("steps", *OF_BATCH, "seed")
 OF_EXECUTION = ("threads_per_device",)
 OF_RUN = ("repeat", "host", "port")  # host and port: where the ranks of several nodes meet
 BUILT_IN = (*OF_GEOMETRY, *OF_WORK, *OF_EXECUTION, *OF_RUN)
@@ -193,7 +194,9 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
             advice = f"list its values under vary ({name}: [..., ...]).{did_you_mean(name, BUILT_IN)}"
             raise UserError(f"workload.command: {{{name}}} has no value; {advice}", ("workload", "command"))
     for name in varied:
-        if name not in (*settings, "geometry", *BUILT_IN):
+        readers = OF_BATCH if name in OF_BATCH else (name,)
+        has_effect = name in (*settings, "geometry", *OF_EXECUTION) or not {*readers}.isdisjoint(placeholders(command))
+        if not has_effect:
             raise UserError(f"vary.{name}: workload.command has no {{{name}}}, so it changes nothing", ("vary", name))
 
 

@@ -17,6 +17,7 @@ from scaleproof.ground.records.run_sections import Program
 from scaleproof.measure.machine.provenance import OF_PROGRAMS, read_git_state, versions_of
 
 LAUNCHERS = ("python", "torchrun", "accelerate", "deepspeed")  # of Python scripts
+WITHOUT_SCRIPT = ("-c", "-m", "--module", "--no-python", "--no_python")  # options: no file is started
 SHELL_WORDS = ("cd", "source", ".", "export")
 SHELL_SIGNS = set("|&;<>")
 # A question to the program's own interpreter, which may be another one than ours.
@@ -44,20 +45,32 @@ def files_of_command(words: Sequence[str], sha256: Callable[[Path], str] = sha25
 
 def absent_program(words: Sequence[str]) -> str | None:
     """Return which file a command lacks, its program or its Python script. Returns None if both exist."""
-    program, *arguments = words
+    program = words[0]
     if shutil.which(program) is None:
         return f"{program}: there is no such program here{missing_program_hint(program).rstrip('.')}"
-    if not Path(program).name.startswith(LAUNCHERS) or {"-c", "-m"} & {*arguments}:
-        return None
-    behind = itertools.pairwise(words)  # a word behind --option may be its value
-    scripts = (word for before, word in behind if word.endswith((".py", ".ipynb")) and not before.startswith("--"))
-    script = next(scripts, "")
+    script = _script_of(words)
     if script.endswith(".ipynb"):
         return f"{script} is a notebook, which python does not run"
     if script.endswith(".py") and "{" not in script and not Path(script).is_file():
         hint = nearest_path(Path(script))  # " Did you mean ...?", or a list of what is there, which is left out
         return f"{script}: there is no such file in {Path.cwd()}{f'.{hint}' if 'Did you mean' in hint else ''}"
     return None
+
+
+def _script_of(words: Sequence[str]) -> str:
+    """Return the script that a command starts: "train.py" of torchrun --nproc_per_node=2 train.py. "" if unsure."""
+    name = Path(words[0]).name
+    if not name.startswith(LAUNCHERS):
+        return ""
+    if name.startswith("python") and len(words) > 1 and not words[1].startswith("-"):
+        return words[1]
+    for before, word in itertools.pairwise(words):
+        if word in WITHOUT_SCRIPT:
+            return ""
+        if word.endswith((".py", ".ipynb")):
+            may_be_value = before.startswith("--") and "=" not in before
+            return "" if may_be_value else word
+    return ""
 
 
 def missing_program_hint(program: str) -> str:

@@ -20,7 +20,7 @@ def order_classes(corpus: str, names: Collection[str], documents: int) -> list[s
     """Return the classes of a corpus in order: by value where all are whole numbers, else by name.
 
     A class' place is its number in label files. Raises UserError where there are fewer than two, over MOST_CLASSES, or
-    nearly as many as `documents`.
+    more than FEW_CLASSES and than half of `documents`.
     """
     if not 2 <= len(names) <= MOST_CLASSES or len(names) > max(FEW_CLASSES, documents // 2):
         raise UserError(

@@ -94,7 +94,7 @@ def run_ranks(
             command = [*under, *make_command(cell, path, program)]
             environment = local.rank_environment(cell, heartbeat.path, available_cores(), request.gpus)
         environment |= dict(variables or {})
-        outcome = run_supervised(command, environment, log, request.time_limit, heartbeat=heartbeat, remote=remote)
+        outcome = run_supervised(command, environment, log, request.time_limit, heartbeat, remote)
     finally:
         heartbeat.close()
 

@@ -85,8 +85,8 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
         first_line = str(error.__cause__ or error).strip().splitlines()[0]  # the cause says which rule was broken
         raise UserError(f"workload.model: {model.file}: transformers refuses it: {first_line}") from None
     # A key that transformers does not know is kept without a word; a letter beside one that is absent, it is misspelt.
-    for key in keys.keys() - known.keys():
-        for name in known.keys() - keys.keys():
+    for key in sorted(keys.keys() - known.keys()):
+        for name in sorted(known.keys() - keys.keys()):
             if edit_distance(key, name) == 1:
                 raise UserError(f'workload.model: {model.file}: unknown key {key}. Did you mean "{name}"?')
     return config

@@ -33,7 +33,7 @@ def test_a_cell_that_is_fastest_and_beats_one_device_pays_off(campaign):
     one_device = text_of(answer, "one-device")
     assert "Against one device: ddp-n1x2 at 1.67x (1.6" in one_device
     assert "; scaling efficiency of ddp-n1x2: 83 % (8" in one_device
-    assert text_of(answer, "recommended") == "Recommended: ddp-n1x2, the fastest"
+    assert text_of(answer, "recommended") == "Recommended: ddp-n1x2, the fastest on 2 devices"
     assert not text_of(answer, "slower"), "the second is named already"
     assert answer.bullets[0].cells == ("ddp-n1x2", "zero1-n1x2")
 
@@ -191,7 +191,7 @@ def test_what_pairing_cancels_withholds_no_recommendation(campaign):
     times = {("ddp", "1x2"): tuple(0.06 * t for t in drift), ("zero1", "1x2"): tuple(0.066 * t for t in drift)}
     answer = answer_campaign(campaign({**times, ("zero2", "1x2"): tuple(0.07 * t for t in drift)}))
     assert "drift-over-repeats" in answer.text
-    assert text_of(answer, "recommended") == "Recommended: ddp-n1x2, the fastest"
+    assert text_of(answer, "recommended") == "Recommended: ddp-n1x2, the fastest on 2 devices"
     assert "remove" not in answer.text
 
 

@@ -85,6 +85,9 @@ def ab_verdict(
         verdict = with_words(verdict, f"differs: {work_differences[0]}")
     if untrained:  # here the finding is at most suspect
         verdict = with_words(verdict, f"perhaps did not train: {untrained[0].evidence}")
+    suspect_codes = {finding.code for finding in findings.findings if finding.severity == "suspect"}
+    if reservations := sorted(suspect_codes - {DID_NOT_TRAIN, WORK_DIFFERS}):  # those two are said above
+        verdict = with_words(verdict, f"with reservations: {', '.join(reservations)}")
     return verdict
 
 

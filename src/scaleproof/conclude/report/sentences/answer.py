@@ -113,7 +113,7 @@ def answer_campaign(
 
 
 def _rests_on_disturbed_runs(claims: Sequence[Claim], report: ScalingReport) -> bool:
-    """Return whether all cells that `claims` are on have runs which a quiet machine may not have."""
+    """Return whether all cells that `claims` are on have findings that a quiet machine may not give."""
     cells = {cell for claim in claims if claim.kind != "pairs" for cell in (claim.subject, claim.baseline) if cell}
     return bool(cells) and cells.issubset(busy_cells(report))
 

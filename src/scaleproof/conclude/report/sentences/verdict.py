@@ -98,7 +98,7 @@ def _verdict_on_group(group_claims: GroupClaims) -> Verdict:
     fastest = group_claims.fastest
     advice = claims[f"recommended/{group_claims.index}"]
     if advice.word == "recommended":
-        return _verdict_on_recommended(advice, fastest, claims.get(f"one-device/{advice.subject}"))
+        return _verdict_on_recommended(advice, fastest, claims.get(f"one-device/{advice.subject}"), group.devices)
     if advice.word == "too-few-repeats":
         n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
         return Verdict(_too_few_verdict(n), False, (advice, claims[f"rate/{fastest.subject}"]))
@@ -120,14 +120,17 @@ def _verdict_on_group(group_claims: GroupClaims) -> Verdict:
     return Verdict(text, False, (fastest, *rivals))
 
 
-def _verdict_on_recommended(advice: Claim, fastest: Claim, over_one_device: Claim | None) -> Verdict:
-    """Return the verdict on the recommended cell. `over_one_device`: its ratio to one device, where there is one."""
+def _verdict_on_recommended(advice: Claim, fastest: Claim, over_one_device: Claim | None, devices: int) -> Verdict:
+    """Return the verdict on the recommended cell. `over_one_device`: its ratio to one device, where there is one.
+
+    `devices`: of the cells that are compared; on others a cell may be faster.
+    """
     cell = advice.subject
     if over_one_device:
         text = f"{cell} pays off: {number(over_one_device.ratio.value)}x one device"
         return Verdict(text, True, (advice, over_one_device))
     if cell == fastest.subject:
-        return Verdict(f"{cell}: the fastest", True, (advice, fastest))
+        return Verdict(f"{cell}: the fastest on {devices_text(devices)}", True, (advice, fastest))
     return Verdict(f"{cell}: as fast as {fastest.subject} and simpler", True, (advice, fastest))
 
 
@@ -148,7 +151,9 @@ def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str,
     """Return the verdict on a series by the speed-up of its largest size (`claim`), and whether it is decided."""
     last = series.points[-1]
     if not claim:
-        why = "" if series.kind else ": their steps are of unequal or unstated work (batch; of a command per_step)"
+        has_sizes = len({point.devices for point in series.points}) > 1
+        of_work = ": their steps are of unequal, perhaps unstated, work (batch; of a command per_step)"
+        why = of_work if has_sizes and not series.kind else ""
         return f"No answer: {last.cell} and {series.points[0].cell} are not comparable{why}", False
     if claim.word == "unclaimed":  # a series has no winner
         return _too_few_verdict(claim.ratio.n).replace("winner", "answer"), False
@@ -208,7 +213,7 @@ def _recommended_cell(group: SizeRanking, claim: Claim) -> Recommended:
     advice = group.advice
     is_fastest = claim.subject == advice.fastest and group.fastest_shown
     if is_fastest:
-        text = f"{claim.subject}, the fastest"
+        text = f"{claim.subject}, the fastest on {devices_text(group.devices)}"
     elif claim.estimate and claim.estimate.value > 0:  # at worst slower than the best
         loss = f"within {percent_text(advice.margin)} of the fastest: at most {_worst_loss(claim)} slower"
         text = f"{claim.subject}{_simplest_text(group)} shown to be {loss}"

@@ -4,7 +4,7 @@ import contextlib
 import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -166,7 +166,7 @@ def move_placeholders_to_settings(data: dict[str, object]) -> dict[str, object]:
     return moved
 
 
-def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> None:
+def check_axes(command: str, settings: Collection[str], varied: Iterable[str]) -> None:
     """Check that each free placeholder of a command has a value, and each axis an effect. Raises UserError.
 
     `settings`: the free axes that have values; each must be a placeholder. `varied`: all axes that have values.
@@ -196,6 +196,8 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
     for name in varied:
         readers = OF_BATCH if name in OF_BATCH else (name,)
         has_effect = name in (*settings, "geometry", *OF_EXECUTION) or not {*readers}.isdisjoint(placeholders(command))
+        if name in OF_BATCH and settings:  # each program may have a batch of its own, which per_step then says
+            has_effect = True
         if not has_effect:
             raise UserError(f"vary.{name}: workload.command has no {{{name}}}, so it changes nothing", ("vary", name))
 

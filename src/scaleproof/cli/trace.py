@@ -23,13 +23,15 @@ def trace_capture(args: argparse.Namespace) -> None:
     """Take a trace of one cell and print the result.
 
     Without a trace, a command typed by hand ends with SystemExit(1), but a stage ends well: the report has the reason.
-    Raises UserError, whose message is in the log of a stage's trace as well.
+    Raises UserError. With `args.fingerprints`, which the workflow gives to a stage, its message is also written to LOG
+    in the folder of the trace.
     """
     from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
     from scaleproof.ground.records.corpus_files import TOKENS
     from scaleproof.measure.trace.capture.capture import LOG, capture_trace
 
     loaded = LoadedCampaign(args.campaign, args.results)
+    # Raises UserError if the cell was edited since the workflow planned it.
     (cell,) = look_up_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
     options = {name: getattr(args, name) for name in ("steps", "tool", "nodes") if getattr(args, name) is not None}
     settings = loaded.campaign.trace.model_copy(update=options)
@@ -60,7 +62,11 @@ def _fail_by_hand(args: argparse.Namespace, status: str) -> None:
 
 
 def trace_summary(args: argparse.Namespace) -> None:
-    """Print the shares of time in a trace, or why a capture failed, and write the summary."""
+    """Print the shares of time in a trace, or why a capture failed, and write profile_summary.json.
+
+    `args.trace`: the folder of a capture, into which it is written, or a profiler's files: then it is written into
+    `--out`, if that is given. Without a trace, a command typed by hand ends with SystemExit(1).
+    """
     from scaleproof.conclude.report.sentences.trace import trace_sentences
     from scaleproof.ground.records.profile_schema import PROFILE
     from scaleproof.ground.records.run import CAPTURE

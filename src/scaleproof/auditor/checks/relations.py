@@ -272,10 +272,12 @@ class RelationSearch:
     def _expected_number(
         self, used: Rows, results: Floats, width: Floats, numbers: Floats
     ) -> tuple[float, float, bool] | None:
-        """Return (logarithm of the number that a product should be, its surprise, whether it is one of `numbers`).
+        """Return the number that a product should be: (its logarithm, its surprise, whether it is one of `numbers`).
 
-        It is the least surprising of `numbers`, (logarithm, surprise), near the median of `results`; the median itself
-        where any number will do; None without one. `width`: of each result, by its printed digits.
+        It is the least surprising of `numbers` near the median of `results`. Where none is near, it is the median
+        itself if any number will do, else None; None, too, with fewer than FEWEST_ROWS results. `results`: natural
+        logarithm of the product in each row; `width`: how far each may be off by its printed digits; `numbers`:
+        (natural logarithm, surprise) of each number that it may be.
         """
         if len(results) < FEWEST_ROWS:
             return None

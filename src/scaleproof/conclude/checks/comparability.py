@@ -163,7 +163,8 @@ def loss_tolerance(run: MeasuredRun) -> float:
 def groups_of_same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
     """Yield groups of runs that should make the same steps, whatever their world size. The smallest world comes first.
 
-    They have the same workload, global batch and seed. The first run of a group is the reference of the others.
+    They have the same workload, training data and `work` (global batch, seed, optimizer, ...) without the keys in
+    CHANGES_NO_SAMPLE. The first run of a group is the reference of the others.
     """
 
     def identity(run: MeasuredRun) -> str:

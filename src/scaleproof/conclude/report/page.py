@@ -254,7 +254,8 @@ def _run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Mark
 def _bullet_html(bullet: Bullet, slugs: set[str]) -> Markup:
     """Return a bullet as HTML, followed by what it rests on in soft grey. `slugs`: the cells that have a row.
 
-    Its cells link to their rows: where the text names them, else in "(see ...)" behind it.
+    Its cells link to their rows: where text or basis names them (`sentence` is both, and the label), else in
+    "(see ...)" behind the text.
     """
     label = Markup("<strong>{}:</strong> ").format(bullet.label) if bullet.label else Markup("")
     unnamed_cells = [cell for cell in bullet.cells if cell in slugs and cell not in bullet.sentence]

@@ -303,10 +303,9 @@ def _sections(schema: Schema) -> list[Place]:
 def _other_section_hint(name: str, schema: Schema, of_cell: bool, value: object) -> str:
     """Return a hint at the sections that have the key `name`: " It belongs under work.".
 
-    Returns "" where none has it.
-
-    `of_cell`: the key stands in the description of a single cell, where only keys that can vary are allowed. `value`:
-    of the key; a list belongs under `vary`.
+    Returns "" where none has it, and for a single cell also where several have it and none is likelier. `of_cell`: the
+    key stands in the description of a single cell, where only keys that can vary are allowed. `value`: of the key; a
+    list belongs under `vary`.
     """
     sections = [
         dotted(place)
@@ -319,10 +318,10 @@ def _other_section_hint(name: str, schema: Schema, of_cell: bool, value: object)
     sections = top_sections or sections
 
     if not of_cell:
-        if not sections and name in properties_at(schema, ("compare", 0)):
+        if not sections and name in properties_at(schema, ("compare", 0)):  # `sections` leaves OF_SINGLE_CELLS out
             return " It belongs under an entry of compare."
         return f" It belongs under {' or '.join(sections)}." if sections else ""
-    if not sections or (len(sections) > 1 and not top_sections):  # of several, no section is likelier than another
+    if not sections or (len(sections) > 1 and not top_sections):  # of several inside of sections, none is likelier
         return ""
     advice = "It is the same for all cells: another value needs a campaign of its own."
     return f" It belongs under {' or '.join(sections)}. {advice}"

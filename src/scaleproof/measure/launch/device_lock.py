@@ -27,12 +27,13 @@ def devices_of(cell: Cell, gpus: Sequence[Gpu]) -> list[str]:
 def device_names(gpus: Sequence[Gpu]) -> list[str]:
     """Return the names by which devices are locked: the sorted UUIDs of `gpus`, or, without GPUs, own cores ("core-3").
 
-    A run on a CPU locks all of its process' cores, because a program on one of them slows the others.
+    A run on a CPU locks all of its process' cores, because a program on one of them slows the others. In a scheduled job
+    whose nodes other jobs may use, "job-17" is locked in place of its cores.
     """
     if gpus:
         return sorted({gpu.uuid for gpu in gpus})
     job = shared_nodes_job()
-    if job:  # its id stands for its cores, which are its own, though not every site binds processes to them
+    if job:  # the scheduler gave it cores of its own; which, is unknown here, as not every site binds processes to them
         return [f"job-{job}"]
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return [f"core-{core}" for core in sorted(cores)]

@@ -182,14 +182,18 @@ class ReplayPace:
 
 
 def _score_first_samples(plan: PlannedSteps, model: nn.Module) -> tuple[list[float], float]:
-    """Return the losses of the samples of step 0 with the smallest ids, and the seconds that the last one took."""
+    """Return the losses of the samples of step 0 with the smallest ids, and the seconds that the last one took.
+
+    They are at most FIRST_ROWS samples; none is begun once FIRST_S seconds have passed. From the seconds the time of a
+    step is estimated: of the last one, because the first also waits for the device's start.
+    """
     device = next(model.parameters()).device
     began = time.monotonic()
     losses: list[float] = []
     with torch.no_grad():
         for row in plan.train_split.rows(np.sort(plan.ids_of_step(0))[:FIRST_ROWS]):
             started = time.monotonic()
-            losses += model(torch.from_numpy(row[None]).to(device)).tolist()
+            losses += model(torch.from_numpy(row[None]).to(device)).tolist()  # the model returns the loss of each row
             if time.monotonic() - began > FIRST_S:
                 break
     return losses, time.monotonic() - started  # of the last sample alone

@@ -21,7 +21,10 @@ Step = tuple[str, str | None]  # what to do, and what to know about it
 
 
 def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
-    """Return what to do next, as a sentence and a remark; None where further runs settle nothing, or are planned."""
+    """Return what to do next, as a sentence and a remark; None where further runs settle nothing, or are planned.
+
+    `group`: the ranking of the largest size with two comparable cells or more (`largest_group`), if there is one.
+    """
     look = report.repeats  # the last look at the results, in a campaign whose results decide when repeats end
     if look and look.goes_on:
         return None
@@ -33,11 +36,13 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     if disturbed_cells or (busy and are_all_busy):
         # Not more repeats, which would be disturbed again, but new runs of all such cells: a ratio needs two good ones.
         names = list(dict.fromkeys([*disturbed_cells, *busy]))
+        # Up to two cells are named, even where they are all.
         cells = _cell_options([ALL] if are_all_busy and len(names) > 2 else names)
         retry = f"scaleproof retry {_file(report)} {cells}{results_option(report.results)}"
         return f"on a quiet machine, {retry}, then {command(report)}", None
 
-    # Repeats that ended at a limit left the answer open. Where they ended for another reason, nothing is left to do.
+    # Repeats that ended at a limit left the answer open. Where they ended because it was decided, or because there was
+    # nothing to compare, nothing is left to do.
     if look and look.why not in ("at_most", "minutes", "device_hours"):
         return None
 

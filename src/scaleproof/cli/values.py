@@ -197,8 +197,10 @@ class Number:
 
         Returns "" for other texts.
         """
-        if self.unit and self.unit.startswith(suffix := text.lstrip("0123456789.").strip()) and suffix:  # 2%, 5 min
-            return f"; write {text.removesuffix(suffix).strip()}"
+        with_unit = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(\D+)", text.strip())  # 2%, 5 min
+        if with_unit and self.unit and self.unit.startswith(with_unit[2]) and with_unit[2] != "d":  # 5 d are days
+            is_allowed = max(self.least or 0, 0) <= float(with_unit[1]) <= self.most and float(with_unit[1]) > 0
+            return f"; write {with_unit[1]}" if is_allowed else ""
         if self.whole:
             are_several = re.fullmatch(r"[0-9]+(, ?[0-9]+)+", text)
             return "; without commas, several with blanks between them" if are_several else ""

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -129,8 +128,11 @@ def _unnamed_cells(loaded: LoadedCampaign, results: Path) -> dict[str, str]:
     for record in sorted((results / loaded.name / "runs").glob(f"*/*/{METRICS}")):
         slug = record.parents[1].name
         if slug not in unnamed and slug not in names.values():
-            with suppress(UserError):  # a damaged record
-                unnamed[slug] = names.get(read_run(record.parent).metrics.fingerprint, "")
+            try:
+                fingerprint = read_run(record.parent).metrics.fingerprint
+            except UserError:  # a damaged record
+                fingerprint = ""
+            unnamed[slug] = names.get(fingerprint, "")
     return unnamed
 
 

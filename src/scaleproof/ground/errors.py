@@ -114,14 +114,15 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     if nearest is not None:
         return by_letters[nearest]
 
-    begun = [choice for choice in choices if _letters(choice)[:4] == letters[:4]]
+    begun = [choice for choice in choices if re.fullmatch(f"{_letters(choice)[:4]}(ing|ed|ora|s)", letters)]
     if len(begun) == 1 and 4 <= len(begun[0]) < 8:  # trace, of tracing; corpus, of corpora
         return begun[0]
     # Its last or first word, which a single name has: hours, of device_hours; gradient_checkpointing; bucket_size.
     words = re.split("[_-]", str(name).casefold())
     for word in (words[-1], words[0]):
         with_word = [choice for choice in by_letters.values() if word in re.split(r"[\W_]+", choice.casefold())]
-        if len(word) >= 4 and word.isalpha() and len(with_word) == 1:
+        is_whole_choice = with_word == [word] and word != words[-1]  # steps, of steps_per_epoch
+        if len(word) >= 4 and word.isalpha() and len(with_word) == 1 and not is_whole_choice:
             return with_word[0]
     plain = FILLERS.sub("", str(name))  # last, all of this again without words that make no difference
     return nearest_name(plain, choices) if plain not in ("", name) else None

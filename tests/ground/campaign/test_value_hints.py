@@ -172,7 +172,7 @@ MEANT = [
     ("workload: {model: models/llama.json}", "Write {config: models/llama.json}."),
     ("workload: {model: {path: llama.json}}", 'Did you mean "config"?'),
     ("workload: {corpus: notes/}", "notes: {source: text, files: [notes/*.txt]}; then corpus: notes."),
-    ("workload: {corpus: {source: text}}", "mine: {source: text}; then corpus: mine."),
+    ("workload: {corpus: {source: text}}", 'mine: {"source": "text"}; then corpus: mine.'),
     ("execution: {bucket_size: 5}", 'Did you mean "bucket_elements"?'),
     ("workload: {corpora: x}", 'Did you mean "corpus"?'),
     ("tracing: {cells: all}", 'Did you mean "trace"?'),

@@ -275,9 +275,8 @@ class RelationSearch:
         """Return the number that a product should be: (its logarithm, its surprise, whether it is one of `numbers`).
 
         It is the least surprising of `numbers` near the median of `results`. Where none is near, it is the median
-        itself if any number will do, else None; None, too, with fewer than FEWEST_ROWS results. `results`: natural
-        logarithm of the product in each row; `width`: how far each may be off by its printed digits; `numbers`:
-        (natural logarithm, surprise) of each number that it may be.
+        itself if any number will do, else None; None, too, for fewer than FEWEST_ROWS results. `results`: logarithm of
+        the product in each row; `width`: how far each may be off by its digits; `numbers`: (logarithm, surprise).
         """
         if len(results) < FEWEST_ROWS:
             return None

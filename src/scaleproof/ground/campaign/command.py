@@ -93,7 +93,7 @@ class Patterns(Section):
             if groups != 1:
                 fault = f"has {groups} groups in parentheses; exactly one, around the number"
                 raise ValueError(f"{name}: {pattern} {fault}")
-            if re.fullmatch(r"/.*[A-Za-z]{2}.*/", re.sub(r"\\.", "", pattern)):  # "/step (\d+)/", as in sed
+            if re.fullmatch(r"/[^/]*[A-Za-z]{2}[^/]*/", re.sub(r"\\.", "", pattern)):  # "/step (\d+)/", as in sed
                 raise ValueError(f"{name}: {pattern} is written without the slashes: {pattern[1:-1]}")
         if not set(given) - {"loss"}:
             raise ValueError("a pattern for tokens_per_s, samples_per_s, step_ms, step_s or step is needed")

@@ -27,6 +27,7 @@ RANGE = re.compile(r"([1-9][0-9]*) ?(?:-|to|\.\.) ?([1-9][0-9]*)")
 PAIR = re.compile(r"(\w+)\s*[:=]\s*(.*\S)")  # a key and its value, without the blank that YAML wants
 CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # strategy and geometry in the name of a cell
 FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, ('/', *OF_FILES)))})$")  # how a path begins or ends
+WEIGHTS = ("/", ".bin", ".pt")  # no config.json
 # What people write in place of a text with a pattern -> how it is written. The first: ddp-n1x2, 1X2, [1, 2].
 FORMS = {
     r"(?:[a-z0-9]+(?:-offload)?-)?[n([]?([1-9][0-9]*)(?:[\sx*×,:]+|by)([1-9][0-9]*)[)\]]?": r"\1x\2",
@@ -182,7 +183,9 @@ def _own_text_hint(place: Place, value: object) -> str:
 
     Returns "" for other values.
     """
-    if place[-1:] != ("corpus",) or not (isinstance(value, dict) or FILE.search(str(value))):
+    is_folder_of_web = "://" in str(value) and str(value).endswith("/")  # whose files are not known
+    is_file = FILE.search(str(value)) is not None and not is_folder_of_web
+    if place[-1:] != ("corpus",) or not (isinstance(value, dict) or is_file):
         return ""
     name = (isinstance(value, str) and valid_name(Path(value).name.partition(".")[0])) or "mine"
     source, file = "text", re.sub("/$", "/*.txt", str(value))
@@ -191,7 +194,7 @@ def _own_text_hint(place: Place, value: object) -> str:
         source, file = f"http, urls: [{folder}], revision: v1, format: text", file_name
     row = f"{{source: {source}, files: [{shortened(file, 60)}]}}"
     if isinstance(value, dict):
-        row = shortened(value, 200).replace("'", "")
+        row = shortened(json.dumps(value, default=str), 200)
     return f" A file of your own is a row of config/corpora.yaml (docs/corpora.md): {name}: {row}; then corpus: {name}."
 
 
@@ -251,9 +254,9 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     if isinstance(value, bool | dict | None):
         return ""
     text = str(value)
-    if place[-1:] == ("model",) and ".py" in text:
-        return f" Write {{module: {shortened(text, 60)}{'' if ':' in text else ':FUNCTION'}}}."
-    if place[-1:] == ("model",) and FILE.search(text):
+    if place[-1:] == ("model",) and "://" not in text and (file := re.search(r"\.py(:|$)", text)):
+        return f" Write {{module: {shortened(text, 60)}{'' if file[1] else ':FUNCTION'}}}."
+    if place[-1:] == ("model",) and FILE.search(text) and "://" not in text and not text.endswith(WEIGHTS):
         return f" Write {{config: {shortened(text, 60)}}}."
     if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(text):
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."
@@ -273,7 +276,7 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
         return hint
     words = re.split(r"[\W_]+", text)
     named = {*words} & {*choices} or {same_name(word, choices) for word in words} - {None}
-    if len(named) == 1:  # ddp_find_unused_parameters_true, torch.bfloat16, gpu:0
+    if len(named) == 1 and {"no", "not"}.isdisjoint(words):  # ddp_find_unused_parameters_true, torch.bfloat16, gpu:0
         return f' Did you mean "{named.pop()}"?'
     return nearest_valid_name(text) if is_name else ""
 
@@ -296,7 +299,7 @@ def list_hint(value: object, array: Schema, schema: Schema) -> str:
     entries: list[Any] = [value]
     if isinstance(value, dict):  # {values: [ddp, fsdp]}, {beta1: 0.9, beta2: 0.95}
         entries = [entry for inner in value.values() for entry in (inner if isinstance(inner, list) else [inner])]
-        entries = entries if any(entries) else [*value]  # {ddp, fsdp}
+        entries = [*value] if all(entry is None for entry in entries) else entries  # {ddp, fsdp}
     elif isinstance(value, str):  # "ddp, fsdp", "(0.9, 0.95)"; of lines such as -ddp, YAML makes "-ddp -fsdp"
         words = re.split(r"[\s,;|]+", re.sub(r"(^|\s)-(?=[a-z])", r"\1", value.strip("()[]")))
         entries = [float(word) if NUMBER.fullmatch(word) and word.isascii() and "." in word else word for word in words]

@@ -27,8 +27,8 @@ def devices_of(cell: Cell, gpus: Sequence[Gpu]) -> list[str]:
 def device_names(gpus: Sequence[Gpu]) -> list[str]:
     """Return the names by which devices are locked: the sorted UUIDs of `gpus`, or, without GPUs, own cores ("core-3").
 
-    A run on a CPU locks all of its process' cores, because a program on one of them slows the others. In a scheduled job
-    whose nodes other jobs may use, "job-17" is locked in place of its cores.
+    A run on a CPU locks all of its process' cores, because a program on one of them slows the others. In a job
+    on nodes that other jobs may use, "job-17" is locked in place of its cores.
     """
     if gpus:
         return sorted({gpu.uuid for gpu in gpus})

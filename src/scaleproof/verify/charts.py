@@ -81,7 +81,10 @@ class Axis:
 
 
 def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str] = ()) -> Iterator[Difference]:
-    """Yield the figures and intervals of charts, on hover or as drawn, that are not the recomputed ones."""
+    """Yield the figures and intervals of charts, on hover or as drawn, that are not the recomputed ones.
+
+    `at_fault`: cells whose raw files are damaged, as is reported already: their texts on hover do not count.
+    """
     figures_in_order = _figures_of_runs_and_pairs(folder, quantities)
     quantities = quantities | _parts_of_traces(folder)
     waterfall_ms: list[float] = []

@@ -268,14 +268,14 @@ def detectable_by_family(family: CellFamily, n: int, confidence: float) -> float
     A difference is shown where it passes the half-width that the rule of `family` gives to drawn noise.
     """
     k = len(family.cells)
-    if family.unequal:
+    if family.unequal:  # the noisiest pair, so that no pair needs a larger difference
         noisiest = max(family.own.values(), key=lambda noise: noise.variance)
         standard_error, freedom = math.sqrt(noisiest.variance), noisiest.freedom
-    else:
+    else:  # the first pair: all have the same where repeats match
         standard_error, freedom = family.standard_error(family.cells[0], family.cells[1]), family.freedom
     spread = standard_error * math.sqrt(family.n)  # of a ratio of two runs
 
-    draws = _draws(3)
+    draws = _draws(3)  # noise of the pair, noise of the other cells, error of the estimated spread
     own_chi2 = stats.chi2.ppf(draws[0], n - 1)
     own_spreads = np.sqrt(own_chi2 / (n - 1))
     pair_count = k * (k - 1) // 2

@@ -271,3 +271,31 @@ def test_a_bar_of_a_download_is_no_training(tmp_path, speed, is_training):
     (tmp_path / "train.log").write_text("\n".join(bars))
     (tmp_path / "README.md").write_text("| GPUs | tokens/s |\n|---|---|\n| 1 | 911 |\n| 2 | 1,702 |\n")
     assert bool(audit_paths([tmp_path]).runs) is is_training
+
+
+HONEST = {
+    "two jobs": "ResNet and BERT took 20 h on a single GPU and 2 h on 4 GPUs, respectively.\n",
+    "two kinds of devices": "It takes 48 h on a single GPU or 3.0 h on 4 TPUs.\n",
+    "two efficiencies": "| GPUs | tokens/s | DDP efficiency | Cost efficiency |\n|---|---|---|---|\n"
+    "| 1 | 1000 | 100% | 100% |\n| 2 | 1900 | 95% | 80% |\n| 4 | 3600 | 90% | 62% |\n",
+    "two speed-ups": "| GPUs | DDP speedup | Kernel speedup |\n|---|---|---|\n"
+    "| 1 | 1.0x | 1.0x |\n| 2 | 1.9x | 2.6x |\n| 4 | 3.6x | 5.1x |\n",
+    "a projection": "| GPUs | tokens/s |\n|---|---|\n| 1 | 1000 |\n| 4 | 3800 |\n| 16 | 20000 (projection) |\n",
+}
+
+
+@pytest.mark.parametrize("text", HONEST.values(), ids=HONEST)
+def test_what_only_looks_alike_is_not_accused(tmp_path, text):
+    assert [finding.code for finding in audited(tmp_path, text).findings if finding.severity != "note"] == []
+
+
+def test_the_same_devices_in_times_of_two_sizes_are_compared(tmp_path):
+    assert "claim-not-in-data" in codes(audited(tmp_path, "It takes 48 h on a single GPU or 3.0 h on 4 GPUs.\n"))
+
+
+def test_a_comma_in_the_last_remark_of_a_csv_moves_no_figure(tmp_path):
+    rows = [
+        f"{step},{3 - step / 100},0.5{step % 10},{'lr cut, see log' if step == 7 else 'ok'}" for step in range(1, 30)
+    ]
+    audit = audited(tmp_path, "step,loss,step_time_s,note\n" + "\n".join(rows), "log.csv")
+    assert codes(audit) <= {"single-run"}

@@ -64,6 +64,8 @@ GPUs  Strategy Epoch time (s) img/s   Speedup Efficiency
 """,
     "records.json": f"[\n {{{ONE}}},\n {{{FOUR}}}\n]",
     "named.json": f'{{"model": "resnet50", "results": {{"one": {{{ONE}}}, "four": {{{FOUR}}}}}}}',
+    "columns.json": """{"gpus": [1, 4], "strategy": ["ddp", "ddp"], "epoch_time_s": [120.0, 40.0],
+ "images_per_sec": [1000.5, 3001.5], "speedup": [1.0, 3.0], "efficiency": [1.0, 0.75]}""",
     "rows.jsonl": f"{{{ONE}}}\n{{{FOUR}}}\n",
     "report.txt": """PERFORMANCE REPORT
 ==================

@@ -145,10 +145,12 @@ def test_the_summary_of_a_run_and_the_results_of_a_trainer_are_tables(tmp_path):
     assert rows["all_results.json"].value("samples_per_s") == 38.78
 
 
-def test_a_step_without_end_is_no_history(tmp_path):
+def test_a_step_without_end_is_left_out_of_a_history(tmp_path):
     rows = [{"_step": step, "loss": 3.0, "_runtime": 1.0} for step in (1, 2, 3, math.inf)]
     (tmp_path / "history.jsonl").write_text(history(rows))
-    assert not [run for run in gather([tmp_path]).runs if run.format == "W&B history"]
+    (run,) = gather([tmp_path]).runs
+    assert run.problems == ["line 4: its _step is inf"]
+    assert len(run.logged_steps) == 3
 
 
 @pytest.mark.parametrize(("rate", "codes"), [(32_768.0, []), (65_536.0, ["rate-times-time"])])
@@ -170,16 +172,17 @@ def test_rates_of_one_device_do_not_follow_rates_of_all(tmp_path):
 
 
 @pytest.mark.parametrize("step", ["Infinity", "NaN"])
-def test_a_log_with_a_step_that_is_no_number_is_no_table_of_results(tmp_path, step):
-    lines = [f'{{"step": {number}, "loss": 2.3, "tokens_per_s": 900}}' for number in (1, 2, step, 3)]
+def test_a_step_that_is_no_number_is_named(tmp_path, step):
+    lines = [f'{{"step": {number}, "loss": 2.3, "tokens_per_s": 900}}' for number in (1, 2, 3, step, 4)]
     (tmp_path / "log.jsonl").write_text("\n".join(lines))
     (tmp_path / "loss.json").write_text(f"[[1.7e9, 1, 2.3], [1.7e9, {step}, 2.2]]")
     evidence = gather([tmp_path])
     printed = step.lower()[:3]
-    reasons = [f"the step of row {row} is {printed}, not a number of a step" for row in (3, 2)]
-    assert [unread.reason for unread in evidence.unread] == reasons
     assert not evidence.tables
-    assert not evidence.runs
+    (run,) = evidence.runs
+    assert run.problems == [f"line 4: its step is {printed}"]
+    assert len(run.logged_steps) == 4
+    assert [unread.reason for unread in evidence.unread] == [f"the step of row 2 is {printed}, not a number of a step"]
 
 
 def test_the_durations_of_phones_are_no_results(tmp_path):

@@ -63,11 +63,15 @@ QUALITY = ("accuracy", "loss", "val_loss", "perplexity")  # of what was trained:
 
 
 def family(column: FigureColumn) -> str | None:
-    """Return the family of a column, "time": columns of one may be divided. None for settings, ratios, qualities."""
+    """Return the family of a column, such as "time": columns of one family may be divided by each other.
+
+    Where the kind says nothing it is "unknown" and the unit. None for settings, ratios, qualities, and kinds that no
+    family has.
+    """
     is_setting = column.kind in SETTINGS and not column.has_decimals
     if is_setting or column.kind in QUALITY or is_ratio(column):
         return None
-    if column.kind is None or column.kind in SETTINGS:  # not understood, or a setting by its heading alone
+    if column.kind is None or column.kind in SETTINGS:  # not understood, or called a setting, but with decimals
         return f"unknown{column.meaning.unit or ''}"
     return next((name for name, ends in FAMILIES.items() if column.kind.endswith(ends)), None)
 

@@ -95,14 +95,14 @@ class RowSeries:
 
     @cached_property
     def weak(self) -> frozenset[str]:
-        """Kinds of figures, {"rate"}, of weak scaling or of one device, as the printed speed-ups of most rows show."""
+        """Kinds of figures that are of weak scaling, or rates of one device, by the printed speed-ups of most rows."""
         votes: Counter[str] = Counter()  # kind -> rows that say so, less those that say the opposite
         for row, devices in self.larger():
             stated = row.usable("speedup")
             if stated is None:
                 continue
             for ratio in ratios_of(row, self.bases, devices):
-                if not ratio.certain:  # it has two readings
+                if not ratio.certain:  # two readings: the ratio as it stands, and `devices` times the ratio
                     as_strong, as_weak = (stated.interval.meets(reading) for reading in ratio.readings)
                     votes[ratio.kind] += as_weak - as_strong
         return frozenset(kind for kind, vote in votes.items() if vote > 0)

@@ -265,7 +265,10 @@ class _LoggedRun:
 
         So are a heading that comes again, where a run went on, and longer rows: which value belongs to which heading?
         """
-        if any(cell.strip() for cell in record[len(self.layout.names) :]):
+        width = len(self.layout.names)
+        # A comma in a last column of remarks moves no figure.
+        ends_in_text = self.layout.columns[-1].kind in (None, "text") and figure(_cell(record, width - 1)) is None
+        if any(cell.strip() for cell in record[width:]) and not ends_in_text:
             self._lines_longer_than_heading.append(line)
             return
         if [cell.strip().lower() for cell in record] == self.layout.names:

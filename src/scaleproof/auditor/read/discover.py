@@ -34,7 +34,7 @@ BREAKS: tuple[type[Exception], ...] = (
     *(RecursionError, StopIteration, AssertionError),
 )
 MARK_OF_COMPLETION = re.compile(r"RUN_COMPLETE .*\bworld_size=")
-MARKS_OF_TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", b"TABLE StringIds")
+MARKS_OF_TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):")
 # A text without any of these words in its first 64 KiB has no result that a reader would understand.
 RESULT_WORDS = re.compile(
     r"(?i)speed|through|/s|s/it|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
@@ -151,7 +151,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
         raise UnreadableFile(POINTER, "Git LFS pointer")
     if is_event_file and tracker_series.MARK in start[:200]:
         return _read_event_file(reading, path, name)
-    if any(mark in start for mark in MARKS_OF_TRACES):
+    if text_files.is_nsys_export(path, start) or any(mark in start for mark in MARKS_OF_TRACES):
         evidence.traces.append(name)
         evidence.traced_folders.append(str(path.parent))
         return True
@@ -318,7 +318,12 @@ def _completion_mark(opening: str, name: str, folder: str) -> dict[str, Any]:
 
 
 def _read_rows(reading: Reading, file: TextFile, suffix: str) -> bool:
-    """Read a CSV file, a table or report in plain text, or a log. Return whether it is one."""
+    """Read a CSV file, a table or report in plain text, or a log. Return whether it is one.
+
+    Tried in this order: a CSV file with headings of a known kind; if it is .csv or .tsv only a table, else a report and
+    a log, of the program whose lines are in the text or of `key: number` lines. A text may be report and log at once;
+    with lines of a program it is neither table nor report.
+    """
     if not RESULT_WORDS.search(file.opening):
         return False
     for header_line, header in enumerate(file.opening.splitlines()[:5]):  # comments may stand above the headings
@@ -327,7 +332,8 @@ def _read_rows(reading: Reading, file: TextFile, suffix: str) -> bool:
 
     program = logs.reader_of(file.opening)
     longer_opening = ""
-    if program is None and len(file.opening) >= text_files.HEAD // 2:  # a program may print much before its first step
+    # A program may print much before its first step. An opening of HEAD bytes may be half as many characters.
+    if program is None and len(file.opening) >= text_files.HEAD // 2:
         with file.path.open(encoding=file.encoding, errors="replace") as text:
             longer_opening = text_files.CONTROL.sub("", text.read(LONGER_OPENING))
         program = logs.reader_of(longer_opening)

@@ -1,4 +1,4 @@
-"""JSON of results of no known schema: one record, lists, records by name, nested or flat."""
+"""JSON of results of no known schema: one record, lists, records by name, columns of values, nested or flat."""
 
 import re
 from dataclasses import dataclass, field
@@ -20,11 +20,14 @@ WEAK_RESULTS |= {"change", "utilization", "rate"}
 STRONG_RESULTS = RESULTS - WEAK_RESULTS  # nothing but a measurement has figures of these kinds
 # Keys of the parts of one result.
 OF_RANKS = re.compile(r"(?i)(?:^|_)(?:ranks?\d*|workers|per_(?:gpu|device|process|worker))$")
+# Kinds of columns that say which row is which.
+OF_ROWS = {"devices", "processes", "nodes", "strategy", "run", "batch", "global_batch", "precision", "model"}
 KEY = re.compile(r'"([^"\n]{1,120})"\s*:')
 # A file with more keys, more records with names, or more sets of keys is a catalogue of something else.
 MOST_KEYS = 400
 MOST_NAMED = 200
 MOST_KEY_SETS = 24
+MOST_ROWS_OF_LISTS = 40  # longer lists are series along a run
 
 
 @dataclass(slots=True)
@@ -103,7 +106,7 @@ def _records(data: Any, name: str, path: str, inherited: dict[str, Any], level: 
     if level > MOST_LEVELS:
         return []
     if isinstance(data, dict):
-        return _records_of_mapping(data, name, path, inherited, level)
+        return _records_of_columns(data, path) or _records_of_mapping(data, name, path, inherited, level)
     records: list[JsonRecord] = []
     if isinstance(data, list) and all(isinstance(entry, dict) for entry in data):
         for k, entry in enumerate(data):
@@ -181,6 +184,27 @@ def _has_result(values: dict[str, Any]) -> bool:
         if is_figure and column_of(key).kind in RESULTS:
             return True
     return False
+
+
+def _records_of_columns(data: dict[str, Any], path: str) -> list[JsonRecord]:
+    """Return a record for each row of {"gpus": [1, 8], "img_s": [100, 690]}. [] for other mappings.
+
+    The columns must be equally long. One must have results, and one must tell the rows apart.
+    """
+    columns: dict[str, list[Any]] = {}
+    for key, values in data.items():
+        if isinstance(values, list) and values and not any(isinstance(value, dict | list) for value in values):
+            columns[str(key)] = values
+    lengths = set(map(len, columns.values()))
+    if len(columns) < 2 or len(lengths) != 1 or not 2 <= min(lengths) <= MOST_ROWS_OF_LISTS:
+        return []
+    kinds = {column_of(key).kind for key in columns}
+    if not kinds & RESULTS or not kinds & OF_ROWS:
+        return []
+
+    scalars = _scalars(data)
+    rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    return [JsonRecord("", {**scalars, **row}, f"{path}[{k}]") for k, row in enumerate(rows)]
 
 
 def _cell_text(value: Any) -> str:

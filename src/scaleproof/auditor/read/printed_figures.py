@@ -192,7 +192,8 @@ CLEARLY_ENGLISH = re.compile(r"\d,\d{3}\.\d|\d,\d{3},\d{3}|\d\.\d{1,2}(?!\d)|\d\
 NO_VALUE = re.compile(r"[-–—−−./?*x ]*|n/?a|nan|none|null|tbd|todo|\?+|not (?:measured|run|tested|available).*", re.I)
 REMARKS: tuple[tuple[str, Remark], ...] = (
     (r"\boom\b|out.of.memory|显存溢出|显存不足|爆显存", "out of memory"),
-    (r"^\W*projection|\bproj(?:[.)]|ected\b)|\bextrapolat|\bforecast|\bpredicted\b|外推|推算", "projected"),
+    (r"^\W*projection|\d[^()]*\((linear )?projection\)|\bproj(?:[.)]|ected\b)|\bextrapolat|\bforecast", "projected"),
+    (r"\bpredicted\b|外推|推算", "projected"),
     (r"\btheoretical|\bideal\b|\blinear scaling\b|\bperfect scaling\b|理论|理想|理論|이론", "theoretical"),
     (
         r"\bestimat|\best\.|\bexpect(?:ed|ations?)\b|\btarget|\bgoal\b|\btypical\b|\bplaceholder|\bsimulated\b|"
@@ -355,8 +356,9 @@ def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
     behind = _CELL_WITH_FIGURE.fullmatch(rest.strip("()[],; "))
     second = _figure_of_match(behind) if behind and not behind["rest"] else None
     has_other_unit = second is not None and second.unit is not None and second.unit != first.unit
-    if rest[:1].isdigit():  # "36.1 samples/s 0.07 TFLOP/s" is the rate, "24m 13h18m" no figure
-        return [first] if has_other_unit else []
+    if rest[:1].isdigit():  # "36.1 samples/s 0.07 TFLOP/s" is the rate; "24m 13h18m", "3 days 4 hours" no figure
+        dimensions = {figure.unit.dimension for figure in (first, second) if figure and figure.unit}
+        return [first] if has_other_unit and len(dimensions) > 1 else []
     return [first, second] if second and has_other_unit else [first]
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from scaleproof.auditor.read.grids import Grid, Line
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
 from scaleproof.auditor.read.printed_figures import RESULTS, figures_of, plain_text
-from scaleproof.auditor.read.reported_tables import WORDS
 
 NAME_AND_FIGURE = re.compile(
     r"[\s>*+\-•✓✅|]*(?:\*\*)?([A-Za-z][\w /().%#-]{1,60}?)(?:\*\*)?\s*(?::|=|\.{3,})\s*(?:\*\*)?\s*(\S.{0,100}?)\s*$"
@@ -62,7 +61,7 @@ def _blocks_of_pairs(lines: list[Line]) -> list[Block]:
         title = _title_of_next_block(text, pairs, blocks[-1])
         block = blocks[-1]
         is_below_pair = title is not None and not pairs and number == line_of_pair + 1
-        if is_below_pair and not any(map(figures_of, block.values.values())):
+        if is_below_pair and all(column_of(name).kind in ("run", "model") for name in block.values):
             block.title = f"{block.title} {title}".strip()  # right below "Model: W8A8" it goes on with the name
         elif title is not None:
             blocks.append(block := Block(number, title))
@@ -82,7 +81,7 @@ def _title_of_next_block(text: str, pairs: list[tuple[str, str]], block: Block) 
     first_name, first_value = pairs[0]
     kind = column_of(first_name).kind
     has_known_name = any(name in block.values for name, _ in pairs)
-    names_configuration = kind == "run" or (kind in WORDS and has_known_name)  # "Configuration: 4 GPUs"
+    names_configuration = kind == "run" or (kind == "model" and has_known_name)  # "Configuration: 4 GPUs"
     if names_configuration and not figures_of(first_value) and not first_value.startswith('"'):
         return first_value
     return block.title if has_known_name else None
@@ -118,7 +117,7 @@ def _title(text: str) -> str | None:
     """
     cleaned = plain_text(text).strip("#=-*[] :")
     is_pair = re.search(r'[:=]\s*(?:[~<>]?\d|")', cleaned)
-    if COMMAND.match(cleaned) or is_pair or not re.fullmatch(r"[^{}]*\w[^{}]*", cleaned):
+    if COMMAND.match(cleaned) or is_pair or re.search("[{}]", cleaned) or not re.search(r"\w", cleaned):
         return None
     if cleaned.endswith((".", "!", ",", ";")) or text.startswith(("- ", "* ", "|", "$", '"')):
         return None

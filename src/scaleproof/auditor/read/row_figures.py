@@ -271,7 +271,8 @@ def mark_ratios_of_columns(table: ReportedTable) -> None:
         if columns is None:
             continue
         above, below = columns
-        faster, slower = (below, above) if (above.kind or "").endswith(SPEED_KINDS[:2]) else (above, below)
+        is_rate = (above.kind or below.kind or "").endswith(SPEED_KINDS[:2])
+        faster, slower = (below, above) if is_rate else (above, below)
         for row, speedup in speedups:
             speedup.over = speedup.over or f"{above.heading} / {below.heading}"
             headings = {figure.heading for figure in row.figures}

@@ -24,8 +24,8 @@ _TIME = "(?:s|sec|seconds|min|minutes|h|hours|days)"
 _ON = "(?:on|with|using)"
 _DEVICE = "(?:GPU|TPU|node|device)"
 _TIMES_OF_SIZES = re.compile(
-    rf"(?i)(?<![\w.,–-])(?P<a>{NUMBER} ?{_TIME}) {_ON} (?:a |an )?single {_DEVICE},? (?:or|and|to|vs\.?|→) "
-    rf"(?P<b>[~≈]?{NUMBER} ?{_TIME}) {_ON} (?P<n>\d+) {_DEVICE}s?\b"
+    rf"(?i)(?<![\w.,–-])(?P<a>{NUMBER} ?{_TIME}) {_ON} (?:a |an )?single (?P<d>{_DEVICE}),? (?:or|vs\.?|→) "
+    rf"(?P<b>[~≈]?{NUMBER} ?{_TIME}) {_ON} (?P<n>\d+) (?P=d)s?\b"
 )
 # "loss 3.12 (perplexity 22.6)"
 _PERPLEXITY = re.compile(

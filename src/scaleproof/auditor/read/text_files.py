@@ -54,6 +54,14 @@ class TextFile:
         return islice(lines(self.path, self.encoding), start, None)
 
 
+def is_nsys_export(path: Path, start: bytes) -> bool:
+    """Whether a file that begins with `start` is an export of Nsight Systems: an SQLite file with its StringIds."""
+    if not start.startswith(b"SQLite format 3"):
+        return False
+    with path.open("rb") as file:
+        return b"TABLE StringIds" in file.read(1 << 20)  # SQLite may move the list of tables off the first page
+
+
 def head(path: Path) -> bytes:
     """Return the first HEAD bytes of a regular file. Raises UnreadableFile for all else."""
     try:

@@ -155,9 +155,12 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
     last_step = -1
     for line, record in enumerate(records, start=1):
         step = record.get(step_key, last_step)  # a row without a number belongs to the step before
+        if isinstance(step, float) and not math.isfinite(step):
+            reader.run.problems.append(f"line {line}: its {step_key} is {step}")
+            continue
         if not is_number(step) or step < last_step:
             return None  # it starts again, or counts something else
-        last_step = whole_step(step, line)
+        last_step = int(step)
         for key, value in record.items():
             if key != step_key and (isinstance(value, str) or is_number(value)):  # a text may be "2.31" or "NaN"
                 reader.add(last_step, str(key), value, line)

@@ -80,7 +80,8 @@ def columns_of(header: list[str], rows: Sequence[Sequence[str]]) -> list[TableCo
         word, _, rest = column.heading.partition(" ")
         alike = [other for other in columns if LEADING_WORD.match(other.heading) and other.heading.endswith(f" {rest}")]
         part = column_of_part(column.heading, rest, note=word)  # "EAGLE speed" beside "Baseline speed"
-        if part.kind and (column.kind is None or column.note) and alike not in ([], [column]):
+        is_rate = (part.kind or "").endswith(("_per_s", "rate"))
+        if is_rate and (column.kind is None or column.note) and alike not in ([], [column]):
             columns[k] = part
     return columns
 
@@ -372,7 +373,6 @@ def _split_by_notes(row: ReportedRow, columns: list[TableColumn], notes: list[st
         shared_figures = [figure for figure in others if figure.kind not in own_kinds]
         if own_figures:
             parts.append(_part_of_row(row, columns_of_note[0], shared_figures + own_figures))
-
     if not parts:
         return [row]
     parts[0].not_understood = row.not_understood  # once, not in each part

@@ -329,6 +329,9 @@ EUROPEAN_HEADINGS = {
     "efficiency": "eficiencia|eficiência|efficienza|efficacité|effizienz",
     "batch size": "tamaño de lote|tamanho do lote|dimensione del batch|taille de lot|batchgröße",
     "model": "modelo|modello|modèle|modell",
+    "memory": "memoria|memória|mémoire|speicher",
+    "number of gpus": "número de gpus|numero de gpus|numero di gpu|nombre de gpu|nombre de gpus|anzahl gpus",
+    "configuration": "configuración|configuração|configurazione|konfiguration",
 }
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20, 0x3001: 0x2C}
 _ENGLISH_OF_EAST_ASIAN = {w: english for english, words in WRITTEN_TOGETHER.items() for w in words.lower().split("|")}

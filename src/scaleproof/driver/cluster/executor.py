@@ -105,10 +105,11 @@ class Executor(RemoteExecutor):
         self._send([job])
 
     def _send(self, jobs: Sequence[Any]) -> None:
-        """Submit `jobs` of equal resources together, or hold them back while the scheduler takes no more."""
+        """Submit `jobs` of equal resources together, hold them back while the scheduler takes no more, or fail them."""
         if self._stopped:
             self._report_unsent(jobs, self._stopped)
-        elif outputs_text(jobs[0]) in self._not_again:  # a retry by Snakemake of what would fail again
+        # A retry by Snakemake of what would fail again. It is the only one of `jobs`: no array has retries.
+        elif outputs_text(jobs[0]) in self._not_again:
             for job in jobs:
                 self.workflow.scheduler.error_callback(job)
         elif self._held:

@@ -82,7 +82,7 @@ class FusedCrossEntropy(torch.autograd.Function):
         """Return the mean loss of `hidden` (tokens, width) for `targets` (tokens,), `chunk` tokens at a time.
 
         `weight` has the shape (vocabulary, width). The gradient of a token's logits (the residual) is their softmax,
-        less 1 at its target.
+        less 1 at its target. The gradients that are kept are those of the sum of the losses, not of the mean.
         """
         device_type = hidden.device.type
         dtype = torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else weight.dtype
@@ -95,10 +95,11 @@ class FusedCrossEntropy(torch.autograd.Function):
             for h, t in zip(low.split(chunk), targets.split(chunk), strict=True):
                 log_probabilities = torch.log_softmax((h @ matrix.t()).float(), dim=-1)
                 total = total - log_probabilities.gather(1, t[:, None]).sum()
-                if torch.compiler.is_compiling():  # in one kernel; a scatter would be another, after a matrix in fp32
+                if torch.compiler.is_compiling():
+                    # The compiler makes one kernel of this; a scatter would be a second, which reads a matrix in fp32.
                     is_target = torch.arange(log_probabilities.shape[1], device=log_probabilities.device) == t[:, None]
                     residual = (log_probabilities.exp() - is_target.to(log_probabilities.dtype)).to(dtype)
-                else:  # in place: the logarithms are not needed any more
+                else:  # without a compiler in place, which saves a matrix: the logarithms are not needed any more
                     residual = (
                         log_probabilities.exp_()
                         .scatter_add_(1, t[:, None], log_probabilities.new_full((len(t), 1), -1.0))

@@ -98,9 +98,10 @@ def form_of(parts: list[str]) -> Form:
     all_printed = _printed_numbers(template)[:MOST_PAIRS]
     numbers = [_keyed_number(printed, ends) for printed in all_printed]
     kinds = frozenset(number.meaning.kind for number in numbers)
-    keys = [printed.match.groupdict().get("key") for printed in all_printed if printed.meaning.kind in PLACES]
+    of_steps = [printed for printed in all_printed if printed.meaning.kind in ("step", "steps")]
+    step_keys = [printed.match.groupdict().get("key") for printed in of_steps]
     # The same key twice: "step 3 loss 2.1step 3 loss 2.2" is of two ranks, and a figure may be cut between them.
-    has_place = 0 < len(keys) == len(set(keys))
+    has_place = not kinds.isdisjoint(PLACES) and len(step_keys) == len(set(step_keys))
     is_log_line = has_place and bool(kinds & FIGURES_OF_STEPS)
     return Form(tuple(numbers), kinds, is_log_line, has_rank=RANK.search(template) is not None)
 

@@ -73,7 +73,10 @@ def _runs_text(count: int, is_compared: bool) -> str:
 
 
 def _precision_sentence(report: ScalingReport, comparisons: Sequence[AbComparison]) -> str:
-    """Return which differences the repeats, or pairs, of the answer's comparison show; "" where nothing is compared."""
+    """Return which differences the repeats of the answer's comparison show; "" where nothing is compared.
+
+    Where the answer is from A/B pairs alone: which effect the pairs of the first comparison with an estimate detect.
+    """
     compared = concluded_from(report)  # the question, group or series that the answer is on
     if not compared:
         estimates = [comparison.estimate for comparison in comparisons if comparison.estimate]
@@ -85,6 +88,7 @@ def _precision_sentence(report: ScalingReport, comparisons: Sequence[AbCompariso
             f"{repeats} show differences of {difference} ({POWER_IN_WORDS}); smaller ones are often missed. "
             "A difference that is called faster or slower stands even so: its interval excludes 1x."
         )
+    # `resolve` is None: a lack of repeats is named, any other reason is not.
     n = min((point.n for point in report.points), default=0)
     return f"none yet, {FEWEST_REPEATS} repeats per cell are needed (n={n})." if 0 < n < FEWEST_REPEATS else ""
 

@@ -253,9 +253,9 @@ def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell
             '{samples: "{micro_batch} * {devices}"}, or {steps: 1} to compare steps/s (of ab: --metric steps/s if a '
             "step of A is as much work as one of B, else --per-step with A's tokens and B's)"
         )
-    rate_unit, metric, example = "samples", "--metric samples/s ", '{samples: "{global_batch}"}'
-    if last.tokens_per_s:
-        rate_unit, metric, example = "tokens", "", '{tokens: "{global_batch} * 1024"}'
+    rate_unit = "tokens" if last.tokens_per_s else "samples"
+    example = '{tokens: "{global_batch} * 1024"}' if last.tokens_per_s else '{samples: "{global_batch}"}'
+    metric = "" if last.tokens_per_s else "--metric samples/s "
     raise NoFigures(  # {steps: 1} is not offered: work in steps gives no time by a rate in tokens or samples
         f"{figures}, but not how much work a step is, which gives its time: give workload.per_step, e.g. "
         f"{example} (of ab: {metric}--per-step with A's {rate_unit} of a step and B's)"

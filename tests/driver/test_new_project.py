@@ -23,6 +23,11 @@ def test_the_profile_for_a_cluster_is_found_by_its_name(tmp_path):
     assert (tmp_path / "slurm/profile.v9+.yaml").is_file()
 
 
+def test_git_ignores_results_but_published_ones(tmp_path):
+    new_project(tmp_path)
+    assert (tmp_path / ".gitignore").read_text().splitlines() == ["/.snakemake/", "/results/*", "!/results/published/"]
+
+
 def test_the_workflow_is_included_with_what_it_does_at_start_and_end(tmp_path):
     """Of a module, Snakemake would leave out onstart, onsuccess and onerror."""
     new_project(tmp_path)

@@ -14,7 +14,7 @@ from scaleproof.auditor.read.logs.key_values import KeyValues
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.text_files import printable
-from scaleproof.ground.errors import UserError, plural, shortened
+from scaleproof.ground.errors import UserError, plural, shortened, without_place
 from scaleproof.ground.files import content_fault
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.own_runs import audit, check_names
@@ -213,7 +213,7 @@ def _audit_own_runs(evidence: Evidence) -> tuple[list[str], list[Finding], Count
             run = read_run(path)
             campaigns[(run.metrics.campaign, str(path.parent.parent))].append(run)
         except UserError as error:
-            problem = str(error).replace(f"{folder}/", "").replace(folder, name)  # one fault of many runs, one text
+            problem = without_place(str(error), folder).replace(folder, name)  # one fault of many runs, one text
             findings.append(finding_on_unusable_record(name, printable(cell), problem[:300]))
 
     for (campaign, _), runs in campaigns.items():

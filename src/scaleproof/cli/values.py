@@ -183,14 +183,18 @@ class Number:
         try:
             value = int(text) if self.whole else float(text)
             is_plain = re.fullmatch(r"[0-9.eE+-]+", text.strip()) is not None
-            is_large_enough = value >= self.least if self.whole else value > 0
-            if is_plain and is_large_enough and value <= self.most:
+            if is_plain and self._allows(value):
                 return value
         except ValueError:
             pass
         least = f"a whole number from {self.least}" if self.whole else "a number above 0, up"
         unit = f" ({self.unit})" if self.unit else ""
         raise refused(text, f"{least} to {integer(self.most)}{unit}{self._hint(text)}")
+
+    def _allows(self, value: float) -> bool:
+        """Return whether a number is within the limits."""
+        is_large_enough = value >= self.least if self.whole else value > 0
+        return is_large_enough and value <= self.most
 
     def _hint(self, text: str) -> str:
         """Return a hint at a number with its unit, whole numbers with commas, an amount of money, a decimal comma.
@@ -199,8 +203,7 @@ class Number:
         """
         with_unit = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(\D+)", text.strip())  # 2%, 5 min
         if with_unit and self.unit and self.unit.startswith(with_unit[2]) and with_unit[2] != "d":  # 5 d are days
-            is_allowed = max(self.least or 0, 0) <= float(with_unit[1]) <= self.most and float(with_unit[1]) > 0
-            return f"; write {with_unit[1]}" if is_allowed else ""
+            return f"; write {with_unit[1]}" if self._allows(float(with_unit[1])) else ""
         if self.whole:
             are_several = re.fullmatch(r"[0-9]+(, ?[0-9]+)+", text)
             return "; without commas, several with blanks between them" if are_several else ""

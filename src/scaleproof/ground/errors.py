@@ -361,11 +361,11 @@ def damaged_file(path: Path, why: str) -> UserError:
     return UserError(f"{path} is damaged ({why}); {_how_to_make(path, f'rebuild it with: rm {path} && ')}")
 
 
-def without_place(fault: str, folder: Path) -> str:
-    """Return a fault with files of an absolute `folder` named relative to it, as records must not tell such a path."""
+def without_place(fault: str, folder: Path | str) -> str:
+    """Return a fault with the files of `folder` named relative to it, as records must not tell private paths."""
     place = f"{folder}/"
-    # What follows "; " is the command that makes the file again: it has the absolute path as well, and is cut off.
-    return fault.partition("; ")[0].replace(place, "") if folder.is_absolute() and place in fault else fault
+    # What follows "; " is the command that makes the file again: it needs the whole path, and is cut off.
+    return fault.partition("; ")[0].replace(place, "") if place in fault else fault
 
 
 def _how_to_make(path: Path, words: str) -> str:

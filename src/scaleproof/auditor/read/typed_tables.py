@@ -78,11 +78,10 @@ def columns_of(header: list[str], rows: Sequence[Sequence[str]]) -> list[TableCo
         if is_dp and all(row[k].strip("*` ").isdigit() for row in rows if k < len(row)):
             column.kind = "data_parallel"
         word, _, rest = column.heading.partition(" ")
-        alike = [other for other in columns if LEADING_WORD.match(other.heading) and other.heading.endswith(f" {rest}")]
         part = column_of_part(column.heading, rest, note=word)  # "EAGLE speed" beside "Baseline speed"
-        is_rate = (part.kind or "").endswith(("_per_s", "rate"))
-        if is_rate and (column.kind is None or column.note) and alike not in ([], [column]):
-            columns[k] = part
+        if (column.kind is None or column.note) and (part.kind or "").endswith(("_per_s", "rate")):
+            alike = [one for one in columns if LEADING_WORD.match(one.heading) and one.heading.endswith(f" {rest}")]
+            columns[k] = column if alike in ([], [column]) else part
     return columns
 
 

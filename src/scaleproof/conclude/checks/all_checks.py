@@ -266,10 +266,9 @@ def _try_check(check: Check[Subject], subject: Subject) -> tuple[list[Finding], 
 def _unusable_record(run: Run, problem: str) -> Finding:
     """Return the finding that a run's record cannot be checked; `problem`: what it lacks, in words."""
     campaign_folder = run.folder.absolute().parent.parent.parent  # of CAMPAIGN/runs/CELL/rep1
-    # One fault of many runs is one text: without the folder, and without the command behind "; ", which names it too.
-    place = f"{run.folder}/"
-    inside = problem.partition("; ")[0].replace(place, "") if place in problem else problem
-    return finding_on_unusable_record(run.name, run.metrics.cell, without_place(inside, campaign_folder))
+    inside = without_place(problem, run.folder)  # one fault of many runs is one text
+    inside = without_place(inside, campaign_folder)
+    return finding_on_unusable_record(run.name, run.metrics.cell, inside)
 
 
 def audit_campaign(

@@ -193,12 +193,12 @@ def check_axes(command: str, settings: Collection[str], varied: Iterable[str]) -
         if name not in settings:
             advice = f"list its values under vary ({name}: [..., ...]).{did_you_mean(name, BUILT_IN)}"
             raise UserError(f"workload.command: {{{name}}} has no value; {advice}", ("workload", "command"))
+    effective = {*settings, "geometry", *OF_EXECUTION, *placeholders(command)}
+    # Each of several programs may have a batch of its own, which per_step then says.
+    if settings or not effective.isdisjoint(OF_BATCH):
+        effective |= {*OF_BATCH}
     for name in varied:
-        readers = OF_BATCH if name in OF_BATCH else (name,)
-        has_effect = name in (*settings, "geometry", *OF_EXECUTION) or not {*readers}.isdisjoint(placeholders(command))
-        if name in OF_BATCH and settings:  # each program may have a batch of its own, which per_step then says
-            has_effect = True
-        if not has_effect:
+        if name not in effective:
             raise UserError(f"vary.{name}: workload.command has no {{{name}}}, so it changes nothing", ("vary", name))
 
 

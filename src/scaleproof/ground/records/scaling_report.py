@@ -104,6 +104,11 @@ class ScalingSeries(ResultPart):
         """The sizes of this series, the smallest first."""
         return list(self.runs.values())
 
+    @property
+    def has_unequal_work(self) -> bool:
+        """Whether its sizes do neither the same work on each device nor in all, or nobody says how much."""
+        return self.kind is None and len({point.devices for point in self.points}) > 1
+
 
 class RankedCell(ResultPart):
     """A cell of a ranking."""

@@ -56,8 +56,7 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     if not report.series_of_sizes:
         return _step_of_question(report)
     first_series = report.series_of_sizes[0]
-    has_sizes = len({point.devices for point in first_series.points}) > 1
-    if has_sizes and first_series.kind is None:  # repeats would not help
+    if first_series.has_unequal_work:  # repeats would not help
         batch = "global_batch, or of a command workload.per_step"
         return f"say in {_file(report)} how much work a step is ({batch}), and run {command(report)} again", None
     return _step_of_further_repeats(report, first_series.resolve, min(point.n for point in first_series.points))

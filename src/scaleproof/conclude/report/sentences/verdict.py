@@ -151,9 +151,8 @@ def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str,
     """Return the verdict on a series by the speed-up of its largest size (`claim`), and whether it is decided."""
     last = series.points[-1]
     if not claim:
-        has_sizes = len({point.devices for point in series.points}) > 1
         of_work = ": their steps are of unequal, perhaps unstated, work (batch; of a command per_step)"
-        why = of_work if has_sizes and not series.kind else ""
+        why = of_work if series.has_unequal_work else ""
         return f"No answer: {last.cell} and {series.points[0].cell} are not comparable{why}", False
     if claim.word == "unclaimed":  # a series has no winner
         return _too_few_verdict(claim.ratio.n).replace("winner", "answer"), False

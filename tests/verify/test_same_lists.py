@@ -4,12 +4,11 @@ import re
 from pathlib import Path
 
 from scaleproof.conclude.analysis import loss_curves
-from scaleproof.conclude.analysis.ab_comparison import configuration_differences
 from scaleproof.conclude.analysis.measured_cells import SAME_WORK
 from scaleproof.ground.campaign.config import ENTRIES, Workload
 from scaleproof.verify import losses
 from scaleproof.verify.manifest import CAMPAIGN, DESCRIPTIONS, FILES, WORKFLOW
-from scaleproof.verify.raw import differing_settings, folder_before
+from scaleproof.verify.raw import folder_before
 from scaleproof.verify.raw_cells import BATCHLESS
 
 RULES = Path(__file__).parents[2] / "workflow/rules"
@@ -24,14 +23,6 @@ def test_cells_that_differ_in_a_key_of_the_workload_do_other_work():
     assert set(loss_curves.SAME_LOSS) == keys - {"model"}
     assert BATCHLESS == SAME_WORK
     assert (*loss_curves.SAME_LOSS, "command") == losses.SAME_LOSS
-
-
-def test_both_houses_name_the_same_differences_of_two_configurations():
-    """A model by its name in one and by its shape in the other differs as a whole: the shape is a section there."""
-    a = {"workload": {"model": "gpt2", "seq_len": 8}, "execution": {"compile": False}}
-    b = {"workload": {"model": {"layers": 2}, "seq_len": 8}, "execution": {"compile": True}}
-    expected = {"workload.model": ["gpt2", {"layers": 2}], "execution.compile": [False, True]}
-    assert differing_settings(a, b) == configuration_differences(a, b) == expected
 
 
 def test_the_workflow_makes_every_tokenizer():

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from scipy.special import stdtrit
 
@@ -96,6 +97,23 @@ def dotted_items(content: Mapping[str, object], at: str = "") -> Iterator[tuple[
             yield from dotted_items(value, f"{at}{key}.")
         else:
             yield f"{at}{key}", value
+
+
+def configuration_differences(a: Mapping[str, Any], b: Mapping[str, Any], at: str = "") -> dict[str, list[Any]]:
+    """Return the keys in which two configurations differ, with both values: "section.key" -> [of a, of b].
+
+    None stands for a key that one side lacks, because records of an older version do not have it. A key that is a
+    section on one side alone, as a model by its shape beside one by its name, differs as a whole. `at`: what stands
+    before the keys, "section." within a section.
+    """
+    differences: dict[str, list[Any]] = {}
+    for name in dict.fromkeys((*a, *b)):
+        value_a, value_b = a.get(name), b.get(name)
+        if isinstance(value_a, Mapping) and isinstance(value_b, Mapping):
+            differences |= configuration_differences(value_a, value_b, f"{at}{name}.")
+        elif value_a != value_b:
+            differences[f"{at}{name}"] = [value_a, value_b]
+    return differences
 
 
 def changed_keys(before: Mapping[str, object], now: Mapping[str, object]) -> str:

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scaleproof.ground.comparison import configuration_differences
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import json_of, points_of
 from scaleproof.verify.intervals import half_width
-from scaleproof.verify.raw import Difference, RawRun, check_values, close, differing_settings
+from scaleproof.verify.raw import Difference, RawRun, check_values, close
 from scaleproof.verify.recompute import CONFIDENCE, counts_samples, has_speedup, measured_by_cell, waiting_share
 
 WATERFALL, TRACES = "waterfall.json", "traces.json"
@@ -142,7 +143,7 @@ def _part_of_smaller_batch(
 
     config, source_config = group[0].metrics["config"], source[0].metrics["config"]
     has_local_batch = source_config["work"]["global_batch"] == config["work"]["global_batch"] / group[0].devices
-    differs_in_work = any(key.startswith("workload.") for key in differing_settings(config, source_config))
+    differs_in_work = any(key.startswith("workload.") for key in configuration_differences(config, source_config))
     if not has_local_batch or differs_in_work:
         return {LOCAL_BATCH: None}
     return {LOCAL_BATCH: _step_ms(source) - ideal_ms}

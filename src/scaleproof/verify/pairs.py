@@ -10,6 +10,7 @@ from typing import Any
 
 from scipy import stats
 
+from scaleproof.ground.comparison import configuration_differences
 from scaleproof.verify import raw
 from scaleproof.verify.contents import json_of, schema_of
 from scaleproof.verify.intervals import EARLIER_ERROR, ERROR, detectable_by_ab_pairs, half_width
@@ -104,7 +105,7 @@ def _check_entry(
     """
     configs = {run.cell: run.metrics["config"] for run in runs}
     # "section.key" -> [value in A, value in B]
-    declared = raw.differing_settings(configs.get(entry["a"], {}), configs.get(entry["b"], {}))
+    declared = configuration_differences(configs.get(entry["a"], {}), configs.get(entry["b"], {}))
     expected: dict[str, Any] = {"pairs": len(listed), "declared": declared}
     if entry["estimate"]:
         expected |= {"status": "ok", "why": None}
@@ -225,5 +226,5 @@ def _cells_with_same_work(run: RawRun, cells: Sequence[RawRun]) -> set[str]:
     """Return the names of the `cells` that do the work of a run. On one device any strategy does the same work."""
     may_differ = {"execution.strategy"} if run.devices == 1 else set()
     config = run.metrics["config"]
-    differing = {other.cell: raw.differing_settings(config, other.metrics["config"]) for other in cells}
+    differing = {other.cell: configuration_differences(config, other.metrics["config"]) for other in cells}
     return {cell for cell, settings in differing.items() if settings.keys() <= may_differ}

@@ -310,21 +310,6 @@ def check_values(
         yield Difference(file, where, f"is {in_words(stated)}, {source} {in_words(expected)}")
 
 
-def differing_settings(a: Mapping[str, Any], b: Mapping[str, Any], section: str = "") -> dict[str, list[Any]]:
-    """Return "section.key" -> both values, for each key of which two configurations have different values.
-
-    A key that is a section on one side alone, as a model by its shape beside one by its name, differs as a whole.
-    """
-    differing: dict[str, list[Any]] = {}
-    for key in dict.fromkeys((*a, *b)):
-        of_a, of_b = a.get(key), b.get(key)
-        if isinstance(of_a, Mapping) and isinstance(of_b, Mapping):
-            differing |= differing_settings(of_a, of_b, f"{section}{key}.")
-        elif of_a != of_b:
-            differing[f"{section}{key}"] = [of_a, of_b]
-    return differing
-
-
 def in_words(value: Any) -> str:
     """Return a value as it stands in a message: a figure with ten digits, without its interval."""
     if isinstance(value, Mapping):

@@ -14,6 +14,7 @@ from scaleproof.conclude.analysis.paired_test import compare_ratios
 from scaleproof.conclude.analysis.run_tables import cell_rate
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Comparison
+from scaleproof.ground.comparison import configuration_differences
 from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.files import read_record
 from scaleproof.ground.findings.finding import Finding, Findings, codes_above_note
@@ -166,19 +167,3 @@ def _comparison_status(
     if differences:
         return "incomparable", "; ".join(differences)
     return "ok", None
-
-
-def configuration_differences(a: Mapping[str, object], b: Mapping[str, object], at: str = "") -> dict[str, list]:
-    """Return the keys in which two configurations differ, with both values: "section.key" -> [of a, of b].
-
-    None stands for a key that one side lacks, because records of an older version do not have it. `at`: what stands
-    before the keys, "section." within a section.
-    """
-    differences: dict[str, list] = {}
-    for name in dict.fromkeys((*a, *b)):
-        value_a, value_b = a.get(name), b.get(name)
-        if isinstance(value_a, dict) and isinstance(value_b, dict):
-            differences |= configuration_differences(value_a, value_b, f"{at}{name}.")
-        elif value_a != value_b:
-            differences[f"{at}{name}"] = [value_a, value_b]
-    return differences

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from scaleproof.conclude.analysis.ab_comparison import configuration_differences
 from scaleproof.conclude.analysis.measured_cells import (
     MeasuredCell,
     cell_provenance,
@@ -18,6 +17,7 @@ from scaleproof.conclude.analysis.run_tables import cell_rate
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.ground.comparison import (
     Compared,
+    configuration_differences,
     dotted_items,
     field_error,
     why_incomparable,

@@ -6,7 +6,6 @@ The window of a run are its timed steps, after its warm-up.
 import csv
 import hashlib
 import io
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from scaleproof.ground.campaign.cells import fingerprint_of
 from scaleproof.ground.errors import LFS, POINTER, describe_first_fault, printable
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.number_format import significant
@@ -277,12 +277,6 @@ def _wrong_figures(run: RawRun, is_of_program: bool) -> list[Difference]:
             gives = "none" if computed is None else significant(computed, 9)
             differences.append(Difference(run.path, f"window.{name}", f"is {window[name]}, but {STEPS} gives {gives}"))
     return differences
-
-
-def fingerprint_of(config: dict[str, Any]) -> str:
-    """Return the fingerprint of a configuration, by which runs of the same one are known."""
-    text = json.dumps(config, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def folder_before(path: str, name: str) -> str:

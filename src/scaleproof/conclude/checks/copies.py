@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaleproof.ground.campaign.batch import SEARCHED
+from scaleproof.ground.campaign.cells import fingerprint_of
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_record
 from scaleproof.ground.findings.registry import Code, Flag, Register, of_run, of_runs
@@ -265,8 +266,7 @@ def _traces_of_edits(run: MeasuredRun) -> Iterator[str]:
     if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:
         yield f"{METRICS} is not the file whose sha256 {LAUNCHER} has"
 
-    config = json.dumps(run.metrics.config, sort_keys=True, separators=(",", ":"))
-    if hashlib.sha256(config.encode()).hexdigest()[:16] != run.metrics.fingerprint:
+    if fingerprint_of(run.metrics.config) != run.metrics.fingerprint:
         yield "`fingerprint` is not that of `config`"
 
     repeat_folder = REPEAT_FOLDER.fullmatch(run.folder.name)

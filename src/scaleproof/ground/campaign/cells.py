@@ -5,7 +5,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -193,7 +193,7 @@ class Cell:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the effective configuration. Cells with the same hash do the same work in the same way."""
-        return _hash_of_config(self.config)
+        return fingerprint_of(self.config)
 
     @cached_property
     def planned_fingerprint(self) -> str:
@@ -201,7 +201,7 @@ class Cell:
         if self.searched is None:
             return self.fingerprint
         unknown = {"micro_batch": self.searched, "accumulation": "derive"}
-        return _hash_of_config(self.config | {"work": self.config["work"] | unknown})
+        return fingerprint_of(self.config | {"work": self.config["work"] | unknown})
 
     @property
     def planned_batch(self) -> str:
@@ -214,8 +214,8 @@ def sharing_devices(strategy: str, nodes: int, devices_per_node: int) -> int:
     return devices_per_node if strategy == "hsdp" else nodes * devices_per_node
 
 
-def _hash_of_config(config: dict[str, Any]) -> str:
-    """Return the first 16 hexadecimal digits of the sha256 of a configuration."""
+def fingerprint_of(config: Mapping[str, object]) -> str:
+    """Return the fingerprint of a configuration: the first 16 hexadecimal digits of its sha256."""
     return hashlib.sha256(json.dumps(config, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 

@@ -163,7 +163,8 @@ def _find_shifts(series: str, logs: np.ndarray, sessions: list[int], alpha: floa
         return []
 
     # Each array has an element for each split: into a part (inside), and the rest (outside).
-    begins, ends = _part_bounds(n)
+    # A part that begins at index 0 is the rest of another one: as each split is meant once, parts begin later.
+    begins, ends = np.triu_indices(n, k=1) + np.array([[1], [1]])  # begin and end (the index after the last), 1 to n
     centred = logs - logs.mean()
     sums = np.concatenate([[0.0], np.cumsum(centred)])
     n_inside, n_outside = ends - begins, n - (ends - begins)
@@ -187,16 +188,6 @@ def _find_shifts(series: str, logs: np.ndarray, sessions: list[int], alpha: floa
     for part in (slice(0, begin), slice(begin, end), slice(end, n)):
         shifts += _find_shifts(series, logs[part], sessions[part], alpha)
     return shifts
-
-
-def _part_bounds(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return begin and end (the index after the last) of each part of `n` values that does not begin at index 0.
-
-    A part and the rest (its complement) make one split in two. As one of them has index 0, each split is there once.
-    """
-    begins, ends = np.meshgrid(np.arange(1, n), np.arange(2, n + 1), indexing="ij")
-    are_parts = begins < ends
-    return begins[are_parts], ends[are_parts]
 
 
 def _shift_as_ratios(series: str, session: int, change: float, half: float) -> RateShift:

@@ -83,15 +83,8 @@ def _smoothed_losses(losses: np.ndarray, steps: int) -> np.ndarray:
 
     At the beginning it is the mean of as many losses as there are. Losses that are no numbers are left out.
     """
-    is_finite = np.isfinite(losses)
-    sums_before = np.cumsum(np.append(0.0, np.where(is_finite, losses, 0.0)))  # of all losses before each step
-    counts_before = np.cumsum(np.append(0, is_finite))
-    ends = np.arange(1, len(losses) + 1)
-    begins = np.maximum(ends - steps, 0)
-    sums = sums_before[ends] - sums_before[begins]
-    counts = counts_before[ends] - counts_before[begins]
-    means: np.ndarray = np.where(counts, sums / np.maximum(counts, 1), np.nan)
-    return means
+    numbers = pd.Series(np.where(np.isfinite(losses), losses, np.nan))
+    return numbers.rolling(steps, min_periods=1).mean().to_numpy()
 
 
 def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import psutil
 
 from scaleproof.conclude.checks.memory import NEAR_FULL
-from scaleproof.conclude.forecast.frontier_program import RESULT, SETTINGS
-from scaleproof.conclude.forecast.launch import Program, launch
+from scaleproof.conclude.forecast import frontier_program
+from scaleproof.conclude.forecast.launch import launch
 from scaleproof.conclude.forecast.memory import FP32_BYTES, memory_inputs
 from scaleproof.ground.campaign.batch import candidate_micro_batches
 from scaleproof.ground.campaign.cells import Cell
@@ -180,7 +180,6 @@ def _search_result(trials: dict[int, Trial], sizes: list[int], limit: float) -> 
     )
 
 
-PROGRAM = Program("scaleproof.conclude.forecast.frontier_program", SETTINGS, RESULT)
 OUT_OF_MEMORY = ("oom", "host_oom")
 TRIAL_STEPS, TIMED_STEPS = 3, 10  # of a trial: to see its memory, to time its steps as well
 MOST_ACCUMULATED = 2  # micro-batches of a step, where memory alone is asked for
@@ -327,7 +326,7 @@ def _trial_figures(
     """
     plan = PlannedRun(cell, campaign, tokens, time_limit)
     result = launch(
-        PROGRAM,
+        frontier_program,
         plan,
         log=out / LOG,
         settings=settings,

@@ -4,7 +4,8 @@ import json
 import shutil
 import uuid
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any
 
 from scaleproof.ground.files import write_json
 from scaleproof.ground.records.run_sections import Failure
@@ -14,16 +15,8 @@ from scaleproof.measure.machine.allocation import Allocation
 from scaleproof.measure.trainer.request import PlannedRun
 
 
-class Program(NamedTuple):
-    """A `module` that each rank runs. It reads the file `settings` in the launch's folder; rank 0 writes `result`."""
-
-    module: str
-    settings: str
-    result: str
-
-
 def launch(
-    program: Program,
+    program: ModuleType,
     plan: PlannedRun,
     log: Path,
     settings: dict[str, Any],
@@ -33,17 +26,17 @@ def launch(
 ) -> dict[str, Any] | Failure:
     """Run `program` on the ranks of a cell, and return what rank 0 wrote, or why it wrote nothing.
 
-    `log`: takes all output; the launch's folder is beside it, and is removed. `nodes`, `steps`, `forked`: as in
-    `run_ranks`.
+    It reads the file SETTINGS in the launch's folder; rank 0 writes RESULT. `log`: takes all output; the launch's
+    folder is beside it, and is removed. `nodes`, `steps`, `forked`: as in `run_ranks`.
     """
     run_id = uuid.uuid4().hex[:8]
     attempt = begin_attempt(log.parent, run_id, ())
     try:
-        write_json(attempt / program.settings, settings)
+        write_json(attempt / program.SETTINGS, settings)
         request = write_request(plan, attempt=attempt, run_id=run_id, nodes=nodes, provenance={})
-        outcome = run_ranks(request, log, program.module, nodes, steps=steps, forked=forked)
-        if (attempt / program.result).exists():
-            return dict(json.loads((attempt / program.result).read_text()))
+        outcome = run_ranks(request, log, program.__name__, nodes, steps=steps, forked=forked)
+        if (attempt / program.RESULT).exists():
+            return dict(json.loads((attempt / program.RESULT).read_text()))
         return explain_failure(request, attempt, outcome)
     finally:
         shutil.rmtree(attempt, ignore_errors=True)

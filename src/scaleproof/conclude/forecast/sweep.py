@@ -4,12 +4,12 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from scaleproof.conclude.forecast import sweep_program
 from scaleproof.conclude.forecast.collective import COLLECTIVES, Group
-from scaleproof.conclude.forecast.launch import Program, launch
+from scaleproof.conclude.forecast.launch import launch
 from scaleproof.conclude.forecast.law import group_of
 from scaleproof.conclude.forecast.memory import FP32_BYTES, memory_inputs
 from scaleproof.conclude.forecast.sweep_file import Launch, Sweep
-from scaleproof.conclude.forecast.sweep_program import RESULT, SETTINGS
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, no_such
@@ -22,7 +22,6 @@ from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.machine.provenance import provenance_fields
 from scaleproof.measure.trainer.request import PlannedRun
 
-PROGRAM = Program("scaleproof.conclude.forecast.sweep_program", SETTINGS, RESULT)
 LOG = "sweep.log"
 SMALLEST, LARGEST = 4096, 2**30
 PAIR_LARGEST = 2**26  # between two nodes: from 64 MiB on the link alone limits the bandwidth
@@ -103,7 +102,7 @@ def run_launch(
     """Launch the ranks of `cell` once. `settings`: for `sweep_program`. `limit`: in seconds. Raises UserError."""
     made = datetime.now(UTC)
     plan = PlannedRun(cell, campaign, tokens=out, time_limit=limit)  # no rank of a sweep reads tokens
-    result = launch(PROGRAM, plan, out / LOG, settings, nodes)
+    result = launch(sweep_program, plan, out / LOG, settings, nodes)
     if isinstance(result, Failure):
         raise UserError(f"the sweep of {cell.execution.geometry} failed: {result.reason}; see {out / LOG}")
     return Launch(made_utc=f"{made:%Y-%m-%dT%H:%M:%SZ}", **result)

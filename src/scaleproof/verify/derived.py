@@ -11,6 +11,7 @@ from typing import Any
 
 from scaleproof.ground.comparison import configuration_differences
 from scaleproof.ground.number_format import significant
+from scaleproof.ground.records.grouping import all_known
 from scaleproof.verify.contents import json_of, points_of
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.raw import Difference, RawRun, check_values, close
@@ -235,10 +236,8 @@ def _means_over(steps: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """Return the mean of each part over `steps`; None where a step lacks the part, and without steps."""
     means: dict[str, float | None] = {}
     for name in TRACE_PARTS:
-        values = [step.get(name) for step in steps]
-        known_values = [value for value in values if value is not None]
-        is_complete = known_values and len(known_values) == len(values)
-        means[name] = statistics.fmean(known_values) if is_complete else None
+        values = all_known(step.get(name) for step in steps)
+        means[name] = statistics.fmean(values) if values else None
     return means
 
 

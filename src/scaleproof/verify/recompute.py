@@ -14,7 +14,7 @@ from scipy.stats import f as f_ratio
 from scipy.stats import t as student
 
 from scaleproof.ground.number_format import fixed, integer, significant
-from scaleproof.ground.records.grouping import group_by
+from scaleproof.ground.records.grouping import all_known, group_by
 from scaleproof.ground.records.recomputed_window import quantile
 from scaleproof.verify.contents import points_of
 from scaleproof.verify.intervals import NOISY_PAIR
@@ -260,9 +260,7 @@ def _figure_at(metrics: dict[str, Any], path: str) -> float | None:
 
 def _figures_at(runs: Sequence[RawRun], path: str) -> list[float]:
     """Return the figure at `path` of each run; [] where a run has none: the figure of the cell is unknown then."""
-    figures = [_figure_at(run.metrics, path) for run in runs]
-    known_figures = [figure for figure in figures if figure is not None]
-    return known_figures if len(known_figures) == len(figures) else []
+    return all_known(_figure_at(run.metrics, path) for run in runs)
 
 
 COMBINED: dict[str, Callable[[list[float]], float]] = {

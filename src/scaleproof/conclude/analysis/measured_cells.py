@@ -6,10 +6,16 @@ ran and where: code, versions, hardware.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from scaleproof.conclude.analysis.run_tables import cell_rate, configuration_columns, measured_by_cell, rates_of_cells
+from scaleproof.conclude.analysis.run_tables import (
+    cell_rate,
+    configuration_columns,
+    measured_by_cell,
+    rates_by_repeat,
+    rates_of_cells,
+)
 from scaleproof.conclude.checks.comparability import equal_in_campaign
 from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, Estimate, paired_ratio, ratio_of_independent
 from scaleproof.ground.errors import damaged_file, describe_first_fault
@@ -74,13 +80,13 @@ class MeasuredCell:
     values: dict[str, Any]  # its configuration, as in runs.csv
     rate: Estimate  # tokens/s
     provenance: Provenance
+    all_rates: Mapping[str, dict[int, float]]  # of all cells: cell -> repeat -> tokens/s
     confidence: float = CONFIDENCE  # of a ratio to another cell; above 0.95 where results decided when to stop
-    all_rates: Mapping[str, dict[int, float]] = field(default_factory=dict)  # of all cells: cell -> repeat -> tokens/s
 
     @property
     def rates(self) -> dict[int, float]:
         """Repeat -> tokens/s."""
-        return {run.metrics.repeat: run.metrics.window.tokens_per_s for run in self.runs}
+        return self.all_rates[self.cell]
 
     def relative_to(self, other: "MeasuredCell", confidence: float | None = None) -> Estimate:
         """Return this cell's rate over that of `other`: paired by repeat where repeats match, else of independent runs.
@@ -107,23 +113,20 @@ def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[
     """
     cells: dict[str, MeasuredCell] = {}
     provenances: dict[frozenset, Provenance] = {}  # cells with equal provenance share an object: quickly compared
-    all_rates: dict[str, dict[int, float]] = {}  # all cells share this object, to which each adds its rates
-
-    runs_of_cells = measured_by_cell(runs)
+    runs_of_cells = {name: repeats for name, repeats in measured_by_cell(runs).items() if repeats}
     rates = rates_of_cells(runs_of_cells)
+    all_rates = {name: rates_by_repeat(repeats) for name, repeats in runs_of_cells.items()}
     for name, repeats in runs_of_cells.items():
-        if repeats:
-            provenance = cell_provenance(repeats)
-            cells[name] = MeasuredCell(
-                cell=name,
-                runs=repeats,
-                values=_configuration_values(repeats[0]),  # the same in all repeats
-                rate=rates[name],
-                provenance=provenances.setdefault(frozenset(provenance.items()), provenance),
-                confidence=confidence,
-                all_rates=all_rates,
-            )
-            all_rates[name] = cells[name].rates
+        provenance = cell_provenance(repeats)
+        cells[name] = MeasuredCell(
+            cell=name,
+            runs=repeats,
+            values=_configuration_values(repeats[0]),  # the same in all repeats
+            rate=rates[name],
+            provenance=provenances.setdefault(frozenset(provenance.items()), provenance),
+            all_rates=all_rates,
+            confidence=confidence,
+        )
     return cells
 
 

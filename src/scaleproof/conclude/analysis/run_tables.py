@@ -15,7 +15,7 @@ from scaleproof.ground.confidence import Estimate, pooled_rate, rate_with_interv
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.evidence import lowest_level
-from scaleproof.ground.records.grouping import runs_by_cell
+from scaleproof.ground.records.grouping import all_known, runs_by_cell
 from scaleproof.ground.records.metrics import Failed, Measured, Printed, Timed
 from scaleproof.ground.records.run import METRICS, Run, TimedRun, timed_runs
 
@@ -137,13 +137,14 @@ def cell_rate(runs: Sequence[TimedRun]) -> Estimate:
     return rate_with_interval([w.tokens for w in windows], [w.wall_time_s for w in windows])
 
 
+def rates_by_repeat(runs: Iterable[TimedRun]) -> dict[int, float]:
+    """Return repeat -> tokens/s of the runs of a cell."""
+    return {run.metrics.repeat: run.metrics.window.tokens_per_s for run in runs}
+
+
 def rates_of_cells(cells: Mapping[str, Sequence[TimedRun]]) -> dict[str, Estimate]:
     """Return the tokens/s of each cell that has runs, by name, with an interval. `cells`: cell -> its runs."""
-    rates: dict[str, dict[int, float]] = {}  # cell -> repeat -> tokens/s
-    for cell, runs in cells.items():
-        if runs:
-            rates[cell] = {run.metrics.repeat: run.metrics.window.tokens_per_s for run in runs}
-
+    rates = {cell: rates_by_repeat(runs) for cell, runs in cells.items() if runs}
     estimates = {}
     for cell, own_rates in rates.items():
         rates_of_others = [rates[other] for other in rates if other != cell]
@@ -258,8 +259,8 @@ def _average_figure(
     runs: Sequence[TimedRun], name: str, average: Callable[[list[float]], float] = statistics.median
 ) -> float | None:
     """Return the median, or another `average`, of column `name` over runs; None without runs, or where one lacks it."""
-    figures = _known_figures(runs, name)
-    return average(figures) if runs and len(figures) == len(runs) else None
+    figures = all_known(_column_value(run.metrics, name) for run in runs)
+    return average(figures) if figures else None
 
 
 def _device_load(metrics: Measured) -> float | None:
@@ -270,9 +271,8 @@ def _device_load(metrics: Measured) -> float | None:
     ranks = metrics.ranks
     gpus = [gpu for rank in ranks for gpu in rank.get("gpus") or []]
     if gpus:
-        loads = [gpu["utilization_mean"] for gpu in gpus]
-        known_loads = [load for load in loads if load is not None]
-        return sum(known_loads) / len(known_loads) if len(known_loads) == len(loads) else None
+        loads: list[float] = all_known(gpu["utilization_mean"] for gpu in gpus)
+        return sum(loads) / len(loads) if loads else None
     is_on_cpus = ranks[0]["device_name"] == "cpu"  # as on all ranks
     if not is_on_cpus or "cpu_load" not in ranks[0]:
         return None
@@ -294,11 +294,8 @@ def _scaled_mfu(runs: Sequence[TimedRun], rate: Estimate | None) -> float | None
 
 def _joules_per_token(runs: Sequence[TimedRun]) -> float | None:
     """Return all energy over all tokens of the runs; None without runs, or where a run has no energy."""
-    joules = [run.metrics.energy.joules for run in runs if isinstance(run.metrics, Measured)]
-    known_joules = [joules_of_run for joules_of_run in joules if joules_of_run is not None]
-    if not runs or len(known_joules) < len(runs):
-        return None
-    return sum(known_joules) / sum(run.metrics.window.tokens for run in runs)
+    joules = all_known(run.metrics.energy.joules if isinstance(run.metrics, Measured) else None for run in runs)
+    return sum(joules) / sum(run.metrics.window.tokens for run in runs) if joules else None
 
 
 def measured_by_cell(runs: Iterable[Run]) -> dict[str, list[TimedRun]]:

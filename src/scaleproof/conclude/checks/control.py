@@ -10,6 +10,7 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes
 from scaleproof.ground.records.census import BareLoop, WitnessedSteps
+from scaleproof.ground.records.grouping import all_known
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -212,9 +213,7 @@ def _explained_exchange_s(run: MeasuredRun) -> float | None:
 
 def _bare_loops(run: MeasuredRun) -> list[BareLoop]:
     """Return the control of each rank: its times in a loop without the trainer. Empty unless all ranks have one."""
-    censuses = run.metrics.census or []
-    controls = [census.control for census in censuses if census.control]
-    return controls if len(controls) == len(censuses) else []
+    return all_known(census.control for census in run.metrics.census or [])
 
 
 def _bare_loop_evidence(run: MeasuredRun) -> str:

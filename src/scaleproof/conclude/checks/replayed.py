@@ -19,6 +19,7 @@ from scaleproof.ground.errors import UserError, without_place
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run, of_runs
 from scaleproof.ground.number_format import fixed, integer, scientific, significant
 from scaleproof.ground.records.census import ProbedStep
+from scaleproof.ground.records.grouping import all_known
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.reference.schema import Reference, Repetition, find_reference
 
@@ -287,17 +288,16 @@ def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     if reference is None:
         return
     for when in ("before", "after"):
-        steps_of_ranks: list[ProbedStep | None] = [getattr(census, when) for census in censuses]
-        steps = [step for step in steps_of_ranks if step]
+        steps: list[ProbedStep] = all_known(getattr(census, when) for census in censuses)
         if not steps:
             continue
-        checksum = _sum_of_checksums([step.tokens_checksum for step in steps], len(censuses))
+        checksum = _sum_of_checksums([step.tokens_checksum for step in steps])
         expected_checksum = reference.step_checksums.get(steps[0].step)  # all ranks probe the same step
         if checksum and expected_checksum is not None and checksum != expected_checksum:
             yield Flag(f"in step {steps[0].step}, {when} the window, the ranks trained on other tokens than planned")
 
     # This checksum is made over all steps, in their order.
-    checksum = _sum_of_checksums([census.tokens_in_window for census in censuses], len(censuses))
+    checksum = _sum_of_checksums([census.tokens_in_window for census in censuses])
     if checksum and reference.window_chain and checksum != reference.window_chain:
         yield Flag("in the window the ranks trained on other tokens than planned, or in another order of steps")
 
@@ -307,13 +307,13 @@ def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
         yield Flag("the validation scored other tokens than those of its samples")
 
 
-def _sum_of_checksums(checksums: list[str | None], ranks: int) -> str | None:
-    """Return the sum of the checksums of all `ranks` as 16 hexadecimal digits; None unless all checksums are known.
+def _sum_of_checksums(checksums: list[str | None]) -> str | None:
+    """Return the sum of the checksums of all ranks as 16 hexadecimal digits; None unless all checksums are known.
 
     A sum (modulo MODULUS) does not depend on which rank had which sample.
     """
-    numbers = [int(checksum, 16) for checksum in checksums if checksum is not None]
-    return f"{sum(numbers) % MODULUS:016x}" if numbers and len(numbers) == ranks else None
+    numbers = [int(checksum, 16) for checksum in all_known(checksums)]
+    return f"{sum(numbers) % MODULUS:016x}" if numbers else None
 
 
 @of_run.finds("validation-differs-from-reference", "invalid")

@@ -11,6 +11,7 @@ from scaleproof.ground.campaign.cells import sharing_devices
 from scaleproof.ground.campaign.strategies import FSDP
 from scaleproof.ground.number_format import integer, significant
 from scaleproof.ground.records.census import Census
+from scaleproof.ground.records.grouping import all_known
 from scaleproof.ground.records.open_sections import RecordedWork
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -35,9 +36,8 @@ def norm_of_ranks(run: MeasuredRun, rank: int, norms: list[float | None]) -> flo
     strategy = run.metrics.training_config.strategy
     if strategy not in FSDP:
         return norms[rank]
-    parts = norms[: sharing_devices(strategy, *run.geometry)]  # the first node of hsdp has all parts
-    known_parts = [norm for norm in parts if norm is not None]
-    return math.hypot(*known_parts) if len(known_parts) == len(parts) else None
+    parts = all_known(norms[: sharing_devices(strategy, *run.geometry)])  # the first node of hsdp has all parts
+    return math.hypot(*parts) if parts else None
 
 
 def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:

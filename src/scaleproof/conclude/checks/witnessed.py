@@ -14,7 +14,7 @@ from scaleproof.conclude.checks.updates import norm_of_ranks
 from scaleproof.ground.findings.registry import Flag, of_run, of_runs
 from scaleproof.ground.number_format import percent, scientific, significant
 from scaleproof.ground.records.census import UpdatesInWindow, WitnessedSteps
-from scaleproof.ground.records.grouping import group_by
+from scaleproof.ground.records.grouping import all_known, group_by
 from scaleproof.ground.records.run import MeasuredRun
 
 OF_MEDIAN = 0.2  # norms of first moments below this share of their median are compared as if they were as large
@@ -43,9 +43,7 @@ def windows_are_their_witness(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 def witnesses_of(run: MeasuredRun) -> list[WitnessedSteps]:
     """Return the witness of each rank of a run; empty unless every rank has a witness."""
-    censuses = run.metrics.census or []
-    witnesses = [census.witness for census in censuses if census.witness]
-    return witnesses if len(witnesses) == len(censuses) else []
+    return all_known(census.witness for census in run.metrics.census or [])
 
 
 def _describe_other_moments(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:

@@ -1,4 +1,4 @@
-"""Things, and runs above all, by what they have in common."""
+"""Things, and runs above all, by what they have in common, or all have."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, TypeVar
@@ -17,6 +17,16 @@ def group_by(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, lis
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
+
+
+def all_known(values: Iterable[Item | None]) -> list[Item]:
+    """Return the values if all of them are known; [] where one is None."""
+    known: list[Item] = []
+    for value in values:
+        if value is None:
+            return []
+        known.append(value)
+    return known
 
 
 def runs_by_cell(runs: Iterable[AnyRun]) -> dict[str, list[AnyRun]]:

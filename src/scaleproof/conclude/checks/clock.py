@@ -213,8 +213,8 @@ def time_of_day_runs_on(run: MeasuredRun) -> Iterator[Flag]:
     Repair: Let the clock be adjusted slowly (chrony without makestep), and run the cell again.
     """
     for rank in run.metrics.ranks:
-        if "window_start_monotonic_s" in rank:
-            window_s = rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"]
+        window_s = window_length(rank)
+        if window_s is not None:
             shift_s = rank["window_end_epoch_s"] - rank["window_start_epoch_s"] - window_s
             if abs(shift_s) > AROUND_SHARE * window_s + AROUND_S:
                 yield Flag(

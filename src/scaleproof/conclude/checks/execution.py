@@ -3,14 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from scaleproof.conclude.checks.census import inventory_of_run
+from scaleproof.conclude.checks.census import inventory_of_run, node_of
 from scaleproof.ground.campaign.strategies import LOW, SHARDING_ZERO, without_offload
 from scaleproof.ground.facts import traffic
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import integer, percent, significant
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
-from scaleproof.measure.machine.network import short_host
 
 # More than this share of fp32 weights that bf16 holds exactly is no chance: by chance it is 2**-16 of the weights that
 # are not 0; biases and norms that have not moved from 0 and 1 are a few in a thousand.
@@ -176,5 +175,4 @@ def _kind_of_device(run: MeasuredRun, rank: Rank) -> str:
     device, host = str(rank["device_name"]), str(rank["host"])
     if device != "cpu":
         return device
-    node = run.metrics.hardware.get("nodes", {}).get(short_host(host), {})
-    return str(node.get("cpu_model", host))
+    return str(node_of(run, rank).get("cpu_model", host))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import significant
-from scaleproof.ground.records.open_sections import Rank, RecordedConfiguration
+from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.run_sections import Memory
 
@@ -46,9 +46,9 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
     for name, recorded, recomputed in recomputed_figures(run):
         if not is_same_figure(recorded, recomputed):
             problems.append(f"{name} is {_nine_digits(recorded)}, computed again {_nine_digits(recomputed)}")
-    for setting in _repeated_settings(run):
-        if setting.value != setting.source_value:
-            problems.append(f"{setting.name} is {setting.value}, by {setting.source} {setting.source_value}")
+    for name, (value, source, source_value) in _repeated_settings(run).items():
+        if value != source_value:
+            problems.append(f"{name} is {value}, by {source} {source_value}")
 
     if problems:
         evidence = "; ".join(problems[:MOST_QUOTED])
@@ -78,54 +78,40 @@ def recomputed_figures(run: MeasuredRun) -> Figures:
     return chain.from_iterable(figures_of(run) for figures_of in sections)
 
 
-class _RepeatedSetting(NamedTuple):
-    """A setting that a record states twice: as `value`, and as `source_value` in the configuration or a census."""
+def _repeated_settings(run: MeasuredRun) -> dict[str, tuple[Any, str, Any]]:
+    """Return each setting that a record states twice: name -> (its value, "config" or "census", the value there).
 
-    name: str
-    value: Any
-    source: Literal["config", "census"]
-    source_value: Any
-
-
-def _repeated_settings(run: MeasuredRun) -> Iterator[_RepeatedSetting]:
-    """Yield each setting that a record repeats from its configuration or from the census of rank 0."""
+    The census is that of rank 0.
+    """
     metrics, config = run.metrics, run.metrics.config
     training = metrics.training_config
     strategy, precision = config["execution"]["strategy"], config["execution"]["precision"]
     optimizer, tokenizer = config["work"]["optimizer"]["name"], config["workload"]["tokenizer"]
-    yield _RepeatedSetting("training_config.strategy", training.strategy, "config", strategy)
-    yield _RepeatedSetting("training_config.precision", training.precision, "config", precision)
-    yield _RepeatedSetting("training_config.optimizer", training.optimizer, "config", optimizer)
-    yield _RepeatedSetting(
-        "training_config.deepspeed_enabled", training.deepspeed_enabled, "config", "zero" in strategy
-    )
-    yield _RepeatedSetting("data.tokenizer", metrics.data.get("tokenizer", tokenizer), "config", tokenizer)
-
+    settings: dict[str, tuple[Any, str, Any]] = {
+        "training_config.strategy": (training.strategy, "config", strategy),
+        "training_config.precision": (training.precision, "config", precision),
+        "training_config.optimizer": (training.optimizer, "config", optimizer),
+        "training_config.deepspeed_enabled": (training.deepspeed_enabled, "config", "zero" in strategy),
+        "data.tokenizer": (metrics.data.get("tokenizer", tokenizer), "config", tokenizer),
+    }
     if metrics.census:
         probed_step = metrics.census[0].before
         for name in ("products", "gradients", "reduced"):
-            dtype = metrics.dtypes.get(name)
-            yield _RepeatedSetting(f"dtypes.{name}", dtype, "census", getattr(probed_step, name))
+            settings[f"dtypes.{name}"] = (metrics.dtypes.get(name), "census", getattr(probed_step, name))
 
     if is_deepspeed(strategy) and metrics.engine_config:
-        yield from _engine_settings(metrics.engine_config, config)
-
-
-def _engine_settings(engine: dict[str, Any], config: RecordedConfiguration) -> Iterator[_RepeatedSetting]:
-    """Yield each setting that `engine`, the configuration of DeepSpeed, repeats from the run's own."""
-    work = config["work"]
-    config_values = {
-        "train_batch_size": work["global_batch"],
-        "train_micro_batch_size_per_gpu": work["micro_batch"],
-        "gradient_accumulation_steps": work["accumulation"],
-        "gradient_clipping": work["optimizer"]["max_grad_norm"],
-    }
-    for name, config_value in config_values.items():
-        yield _RepeatedSetting(f"engine_config.{name}", engine.get(name), "config", config_value)
-
-    stage = engine.get("zero_optimization", {}).get("stage")
-    config_stage = zero_stage(config["execution"]["strategy"])
-    yield _RepeatedSetting("engine_config.zero_optimization.stage", stage, "config", config_stage)
+        engine, work = metrics.engine_config, config["work"]
+        config_values = {
+            "train_batch_size": work["global_batch"],
+            "train_micro_batch_size_per_gpu": work["micro_batch"],
+            "gradient_accumulation_steps": work["accumulation"],
+            "gradient_clipping": work["optimizer"]["max_grad_norm"],
+        }
+        for name, config_value in config_values.items():
+            settings[f"engine_config.{name}"] = (engine.get(name), "config", config_value)
+        stage = engine.get("zero_optimization", {}).get("stage")
+        settings["engine_config.zero_optimization.stage"] = (stage, "config", zero_stage(strategy))
+    return settings
 
 
 def _window_figures(run: MeasuredRun) -> Figures:

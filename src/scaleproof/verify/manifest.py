@@ -162,18 +162,13 @@ def _files(folder: Path) -> list[str]:
     Hidden files are left out. So are folders `raw`: results have summaries of raw profiles. Names are strings, as
     making Paths takes longer than reading the files of a run.
     """
-    paths = []
-    for path, folders, files in os.walk(folder):
-        inside = os.path.relpath(path, folder)
-        parts = () if inside == os.curdir else tuple(inside.split(os.sep))  # empty at the top
-        # os.walk goes on with what is left in `folders`: at the top FOLDERS, below all but hidden ones and raw.
-        if parts:
-            folders[:] = [name for name in folders if name in FOLDERS or (name[0] != "." and name != "raw")]
-            paths += [(*parts, name) for name in files if name in FILES or name[0] != "."]
-        else:
-            folders[:] = [name for name in folders if name in FOLDERS]
-            paths += [(name,) for name in files if name in FILES]
-    return ["/".join(parts) for parts in sorted(paths) if os.path.isfile(os.path.join(folder, *parts))]
+    names = [*FILES]
+    for top in FOLDERS:
+        for path, folders, files in os.walk(folder / top):
+            folders[:] = [name for name in folders if name[0] != "." and name != "raw"]  # os.walk goes on with these
+            names += [f"{os.path.relpath(path, folder)}/{name}" for name in files if name[0] != "."]
+    existing = [name for name in names if os.path.isfile(os.path.join(folder, name))]
+    return sorted(existing, key=lambda name: name.split("/"))
 
 
 def _seal(manifest: dict[str, Any]) -> str:

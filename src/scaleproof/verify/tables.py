@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import BOTH, CELLS, COLUMNS, RUNS
-from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import REPORT, csv_of, points_of
-from scaleproof.verify.raw import Difference, RawRun, close
+from scaleproof.verify.raw import Difference, RawRun, close, in_words
 from scaleproof.verify.recompute import Quantities, by_cell, columns_of_no_run
 
 # File -> the columns that it has by the registry, their bounds aside.
@@ -128,5 +127,4 @@ def is_figure(text: str, value: float | None, tolerance: float = 1e-9) -> bool:
 
 def _wrong_text(file: str, where: str, stated: Any, computed: Any) -> Difference:
     """Return the difference that a field of a file states another value than the raw files give."""
-    figure = significant(computed, 10) if isinstance(computed, float) else computed
-    return Difference(file, where, f"is {stated or 'empty'}, the raw files give {figure}")
+    return Difference(file, where, f"is {stated or 'empty'}, the raw files give {in_words(computed)}")

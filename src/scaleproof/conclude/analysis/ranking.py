@@ -211,13 +211,9 @@ def _cells_without_interval(members: Sequence[MeasuredCell]) -> set[str]:
 
 def _why_not_compared(members: Sequence[MeasuredCell]) -> dict[str, list[str]]:
     """Return cell -> what forbids a ratio to the first of `members`: fields that differ, or "repeats"; else empty."""
-    why_not = {cell.cell: _unintended_differences(members[0], cell) for cell in members}
+    fastest = members[0].provenance
+    why_not = {cell.cell: unintended_differences(fastest, cell.provenance, same_program=False) for cell in members}
     return why_not | {name: ["repeats"] for name in _cells_without_interval(members)}
-
-
-def _unintended_differences(fastest: MeasuredCell, cell: MeasuredCell) -> list[str]:
-    """Return the fields of provenance in which two cells differ, though they were not meant to."""
-    return unintended_differences(fastest.provenance, cell.provenance, same_program=False)
 
 
 def ratio_in_family(cell: MeasuredCell, other: MeasuredCell, family: Family | None) -> Estimated:
@@ -248,7 +244,7 @@ def answer_question(
     subject, base = cells.get(answer.subject), cells.get(answer.base)
     if subject is None or base is None:
         return answer  # "unmeasured" by default
-    differing = _unintended_differences(base, subject)
+    differing = unintended_differences(base.provenance, subject.provenance, same_program=False)
     if differing:
         return answer.model_copy(update={"status": "incomparable", "incomparable": differing})
 

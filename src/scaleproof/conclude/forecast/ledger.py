@@ -3,7 +3,6 @@
 A file of forecasts is sealed: it carries the hash of its content.
 """
 
-import hashlib
 import json
 import math
 from collections.abc import Iterable
@@ -17,6 +16,7 @@ from scaleproof.conclude.forecast.law import doublings
 from scaleproof.ground.errors import damaged_file
 from scaleproof.ground.files import read_record, write_json
 from scaleproof.ground.findings.forecast_report import CellForecast, Coverage
+from scaleproof.verify.reports import forecast_seal
 
 MODEL_VERSION = "2"  # residuals of another law say nothing of this law
 LEDGER = "ledger.json"
@@ -72,8 +72,7 @@ class Forecasts(Record):
 
     def digest(self) -> str:
         """Return the seal: sha256 of the content."""
-        text = json.dumps(self.content(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return forecast_seal(self.content())
 
 
 class Score(Record):

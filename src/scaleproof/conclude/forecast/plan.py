@@ -303,8 +303,8 @@ def _step_figures(cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibrat
     return _StepFigures(entry.interval, "forecast")
 
 
-def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvidence, step: Interval) -> float | None:
-    """Return the wall time of a run whose steps take `step`; None where no run says how long the rest of it takes.
+def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvidence, step: Interval) -> float:
+    """Return the wall time of a run whose steps take `step`, as was measured, or forecast from measured cells.
 
     That of a cell with `runs` is their mean. Else the rest is the longest among runs with the same engine, or any runs.
     """
@@ -313,8 +313,6 @@ def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvid
     has_deepspeed = is_deepspeed(cell.execution.strategy)
     all_runs = list(chain.from_iterable(evidence.runs.values()))
     same_engine = [run for run in all_runs if is_deepspeed(run.metrics.training_config.strategy) == has_deepspeed]
-    if not all_runs:
-        return None
     rest_s = max(_rest_seconds(run) for run in same_engine or all_runs)
     # Without the first step of the warm-up, which is in the rest (`_rest_seconds`).
     further_steps = max(cell.work.warmup_steps - 1, 0) + cell.work.steps

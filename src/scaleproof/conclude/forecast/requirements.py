@@ -112,7 +112,6 @@ class StartKind(NamedTuple):
 class PastRun:
     """An earlier run: what it is compared by, and its seconds. `flops`: FLOP/s of a device in its steps."""
 
-    campaign: str
     fingerprint: str
     kind: StartKind
     device: str  # cpu or cuda
@@ -244,7 +243,6 @@ def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | No
     total_s = float(metrics["total_wall_time_sec"])
     work_flop = metrics["model"]["flops_per_token"] * window["tokens_processed_global"]
     return PastRun(
-        campaign=metrics["campaign"],
         fingerprint=metrics["fingerprint"],
         kind=kind_of(execution.get("start", "fresh"), execution["strategy"], device),
         device=device,

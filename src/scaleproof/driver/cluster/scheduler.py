@@ -39,9 +39,8 @@ class JobEnd:
     """The end of a job that failed or was cancelled."""
 
     words: str  # of the scheduler, on the end
-    kind: (
-        str  # equal for jobs that end in the same way; "" for jobs that somebody cancelled, or that gave way to others
-    )
+    # Equal for jobs that end in the same way; "" for jobs that somebody cancelled, or that gave way to others.
+    kind: str
     nodes: Sequence[str] = ()  # on which the job ran
     ended: str = ""  # time of the end, as the scheduler writes it; such times can be compared as texts
     by_hand: bool = False  # whether somebody has cancelled the job

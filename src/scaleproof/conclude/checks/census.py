@@ -9,7 +9,7 @@ from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 from scaleproof.ground.campaign.strategies import is_deepspeed, is_offloaded, zero_stage
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.counts import Counts, Inventory, count_parameters_and_flops, inventory_of_shape
-from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run
+from scaleproof.ground.findings.registry import AT_A_TIME, Flag, of_run
 from scaleproof.ground.number_format import integer, megabytes, significant
 from scaleproof.ground.records.census import Census, ProbedStep
 from scaleproof.ground.records.open_sections import Rank
@@ -261,23 +261,17 @@ def _different_fields(
                 yield name, value, other_value
 
 
-SETTINGS_DIFFER = Code(
-    "settings-differ",
-    "invalid",
-    what="A setting that was read back is not the configured one: the run answers another question than "
-    "its cell's name.",
-    detected="Threads, cores, optimizer and its groups, fused kernels, compiled graphs and the engine's own stage, "
-    "clipping and batch, read back on every rank; the factor by which gradients were clipped, from AdamW's first "
-    "moment; elements with weight decay; learning rates and settings of all updates of the window; buckets, overlap, "
-    "offload, prefetch, backend, options of DDP, the timers of DeepSpeed; torch, CPU, CPUs and memory of the machine.",
-    seen="zero_stage and precision keys that are ignored (SimuMax); affinities that were recorded but never set.",
-    repair="Find out who overrides the setting; run the cell again.",
-)
-
-
-@of_run.check(SETTINGS_DIFFER, only_first=True)
+@of_run.finds("settings-differ", "invalid", only_first=True)
 def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first rank on which a setting that was read back is not the configured one."""
+    """A setting that was read back is not the configured one: the run answers another question than its cell's name.
+
+    Detected: Threads, cores, optimizer and its groups, fused kernels, compiled graphs and the engine's own stage,
+    clipping and batch, read back on every rank; the factor by which gradients were clipped, from AdamW's first moment;
+    elements with weight decay; learning rates and settings of all updates of the window; buckets, overlap, offload,
+    prefetch, backend, options of DDP, the timers of DeepSpeed; torch, CPU, CPUs and memory of the machine.
+    Seen: zero_stage and precision keys that are ignored (SimuMax); affinities that were recorded but never set.
+    Repair: Find out who overrides the setting; run the cell again.
+    """
     for rank, census in enumerate(run.metrics.census or []):
         problems = [*_host_problems(run, rank, census)]
         for _, step in _probed_steps(census):

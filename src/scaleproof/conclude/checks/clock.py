@@ -8,7 +8,7 @@ import numpy as np
 
 from scaleproof.conclude.checks.copies import start_epoch_s
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, percent, seconds
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.open_sections import Rank
@@ -33,28 +33,22 @@ SHORTER_SHARE, SHORTER_S = 0.01, 1.0
 LONGER_SHARE, LONGER_S = 0.10, 300.0
 
 
-CLOCK_DIFFERS = Code(
-    "clock-differs",
-    "invalid",
-    what="The time of the window is not what other clocks saw: step times and rates are wrong by as much.",
-    detected="The step timer against the clock of each rank around the window (0.5 % + 0.01 s and as much as ranks "
-    "waited for cores, 2 % + 0.05 s at most and beside GPUs), against the time up "
-    "to the end of the validation less the validation (10 % + 0.1 s, longer by as much as the mean step is longer "
-    "than the shortest, or the window than what the ranks did not wait for cores), against the launcher, "
-    "another process, which sees the window begin and end (10 % + 1.5 s); the whole run against its job by "
-    "Snakemake's clock (longer by 1 % + 1 s, shorter by 10 % + 300 s). `suspect` where most "
-    "steps took the same time, to 0.1 microseconds: the clock ticks too slowly, or steps were not timed one by one.",
-    seen="Timers that leave micro-steps out; windows that were timed before the warm-up; edited results.",
-    repair="Trust no time of this run. Look at what starts and stops the step timer, then run the cell again.",
-)
-
-
-@of_run.check(CLOCK_DIFFERS, only_first=True)
+@of_run.finds("clock-differs", "invalid", only_first=True)
 def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run of which two clocks disagree, with the first disagreement: the others follow from it.
+    """The time of the window is not what other clocks saw: step times and rates are wrong by as much.
 
-    Each comparison returns "" where two times are near enough, which a time that is NaN never is.
+    Detected: The step timer against the clock of each rank around the window (0.5 % + 0.01 s and as much as ranks
+    waited for cores, 2 % + 0.05 s at most and beside GPUs), against the time up to the end of the validation less the
+    validation (10 % + 0.1 s, longer by as much as the mean step is longer than the shortest, or the window than what
+    the ranks did not wait for cores), against the launcher, another process, which sees the window begin and end (10 %
+    + 1.5 s); the whole run against its job by Snakemake's clock (longer by 1 % + 1 s, shorter by 10 % + 300 s).
+    `suspect` where most steps took the same time, to 0.1 microseconds: the clock ticks too slowly, or steps were not
+    timed one by one.
+    Seen: Timers that leave micro-steps out; windows that were timed before the warm-up; edited results.
+    Repair: Trust no time of this run. Look at what starts and stops the step timer, then run the cell again.
     """
+    # The first disagreement is flagged: the others follow from it. Each comparison returns "" where two times are near
+    # enough, which a time that is NaN never is.
     for compare_clocks in (_on_start, _on_clocks_of_ranks, _on_other_phases, _on_launcher, _on_job):
         disagreement = compare_clocks(run)
         if disagreement:
@@ -128,7 +122,7 @@ def _on_job(run: MeasuredRun) -> str:
     return f"by its own clock the whole run took {seconds(run_s)}; by Snakemake's its job took {seconds(job_s)}"
 
 
-@of_run.check(CLOCK_DIFFERS)
+@of_run.check(*clocks_agree.codes)
 def steps_are_timed_one_by_one(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run with fewer different step times than half of its steps: the clock ticks too slowly to time one."""
     times = run.step_times

@@ -13,10 +13,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from scaleproof.conclude.checks.census import SETTINGS_DIFFER
+from scaleproof.conclude.checks.census import settings_are_the_configured_ones
 from scaleproof.conclude.checks.updates import gradient_norm
 from scaleproof.ground.errors import UserError, without_place
-from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run, of_runs
+from scaleproof.ground.findings.registry import AT_A_TIME, Flag, of_run, of_runs
 from scaleproof.ground.number_format import fixed, integer, scientific, significant
 from scaleproof.ground.records.census import ProbedStep
 from scaleproof.ground.records.grouping import all_known
@@ -128,22 +128,6 @@ def _scale_overflowed(run: MeasuredRun) -> bool:
     return metrics.training_config.precision == "fp16" and metrics.window.skipped_optimizer_steps > 0
 
 
-DIFFER = Code(
-    "losses-differ-from-reference",
-    "invalid",
-    what="The run did not train as its configuration says: other samples, another model, optimizer or precision.",
-    detected="The loss of the first steps against a replay in one plain fp32 process that shares no code with the "
-    "trainer: 1e-5 in fp32; 2e-3 in lower precision, in bf16 and fp16 2e-4 more with each step, and the mean over 10 "
-    "steps or more (`suspect` beyond 8e-4 and 6 standard errors). Where replays with the rows of each step in other "
-    "orders come further apart than 1e-7 (norms of the gradients: 2e-6), training amplifies rounding: as many times as "
-    "much is allowed, and nothing is compared any more from where that is 0.1. In every precision also a few samples, "
-    "scored in fp32 by the model as it was built, and the norm of the gradients in probed steps.",
-    seen="Ranks that all read the same samples; weight decay or clipping that an engine dropped; bf16 in an fp32 cell.",
-    repair="Do not quote this run. The first step that differs says where to look: the first of all: "
-    "model or samples; later ones: optimizer, learning rate, precision.",
-)
-
-
 def loss_tolerances(run: MeasuredRun, reference: Reference) -> np.ndarray:
     """Return the allowed relative difference of losses at each step that both run and replay have made."""
     steps = min(len(run.losses), len(reference.losses))
@@ -162,9 +146,20 @@ def tolerances_unamplified(run: MeasuredRun, steps: int) -> np.ndarray:
     return np.asarray(TOLERANCE[precision] + GROWTH[precision] * np.arange(steps))
 
 
-@of_run.check(DIFFER)
+@of_run.finds("losses-differ-from-reference", "invalid")
 def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run that has other losses than its replay in some step, warm-up included, or on average."""
+    """The run did not train as its configuration says: other samples, another model, optimizer or precision.
+
+    Detected: The loss of the first steps against a replay in one plain fp32 process that shares no code with the
+    trainer: 1e-5 in fp32; 2e-3 in lower precision, in bf16 and fp16 2e-4 more with each step, and the mean over 10
+    steps or more (`suspect` beyond 8e-4 and 6 standard errors). Where replays with the rows of each step in other
+    orders come further apart than 1e-7 (norms of the gradients: 2e-6), training amplifies rounding: as many times as
+    much is allowed, and nothing is compared any more from where that is 0.1. In every precision also a few samples,
+    scored in fp32 by the model as it was built, and the norm of the gradients in probed steps.
+    Seen: Ranks that all read the same samples; weight decay or clipping that an engine dropped; bf16 in an fp32 cell.
+    Repair: Do not quote this run. The first step that differs says where to look: the first of all: model or samples;
+    later ones: optimizer, learning rate, precision.
+    """
     reference = reference_for(run)
     if reference is None or _scale_overflowed(run):
         return
@@ -205,7 +200,7 @@ def _flag_bias(differences: np.ndarray, allowed_bias: float, precision: str) -> 
         )
 
 
-@of_run.check(DIFFER, only_first=True)
+@of_run.check(*losses_are_the_references.codes, only_first=True)
 def the_model_as_built_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Flag the first sample whose fp32 loss in the model as built, not yet wrapped or cast, is not the replay's."""
     reference = reference_for(run)
@@ -226,7 +221,7 @@ def the_model_as_built_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
                 )
 
 
-@of_run.check(DIFFER, only_first=True)
+@of_run.check(*losses_are_the_references.codes, only_first=True)
 def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Flag the first rank whose norm of all gradients in a probed step is not that of the replay."""
     reference = reference_for(run)
@@ -253,7 +248,7 @@ def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
                 )
 
 
-@of_run.check(SETTINGS_DIFFER, only_first=True)
+@of_run.check(*settings_are_the_configured_ones.codes, only_first=True)
 def decayed_parameters_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Flag the first rank on which weight decay applies to another number of elements than in the replay."""
     reference = reference_for(run)

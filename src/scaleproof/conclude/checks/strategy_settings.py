@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from scaleproof.conclude.checks.census import SETTINGS_DIFFER, inventory_of_run
+from scaleproof.conclude.checks.census import inventory_of_run, settings_are_the_configured_ones
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.strategies import (
     FSDP,
@@ -30,7 +30,7 @@ OF_GPUS = "nccl"
 DDP_USUAL = {"find_unused_parameters": False, "gradient_as_bucket_view": True, "broadcast_buffers": False}
 
 
-@of_run.check(SETTINGS_DIFFER)
+@of_run.check(*settings_are_the_configured_ones.codes)
 def the_wrapper_has_the_settings(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run whose strategy's wrapper reports other settings than its cell has, or acted otherwise when probed."""
     problems = [

@@ -127,7 +127,7 @@ def _code_and_devices(run: MeasuredRun) -> tuple[str, ...]:
     return (run.metrics.code_sha256, run.metrics.hardware["cpu_model"], *devices)
 
 
-@of_run.check(replayed.DIFFER, only_first=True)
+@of_run.check(*replayed.losses_are_the_references.codes, only_first=True)
 def the_witness_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run whose witness has another norm of all gradients than the replay in some step that both made.
 

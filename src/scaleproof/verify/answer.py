@@ -265,13 +265,10 @@ def _check_incomparable(fields: Sequence[str], cell: RawCell, base: RawCell) -> 
 
 def _check_groups(answer: RawAnswer) -> Iterator[Difference]:
     """Yield each group of cells with the same work and devices that is not exactly the content of a ranking."""
-    groups: dict[tuple[object, ...], list[str]] = {}  # (devices, work, batch) -> names of cells
-    for cell in answer.cells.values():
-        groups.setdefault((cell.devices, cell.work, cell.batch), []).append(cell.name)
-
     stated_groups = [{entry["cell"] for entry in ranking["cells"]} for ranking in answer.report["ranking"]]
-    for names in groups.values():
-        if set(names) not in stated_groups:
+    for group in group_by(answer.cells.values(), lambda cell: (cell.devices, cell.work, cell.batch)).values():
+        names = {cell.name for cell in group}
+        if names not in stated_groups:
             yield Difference(REPORT, "ranking", f"has none of {', '.join(sorted(names))} alone")
 
 

@@ -31,6 +31,7 @@ from scaleproof.ground.confidence import (
 )
 from scaleproof.ground.findings.finding import Findings, codes_above_note
 from scaleproof.ground.records.evidence import lowest_level
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import METRICS, Run, timed_runs
 from scaleproof.ground.records.scaling_report import COMMAND, Kind, ScalingPoint, ScalingReport, ScalingSeries
@@ -135,13 +136,9 @@ def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> li
     The name of a series is the slug of its cells without the geometry: ddp-n2x4 is in ddp, and n1x2, a command on two
     devices, in "command". Whatever else a campaign varies is in the slug, and so makes another series.
     """
-    members_by_series: dict[str, list[MeasuredCell]] = defaultdict(list)
-    singles: dict[tuple, list[MeasuredCell]] = defaultdict(list)  # `_work_key` -> the cells with one device
-    for slug, cell in cells.items():
-        members_by_series[GEOMETRY_IN_SLUG.sub("", slug).strip("-") or COMMAND].append(cell)
-        if cell.values["devices"] == 1:
-            singles[_work_key(cell.values, cell.values["global_batch"])].append(cell)
-
+    members_by_series = group_by(cells.values(), lambda cell: GEOMETRY_IN_SLUG.sub("", cell.cell).strip("-") or COMMAND)
+    with_one_device = [cell for cell in cells.values() if cell.values["devices"] == 1]
+    singles = group_by(with_one_device, lambda cell: _work_key(cell.values, cell.values["global_batch"]))
     entries = []
     for name, members in members_by_series.items():
         smallest_first = sorted(members, key=lambda cell: (cell.values["devices"], cell.values["nodes"]))

@@ -46,6 +46,7 @@ from scaleproof.ground.findings.registry import (
     rules_version,
 )
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.open_sections import rank_fault
 from scaleproof.ground.records.run import STEPS, Run, TimedRun, measured_runs, timed_runs
@@ -154,12 +155,9 @@ def _check_each_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[lis
 
 def _without_repetitions(findings: list[Finding]) -> list[Finding]:
     """Return the findings: first one `record-unusable` for each fault, of however many runs and checks."""
-    by_fault: dict[tuple[str, str], list[Finding]] = defaultdict(list)
-    for finding in findings:
-        if finding.code == RECORD_UNUSABLE.name:
-            by_fault[finding.evidence, finding.concerns].append(finding)
+    unusable = [finding for finding in findings if finding.code == RECORD_UNUSABLE.name]
     on_records = []
-    for same in by_fault.values():
+    for same in group_by(unusable, lambda finding: (finding.evidence, finding.concerns)).values():
         places = {field: chain.from_iterable(getattr(one, field) for one in same) for field in ("cells", "runs")}
         on_records.append(
             same[0].model_copy(update={field: [*dict.fromkeys(names)] for field, names in places.items()})

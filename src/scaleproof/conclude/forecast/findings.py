@@ -9,6 +9,7 @@ from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, unstable_r
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.registry import Flag, Register, by_severity
 from scaleproof.ground.number_format import fixed, integer, significant
+from scaleproof.ground.records.grouping import group_by
 
 if TYPE_CHECKING:
     from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence
@@ -62,13 +63,9 @@ def launches_of_a_sweep_agree(sweep: Sweep) -> Iterator[Flag]:
     Seen: One public H100 project's own figures for one shape differ by 18 % between days.
     Repair: Make more launches (forecast.launches), or measure on a machine that nobody else uses.
     """
-    spreads_by_collective: dict[str, list[float]] = {}
-    for row in unstable_rows(sweep):
-        spreads_by_collective.setdefault(row.collective, []).append(row.spread)
-    for name, spreads in spreads_by_collective.items():
-        yield Flag(
-            f"launches of {name} differ by up to {fixed(100 * max(spreads), 0)} %, at {len(spreads)} of its sizes"
-        )
+    for name, rows in group_by(unstable_rows(sweep), lambda row: row.collective).items():
+        largest = max(row.spread for row in rows)
+        yield Flag(f"launches of {name} differ by up to {fixed(100 * largest, 0)} %, at {len(rows)} of its sizes")
 
 
 @of_sweeps.finds("node-slow", "suspect")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.conclude.forecast.collective import tournament_rounds
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.measure.machine.network import short_host
 from scaleproof.measure.trainer.__main__ import main
 from scaleproof.measure.trainer.request import Request
@@ -57,9 +58,7 @@ def time_node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str
     """
     import torch.distributed as dist
 
-    ranks_of_node: dict[str, list[int]] = {}
-    for any_rank, host in enumerate(hosts):
-        ranks_of_node.setdefault(host, []).append(any_rank)
+    ranks_of_node = group_by(range(len(hosts)), hosts.__getitem__)
     nodes = list(ranks_of_node)
     timed_pairs = []
     for simultaneous in tournament_rounds(len(nodes)):  # pairs (a, b) of indices of nodes

@@ -21,6 +21,7 @@ from scaleproof.driver.cluster.trial import try_nodes
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.machine import allocation
 
@@ -108,11 +109,8 @@ def _trial_request(partition: list[Nodes], with_devices: bool) -> JobRequest:
 
 def _nodes_by_partition() -> dict[str, list[Nodes]]:
     """Return partition -> its groups of equal nodes. sinfo prints a column for each field of Nodes."""
-    partitions: dict[str, list[Nodes]] = {}
-    for row in allocation.ask_for_table("sinfo", "--exact", columns=("%R", "%a", "%D", "%l", "%G", "%c", "%m")):
-        nodes = Nodes(*row)
-        partitions.setdefault(nodes.partition, []).append(nodes)
-    return partitions
+    table = allocation.ask_for_table("sinfo", "--exact", columns=("%R", "%a", "%D", "%l", "%G", "%c", "%m"))
+    return group_by([Nodes(*row) for row in table], lambda nodes: nodes.partition)
 
 
 def _judge_named_partition(name: str, rules: list[str], partitions: Mapping[str, list[Nodes]]) -> Verdict:

@@ -12,7 +12,7 @@ from scaleproof.driver.cluster.scheduler import (
     JobState,
     Phase,
     Refused,
-    SoundJob,
+    Scheduler,
     Submission,
     run_scheduler_command,
 )
@@ -28,8 +28,8 @@ PHASES: dict[str, Phase] = {
 
 
 @dataclass
-class Queue:
-    """A queue behind three commands, each a line of shell.
+class Queue(Scheduler):
+    """A queue behind three commands, each a line of shell, which cannot be asked about nodes and senders.
 
     `submit_command` names resources as {mem_mb}, gets the script appended, and prints the job's number last.
     `status_command` gets numbers, and prints a line for each: NUMBER STATE, and the queue's own words.
@@ -53,10 +53,6 @@ class Queue:
             reason = " ".join((errors or printed).split()) or f"the submit command ended with exit code {code}"
             raise Refused(reason, passing=code == NO_ANSWER)  # a queue that is silent now may answer later
         return words[-1]
-
-    def would_take(self, job: Submission) -> bool:
-        """Return True, as a queue cannot be asked."""
-        return True
 
     def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
         """Return the state of each of `jobs` that the queue knows. Returns None where it does not answer."""
@@ -82,14 +78,5 @@ class Queue:
         by_hand = state.phase == "cancelled"
         return JobEnd(words, kind="" if by_hand else words, by_hand=by_hand)
 
-    def ended_well(self) -> list[SoundJob]:
-        """Return [], as a queue does not say on which nodes its jobs ran."""
-        return []
-
     def cancel(self, jobs: Sequence[str]) -> None:
-        """End jobs."""
         run_scheduler_command(["sh", "-c", f"{self.cancel_command} {shlex.join(jobs)}"], self.environment())
-
-    def left_in(self, folder: Path) -> list[str]:
-        """Return [], as a queue does not say who has sent its jobs; the ledger does."""
-        return []

@@ -80,6 +80,7 @@ class Scheduler(Protocol):
 
     def would_take(self, job: Submission) -> bool:
         """Return whether there are nodes for this job. Returns True where the scheduler cannot be asked."""
+        return True
 
     def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
         """Return number -> state of `jobs`. Returns None while the scheduler does not answer."""
@@ -88,7 +89,8 @@ class Scheduler(Protocol):
         """Describe the end of a job whose last known state is `state`. `log`: the file of its output."""
 
     def ended_well(self) -> list[SoundJob]:
-        """Return the user's jobs that have ended well and that the scheduler still remembers."""
+        """Return the user's jobs that have ended well and that the scheduler still remembers; [] unless it says so."""
+        return []
 
     def cancel(self, jobs: Sequence[str]) -> None:
         """Cancel jobs."""
@@ -96,8 +98,9 @@ class Scheduler(Protocol):
     def left_in(self, folder: Path) -> list[str]:
         """Return the jobs that an earlier driver has sent from `folder` and that have not ended.
 
-        The scheduler alone is asked; what the driver has written down is in the ledger.
+        The scheduler alone is asked; what the driver has written down is in the ledger. Returns [] unless it says so.
         """
+        return []
 
 
 def run_scheduler_command(

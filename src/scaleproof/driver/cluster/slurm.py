@@ -190,7 +190,6 @@ class Slurm:
         return [SoundJob(end, expand_node_list(nodes), job) for end, nodes, job in table]
 
     def cancel(self, jobs: Sequence[str]) -> None:
-        """End jobs."""
         run_command("scancel", *jobs)
 
     def left_in(self, folder: Path) -> list[str]:

@@ -1,7 +1,4 @@
-"""Losses over time, and the time to a target loss, computed again from the raw runs.
-
-The window of a run are its timed steps, after its warm-up.
-"""
+"""Losses over time, and the time to a target loss, computed again from the raw runs."""
 
 import math
 import statistics

@@ -1,7 +1,6 @@
 """Every figure of a campaign from its raw runs: value, n, interval where it is over runs, formula, source files.
 
-A cell is a configuration with its runs; the window of a run are its timed steps. A command is somebody's program, of
-which only its log is known.
+A cell is a configuration with its runs. A command is somebody's program, of which only its log is known.
 """
 
 import math

@@ -159,11 +159,8 @@ def _local_batch_part(cell: Row, ideal_ms: float, cells: Mapping[str, Row]) -> W
 
 def _differs_only_in_batch_split(a: Row, b: Row) -> bool:
     """Return whether two cells are configured alike, but for what splits a batch among devices (BATCH_SPLIT)."""
-    for name in CONFIGURATION:
-        are_both_empty = pd.isna(a[name]) and pd.isna(b[name])
-        if name not in BATCH_SPLIT and a[name] != b[name] and not are_both_empty:
-            return False
-    return True
+    names = [name for name in CONFIGURATION if name not in BATCH_SPLIT]
+    return pd.Series(a)[names].equals(pd.Series(b)[names])  # two empty fields are equal, too
 
 
 def _communication_parts(cell_shares: Shares | None, measured_ms: float) -> list[WaterfallPart]:

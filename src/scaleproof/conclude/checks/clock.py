@@ -47,79 +47,75 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
     Seen: Timers that leave micro-steps out; windows that were timed before the warm-up; edited results.
     Repair: Trust no time of this run. Look at what starts and stops the step timer, then run the cell again.
     """
-    # The first disagreement is flagged: the others follow from it. Each comparison returns "" where two times are near
-    # enough, which a time that is NaN never is.
+    # The first disagreement is flagged: the others follow from it. A time that is NaN is never near enough to another.
     for compare_clocks in (_on_start, _on_clocks_of_ranks, _on_other_phases, _on_launcher, _on_job):
-        disagreement = compare_clocks(run)
-        if disagreement:
-            yield Flag(disagreement)
+        yield from compare_clocks(run)
 
 
-def _on_start(run: MeasuredRun) -> str:
+def _on_start(run: MeasuredRun) -> Iterator[Flag]:
     """Compare the record's `timestamp_utc` with the launcher's own time of day at its start (`launcher_epoch_s`)."""
     launcher_epoch_s = run.metrics.startup.launcher_epoch_s
     if launcher_epoch_s is None:
-        return ""
+        return
     distance_s = abs(start_epoch_s(run) - launcher_epoch_s)
-    if distance_s <= STARTED_S:
-        return ""
-    return (
-        f"the record says that it began at {run.metrics.timestamp_utc}, {seconds(distance_s, 0)} from its "
-        "launcher's clock"
-    )
+    if not distance_s <= STARTED_S:
+        yield Flag(
+            f"the record says that it began at {run.metrics.timestamp_utc}, {seconds(distance_s, 0)} from its "
+            "launcher's clock"
+        )
 
 
-def _on_clocks_of_ranks(run: MeasuredRun) -> str:
+def _on_clocks_of_ranks(run: MeasuredRun) -> Iterator[Flag]:
     """Compare the window with the clock that each rank read before and after it; the slowest rank's is the window's."""
     window_s = run.metrics.window.wall_time_s
     lengths_s = [length_s for length_s in map(window_length, run.metrics.ranks) if length_s is not None]
     if not lengths_s:
-        return ""
+        return
     around_s = max(lengths_s)
-    if abs(around_s - window_s) <= _timer_tolerance_s(run):
-        return ""
-    return f"the window took {seconds(window_s)} by its step timer and {seconds(around_s)} by the clock around it"
+    if not abs(around_s - window_s) <= _timer_tolerance_s(run):
+        yield Flag(
+            f"the window took {seconds(window_s)} by its step timer and {seconds(around_s)} by the clock around it"
+        )
 
 
-def _on_other_phases(run: MeasuredRun) -> str:
+def _on_other_phases(run: MeasuredRun) -> Iterator[Flag]:
     """Compare the window with the time that other phases leave for it. What slows the window slows these as much."""
     window_s = run.metrics.window.wall_time_s
     remaining_s = window_by_other_phases(run)
     tolerance_s = BUDGET_SHARE * window_s + (BUDGET_S + WRITING_S * len(run.steps)) * _slowdown_of_window(run)
-    if remaining_s is None or abs(remaining_s - window_s) <= tolerance_s:
-        return ""
-    return (
-        f"start-up, validation and closing leave {seconds(remaining_s)} of the total of "
-        f"{seconds(run.metrics.total_wall_time_s)} for the window, which took {seconds(window_s)} by its step timer"
-    )
+    if remaining_s is not None and not abs(remaining_s - window_s) <= tolerance_s:
+        yield Flag(
+            f"start-up, validation and closing leave {seconds(remaining_s)} of the total of "
+            f"{seconds(run.metrics.total_wall_time_s)} for the window, which took {seconds(window_s)} by its step timer"
+        )
 
 
-def _on_launcher(run: MeasuredRun) -> str:
+def _on_launcher(run: MeasuredRun) -> Iterator[Flag]:
     """Compare the window with what the launcher, another process, saw begin and end."""
     window_s = run.metrics.window.wall_time_s
     launcher_clock = run.metrics.second_clock
     if not launcher_clock or launcher_clock.window_s is None:
-        return ""
+        return
     # The launcher may see the begin and the end of the window late by the time between two of its looks.
     tolerance_s = LAUNCHER_SHARE * window_s + LAUNCHER_S + 2 * launcher_clock.resolution_s
-    if abs(launcher_clock.window_s - window_s) <= tolerance_s:
-        return ""
-    seen_text = seconds(launcher_clock.window_s)
-    return f"the launcher saw a window of {seen_text}; by its step timer it took {seconds(window_s)}"
+    if not abs(launcher_clock.window_s - window_s) <= tolerance_s:
+        seen_text = seconds(launcher_clock.window_s)
+        yield Flag(f"the launcher saw a window of {seen_text}; by its step timer it took {seconds(window_s)}")
 
 
-def _on_job(run: MeasuredRun) -> str:
+def _on_job(run: MeasuredRun) -> Iterator[Flag]:
     """Compare the whole run with its job by Snakemake's clock."""
     run_s = run.metrics.total_wall_time_s
     job_s = seconds_of_job(run)
     if job_s is None:
-        return ""
+        return
     # The job may be longer than the run by LONGER_..., and shorter by SHORTER_... .
     least_s = job_s - LONGER_SHARE * job_s - LONGER_S
     most_s = job_s + SHORTER_SHARE * job_s + SHORTER_S
-    if least_s <= run_s <= most_s:
-        return ""
-    return f"by its own clock the whole run took {seconds(run_s)}; by Snakemake's its job took {seconds(job_s)}"
+    if not least_s <= run_s <= most_s:
+        yield Flag(
+            f"by its own clock the whole run took {seconds(run_s)}; by Snakemake's its job took {seconds(job_s)}"
+        )
 
 
 @of_run.check(*clocks_agree.codes)

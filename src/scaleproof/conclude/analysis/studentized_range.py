@@ -16,6 +16,8 @@ SD_NODES, SD_WEIGHTS = np.polynomial.legendre.leggauss(96)
 MEAN_NODES, MEAN_WEIGHTS = np.polynomial.legendre.leggauss(192)
 TAIL = 1e-15  # the probability that is left out at either end
 FARTHEST = 8.5  # standard deviations of a mean: means beyond have a probability below TAIL
+Z = FARTHEST * MEAN_NODES  # values of one standard normal mean, and their weights in an integral over its density
+Z_WEIGHTS = FARTHEST * MEAN_WEIGHTS * np.exp(-(Z**2) / 2) / math.sqrt(2 * math.pi)
 
 
 @lru_cache(maxsize=4096)
@@ -33,14 +35,7 @@ def studentized_range_quantile(confidence: float, k: int, freedom: int) -> float
     bound = math.sqrt(2) * float(stdtrit(freedom, 1 - (1 - confidence) / (k * (k - 1))))
     if k == 2:
         return bound
-    sd, sd_weights = _sd_estimates(freedom)
-    z, z_weights = _normal_means()
-
-    def probability(q: float) -> float:  # both integrals as sums over the nodes
-        between = ndtr(z + q * sd[:, None]) - ndtr(z)
-        return float(sd_weights @ (k * between ** (k - 1) @ z_weights))
-
-    return solve_for_quantile(probability, confidence, bound)
+    return _quantile(lambda q: k * (ndtr(Z + q) - ndtr(Z)) ** (k - 1), confidence, freedom, bound)
 
 
 @lru_cache(maxsize=4096)
@@ -55,12 +50,20 @@ def dunnett_quantile(confidence: float, k: int, freedom: int) -> float:
     if k == 2:
         return float(stdtrit(freedom, confidence))
     bound = float(stdtrit(freedom, 1 - (1 - confidence) / (k - 1)))  # Bonferroni's, a little above the quantile
-    sd, sd_weights = _sd_estimates(freedom)
-    z, z_weights = _normal_means()
+    return _quantile(lambda d: ndtr(Z + math.sqrt(2) * d) ** (k - 1), confidence, freedom, bound)
 
-    def probability(d: float) -> float:
-        below = ndtr(z + math.sqrt(2) * d * sd[:, None])
-        return float(sd_weights @ (below ** (k - 1) @ z_weights))
+
+def _quantile(
+    given_means: Callable[[np.ndarray], np.ndarray], confidence: float, freedom: float, bound: float
+) -> float:
+    """Return the value that a statistic exceeds with probability 1 - `confidence`; it is between 0 and `bound`.
+
+    `given_means`: what is integrated over Z, at values in true standard deviations.
+    """
+    sd, sd_weights = _sd_estimates(freedom)
+
+    def probability(value: float) -> float:  # both integrals as sums over the nodes
+        return float(sd_weights @ (given_means(value * sd[:, None]) @ Z_WEIGHTS))
 
     return solve_for_quantile(probability, confidence, bound)
 
@@ -80,13 +83,7 @@ def solve_for_quantile(probability: Callable[[float], float], confidence: float,
     return high
 
 
-def _normal_means() -> tuple[np.ndarray, np.ndarray]:
-    """Return values of one standard normal mean, and their weights in an integral over its density."""
-    z = FARTHEST * MEAN_NODES
-    return z, FARTHEST * MEAN_WEIGHTS * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-
-
-def _sd_estimates(freedom: int) -> tuple[np.ndarray, np.ndarray]:
+def _sd_estimates(freedom: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the estimates of a standard deviation of 1, spread on a logarithmic scale, and their probabilities."""
     # The smallest and the largest estimate come from quantiles of chi-square, at TAIL from either end.
     smallest_log = 0.5 * math.log(2 * float(gammaincinv(freedom / 2, TAIL)) / freedom)

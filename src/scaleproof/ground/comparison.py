@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from scipy.special import stdtrit
 
@@ -99,14 +98,16 @@ def dotted_items(content: Mapping[str, object], at: str = "") -> Iterator[tuple[
             yield f"{at}{key}", value
 
 
-def configuration_differences(a: Mapping[str, Any], b: Mapping[str, Any], at: str = "") -> dict[str, list[Any]]:
+def configuration_differences(
+    a: Mapping[str, object], b: Mapping[str, object], at: str = ""
+) -> dict[str, list[object]]:
     """Return the keys in which two configurations differ, with both values: "section.key" -> [of a, of b].
 
     None stands for a key that one side lacks, because records of an older version do not have it. A key that is a
     section on one side alone, as a model by its shape beside one by its name, differs as a whole. `at`: what stands
     before the keys, "section." within a section.
     """
-    differences: dict[str, list[Any]] = {}
+    differences: dict[str, list[object]] = {}
     for name in dict.fromkeys((*a, *b)):
         value_a, value_b = a.get(name), b.get(name)
         if isinstance(value_a, Mapping) and isinstance(value_b, Mapping):

@@ -397,4 +397,6 @@ def test_a_doubt_about_the_training_stands_behind_the_verdict():
     made = verdict("yes", doubts={"did-not-train": "all gradients are 0", "machine-busy": "in 3 runs"})
     assert made.word == "faster"
     assert made.sentence.endswith("; perhaps did not train: all gradients are 0; with reservations: machine-busy")
+    assert made.reservations == ("did-not-train", "machine-busy"), "as a field for programs"
     assert "reservations" not in verdict("yes").sentence
+    assert verdict("yes").reservations == ()

@@ -53,10 +53,9 @@ def printed_times_fill_the_clock(run: TimedRun) -> Iterator[Flag]:
     last_line_s = run.metrics.reading.last_line_s if isinstance(run.metrics, Printed) else None
     if is_short and last_line_s:  # the lines may have come all at once, but no later than the steps ended
         printed_s = float(run.steps["step_time_s"][1:].sum())  # a timer may be set in the first step only
-        window, where = _ByTwoClocks(printed_s, last_line_s), "from the program's start to their last line"
-    evidence = (
-        f"its steps took {seconds(window.printed_s)} as printed, and {seconds(window.launcher_s)} passed {where}"
-    )
+        window = _ByTwoClocks(printed_s, last_line_s)
+        where = "from the program's start to their last line"
+    evidence = f"its steps took {seconds(window.printed_s)} as printed, and {seconds(window.launcher_s)} passed {where}"
     if window.printed_s > TOO_LONG * window.launcher_s + TOO_LONG_S:
         yield Flag(evidence, code="printed-time-too-long")
     elif window.printed_s < COVERED * window.launcher_s and not is_short:

@@ -65,7 +65,9 @@ def test_exit_codes(monkeypatch, capsys, tmp_path):
     assert scaleproof(monkeypatch, "audit", tmp_path, "--world-size", "nope=4") == 2
     assert 'no run has "nope" in its name' in capsys.readouterr().err
     state = put(tmp_path / "hf") / "trainer_state.json"
-    state.write_text(json.dumps({"log_history": [{"step": k, "loss": 3.0 - k} for k in (1, 2)], "global_step": 2}))
+    end = {"step": 2, "train_runtime": 10.0, "train_samples_per_second": 1.6, "train_steps_per_second": 0.2}
+    history = [*({"step": k, "loss": 3.0 - k / 10} for k in (1, 2)), end]
+    state.write_text(json.dumps({"log_history": history, "global_step": 2}))
     for name in ("hf", "trainer_state"):  # the run is named by its folder; its file is as good
         assert scaleproof(monkeypatch, "audit", state, "--world-size", f"{name}=4") == 0
         assert re.search(r"^hf +4\b", capsys.readouterr().out, re.MULTILINE)

@@ -64,6 +64,13 @@ def test_exit_codes(monkeypatch, capsys, tmp_path):
     assert "allowed: a number from 1 to 999,999,999, or NAME=NUMBER" in capsys.readouterr().err
     assert scaleproof(monkeypatch, "audit", tmp_path, "--world-size", "nope=4") == 2
     assert 'no run has "nope" in its name' in capsys.readouterr().err
+    state = put(tmp_path / "hf") / "trainer_state.json"
+    end = {"step": 2, "train_runtime": 10.0, "train_samples_per_second": 1.6, "train_steps_per_second": 0.2}
+    history = [*({"step": k, "loss": 3.0 - k / 10} for k in (1, 2)), end]
+    state.write_text(json.dumps({"log_history": history, "global_step": 2}))
+    for name in ("hf", "trainer_state"):  # the run is named by its folder; its file is as good
+        assert scaleproof(monkeypatch, "audit", state, "--world-size", f"{name}=4") == 0
+        assert re.search(r"^hf +4\b", capsys.readouterr().out, re.MULTILINE)
     assert scaleproof(monkeypatch, "audit", "") == 2
     assert "a path is empty" in capsys.readouterr().err
     (tmp_path / "steps.csv").write_text("step,loss,step_time_s\nx,y,z\n")

@@ -151,6 +151,21 @@ def test_step_times_of_other_numbers_of_devices_give_no_ratio_and_those_of_equal
     assert compare_external(one, other, []).why is None
 
 
+def test_other_units_are_converted_where_batch_and_length_are_stated(tmp_path):
+    """Samples/s of one of several devices, or of all: nobody knows, unless the number of devices is stated."""
+    time = printed(tmp_path / "time", "time.log", "step: {k} loss: {loss:.4f} step_time_ms: {figure:.2f}", 1).parent
+    rate = printed(tmp_path / "rate", "rate.log", "step: {k} loss: {loss:.4f} samples/s: {figure:.2f}").parent
+    claims = 'scaleproof_claims: "1.0"\nruns: {NAME: {world_size: 1, global_batch: 20, seq_len: 512}}\n'
+    for folder in (time, rate):
+        write_atomic(folder / "claims.yaml", claims.replace("NAME", folder.name))
+    found = compare_external(rate, time, [])
+    assert found.unit == "tokens/s (by batch and length)"
+    assert found.rates == pytest.approx((101 * 512, 20 * 512 / 0.102), rel=1e-6)
+    write_atomic(rate / "claims.yaml", claims.replace("NAME", "rate").replace("world_size: 1, ", ""))
+    with pytest.raises(UserError, match=r"different units: .*, or compare folders with a claims file that states"):
+        compare_external(rate, time, [])
+
+
 def test_a_refusal_says_what_was_seen(tmp_path):
     rate = printed(tmp_path, "rate.log", "step: {k} loss: {loss:.4f} samples/s: {figure:.2f}")
     time = printed(tmp_path, "time.log", "step: {k} loss: {loss:.4f} step_time_ms: {figure:.2f}")

@@ -144,7 +144,7 @@ def test_a_wait_for_another_run_is_called_so(on_gpu, gpu_cells, tmp_path, monkey
     with hold_devices(devices_of(cell, []), "another campaign", tmp_path / "scaleproof-locks"):
         result = on_gpu.run_step(train, tmp_path / "log", 6.0, environment)
     assert result["status"] == "waiting"
-    assert re.match(r"waiting for another campaign \(process \d+\), which uses core-\d+", result["reason"])
+    assert re.match(r"waiting for another campaign \(process \d+, in [^)]+\), which uses core-\d+", result["reason"])
 
 
 @pytest.fixture(scope="module")

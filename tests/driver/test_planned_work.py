@@ -12,6 +12,7 @@ from scaleproof.driver import planned_work as planned_work_module
 from scaleproof.driver.planned_work import planned_work
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.files import write_atomic
 from scaleproof.measure.doctor.speed import USUAL, MachineSpeed
 from scaleproof.measure.reference.schema import Reference
 
@@ -149,6 +150,35 @@ def test_without_earlier_runs_the_estimate_is_by_a_probe_of_this_machine(loaded,
     (tmp_path / "command.yaml").write_text('title: x\nworkload: {command: "python3 train.py"}\n')
     basis = times.basis(LoadedCampaign(tmp_path / "command.yaml").cells)
     assert basis.startswith("the time of a command is not known before its first run"), "nor are its FLOPs"
+
+
+def test_a_command_takes_as_long_as_its_earlier_runs_or_until_it_is_ended(tmp_path):
+    path = tmp_path / "command.yaml"
+    text = 'title: x\nworkload: {command: "python3 train.py {kind}"}\nvary: {kind: [a, b]}\n'
+    path.write_text(text)
+    for cell, seconds in zip(LoadedCampaign(path).cells, (40.0, 60.0), strict=True):
+        record = {
+            "host": {"hostname": "elsewhere"},
+            "campaign": "command",
+            "status": "ok",
+            "fingerprint": cell.fingerprint,
+            "config": cell.config,
+            "window": {},
+            "reading": {},
+            "total_wall_time_sec": seconds,
+        }
+        write_atomic(tmp_path / f"command/runs/{cell.slug}/rep1/training_metrics.json", json.dumps(record))
+    times = run_times(tmp_path, "command", probes=False)
+    cells = LoadedCampaign(path).cells
+    assert [times.seconds(cell) for cell in cells] == [40.0, 60.0]
+    assert times.basis(cells) == "estimated from earlier runs of these commands"
+
+    path.write_text(text.replace("[a, b]", "[a, c]"))
+    assert times.basis(LoadedCampaign(path).cells).startswith("the time of a command is not known before its first run")
+    path.write_text(text.replace("[a, b]", "[c, d]") + "work: {seconds: 300}\n")
+    cells = LoadedCampaign(path).cells
+    assert times.basis(cells) == "each run is ended after work.seconds"
+    assert 300 < times.seconds(cells[0]) < 330
 
 
 @pytest.mark.parametrize(("minutes", "is_said"), [(0.1, True), (15, False)])

@@ -72,7 +72,7 @@ def test_an_added_cell_is_not_stale(measured):
     path.write_text(TEXT.replace("[1x1, 1x2]", "[1x1, 1x2, 1x4]"))
     answer = stale_runs(path, results)
     assert answer.runs == []
-    assert "sizes: not made yet: 2 runs" in stale_text(answer)
+    assert stale_text(answer) == "sizes: no finished run would be measured again\nsizes: not made yet: 2 runs"
     assert "renames" not in stale_text(answer)
 
 
@@ -80,6 +80,7 @@ def test_runs_whose_cells_were_renamed_are_named(measured):
     path, results = measured
     path.write_text(TEXT.replace("[1x1, 1x2]}", "[1x1, 1x2], precision: [fp32, bf16]}"))
     text = stale_text(stale_runs(path, results))
+    assert "no finished run" not in text, "of the cells that there are now none is finished"
     assert "sizes: not made yet: 8 runs\n  the runs of ddp-n1x1, ddp-n1x2 are of no cell any more: a key that" in text
     assert (
         "these runs stay, which have the same fingerprints (ddp-n1x1 is ddp-fp32-n1x1, ddp-n1x2 is ddp-fp32-n1x2)"

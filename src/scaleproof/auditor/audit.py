@@ -14,7 +14,7 @@ from scaleproof.auditor.read.logs.key_values import KeyValues
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.text_files import printable
-from scaleproof.ground.errors import UserError, plural, shortened, without_place
+from scaleproof.ground.errors import UserError, did_you_mean, plural, shortened, without_place
 from scaleproof.ground.files import content_fault
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.own_runs import audit, check_names
@@ -75,15 +75,25 @@ def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = Non
     """Audit all files below `paths`.
 
     `given`: facts that the caller knows, by a part of a run's name ("" for all runs): {"ddp": {"world_size": 4}}.
-    Raises UserError where a path is missing, or where nothing in it is a result.
+    Raises UserError where a path is missing, where nothing in it is a result, or no run is known by such a part.
     """
     evidence = gather(paths, given)
     try:
-        return audit_gathered(evidence, " ".join(printable(path.name or path.resolve().name) for path in paths))
+        result = audit_gathered(evidence, " ".join(printable(path.name or path.resolve().name) for path in paths))
+        _check_names(given or {}, {*result.runs, *(file for run in evidence.runs for file in run.files)}, result.runs)
+        return result
     except NoResult:  # a fault of a path itself, as an empty file, says more
         if faults := [f"{printable(path.name)}{fault}" for path in paths if (fault := content_fault(path))]:
             raise NoResult("; ".join(faults)) from None
         raise
+
+
+def _check_names(given: dict[str, dict[str, int]], names: set[str], runs: list[str]) -> None:
+    """Raise UserError where a part of a name is in none of `names`, of runs and their files. `runs`: for the hint."""
+    for part, facts in given.items():
+        if not any(part in name for name in names):
+            hint = f"{did_you_mean(part, runs)} Runs: {', '.join(runs[:10]) or 'none'}"
+            raise UserError(f'"{part}={next(iter(facts.values()))}": no run has "{part}" in its name.{hint}')
 
 
 def audit_gathered(evidence: Evidence, source: str) -> Audit:

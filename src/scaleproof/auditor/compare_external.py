@@ -53,8 +53,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
         if not gathered.runs and not gathered.own_runs:
             raise _no_speed(path, gathered)
     runs_a, runs_b = (_runs_with_rate(path, gathered) for path, gathered in zip((a, b), evidence, strict=True))
-    rates_a, rates_b = (list(map(_rates_by_unit, runs)) for runs in (runs_a, runs_b))
-    unit = _common_unit({a: rates_a, b: rates_b})
+    unit, remark, (rates_a, rates_b) = _rates_in_common_unit({a: runs_a, b: runs_b})
     stated_a, stated_b = _stated_fields(runs_a), _stated_fields(runs_b)
     for name in vary:
         if name not in stated_a:  # nor in `stated_b`: both have the same fields
@@ -66,8 +65,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     why = _why_unequal(unit, differing, vary, runs_a + runs_b)
     why = why or _why_copied(runs_a, runs_b) or _why_invalid(a, b, evidence)  # the first reason counts
 
-    rate_a = mean_rate([rates[unit] for rates in rates_a])
-    rate_b = mean_rate([rates[unit] for rates in rates_b])
+    rate_a, rate_b = (mean_rate(rates) for rates in (rates_a, rates_b))
     b_over_a = ratio_of_independent(rate_b, rate_a)
     return Compared(
         a=str(a),
@@ -79,22 +77,30 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
         ratio=None if why else b_over_a.value,
         low=None if why else b_over_a.low,
         high=None if why else b_over_a.high,
-        unit=unit,
+        unit=unit + remark,
         unstated=[name for name in unstated if name not in OPTIONAL_FIELDS],
         freedom=b_over_a.freedom,
     )
 
 
-def _common_unit(rates: Mapping[Path, list[dict[str, float]]]) -> str:
-    """Return the first unit of FIXED_BY_UNIT in which all runs of both sides state a rate.
+def _rates_in_common_unit(sides: Mapping[Path, list[ReportedRun]]) -> tuple[str, str, list[list[float]]]:
+    """Return the first unit of FIXED_BY_UNIT in which all runs of both sides state a rate, and the rates of each side.
 
-    Raises UserError where there is none.
+    Where there is none, rates are converted by the batch and the length that the files state: a remark says so, which
+    stands between unit and rates. Raises UserError where these are missing.
     """
-    for unit in FIXED_BY_UNIT:
-        if all(unit in of_run for of_side in rates.values() for of_run in of_side):
-            return unit
-    units = [f"{side} has {', '.join(sorted(set[str]().union(*of_side)))}" for side, of_side in rates.items()]
-    raise UserError(f"rates are in different units: {'; '.join(units)}. Let both print the same one")
+    for rates_of, remark in ((_rates_by_unit, ""), (_converted_rates, " (by batch and length)")):
+        rates = {side: list(map(rates_of, runs)) for side, runs in sides.items()}
+        for unit in FIXED_BY_UNIT:
+            if all(unit in of_run for of_side in rates.values() for of_run in of_side):
+                return unit, remark, [[of_run[unit] for of_run in of_side] for of_side in rates.values()]
+    printed = {side: set[str]().union(*map(_rates_by_unit, runs)) for side, runs in sides.items()}
+    units = [f"{side} has {', '.join(sorted(of_side))}" for side, of_side in printed.items()]
+    raise UserError(
+        f"rates are in different units: {'; '.join(units)}. Let both print the same one, or compare folders with a "
+        "claims file that states the work of a step (docs/audit.md): runs: {NAME: {world_size: 1, global_batch: 8, "
+        "seq_len: 512}}"
+    )
 
 
 def _why_unequal(unit: str, differing: list[str], vary: list[str], runs: list[ReportedRun]) -> str | None:
@@ -132,6 +138,21 @@ def _rates_by_unit(run: ReportedRun) -> dict[str, float]:
         rates["samples/s"] = samples
     if steps := steps_rate(run):
         rates["steps/s"] = steps
+    return rates
+
+
+def _converted_rates(run: ReportedRun) -> dict[str, float]:
+    """Return the rates of all devices of a run as by `_rates_by_unit`, and those that follow from batch and length.
+
+    Samples/s of which nobody knows whether they are of one device or of all are left out.
+    """
+    rates = _rates_by_unit(run)
+    if run.rate_scope != "global" and run.world_size != 1:
+        rates.pop("samples/s", None)
+    if run.global_batch and "steps/s" in rates:
+        rates.setdefault("samples/s", rates["steps/s"] * run.global_batch)
+    if run.seq_len and "samples/s" in rates:
+        rates.setdefault("tokens/s", rates["samples/s"] * run.seq_len)
     return rates
 
 

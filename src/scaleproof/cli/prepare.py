@@ -40,13 +40,15 @@ MODELS = {
 
 def campaign_validate(args: argparse.Namespace) -> None:
     """Check a campaign, and print what will run and how long it takes. Raises UserError where it is not valid."""
-    from scaleproof.driver.campaign_preview import cells_text, unsupported_cells_text
+    from scaleproof.driver.campaign_preview import cells_text, command_text, unsupported_cells_text
     from scaleproof.driver.planned_work import planned_work
     from scaleproof.measure.corpus.downloads import lines_of_downloads
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
     loaded = load_checked_campaign(args.campaign, args.results)
     print(f"{args.campaign}: valid; {cells_text(loaded.campaign, len(loaded.cells))}")
+    if loaded.campaign.workload.command is not None:
+        print(command_text(loaded.campaign, len(loaded.cells)))
     for line in lines_of_downloads(loaded):
         print(line)
     work = planned_work(loaded, args.results, count_tables_and_charts(loaded), probes=False)  # no test of speed: quick

@@ -266,7 +266,8 @@ def add(commands: Group) -> None:
     help_text = "sign the manifest with this SSH key (ssh-keygen -Y sign)"
     parser.add_argument("--sign", type=file_to_read, metavar="KEY", help=help_text)
     parser.add_argument("--anonymous", action="store_true", help="without host names")
-    parser.add_argument("--out", type=folder_to_write, default=RESULTS / "published", help="default: results/published")
+    help_text = "make the publication's folder, CAMPAIGN_DEVICE_DATE, in this one (default: results/published)"
+    parser.add_argument("--out", type=folder_to_write, default=RESULTS / "published", metavar="DIR", help=help_text)
     doc = "has throughput become worse than in earlier results, or shifted in their history? exit code 1 if so"
     example = (
         "scaleproof gate results/demo --baseline results/published/demo_*\n"

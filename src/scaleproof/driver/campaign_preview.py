@@ -20,6 +20,13 @@ from scaleproof.measure.corpus.downloads import describe_corpora
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable_gpus
 
+# Value of workload.figures -> where the figures of a command come from; of others, from its log alone.
+TIMED_BY = {
+    "auto": "times of steps or rates of work in the log; where it has steps alone, or rates of steps (12.3 it/s), its "
+    "lines are timed by the launcher's clock",
+    "whole": "the launcher's clock, from start to end",
+}
+
 
 def preview_campaign(loaded: LoadedCampaign) -> str:
     """Return the preview of a campaign: a table of its cells, totals, what they need, and what cannot run here."""
@@ -70,13 +77,18 @@ def _preview_commands(loaded: LoadedCampaign) -> str:
     headings = ["cell", "devices", f"{unit}/step", "command"]
     # Without `per_step` (None), the log of a run says how much work a step is.
     table = tabulate(rows, headings, missingval="by its log", disable_numparse=True)
-    figures = campaign.workload.figures
-    reader = figures if isinstance(figures, str) else "patterns"
     return (
         f"{campaign.title}\n\n{table}\n\n{cells_text(campaign, len(rows))}; "
-        f"{_time_limit_text(campaign, len(rows) * campaign.most_repeats)}\nFigures: {reader}. "
-        f"Evidence: printed: {MEANING['printed']}."
+        f"{command_text(campaign, len(rows))}\nEvidence: printed: {MEANING['printed']}."
     )
+
+
+def command_text(campaign: Campaign, n_cells: int) -> str:
+    """Return what is known of a campaign of commands before its first run: its longest time, and which clock it has."""
+    figures = campaign.workload.figures
+    reader = figures if isinstance(figures, str) else "patterns"
+    clock = TIMED_BY.get(reader, "what the log prints")
+    return f"{_time_limit_text(campaign, n_cells * campaign.most_repeats)}\nFigures: {reader}: {clock}."
 
 
 def _time_limit_text(campaign: Campaign, runs: int, runs_in_pairs: int = 0) -> str:

@@ -258,7 +258,8 @@ def _measured_again_text(stale: StaleRuns) -> str:
         why = UNRECORDED if stale.unrecorded else f"{INPUT}, or its code"
         head = f"{beside} would be measured again, because {why}"
     else:
-        return "" if stale.lost else f"{stale.loaded.name}: no finished run would be measured again"
+        has_finished = not stale.lost and stale.unmade < stale.planned
+        return f"{stale.loaded.name}: no finished run would be measured again" if has_finished else ""
 
     head = f"{stale.loaded.name}: {head}\n"
     path = stale.loaded.path

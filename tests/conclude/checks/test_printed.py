@@ -78,8 +78,17 @@ def test_a_sound_program_has_no_finding(runs):
 
 
 def test_a_printed_time_that_cannot_be(runs):
-    assert codes(with_clock(runs["sound"], 0.4)) == set()  # too short to say
+    assert codes(with_clock(runs["sound"], 0.4)) == set()  # too short to say: lines may have come all at once
     assert codes(with_clock(runs["sound"], 0.55)) == {"printed-time-too-long"}
+
+
+def test_a_printed_time_that_cannot_be_in_a_short_window(runs):
+    """Whenever its lines came, no more time passed than from the program's start to the last of them."""
+    run = with_clock(runs["sound"], 0.0)  # all lines at once
+    printed_s = float(run.steps["step_time_s"][1:].sum())
+    for last_line_s, found in ((printed_s / 1.5 - 0.2, {"printed-time-too-long"}), (printed_s, set())):
+        reading = run.metrics.reading.model_copy(update={"last_line_s": last_line_s})
+        assert codes(TimedRun(run.folder, run.metrics.model_copy(update={"reading": reading}))) == found
 
 
 def test_a_busy_machine_is_named(runs):

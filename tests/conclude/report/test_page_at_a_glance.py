@@ -1,6 +1,8 @@
 """What report.html says at first sight: trust, next step, few screens, charts that can be read, the rest folded."""
 
+from scaleproof.conclude.report.page import _bullet_html
 from scaleproof.conclude.report.sentences.answer import answer_campaign
+from scaleproof.conclude.report.sentences.bullet import Bullet
 from scaleproof.ground.findings.finding import Finding
 
 
@@ -66,3 +68,12 @@ def test_repeated_findings_are_one_line_below_the_table(results, show):
     assert "(suspect) in ddp-n1x1, ddp-n1x2 (6 runs): 1 %; 2 more" in " ".join(
         notes.inner_text().replace("\u00a0", " ").split()
     )
+
+
+def test_a_cell_is_linked_beside_a_statement_unless_it_is_named_there():
+    """The name of another cell may contain its own."""
+    slugs = {"ddp-n1x2", "ddp-n1x2-ga4"}
+    longer = _bullet_html(Bullet("slower", "Slower", "ddp-n1x2-ga4 is slower", cells=("ddp-n1x2",)), slugs)
+    assert longer.endswith('(see <a href="#row-ddp-n1x2">ddp-n1x2</a>)')
+    named = _bullet_html(Bullet("slower", "Slower", "ddp-n1x2-ga4 is slower", cells=("ddp-n1x2-ga4",)), slugs)
+    assert "see" not in named

@@ -12,8 +12,11 @@ class StillWaiting(Exception):
 
 
 @pytest.mark.fault("two snakemakes on one machine", "the second run waits, and says for whom")
-def test_the_second_run_waits_and_says_for_whom(tmp_path, capsys):
+def test_the_second_run_waits_and_says_for_whom(tmp_path, capsys, monkeypatch):
     pauses = []
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
 
     def pause(seconds: float) -> None:
         pauses.append(seconds)
@@ -27,7 +30,7 @@ def test_the_second_run_waits_and_says_for_whom(tmp_path, capsys):
             pass
     error = capsys.readouterr().err
     assert error.count("waiting for demo ddp-n1x2/rep1 (process") == 1
-    assert "which uses core-1" in error
+    assert ", in ~/project), which uses core-1" in error, "the folder, without the user's name"
     with hold_devices(["core-0", "core-1"], "the next", tmp_path):
         pass
 

@@ -27,7 +27,8 @@ LEAST_S = 0.5  # a shorter stretch between lines says little about clocks
         "invalid",
         what="A program printed more time than passed: its step times, and the rates made of them, are wrong.",
         detected="Printed times of consecutive steps, added up, against the time between their lines as the launcher "
-        f"received them (above {percent(TOO_LONG - 1)} + {TOO_LONG_S:g} s).",
+        f"received them (above {percent(TOO_LONG - 1)} + {TOO_LONG_S:g} s); where that is less than {LEAST_S:g} s, "
+        "those of all steps but the first against the time from the program's start to the last of the lines.",
         seen="Step times that add up the ranks; milliseconds printed as seconds.",
         repair="Look at what starts and stops the program's timer. Compare whole runs meanwhile (figures: whole).",
     ),
@@ -47,19 +48,23 @@ def printed_times_fill_the_clock(run: TimedRun) -> Iterator[Flag]:
     window = _window_by_two_clocks(run)
     if window is None:
         return
-    evidence = (
-        f"its steps took {seconds(window.printed_s)} as printed, and {seconds(window.launcher_s)} passed between their "
-        "lines"
-    )
+    where = "between their lines"
+    is_short = window.launcher_s < LEAST_S
+    last_line_s = run.metrics.reading.last_line_s if isinstance(run.metrics, Printed) else None
+    if is_short and last_line_s:  # the lines may have come all at once, but no later than the steps ended
+        printed_s = float(run.steps["step_time_s"][1:].sum())  # a timer may be set in the first step only
+        window = _ByTwoClocks(printed_s, last_line_s)
+        where = "from the program's start to their last line"
+    evidence = f"its steps took {seconds(window.printed_s)} as printed, and {seconds(window.launcher_s)} passed {where}"
     if window.printed_s > TOO_LONG * window.launcher_s + TOO_LONG_S:
         yield Flag(evidence, code="printed-time-too-long")
-    elif window.printed_s < COVERED * window.launcher_s:
+    elif window.printed_s < COVERED * window.launcher_s and not is_short:
         share = percent(window.printed_share)
         yield Flag(f"{evidence}: {share} of it is in the figures", code="printed-time-incomplete")
 
 
-class _WindowByTwoClocks(NamedTuple):
-    """The seconds from the window's first printed line to its last: by the program, and by the launcher."""
+class _ByTwoClocks(NamedTuple):
+    """The seconds from the first of some lines to the last: by the program, and by the launcher."""
 
     printed_s: float
     launcher_s: float
@@ -70,17 +75,16 @@ class _WindowByTwoClocks(NamedTuple):
         return self.printed_s / self.launcher_s
 
 
-def _window_by_two_clocks(run: TimedRun) -> _WindowByTwoClocks | None:
+def _window_by_two_clocks(run: TimedRun) -> _ByTwoClocks | None:
     """Return the length of the window by two clocks; None where they cannot be compared.
 
-    That is so where the program prints no step times or not every step, or the launcher received all lines within
-    LEAST_S.
+    That is so where the program prints no step times or not every step.
     """
     metrics = run.metrics
     if not isinstance(metrics, Printed) or not metrics.second_clock or metrics.window.clock != "printed":
         return None
     launcher_s = metrics.second_clock.window_s
-    if launcher_s is None or launcher_s < LEAST_S:
+    if launcher_s is None:
         return None
     first_step, last_step = metrics.reading.first_step, metrics.reading.last_step
     if first_step is None or last_step is None:
@@ -89,7 +93,7 @@ def _window_by_two_clocks(run: TimedRun) -> _WindowByTwoClocks | None:
     if last_step - first_step != len(times) - 1:  # not every step is printed
         return None
     printed_s = float(times[1:].sum())  # without the first step, at the end of which the first line is printed
-    return _WindowByTwoClocks(printed_s, launcher_s)
+    return _ByTwoClocks(printed_s, launcher_s)
 
 
 @of_printed.finds(
@@ -130,7 +134,7 @@ def cells_leave_out_as_much(runs: list[TimedRun]) -> Iterator[Flag]:
     shares_of_runs: dict[str, list[float]] = defaultdict(list)  # cell -> shares of the launcher's time
     for run in runs:
         window = _window_by_two_clocks(run)
-        if window:
+        if window and window.launcher_s >= LEAST_S:
             shares_of_runs[run.metrics.cell].append(window.printed_share)
     if len(shares_of_runs) < 2:
         return

@@ -233,7 +233,7 @@ def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
     """Return the forecasts of the campaign's cells. Raises UserError if no cell is measured, or none is left."""
     basis, targets = split_cells(evidence)
     loaded = evidence.loaded
-    by_table = f"scaleproof forecast --from results/{loaded.name}/cells.csv --devices 8"
+    by_table = f"scaleproof forecast --from results/{loaded.name}/cells.csv, where its runs allow one"
     if not basis and any(cell.command is not None for cell in loaded.cells):
         problem = "a campaign's forecast knows built-in models, not commands. What a command's table allows"
         raise UserError(f"{loaded.path}: {problem}: {by_table}")

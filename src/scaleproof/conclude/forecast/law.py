@@ -125,8 +125,8 @@ def check_support(strategy: str, sizes: Sequence[MeasuredStep], target: Target) 
     if target.group.size > FURTHEST * last.group.size:
         raise Unsupported(
             "group-too-large",
-            f"{target.group} has {target.group.size} devices, more than {FURTHEST} times the {last.group.size} of the "
-            "largest measured group",
+            f"{target.group.size} devices ({target.group}, nodes x devices of each) are more than {FURTHEST} times the "
+            f"{last.group.size} of the largest measured group",
             needed,
         )
     # With a constant global batch each doubling of the devices halves the micro-batch.

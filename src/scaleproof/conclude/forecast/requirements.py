@@ -108,6 +108,9 @@ class StartKind(NamedTuple):
     engine: str
 
 
+OF_COMMANDS = StartKind("", "")  # only earlier runs of the same command say how long it takes
+
+
 @dataclass(frozen=True)
 class PastRun:
     """An earlier run: what it is compared by, and its seconds. `flops`: FLOP/s of a device in its steps."""
@@ -147,13 +150,15 @@ class RunTimes:
 
     def _kind(self, cell: Cell) -> StartKind:
         """Return what decides how long a run of the cell takes to start here."""
+        if cell.command is not None:
+            return OF_COMMANDS
         return kind_of(cell.execution.start, cell.execution.strategy, self.device(cell))
 
     def _steps_s(self, cell: Cell) -> float:
-        """Return the seconds of warm-up and window by their FLOPs; unknown shapes count as nothing."""
+        """Return the seconds of warm-up and window by their FLOPs, else until a run is ended; unknown ones are 0."""
         counts = counts_of_cell(cell)
         if counts is None:
-            return 0.0
+            return cell.work.seconds or 0.0
         tokens = (cell.work.steps + cell.work.warmup_steps) * cell.batch.global_ * cell.workload.seq_len
         return counts.flops_per_token * tokens / (self._device_flops(cell) * cell.execution.geometry.n_devices)
 
@@ -196,6 +201,11 @@ class RunTimes:
         """Return what the estimates of `cells` rest on, in words."""
         cells = list(cells)
         if all(cell.command is not None for cell in cells):  # the FLOPs of commands are unknown
+            measured = {run.fingerprint for run in self.past}
+            if all(cell.fingerprint in measured for cell in cells):
+                return "estimated from earlier runs of these commands"
+            if all(cell.fingerprint in measured or cell.work.seconds for cell in cells):
+                return "each run is ended after work.seconds"
             return "the time of a command is not known before its first run; of each this counts the start alone"
         devices = {self.device(cell) for cell in cells}
         comparable_runs = [run for run in self.past if run.device in devices]
@@ -238,6 +248,10 @@ def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | No
     if metrics["status"] != "ok" or not is_related:
         return None
     execution, window = metrics["config"]["execution"], metrics["window"]
+    if "reading" in metrics:
+        names = {"campaign": metrics["campaign"], "fingerprint": metrics["fingerprint"], "model": "command"}
+        total_s = float(metrics["total_wall_time_sec"])
+        return PastRun(**names, kind=OF_COMMANDS, device="", precision="", total_s=total_s, outside_s=0.0, flops=0.0)
     nodes, per_node = execution["geometry"].split("x")  # as "2x4"
     device = "cpu" if "cpu" in metrics["ranks"][0]["devices"] else "cuda"
     total_s = float(metrics["total_wall_time_sec"])

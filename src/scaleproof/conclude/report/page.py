@@ -258,7 +258,8 @@ def _bullet_html(bullet: Bullet, slugs: set[str]) -> Markup:
     "(see ...)" behind the text.
     """
     label = Markup("<strong>{}:</strong> ").format(bullet.label) if bullet.label else Markup("")
-    unnamed_cells = [cell for cell in bullet.cells if cell in slugs and cell not in bullet.sentence]
+    named = link_cells(bullet.sentence, slugs)
+    unnamed_cells = [cell for cell in bullet.cells if cell in slugs and f">{cell}</a>" not in named]
     see_also = f" (see {', '.join(unnamed_cells)})" if unnamed_cells else ""
     statement = label + link_cells(f"{bullet.text}{see_also}", slugs)
     if not bullet.basis:

@@ -58,7 +58,8 @@ def hold_devices(
             _wait_for_lock(file, device, pause)
             file.seek(0)
             file.truncate()
-            json.dump({"run": owner, "pid": os.getpid()}, file)
+            here = os.getcwd().replace(str(Path.home()), "~", 1)  # without the user's name
+            json.dump({"run": owner, "pid": os.getpid(), "folder": here}, file)
             file.flush()
         yield
 
@@ -87,10 +88,10 @@ def _wait_for_lock(file: IO[str], device: str, pause: Callable[[float], None]) -
 
 
 def _lock_holder(file: IO[str]) -> str:
-    """Return who holds a lock, as its file says: the owner and its process number."""
+    """Return who holds a lock, as its file says: the owner, its process number and its folder."""
     file.seek(0)
     try:
         content = json.loads(file.read())
-        return f"{content['run']} (process {content['pid']})"
+        return f"{content['run']} (process {content['pid']}, in {content['folder']})"
     except (ValueError, KeyError, TypeError):  # it is just being written
         return "another run"

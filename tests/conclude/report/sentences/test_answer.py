@@ -9,7 +9,7 @@ from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.number_format import estimate
-from scaleproof.verify.claim_sentences import wrong_word
+from scaleproof.verify.claim_sentences import check_sentence, wrong_word
 
 UNEVEN = (0.06, 0.064, 0.056, 0.062, 0.058)  # seconds, repeat by repeat
 
@@ -162,6 +162,25 @@ def test_a_single_cell_beside_one_device_has_its_speed_up(campaign):
     assert not text_of(answer, "one-device")
     scaling = text_of(answer, "scaling")
     assert "Scaling: ddp on 2 devices is faster: 1.67x its rate on 1, at 83 % scaling efficiency (95 % CI 1." in scaling
+
+
+def test_a_larger_size_outside_of_the_ranking_has_its_efficiency(campaign):
+    times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08, ("ddp", "1x4"): 0.04}
+    report = campaign(times)
+    report.points[0].findings = ["machine-busy"]
+    report.points[2].findings = ["machine-busy"]  # named by the reservation, which states no figure
+    (bullet,) = [bullet for bullet in answer_campaign(report).bullets if bullet.topic == "scaling"]
+    assert re.match(r"Scaling: ddp on 4 devices has 63 % scaling efficiency over 1 \(95 % CI 61.4-", bullet.sentence)
+    claims = [claim.model_dump(by_alias=True) for claim in bullet.claims]
+    claims = [
+        claim | {"figure": (claim["figure"]["value"], claim["figure"]["low"], claim["figure"]["high"])}
+        for claim in claims
+    ]
+    extras = {"": [95.0], "scaling": [5.0, 4.0, 1.0]}
+    sentence = {"topic": "scaling", "text": bullet.sentence}
+    assert list(check_sentence(sentence, claims, [], extras)) == []
+    wrong = {"topic": "scaling", "text": bullet.sentence.replace("has 63 %", "has 72 %")}
+    assert [one.problem for one in check_sentence(wrong, claims, [], extras)] == ["72 is no figure of its claims"]
 
 
 def test_a_cell_that_is_as_fast_as_all_others_is_not_called_at_most_zero_slower(campaign):

@@ -107,7 +107,7 @@ def test_a_question_is_judged_by_its_own_comparison():
 def test_two_repeats_have_no_precision():
     of_two = [series(runs={"2": point(cell, 2, n=2)}) for cell in CELLS]
     few = scaling(ranking=[ranking(*map(ranked, CELLS))], series=of_two)
-    assert precision(few) == "none yet, 3 repeats per cell are needed (n=2)."
+    assert precision(few) == "No difference shows yet, 3 repeats per cell are needed (n=2)."
 
 
 def test_pairs_have_the_precision_of_their_own_estimate():

@@ -45,6 +45,7 @@ class AbVerdict:
     n: int = 0
     unit: WorkUnit = "tokens"
     evidence: EvidenceLevel = "printed"
+    reservations: tuple[str, ...] = ()  # codes of suspect findings
 
 
 def ab_verdict(
@@ -88,7 +89,7 @@ def ab_verdict(
     suspect_codes = {finding.code for finding in findings.findings if finding.severity == "suspect"}
     if reservations := sorted(suspect_codes - {DID_NOT_TRAIN, WORK_DIFFERS}):  # those two are said above
         verdict = with_words(verdict, f"with reservations: {', '.join(reservations)}")
-    return verdict
+    return replace(verdict, reservations=tuple(sorted(suspect_codes)))
 
 
 def _why_not_comparable(report: ScalingReport, question: AnsweredQuestion, findings: Findings) -> str:

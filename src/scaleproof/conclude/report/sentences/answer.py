@@ -3,7 +3,7 @@
 A claim is a figure, of a cell or of two, with the word that its interval supports: faster, undecided, unclaimed (none).
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from scaleproof.conclude.analysis.ranking import largest_group
@@ -96,6 +96,8 @@ def answer_campaign(
         bullets += [_recommended_bullet(group_claims), *_slower_bullet(group_claims), *one_device]
     for series in _leading_series(report):
         bullets += _scaling_bullet(series, claims, one_device)
+    stated_cells = {cell for bullet in bullets if bullet.claims for cell in bullet.cells}
+    bullets += _unranked_bullets(report, claims, stated_cells)
     if forecast:
         bullets += _forecast_bullet(forecast)
     if not group and not report.series_of_sizes:  # only A/B pairs compare anything
@@ -337,6 +339,28 @@ def _scaling_bullet(series: ScalingSeries, claims: Claims, one_device: list[Bull
     }
     text = texts[claim.word or ""]
     return [Bullet("scaling", "Scaling", text, interval, (base.cell, last.cell), tuple(stated_claims))]
+
+
+def _unranked_bullets(report: ScalingReport, claims: Claims, stated_cells: Set[str]) -> list[Bullet]:
+    """Return the bullets on series whose largest size is in no ranking: its efficiency, with a single interval.
+
+    `stated_cells`: of the bullets before. Of more than two such series, the one with the highest rate has a bullet.
+    """
+    unranked = [series for series in report.series_of_sizes if series.points[-1].cell not in stated_cells]
+    if len(unranked) > 2:
+        unranked = [max(unranked, key=lambda series: series.points[-1].tokens_per_sec_global.value)]
+    bullets = []
+    for series in unranked:
+        base, last = series.points[0], series.points[-1]
+        claim = claims.get(f"efficiency/{last.cell}")
+        if not claim or claim.ratio.bounds is None or not 0 < claim.ratio.value <= 1:
+            continue
+        low, high = (100 * bound for bound in claim.ratio.bounds)
+        text = f"{series.subject} on {devices_text(last.devices)} has {number(100 * claim.ratio.value, 2)} % scaling "
+        text += f"efficiency over {base.devices}"
+        basis = interval_text(low, high, runs_text(base.n, last.n))
+        bullets.append(Bullet("scaling", "Scaling", text, basis, (base.cell, last.cell), (claim,)))
+    return bullets
 
 
 def _reservations_bullet(report: ScalingReport) -> list[Bullet]:

@@ -90,7 +90,8 @@ def _precision_sentence(report: ScalingReport, comparisons: Sequence[AbCompariso
         )
     # `resolve` is None: a lack of repeats is named, any other reason is not.
     n = min((point.n for point in report.points), default=0)
-    return f"none yet, {FEWEST_REPEATS} repeats per cell are needed (n={n})." if 0 < n < FEWEST_REPEATS else ""
+    too_few = 0 < n < FEWEST_REPEATS
+    return f"No difference shows yet, {FEWEST_REPEATS} repeats per cell are needed (n={n})." if too_few else ""
 
 
 def _concerns_of_answer(report: ScalingReport) -> set[str]:

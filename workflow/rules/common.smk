@@ -152,6 +152,22 @@ def reference_files(wildcards):
     return [RESULTS / wildcards.campaign / FOLDER / f"{name}.json" for name in replayed(wildcards.campaign)]
 
 
+def refuse_unmade(wildcards):
+    """End with what is meant by a target that no rule makes. Files that are there, or that a user's own rule makes, pass.
+
+    Snakemake drops a rule whose input is missing where another one makes the file, or the file is there.
+    """
+    path = FOUND / wildcards.file
+    makers = [rule for rule in workflow.rules if rule.name != "no_such_file" and rule.is_producer(str(path))]
+    is_input = path.exists() and str(path) not in workflow.dag.targetfiles
+    if not makers and not is_input:
+        name = wildcards.file.partition("/")[0]
+        if name not in RESERVED and "." not in name:
+            campaign_called(name)
+        or_exit(refuse_target, wildcards.file, MADE)
+    return f"{path}: no rule makes it"
+
+
 # Comparisons, traces, forecasts
 
 

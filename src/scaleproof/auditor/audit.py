@@ -14,7 +14,7 @@ from scaleproof.auditor.read.logs.key_values import KeyValues
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.text_files import printable
-from scaleproof.ground.errors import UserError, plural, shortened, without_place
+from scaleproof.ground.errors import UserError, did_you_mean, plural, shortened, without_place
 from scaleproof.ground.files import content_fault
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.own_runs import audit, check_names
@@ -78,6 +78,11 @@ def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = Non
     Raises UserError where a path is missing, or where nothing in it is a result.
     """
     evidence = gather(paths, given)
+    names = list(dict.fromkeys([*evidence.own_runs, *(run.name for run in evidence.runs)]))
+    for part in given or {}:
+        if names and not any(part in name for name in (*names, *(run.files[0] for run in evidence.runs))):
+            hint = f"{did_you_mean(part, names)} Runs: {', '.join(names[:10])}"
+            raise UserError(f'no run has "{part}" in its name, nor in that of its file.{hint}')
     try:
         return audit_gathered(evidence, " ".join(printable(path.name or path.resolve().name) for path in paths))
     except NoResult:  # a fault of a path itself, as an empty file, says more

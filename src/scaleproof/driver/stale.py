@@ -258,7 +258,8 @@ def _measured_again_text(stale: StaleRuns) -> str:
         why = UNRECORDED if stale.unrecorded else f"{INPUT}, or its code"
         head = f"{beside} would be measured again, because {why}"
     else:
-        return "" if stale.lost else f"{stale.loaded.name}: no finished run would be measured again"
+        is_unmeasured = stale.unmade == stale.planned
+        return "" if stale.lost or is_unmeasured else f"{stale.loaded.name}: no finished run would be measured again"
 
     head = f"{stale.loaded.name}: {head}\n"
     path = stale.loaded.path

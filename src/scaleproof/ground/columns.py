@@ -270,7 +270,7 @@ _ENTRIES = (
         "validation_loss",
         "val. loss",
         "nats",
-        "mean over runs of the loss on the validation samples after the window (nats)",
+        "mean over runs of the loss on the validation samples after the window",
         BOTH,
         digits=5,
         over_runs="mean",

@@ -32,6 +32,19 @@ def test_the_second_run_waits_and_says_for_whom(tmp_path, capsys):
         pass
 
 
+def test_the_run_of_another_folder_is_named_with_it(tmp_path, monkeypatch, capsys):
+    def give_up(_seconds: float) -> None:
+        raise StillWaiting
+
+    (tmp_path / "clone").mkdir()
+    monkeypatch.chdir(tmp_path / "clone")
+    with hold_devices(["core-0"], "demo ddp-n1x2/rep1", tmp_path):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(StillWaiting), hold_devices(["core-0"], "other", tmp_path, give_up):
+            pytest.fail("both hold core-0")
+    assert "waiting for demo ddp-n1x2/rep1 in ./clone (process " in capsys.readouterr().err
+
+
 def test_the_wait_ends_when_the_first_run_does(tmp_path):
     first = hold_devices(["core-0"], "first", tmp_path)
     first.__enter__()

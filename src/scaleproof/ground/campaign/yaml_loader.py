@@ -283,6 +283,8 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     if mark is not None and "${" in lines[min(mark.line, len(lines) - 1)]:
         return f"{where}: variables (${{X}}) are not filled in; write the value"
     hint = next((f" ({advice})" for words, advice in YAML_HINTS.items() if words in problem), "")
+    if mark is not None and any(quote in lines[min(mark.line, len(lines) - 1)] for quote in "“”„‘"):
+        hint = """ (“ and ” are no quotes in YAML: type " or ')"""
     if "expected ',' or" in problem and error.context_mark:
         hint = hint.replace("a bracket", f"the bracket of line {error.context_mark.line + 1}", 1)
         hint = " (brackets do not match)" if problem.endswith(("']'", "'}'")) else hint

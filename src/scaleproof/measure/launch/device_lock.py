@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.files import scrub
 from scaleproof.measure.machine.allocation import shared_nodes_job
 from scaleproof.measure.machine.gpus import Gpu
 
@@ -58,7 +59,7 @@ def hold_devices(
             _wait_for_lock(file, device, pause)
             file.seek(0)
             file.truncate()
-            json.dump({"run": owner, "pid": os.getpid()}, file)
+            json.dump({"run": owner, "pid": os.getpid(), "folder": str(Path.cwd())}, file)
             file.flush()
         yield
 
@@ -87,10 +88,12 @@ def _wait_for_lock(file: IO[str], device: str, pause: Callable[[float], None]) -
 
 
 def _lock_holder(file: IO[str]) -> str:
-    """Return who holds a lock, as its file says: the owner and its process number."""
+    """Return who holds a lock, as its file says: the owner, its folder and its process number."""
     file.seek(0)
     try:
         content = json.loads(file.read())
-        return f"{content['run']} (process {content['pid']})"
+        place = scrub(content["folder"])  # "." where it is this folder
+        of_folder = "" if place == "." else f" in {place}"
+        return f"{content['run']}{of_folder} (process {content['pid']})"
     except (ValueError, KeyError, TypeError):  # it is just being written
         return "another run"

@@ -64,6 +64,8 @@ def test_exit_codes(monkeypatch, capsys, tmp_path):
     assert "allowed: a number from 1 to 999,999,999, or NAME=NUMBER" in capsys.readouterr().err
     assert scaleproof(monkeypatch, "audit", tmp_path, "--world-size", "nope=4") == 2
     assert 'no run has "nope" in its name' in capsys.readouterr().err
+    assert scaleproof(monkeypatch, "audit", tmp_path / "sound", "--world-size", "metrics=4") == 0  # of a file's name
+    capsys.readouterr()
     assert scaleproof(monkeypatch, "audit", "") == 2
     assert "a path is empty" in capsys.readouterr().err
     (tmp_path / "steps.csv").write_text("step,loss,step_time_s\nx,y,z\n")

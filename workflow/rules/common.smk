@@ -124,6 +124,7 @@ def run_files(*names):
 
 def first_runs(wildcards):
     """The runs that a look is taken at."""
+    or_exit(check_looks, of_campaign(wildcards))
     return files_of_runs(of_campaign(wildcards), int(wildcards.repeats), ["training_metrics.json"])
 
 
@@ -144,7 +145,7 @@ def replayed(campaign):
 
 
 def replayed_cell(wildcards):
-    return replayed(wildcards.campaign)[wildcards.workload]
+    return or_exit(known_name, "workload", wildcards.workload, replayed(wildcards.campaign))
 
 
 def reference_files(wildcards):

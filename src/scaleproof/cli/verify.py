@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 # Problems of whole files.
 MISSING = "is missing"
-CHANGED = "changed since the report was written"
+CHANGES = "changed since"
+CHANGED = f"{CHANGES} the report was written"
 RENAMED = "was renamed since"
 COPIED = "is the record of"  # of a run in the folder of another
 UNREADABLE = "not readable"
@@ -80,9 +81,11 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
     to_print = [d for d in differences if not (at_fault and _may_follow(d, at_fault))]
     to_print = [d for d in to_print if d.problem.startswith(COPIED) or not d.file.startswith(copies)]
     following_count = len(differences) - len(to_print)
-    read_files = {d.file for d in to_print if d.where != "sha256"}
-    edited = {d.file for d in to_print if d.where == "sha256"} & read_files  # said once, beside what is wrong in it
-    to_print = [d for d in to_print if d.where != "sha256" or d.file not in edited]
+    unknown = {d.file for d in to_print if d.where == "schema_version"}  # what else is said of these follows from it
+    to_print = [d for d in to_print if d.file not in unknown or d.where == "schema_version"]
+    of_files = [d for d in to_print if d.where == "sha256" or d.problem.startswith((MISSING, CHANGES))]
+    edited = {d.file for d in of_files} & {d.file for d in to_print if d not in of_files}  # more is said of these
+    to_print = [d for d in to_print if d not in of_files or d.file not in edited]
 
     line_of_missing = _lines_on_missing(folder, missing_files)
     lines = []
@@ -126,8 +129,9 @@ def _folder_of_missing(folder: Path, file: str) -> str:
 
 def _may_follow(difference: "Difference", at_fault: set[str]) -> bool:
     """Return whether a difference may follow from the files `at_fault`, because another file repeats their content."""
-    is_in_content = difference.where or UNREADABLE in difference.problem
-    misses_another = difference.problem.endswith(f" {MISSING}")  # "scaling.md is missing", said of another file
+    is_in_content = difference.where or UNREADABLE in difference.problem or difference.file.startswith("charts/")
+    # "scaling.md is missing", said of another file; a part that is missing makes a file unreadable
+    misses_another = difference.problem.endswith(f" {MISSING}") and UNREADABLE not in difference.problem
     return misses_another or bool(is_in_content and difference.file not in at_fault)
 
 

@@ -126,8 +126,8 @@ def check_support(strategy: str, sizes: Sequence[MeasuredStep], target: Target) 
     if target.group.size > FURTHEST * last.group.size:
         raise Unsupported(
             "group-too-large",
-            f"{integer(target.group.size)} devices are more than {FURTHEST} times the largest measured group, "
-            f"{last.group.size}",
+            f"{integer(target.group.size)} devices are more than {FURTHEST} times the {last.group.size} of the "
+            "largest measured group",
             needed,
         )
     # With a constant global batch each doubling of the devices halves the micro-batch.

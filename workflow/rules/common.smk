@@ -166,7 +166,7 @@ def refuse_unmade(wildcards):
         if name not in RESERVED and "." not in name:
             campaign_called(name)
         or_exit(refuse_target, wildcards.file, MADE)
-    return f"{path}: no rule makes it"
+    return f"no rule makes {path}"  # not below results/, where this would be asked again
 
 
 # Comparisons, traces, forecasts

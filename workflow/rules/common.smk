@@ -154,7 +154,7 @@ def reference_files(wildcards):
 
 
 def refuse_unmade(wildcards):
-    """End with what is meant by a target that no rule makes. Files that are there, or that a user's own rule makes, pass.
+    """End with what is meant by a target that no rule makes. What is there, or what a user's own rule makes, passes.
 
     Snakemake drops a rule whose input is missing where another one makes the file, or the file is there.
     """

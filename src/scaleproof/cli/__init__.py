@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["main", "parser"]
 
 LINE_END = "\n"
-OUT_OF_MEMORY = "the memory is used up that this process may have (ulimit -v, or what the machine has left)"
 WRONG = 2  # exit code of wrong input, and of an installation that is broken
 STOPS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
@@ -122,7 +121,7 @@ def _report_error(error: BaseException) -> int | None:
     Returns None for a defect of ours, of which nothing is printed.
     """
     if isinstance(error, MemoryError):  # first of all: the branches below import modules, which takes memory
-        _say(OUT_OF_MEMORY)
+        _say("the memory is used up that this process may have (ulimit -v, or what the machine has left)")
         return WRONG
     if isinstance(error, SystemExit):
         return _exit_code(error)

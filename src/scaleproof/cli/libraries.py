@@ -8,7 +8,6 @@ from pathlib import Path
 from traceback import walk_tb
 from types import ModuleType, TracebackType
 
-from scaleproof.cli import OUT_OF_MEMORY
 from scaleproof.ground.errors import shortened
 
 PACKAGE = __name__.partition(".")[0]
@@ -38,7 +37,7 @@ def unusable_library(error: BaseException) -> str | None:
     lines = [line for line in str(error).splitlines() if line.strip()]
     reason = shortened(lines[0].strip() if lines else "no reason given", 200)
     if any(words in str(error) for words in WITHOUT_MEMORY):
-        return f"{name} cannot be imported: {OUT_OF_MEMORY} ({reason})"
+        return f"{name} cannot be imported: the memory is used up that this process may have (ulimit -v; {reason})"
     if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType) and error.obj.__file__:
         reason += f"; it is {error.obj.__file__}, maybe another file of that name"
     advice = _how_to_install(name, is_absent=isinstance(error, ModuleNotFoundError))

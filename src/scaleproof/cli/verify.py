@@ -77,7 +77,7 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
     missing_files = [d.file for d in differences if _is_missing_file(d)]
     at_fault = {d.file for d in differences if d.where == "sha256" or d.problem == CHANGED or RENAMED in d.problem}
     at_fault |= set(missing_files)
-    copies = tuple(os.path.dirname(d.file) for d in differences if d.problem.startswith(COPIED))
+    copies = tuple(f"{os.path.dirname(d.file)}/" for d in differences if d.problem.startswith(COPIED))
     to_print = [d for d in differences if not (at_fault and _may_follow(d, at_fault))]
     to_print = [d for d in to_print if d.problem.startswith(COPIED) or not d.file.startswith(copies)]
     following_count = len(differences) - len(to_print)

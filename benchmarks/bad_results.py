@@ -83,6 +83,10 @@ def _conflict(good: bytes, _: Random) -> bytes:
     return CONFLICT % (good, good)
 
 
+def _later_schema(good: bytes, _: Random) -> bytes:
+    return json.dumps(json.loads(good) | {"schema_version": "7.0"}).encode()
+
+
 ENCODED = {
     "a pointer of Git LFS": lambda good, _: b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n",
     "a byte order mark": lambda good, _: b"\xef\xbb\xbf" + good,
@@ -97,6 +101,7 @@ TIMES = {
     "a number 1.3 times": _table(_put(lambda number: str(number * 1.3))),
     "a row twice": _table(_row_twice),
     "rows gone": _table(_fewer_rows),
+    "semicolons": lambda good, _: good.replace(b",", b";"),
     "cut off": _cut,
     "a merge conflict": _conflict,
 }
@@ -121,7 +126,10 @@ CHANGES = {
     f"{RUN}/steps.csv": (TIMES | {"milliseconds": _table(_in_milliseconds)}, True),
     f"{RESULTS}/cells.csv": (TIMES | ENCODED, False),
     f"{RESULTS}/runs.csv": (TIMES, False),
-    f"{RESULTS}/scaling_report.json": ({"cut off": _cut, "a merge conflict": _conflict}, False),
+    f"{RESULTS}/scaling_report.json": (
+        {"cut off": _cut, "a merge conflict": _conflict, "schema 7": _later_schema},
+        False,
+    ),
     f"{RESULTS}/tables/scaling.csv": (TIMES, False),
     f"{RESULTS}/report.html": ({"cut off": _cut, "words": lambda good, _: good.replace(b"</p>", b" x</p>", 1)}, False),
     f"{RESULTS}/campaign.yaml": ({"other steps": lambda good, _: good + b"\n# changed\n"}, False),

@@ -71,6 +71,8 @@ def test_exit_codes(monkeypatch, capsys, tmp_path):
     for name in ("hf", "trainer_state"):  # the run is named by its folder; its file is as good
         assert scaleproof(monkeypatch, "audit", state, "--world-size", f"{name}=4") == 0
         assert re.search(r"^hf +4\b", capsys.readouterr().out, re.MULTILINE)
+    assert scaleproof(monkeypatch, "audit", tmp_path / "sound", "--world-size", "metrics=4") == 0  # of a file's name
+    capsys.readouterr()
     assert scaleproof(monkeypatch, "audit", "") == 2
     assert "a path is empty" in capsys.readouterr().err
     (tmp_path / "steps.csv").write_text("step,loss,step_time_s\nx,y,z\n")

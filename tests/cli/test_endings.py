@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from scaleproof.cli.libraries import _library_of_file
+from scaleproof import cli
+from scaleproof.cli.libraries import _library_of_file, unusable_library
 
 PUBLISHED = next((Path(__file__).parents[2] / "results/published").glob("demo_*"))
 COMMANDS = {
@@ -224,6 +225,27 @@ def test_a_library_that_is_damaged(scaleproof, tmp_path, text, message):
     done = scaleproof(*COMMANDS["doctor"])
     assert done.stderr.startswith(f"scaleproof: {message}"), done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_file_of_the_user_that_is_called_as_a_library(scaleproof, tmp_path):
+    (tmp_path / "yaml.py").write_text("x = 1\n")
+    done = scaleproof(*COMMANDS["campaign show"])
+    assert done.returncode == 2
+    assert done.stderr.startswith("scaleproof: yaml cannot be imported (AttributeError: module 'yaml' has no ")
+    assert f"; it is {tmp_path / 'yaml.py'}, maybe another file of that name)" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_attribute_that_python_does_not_have_is_a_defect_of_ours():
+    for module in (sys, cli):
+        with pytest.raises(AttributeError) as fault:
+            module.nothing  # noqa: B018
+        assert unusable_library(fault.value) is None
+
+
+def test_a_library_for_which_there_is_no_memory():
+    fault = ImportError("x.so: failed to map segment from shared object", name="_flapack")
+    assert str(unusable_library(fault)).startswith("_flapack cannot be imported: the memory is used up")
 
 
 def test_a_library_whose_name_is_longer_than_that_of_the_folder_it_lies_in(monkeypatch, tmp_path):

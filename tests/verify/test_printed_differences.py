@@ -71,6 +71,44 @@ def empty_page(folder: Path) -> None:
     (folder / "report.html").write_text("")
 
 
+def a_run_twice(folder: Path) -> None:
+    shutil.copytree(folder / "runs/ddp-n1x2/rep1", folder / "runs/ddp-n1x2/rep7")
+
+
+def a_run_in_place_of_another(folder: Path) -> None:
+    shutil.copytree(folder / "runs/ddp-n1x2/rep1", folder / "runs/ddp-n1x2/rep2", dirs_exist_ok=True)
+
+
+def a_figure(folder: Path) -> None:
+    path = folder / "cells.csv"
+    path.write_text(path.read_text().replace("16162", "26162"))
+
+
+def semicolons(folder: Path) -> None:
+    path = folder / "runs.csv"
+    path.write_text(path.read_text().replace(",", ";"))
+
+
+def no_manifest(folder: Path) -> None:
+    (folder / "manifest.json").unlink()
+
+
+def no_window(folder: Path) -> None:
+    path = folder / "runs/ddp-n1x2/rep1/training_metrics.json"
+    path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "window"}))
+
+
+def folder_for_steps(folder: Path) -> None:
+    path = folder / "runs/ddp-n1x2/rep1/steps.csv"
+    path.unlink()
+    path.mkdir()
+
+
+def later_schema(folder: Path) -> None:
+    path = folder / "scaling_report.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": "7.0"}))
+
+
 def no_pairs(folder: Path) -> None:
     shutil.rmtree(folder / "compare")
 
@@ -78,6 +116,14 @@ def no_pairs(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "file", "most_lines"),
     [
+        (a_run_twice, "runs/ddp-n1x2/rep7/training_metrics.json: is the record of ddp-n1x2/rep1", 2),
+        (a_run_in_place_of_another, "runs/ddp-n1x2/rep2/training_metrics.json: is the record of ddp-n1x2/rep1", 2),
+        (a_figure, "the raw files give 16162.35615; changed since the report was written", 2),
+        (semicolons, "runs.csv: not readable: no comma is between the names in its first line; changed since", 2),
+        (no_manifest, "manifest.json: is missing; the report writes it: snakemake", 2),
+        (no_window, "training_metrics.json: not readable: window is missing; changed since", 2),
+        (folder_for_steps, "steps.csv: not readable: is a folder; a file is expected; changed since", 2),
+        (later_schema, "scaling_report.json: schema_version: is 7.0, and 5.3 is the latest known", 2),
         (no_comparison, "comparison.json", 4),
         (column_renamed, "cells.csv", 4),
         (no_charts, "charts: 19 files are missing: batch_size.svg, ", 2),

@@ -125,19 +125,39 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
     [
         ("results/TINY/report.html", 'Did you mean "tiny"?'),
         ("results/tinny/report.html", 'Did you mean "tiny"?'),
-        ("results/tiny/charts/speedup.jpg", "MissingRuleException"),
+        ("results/tiny/charts/speedup.jpg", 'Did you mean "results/tiny/charts/speedup.png"? In results/tiny/charts: '),
+        ("results/tiny/tables/scalings.csv", 'Did you mean "results/tiny/tables/scaling.csv"?'),
+        ("results/tiny/speedup.svg", 'Did you mean "results/tiny/charts/speedup.svg"?'),
+        ("results/tiny", 'Did you mean "results/tiny/report.html"?'),
+        ("results/TINY/foo.csv", 'Did you mean "tiny"?'),
+        ("results/tiny/charts/zzz.svg", "no rule makes results/tiny/charts/zzz.svg. In results/tiny/charts: "),
+        ("results/doctor.jsn", "no rule makes results/doctor.jsn.\n"),
+        ("results/tiny/reference/foo.json", 'there is no workload "foo". Allowed: model-'),
+        ("results/tiny/looks/3.json", "takes no looks: its number of repeats is fixed (key: repeats.resolve)"),
         ("results/tiny/runs/ddp-n1x1/rep9/steps.csv", "plans repeats 1 to 1"),
         ("results/tiny/traces/ddp-n1x1/capture.json", "does not trace ddp-n1x1 (key: trace.cells)"),
     ],
 )
 @pytest.mark.fault(
-    "a wrong target on snakemake's command line", "what the campaign has instead; else Snakemake's own words"
+    "a wrong target on snakemake's command line", "what the campaign, or the folder, has instead; exit code 2"
 )
 def test_a_target_that_is_not_made(built, target, meant):
     done = built.snakemake(target)
-    assert done.returncode == (1 if meant == "MissingRuleException" else 2)
+    assert done.returncode == 2
     assert meant in said(done)
     assert "Traceback" not in said(done)
+
+
+def test_a_rule_of_the_user_may_make_files_in_the_folder_of_a_campaign(make_copy):
+    copy = make_copy()
+    text = 'rule mine:\n    output: "results/tiny/extra/mine.csv"\n    shell: "touch {output}"\n'
+    text += 'rule theirs:\n    input: "results/tiny/notes.md"\n    output: "notes.md"\n    shell: "cp {input} ."\n'
+    (copy.root / "Snakefile").write_text((copy.root / "Snakefile").read_text() + "\n\n" + text)
+    (copy.root / "results/tiny").mkdir(parents=True, exist_ok=True)
+    (copy.root / "results/tiny/notes.md").write_text("mine")
+    copy.build("results/tiny/extra/mine.csv", "notes.md")
+    assert (copy.root / "notes.md").read_text() == "mine"
+    assert (copy.root / "results/tiny/extra/mine.csv").is_file()
 
 
 def test_a_comparison_is_made_in_pairs_and_told(built):

@@ -124,6 +124,7 @@ def run_files(*names):
 
 def first_runs(wildcards):
     """The runs that a look is taken at."""
+    or_exit(check_looks, of_campaign(wildcards))
     return files_of_runs(of_campaign(wildcards), int(wildcards.repeats), ["training_metrics.json"])
 
 
@@ -144,12 +145,28 @@ def replayed(campaign):
 
 
 def replayed_cell(wildcards):
-    return replayed(wildcards.campaign)[wildcards.workload]
+    return or_exit(known_name, "workload", wildcards.workload, replayed(wildcards.campaign))
 
 
 def reference_files(wildcards):
     """The references of all workloads of the campaign."""
     return [RESULTS / wildcards.campaign / FOLDER / f"{name}.json" for name in replayed(wildcards.campaign)]
+
+
+def refuse_unmade(wildcards):
+    """End with what is meant by a target that no rule makes. What is there, or what a user's own rule makes, passes.
+
+    Snakemake drops a rule whose input is missing where another one makes the file, or the file is there.
+    """
+    path = FOUND / wildcards.file
+    makers = [rule for rule in workflow.rules if rule.name != "no_such_file" and rule.is_producer(str(path))]
+    is_input = path.exists() and str(path) not in workflow.dag.targetfiles
+    if not makers and not is_input:
+        name = wildcards.file.partition("/")[0]
+        if name not in RESERVED and "." not in name:
+            campaign_called(name)
+        or_exit(refuse_target, wildcards.file, MADE)
+    return f"no rule makes {path}"  # not below results/, where this would be asked again
 
 
 # Comparisons, traces, forecasts

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from traceback import walk_tb
-from types import TracebackType
+from types import ModuleType, TracebackType
 
 from scaleproof.ground.errors import shortened
 
@@ -23,6 +23,7 @@ PACKAGES = {
 NAME = re.compile(r"[\w.-]+")  # the name of a package, with which a requirement begins
 EXTRA = re.compile(r"extra == [\"'](\w+)[\"']")
 IN_CLONE = "make setup"
+WITHOUT_MEMORY = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")  # of a dynamic library
 
 
 def unusable_library(error: BaseException) -> str | None:
@@ -35,6 +36,10 @@ def unusable_library(error: BaseException) -> str | None:
         return None
     lines = [line for line in str(error).splitlines() if line.strip()]
     reason = shortened(lines[0].strip() if lines else "no reason given", 200)
+    if any(words in str(error) for words in WITHOUT_MEMORY):
+        return f"{name} cannot be imported: the memory is used up that this process may have (ulimit -v; {reason})"
+    if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType) and error.obj.__file__:
+        reason += f"; it is {error.obj.__file__}, maybe another file of that name"
     advice = _how_to_install(name, is_absent=isinstance(error, ModuleNotFoundError))
     return f"{name} cannot be imported ({type(error).__name__}: {reason}). {advice}"
 
@@ -46,6 +51,9 @@ def _library_at_fault(error: BaseException) -> str | None:
         return None if missing == PACKAGE else missing
     if not isinstance(error, Exception):
         return None
+    if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):  # a file that is called as a library
+        name = error.obj.__name__.partition(".")[0]
+        return None if name in {PACKAGE, *sys.stdlib_module_names} else name
     # Any other error that came up while a library was imported: the innermost library is at fault.
     if isinstance(error, SyntaxError):
         libraries = [_library_of_file(Path(error.filename or ""))]

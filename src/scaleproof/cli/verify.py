@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 # Problems of whole files.
 MISSING = "is missing"
-CHANGED = "changed since the report was written"
+CHANGES = "changed since"
+CHANGED = f"{CHANGES} the report was written"
 RENAMED = "was renamed since"
+COPIED = "is the record of"  # of a run in the folder of another
 UNREADABLE = "not readable"
 USUAL_LOSS = 5.0  # %, what a rate may fall by in a gate without --difference
 UNDECIDED = 5  # exit code, as of scaleproof ab
@@ -50,13 +52,13 @@ def verify(args: argparse.Namespace) -> None:
             for difference in findings_left_out(folder):
                 print(f"not counted, because {reason}: {difference}")
 
-    lines, following_count = _sort_differences(folder, differences)
+    lines, count, following_count = _sort_differences(folder, differences)
     for line in lines:
         print(line)
     work = f"{integer(figures)} figures recomputed from {plural(runs, 'run')}"
     if differences:
-        more = f"; {following_count} more, in files that did not change, may follow from it" if following_count else ""
-        print(f"FAIL  {plural(len(differences) - following_count, 'difference')}{more}; {work}")
+        more = f"; {following_count} more may follow from it" if following_count else ""
+        print(f"FAIL  {plural(count, 'difference')}{more}; {work}")
         raise SystemExit(1)
     of_folder = f" of {folder}" if folder != args.results else ""  # the user has given a page, not its folder
     print(f"PASS  {work}; every file{of_folder} is the one that the report was made from")
@@ -65,17 +67,25 @@ def verify(args: argparse.Namespace) -> None:
         print(f"signed by {key}")
 
 
-def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tuple[list[str], int]:
+def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tuple[list[str], int, int]:
     """Separate the differences to print from those that may follow from them.
 
-    Returns the lines to print, and how many differences are left out. Files that are missing, changed or renamed are at
-    fault. The differences that may follow are in other files: they are printed once the files at fault are back. At
-    most SHOWN lines are on one file or folder of results.
+    Returns the lines to print, how many differences they are, and how many may follow from them. Files that are
+    missing, changed or renamed are at fault. The differences that may follow are in other files, or in the folder of a
+    copied run: they are printed once the files at fault are back. At most SHOWN lines are on one file or folder.
     """
     missing_files = [d.file for d in differences if _is_missing_file(d)]
     at_fault = {d.file for d in differences if d.where == "sha256" or d.problem == CHANGED or RENAMED in d.problem}
     at_fault |= set(missing_files)
+    copies = tuple(f"{os.path.dirname(d.file)}/" for d in differences if d.problem.startswith(COPIED))
     to_print = [d for d in differences if not (at_fault and _may_follow(d, at_fault))]
+    to_print = [d for d in to_print if d.problem.startswith(COPIED) or not d.file.startswith(copies)]
+    following_count = len(differences) - len(to_print)
+    unknown = {d.file for d in to_print if d.where == "schema_version"}  # what else is said of these follows from it
+    to_print = [d for d in to_print if d.file not in unknown or d.where == "schema_version"]
+    of_files = [d for d in to_print if d.where == "sha256" or d.problem.startswith((MISSING, CHANGES))]
+    edited = {d.file for d in of_files} & {d.file for d in to_print if d not in of_files}  # more is said of these
+    to_print = [d for d in to_print if d not in of_files or d.file not in edited]
 
     line_of_missing = _lines_on_missing(folder, missing_files)
     lines = []
@@ -83,12 +93,12 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
     for first_part, of_part in group_by(to_print, lambda difference: difference.file.partition("/")[0]).items():
         own_lines: dict[str, None] = {}  # each line once: one line may be on many missing files
         for difference in of_part:
-            line = str(difference)
+            line = f"{difference}; {CHANGED}" if difference.file in edited else str(difference)
             own_lines[line_of_missing.get(difference.file, line) if _is_missing_file(difference) else line] = None
         lines += list(own_lines)[:SHOWN]
         if len(own_lines) > SHOWN:
             lines.append(f"{first_part}: and {len(own_lines) - SHOWN} more")
-    return lines, len(differences) - len(to_print)
+    return lines, len(to_print), following_count
 
 
 def _lines_on_missing(folder: Path, files: list[str]) -> dict[str, str]:
@@ -105,7 +115,7 @@ def _lines_on_missing(folder: Path, files: list[str]) -> dict[str, str]:
 
 def _is_missing_file(difference: "Difference") -> bool:
     """Return whether a difference is that a whole file is missing."""
-    return difference.problem == MISSING and not difference.where
+    return difference.problem.startswith(MISSING) and not difference.where
 
 
 def _folder_of_missing(folder: Path, file: str) -> str:
@@ -119,8 +129,9 @@ def _folder_of_missing(folder: Path, file: str) -> str:
 
 def _may_follow(difference: "Difference", at_fault: set[str]) -> bool:
     """Return whether a difference may follow from the files `at_fault`, because another file repeats their content."""
-    is_in_content = difference.where or UNREADABLE in difference.problem
-    misses_another = difference.problem.endswith(f" {MISSING}")  # "scaling.md is missing", said of another file
+    is_in_content = difference.where or UNREADABLE in difference.problem or difference.file.startswith("charts/")
+    # "scaling.md is missing", said of another file; a part that is missing makes a file unreadable
+    misses_another = difference.problem.endswith(f" {MISSING}") and UNREADABLE not in difference.problem
     return misses_another or bool(is_in_content and difference.file not in at_fault)
 
 

@@ -1,9 +1,16 @@
-"""Targets that name a run or a trace: only what the campaign plans is made."""
+"""Targets of Snakemake that are not made: runs and traces that no campaign plans, names that no rule knows."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NoReturn, TypeVar
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.ground.errors import UserError, did_you_mean
+from scaleproof.ground.errors import UserError, did_you_mean, nearest_name, no_such
 from scaleproof.ground.snakemake_command import RESULTS
+
+Found = TypeVar("Found")
 
 
 def cell_of_run(loaded: LoadedCampaign, slug: str, repeat: int) -> Cell:
@@ -26,3 +33,51 @@ def cell_of_trace(loaded: LoadedCampaign, slug: str) -> Cell:
         hint = f"{did_you_mean(slug, traced_slugs)} Traced: {', '.join(traced_slugs) or 'none'}"
         raise UserError(f"{loaded.path} does not trace {slug} (key: trace.cells).{hint}")
     return cell
+
+
+def check_looks(loaded: LoadedCampaign) -> None:
+    """Raise UserError where a campaign has a fixed number of repeats, so that no look is taken."""
+    if loaded.campaign.repeat_until is None:
+        raise UserError(f"{loaded.path} takes no looks: its number of repeats is fixed (key: repeats.resolve)")
+
+
+def known_name(what: str, name: str, known: Mapping[str, Found]) -> Found:
+    """Return what is `known` by a name of a target. Raises UserError for another name."""
+    if name not in known:
+        raise UserError(no_such(what, name, known))
+    return known[name]
+
+
+def other_names(patterns: Iterable[str]) -> str:
+    """Return the regular expression of all paths but those of `patterns`, which have wildcards in braces."""
+    return f"(?!(?:{'|'.join(map(_expression, patterns))})$).+"
+
+
+def refuse_target(path: str, patterns: Iterable[str]) -> NoReturn:
+    """Raise UserError for a target that no rule makes, with the nearest that one makes, and others of its folder.
+
+    `path`: below results/. `patterns`: what rules make there, with wildcards in braces.
+    """
+    folder, _, name = path.rpartition("/")
+    made = [filled for pattern in patterns if (filled := _filled(pattern, path.split("/")))]
+    beside = list(dict.fromkeys(Path(file).name for file in made if file.rpartition("/")[0] == folder))
+    same_names = (file for file in made if Path(file).name == name)
+    likely = (f"{folder}/{nearest_name(name, beside)}", f"{path}/report.html", *same_names)
+    meant = next((f' Did you mean "{RESULTS / file}"?' for file in likely if file in made), "")
+    of_kind = [file for file in beside if Path(file).suffix == Path(name).suffix] or beside
+    there = f" In {RESULTS / folder}: {', '.join(of_kind)}" if of_kind else ""
+    raise UserError(f"no rule makes {RESULTS / path}.{meant}{there}")
+
+
+def _expression(pattern: str) -> str:
+    """Return the regular expression of a path, or of a part of one, with wildcards in braces."""
+    return re.sub(r"\\{.*?\\}", "[^/]+", re.sub(r"\\{campaign\b.*?\\}", "[^/.]+", re.escape(pattern)))
+
+
+def _filled(pattern: str, parts: list[str]) -> str:
+    """Return the `pattern` of an output with the `parts` of a path for its wildcards; "" where they do not fit."""
+    of_pattern = pattern.split("/")
+    pairs = zip(of_pattern, parts + of_pattern[len(parts) :], strict=False)
+    filled = [given if "{" in part else part for part, given in pairs]
+    fits = re.fullmatch(_expression(pattern), "/".join(filled)) and "{" not in "".join(filled)
+    return "/".join(filled) if fits else ""

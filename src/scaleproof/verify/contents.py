@@ -66,6 +66,8 @@ def parse_json(data: bytes) -> Any:
 def csv_of(path: Path) -> list[dict[str, str]]:
     """Return the rows of a CSV file as heading -> text, maybe empty. Raises ValueError where a row is cut off."""
     lines = csv.DictReader(io.StringIO(text_of(path).removeprefix("\ufeff"), newline=""))
+    if len(lines.fieldnames or ()) < 2:
+        raise ValueError("no comma is between the names in its first line")
     rows = []
     for row in lines:
         if None in row or None in row.values():  # so DictReader marks too many, or too few, values

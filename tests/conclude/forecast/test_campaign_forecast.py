@@ -66,9 +66,7 @@ def test_without_a_held_out_size_what_is_not_measured_is_forecast(tmp_path):
     make_runs(made, tmp_path)
     assert {e.cell for e in make_forecasts(evidence(made, tmp_path)).entries} == {"ddp-n1x4", "fsdp-n1x4"}
     make_runs(made, tmp_path, sizes=(4,))
-    with pytest.raises(
-        UserError, match=r"nothing is left to forecast .*--from results/\w+/cells\.csv, where its runs allow one"
-    ):
+    with pytest.raises(UserError, match=r"nothing is left to forecast: add a size under vary\.geometry"):
         make_forecasts(evidence(made, tmp_path))
 
 

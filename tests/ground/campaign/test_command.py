@@ -140,6 +140,7 @@ def test_cells_and_exclude_take_placeholders():
         ({"command": "p", "work": {"steps": [50, 150]}}, "has no {steps}"),
         ({"command": "p {steps}", "work": {"steps": [50, 150]}}, "two lengths are for workload.figures: whole"),
         ({"command": "p", "workload": {"per_step": {"tokens": "2 + 2"}}}, "no product of whole numbers"),
+        ({"command": "p {x}", "vary": {"x": [1]}, "workload": {"per_step": {"tokens": "b * 8"}}}, r"command \(.*{x}"),
         ({"command": "p", "workload": {"per_step": {"tokens": "{seq_len} * 8"}}}, "; {seq_len} has no value here"),
         ({"command": "p", "workload": {"per_step": {"tokens": "{globalbatch}"}}}, 'Did you mean "global_batch"?'),
         ({"command": "p {x}", "vary": {"x": [1]}, "cells": [{}]}, "has no value"),

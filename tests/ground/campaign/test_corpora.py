@@ -179,13 +179,19 @@ def test_what_is_no_file_is_named(tmp_path, name, message):
         ("folder", "folder is a folder; a file is expected"),
         ("loop", "loop is a link that leads back to itself"),
         ("pipe", "pipe is a pipe, not a regular file"),
-        ("gone", "gone: no such file; scaleproof works in the folder of the Snakefile"),
+        ("gone", "gone: no such file or folder. In "),
     ],
 )
 def test_a_table_that_is_no_file_is_named(tmp_path, name, message):
     odd_files(tmp_path)
     with pytest.raises(UserError, match=message):
         load_corpora(tmp_path / name)
+
+
+def test_a_folder_without_campaigns_is_told_apart_from_a_table_that_is_gone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="gone: no such file; scaleproof works in the folder of the Snakefile"):
+        load_corpora(tmp_path / "gone")
 
 
 def test_a_search_of_the_whole_machine_is_refused():

@@ -123,6 +123,11 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         "schema_version: 1\nfiles: {}\n",
         ["broken.yaml is no campaign; it has schema_version, files; allowed: title, workload"],
     ),
+    "the config of Snakemake": ("anonymous: false\n", ["broken.yaml is no campaign; it has anonymous; allowed: "]),
+    "a text in quotes of a word processor": (
+        "title: “ZeRO: which?”\n",
+        ["line 1", "(“ and ” are no quotes in YAML: type \" or ')"],
+    ),
     "a list without brackets": (
         "title: x\nvary:\n  strategy: ddp, fsdp\n",
         ["line 3", "zero3-offload. Write [ddp, fsdp]."],

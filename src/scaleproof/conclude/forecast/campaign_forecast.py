@@ -243,8 +243,8 @@ def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
             f"{snakemake_command(f'results/{loaded.name}/report.html')}"
         )
     if not targets:
-        problem = "every cell is measured; nothing is left to forecast (key: forecast.hold_out). Of a size beyond them"
-        raise UserError(f"{loaded.path}: {problem}: {by_table}")
+        advice = "add a size under vary.geometry, or hold one out (forecast.hold_out)"
+        raise UserError(f"{loaded.path}: every cell is measured; nothing is left to forecast: {advice}")
     runs = [run for cell in basis for run in evidence.runs[cell.slug]]
     calibration = calibrate(evidence, basis)
     return Forecasts(

@@ -18,6 +18,7 @@ from scaleproof.conclude.forecast.collective import Group, Level
 from scaleproof.conclude.forecast.interval import HalfWidths
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -125,8 +126,8 @@ def check_support(strategy: str, sizes: Sequence[MeasuredStep], target: Target) 
     if target.group.size > FURTHEST * last.group.size:
         raise Unsupported(
             "group-too-large",
-            f"{target.group.size} devices ({target.group}, nodes x devices of each) are more than {FURTHEST} times the "
-            f"{last.group.size} of the largest measured group",
+            f"{integer(target.group.size)} devices ({target.group}, nodes x devices of each) are more than {FURTHEST} times "
+            f"the {last.group.size} of the largest measured group",
             needed,
         )
     # With a constant global batch each doubling of the devices halves the micro-batch.

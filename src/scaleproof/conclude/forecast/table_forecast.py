@@ -14,7 +14,7 @@ from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.interval import WITHOUT_POINT, Interval, half_widths_by_largest_sizes, widen_by_noise
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import read_findings
-from scaleproof.ground.number_format import TOO_WIDE, number
+from scaleproof.ground.number_format import TOO_WIDE, integer, number
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
 
@@ -136,14 +136,15 @@ def _rate_forecast(
 
 def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str:
     """Return a table with a row for each forecast, then a line for each refusal."""
-    rows, refusals = [], []
+    rows = []
+    refusals: dict[str, list[str]] = {}
     # The end of the note, after "how wrong the same law is".
     basis = f"on {law.TABLES} public tables of GPUs and TPUs"
     has_wide_rate = False
     for forecast in forecasts:
         rate = forecast.rate
         if rate is None or rate.likely is None:
-            refusals.append(f"{forecast.series} on {forecast.devices}: no forecast. {forecast.refusal}".strip())
+            refusals.setdefault(forecast.refusal, []).append(f"{forecast.series} on {integer(forecast.devices)}")
             continue
         if rate.construction == "leave-largest-out":
             basis = f"about the largest size of each series here (n={rate.n}), as public tables have no CPUs"
@@ -159,7 +160,7 @@ def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str
         lines.append(tabulate(rows, ["series", "devices", "rate", "80 %", "95 %"], disable_numparse=True))
         note = f"Rates are of all devices, in the unit of the table; intervals: how wrong the same law is {basis}."
         lines.append(f"{note} {WITHOUT_POINT}" if has_wide_rate else note)
-    lines += refusals
+    lines += [f"{', '.join(sizes)}: no forecast. {reason}".strip() for reason, sizes in refusals.items()]
     if disturbances:
         lines.append(f"With reservations: {disturbances}; measured on a quiet machine, rates may be others.")
     return "\n".join(lines)

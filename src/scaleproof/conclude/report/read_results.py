@@ -37,10 +37,12 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport
 def _check_tables(folder: Path, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Raise UserError where a table lacks a run or a cell of the report, or a column has values that it cannot have."""
     reported = {(point.cell, repeat) for point in report.points for repeat in point.repeats}
-    if not {cell for cell, _ in reported} <= set(cells["cell"]) or cells["n"].isna().any():
-        raise damaged_file(folder / "cells.csv", "it ends too early")
-    if not reported <= set(zip(runs["cell"].tolist(), runs["repeat"].tolist(), strict=True)):
-        raise damaged_file(folder / "runs.csv", "it ends too early")
+    tables = {"cells.csv": {cell for cell, _ in reported} - {*cells["cell"][cells["n"].notna()]}}
+    rows = zip(runs["cell"].tolist(), runs["repeat"].tolist(), strict=True)
+    tables["runs.csv"] = {f"{cell}/rep{repeat}" for cell, repeat in reported - {*rows}}
+    for file, absent in tables.items():
+        if absent:
+            raise damaged_file(folder / file, f"it has no {min(absent)}")
     for file, table in (("runs.csv", runs), ("cells.csv", cells)):
         for name in table:
             fault = COLUMNS[name].fault_of(table[name]) if name in COLUMNS else ""
@@ -52,8 +54,8 @@ def read_losses(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read losses.csv and cells.csv of a campaign's folder. Raises UserError, also where a cell has no losses."""
     losses = read_csv(folder / "losses.csv", "cell", "step", "loss")
     cells = read_csv(folder / "cells.csv", "cell", "n")
-    if not set(cells.loc[cells["n"] > 0, "cell"]) <= set(losses["cell"]):
-        raise damaged_file(folder / "losses.csv", "it ends too early")
+    if absent := {*cells.loc[cells["n"] > 0, "cell"]} - {*losses["cell"]}:
+        raise damaged_file(folder / "losses.csv", f"it has no {min(absent)}")
     return losses, cells
 
 
@@ -91,6 +93,8 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
     if (data.iloc[:, 0].astype(str) == names[0]).any():  # a row that repeats the header
         raise damaged_file(path, "the names of its columns stand in it twice")
     absent = [name for name in columns if name not in data.columns]
+    if absent and len(names) == 1:
+        raise damaged_file(path, "no comma is between the names in its first line")
     if absent:
         raise damaged_file(path, f"it has no column {', '.join(absent[:5])}")
     return data

@@ -243,5 +243,6 @@ def evaluate_product(text: Amount, values: Mapping[str, object]) -> int:
     except ValueError:
         absent = placeholders(filled_in)
         unknown = "".join(f"; {{{name}}} has no value here.{did_you_mean(name, values)}" for name in absent)
-        fault = f'"{text}" is no product of whole numbers and placeholders of the command{unknown}'
+        known = ", ".join(f"{{{name}}}" for name in values)
+        fault = f'"{text}" is no product of whole numbers and placeholders of the command ({known}){unknown}'
         raise UserError(f"workload.per_step: {fault}", ("workload", "per_step")) from None

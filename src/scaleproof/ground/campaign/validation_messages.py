@@ -69,7 +69,7 @@ def fault_messages(
     """
     known = list(properties_at(schema, ()))
     is_other_file = bool(known) and not any(key in known or _key_hint((key,), known, schema, data) for key in data)
-    if is_other_file and len(data) > 1:
+    if is_other_file:
         keys = shortened(", ".join(data), 100)
         return [f"{path} is no campaign; it has {keys}; allowed: {', '.join(known)}"]
 

@@ -50,6 +50,7 @@ WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither
 LINE_END = "\n"
 # Words of the parser -> what the author probably has to change.
 YAML_HINTS = {
+    "“": "“ and ” are no quotes in YAML: type \" or '",
     "mapping values are not allowed": 'text with ": " in it needs quotes, and keys of one section begin in one column',
     "found undefined alias": 'text that begins with "*" needs quotes; an anchor stands above its alias',
     "found another document": 'a file has one document; take away what follows "---"',
@@ -80,8 +81,8 @@ def load_campaign(path: Path) -> tuple[Campaign, Lines]:
 def load_corpora(path: Path) -> CorpusTable:
     """Read and check the table of corpora. Raises UserError."""
     if not os.path.lexists(path):
-        hint = other_folder_hint() or f"; scaleproof works in the folder of the Snakefile, and this is {Path.cwd()}"
-        raise UserError(f"{path}: no such file{hint}")
+        elsewhere = other_folder_hint() or f"; scaleproof works in the folder of the Snakefile; this is {Path.cwd()}"
+        raise UserError(f"{path}{path_fault(path) if CAMPAIGNS.is_dir() else f': no such file{elsewhere}'}")
     return _read_model(path, CorpusTable)[0]
 
 
@@ -280,9 +281,11 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
             line, column = line - 1, len(line_above) - len(line_above.lstrip())
             problem = "could not find expected ':'"
         where = f", line {line + 1}, column {column + 1}"
-    if mark is not None and "${" in lines[min(mark.line, len(lines) - 1)]:
+    text = lines[min(mark.line, len(lines) - 1)] if mark is not None else ""
+    if "${" in text:
         return f"{where}: variables (${{X}}) are not filled in; write the value"
-    hint = next((f" ({advice})" for words, advice in YAML_HINTS.items() if words in problem), "")
+    clues = problem + text.partition("“")[1]
+    hint = next((f" ({advice})" for words, advice in YAML_HINTS.items() if words in clues), "")
     if "expected ',' or" in problem and error.context_mark:
         hint = hint.replace("a bracket", f"the bracket of line {error.context_mark.line + 1}", 1)
         hint = " (brackets do not match)" if problem.endswith(("']'", "'}'")) else hint

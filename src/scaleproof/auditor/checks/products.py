@@ -120,8 +120,10 @@ def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
     all_rows = list(range(len(figures.places)))
     for pattern, needed_evidence in INVERTED.items():
         for one, other in _pairs_of_columns(figures, pattern):
-            if "speedup" in pattern.first_kinds and not SPEEDUP_HEADING.search(one.heading):
-                continue  # "0.167 s (2.04x)" may be how many times as long it takes: no speed-up
+            if "speedup" in pattern.first_kinds and (
+                not SPEEDUP_HEADING.search(one.heading) or len(_columns_of(figures, pattern.second_kinds)) > 1
+            ):
+                continue  # "0.167 s (2.04x)" may be how many times as long it takes; a ratio of two times follows one
             is_second_time = figures.columns.index(one) >= figures.columns.index(other)
             if pattern.first_kinds == pattern.second_kinds and is_second_time:
                 continue  # each pair once, and no column with itself

@@ -310,6 +310,9 @@ class RelationSearch:
         others = [k for k in range(len(self.columns)) if k not in devices]
         exponents = []
         for chosen in (*combinations(others, 2), *combinations(others, 3)):
+            # "0.4 s (36%)" and "0.5 s (37%)": a figure in brackets goes with that of its own cell.
+            if len({self.columns[k].position for k in chosen}) > 1 and any(map(self._is_in_brackets, chosen)):
+                continue
             for signs in product((1.0, -1.0), repeat=len(chosen) - 1):
                 for of_devices in (0.0, 1.0, -1.0) if devices else (0.0,):
                     powers = np.zeros(len(self.columns))
@@ -317,6 +320,9 @@ class RelationSearch:
                     powers[devices] = of_devices
                     exponents.append(powers)
         return np.array(exponents).reshape(-1, len(self.columns))
+
+    def _is_in_brackets(self, k: int) -> bool:
+        return self.columns[k].heading.endswith(", in brackets")
 
     def _numbers(self, of_one: float, of_ten: float, of_unit: float) -> Floats:
         """Return (logarithm, surprise) of 1, powers of ten, units and (as powers of ten) the text's numbers."""

@@ -139,7 +139,9 @@ def _contradicting_places(first: Sequence[_Place], second: Sequence[_Place]) -> 
                 continue
             headings = () if is_surely_one else (here.heading, there.heading)
             if here.interval.meets(there.interval, EQUAL_TOLERANCE):
-                equal[headings] += min(here.interval.precision, there.interval.precision) <= TELLING_PRECISION
+                # Another run has the same memory, and shows nothing.
+                is_precise = min(here.interval.precision, there.interval.precision) <= TELLING_PRECISION
+                equal[headings] += is_precise and here.kind != "memory_bytes"
             elif not _range(here).meets(_range(there), SOURCES_TOLERANCE):
                 figures = f"{here.printed} in {place.row.place}, {there.printed} in {other.row.place}"
                 evidence = f"{place.row.description}: {here.heading} {figures}"

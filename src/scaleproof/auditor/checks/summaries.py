@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean, harmonic_mean, median
 
-from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables
+from scaleproof.auditor.checks.columns import UNIT_IN_BRACKETS, FigureColumn, FigureTable, figure_tables
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext
 from scaleproof.auditor.checks.rows import RATE_UNITS
 from scaleproof.auditor.read.headings import column_of
@@ -204,7 +204,8 @@ def _columns_beside(figures: FigureTable, k: int, step: int) -> list[FigureColum
     for column in reversed(columns[:k]) if step < 0 else columns[k + 1 :]:  # the nearest first
         # The last letters are the unit: "compute_time_s" and "data_time_s" can be added up. "Total" alone has no kind.
         units = {(beside.kind or "")[-6:] for beside in (column, *summands[:1])} - {""}
-        has_other_unit = not is_transposed and len(units) > 1
+        printed_units = {m[1] for beside in (column, last) if (m := UNIT_IN_BRACKETS.fullmatch(beside.heading))}
+        has_other_unit = len(printed_units if is_transposed else units) > 1  # "TTFT (ms)", "TPOT (ms/token)"
         if SUMMARY.fullmatch(column.heading.strip(" *_:")) or has_other_unit:
             break
         if column.position != last.position + step or (is_transposed and column.line != last.line + step):

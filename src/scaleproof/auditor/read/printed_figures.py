@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from scaleproof.auditor.read.reported_tables import LARGEST, Bound, Remark, resolution_of
 
@@ -224,7 +225,7 @@ TIME_IN_PARTS = re.compile(
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PrintedFigure:
     """A printed number with its unit; `value` is in the unit as printed, x `unit.scale` in the base unit."""
 
@@ -335,6 +336,7 @@ _CELL_WITH_FIGURE = re.compile(
 )
 
 
+@lru_cache(maxsize=100_000)  # each check reads the cells of a table anew
 def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
     """Return the figures of a cell without markup: "1.2k img/s (3.4x)" -> 1200 images/s, 3.4 times.
 

@@ -143,9 +143,7 @@ def unit_of(text: str) -> Unit | None:
 
 def _without_device(text: str) -> tuple[str, bool | None]:
     """Return a unit without "/GPU" or "each": ("ms", True) of "ms/gpu", ("ms", None) of "ms"."""
-    bare, count = re.subn(rf"\s*(?:/|\bper\b)\s*(?:{DEVICE}|{NAMED_DEVICE})(?![a-z0-9])", "", text)
-    if not count:
-        bare, count = re.subn(r"\s*\beach\b", "", text)
+    bare, count = re.subn(rf"\s*(?:/|\bper\b)\s*(?:{DEVICE}|{NAMED_DEVICE})(?![a-z0-9])|\s*\beach\b", "", text)
     return bare.strip(), True if count else None
 
 
@@ -336,7 +334,7 @@ _CELL_WITH_FIGURE = re.compile(
 )
 
 
-@lru_cache(maxsize=100_000)  # each check reads the cells of a table anew
+@lru_cache(maxsize=100_000)
 def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
     """Return the figures of a cell without markup: "1.2k img/s (3.4x)" -> 1200 images/s, 3.4 times.
 

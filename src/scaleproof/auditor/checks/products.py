@@ -241,9 +241,12 @@ def _has_other_part(figures: FigureTable, agreement: Agreement, i: int) -> bool:
     for whole, part in product(times, figures.columns):
         units = [m[1] for column in (whole, part) if (m := UNIT_AT_END.search(column.heading))]
         if part is not whole and len(units) == 2 and units[0] == units[1]:
-            shares = np.array([1 - _printed(part.texts[k]) / _printed(whole.texts[k]) for k in agreement.rows])
-            remaining = agreement.figures.middle * shares
-            if abs(remaining[i] / np.median(remaining[agreement.fits]) - 1) <= SAME_TOLERANCE:
+            of_part, of_whole = (
+                np.array([_printed(column.texts[k]) for k in agreement.rows]) for column in (part, whole)
+            )
+            remaining = agreement.figures.middle * (of_whole - of_part)  # times the whole
+            expected = np.median(remaining[agreement.fits] / of_whole[agreement.fits]) * of_whole[i]
+            if abs(remaining[i] - expected) <= SAME_TOLERANCE * expected:
                 return True
     return False
 

@@ -18,14 +18,10 @@ MOST_PARTS = 20_000  # mappings and lists; a file with more is a graph, a trace 
 WEAK_RESULTS = {"time_s", "latency_s", "memory_bytes", "memory_share", "bandwidth_bytes_per_s"}
 WEAK_RESULTS |= {"change", "utilization", "rate"}
 STRONG_RESULTS = RESULTS - WEAK_RESULTS  # nothing but a measurement has figures of these kinds
-DURATION = re.compile(
-    r"(?i)(?:(?:avg|mean|total|max|min|median)[_ ])?duration(?:[_ ]?\(?(?:s|secs?|seconds|ms|h|hours|min)\)?)?"
-)
+DURATION = re.compile(r"(?i)(?:(?:avg|mean|total|max|min)[_ ])?duration(?:[_ ]?\(?(?:s|secs?|seconds|ms|h|min)\)?)?")
 # Keys of the parts of one result, and of what it was measured on or with.
 OF_RANKS = re.compile(r"(?i)(?:^|_)(?:ranks?\d*|workers|per_(?:gpu|device|process|worker))$")
-OF_SETTINGS = re.compile(
-    r"(?i)(?:meta|metadata|config|settings|environment|env|system|system_info|hardware|gpus?|gpu_info)"
-)
+OF_SETTINGS = re.compile(r"(?i)meta(?:data)?|config|settings|env(?:ironment)?|system(?:_info)?|hardware|gpus?|gpu_info")
 # Kinds of columns that say which row is which.
 OF_ROWS = {"devices", "processes", "nodes", "strategy", "run", "batch", "global_batch", "precision", "model"}
 KEY = re.compile(r'"([^"\n]{1,120})"\s*:')
@@ -65,17 +61,10 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     if table is None:
         return None
     _set_places(table, records, _lines_of_records(records, keys, text))
-    return table if has_certain_results(table) else None
-
-
-def has_certain_results(table: ReportedTable) -> bool:
-    """Whether a table of a program has a figure that nothing but a measurement has, or two of the weaker kinds.
-
-    A lone "duration" may be of anything: of a word that was spoken, of a ride, of rain.
-    """
+    # A lone "duration" may be of anything: of a word that was spoken, of a ride, of rain.
     figures = (figure for row in table.rows for figure in row.figures if not DURATION.fullmatch(figure.heading))
     kinds = {figure.kind for figure in figures}
-    return bool(kinds & STRONG_RESULTS) or len(kinds & WEAK_RESULTS) >= 2
+    return table if kinds & STRONG_RESULTS or len(kinds & WEAK_RESULTS) >= 2 else None
 
 
 def _grid_of(records: list[JsonRecord], keys: list[str]) -> Grid:

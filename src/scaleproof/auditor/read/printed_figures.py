@@ -102,7 +102,7 @@ UNITS_BY_NAME = {
     "tgs": Unit("rate", 1.0, "tokens", True),
     "sps": Unit("rate", 1.0, "samples"),
     "gbps": Unit("bandwidth", 1e9 / 8),
-    "kw": Unit("power", 1e3),
+    **{name: Unit("power", watts) for name, watts in (("kw", 1e3), ("milliwatts", 1e-3))},
     **dict.fromkeys(("/s", "/sec", "per second", "per sec"), Unit("rate", 1.0)),
     **dict.fromkeys(("tps", "wps"), Unit("rate", 1.0, "tokens")),
     **dict.fromkeys(("ips", "fps"), Unit("rate", 1.0, "images")),
@@ -130,7 +130,7 @@ def counted_item(text: str) -> str:
 
 def unit_of(text: str) -> Unit | None:
     """Return the unit that all of `text` is: "img/s", "s/epoch", "k tokens/sec/GPU"; None for any other text."""
-    text = re.sub(r"\s+", " ", text.strip().strip(".,;:").lower())
+    text = re.sub(r"\s+", " ", re.sub(r"\bmW\b", "milliwatts", text.strip()).strip(".,;:").lower())  # not "MW"
     text = text.replace("\\%", "%").replace("⋅", "/").replace("·", "/")
     if not text or len(text) > 40:
         return None
@@ -191,7 +191,7 @@ CLEARLY_ENGLISH = re.compile(r"\d,\d{3}\.\d|\d,\d{3},\d{3}|\d\.\d{1,2}(?!\d)|\d\
 NO_VALUE = re.compile(r"[-–—−−./?*x ]*|n/?a|nan|none|null|tbd|todo|\?+|not (?:measured|run|tested|available).*", re.I)
 REMARKS: tuple[tuple[str, Remark], ...] = (
     (r"\boom\b|out.of.memory|显存溢出|显存不足|爆显存", "out of memory"),
-    (r"^\W*projection|\d[^()]*\((linear )?projection\)|\bproj(?:[.)]|ected\b)|\bextrapolat|\bforecast", "projected"),
+    (r"^\W*projection\b|\d[^()]*\((linear )?projection\)|\bproj(?:[.)]|ected\b)|\bextrapolat|\bforecast", "projected"),
     (r"\bpredicted\b|外推|推算", "projected"),
     (r"\btheoretical|\bideal\b|\blinear scaling\b|\bperfect scaling\b|理论|理想|理論|이론", "theoretical"),
     (

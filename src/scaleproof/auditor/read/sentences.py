@@ -104,6 +104,7 @@ _DEVICES_BEFORE = re.compile(
     rf"(?i){_COUNT}[ -]?(?:[x×] ?)?(?:{DEVICE}|{DEVICES})\)?"
     rf"(?::| =| -| –| takes?| needs?| (?:give|yield|bring|reach|achieve|deliver|provide|get)(?:s|es)? an?) ?[~≈]?$"
 )
+OF_DEVICE = re.compile(rf"(?i)(?:{DEVICES})(?: super)?(?: gpus?)?[ ,(]{{1,3}}$")  # "4070 Super GPU, 12 GB VRAM": it has
 DIGIT = re.compile(r"\d")
 # A paragraph without any of these states no figure that is understood.
 WORD_OF_RESULT = re.compile(
@@ -219,6 +220,8 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
     groups = m.groupdict()  # n: the number; of some kinds also low (of a range), sign, u (unit), k (its magnitude)
     value = number(m["n"])
     if value is None or (kind == "speedup" and not 0 < value < 10_000):
+        return None
+    if kind == "memory" and OF_DEVICE.search(sentence[: m.start("n")]):
         return None
     unit = Unit("times", 1.0) if kind == "speedup" else Unit("percent", 0.01)
     if kind in _WITH_UNIT:

@@ -13,6 +13,10 @@ SIZES = rows(
     "Tensor size | Triton (ms) | C++ (ms) | Speedup",
     *("4,096 | 0.210 | 0.300 | 1.43x", "16,384 | 0.180 | 0.300 | 1.67x", "65,536 | 0.170 | 0.290 | 1.71x"),
 )
+MEASURED = rows(
+    "Strategy | GPUs | Tokens/s | Step time (ms) | MFU",
+    *("DP | 4 | 11,700 | 35.0 | 21.3 %", "DDP | 4 | 20,000 | 20.5 | 36.4 %", "DDP | 1 | 6,300 | 16.3 | 45.9 %"),
+)
 COMPARED = {  # a sentence -> figures that follow from the table by any reading, and one that follows by none
     "FSDP on 4 GPUs is {}% slower than DDP on 4 GPUs.": (("16", "19"), "31"),
     "On 4 GPUs FSDP uses {}% less memory than DDP on 4 GPUs.": (("65", "188"), "45"),
@@ -82,3 +86,9 @@ def test_a_range_holds_for_all_rows_that_it_speaks_of(tmp_path, sentence, is_wro
 )
 def test_a_lower_bound_of_an_efficiency_is_held_against_its_size(tmp_path, sentence, is_wrong):
     assert accused(tmp_path, sentence) == is_wrong
+
+
+@pytest.mark.parametrize(("percent", "is_wrong"), [(71, False), (41, False), (95, True)])
+def test_devices_that_one_side_states_hold_for_the_other(tmp_path, percent, is_wrong):
+    document = f"# Results\n\n{MEASURED}\n\nDDP is {percent} % faster than DP on 4 GPUs.\n"
+    assert ("claim-not-in-data" in audited(tmp_path, document)) == is_wrong

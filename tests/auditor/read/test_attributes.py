@@ -85,7 +85,11 @@ def test_a_size_and_a_mean_are_no_model(tmp_path, name, work):
 
 @pytest.mark.parametrize(
     ("sentence", "rate"),
-    [("All ran on an RTX 4070, 12 GB VRAM.", []), ("The run on an RTX 4070 takes 9 GB VRAM.", ["9 GB VRAM"])],
+    [
+        ("All ran on an RTX 4070, 12 GB VRAM.", []),
+        ("We had 2 NVIDIA T4 GPUs with a 16GB memory cap.", []),
+        ("The run on an RTX 4070 takes 9 GB VRAM.", ["9 GB VRAM"]),
+    ],
 )
 def test_the_memory_of_a_device_is_no_result(tmp_path, sentence, rate):
     assert [reading.rate for reading in readings(tmp_path, f"# Results\n\n{sentence}\n")] == rate
@@ -183,3 +187,29 @@ def test_a_latency_beside_a_total_time_need_not_be_that_of_the_rate(tmp_path, he
     lines.append("9,8,19.022820234,0.4205475449,1210.0463932")
     (tmp_path / "trials.csv").write_text("\n".join([f"trial,num_frames,total_time_s,fps,{heading}", *lines]))
     assert any(f.severity != "note" for f in audit_paths([tmp_path]).findings) is is_accused
+
+
+@pytest.mark.parametrize(("seconds", "is_duration"), [(1776852139.2, False), (17.5, True)])
+def test_a_time_of_day_is_no_duration(tmp_path, seconds, is_duration):
+    (tmp_path / "rows.json").write_text(json.dumps([{"wall_time_s": seconds, "tokens_per_s": 9}]))
+    (row,) = gather([tmp_path]).tables[0].rows
+    assert (row.value("total_time_s") is not None) is is_duration
+
+
+def test_several_devices_are_not_those_of_a_caption_on_one(tmp_path):
+    table = "# Single GPU vs multi-GPU\n\n" + rows("Setup | images/s", "1x A10 | 11", "{} | 83")
+    assert works(tmp_path, table.format("8x A10")) == ["", ""]
+    assert works(tmp_path, table.format("1x A10, compiled")) == ["single", "single"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_accused"),
+    [
+        ("1.5B / 7B / 8B × 3 tasks × 4 policies = 36", False),
+        ("uniform_int8=8.0 / 3 non-uniform = 4.429", False),
+        ("batch = 4 × 8 × 2 = 68", True),
+    ],
+)
+def test_a_list_and_the_value_of_a_name_are_no_product(tmp_path, text, is_accused):
+    text = f"{rows('GPUs | tokens/s', '1 | 911', '2 | 1,702')}\n{text}\n"
+    assert ("claim-not-in-data" in accusations(audited(tmp_path, text))) is is_accused

@@ -28,6 +28,7 @@ VERDICT_HEADING = re.compile(
 )
 ESTIMATED = re.compile(r"(?i)estimat|simulated|placeholder|theoretical")
 LONG_TEXT = 60  # characters
+CLOCK_SECONDS = 1e9  # a time of day since 1970, and no duration
 # No strategy, model or device: what sums up other rows, or the size of a file.
 NO_NAME = re.compile(r"(?i)average|avg\.?|mean|median|total|sum|overall|std|[\d.,]+ ?[kmgt]i?b(?:ytes)?")
 KINDS_WITH_USUAL_NAMES = ("strategy", "precision", "device")
@@ -225,6 +226,8 @@ def _column_in_cell(column: TableColumn, figure: PrintedFigure) -> TableColumn |
 
 def _is_possible(value: float, kind: str) -> bool:
     """Whether a figure of that kind may have the value; -1 and -100 % stand for "not known"."""
+    if kind.endswith("time_s") and value >= CLOCK_SECONDS:
+        return False
     may_be_negative = kind in ("change", "loss", "val_loss", "learning_rate")
     return (value >= 0 or may_be_negative) and not (KINDS[kind].is_whole and value != int(value))
 

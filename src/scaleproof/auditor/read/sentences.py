@@ -104,7 +104,9 @@ _DEVICES_BEFORE = re.compile(
     rf"(?i){_COUNT}[ -]?(?:[x×] ?)?(?:{DEVICE}|{DEVICES})\)?"
     rf"(?::| =| -| –| takes?| needs?| (?:give|yield|bring|reach|achieve|deliver|provide|get)(?:s|es)? an?) ?[~≈]?$"
 )
-OF_DEVICE = re.compile(rf"(?i)(?:{DEVICES})(?: super)?(?: gpus?)?[ ,(]{{1,3}}$")  # "4070 Super GPU, 12 GB VRAM": it has
+OF_DEVICE = re.compile(
+    rf"(?i)(?:{DEVICES})(?: super)?(?: gpus?)?[ ,(]{{1,3}}(?:with an? )?$"
+)  # "4070 Super GPU, 12 GB VRAM": it has
 DIGIT = re.compile(r"\d")
 # A paragraph without any of these states no figure that is understood.
 WORD_OF_RESULT = re.compile(

@@ -179,9 +179,10 @@ _EQUATION = re.compile(
     rf" ?\$?(?P<n>{_POSITIVE})(?P<unit>[\\$ ]{{0,3}}%| ?[A-Za-zµ×][A-Za-zµ/×]*)?"  # "29$%"
 )
 # An operator at either side: the terms are a part of a longer product or sum.
-_OPERATOR_BEFORE = re.compile(r"(?:[\d)[\]}^²³*×·÷/+−–<>-]|\b[xX])\s*[~≈]?$")
+_OPERATOR_BEFORE = re.compile(r"(?:[\d)[\]}^²³*×·÷/+−–<>-]|\b[xX])\s*[~≈]?$|\w=$")
 _OPERATOR_BEHIND = re.compile(r"[(\[]|\s*(?:[\d*×·⋅/÷+−–^=-]|x\b)")
 _INITIALS = re.compile(r"\d[C-FHIJLN-SUX-Z]\b")  # of a name: "32L × 4096H = 6.89B"
+_LIST = re.compile(r"[\d.]+ ?([A-Za-z]+)(?: / [\d.]+ ?\1\b){2,} ?[x×*]")  # three models: "1.5B / 7B / 8B × 4 = 12"
 LEAST_TERM = 10.0  # of a sum: smaller numbers may be names
 # Words of an equation -> factors between the units that its result may have, beside powers of 1,000.
 _UNIT_FACTORS = (
@@ -197,8 +198,8 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
     for m in _EQUATION.finditer(text):
         unit = (m["unit"] or "").strip("\\$ ")
         is_part = _OPERATOR_BEFORE.search(text[: m.start()]) or _OPERATOR_BEHIND.match(text, m.end())
-        if is_part or unit in ("x", "×") or _INITIALS.search(m["terms"]):
-            continue  # part of a longer one; a ratio of rates ("8 GPUs / 1 GPU = 7.2x"); a name ("32L")
+        if is_part or unit in ("x", "×") or _INITIALS.search(m["terms"]) or _LIST.match(m["terms"]):
+            continue  # part of a longer one; a ratio of rates ("8 GPUs / 1 GPU = 7.2x"); a name ("32L"); a list
         parts = re.split(rf"({_TERM})", m["terms"])
         terms = parts[1::2]
         if not _has_unit_of_terms(unit, terms, m["n"]):

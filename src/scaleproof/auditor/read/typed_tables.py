@@ -143,6 +143,8 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
     text = " . ".join([*grid.section[-1:], grid.caption])
     description, names = describe(text), names_in(text)
     in_rows = {kind for row in table.rows for kind, word in row.words.items() if word != description.words.get(kind)}
+    if any((row.devices or 1) > 1 for row in table.rows) and description.words.get("strategy") == "single":
+        in_rows.add("strategy")
     certain = {kind for kind in description.words if len(names.get(kind, ())) <= 1 and kind not in in_rows}
     table.words = {kind: description.words[kind] for kind in certain}
     if device := only_device(grid.above):

@@ -25,7 +25,7 @@ PARTS = rows(
     *("forward | 0.155 s (13.9%) | 0.154 s (13.4%)", "backward | 0.295 s (26.3%) | 0.295 s (25.7%)"),
     *("sync | 0.398 s (35.5%) | 0.428 s (37.2%)", "optimizer | 0.272 s (24.3%) | 0.273 s (23.7%)"),
 )
-TIMES = "batch_size,seq_len,B_c,time\n" + "".join(
+TIMES = "batch_size,seq_len,B_c,time_ms\n" + "".join(
     f"5,4096,{n},{t}\n" for n, t in ((1, 23584.2), (2, 14491.4), (4, 9675.07))
 )
 

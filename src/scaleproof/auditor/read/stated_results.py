@@ -61,6 +61,7 @@ _CHANGES = [
         rf"{_ENDS}, (?:an? )?(?P<n>{_POSITIVE}) ?(?P<mark>%) (?P<way>savings?|reduction|less|smaller)(?=[.,;)]|$| vs )",
         rf"{_LABELLED_ENDS}(?: per \w+)? [—–-] (?:an? )?{_FIGURE} {_WAY}{_END_OF_CHANGE}",
         rf"{_ENDS} ?\([+−-](?P<n>{_POSITIVE}) ?(?P<mark>pp|GB|GiB|MB|MiB|ms|s|tok/s|tokens/s)\)",
+        rf"(?<![\d.,–-])(?P<n>{_POSITIVE}) (?P<mark>percentage points|pp) \((?:from )?{_ENDS}\)",
     )
 ]
 # A text states sizes before an effect of theirs, too: "from 300 to 600 GB/s, 1.4x faster".
@@ -75,6 +76,9 @@ _CHANGES_OF_NUMBERS = [
         rf"\({_FIGURE} (?:reduction|fewer|smaller|compression)(?=[),])",
         rf"(?<![\w.,–-])(?P<a>{_DECIMALS}) (?:vs\.?|{_ARROW}) (?P<b>{_DECIMALS}), [+−-](?P<n>{_POSITIVE})(?P<mark>%)\)",
         rf"(?<![\w.,–-])(?P<a>{_DECIMALS}) ?{_ARROW} ?(?P<b>{_DECIMALS}) \([+−-](?P<n>{_POSITIVE})(?P<mark>%)\)",
+        # "seq=256 → seq=4096 (16x sequence)", but not "(1.8x throughput)"
+        rf"\b(?P<key>[A-Za-z]{{3,}})[a-z_ -]* ?= ?(?P<a>\d+) ?{_ARROW} ?(?P=key)[a-z_ -]* ?= ?(?P<b>\d+) "
+        rf"\((?P<n>{_POSITIVE}) ?(?P<mark>[x×]) (?P=key)[a-z]*[,)]",
     )
 ]
 # A setting whose change has an effect of another size: "batch 1024 → 512 (1.4x smaller)".
@@ -148,7 +152,8 @@ def _changes(source: str, text: str) -> Iterator[StatedResult]:
 def _change_of(m: re.Match[str], source: str, dimensions: frozenset[str]) -> Iterator[StatedResult]:
     """Yield the change that a match of CHANGES states, if its ends are figures of one of the `dimensions`."""
     way, mark = m.groupdict().get("way") or "", m["mark"]
-    possible = frozenset({"percent"}) if mark == "pp" else dimensions  # percentage points, of percentages
+    are_points = mark in ("pp", "percentage points")
+    possible = frozenset({"percent", ""}) if are_points else dimensions  # of percentages
     if _OF_SPEED.match(way):
         possible &= SPEEDS | PLAIN
     ends = _ends_of_change(m["a"], m["b"], possible)
@@ -156,9 +161,11 @@ def _change_of(m: re.Match[str], source: str, dimensions: frozenset[str]) -> Ite
     if ends is None or is_of_setting:
         return
 
-    unit = unit_of(mark) or Unit("times", 1.0)  # "-fold"
+    unit = unit_of(mark.removeprefix("percentage ")) or Unit("times", 1.0)  # "-fold"
     is_difference = unit.dimension not in ("percent", "times")
     is_less = unit.dimension == "percent" and _DOWNWARDS.match(way) is not None
+    if are_points and ends[0].high > 1:
+        ends = (ends[0] * 0.01, ends[1] * 0.01)  # "22 points (78 → 56)"
     readings = (_gap(*ends),) if is_difference else _possible_changes(*ends, is_less=is_less)
     if dimensions is PLAIN and unit.dimension == "percent":
         readings += (_gap(*ends) * 0.01, _gap(*ends))  # of shares: "71.2 → 75.3 (+4.1%)", "0.71 → 0.75 (+4%)"

@@ -258,7 +258,8 @@ def _is_of_stated_work(figures: FigureTable, alternatives: list[Agreement], row:
     of_row = [agreement for agreement in alternatives if row in agreement.rows]
     for agreement, column in product(of_row, figures.columns):
         if all(factor.column is not column for factor in agreement.factors):
-            ratios = agreement.figures.middle / column.figures.middle[agreement.rows]
+            below = column.figures.middle[agreement.rows]
+            ratios = agreement.figures.middle / np.where(below, below, np.nan)
             is_same = np.abs(ratios / ratios[agreement.rows.index(row)] - 1) <= SAME_TOLERANCE
             if is_same.sum() >= FEWEST_ROWS and is_same[np.isfinite(ratios)].all():
                 return True

@@ -1,5 +1,6 @@
 """What was read: a line for each run and each row of a table, and per configuration the speed-up at each size."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Literal
@@ -11,7 +12,7 @@ from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.checks.rows import MEASURED, RowSeries, series_of
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import LARGEST, PrintedInterval, ReportedRow, ReportedTable
-from scaleproof.auditor.read.words import names_in
+from scaleproof.auditor.read.words import describe, names_in
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.number_format import integer, percent, times
 
@@ -143,13 +144,16 @@ def _sentence_lines(context: AuditContext, about: Subjects) -> Iterator[Overview
     for stated in measured[:MOST_LISTED_ROWS]:
         is_ratio = stated.kind in ("speedup", "change", "efficiency")
         names = names_in(stated.sentence)  # with two models in it, the model of the figure is unknown
+        words = {kind: word for kind, word in stated.words.items() if len(names.get(kind, ())) < 2}
+        clause, _, behind = stated.sentence[stated.position :].partition(",")
+        if re.search(r"(?<![\w.-])\d", behind):  # a list: what it names behind the figure is of another one
+            nearer = describe(stated.sentence[: stated.position] + clause).words
+            words = {kind: word for kind, word in words.items() if kind in nearer}
         yield OverviewLine(
             name=f"“{stated.sentence[:60]}”",
             place=stated.source,
             devices=stated.devices,
-            work=", ".join(
-                stated.words[word] for word in WORK_WORDS if word in stated.words and len(names.get(word, ())) < 2
-            ),
+            work=", ".join(words[kind] for kind in WORK_WORDS if kind in words),
             rate="" if is_ratio else stated.printed,
             published=stated.printed if is_ratio else "",
             mark=mark_of(about[stated.source]),

@@ -117,6 +117,8 @@ CASES = {
     + rows(
         "GPUs | img/s | Scaling efficiency", "1 | 450 | 100%", "2 | 880 | {}", "4 | 1,720 | 96%", "8 | 3,360 | 93%"
     ): (*("48%", "98%", "880 / 450"),),
+    "From seq=256 → seq=4096 ({}× sequence) it grows.": ("4", "16", "between the two"),
+    "Acceptance dropped {} percentage points (77.8 → 60.8).": ("22", "17", "between the two it is 17"),
     "16.8 ms → {} ms/token, 1.6x on a CPU": ("15.0", "10.5", "between the two"),
     "from 120 to 90 s, {} % less.": ("35", "25", "between the two it is 0.25"),
     "- Parameters: {} → 372 (44x reduction)": ("11,399", "16,399", "between the two"),
@@ -173,6 +175,12 @@ SOUND = (
     ),
     "Batch 16 → 32 (1.8x fewer), hidden 1024 → 512 (1.4x smaller), 16.2 vs 14.1, +20% of time",
     "Links from 300 to 600 GB/s, 1.4x faster. Memory 40 GB vs 80 GB — 1.5x speedup. 1 to 4 GPUs, 3.1x.",
+    "From batch=8 → batch=16 (1.6x throughput), rank=1 → rank=4 (3.1x faster); about 20 percentage points of it.",
+    rows(
+        "Metric | New | Old | Δ",
+        *("Prefill 2K | 1,220 tok/s | 1,930 | -37%", "Prefill 4K | 1,360 tok/s | 2,040 | -33%"),
+        *("Decode | 32.61 tok/s | 65.44 | -50%", "Accepted | 0.97 | 2.48 | -61%", "VRAM | 22.5 GiB | 20.7 GiB | +1.8"),
+    ),
     "Latency 95 ms vs 210 ms, 3.1x higher throughput; utilization 34% → 52% (1.8x)",
     "loss 3.12 (ppl 24.1) as the mean of batches; bits: loss 3.12, ppl 8.69; loss 3.12 / 40.5",
     rows("Config | before | after | gain", "a | 22.8 | 23.5 | +3.1%", "b | 592 | 613 | +6.5%", "c | 562 | 586 | +4.3%"),

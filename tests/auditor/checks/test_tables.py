@@ -302,7 +302,7 @@ MEASURED = rows(
     "sentence",
     [
         "DDP is 71 % faster than DP on 4 GPUs.",
-        "DDP is 95 % faster than DP on 4 GPUs.",
+        "DDP is 95 % faster on 4 GPUs.",
         "DDP gives a 1.7x speedup over DP.",
         "DDP gives a 2.6x speedup over DP.",
         "A step of DDP takes 19–21 ms per step on 4 GPUs.",

@@ -126,9 +126,25 @@ class Agreement:
 
     @cached_property
     def lone_rows(self) -> list[int]:
-        """The rows that stand out, except three or more with one product: these may be of another model."""
+        """The rows that stand out, except three or more with one product: these may be of another model.
+
+        Nor are those at the end of a trend: 128.7, 130.2, 133.0, 139.5 and 153.2 at batches that rise.
+        """
         outliers = self.stands_out
-        return [i for i in np.flatnonzero(outliers).tolist() if (self.same_as(i) & outliers).sum() < FEWEST_ROWS]
+        return [
+            i
+            for i in np.flatnonzero(outliers).tolist()
+            if (self.same_as(i) & outliers).sum() < FEWEST_ROWS and not self._continues_trend(i)
+        ]
+
+    def _continues_trend(self, i: int) -> bool:
+        """Whether all rows from this one to an end of the table are off, ever more, and so is the row before them."""
+        off = self.figures.middle / self.expected.middle - 1
+        for tail in (off[i - 1 :] if i else off[:0], off[: i + 2][::-1]):
+            rises = (np.diff(np.abs(tail)) > 0).all() and (np.sign(tail) == np.sign(off[i])).all()
+            if len(tail) > 1 and rises and abs(tail[0]) > max(SAME_TOLERANCE, abs(tail[1]) / 5):
+                return True
+        return False
 
     def factor_of(self, i: int) -> float:
         """Return how many times too large or too small a row's product is: 4, where it is 400 or 25 instead of 100."""

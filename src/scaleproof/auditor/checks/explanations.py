@@ -272,8 +272,9 @@ def _is_explained(
 ) -> bool:
     """Whether a row that breaks the formula of most rows may be right: by another formula, or as a mean or the like."""
     of_formula = (meant.formula.above[row], meant.formula.below[row])
-    if OWN_MEANING.search(target.texts[row]):
-        return True
+    is_plain_beside_percents = "%" in "".join(target.texts) and re.fullmatch(r"[+−-][\d.,]+", target.texts[row])
+    if is_plain_beside_percents or OWN_MEANING.search(target.texts[row]):
+        return True  # "+1.8" is how far 22.5 GiB is from 20.7
     if all("%" in text for text in (target.texts[row], *of_formula)):
         return True  # a change of percentages may be a difference of points
     if STATISTIC_NAME.match(figures.names[row]) or _is_of_another_size(figures, meant, row):

@@ -107,7 +107,7 @@ def _more_memory_than_device(row: ReportedRow, table: ReportedTable) -> Iterator
 
 
 def _not_above_zero(table: ReportedTable, column: TableColumn) -> Iterator[Flag]:
-    """Flag the one cell of a column that is impossible: -12.4 samples/s, 0 nodes. -1 and -100 stand for "not known"."""
+    """Flag the one cell of a column that is impossible: -12.4 samples/s, 0 nodes. -1 and -99 stand for "not known"."""
     if column.kind not in (*MEASURED, *SIZES) or OF_DIFFERENCES.search(column.heading):
         return
     rows = [row for row in table.rows if row.measured and not OF_DIFFERENCES.search(row.label)]
@@ -116,7 +116,7 @@ def _not_above_zero(table: ReportedTable, column: TableColumn) -> Iterator[Flag]
 
     allows_zero = column.kind not in SIZES or MAY_BE_NONE.search(column.heading)
     odd = [(row, cell) for row, cell, value in figures if value < 0 or (value == 0 and not allows_zero)]
-    if len(odd) == 1 and len(figures) > 2 and not re.fullmatch(r"[-−](?:1|100)(?:\.0+)?\D*", odd[0][1]):
+    if len(odd) == 1 and len(figures) > 2 and not re.fullmatch(r"[-−](?:[1-9]|99+|100)(?:\.0+)?\D*", odd[0][1]):
         row, cell = odd[0]
         yield Flag(f"{row.description}: {column.heading} is {cell}", [row.place])
 

@@ -352,7 +352,8 @@ def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, R
 def is_marked(column: FigureColumn, row: int) -> bool:
     """Whether a row of a column of ratios says that it is the baseline: by 1, 100 %, no difference, "-" or in words."""
     text, value = column.texts[row], column.figures.middle[row]
-    return value in (0.0, 1.0, 100.0) or is_nothing(text) or "baseline" in text.lower()
+    is_exact = value in (0.0, 1.0, 100.0) and not text.startswith(("~", "≈"))  # "~1.0x" is measured
+    return is_exact or is_nothing(text) or "baseline" in text.lower()
 
 
 def readings(column: FigureColumn) -> dict[str, Figures]:

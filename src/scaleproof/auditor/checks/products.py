@@ -37,12 +37,13 @@ from scaleproof.auditor.checks.relations import rows_with_another_product
 from scaleproof.auditor.checks.rows import name_two_precisions
 from scaleproof.auditor.checks.step_work import rate_times_time
 from scaleproof.auditor.read.headings import OF_STATED_WORK
-from scaleproof.auditor.read.printed_figures import RESULTS
-from scaleproof.auditor.read.surroundings import numbers_around, works_of
+from scaleproof.auditor.read.printed_figures import RESULTS, figures_of
+from scaleproof.auditor.read.surroundings import UNIT_AT_END, numbers_around, works_of
 from scaleproof.ground.findings.registry import Flag
 
 FACTORS_OF_STEP = 4  # FLOP/s x time x devices / batch
 THOUSAND = 1000.0
+TIMES_OF_RATES = ("step_time_s", "epoch_time_s", "total_time_s")
 OTHER_PARALLEL = re.compile(r"(?i)(?:cp|ep|context|expert)\b.*")  # then devices are not replicas x stages alone
 EVIDENCE_OF_INVERSE = 6.0  # evidence that one of two columns is the inverse of what it is called
 EVIDENCE_OF_INVERSE_SPEEDUP = 2.5  # likewise, where one of the two columns is called a speed-up
@@ -120,11 +121,17 @@ def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
     all_rows = list(range(len(figures.places)))
     for pattern, needed_evidence in INVERTED.items():
         for one, other in _pairs_of_columns(figures, pattern):
-            if "speedup" in pattern.first_kinds and not SPEEDUP_HEADING.search(one.heading):
-                continue  # "0.167 s (2.04x)" may be how many times as long it takes: no speed-up
+            if "speedup" in pattern.first_kinds and (
+                not SPEEDUP_HEADING.search(one.heading) or len(_columns_of(figures, pattern.second_kinds)) > 1
+            ):
+                continue  # "0.167 s (2.04x)" may be how many times as long it takes; a ratio of two times follows one
             is_second_time = figures.columns.index(one) >= figures.columns.index(other)
             if pattern.first_kinds == pattern.second_kinds and is_second_time:
                 continue  # each pair once, and no column with itself
+            if any(
+                _is_quotient(one, pair) for column in figures.columns for pair in ((column, other), (other, column))
+            ):
+                continue  # the speed-up is a ratio to a third column, which hardly varies
             agreement = Agreement((Factor(one, 1), Factor(other, pattern.exponent)), all_rows)
             if agreement.evidence >= needed_evidence and not agreement.stands_out.any():
                 sign = " x " if pattern.exponent == 1 else " / "
@@ -133,6 +140,18 @@ def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
                 number = f"{agreement.expected.middle[0]:.4g} in all {len(rows)} rows ({examples})"
                 evidence = f"{one.heading}{sign}{other.heading} is {number}: "
                 yield Flag(f"{evidence}one of the two is the inverse of what it is called", figures.places)
+
+
+def _is_quotient(ratios: FigureColumn, pair: tuple[FigureColumn, FigureColumn]) -> bool:
+    """Whether a column is the first of a pair over the second, as printed: 1.70 of 9040 and 5325 ms."""
+    values, above, below = (np.array(list(map(_printed, column.texts))) for column in (ratios, *pair))
+    return bool(np.all(np.abs(values * below - above) <= SAME_TOLERANCE * above))
+
+
+def _printed(text: str) -> float:
+    """Return the figure of a cell in the unit that it is printed in. NaN without one."""
+    figures = figures_of(text)
+    return figures[0].value if figures else np.nan
 
 
 def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
@@ -186,6 +205,10 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[ProductPattern, l
                 continue  # of repeated headings, the first "images/s" does not go with the second "efficiency"
             if name_two_precisions(one.heading, other.heading):
                 continue
+            if "latency_s" in (one.kind, other.kind) and any(
+                column.kind in TIMES_OF_RATES for column in figures.columns
+            ):
+                continue  # beside another time, of which it may be any part
             # Replicas x stages are the devices: no stage may be left out, as other factors may.
             choices = [stages] if is_of_replicas else _further_factors(figures, pattern.further_kinds, (one, other))
             yield pattern, [(Factor(one, 1), Factor(other, pattern.exponent), *chosen) for chosen in choices]
@@ -210,8 +233,24 @@ def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: 
             continue  # another batch or number of devices explains it
         if row in rows_of_others or not is_same_configuration(figures, agreement, row):
             continue  # it fits another product, or is of another configuration
-        if not _is_of_stated_work(figures, alternatives, row):
+        if not _is_of_stated_work(figures, alternatives, row) and not _has_other_part(figures, agreement, i):
             yield i
+
+
+def _has_other_part(figures: FigureTable, agreement: Agreement, i: int) -> bool:
+    """Whether a row fits without a part of its time that a further column states: 1126 ms, of them 102 of prefill."""
+    times = [factor.column for factor in agreement.factors if factor.column.kind in DURATIONS]
+    for whole, part in product(times, figures.columns):
+        units = [m[1] for column in (whole, part) if (m := UNIT_AT_END.search(column.heading))]
+        if part is not whole and len(units) == 2 and units[0] == units[1]:
+            of_part, of_whole = (
+                np.array([_printed(column.texts[k]) for k in agreement.rows]) for column in (part, whole)
+            )
+            remaining = agreement.figures.middle * (of_whole - of_part)  # times the whole
+            expected = np.median(remaining[agreement.fits] / of_whole[agreement.fits]) * of_whole[i]
+            if abs(remaining[i] - expected) <= SAME_TOLERANCE * expected:
+                return True
+    return False
 
 
 def _is_of_stated_work(figures: FigureTable, alternatives: list[Agreement], row: int) -> bool:
@@ -219,7 +258,8 @@ def _is_of_stated_work(figures: FigureTable, alternatives: list[Agreement], row:
     of_row = [agreement for agreement in alternatives if row in agreement.rows]
     for agreement, column in product(of_row, figures.columns):
         if all(factor.column is not column for factor in agreement.factors):
-            ratios = agreement.figures.middle / column.figures.middle[agreement.rows]
+            below = column.figures.middle[agreement.rows]
+            ratios = agreement.figures.middle / np.where(below, below, np.nan)
             is_same = np.abs(ratios / ratios[agreement.rows.index(row)] - 1) <= SAME_TOLERANCE
             if is_same.sum() >= FEWEST_ROWS and is_same[np.isfinite(ratios)].all():
                 return True

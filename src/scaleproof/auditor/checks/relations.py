@@ -73,10 +73,9 @@ def _search_in(figures: FigureTable, stated: Set[float] = frozenset()) -> "Relat
     # A setting follows from nothing; a "step" with decimals is no setting.
     measured = [column for column in means if column.kind not in SETTINGS or column.has_decimals]
     results = [column for column in measured if not TARGET.search(column.heading) and not _was_chosen(column)]
-    columns = results[:MOST_COLUMNS]
     rows = np.array([i for i, name in enumerate(figures.names) if not NO_CONFIGURATION.match(name)], dtype=np.int64)
-    is_enough = len(rows) >= FEWEST_ROWS and len(columns) >= 2
-    return RelationSearch(figures, columns, rows, stated) if is_enough else None
+    is_enough = len(rows) >= FEWEST_ROWS and len(results) >= 2
+    return RelationSearch(figures, results[:MOST_COLUMNS], rows, stated) if is_enough else None
 
 
 def _was_chosen(column: FigureColumn) -> bool:
@@ -310,12 +309,14 @@ class RelationSearch:
         others = [k for k in range(len(self.columns)) if k not in devices]
         exponents = []
         for chosen in (*combinations(others, 2), *combinations(others, 3)):
-            for signs in product((1.0, -1.0), repeat=len(chosen) - 1):
-                for of_devices in (0.0, 1.0, -1.0) if devices else (0.0,):
-                    powers = np.zeros(len(self.columns))
-                    powers[list(chosen)] = (1.0, *signs)
-                    powers[devices] = of_devices
-                    exponents.append(powers)
+            has_brackets = any(self.columns[k].heading.endswith(", in brackets") for k in chosen)
+            if has_brackets and len({self.columns[k].position for k in chosen}) > 1:
+                continue  # a figure in brackets goes with that of its own cell
+            choices = [(1.0, -1.0)] * (len(chosen) - 1)
+            for *signs, of_devices in product(*choices, (0.0, 1.0, -1.0) if devices else (0.0,)):
+                powers = np.zeros(len(self.columns))
+                powers[[*chosen, *devices]] = [1.0, *signs, *([of_devices] if devices else [])]
+                exponents.append(powers)
         return np.array(exponents).reshape(-1, len(self.columns))
 
     def _numbers(self, of_one: float, of_ten: float, of_unit: float) -> Floats:
@@ -329,8 +330,7 @@ class RelationSearch:
     def _stated_numbers(self, surprise: float) -> Floats:
         """Return (logarithm, surprise) of the text's numbers times powers of ten; more numbers have more surprise."""
         logarithms = np.add.outer(np.log([*self.stated]), POWERS_OF_TEN).ravel()
-        surprises = np.full(len(logarithms), surprise + np.log10(max(1, len(self.stated))))
-        return np.stack((logarithms, surprises), axis=1)
+        return np.stack((logarithms, np.full(len(logarithms), surprise + np.log10(max(1, len(self.stated))))), axis=1)
 
     def _are_two_rates(self, used: Rows) -> bool:
         """Whether `used` are two rates of one run, whose ratio is constant: requests/s and tokens/s, two bandwidths."""

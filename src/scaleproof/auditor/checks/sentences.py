@@ -5,21 +5,20 @@ cell but for one, or for two exchanged, and the words beside it leave so few cel
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from scaleproof.auditor.checks.columns import ITEM_NAMES, FigureColumn, FigureTable, figure_tables
+from scaleproof.auditor.checks import comparisons
+from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables
 from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.checks.matching import evidence_index, match, stated_interval
+from scaleproof.auditor.checks.named_cells import END_OF_CLAUSE, has_unit_of, named_columns, named_rows
 from scaleproof.auditor.checks.rows import RowSeries, hull_of, series_of
-from scaleproof.auditor.read.printed_figures import NUMBER, figures_of, unit_of
+from scaleproof.auditor.read.printed_figures import NUMBER
 from scaleproof.auditor.read.reported import StatedFigure
-from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow, ReportedTable, exact
-from scaleproof.auditor.read.sentences import ANY_DEVICE
-from scaleproof.auditor.read.words import in_english, is_inference, names_in
+from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow, ReportedTable
+from scaleproof.auditor.read.words import is_inference, names_in
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import times
@@ -36,33 +35,13 @@ OF_A_PART = re.compile(
     r"attention|data ?load\w*|sync\w*|transfers?|compil\w+) (?:is|are|was|were|runs?|becomes?|gets?) [^.;,]{0,20}$"
 )
 ALIKE = 0.002  # relative difference of figures that are one, beside their rounding
-UNLIKE = 0.1  # relative difference of a ratio that no rounding and no mean of several runs explains
 DIFFERENT = 0.05  # relative difference of figures that are not one
 MOST_CHANCE = 0.4  # expected number of possible cells that have such digits by chance
 SLIPS = 30  # numbers that a slip makes of one: a wrong digit of the first three, or two digits exchanged
-MOST_WORDS = 6  # of a cell that names its row
-SETTINGS = ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch", "seq_len", "accumulation")
-# What ends a clause: a piece of a sentence that is about one row.
-END_OF_CLAUSE = re.compile(
-    r"(?i)→|->|=>|[;,:]\s|[；，。（]| [-–—] |"
-    r"\b(?:vs\.?|versus|than|to|from|and|while|whereas|but|over|against|compared)\b"
-)
 OF_OTHERS = re.compile(
     r"(?i)\b(?:previous\w*|before|earlier|older?|originally|formerly|instead of|budget|limit|capacity|goal|threshold)\b"
 )
-# Of what two rows may be compared besides their speed.
-OF_OTHER_QUANTITY = re.compile(
-    r"(?i)\b(?:memory|vram|cost\w*|kernels?|attention|comm\w*|all-?reduce|load\w*|compil\w+|converge\w*|startup|"
-    r"prefill|decod\w+|forward|backward|optimizer|checkpoint\w*|batch(?:es)?|seq\w*|param\w*|inference|ttft|energy)\b"
-)
-THAN = re.compile(r"(?: [a-z]+){0,2} (?:than|over|vs\.?|versus|compared (?:to|with))(?: the)? ([^.,;:()]+)")
-WITHOUT_CONTENT = re.compile(
-    r"avg|average|mean|median|total|overall|the|of|per|and|in|with|for|at|on|to|an?|is|gpus?|rank|device|max|min|time|\d+"
-)
 _NUMBER = re.compile(NUMBER)
-_COUNTED = re.compile(rf"(?<![\w.])(\d+)[ -]?(?:[x×] ?)?{ANY_DEVICE}\b", re.I)
-_JOINED = re.compile(r"(?<=[a-z])(?:[-_]|=(?!\d+[.,]\d))(?=\d)|(?<=\d)[-_](?=[a-z\d])")
-_WORD = re.compile(r"\d+(?:\.\d+)*(?![a-z\d.])|[^\W\d_][^\W_]*|\d[^\W_]*")
 
 
 class Cell(NamedTuple):
@@ -99,56 +78,10 @@ def contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
         tables = tables_by_file[stated.file]
         if stated.source in flagged_sources:
             continue
-        if _may_be_in_table(stated):
-            yield from _flag_on_mistyped_cell(stated, tables)
-        elif _compares_rows(stated):
-            yield from _flag_on_comparison(stated, tables)
-
-
-def _compares_rows(stated: StatedFigure) -> bool:
-    """Whether a sentence states how many times as fast one thing is as another: "FSDP is 1.8x faster than DDP"."""
-    is_measured = stated.kind == "speedup" and not stated.hypothetical and stated.bound is None
-    return is_measured and not OF_OTHERS.search(stated.sentence) and not OF_OTHER_QUANTITY.search(stated.sentence)
-
-
-def _flag_on_comparison(stated: StatedFigure, tables: Sequence[FigureTable]) -> Iterator[Flag]:
-    """Flag "FSDP is 1.8x faster than DDP" if no column of a table with both rows gives it: 150 and 100 tokens/s."""
-    stated_digits = _significant_digits(stated.printed)
-    texts = (text for table in tables for column in table.columns for text in column.texts)
-    if any(_significant_digits(text) == stated_digits for text in texts):
-        return  # a cell states it
-
-    possible = stated_interval(stated)
-    of_speeds: list[tuple[str, str]] = []  # (what a column of times or rates says of both rows, place)
-    for table in tables:
-        rows = _compared_rows(stated, table)
-        for column in table.columns if rows else ():
-            first, second = (Cell(column, row, table.places[row], table.names[row]) for row in rows)
-            ratio = first.interval / second.interval if second.interval.low > 0 else None
-            if ratio is None or possible.meets(ratio, UNLIKE) or possible.meets(exact(1.0) / ratio, UNLIKE):
-                return  # this column may give the stated ratio
-            if _units(column)[0] <= {"time", "rate"}:
-                both = " and ".join(f"{cell.row_name} {cell.text}" for cell in (first, second))
-                of_speeds.append((f"{column.heading} is {both}", first.place))
-    if of_speeds:
-        evidence, place = of_speeds[0]
-        yield Flag(f"“{stated.printed}”, but {evidence}", [stated.source, place])
-
-
-def _compared_rows(stated: StatedFigure, table: FigureTable) -> list[int]:
-    """Return the two rows of a table that a sentence compares: the row named before its figure, and that behind "than".
-
-    Returns [] where either names another number of rows.
-    """
-    start = stated.position
-    baseline = THAN.match(stated.sentence, start + len(stated.printed))
-    if baseline is None or table.is_transposed:
-        return []
-    ends = [m.end() for m in END_OF_CLAUSE.finditer(stated.sentence) if m.end() <= start]
-    subject = stated.sentence[max(ends, default=0) : start]
-    rows, rows_of_baseline = (_named_rows([text], table) for text in (subject, baseline[1]))
-    is_clear = len(rows) == len(rows_of_baseline) == 1 and rows != rows_of_baseline
-    return [*rows, *rows_of_baseline] if is_clear else []
+        flags = list(_flag_on_mistyped_cell(stated, tables)) if _may_be_in_table(stated) else []
+        if not (flags or stated.hypothetical or OF_OTHERS.search(stated.sentence)):
+            flags = list(comparisons.flag_on_comparison(stated, tables))
+        yield from flags
 
 
 def _contradicted_speedups(context: AuditContext) -> Iterator[Flag]:
@@ -170,7 +103,7 @@ def _contradicted_speedups(context: AuditContext) -> Iterator[Flag]:
 
 def _is_of_devices(stated: StatedFigure) -> bool:
     """Whether a sentence states a measured speed-up or efficiency on N devices, over no baseline of another kind."""
-    if stated.kind not in ("speedup", "efficiency") or stated.hypothetical or stated.bound not in (None, "~"):
+    if stated.kind not in ("speedup", "efficiency") or stated.hypothetical or stated.bound == "<":
         return False
     if OF_A_PART.search(stated.sentence.partition(stated.printed)[0]):
         return False
@@ -190,7 +123,8 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
             continue
         speedup = hull_of(ratios)
         right = speedup / times_devices if is_efficiency else speedup
-        if stated_interval(stated).meets(right, DIFFERENT):
+        is_above = stated.bound == ">" and right.high >= stated.value
+        if is_above or stated_interval(stated).meets(right, DIFFERENT):
             continue
 
         corrected = None
@@ -234,7 +168,7 @@ def _may_be_in_table(stated: StatedFigure) -> bool:
 def _flag_on_mistyped_cell(stated: StatedFigure, tables: Sequence[FigureTable]) -> Iterator[Flag]:
     """Flag a figure that is a slip of the one cell that its words name: "0.896 s", where the cell has 0.869."""
     figure = stated_interval(stated)
-    columns = ((table, column) for table in tables for column in table.columns if _has_unit_of(stated, column))
+    columns = ((table, column) for table in tables for column in table.columns if has_unit_of(stated, column))
     if any(figure.meets(cell.interval, ALIKE) for table, column in columns for cell in _cells(table, column)):
         return  # a cell has the figure
 
@@ -280,15 +214,15 @@ def _possible_cells(stated: StatedFigure, table: FigureTable) -> Iterator[Cell]:
     A figure of up to three digits is like many cells by chance, so that the sentence must name a single row.
     """
     clauses = _clauses_around(stated)
-    columns = [column for column in table.columns if _has_unit_of(stated, column)]
-    named_columns = _named_columns(clauses, columns)
-    named_rows = _named_rows(clauses, table)
+    columns = [column for column in table.columns if has_unit_of(stated, column)]
+    in_columns = named_columns(clauses, columns)
+    in_rows = named_rows(clauses, table)
 
-    names_any = len(named_rows) < len(table.places) or len(named_columns) < len(columns)
-    names_enough = len(named_rows) == 1 or len(_significant_digits(stated.printed)) > 3
+    names_any = len(in_rows) < len(table.places) or len(in_columns) < len(columns)
+    names_enough = len(in_rows) == 1 or len(_significant_digits(stated.printed)) > 3
     if names_any and names_enough:
-        for column in named_columns:
-            yield from (cell for cell in _cells(table, column) if cell.row in named_rows)
+        for column in in_columns:
+            yield from (cell for cell in _cells(table, column) if cell.row in in_rows)
 
 
 def _clauses_around(stated: StatedFigure) -> list[str]:
@@ -302,96 +236,3 @@ def _clauses_around(stated: StatedFigure) -> list[str]:
     clause_start = max((m.end() for m in bounds if m.end() <= start), default=0)
     clause_end = min((m.start() for m in bounds if m.start() >= end), default=len(sentence))
     return [sentence[clause_start:clause_end], sentence[clause_start:start], sentence[:clause_end], sentence[:start]]
-
-
-def _has_unit_of(stated: StatedFigure, column: FigureColumn) -> bool:
-    """Whether all figures of a column have the dimension of a stated figure, "rate", and the same items, "tokens"."""
-    if stated.dimension == "times" and column.kind != stated.kind:
-        return False  # a "Relative cost" of 1.93x is no speed-up
-    dimensions, items = _units(column)
-    return dimensions == {stated.dimension} and (stated.item is None or not items or stated.item in items)
-
-
-@lru_cache(maxsize=2_000)
-def _units(column: FigureColumn) -> tuple[set[str | None], set[str]]:
-    """Return the dimensions of the figures of a column and the items that they count: ({"rate"}, {"tokens"}).
-
-    A cell without a unit has that of the heading.
-    """
-    cell_units = [figures[0].unit for text in column.texts if (figures := figures_of(text))]
-    last_word = column.heading.rpartition(" ")[2]
-    heading_unit = unit_of(last_word) if "/" in last_word else None  # "c=64 tok/s"; not "64 MiB"
-    heading_dimension = column.meaning.unit or (heading_unit.dimension if heading_unit else None)
-    dimensions = {unit.dimension if unit else heading_dimension for unit in cell_units}
-    items = {column.meaning.item, *(unit.item for unit in (heading_unit, *cell_units) if unit)}
-    return dimensions, {item for item in items if item}
-
-
-def _named_columns(clauses: list[str], columns: list[FigureColumn]) -> list[FigureColumn]:
-    """Return the columns that share most words with the first clause that names any, "step time"; else all."""
-    for words in map(words_of, clauses):
-        counts = [sum(_occurs(word, words) for word in _telling_words(column.heading)) for column in columns]
-        if any(counts):
-            return [column for column, count in zip(columns, counts, strict=True) if count == max(counts)]
-    return columns
-
-
-def _telling_words(heading: str) -> set[str]:
-    """Return the words of a heading that tell it from others, no units: "Comm overhead (%)" -> {"comm", "overhead"}."""
-    words = words_of(heading) - ITEM_NAMES
-    return {word for word in words if not WITHOUT_CONTENT.fullmatch(word) and unit_of(word) is None}
-
-
-def _occurs(word: str, words: set[str]) -> bool:
-    """Whether a word is among others, or one is short for the other, of three letters or more: "mem", "memory"."""
-    longer = (other for other in words if min(len(other), len(word)) > 2 and other.isalpha())
-    return word in words or any(other.startswith(word) or word.startswith(other) for other in longer)
-
-
-def _named_rows(clauses: list[str], table: FigureTable) -> set[int]:
-    """Return the rows that have all the words and settings of a sentence: those of 4 GPUs and "DDP".
-
-    For each column the first clause that names any of its cells counts.
-    """
-    rows = set(range(len(table.places)))
-    for texts in table.words.values():
-        if len(set(texts)) <= 1 or any(len(words_of(text)) > MOST_WORDS for text in texts):
-            continue  # the column names no rows
-        if named_texts := next(filter(None, (_named_texts(texts, clause) for clause in clauses)), None):
-            rows = {row for row in rows if texts[row] in named_texts}
-    for column in (column for column in table.columns if column.kind in SETTINGS):
-        if numbers := next(filter(None, (_numbers_of_setting(column, clause) for clause in clauses)), None):
-            rows = {row for row in rows if column.figures.middle[row] in numbers}
-    return rows
-
-
-def _named_texts(texts: Sequence[str], clause: str) -> set[str]:
-    """Return the cells of a column that a clause names: by a word of this cell alone, or by all its telling words.
-
-    Words that all cells have tell nothing. A clause with "AWQ Marlin" does not name the cell "AWQ" besides.
-    """
-    words_by_text = {text: words_of(text) for text in set(texts) if text}
-    common_words = set.intersection(*words_by_text.values())
-    counts = Counter(word for words in words_by_text.values() for word in words)
-    shared_words = {}  # text of a named cell -> its telling words in the clause
-    for text, words in words_by_text.items():
-        shared = (words - common_words) & words_of(clause)
-        has_unique_word = any(counts[word] == 1 and len(word) > 2 and not word.isdigit() for word in shared)
-        if shared and (shared == words - common_words or has_unique_word):
-            shared_words[text] = shared
-    return {text for text, words in shared_words.items() if not any(words < more for more in shared_words.values())}
-
-
-def _numbers_of_setting(column: FigureColumn, clause: str) -> set[float]:
-    """Return the numbers that a clause states of a setting: 4 of "4 GPUs", 16 of "batch=16"."""
-    own_words = re.findall("[a-z]{3,}", column.heading.lower()) or ["#"]  # "#": no number has it as a noun
-    noun = ANY_DEVICE if column.kind in ("devices", "processes") else "|".join(own_words)
-    behind = rf"(?<![\w.,])(\d+)[ -]?(?:[x×] ?)?(?:\w+ )?(?:{noun})s?\b"
-    before = rf"\b(?:{noun})s?(?: size| of|[ =:])*(\d+)(?![\w.]*\d)"
-    return {float(m[1] or m[2]) for m in re.finditer(rf"(?i){behind}|{before}", clause)}
-
-
-def words_of(text: str) -> set[str]:
-    """Return the words of a text in lower case, names with digits as one: "ZeRO-2, c=4" -> {"zero2", "c4"}."""
-    text = _COUNTED.sub(r"\1gpu", in_english(text)).lower()
-    return set(_WORD.findall(_JOINED.sub("", text)))

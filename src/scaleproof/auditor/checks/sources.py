@@ -38,8 +38,9 @@ def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
     stands beside both its ends ("2x faster (9 s → 3 s)") and is neither their ratio nor their difference, within 5
     %; N devices more than N times as fast ("24 h on a single GPU or 4 h on 4 GPUs"); a product, quotient or sum
     that is written out ("4 nodes x 8 GPUs = 64") and is another number in any unit; a figure of a sentence whose
-    words name a cell of a table that differs by one digit, or by two that are exchanged; how many times as fast a
-    sentence says that one row is as another, if no column gives it within 10 %.
+    words name a cell of a table that differs by one digit, or by two that are exchanged; how many times as fast, or
+    by how many per cent more or less, a sentence says that one row is than another, if no column gives it within 10
+    %; a range that it says to hold for all rows.
     Seen: GPT-2 on L4: 4.789 comes out of no log.
     Repair: Generate tables from files; retype nothing.
     """
@@ -139,7 +140,9 @@ def _contradicting_places(first: Sequence[_Place], second: Sequence[_Place]) -> 
                 continue
             headings = () if is_surely_one else (here.heading, there.heading)
             if here.interval.meets(there.interval, EQUAL_TOLERANCE):
-                equal[headings] += min(here.interval.precision, there.interval.precision) <= TELLING_PRECISION
+                # Another run has the same memory, and shows nothing.
+                is_precise = min(here.interval.precision, there.interval.precision) <= TELLING_PRECISION
+                equal[headings] += is_precise and here.kind != "memory_bytes"
             elif not _range(here).meets(_range(there), SOURCES_TOLERANCE):
                 figures = f"{here.printed} in {place.row.place}, {there.printed} in {other.row.place}"
                 evidence = f"{place.row.description}: {here.heading} {figures}"

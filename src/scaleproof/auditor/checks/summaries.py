@@ -12,7 +12,7 @@ from scaleproof.auditor.checks.rows import RATE_UNITS
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import figures_of
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
-from scaleproof.auditor.read.surroundings import last_repeats
+from scaleproof.auditor.read.surroundings import UNIT_AT_END, last_repeats
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import number
@@ -195,8 +195,8 @@ def _summands(figures: FigureTable, k: int, is_total: bool) -> list[FigureColumn
 def _columns_beside(figures: FigureTable, k: int, step: int) -> list[FigureColumn]:
     """Return the columns right before the k-th (`step` -1) or behind it (1): [A, B] of A, B, total.
 
-    They end at another summary and, unless the table is transposed, at another unit. Returns [] where a column between
-    was not read.
+    They end at another summary and at another unit, which in a transposed table the headings must print. Returns []
+    where a column between was not read.
     """
     columns, is_transposed = figures.columns, figures.is_transposed
     summands: list[FigureColumn] = []
@@ -204,7 +204,8 @@ def _columns_beside(figures: FigureTable, k: int, step: int) -> list[FigureColum
     for column in reversed(columns[:k]) if step < 0 else columns[k + 1 :]:  # the nearest first
         # The last letters are the unit: "compute_time_s" and "data_time_s" can be added up. "Total" alone has no kind.
         units = {(beside.kind or "")[-6:] for beside in (column, *summands[:1])} - {""}
-        has_other_unit = not is_transposed and len(units) > 1
+        printed_units = {m[1] for beside in (columns[k], column) if (m := UNIT_AT_END.search(beside.heading))}
+        has_other_unit = (not is_transposed and len(units) > 1) or len(printed_units) > 1  # "ms", "ms/token"
         if SUMMARY.fullmatch(column.heading.strip(" *_:")) or has_other_unit:
             break
         if column.position != last.position + step or (is_transposed and column.line != last.line + step):

@@ -18,8 +18,10 @@ MOST_PARTS = 20_000  # mappings and lists; a file with more is a graph, a trace 
 WEAK_RESULTS = {"time_s", "latency_s", "memory_bytes", "memory_share", "bandwidth_bytes_per_s"}
 WEAK_RESULTS |= {"change", "utilization", "rate"}
 STRONG_RESULTS = RESULTS - WEAK_RESULTS  # nothing but a measurement has figures of these kinds
-# Keys of the parts of one result.
+DURATION = re.compile(r"(?i)(?:(?:avg|mean|total|max|min)[_ ])?duration(?:[_ ]?\(?(?:s|secs?|seconds|ms|h|min)\)?)?")
+# Keys of the parts of one result, and of what it was measured on or with.
 OF_RANKS = re.compile(r"(?i)(?:^|_)(?:ranks?\d*|workers|per_(?:gpu|device|process|worker))$")
+OF_SETTINGS = re.compile(r"(?i)meta(?:data)?|config|settings|env(?:ironment)?|system(?:_info)?|hardware|gpus?|gpu_info")
 # Kinds of columns that say which row is which.
 OF_ROWS = {"devices", "processes", "nodes", "strategy", "run", "batch", "global_batch", "precision", "model"}
 KEY = re.compile(r'"([^"\n]{1,120})"\s*:')
@@ -59,8 +61,9 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     if table is None:
         return None
     _set_places(table, records, _lines_of_records(records, keys, text))
-    # A lone "duration" may be of anything, a word that was spoken.
-    kinds = {figure.kind for row in table.rows for figure in row.figures if figure.heading != "duration"}
+    # A lone "duration" may be of anything: of a word that was spoken, of a ride, of rain.
+    figures = (figure for row in table.rows for figure in row.figures if not DURATION.fullmatch(figure.heading))
+    kinds = {figure.kind for figure in figures}
     return table if kinds & STRONG_RESULTS or len(kinds & WEAK_RESULTS) >= 2 else None
 
 
@@ -124,11 +127,15 @@ def _records_of_mapping(
     children = {str(key): value for key, value in data.items() if isinstance(value, dict | list) and value}
     own_scalars = _scalars(data)
     shared = {**inherited, **own_scalars, **_scalars_of_parts(children)}
+    for part in [child for key, child in children.items() if OF_SETTINGS.fullmatch(key)]:
+        # The settings and names of {"meta": {"model": {"name": "gpt2"}}}; the memory of a device is no result.
+        scalars = _scalars_below(part)
+        shared |= {name: value for name, value in scalars.items() if column_of(name).kind not in (None, *RESULTS)}
     is_record = _is_record(own_scalars)
     records_below: list[JsonRecord] = []
     for key, child in children.items():
-        if is_record and OF_RANKS.search(key):
-            continue  # the figures of each rank are part of this result
+        if (is_record and OF_RANKS.search(key)) or OF_SETTINGS.fullmatch(key):
+            continue  # the figures of each rank are part of this result, those of a device are no result
         if isinstance(child, list) or _is_record(child) or not _is_leaf(child):  # the others are in `shared`
             name_below = key if isinstance(child, dict) else ""  # entries of a list have names of their own
             records_below += _records(child, name_below, _path_below(path, key), shared, level + 1)
@@ -154,6 +161,14 @@ def _scalars_of_parts(children: dict[str, Any]) -> dict[str, Any]:
 def _scalars(data: dict[str, Any]) -> dict[str, Any]:
     """Return the texts and numbers of a mapping. Flags are none."""
     return {str(key): value for key, value in data.items() if isinstance(value, str) or is_number(value)}
+
+
+def _scalars_below(data: Any) -> dict[str, Any]:
+    """Return the scalars of a mapping and, one level deeper, of its mappings. {} for a list."""
+    if not isinstance(data, dict):
+        return {}
+    below = [_scalars(part) for part in data.values() if isinstance(part, dict)]
+    return {**_scalars(data), **{key: value for part in below for key, value in part.items()}}
 
 
 def _path_below(path: str, key: str) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from scaleproof.auditor.read.reported_tables import LARGEST, Bound, Remark, resolution_of
 
@@ -101,7 +102,7 @@ UNITS_BY_NAME = {
     "tgs": Unit("rate", 1.0, "tokens", True),
     "sps": Unit("rate", 1.0, "samples"),
     "gbps": Unit("bandwidth", 1e9 / 8),
-    "kw": Unit("power", 1e3),
+    **{name: Unit("power", watts) for name, watts in (("kw", 1e3), ("milliwatts", 1e-3))},
     **dict.fromkeys(("/s", "/sec", "per second", "per sec"), Unit("rate", 1.0)),
     **dict.fromkeys(("tps", "wps"), Unit("rate", 1.0, "tokens")),
     **dict.fromkeys(("ips", "fps"), Unit("rate", 1.0, "images")),
@@ -129,7 +130,7 @@ def counted_item(text: str) -> str:
 
 def unit_of(text: str) -> Unit | None:
     """Return the unit that all of `text` is: "img/s", "s/epoch", "k tokens/sec/GPU"; None for any other text."""
-    text = re.sub(r"\s+", " ", text.strip().strip(".,;:").lower())
+    text = re.sub(r"\s+", " ", re.sub(r"\bmW\b", "milliwatts", text.strip()).strip(".,;:").lower())  # not "MW"
     text = text.replace("\\%", "%").replace("⋅", "/").replace("·", "/")
     if not text or len(text) > 40:
         return None
@@ -142,9 +143,7 @@ def unit_of(text: str) -> Unit | None:
 
 def _without_device(text: str) -> tuple[str, bool | None]:
     """Return a unit without "/GPU" or "each": ("ms", True) of "ms/gpu", ("ms", None) of "ms"."""
-    bare, count = re.subn(rf"\s*(?:/|\bper\b)\s*(?:{DEVICE}|{NAMED_DEVICE})(?![a-z0-9])", "", text)
-    if not count:
-        bare, count = re.subn(r"\s*\beach\b", "", text)
+    bare, count = re.subn(rf"\s*(?:/|\bper\b)\s*(?:{DEVICE}|{NAMED_DEVICE})(?![a-z0-9])|\s*\beach\b", "", text)
     return bare.strip(), True if count else None
 
 
@@ -192,7 +191,7 @@ CLEARLY_ENGLISH = re.compile(r"\d,\d{3}\.\d|\d,\d{3},\d{3}|\d\.\d{1,2}(?!\d)|\d\
 NO_VALUE = re.compile(r"[-–—−−./?*x ]*|n/?a|nan|none|null|tbd|todo|\?+|not (?:measured|run|tested|available).*", re.I)
 REMARKS: tuple[tuple[str, Remark], ...] = (
     (r"\boom\b|out.of.memory|显存溢出|显存不足|爆显存", "out of memory"),
-    (r"^\W*projection|\d[^()]*\((linear )?projection\)|\bproj(?:[.)]|ected\b)|\bextrapolat|\bforecast", "projected"),
+    (r"^\W*projection\b|\d[^()]*\((linear )?projection\)|\bproj(?:[.)]|ected\b)|\bextrapolat|\bforecast", "projected"),
     (r"\bpredicted\b|外推|推算", "projected"),
     (r"\btheoretical|\bideal\b|\blinear scaling\b|\bperfect scaling\b|理论|理想|理論|이론", "theoretical"),
     (
@@ -224,7 +223,7 @@ TIME_IN_PARTS = re.compile(
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PrintedFigure:
     """A printed number with its unit; `value` is in the unit as printed, x `unit.scale` in the base unit."""
 
@@ -335,6 +334,7 @@ _CELL_WITH_FIGURE = re.compile(
 )
 
 
+@lru_cache(maxsize=100_000)
 def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
     """Return the figures of a cell without markup: "1.2k img/s (3.4x)" -> 1200 images/s, 3.4 times.
 

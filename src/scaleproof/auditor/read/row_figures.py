@@ -6,14 +6,17 @@ from itertools import permutations
 
 from scaleproof.auditor.read.headings import kind_with_unit
 from scaleproof.auditor.read.printed_figures import (
+    CLEARLY_ENGLISH,
     ITEMS,
     KINDS,
     NO_FIGURES,
     OTHER_KINDS,
+    RESULTS,
     SHARES,
     PrintedFigure,
     Unit,
     figures_of,
+    is_european,
     is_nothing,
     remarks_of,
 )
@@ -25,6 +28,9 @@ VERDICT_HEADING = re.compile(
 )
 ESTIMATED = re.compile(r"(?i)estimat|simulated|placeholder|theoretical")
 LONG_TEXT = 60  # characters
+CLOCK_SECONDS = 1e9  # a time of day since 1970, and no duration
+# No strategy, model or device: what sums up other rows, or the size of a file.
+NO_NAME = re.compile(r"(?i)average|avg\.?|mean|median|total|sum|overall|std|[\d.,]+ ?[kmgt]i?b(?:ytes)?")
 KINDS_WITH_USUAL_NAMES = ("strategy", "precision", "device")
 FOR_PROGRAMS = ("CSV", "JSON", "spreadsheet")  # forms of tables whose cells of text are no labels
 
@@ -74,6 +80,8 @@ def _remarks_of_words(column: TableColumn, cell: str) -> set[Remark]:
     """Return the remarks of a cell of words: {"failed"} of "crashed after 10 steps"."""
     if column.kind == "text" and len(cell) >= LONG_TEXT:
         return set()  # a long text may be about anything
+    if column.kind is None and not VERDICT_HEADING.search(column.heading):
+        return remarks_of(cell) - NO_FIGURES  # "OOM" of a column that may be another configuration
     is_verdict = column.kind in ("status", "text") or VERDICT_HEADING.search(column.heading)
     # "Expected" in a column of verdicts is about a measured figure.
     is_measured = is_verdict and not ESTIMATED.search(cell)
@@ -82,7 +90,7 @@ def _remarks_of_words(column: TableColumn, cell: str) -> set[Remark]:
 
 def _set_word(row: ReportedRow, kind: str, cell: str, description: Description) -> None:
     """Set a word of a row: the usual name ("A100" of "a100-sxm4"), else the cell. A run keeps its first name."""
-    if kind == "run" and "run" in row.words:
+    if (kind == "run" and "run" in row.words) or NO_NAME.fullmatch(cell):
         return
     usual_name = description.words.get(kind) if kind in KINDS_WITH_USUAL_NAMES else None
     row.words[kind] = usual_name or cell[:100]
@@ -152,6 +160,16 @@ def _add_figures(row: ReportedRow, column: TableColumn, cell: str, figures: list
             row.figures.append(Quantity("speedup", extra.value, cell, column.heading, extra.resolution))
 
 
+def have_decimal_commas(rows: list[tuple[int, list[str]]], width: int) -> list[bool]:
+    """Return for each of `width` columns whether its figures have decimal commas: "12,5"."""
+    columns = [[cells[k] for _, cells in rows if k < len(cells)] for k in range(width)]
+    are_european = [is_european(cells) for cells in columns]
+    is_english = any(CLEARLY_ENGLISH.search(cell) for column in columns for cell in column)
+    if any(are_european) and not is_english:
+        return [True] * width  # one author writes all columns alike
+    return are_european
+
+
 def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quantity | None:
     """Return a figure in the base unit of its column: 0.25 of "250 ms".
 
@@ -208,6 +226,8 @@ def _column_in_cell(column: TableColumn, figure: PrintedFigure) -> TableColumn |
 
 def _is_possible(value: float, kind: str) -> bool:
     """Whether a figure of that kind may have the value; -1 and -100 % stand for "not known"."""
+    if kind.endswith("time_s") and value >= CLOCK_SECONDS:
+        return False
     may_be_negative = kind in ("change", "loss", "val_loss", "learning_rate")
     return (value >= 0 or may_be_negative) and not (KINDS[kind].is_whole and value != int(value))
 
@@ -313,6 +333,21 @@ def _is_ratio(speedup: Quantity, above: str, below: str) -> bool:
         return False
     difference = abs(dividends[0].value / divisors[0].value - speedup.value)
     return difference <= max(speedup.resolution, ROUNDING * speedup.value)
+
+
+SCALING_EFFICIENCY = re.compile(r"(?i)scal|parallel|linear|ideal|%|eff$")
+
+
+def drop_scores(table: ReportedTable) -> None:
+    """Take the kind off an "efficiency" in a table that says nothing of devices, speed-ups, rates or times: a score."""
+    if table.kinds() & {"devices", "processes", "nodes", "speedup", *RESULTS} - {"efficiency"}:
+        return
+    for column in table.columns:
+        if column.kind == "efficiency" and not SCALING_EFFICIENCY.search(column.heading):
+            column.kind = None
+    known = {column.heading for column in table.columns if column.kind}
+    for row in table.rows:
+        row.figures = [f for f in row.figures if f.kind != "efficiency" or f.heading in known]
 
 
 SCALING = re.compile(r"(?i)(?<!of )(?<!linear )(?<!ideal )\bscaling\b(?! (?:eff|perc))")

@@ -18,6 +18,7 @@ from scaleproof.auditor.read.words import DEVICES, describe, integer_of
 Prose = list[tuple[int, str, tuple[str, ...]]]
 N = rf"(?P<n>{NUMBER})"
 RANGE = rf"(?:(?P<low>{NUMBER}) ?(?:[-–—]|to) ?)?{N}"  # of a figure that has a unit: "19–21 ms"
+RANGE_OF_TIMES = r"(?:(?P<low>\d+\.\d+) ?[x×]? ?(?:[-–—]|to) ?)?"  # "1.3x–1.5x"
 ANY_DEVICE = rf"(?:{DEVICE}|{DEVICES})"
 SCALING = r"(?:strong|weak|linear|scaling|parallel|parallelization)"
 FASTER = (
@@ -43,7 +44,7 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
     ("mfu", rf"{N}{PERCENT} of (?:the )?theoretical peak(?: FLOPS?)?(?! (?:\w+ )?bandwidth)"),
     ("mfu", rf"{N}{PERCENT} (?:MFU|model flops? utili[sz]ation)"),
     ("mfu", rf"(?:MFU|model flops? utili[sz]ation){IS}{N}{PERCENT}"),
-    ("speedup", rf"{N}{TIMES} (?:\w+ )?(?:{FASTER})"),
+    ("speedup", rf"{RANGE_OF_TIMES}{N}{TIMES} (?:\w+ )?(?:{FASTER})"),
     ("speedup", rf"speed-?ups?(?: factor)?(?: \([^)]*\))?{IS}{N}{TIMES}"),
     ("speedup", rf"{N}{TIMES}(?= (?:{NEAR}) (?:\d+|two|four|eight|sixteen) ?(?:[x×] ?)?{ANY_DEVICE})"),
     ("speedup", rf"{N}{TIMES}(?:(?=,? (?:and|vs\.?|to) [~]?{NUMBER}{TIMES} (?:\w+ )?speed-?up))"),
@@ -89,7 +90,7 @@ BOUNDS: tuple[tuple[re.Pattern[str], Literal["<", ">", "~"]], ...] = (
 )
 _COUNT = r"(?<![A-Za-z\d.])(\d{1,5}|a single|single|one|two|four|eight|sixteen)"
 _ON_DEVICES = re.compile(
-    rf"(?i)\b(?:on|with|using|across|at|for|over|scal(?:es?|ed|ing) to)(?: the| all)? "
+    rf"(?i)\b(?:on|with|using|across|at|for|over|up to|scal(?:es?|ed|ing) to)(?: the| all)? "
     rf"{_COUNT}[ -]?(?:[x×] ?)?(?:\w+ )?{ANY_DEVICE}"
 )
 _OVER_DEVICES = re.compile(
@@ -103,6 +104,9 @@ _DEVICES_BEFORE = re.compile(
     rf"(?i){_COUNT}[ -]?(?:[x×] ?)?(?:{DEVICE}|{DEVICES})\)?"
     rf"(?::| =| -| –| takes?| needs?| (?:give|yield|bring|reach|achieve|deliver|provide|get)(?:s|es)? an?) ?[~≈]?$"
 )
+OF_DEVICE = re.compile(
+    rf"(?i)(?:{DEVICES})(?: super)?(?: gpus?)?[ ,(]{{1,3}}(?:with an? )?$"
+)  # "4070 Super GPU, 12 GB VRAM": it has
 DIGIT = re.compile(r"\d")
 # A paragraph without any of these states no figure that is understood.
 WORD_OF_RESULT = re.compile(
@@ -218,6 +222,8 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
     groups = m.groupdict()  # n: the number; of some kinds also low (of a range), sign, u (unit), k (its magnitude)
     value = number(m["n"])
     if value is None or (kind == "speedup" and not 0 < value < 10_000):
+        return None
+    if kind == "memory" and OF_DEVICE.search(sentence[: m.start("n")]):
         return None
     unit = Unit("times", 1.0) if kind == "speedup" else Unit("percent", 0.01)
     if kind in _WITH_UNIT:

@@ -61,6 +61,7 @@ _CHANGES = [
         rf"{_ENDS}, (?:an? )?(?P<n>{_POSITIVE}) ?(?P<mark>%) (?P<way>savings?|reduction|less|smaller)(?=[.,;)]|$| vs )",
         rf"{_LABELLED_ENDS}(?: per \w+)? [—–-] (?:an? )?{_FIGURE} {_WAY}{_END_OF_CHANGE}",
         rf"{_ENDS} ?\([+−-](?P<n>{_POSITIVE}) ?(?P<mark>pp|GB|GiB|MB|MiB|ms|s|tok/s|tokens/s)\)",
+        rf"(?<![\d.,–-])(?P<n>{_POSITIVE}) (?P<mark>percentage points|pp) \((?:from )?{_ENDS}\)",
     )
 ]
 # A text states sizes before an effect of theirs, too: "from 300 to 600 GB/s, 1.4x faster".
@@ -75,6 +76,9 @@ _CHANGES_OF_NUMBERS = [
         rf"\({_FIGURE} (?:reduction|fewer|smaller|compression)(?=[),])",
         rf"(?<![\w.,–-])(?P<a>{_DECIMALS}) (?:vs\.?|{_ARROW}) (?P<b>{_DECIMALS}), [+−-](?P<n>{_POSITIVE})(?P<mark>%)\)",
         rf"(?<![\w.,–-])(?P<a>{_DECIMALS}) ?{_ARROW} ?(?P<b>{_DECIMALS}) \([+−-](?P<n>{_POSITIVE})(?P<mark>%)\)",
+        # "seq=256 → seq=4096 (16x sequence)", but not "(1.8x throughput)"
+        rf"\b(?P<key>[A-Za-z]{{3,}})[a-z_ -]* ?= ?(?P<a>\d+) ?{_ARROW} ?(?P=key)[a-z_ -]* ?= ?(?P<b>\d+) "
+        rf"\((?P<n>{_POSITIVE}) ?(?P<mark>[x×]) (?P=key)[a-z]*[,)]",
     )
 ]
 # A setting whose change has an effect of another size: "batch 1024 → 512 (1.4x smaller)".
@@ -148,7 +152,8 @@ def _changes(source: str, text: str) -> Iterator[StatedResult]:
 def _change_of(m: re.Match[str], source: str, dimensions: frozenset[str]) -> Iterator[StatedResult]:
     """Yield the change that a match of CHANGES states, if its ends are figures of one of the `dimensions`."""
     way, mark = m.groupdict().get("way") or "", m["mark"]
-    possible = frozenset({"percent"}) if mark == "pp" else dimensions  # percentage points, of percentages
+    are_points = mark in ("pp", "percentage points")
+    possible = frozenset({"percent", ""}) if are_points else dimensions  # of percentages
     if _OF_SPEED.match(way):
         possible &= SPEEDS | PLAIN
     ends = _ends_of_change(m["a"], m["b"], possible)
@@ -156,9 +161,11 @@ def _change_of(m: re.Match[str], source: str, dimensions: frozenset[str]) -> Ite
     if ends is None or is_of_setting:
         return
 
-    unit = unit_of(mark) or Unit("times", 1.0)  # "-fold"
+    unit = unit_of(mark.removeprefix("percentage ")) or Unit("times", 1.0)  # "-fold"
     is_difference = unit.dimension not in ("percent", "times")
     is_less = unit.dimension == "percent" and _DOWNWARDS.match(way) is not None
+    if are_points and ends[0].high > 1:
+        ends = (ends[0] * 0.01, ends[1] * 0.01)  # "22 points (78 → 56)"
     readings = (_gap(*ends),) if is_difference else _possible_changes(*ends, is_less=is_less)
     if dimensions is PLAIN and unit.dimension == "percent":
         readings += (_gap(*ends) * 0.01, _gap(*ends))  # of shares: "71.2 → 75.3 (+4.1%)", "0.71 → 0.75 (+4%)"
@@ -179,9 +186,10 @@ _EQUATION = re.compile(
     rf" ?\$?(?P<n>{_POSITIVE})(?P<unit>[\\$ ]{{0,3}}%| ?[A-Za-zµ×][A-Za-zµ/×]*)?"  # "29$%"
 )
 # An operator at either side: the terms are a part of a longer product or sum.
-_OPERATOR_BEFORE = re.compile(r"(?:[\d)[\]}^²³*×·÷/+−–<>-]|\b[xX])\s*[~≈]?$")
+_OPERATOR_BEFORE = re.compile(r"(?:[\d)[\]}^²³*×·÷/+−–<>-]|\b[xX])\s*[~≈]?$|\w=$")
 _OPERATOR_BEHIND = re.compile(r"[(\[]|\s*(?:[\d*×·⋅/÷+−–^=-]|x\b)")
 _INITIALS = re.compile(r"\d[C-FHIJLN-SUX-Z]\b")  # of a name: "32L × 4096H = 6.89B"
+_LIST = re.compile(r"[\d.]+ ?([A-Za-z]+)(?: / [\d.]+ ?\1\b){2,} ?[x×*]")  # three models: "1.5B / 7B / 8B × 4 = 12"
 LEAST_TERM = 10.0  # of a sum: smaller numbers may be names
 # Words of an equation -> factors between the units that its result may have, beside powers of 1,000.
 _UNIT_FACTORS = (
@@ -197,8 +205,8 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
     for m in _EQUATION.finditer(text):
         unit = (m["unit"] or "").strip("\\$ ")
         is_part = _OPERATOR_BEFORE.search(text[: m.start()]) or _OPERATOR_BEHIND.match(text, m.end())
-        if is_part or unit in ("x", "×") or _INITIALS.search(m["terms"]):
-            continue  # part of a longer one; a ratio of rates ("8 GPUs / 1 GPU = 7.2x"); a name ("32L")
+        if is_part or unit in ("x", "×") or _INITIALS.search(m["terms"]) or _LIST.match(m["terms"]):
+            continue  # part of a longer one; a ratio of rates ("8 GPUs / 1 GPU = 7.2x"); a name ("32L"); a list
         parts = re.split(rf"({_TERM})", m["terms"])
         terms = parts[1::2]
         if not _has_unit_of_terms(unit, terms, m["n"]):

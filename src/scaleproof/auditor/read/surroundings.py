@@ -133,7 +133,9 @@ def by_own_unit(column: TableColumn, title: str = "") -> TableColumn:
     return TableColumn(column.heading, kind, unit.scale, unit.dimension, per_device=unit.per_device, item=unit.item)
 
 
-WORD_OF_TIME = re.compile(r"(?i)time(?!step)|speed|laten|durat|overhead|wait|ttft|fill|total|[cg]pu|temp[os]|zeit|时")
+WORD_OF_TIME = re.compile(
+    r"(?i)time(?!step)|speed|laten|infer|epoch|forward|backward|durat|overhead|wait|ttft|fill|total|[cg]pu|temp[os]|zeit|时"
+)
 OF_DEVICE = re.compile(r"(?i)\bpeak\b")  # "Marketed Peak BF16 Compute"
 FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print tables of operators and queues, too
 
@@ -157,8 +159,10 @@ def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn
         typed_columns.append(typed)
     of_times = [k for k, column in enumerate(typed_columns) if column.kind == "time_s" and columns[k].kind is None]
     texts = [title, *(columns[k].heading for k in of_times), *(row[0] for _, row in grid.rows if row)]
-    if len(of_times) == 1 and typed_columns[of_times[0]].unit is None and not any(map(WORD_OF_TIME.search, texts)):
-        typed_columns[of_times[0]] = columns[of_times[0]]  # "960 h" below "Hours of Speech"
+    is_of_times = 1 < len(of_times) == len(columns) - 1
+    if not is_of_times and not any(map(WORD_OF_TIME.search, texts)):
+        for k in of_times:
+            typed_columns[k] = columns[k]  # "960 h" below "Hours of Speech", "10 ms" below "Attack"
     return typed_columns if cells_with_units >= 2 else []
 
 

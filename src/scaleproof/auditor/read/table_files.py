@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Iterable
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.csv_logs import DELIMITERS
 from scaleproof.auditor.read.documents import Document, read_document, take_document, take_grids
 from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid, Line
+from scaleproof.auditor.read.json_results import DURATION
+from scaleproof.auditor.read.printed_figures import RESULTS
 from scaleproof.auditor.read.report_blocks import report_blocks
 from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.reported_tables import ReportedTable
@@ -19,6 +21,8 @@ from scaleproof.auditor.read.typed_tables import read_table
 from scaleproof.ground.errors import plural
 
 ROWS_LEFT_OUT = f"only its first {MOST_ROWS:,} rows were read"
+MOST_LINES_OF_ROW = 200  # of a CSV file
+MOST_LINES_OF_TEXTS = 20_000  # in quotes, beyond one a row
 REPORT_LINES = 2_000  # at either end of a long text
 
 
@@ -55,7 +59,7 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
 
     `has_lengths_of_runs`: its steps or epochs are lengths of runs, one a row.
     """
-    rows = _csv_rows(file)
+    rows, odd_lines = _csv_rows(file)
     is_cut_off, rows = len(rows) > MOST_ROWS + 1, rows[: MOST_ROWS + 1]
     if len(rows) < 2:
         return False
@@ -71,7 +75,7 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
     # Longer rows alone are typed, too: a file of results is reported as broken, any other is passed over.
     grid = Grid("CSV", header_line, header[:WIDEST], fitting_rows or longer_rows, cut_off=is_cut_off)
     table = read_table(grid, file.name)
-    if table is None or (not has_lengths_of_runs and _is_log(table)):
+    if table is None or not _is_of_benchmark(table) or (not has_lengths_of_runs and _is_log(table)):
         return False
     if longer_rows:
         first_line, _ = longer_rows[0]
@@ -82,8 +86,7 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
         return False
     evidence.tables.append(table)
 
-    text_rows = enumerate(islice(file.lines(), MOST_ROWS), start=1)
-    if odd_lines := [number for number, line in text_rows if line.count('"') % 2]:
+    if odd_lines:
         reason = f"{plural(len(odd_lines), 'line')} with a quote that opens or closes alone; each was read by itself"
         evidence.unread.append(Unread(f"{file.name}:{odd_lines[0]}", reason))
     if is_cut_off:
@@ -93,21 +96,48 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
     return True
 
 
-def _csv_rows(file: TextFile) -> list[tuple[int, list[str]]]:
-    """Return (line, cells) of each row of a CSV file from its headings on. [] where only comments begin it."""
+def _is_of_benchmark(table: ReportedTable) -> bool:
+    """Whether a CSV file has devices or results: "time" without a unit may be an index, a "duration" of anything."""
+    figures = [f for row in table.rows for f in row.figures if not DURATION.fullmatch(f.heading)]
+    results = {f.kind for f in figures if f.kind in RESULTS and (f.unit_stated or f.heading.lower() != "time")}
+    return bool(results) or bool(table.kinds() & {"devices", "processes", "nodes"})
+
+
+def _csv_rows(file: TextFile) -> tuple[list[tuple[int, list[str]]], list[int]]:
+    """Return (line, cells) of each row of a CSV file from its headings on, and lines where a quote stands alone.
+
+    Both are [] where only comments begin it.
+    """
     lines = file.lines()  # an iterator: what `opening` takes is gone from it
     opening = list(islice(lines, 20))  # in which the headings must be, below a title and comments
     places = [k for k, line in enumerate(opening) if set(line) & {*DELIMITERS} and not _is_comment(opening, k)]
     if not places:
-        return []
+        return [], []
     first = places[0]
     delimiter = max(DELIMITERS, key=opening[first].count)
 
+    numbered = enumerate([*opening[first:], *islice(lines, MOST_ROWS + MOST_LINES_OF_TEXTS)], start=first + 1)
+    filled_lines = [(number, line.replace("\0", "")) for number, line in numbered if line.strip()]
     rows: list[tuple[int, list[str]]] = []
-    for number, line in enumerate([*opening[first:], *islice(lines, MOST_ROWS + 1)], start=first + 1):
-        if line.strip():
-            rows.append((number, next(csv.reader([line.replace("\0", "")], delimiter=delimiter), [])))
-    return rows
+    odd_lines: list[int] = []
+    k = 0
+    while k < len(filled_lines) and len(rows) < MOST_ROWS + 2:
+        number, line = filled_lines[k]
+        line_count, cells = _row_from([text for _, text in filled_lines[k : k + MOST_LINES_OF_ROW]], delimiter)
+        if line_count > 1 and rows and len(cells) != len(rows[0][1]):  # a quote that is never closed, or an inch
+            line_count, cells = _row_from([line], delimiter)
+        if line_count == 1 and line.count('"') % 2:
+            odd_lines.append(number)
+        rows.append((number, cells))
+        k += line_count
+    return rows, odd_lines
+
+
+def _row_from(lines: list[str], delimiter: str) -> tuple[int, list[str]]:
+    """Return how many lines the first row of a CSV file takes, and its cells: a text in quotes may have line breaks."""
+    quotes = accumulate(line.count('"') for line in lines)
+    line_count = next((k for k, count in enumerate(quotes, start=1) if count % 2 == 0), 1)
+    return line_count, next(csv.reader([" ".join(map(str.strip, lines[:line_count]))], delimiter=delimiter), [])
 
 
 def _is_comment(lines: list[str], k: int) -> bool:

@@ -128,18 +128,25 @@ def _read_grid(grid: Grid, table: ReportedTable, file: str) -> None:
         read_configuration_columns(grid, table, settings, file)
     else:
         _read_rows(grid, table, file)
+    row_figures.drop_scores(table)
     row_figures.correct_shares(table)
-    table.rows = [row for row in table.rows if row.figures or row.remarks]
+    # Where a line is a second line of headings, its rows have nothing but what their headings say.
+    table.rows = [row for row in table.rows if row.remarks or any(f.text != f.heading for f in row.figures)]
 
 
 def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
     """Add to a table the words, figures and remarks that the text around it says of all rows, and mark inference.
 
-    A word counts only where its kind is named once: "DDP and FSDP" says nothing of a row.
+    A word counts only where its kind is named once, "DDP and FSDP" says nothing of a row, and where no row has another
+    of its kind: that of a row without one is then not known.
     """
     text = " . ".join([*grid.section[-1:], grid.caption])
     description, names = describe(text), names_in(text)
-    table.words = {kind: word for kind, word in description.words.items() if len(names.get(kind, ())) <= 1}
+    in_rows = {kind for row in table.rows for kind, word in row.words.items() if word != description.words.get(kind)}
+    if any((row.devices or 1) > 1 for row in table.rows) and description.words.get("strategy") == "single":
+        in_rows.add("strategy")
+    certain = {kind for kind in description.words if len(names.get(kind, ())) <= 1 and kind not in in_rows}
+    table.words = {kind: description.words[kind] for kind in certain}
     if device := only_device(grid.above):
         table.words.setdefault("device", device)
 
@@ -150,7 +157,9 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
         (count,) = epochs
         table.above.append(Quantity("epochs", float(count), f"{count} epochs", grid.above))
 
-    texts_around = [grid.caption, grid.above, *reversed(grid.section), re.sub(r"[_./-]", " ", table.file)]
+    last_sentence = re.split(r"(?<=[a-z)]\.) ", grid.above)[-1]
+    name = re.sub(r"[_.-]", " ", table.file.rpartition("/")[2])
+    texts_around = [grid.caption, last_sentence, *reversed(grid.section), name]
     remarks = row_figures.heading_remarks(text) - {"reference"}
     for row in table.rows:
         headings = " ".join(dict.fromkeys(quantity.heading for quantity in row.figures))
@@ -295,7 +304,7 @@ def _configuration_of(column: TableColumn, first_heading: str) -> Description | 
 
 def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
     """Add a row to the table for each line of the grid: a configuration with its figures and words."""
-    have_decimal_commas = _have_decimal_commas(grid, len(table.columns))
+    have_decimal_commas = row_figures.have_decimal_commas(grid.rows[:500], len(table.columns))
     notes = _distinguishing_notes(table.columns)
     is_of_program = grid.form in row_figures.FOR_PROGRAMS  # its columns that are not understood are no label
     for line, cells, words in _rows_with_words(grid, table.columns):
@@ -386,14 +395,3 @@ def _part_of_row(row: ReportedRow, column: TableColumn, figures: list[Quantity])
     if column.devices is not None and part.figure("devices") is None:
         part.figures.append(Quantity("devices", float(column.devices), column.note, column.heading))
     return part
-
-
-def _have_decimal_commas(grid: Grid, width: int) -> list[bool]:
-    """Return for each of `width` columns whether its figures have decimal commas: "12,5"."""
-    rows = [cells for _, cells in grid.rows[:500]]
-    columns = [[cells[k] for cells in rows if k < len(cells)] for k in range(width)]
-    are_european = [printed_figures.is_european(cells) for cells in columns]
-    is_english = any(printed_figures.CLEARLY_ENGLISH.search(cell) for column in columns for cell in column)
-    if any(are_european) and not is_english:
-        return [True] * width  # one author writes all columns alike
-    return are_european

@@ -19,9 +19,9 @@ STRATEGIES = {
     "dp": r"\bdp\b|(?<!distributed )(?<!sharded )\bdata[ -]?parallel(?:ism)?\b|nn\.dataparallel",
     "horovod": r"horovod|\bhvd\b",
     "deepspeed": r"deepspeed",
-    "megatron": r"megatron",
+    "megatron": r"(?<![-/])megatron(?![-_ ]?(?:bert|gpt|turing|\d))",
     "tensor parallel": r"tensor[ -]parallel(?:ism)?|\btp ?=? ?\d{1,2}(?!\d)",
-    "pipeline parallel": r"pipeline[ -]parallel(?:ism)?|gpipe|\bpp ?=? ?\d{1,2}(?!\d)|pipelined?",
+    "pipeline parallel": r"pipeline[ -]parallel(?:ism)?|gpipe|\bpp ?=? ?\d{1,2}(?!\d)|^pipelined?$",
     "model parallel": r"model[ -]parallel(?:ism)?",
     "parameter server": r"parameter[ -]server",
     "mirrored": r"mirrored ?strategy",
@@ -50,7 +50,8 @@ MODELS = (
     r"resnet-?\d+(?:v\d)?|vit(?:[-_ /][a-z0-9]+)*|llama(?!\.cpp)[- ]?\d?(?:[.-]\d)?(?:[- ]\d+b)?|"
     r"t5(?:[- ]\w+)?|vgg-?\d+|mobilenet\w*|efficientnet\w*|mistral[- ]?\d*b?|qwen[\d.]*[- ]?[\d.]*b?|"
     r"opt-\d+\.?\d*b|densenet-?\d+|inception\w*|roberta\w*|alexnet|lstm|u-?net|nanogpt|swin\w*|bloom\w*|"
-    r"pythia\w*|distilbert"
+    r"pythia\w*|distilbert|(?:code)?gemma[- ]?\d?(?:[- ]\w?\d+b)?|phi-?\d(?:\.\d)?|mixtral|deepseek(?!-moe)[-\w]*|"
+    r"yolo-?(?:v?\d+[nsmlx]?)?|whisper(?:[- ](?:tiny|base|small|medium|large))?|falcon-\d+b|smollm\d?"
 )
 SPELT_OUT = {"one": 1, "single": 1, "two": 2, "dual": 2, "three": 3, "four": 4, "quad": 4}
 SPELT_OUT |= {"six": 6, "eight": 8, "sixteen": 16}
@@ -112,7 +113,7 @@ _VOCABULARY = tuple(
 LONGEST_LABEL = 400  # characters
 _ANY_NUMBER = re.compile(r"(?i)\d|one|single|two|dual|three|four|quad|six|eight")
 _DEVICE = re.compile(rf"(?<![a-z0-9])(?:\d{{1,4}} ?[x×] ?)?({DEVICES})(?:s)?(?![a-z0-9])", re.I)
-_MODEL = re.compile(rf"(?<![a-z0-9])({MODELS})(?![a-z0-9])", re.I)
+_MODEL = re.compile(rf"(?<![a-z0-9])({MODELS})(?![a-z0-9]|\.\d)", re.I)
 # Names whose number is no count: "GPT-2 GPU", "llama2 GPU".
 _NAME_WITH_VERSION = re.compile(r"(?:gpt|llama|phi|gemma|qwen|mistral|bert|cuda|rocm)-\d+", re.I)
 _NUMBERS = {kind: [re.compile(pattern, re.I) for pattern in patterns] for kind, patterns in NUMBERS.items()}
@@ -163,19 +164,23 @@ WORD_OF_INFERENCE = re.compile(
 WORD_OF_TRAINING = re.compile(
     r"(?i)\b(?:pre-?)?train(?:ing|ed|s)?\b|\bfine-?tun\w+|\bepochs?\b|\bbackward\b|\boptimi[sz]er\b|\bddp\b|\bfsdp\b|训练"
 )
-LATENCY_OF_TRAINING = re.compile(r"(?i)\b(?:step|iteration|communication|network|allreduce|kernel) latency")
+# Beside one of these a latency is one of training, of a collective, of a network or of a disk.
+OTHER_LATENCY = re.compile(
+    r"(?i)\b(?:step|iteration|communication|network|kernel) latency|\bnccl|all[-_ ]?(?:reduce|gather)|\bcollectives?\b|"
+    r"broadcast|reduce[-_ ]?scatter|\bbandwidth|bus_?bw|\bp2p\b|\brdma\b|\bdisk\b|\bstorage\b"
+)
 
 
 def is_inference(texts: Sequence[str]) -> bool:
     """Whether the first text that speaks of training or inference speaks of inference alone.
 
-    Where none does, a latency that is none of training ("step latency") means inference.
+    Where none does, a latency means inference, unless a text says of what else it may be ("step latency", "NCCL").
     """
     for text in texts:
         speaks_of_training = WORD_OF_TRAINING.search(text) is not None
         if speaks_of_training or WORD_OF_INFERENCE.search(text):
             return not speaks_of_training
-    return any("latency" in LATENCY_OF_TRAINING.sub(" ", text).lower() for text in texts)
+    return any("latency" in text.lower() for text in texts) and not any(map(OTHER_LATENCY.search, texts))
 
 
 def names_in(text: str) -> dict[str, set[str]]:

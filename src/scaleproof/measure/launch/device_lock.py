@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.files import scrub
 from scaleproof.measure.machine.allocation import shared_nodes_job
 from scaleproof.measure.machine.gpus import Gpu
 

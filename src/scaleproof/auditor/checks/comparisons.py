@@ -1,0 +1,168 @@
+"""What a sentence says of several rows of a table: "FSDP uses 60 % less memory than DDP", "1.3x–1.5x at all sizes".
+
+It is wrong only where no column of its quantity, direction, way to count per cents or pair of its rows gives it.
+"""
+
+import re
+from collections.abc import Iterator, Sequence, Set
+from itertools import product
+
+from scaleproof.auditor.checks.columns import FigureColumn, FigureTable
+from scaleproof.auditor.checks.formulas import SPEEDUP_HEADING
+from scaleproof.auditor.checks.matching import stated_interval
+from scaleproof.auditor.checks.named_cells import (
+    END_OF_CLAUSE,
+    has_unit_of,
+    named_columns,
+    named_rows,
+    occurs,
+    units_of,
+    words_of,
+)
+from scaleproof.auditor.read.printed_figures import NUMBER
+from scaleproof.auditor.read.reported import StatedFigure
+from scaleproof.auditor.read.reported_tables import PrintedInterval, exact
+from scaleproof.auditor.read.sentences import PERCENT, TIMES
+from scaleproof.ground.findings.registry import Flag
+
+UNLIKE = 0.1  # relative difference of a ratio that no rounding and no mean of several runs explains
+MOST_PAIRS = 64  # of rows that are compared
+FEWEST_ROWS = 3  # that "all sizes" are
+# Of what two rows may be compared besides their speed.
+OF_OTHER_QUANTITY = re.compile(
+    r"(?i)\b(?:memory|vram|cost\w*|kernels?|attention|comm\w*|all-?reduce|load\w*|compil\w+|converge\w*|startup|"
+    r"prefill|decod\w+|forward|backward|optimizer|checkpoint\w*|batch(?:es)?|seq\w*|param\w*|inference|ttft|energy|"
+    r"power|size|loss|accuracy|quality|bandwidth|traffic|steps?|lines?|storage|disk)\b"
+)
+FIGURE = re.compile(rf"{NUMBER}(?:{PERCENT}|{TIMES})?")
+THAN = re.compile(
+    r"(?: [a-z/]+){0,5} (?:than|over|vs\.?|versus|compared (?:to|with)|relative to)(?: the)? ([^.,;:()]+)"
+)
+AT_ALL = re.compile(r"(?i)\b(?:across|for|at|on|in|over) (?:all|every|each)(?: of)?(?: the)? ((?:[a-z]+ ){0,2}[a-z]+)")
+OF_MOST = re.compile(r"(?i)\b(?:average|mean|median|most\w*|typical\w*|about|around|roughly|except|most of)\b")
+
+
+def flag_on_comparison(stated: StatedFigure, tables: Sequence[FigureTable]) -> Iterator[Flag]:
+    """Flag a comparison of rows that their tables contradict, or a range that is said to hold for all rows."""
+    if stated.kind in ("speedup", "change") and stated.bound is None:
+        yield from _flag_on_ratio(stated, tables)
+    if not OF_MOST.search(stated.sentence) and (over := AT_ALL.search(stated.sentence, stated.position)):
+        yield from _flag_on_range(stated, over[1], tables)
+
+
+def _flag_on_ratio(stated: StatedFigure, tables: Sequence[FigureTable]) -> Iterator[Flag]:
+    """Flag "FSDP is 1.8x faster than DDP" if no column of its quantity gives it: 150 and 100 tokens/s."""
+    figure = FIGURE.search(stated.printed)
+    texts = {text for table in tables for column in table.columns for text in column.texts}
+    if figure is None or any(figure[0].replace(" ", "") in text.replace(" ", "") for text in texts):
+        return  # a cell states it
+    contradicting: list[tuple[str, str]] = []  # (what a column says of both rows, place)
+    for table in tables:
+        first_rows, second_rows = _compared_rows(stated, table)
+        pairs = list(product(sorted(first_rows), sorted(second_rows)))
+        if not 0 < len(pairs) <= MOST_PAIRS or not _has_quantity_of(stated, table):
+            continue
+        relevant = _relevant_columns(stated, table)
+        unknown = [column for column in table.columns if column.kind is None and None in units_of(column)[0]]
+        for column in (*relevant, *(column for column in unknown if column not in relevant)):
+            ratios = [_ratio(column, *pair) for pair in pairs]
+            known = [ratio for ratio in ratios if ratio is not None]
+            if len(known) < len(pairs) or _may_give(stated, column, pairs, PrintedInterval.around(known)):
+                return  # this column may give the stated figure
+            if column in relevant:
+                one, other = pairs[0]
+                both = f"{table.names[one]} {column.texts[one]} and {table.names[other]} {column.texts[other]}"
+                contradicting.append((f"{column.heading} is {both}", table.places[one]))
+    if contradicting:
+        evidence, place = contradicting[0]
+        yield Flag(f"“{stated.printed}”, but {evidence}", [stated.source, place])
+
+
+def _compared_rows(stated: StatedFigure, table: FigureTable) -> tuple[Set[int], Set[int]]:
+    """Return the rows of a table that a sentence compares: those named before its figure, and those behind "than".
+
+    Returns empty sets where either names none, or both name one row.
+    """
+    sentence, start = stated.sentence, stated.position
+    figure = FIGURE.match(sentence, start)
+    baseline = THAN.match(sentence, figure.end()) if figure else None
+    if baseline is None or table.is_transposed:
+        return set(), set()
+    ends = [m.end() for m in END_OF_CLAUSE.finditer(sentence) if m.end() <= start]
+    subject = sentence[max(ends, default=0) : start]
+    all_rows = set(range(len(table.places)))
+    # The devices of one hold for the other where this names none: "FSDP is 2x faster than DDP on 4 GPUs".
+    rows = named_rows([subject], table, of_settings=[baseline[1]])
+    baselines = named_rows([baseline[1]], table, of_settings=[subject])
+    own = [named_rows([text], table) for text in (subject, baseline[1])]
+    is_clear = all_rows not in own and not rows & baselines and len(rows) == len(baselines)
+    return (rows, baselines) if is_clear else (set(), set())
+
+
+def _has_quantity_of(stated: StatedFigure, table: FigureTable) -> bool:
+    """Whether a table has a column for each quantity besides speed that a sentence names: memory, energy."""
+    quantities = set(map(str.lower, OF_OTHER_QUANTITY.findall(stated.sentence)))
+    headings = words_of(" ".join(column.heading for column in table.columns))
+    return all(occurs(quantity, headings) for quantity in quantities)
+
+
+def _relevant_columns(stated: StatedFigure, table: FigureTable) -> list[FigureColumn]:
+    """Return the columns that a sentence compares by: those that it names, else times and rates."""
+    named = named_columns([stated.sentence], table.columns)
+    speeds = [column for column in table.columns if units_of(column)[0] <= {"time", "rate"}]
+    return named if len(named) < len(table.columns) and stated.kind == "change" else speeds
+
+
+def _ratio(column: FigureColumn, first: int, second: int) -> PrintedInterval | None:
+    """Return a column's figure in one row over that in another. None unless both are above 0."""
+    low, high = column.figures.low, column.figures.high
+    if not (low[first] > 0 and low[second] > 0):
+        return None
+    one, other = (PrintedInterval(float(low[row]), float(high[row])) for row in (first, second))
+    return one / other
+
+
+def _may_give(
+    stated: StatedFigure, column: FigureColumn, pairs: Sequence[tuple[int, int]], ratio: PrintedInterval
+) -> bool:
+    """Whether a column may give a figure: as a ratio or change of either row to the other, or in points."""
+    possible, inverse = stated_interval(stated), exact(1.0) / ratio
+    if stated.kind == "speedup":
+        return any(possible.meets(reading, UNLIKE) for reading in (ratio, inverse, ratio + -1.0, inverse + -1.0))
+    changes = [
+        PrintedInterval(0.0 if low < 0 < high else min(abs(low), abs(high)), max(abs(low), abs(high)))
+        for low, high in ((reading.low - 1, reading.high - 1) for reading in (ratio, inverse))
+    ]
+    points = [abs(float(column.figures.middle[one] - column.figures.middle[other])) for one, other in pairs]
+    if any(possible.contains(gap * factor, UNLIKE) for gap in points for factor in (1.0, 0.01)):
+        return True
+    return any(possible.meets(reading, UNLIKE) for reading in changes)
+
+
+def _flag_on_range(stated: StatedFigure, noun: str, tables: Sequence[FigureTable]) -> Iterator[Flag]:
+    """Flag "1.27x–1.41x across all sizes" if each column of its kind, in tables with "size", has figures beyond it."""
+    beyond: list[tuple[str, str]] = []
+    possible = stated_interval(stated)
+    for table in tables:
+        first = next(iter(table.words), "") or (table.columns[0].heading if table.columns else "")
+        names_rows = any(occurs(word.removesuffix("s"), words_of(first)) for word in words_of(noun))
+        for column in table.columns if names_rows and not table.is_transposed else ():
+            if not has_unit_of(stated, column) and not _are_speedups(stated, column):
+                continue
+            rows = [row for row in range(len(table.places)) if column.figures.low[row] > 0]
+            outside = [row for row in rows if not possible.meets(_interval(column, row), UNLIKE)]
+            if len(rows) < FEWEST_ROWS or not outside:
+                return
+            row = outside[0]
+            beyond.append((f"{table.names[row]} has {column.heading} {column.texts[row]}", table.places[row]))
+    if len(beyond) == 1:
+        evidence, place = beyond[0]
+        yield Flag(f"“{stated.printed}” at all {noun}, but {evidence}", [stated.source, place])
+
+
+def _are_speedups(stated: StatedFigure, column: FigureColumn) -> bool:
+    return stated.kind == "speedup" and SPEEDUP_HEADING.search(column.heading) is not None
+
+
+def _interval(column: FigureColumn, row: int) -> PrintedInterval:
+    return PrintedInterval(float(column.figures.low[row]), float(column.figures.high[row]))

@@ -94,7 +94,8 @@ def _common_unit(rates: Mapping[Path, list[dict[str, float]]]) -> str:
         if all(unit in of_run for of_side in rates.values() for of_run in of_side):
             return unit
     units = [f"{side} has {', '.join(sorted(set[str]().union(*of_side)))}" for side, of_side in rates.items()]
-    raise UserError(f"rates are in different units: {'; '.join(units)}. Let both print the same one")
+    advice = "Let both print the same one, or measure both commands: scaleproof ab --metric"
+    raise UserError(f"rates are in different units: {'; '.join(units)}. {advice}")
 
 
 def _why_unequal(unit: str, differing: list[str], vary: list[str], runs: list[ReportedRun]) -> str | None:

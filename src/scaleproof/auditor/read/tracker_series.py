@@ -165,7 +165,7 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
             if key != step_key and (isinstance(value, str) or is_number(value)):  # a text may be "2.31" or "NaN"
                 reader.add(last_step, str(key), value, line)
     run = reader.finish()
-    if run is None or len(run.logged_steps.values("loss")) < LEAST_STEPS:
+    if run is None or len(run.logged_steps.values("loss")) + len(run.nan_steps) < LEAST_STEPS:
         return None
     for key, kind in _settings_of(records).items():  # equal in all rows: devices, strategy, ...
         describe_run(run, kind, str(records[0][key]))

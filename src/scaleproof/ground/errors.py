@@ -353,6 +353,8 @@ def missing_file(path: Path) -> UserError:
     """Return the error for a file that the workflow writes and that is not there, with how to make it."""
     if path.is_dir():
         return UserError(f"{path} is a folder; a file is expected")
+    if path.parent.is_file():
+        return UserError(f"{path.parent} is a file; the results of a campaign are a folder, results/NAME")
     return UserError(f"{path}: no such file; {_how_to_make(path, 'build it with: ')}")
 
 

@@ -42,14 +42,41 @@ def test_a_table_is_read_however_it_was_saved(tmp_path, name, content):
     ("name", "content", "reason"),
     [
         ("conflict.csv", CONFLICT.encode(), "a merge conflict of git begins in line 2"),
-        ("zeros.csv", TABLE.encode() + b"4,\0\0\0", "it is binary (byte 35 of it is 0)"),
+        (
+            "zeros.csv",
+            TABLE.encode() + b"4,\0\0\0",
+            "3 bytes of value 0 in its beginning: a part of it was lost; the rest was read",
+        ),
+        ("zeros.bin.csv", b"\1\2\0\3", "it is binary (byte 2 of it is 0)"),
+        ("packed.csv", b"\x1f\x8b\x08\0", "by its first bytes it is gzip data; name it .gz"),
+        (
+            "book.csv",
+            b"PK\x03\x04",
+            "by its first bytes it is a zip archive or an Office document; name it .zip or .xlsx",
+        ),
+        (
+            "chinese.md",
+            "| GPU数量 | 吞吐量 (tokens/s) |\n|---|---|\n| 1 | 1000 |\n".encode("gbk"),
+            "it is not UTF-8, and its words may be of another encoding than Latin-1; save it as UTF-8",
+        ),
+        (
+            "shorter.csv",
+            b"gpus,batch,tokens/s,speedup\n1,8,1000,1.0\n2,1900,1.9\n4,8,3700,3.7\n",
+            "fewer values than the heading has names, not read; a value that is missing needs its delimiter",
+        ),
+        ("commented.json", b'// Monday\n{"gpus": 4, "tokens_per_sec": 4000}\n', "(char 0): JSON has no comments)"),
+        (
+            "cut.json",
+            b'[{"gpus": 1, "tokens_per_sec": 1000},\n{"gpus": 2, "tok',
+            "in line 2; what stands before was read",
+        ),
         ("packed.7z", b"7z", "a .7z file; unpack it"),
         ("table.parquet", b"PAR1", "a .parquet file; export its table as CSV"),
         ("weights.pt", b"PK", "a .pt file"),
         (
             "claims.yaml",
             b"scaleproof_claims: '1.0'\nruns:\n  a: {world_size: 4\n",
-            "line 4: expected ',' or '}', but got '<stream end>'",
+            'the bracket of line 3 is not closed, a comma is missing, or a text with {, [ or ": " in it needs quotes)',
         ),
         ("events.out.tfevents.1.gpu7.cs", b"\n", "it is empty"),
         (
@@ -227,13 +254,16 @@ def test_reading_a_long_file_is_shown(tmp_path, monkeypatch, capsys, limit, is_s
     assert ("a.log: 2,7" in capsys.readouterr().err) == is_shown
 
 
+SQLITE = "by its first bytes it is an SQLite database; export its tables as CSV"
+
+
 @pytest.mark.parametrize(("table", "traces"), [("StringIds", ["a.sqlite"]), ("runs", [])])
 def test_of_databases_only_an_export_of_nsys_is_a_trace(tmp_path, table, traces):
     with contextlib.closing(sqlite3.connect(tmp_path / "a.sqlite")) as database:
         database.execute(f"CREATE TABLE {table} (id INTEGER, value TEXT)")
     evidence = gather([tmp_path / "a.sqlite"])
     assert evidence.traces == traces
-    assert [unread.reason for unread in evidence.unread] == ["it is binary (byte 15 of it is 0)"] * (not traces)
+    assert [unread.reason for unread in evidence.unread] == [SQLITE] * (not traces)
 
 
 def test_losses_of_a_csv_file_are_accused_once(tmp_path):

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.auditor.read import published_claims
-from scaleproof.auditor.read.reported import Evidence, ReportedRun
+from scaleproof.auditor.read.reported import Evidence, ReportedRun, Unread
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.run_fields import Fields, complete_from_name, debug_settings_in
 from scaleproof.auditor.read.text_files import UnreadableFile
-from scaleproof.auditor.read.tracker_series import PREFIX
+from scaleproof.auditor.read.tracker_series import PREFIX, SeriesReader
+from scaleproof.ground.errors import did_you_mean
 
 # Names that say nothing about a run: it goes by its folder.
 GENERIC = {
@@ -33,7 +34,8 @@ class Reading:
     """What one call of `gather` collects along the way."""
 
     evidence: Evidence
-    claims_of_folders: list[tuple[str, FactsByPart]] = field(default_factory=list)  # folder and facts of claims files
+    claims_of_folders: list[tuple[str, str, FactsByPart]] = field(default_factory=list)  # folder, file and its facts
+    stores: dict[Path, tuple[SeriesReader, Path]] = field(default_factory=dict)  # of MLflow: folder of a run, a metric
     launchers: dict[str, dict[str, Any]] = field(default_factory=dict)  # folder -> launcher's record
     paths: dict[str, Path] = field(default_factory=dict)  # name -> file, of all that was read
     places: set[Path] = field(default_factory=set)  # resolved paths of the files that were taken
@@ -81,15 +83,26 @@ def settle(reading: Reading, given: dict[str, dict[str, int]]) -> None:
         complete_from_name(run)
         _mark_traced(run, evidence)
 
+    _note_claims_of_no_run(reading)
     _mark_copies(reading)
     _join_checkpoints(evidence)
     _make_names_unique(evidence.runs)
     evidence.tables = _join_tables(evidence.tables)
 
 
-def _complete_from_claims(run: ReportedRun, claims_of_folders: list[tuple[str, FactsByPart]]) -> None:
+def _note_claims_of_no_run(reading: Reading) -> None:
+    """Note each name below `runs` of a claims file that is part of no run's name."""
+    names = [run.name for run in reading.evidence.runs]
+    for _, file, facts_by_part in reading.claims_of_folders:
+        for part in facts_by_part:
+            if names and not any(published_claims.is_named(name, part) for name in names):
+                reason = f"runs.{part} is in no run's name.{did_you_mean(part, names)} Runs: {', '.join(names[:5])}"
+                reading.evidence.unread.append(Unread(file, reason))
+
+
+def _complete_from_claims(run: ReportedRun, claims_of_folders: list[tuple[str, str, FactsByPart]]) -> None:
     """Complete a run by the facts of claims files in its folder or above."""
-    for folder, facts_by_part in claims_of_folders:
+    for folder, _, facts_by_part in claims_of_folders:
         if os.path.commonpath([folder, run.details["folder"]]) != folder:
             continue  # the claims file is beside other runs
         for part, facts in facts_by_part.items():

@@ -61,6 +61,7 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
                 _take(reading, root, path, _name(root, path, len(paths) > 1), unpacked)
         own_runs = {Path(run).resolve(): run for run in reading.evidence.own_runs}
         reading.evidence.own_runs = list(own_runs.values())  # each once, however many of `paths` hold it
+        _add_runs_of_stores(reading)
         if reading.evidence.runs or len(reading.evidence.tables) > 1:  # else there is nothing to join
             settle(reading, given or {})
 
@@ -155,24 +156,27 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
         evidence.traces.append(name)
         evidence.traced_folders.append(str(path.parent))
         return True
-    if path.suffix.lower() == ".xlsx":
+    if path.suffix.lower() == ".xlsx" and start.startswith(b"PK"):
         return read_spreadsheet(evidence, path, name)
 
     encoding = text_files.encoding(start)
     if encoding is None and is_named:
-        raise UnreadableFile(f"it is binary (byte {start.index(0)} of it is 0)", "binary")
+        raise UnreadableFile(text_files.kind_of_binary(start), "binary")
     if encoding is None:
         return False
     file = TextFile(
         path=path,
         name=name,
         encoding=encoding,
-        opening=text_files.CONTROL.sub("", start.decode(encoding, errors="replace")),
+        opening=text_files.cleaned(start.decode(encoding, errors="replace")),
         is_whole=len(start) < text_files.HEAD,
         was_given=path in evidence.named_files,
         is_named=is_named,
     )
-    return _read_text_or_refuse(reading, file)
+    was_read = _read_text_or_refuse(reading, file)
+    if (was_read or is_named) and (fault := text_files.fault_of_bytes(start, encoding)):
+        evidence.unread.append(Unread(name, fault))
+    return was_read
 
 
 def _read_text_or_refuse(reading: Reading, file: TextFile) -> bool:
@@ -188,12 +192,39 @@ def _read_text_or_refuse(reading: Reading, file: TextFile) -> bool:
 def _read_event_file(reading: Reading, path: Path, name: str) -> bool:
     """Add the run of a TensorBoard event file. Raises UnreadableFile where the file has none."""
     series = tracker_series.SeriesReader(name, "TensorBoard event file")
-    for step, tag, value in tracker_series.scalars(path):
+    faults: list[str] = []
+    for step, tag, value in tracker_series.scalars(path, faults):
         series.add(step, tag, value)
+    reading.evidence.unread += [Unread(name, fault, "limit") for fault in faults]
     if (run := series.finish()) is None:
         raise UnreadableFile("it has no scalar of a loss, a rate or a time in three steps or more", "not a result")
     add_run(reading, run, path)
     return True
+
+
+def _read_metric(reading: Reading, file: TextFile) -> bool:
+    """Take a metric of a run in MLflow's file store. Return whether the file is one."""
+    place = tracker_series.place_in_store(file.path)
+    if place is None:
+        return False
+    folder, key = place
+    name = file.name.removesuffix(f"/metrics/{key}")
+    series, _ = reading.stores.setdefault(folder, (tracker_series.SeriesReader(name, "MLflow file store"), file.path))
+    for number, line in enumerate(file.lines(), start=1):
+        if m := tracker_series.VALUE_IN_STORE.fullmatch(line):
+            series.add(int(m["step"]), key, m["value"], number)
+        else:
+            reason = "the line is no time, value and step; the others were read"
+            reading.evidence.unread.append(Unread(f"{file.name}:{number}", reason))
+    return True
+
+
+def _add_runs_of_stores(reading: Reading) -> None:
+    """Add the runs of MLflow's file stores, now that all their metrics are read."""
+    for folder, (series, path) in reading.stores.items():
+        if run := series.finish():
+            tracker_series.take_parameters(run, folder)
+            add_run(reading, run, path)
 
 
 def _read_text(reading: Reading, file: TextFile) -> bool:
@@ -201,6 +232,8 @@ def _read_text(reading: Reading, file: TextFile) -> bool:
 
     A text that begins like JSON, and is no JSON, may still be a log or a table.
     """
+    if _read_metric(reading, file):
+        return True
     suffix = _suffix_of(file)
     if suffix in text_files.SCRIPTS or suffix in SETTINGS:
         return _read_settings(reading, file)
@@ -225,16 +258,16 @@ def _suffix_of(file: TextFile) -> str:
     suffix = file.path.suffix.lower()
     if not suffix:
         return suffix_by_contents(file.opening)
-    if suffix in (".txt", ".text") and suffix_by_contents(file.opening) == ".csv":
+    if suffix in (".txt", ".text", ".xlsx") and suffix_by_contents(file.opening) == ".csv":
         return ".csv"
     return suffix
 
 
 def _is_json(suffix: str, opening: str) -> bool:
     """Whether a file should be JSON, by its name or its beginning. A log may begin with a bracket, too."""
-    if opening.lstrip()[:1] not in ("{", "["):
-        return False
-    return suffix in (".json", ".jsonl") or begins_like_json(opening)
+    if suffix in (".json", ".jsonl") and opening.lstrip()[:1] in ("{", "[", "/", "#"):  # the last: comments
+        return True
+    return begins_like_json(opening)
 
 
 def _read_document(reading: Reading, file: TextFile, kind: str) -> bool:
@@ -296,8 +329,8 @@ def _read_settings(reading: Reading, file: TextFile) -> bool:
     folder = str(file.path.parent)
     if published_claims.is_claims_file(file.opening):
         reading.settings.append(file.name)
-        text = text_files.full_text(file.path, file.encoding)
-        reading.claims_of_folders.append((folder, published_claims.read_claims_file(text, reading.evidence)))
+        facts_by_part = published_claims.read_claims_file(file.path, reading.evidence)
+        reading.claims_of_folders.append((folder, file.name, facts_by_part))
         return True
     if MARK_OF_COMPLETION.search(file.opening):
         reading.evidence.completions.append(_completion_mark(file.opening, file.name, folder))
@@ -335,10 +368,10 @@ def _read_rows(reading: Reading, file: TextFile, suffix: str) -> bool:
     # A program may print much before its first step. An opening of HEAD bytes may be half as many characters.
     if program is None and len(file.opening) >= text_files.HEAD // 2:
         with file.path.open(encoding=file.encoding, errors="replace") as text:
-            longer_opening = text_files.CONTROL.sub("", text.read(LONGER_OPENING))
+            longer_opening = text_files.cleaned(text.read(LONGER_OPENING))
         program = logs.reader_of(longer_opening)
-    if suffix in (".csv", ".tsv"):
-        return program is None and read_csv_table(reading.evidence, file)
+    if suffix in (".csv", ".tsv") and program is None:
+        return read_csv_table(reading.evidence, file)
 
     has_report = suffix in PLAIN and program is None and read_plain_text(reading.evidence, file)
     kind = program or logs.guessing_reader_of(file.opening) or logs.guessing_reader_of(longer_opening)

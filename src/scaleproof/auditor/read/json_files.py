@@ -48,7 +48,10 @@ def read_json(reading: Reading, file: TextFile) -> bool:
     if isinstance(data, dict) and _read_known_program(reading, file.path, file.name, data, problem):
         return True
     run = _tensorboard_run(data, file.name) if isinstance(data, list) else None
-    return _add_run_or_table(reading, file, run, data, text)
+    was_read = _add_run_or_table(reading, file, run, data, text)
+    if problem:
+        reading.evidence.unread.append(Unread(file.name, f"{problem}; what stands before was read"))
+    return was_read
 
 
 def _add_run_or_table(reading: Reading, file: TextFile, run: ReportedRun | None, data: Any, text: str) -> bool:

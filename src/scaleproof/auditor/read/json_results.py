@@ -24,6 +24,7 @@ OF_RANKS = re.compile(r"(?i)(?:^|_)(?:ranks?\d*|workers|per_(?:gpu|device|proces
 OF_SETTINGS = re.compile(r"(?i)meta(?:data)?|config|settings|env(?:ironment)?|system(?:_info)?|hardware|gpus?|gpu_info")
 # Kinds of columns that say which row is which.
 OF_ROWS = {"devices", "processes", "nodes", "strategy", "run", "batch", "global_batch", "precision", "model"}
+TRACKER_CLOCK = re.compile(r"(?:.*\.)?_(?:runtime|timestamp)|_wandb\.runtime")  # of W&B, times of writing
 KEY = re.compile(r'"([^"\n]{1,120})"\s*:')
 # A file with more keys, more records with names, or more sets of keys is a catalogue of something else.
 MOST_KEYS = 400
@@ -56,7 +57,8 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     if isinstance(data, dict) and len({frozenset(record.values) for record in records}) > MOST_KEY_SETS:
         return None
 
-    keys = list(dict.fromkeys(key for record in records for key in record.values))[:MOST_KEYS]
+    all_keys = dict.fromkeys(key for record in records for key in record.values)
+    keys = [key for key in all_keys if not TRACKER_CLOCK.fullmatch(key)][:MOST_KEYS]
     table = read_table(_grid_of(records, keys), file)
     if table is None:
         return None

@@ -212,9 +212,9 @@ VERDICT = re.compile(
     rf"\b{_TARGET} (?:is |was |not )?(?:met|reached|achieved|hit|exceeded|passed|missed|complete\w*)\b|"
     r"\bun?expected(?:ly)? |\btargets\b|\b(?:better|worse|faster|slower|lower|higher) than \w+\b"
 )
-MARKUP = re.compile(r"[<&\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️↑↓\u00a0\u202f\t]|  ")
+MARKUP = re.compile(r"[<&{\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️↑↓\u00a0\u202f\t]|  ")
 # In this order: "&amp;lt;" is "&lt;" as text.
-ENTITIES = {"&nbsp;": " ", "&times;": "×", "&plusmn;": "±", "&lt;": "<", "&gt;": ">", "&amp;": "&"}
+ENTITIES = {"{,}": ",", "&nbsp;": " ", "&times;": "×", "&plusmn;": "±", "&lt;": "<", "&gt;": ">", "&amp;": "&"}
 LATEX_SYMBOLS = {"\\times": "×", "\\pm": "±", "\\%": "%", "\\sim": "~", "\\approx": "~", "\\,": " ", "\\&": "&"}
 LATEX_SYMBOLS |= {"\\_": "_", "\\#": "#", "\\mu": "µ", "\\uparrow": "", "\\downarrow": ""}
 CLOCK_TIME = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")

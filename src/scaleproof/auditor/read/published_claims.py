@@ -8,19 +8,19 @@ claims:
   - {kind: speedup, value: 0.46, of: exp042, over: exp041, source: README}
 """
 
+import re
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun
 from scaleproof.auditor.read.reported_tables import LARGEST
 from scaleproof.auditor.read.run_fields import CLAIMED, FIELDS, figure, is_number
 from scaleproof.auditor.read.text_files import UnreadableFile
-from scaleproof.ground.errors import did_you_mean
+from scaleproof.ground.errors import UserError, did_you_mean
 
 VERSION = "1.0"
 KEYS = ("scaleproof_claims", "scalebench_claims")  # the second: of files made before a change of name
+BEGINNING = re.compile(r"(?m)^(?:scaleproof|scalebench)[-_ ]?claims?\s*:")
 # Kind of a claim -> its keys; those with "?" may be left out.
 KINDS = {
     "speedup": ("value", "of", "over", "devices?"),
@@ -38,22 +38,25 @@ TEXTS = {"of", "over", "what", "of_total", "run", "how", "device", "precision", 
 
 
 def is_claims_file(text: str) -> bool:
-    return any(line.startswith(tuple(f"{key}:" for key in KEYS)) for line in text[:4000].splitlines())
+    return BEGINNING.search(text, 0, 4000) is not None
 
 
-def read_claims_file(text: str, evidence: Evidence) -> dict[str, dict[str, Any]]:
+def read_claims_file(path: Path, evidence: Evidence) -> dict[str, dict[str, Any]]:
     """Add the statements of a claims file; return its facts about runs. Raises UnreadableFile with the mistake."""
+    from scaleproof.ground.campaign.yaml_loader import read_yaml  # takes a tenth of a second; few folders have claims
+
     try:
-        data = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        place = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise UnreadableFile(f"it is no YAML: {place}{error.problem}") from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise UnreadableFile(f"it is no YAML: {' '.join(str(error).split())[:200]}") from None
+        data, _ = read_yaml(path)
+    except UserError as error:
+        raise UnreadableFile(str(error).removeprefix(str(path)).lstrip(":, ")) from None
 
     key = next((key for key in KEYS if isinstance(data, dict) and key in data), KEYS[0])
-    if not isinstance(data, dict) or data.get(key) != VERSION:
+    if not isinstance(data, dict) or str(data.get(key)) != VERSION:
         raise UnreadableFile(f'{key} must be "{VERSION}"')
+    allowed = (key, "title", "runs", "claims")
+    for name in data:
+        if name not in allowed:
+            raise UnreadableFile(f"{name} is unknown.{did_you_mean(name, allowed)} Allowed: {', '.join(allowed)}")
     claims, runs = data.get("claims") or [], data.get("runs") or {}
     if not isinstance(claims, list) or not isinstance(runs, dict):
         raise UnreadableFile("`claims` must be a list and `runs` a mapping")

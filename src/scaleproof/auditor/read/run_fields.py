@@ -99,16 +99,22 @@ class Fields:
         return None
 
 
+DECIMAL_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+,\d+|0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?:e[-+]?\d+)?", re.I)
+
+
 def figure(text: str | None) -> float | None:
-    """Return the finite number that a text begins with: "1,234 tok/s" -> 1234. None where there is none."""
+    """Return the finite number that a text begins with: "1,234 tok/s" -> 1234, "5,00" -> 5. None without one."""
     if not text:
         return None
     try:
         value = float(text)
     except ValueError:
+        number, *_ = text.split() or [""]
+        if DECIMAL_COMMA.fullmatch(number):
+            number = number.replace(".", "").replace(",", ".")
         try:
-            value = float(text.replace(",", "").split()[0])
-        except (ValueError, IndexError):
+            value = float(number.replace(",", ""))
+        except ValueError:
             return None
     return value if -LARGEST < value < LARGEST else None
 

@@ -11,11 +11,13 @@ from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.csv_logs import DELIMITERS
 from scaleproof.auditor.read.documents import Document, read_document, take_document, take_grids
 from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid, Line
+from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.json_results import DURATION
-from scaleproof.auditor.read.printed_figures import RESULTS
+from scaleproof.auditor.read.printed_figures import RESULTS, gave_no_figures
 from scaleproof.auditor.read.report_blocks import report_blocks
 from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.reported_tables import ReportedTable
+from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.text_files import TextFile, UnreadableFile
 from scaleproof.auditor.read.typed_tables import read_table
 from scaleproof.ground.errors import plural
@@ -66,22 +68,29 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
     header_line, header = rows[0]
     if len(header) < 2:
         return False
-    # Which value of a longer row belongs to which heading, nobody can say: "2,1,024" may be 1,024 tokens/s.
-    fitting_rows: list[tuple[int, list[str]]] = []
-    longer_rows: list[tuple[int, list[str]]] = []
-    for number, row in rows[1:]:
-        is_longer = any(value.strip() for value in row[len(header) :])
-        (longer_rows if is_longer else fitting_rows).append((number, row))
-    # Longer rows alone are typed, too: a file of results is reported as broken, any other is passed over.
-    grid = Grid("CSV", header_line, header[:WIDEST], fitting_rows or longer_rows, cut_off=is_cut_off)
+    # Which value of a longer or shorter row belongs to which heading, nobody can say: "2,1,024" may be 1,024 tokens/s.
+    longer_rows = [(number, row) for number, row in rows[1:] if any(value.strip() for value in row[len(header) :])]
+    shorter_rows = [(number, row) for number, row in rows[1:] if _lacks_a_value(row, header)]
+    if len(longer_rows) + len(shorter_rows) == len(rows) - 1 and not longer_rows:
+        shorter_rows = []  # the heading has names to spare
+    doubtful_rows = longer_rows + shorter_rows
+    fitting_rows = [row for row in rows[1:] if row not in doubtful_rows]
+    # Doubtful rows alone are typed, too: a file of results is reported as broken, any other is passed over.
+    grid = Grid("CSV", header_line, header[:WIDEST], fitting_rows or doubtful_rows, cut_off=is_cut_off)
     table = read_table(grid, file.name)
     if table is None or not _is_of_benchmark(table) or (not has_lengths_of_runs and _is_log(table)):
         return False
-    if longer_rows:
-        first_line, _ = longer_rows[0]
-        lines = plural(len(longer_rows), "line")
-        reason = f"{lines} with more values than the heading has names, not read; commas in numbers need quotes"
-        evidence.unread.append(Unread(f"{file.name}:{first_line}", reason))
+    for doubtful, fault in (
+        (longer_rows, "more values than the heading has names, not read; commas in numbers need quotes"),
+        (
+            shorter_rows,
+            "fewer values than the heading has names, not read; a value that is missing needs its delimiter",
+        ),
+    ):
+        if doubtful:
+            first_line, _ = doubtful[0]
+            reason = f"{plural(len(doubtful), 'line')} with {fault}"
+            evidence.unread.append(Unread(f"{file.name}:{first_line}", reason))
     if not fitting_rows:
         return False
     evidence.tables.append(table)
@@ -103,6 +112,20 @@ def _is_of_benchmark(table: ReportedTable) -> bool:
     return bool(results) or bool(table.kinds() & {"devices", "processes", "nodes"})
 
 
+def _lacks_a_value(row: list[str], header: list[str]) -> bool:
+    """Whether figures of a row may stand below other headings than theirs: "2,1900,1.9" below four headings.
+
+    A row may leave its last remarks out, or say that it has no figures ("8,OOM").
+    """
+    missing_headings = header[len(row) :]
+    if not any(column_of(heading).kind not in (None, "text") for heading in missing_headings):
+        return False
+    if len(row) == 1:
+        other_delimiters = sum(map(row[0].count, DELIMITERS))
+        return figure(row[0]) is None and other_delimiters >= len(missing_headings)
+    return sum(figure(cell) is not None for cell in row) > 1 and not any(map(gave_no_figures, row))
+
+
 def _csv_rows(file: TextFile) -> tuple[list[tuple[int, list[str]]], list[int]]:
     """Return (line, cells) of each row of a CSV file from its headings on, and lines where a quote stands alone.
 
@@ -113,7 +136,7 @@ def _csv_rows(file: TextFile) -> tuple[list[tuple[int, list[str]]], list[int]]:
     places = [k for k, line in enumerate(opening) if set(line) & {*DELIMITERS} and not _is_comment(opening, k)]
     if not places:
         return [], []
-    first = places[0]
+    first = next((k for k in places if _is_heading(opening, k)), places[0])
     delimiter = max(DELIMITERS, key=opening[first].count)
 
     numbered = enumerate([*opening[first:], *islice(lines, MOST_ROWS + MOST_LINES_OF_TEXTS)], start=first + 1)
@@ -137,7 +160,19 @@ def _row_from(lines: list[str], delimiter: str) -> tuple[int, list[str]]:
     """Return how many lines the first row of a CSV file takes, and its cells: a text in quotes may have line breaks."""
     quotes = accumulate(line.count('"') for line in lines)
     line_count = next((k for k, count in enumerate(quotes, start=1) if count % 2 == 0), 1)
-    return line_count, next(csv.reader([" ".join(map(str.strip, lines[:line_count]))], delimiter=delimiter), [])
+    return line_count, _cells(" ".join(map(str.strip, lines[:line_count])), delimiter)
+
+
+def _cells(text: str, delimiter: str) -> list[str]:
+    return next(csv.reader([text], delimiter=delimiter), [])
+
+
+def _is_heading(lines: list[str], k: int) -> bool:
+    """Whether line `k` has names alone, as many as the row below it has cells. A title with commas has not."""
+    following = next((line for line in lines[k + 1 :] if line.strip()), "")
+    delimiter = max(DELIMITERS, key=lines[k].count)
+    names, cells = _cells(lines[k], delimiter), _cells(following, delimiter)
+    return len(names) == len(cells) and not any(figure(name) is not None for name in names)
 
 
 def _is_comment(lines: list[str], k: int) -> bool:

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 
 from scaleproof.auditor.read.reported import Evidence, Unread, UnreadKind
-from scaleproof.ground.errors import UserError, link_fault, path_fault
+from scaleproof.ground.errors import UserError, link_fault, path_fault, plural
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.progress import show_bytes
 from scaleproof.ground.records.comparison_report import read_comparison
@@ -26,7 +26,27 @@ LARGEST_TEXT = 4 << 20  # bytes of a text for people; a larger one is a log, or 
 SLOW = 16 << 20  # bytes of a file that takes seconds, the reading of which is shown
 LONGEST_LINE = 1 << 20  # characters; bars of several ranks that overwrite each other make long ones
 CONFLICT = re.compile(r"(?ms)^<<<<<<< .*^=======$.*^>>>>>>> ")
-CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours
+# Colours, titles and links of a terminal, bytes of value 0, and characters of no width.
+CONTROL = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])|[\0\ufeff\u200b-\u200d\u2060]"
+)
+BINARY = re.compile(rb"[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f]")  # bytes that no text has
+# How files of other kinds begin, whatever they are called.
+KINDS_OF_BINARY = {
+    b"\x1f\x8b": "gzip data; name it .gz",
+    b"PK\x03\x04": "a zip archive or an Office document; name it .zip or .xlsx",
+    b"\xd0\xcf\x11\xe0": "an old or encrypted Office document; export its tables as CSV",
+    b"%PDF": "a PDF; its source (LaTeX, Markdown) is read",
+    b"7z\xbc\xaf": "a 7z archive; unpack it",
+    b"\x28\xb5\x2f\xfd": "zstd data; unpack it",
+    b"\xfd7zXZ": "xz data; unpack it",
+    b"BZh": "bzip2 data; unpack it",
+    b"PAR1": "Parquet; export it as CSV",
+    b"SQLite format 3": "an SQLite database; export its tables as CSV",
+    b"\x89HDF": "HDF5; export it as CSV",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+}
 
 
 class UnreadableFile(Exception):
@@ -83,13 +103,41 @@ def encoding(start: bytes) -> str | None:
         return "utf-32"
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    if b"\0" in start:
+    if start.startswith(tuple(KINDS_OF_BINARY)):
+        return None
+    evens, odds = (start[k::2].count(0) for k in (0, 1))
+    if 4 * max(evens, odds) > len(start) and not min(evens, odds):  # Latin letters of UTF-16 that does not say so
+        return "utf-16-le" if odds else "utf-16-be"
+    if b"\0" in start and (BINARY.search(start) or not start.strip(b"\0")):
         return None
     try:
         codecs.getincrementaldecoder("utf-8")().decode(start)  # the last character may be cut
     except UnicodeDecodeError:
         return "latin-1"
     return "utf-8"
+
+
+def kind_of_binary(start: bytes) -> str:
+    """Return what a file that is no text begins like: "gzip data; name it .gz"."""
+    kind = next((kind for mark, kind in KINDS_OF_BINARY.items() if start.startswith(mark)), None)
+    return f"by its first bytes it is {kind}" if kind else f"it is binary (byte {start.index(0)} of it is 0)"
+
+
+def fault_of_bytes(start: bytes, encoding: str) -> str:
+    """Return what is doubtful in the bytes of a text, in words. "" where nothing is."""
+    if b"\0" in start and not encoding.startswith("utf-16") and encoding != "utf-32":
+        return f"{plural(start.count(0), 'byte')} of value 0 in its beginning: a part of it was lost; the rest was read"
+    letters = re.findall(rb"[\x80-\xff]+", start) if encoding == "latin-1" else []
+    if 2 * sum(len(word) == 1 and word >= b"\xa0" for word in letters) < len(letters):  # those of Latin-1 stand alone
+        return "it is not UTF-8, and its words may be of another encoding than Latin-1; save it as UTF-8"
+    return ""
+
+
+def cleaned(text: str) -> str:
+    """Return a text without colours and characters of no width; a hyphen that does not break is "-"."""
+    if text.isascii() and "\x1b" not in text and "\0" not in text:
+        return text
+    return CONTROL.sub("", text).replace("\u2011", "-")
 
 
 def full_text(path: Path, name: str) -> str:
@@ -100,7 +148,7 @@ def full_text(path: Path, name: str) -> str:
         raise UnreadableFile(f"it has {size / 2**20:,.0f} MiB; {limit}", "limit")
     try:
         with path.open(encoding=name, errors="replace") as file:
-            return file.read()
+            return cleaned(file.read())
     except (OSError, UnicodeError) as error:
         raise UnreadableFile(str(error)) from None
 
@@ -108,7 +156,7 @@ def full_text(path: Path, name: str) -> str:
 def beginning(path: Path, encoding: str) -> str:
     """Return the text of a file up to some LARGEST_TEXT characters, in whole lines."""
     with path.open(encoding=encoding, errors="replace") as file:
-        text = file.read(LARGEST_TEXT)
+        text = cleaned(file.read(LARGEST_TEXT))
     if len(text) < LARGEST_TEXT:
         return text
     whole_lines = text[: text.rfind("\n") + 1]
@@ -125,8 +173,7 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
         while line := file.readline(LONGEST_LINE):
             if note_bytes:
                 note_bytes(len(line))
-            line = line.rstrip("\n")
-            yield CONTROL.sub("", line) if "\x1b" in line else line
+            yield cleaned(line.rstrip("\n"))
 
 
 def printable(name: str) -> str:

@@ -165,7 +165,7 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
             if key != step_key and (isinstance(value, str) or is_number(value)):  # a text may be "2.31" or "NaN"
                 reader.add(last_step, str(key), value, line)
     run = reader.finish()
-    if run is None or len(run.logged_steps.values("loss")) < LEAST_STEPS:
+    if run is None or len(run.logged_steps.values("loss")) + len(run.nan_steps) < LEAST_STEPS:
         return None
     for key, kind in _settings_of(records).items():  # equal in all rows: devices, strategy, ...
         describe_run(run, kind, str(records[0][key]))
@@ -266,6 +266,26 @@ def _rows(names: list[str], lines: Iterable[str], first_line: int) -> Iterator[t
         yield number, dict(zip(names, record, strict=False))
 
 
+# A metric of MLflow's file store: "mlruns/0/1a2b/metrics/train/loss", a line a value.
+VALUE_IN_STORE = re.compile(r"\d{10,16} (?P<value>\S+) (?P<step>\d{1,12})")
+
+
+def place_in_store(path: Path) -> tuple[Path, str] | None:
+    """Return the folder of the run that a file of MLflow's store is a metric of, and the metric. Else None."""
+    metrics = next((folder for folder in path.parents if folder.name == "metrics"), None)
+    if metrics is None or not (metrics.parent / "meta.yaml").is_file():
+        return None
+    return metrics.parent, path.relative_to(metrics).as_posix()
+
+
+def take_parameters(run: ReportedRun, folder: Path) -> None:
+    """Take what the parameters of a run in MLflow's store say of it, a small file each: devices, strategy, ..."""
+    for path in sorted((folder / "params").glob("*")):
+        kind = column_of(path.name).kind
+        if kind in RUN_KINDS and kind != "batch" and path.is_file() and path.stat().st_size < 200:
+            describe_run(run, kind, path.read_text(encoding="utf-8", errors="replace").strip())
+
+
 # TensorBoard's event files are read without `tensorboard`, which would bring a web server: a file is a sequence of
 # TFRecords (length, its checksum, data, its checksum), each a protocol buffer `Event` of which three fields are needed
 # (tensorflow/core/util/event.proto). Checksums are not verified.
@@ -280,8 +300,11 @@ FLOAT, DOUBLE = 1, 2  # DataType of a tensor
 Value = int | float | bytes
 
 
-def scalars(path: Path) -> Iterator[tuple[int, str, float]]:
-    """Yield (step, tag, value) of each scalar in a file, (12, "loss", 2.31), up to a record that is broken."""
+def scalars(path: Path, faults: list[str]) -> Iterator[tuple[int, str, float]]:
+    """Yield (step, tag, value) of each scalar in a file, (12, "loss", 2.31), up to a record that is broken.
+
+    What is wrong with the file goes to `faults`.
+    """
     with path.open("rb") as file:
         while len(header := file.read(12)) == 12:
             (length,) = struct.unpack_from("<Q", header)
@@ -289,12 +312,16 @@ def scalars(path: Path) -> Iterator[tuple[int, str, float]]:
                 file.seek(length + CHECKSUM_BYTES, 1)
                 continue
             record = file.read(length)
-            if len(record) < length or len(file.read(CHECKSUM_BYTES)) < CHECKSUM_BYTES:
-                return
+            is_cut_off = len(record) < length or len(file.read(CHECKSUM_BYTES)) < CHECKSUM_BYTES
             try:
-                yield from _scalars_of_event(record)
+                if not is_cut_off:
+                    yield from _scalars_of_event(record)
+                    continue
             except (ValueError, IndexError, struct.error):
-                return
+                pass
+            fault = "cut off" if is_cut_off else "damaged"
+            faults.append(f"it is {fault} at byte {file.tell():,}; what stands before was read")
+            return
 
 
 def _scalars_of_event(record: bytes) -> Iterator[tuple[int, str, float]]:

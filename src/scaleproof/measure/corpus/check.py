@@ -84,11 +84,13 @@ def size_of_tokens(folder: Path) -> DescribedSplit | None:
 def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
     """Ask the hub whether it has a corpus, and return a line to print.
 
-    Returns "" for a corpus of another source. Of each file that is not downloaded yet, only size and checksum are
+    Returns "" for local files. Of each file that is not downloaded yet, only size and checksum are
     asked for. Raises UserError where the hub does not have what config/corpora.yaml says.
     """
     if corpus.source == "dataset":
         return remote.dataset(name, corpus).check()
+    if corpus.source == "http":
+        return "its addresses are not asked before the download"
     if corpus.source != "hub":
         return ""
     missing_files = remote.missing_files(corpus)

@@ -9,7 +9,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scaleproof.auditor.read import csv_logs, logs, monitor_logs, published_claims, text_files, tracker_series
+from scaleproof.auditor.read import (
+    csv_logs,
+    logs,
+    monitor_logs,
+    published_claims,
+    text_files,
+    tracker_files,
+    tracker_series,
+)
 from scaleproof.auditor.read.archives import unpack
 from scaleproof.auditor.read.attach import GENERIC, Reading, add_run, settle
 from scaleproof.auditor.read.documents import quoted_blocks, read_document_file
@@ -61,7 +69,8 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
                 _take(reading, root, path, _name(root, path, len(paths) > 1), unpacked)
         own_runs = {Path(run).resolve(): run for run in reading.evidence.own_runs}
         reading.evidence.own_runs = list(own_runs.values())  # each once, however many of `paths` hold it
-        _add_runs_of_stores(reading)
+        if reading.stores:
+            tracker_files.add_runs(reading)
         if reading.evidence.runs or len(reading.evidence.tables) > 1:  # else there is nothing to join
             settle(reading, given or {})
 
@@ -151,7 +160,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
     if start.startswith(LFS.encode()):
         raise UnreadableFile(POINTER, "Git LFS pointer")
     if is_event_file and tracker_series.MARK in start[:200]:
-        return _read_event_file(reading, path, name)
+        return tracker_files.read_event_file(reading, path, name)
     if text_files.is_nsys_export(path, start) or any(mark in start for mark in MARKS_OF_TRACES):
         evidence.traces.append(name)
         evidence.traced_folders.append(str(path.parent))
@@ -174,8 +183,8 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
         is_named=is_named,
     )
     was_read = _read_text_or_refuse(reading, file)
-    if (was_read or is_named) and (fault := text_files.fault_of_bytes(start, encoding)):
-        evidence.unread.append(Unread(name, fault))
+    fault = text_files.fault_of_bytes(start, encoding) if was_read or is_named else ""
+    evidence.unread += [Unread(name, fault)] if fault else []
     return was_read
 
 
@@ -189,50 +198,9 @@ def _read_text_or_refuse(reading: Reading, file: TextFile) -> bool:
     return was_read
 
 
-def _read_event_file(reading: Reading, path: Path, name: str) -> bool:
-    """Add the run of a TensorBoard event file. Raises UnreadableFile where the file has none."""
-    series = tracker_series.SeriesReader(name, "TensorBoard event file")
-    faults: list[str] = []
-    for step, tag, value in tracker_series.scalars(path, faults):
-        series.add(step, tag, value)
-    reading.evidence.unread += [Unread(name, fault, "limit") for fault in faults]
-    if (run := series.finish()) is None:
-        raise UnreadableFile("it has no scalar of a loss, a rate or a time in three steps or more", "not a result")
-    add_run(reading, run, path)
-    return True
-
-
-def _read_metric(reading: Reading, file: TextFile) -> bool:
-    """Take a metric of a run in MLflow's file store. Return whether the file is one."""
-    place = tracker_series.place_in_store(file.path)
-    if place is None:
-        return False
-    folder, key = place
-    name = file.name.removesuffix(f"/metrics/{key}")
-    series, _ = reading.stores.setdefault(folder, (tracker_series.SeriesReader(name, "MLflow file store"), file.path))
-    for number, line in enumerate(file.lines(), start=1):
-        if m := tracker_series.VALUE_IN_STORE.fullmatch(line):
-            series.add(int(m["step"]), key, m["value"], number)
-        else:
-            reason = "the line is no time, value and step; the others were read"
-            reading.evidence.unread.append(Unread(f"{file.name}:{number}", reason))
-    return True
-
-
-def _add_runs_of_stores(reading: Reading) -> None:
-    """Add the runs of MLflow's file stores, now that all their metrics are read."""
-    for folder, (series, path) in reading.stores.items():
-        if run := series.finish():
-            tracker_series.take_parameters(run, folder)
-            add_run(reading, run, path)
-
-
 def _read_text(reading: Reading, file: TextFile) -> bool:
-    """Read a text by the readers in order, the most particular first. Return whether anything was read.
-
-    A text that begins like JSON, and is no JSON, may still be a log or a table.
-    """
-    if _read_metric(reading, file):
+    """Read a text by the readers in order, the most particular first. Return whether anything was read."""
+    if "metrics" in file.path.parts and tracker_files.read_metric(reading, file):
         return True
     suffix = _suffix_of(file)
     if suffix in text_files.SCRIPTS or suffix in SETTINGS:
@@ -265,9 +233,9 @@ def _suffix_of(file: TextFile) -> str:
 
 def _is_json(suffix: str, opening: str) -> bool:
     """Whether a file should be JSON, by its name or its beginning. A log may begin with a bracket, too."""
-    if suffix in (".json", ".jsonl") and opening.lstrip()[:1] in ("{", "[", "/", "#"):  # the last: comments
-        return True
-    return begins_like_json(opening)
+    is_named_so = suffix in (".json", ".jsonl")
+    begins_so = opening.lstrip().startswith(("{", "[", "/", "#") if is_named_so else ("{", "["))  # "//": comments
+    return begins_so and (is_named_so or begins_like_json(opening))
 
 
 def _read_document(reading: Reading, file: TextFile, kind: str) -> bool:
@@ -329,8 +297,8 @@ def _read_settings(reading: Reading, file: TextFile) -> bool:
     folder = str(file.path.parent)
     if published_claims.is_claims_file(file.opening):
         reading.settings.append(file.name)
-        facts_by_part = published_claims.read_claims_file(file.path, reading.evidence)
-        reading.claims_of_folders.append((folder, file.name, facts_by_part))
+        facts = published_claims.read_claims_file(file.path, reading.evidence)
+        reading.claims_of_folders.append((folder, file.name, facts))
         return True
     if MARK_OF_COMPLETION.search(file.opening):
         reading.evidence.completions.append(_completion_mark(file.opening, file.name, folder))

@@ -266,26 +266,6 @@ def _rows(names: list[str], lines: Iterable[str], first_line: int) -> Iterator[t
         yield number, dict(zip(names, record, strict=False))
 
 
-# A metric of MLflow's file store: "mlruns/0/1a2b/metrics/train/loss", a line a value.
-VALUE_IN_STORE = re.compile(r"\d{10,16} (?P<value>\S+) (?P<step>\d{1,12})")
-
-
-def place_in_store(path: Path) -> tuple[Path, str] | None:
-    """Return the folder of the run that a file of MLflow's store is a metric of, and the metric. Else None."""
-    metrics = next((folder for folder in path.parents if folder.name == "metrics"), None)
-    if metrics is None or not (metrics.parent / "meta.yaml").is_file():
-        return None
-    return metrics.parent, path.relative_to(metrics).as_posix()
-
-
-def take_parameters(run: ReportedRun, folder: Path) -> None:
-    """Take what the parameters of a run in MLflow's store say of it, a small file each: devices, strategy, ..."""
-    for path in sorted((folder / "params").glob("*")):
-        kind = column_of(path.name).kind
-        if kind in RUN_KINDS and kind != "batch" and path.is_file() and path.stat().st_size < 200:
-            describe_run(run, kind, path.read_text(encoding="utf-8", errors="replace").strip())
-
-
 # TensorBoard's event files are read without `tensorboard`, which would bring a web server: a file is a sequence of
 # TFRecords (length, its checksum, data, its checksum), each a protocol buffer `Event` of which three fields are needed
 # (tensorflow/core/util/event.proto). Checksums are not verified.

@@ -126,8 +126,8 @@ def check_support(strategy: str, sizes: Sequence[MeasuredStep], target: Target) 
     if target.group.size > FURTHEST * last.group.size:
         raise Unsupported(
             "group-too-large",
-            f"{integer(target.group.size)} devices ({target.group}, nodes x devices of each) are more than {FURTHEST} times "
-            f"the {last.group.size} of the largest measured group",
+            f"{integer(target.group.size)} devices ({target.group}, nodes x devices of each) are more than "
+            f"{FURTHEST} times the {last.group.size} of the largest measured group",
             needed,
         )
     # With a constant global batch each doubling of the devices halves the micro-batch.

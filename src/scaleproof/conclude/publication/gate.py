@@ -338,7 +338,7 @@ def check_given_once(folders: Sequence[Path]) -> None:
     """Raise UserError where two of `folders` are one, given as itself or as a file in it."""
     seen: set[str] = set()
     for given in folders:
-        path = given.parent if given.is_file() and (given.parent / "scaling_report.json").is_file() else given
+        path = given.parent if given.is_file() else given
         if os.path.realpath(path) in seen:
             raise UserError(f"{path} is given twice; each result must be a measurement of its own")
         seen.add(os.path.realpath(path))

@@ -68,3 +68,34 @@ def test_a_slip_in_the_table_is_accused_too(tmp_path):
     found = audited(tmp_path, f"{TABLE.replace('25.76', '75.26')}\n\nFSDP reaches 25.76 samples/s on 4 GPUs.\n")
     assert "FSDP" in found["claim-not-in-data"].evidence
     assert "75.26" in found["claim-not-in-data"].evidence
+
+
+RATES = "| GPUs | tokens/s |\n|---|---|\n| 1 | 11,200 |\n| 2 | 21,300 |\n| 4 | 41,800 |"
+# A right and a wrong figure. The devices are those of the figure's own clause.
+OF_SIZES = {
+    "Training on 4 GPUs is {}x faster than on one GPU. The efficiency on 2 GPUs is 95 %.": ("3.73", "4.3"),
+    "Training on 4 GPUs is {}x faster than on one GPU. We also have a run on 2 GPUs.": ("3.73", "4.3"),
+    "With 4 GPUs we get a {}x speedup over one GPU. On 2 GPUs it is less.": ("3.73", "4.3"),
+    "Using 4 GPUs gave us a speedup of {}x over a single GPU.": ("3.73", "2.9"),
+    "4 GPUs are {}x faster than 1 GPU.": ("3.7", "2.9"),
+    "4 GPUs give a speed-up of {}x.": ("3.7", "4.3"),
+    "The speed-up on 4 GPUs is {}.": ("3.7", "2.9"),
+    "The efficiency on 2 GPUs is {} %.": ("95", "75"),
+}
+
+
+@pytest.mark.parametrize("sentence", OF_SIZES)
+def test_the_devices_of_a_speedup_are_those_of_its_clause(tmp_path, sentence):
+    right, wrong = OF_SIZES[sentence]
+    assert "claim-not-in-data" not in audited(tmp_path, f"{RATES}\n\n{sentence.format(right)}\n")
+    assert "claim-not-in-data" in audited(tmp_path, f"{RATES}\n\n{sentence.format(wrong)}\n")
+
+
+def test_devices_on_both_sides_of_a_figure_are_ambiguous(tmp_path):
+    sentence = "Training on 4 GPUs is 3.73x faster than on one GPU, on 2 GPUs it is 1.9x faster."
+    assert "claim-not-in-data" not in audited(tmp_path, f"{RATES}\n\n{sentence}\n")
+
+
+def test_a_speedup_in_percent_is_no_factor(tmp_path):
+    sentence = "The speed-up on 4 GPUs is 93 % of the ideal one."
+    assert "claim-not-in-data" not in audited(tmp_path, f"{RATES}\n\n{sentence}\n")

@@ -35,17 +35,21 @@ WAYS = (
 VERBS = r"reduc\w+|improv\w+|increas\w+|decreas\w+|lower\w*|rais\w+|cut\w*|boost\w*|sav\w+|drop\w*|gain\w*|degrad\w+"
 UNIT = r"(?P<u>(?:[kKM] ?)?[A-Za-zµ]+(?: ?(?:/|per) ?[A-Za-z]+){1,2})"
 TIME_UNIT = r"(?P<u>ms|s|sec|secs|seconds|min|mins|minutes|h|hours?)\b"
+COUNT = r"(?<![A-Za-z\d.])(?:\d{1,5}|a single|single|one|two|four|eight|sixteen)"
+ON_COUNT = rf"(?:{NEAR}) {COUNT} {ANY_DEVICE}"
 IS = r"(?: of| is| was|:| =| at| reached| reaches| to)? ?(?:only |about |~ ?|≈ ?|roughly |approximately |around )?"
 # Kind, pattern; the first that matches at a place counts.
 PATTERNS: tuple[tuple[StatedKind, str], ...] = (
     ("efficiency", rf"{N}{PERCENT} (?:{SCALING}[ -])*(?:scaling )?efficien(?:cy|t)"),
     ("efficiency", rf"(?:scaling|parallel|parallelization) efficiency(?: \([^)]*\))?{IS}{N}{PERCENT}"),
+    ("efficiency", rf"\befficiency {ON_COUNT}{IS}{N}{PERCENT}"),
     ("efficiency", rf"{N}{PERCENT} of (?:the )?(?:linear|ideal|perfect)(?: scaling| speed-?up)?"),
     ("mfu", rf"{N}{PERCENT} of (?:the )?theoretical peak(?: FLOPS?)?(?! (?:\w+ )?bandwidth)"),
     ("mfu", rf"{N}{PERCENT} (?:MFU|model flops? utili[sz]ation)"),
     ("mfu", rf"(?:MFU|model flops? utili[sz]ation){IS}{N}{PERCENT}"),
     ("speedup", rf"{RANGE_OF_TIMES}{N}{TIMES} (?:\w+ )?(?:{FASTER})"),
     ("speedup", rf"speed-?ups?(?: factor)?(?: \([^)]*\))?{IS}{N}{TIMES}"),
+    ("speedup", rf"speed-?up {ON_COUNT}{IS}{N}(?:{TIMES})?(?![\d%]| ?%)"),
     ("speedup", rf"{N}{TIMES}(?= (?:{NEAR}) (?:\d+|two|four|eight|sixteen) ?(?:[x×] ?)?{ANY_DEVICE})"),
     ("speedup", rf"{N}{TIMES}(?:(?=,? (?:and|vs\.?|to) [~]?{NUMBER}{TIMES} (?:\w+ )?speed-?up))"),
     ("change", rf"(?P<sign>[+−-]?){N}{PERCENT} (?P<way>{WAYS})\b"),
@@ -72,7 +76,7 @@ _COMPILED = [(kind, re.compile(pattern, re.I)) for kind, pattern in PATTERNS]
 _PERCENT_SIGNS = ("%", "percent", "per cent")
 _NEEDED_BY_KIND: dict[StatedKind, tuple[str, ...]] = {
     **dict.fromkeys(("efficiency", "mfu", "change", "share"), _PERCENT_SIGNS),
-    "speedup": ("x", "×", "fold", "times"),
+    "speedup": ("x", "×", "fold", "times", "speed"),
     "rate": ("/", "per"),
     "memory": ("memory", "vram"),
 }
@@ -88,14 +92,14 @@ BOUNDS: tuple[tuple[re.Pattern[str], Literal["<", ">", "~"]], ...] = (
     (re.compile(r"(?i)(?:more than|over|at least|above|exceeds?|greater than|>|≥) ?$"), ">"),
     (re.compile(r"(?i)(?:about|around|approximately|roughly|nearly|almost|~|≈|close to|some) ?$"), "~"),
 )
-_COUNT = r"(?<![A-Za-z\d.])(\d{1,5}|a single|single|one|two|four|eight|sixteen)"
+_COUNT = COUNT.replace("(?:", "(")
 _ON_DEVICES = re.compile(
-    rf"(?i)\b(?:on|with|using|across|at|for|over|up to|scal(?:es?|ed|ing) to)(?: the| all)? "
-    rf"{_COUNT}[ -]?(?:[x×] ?)?(?:\w+ )?{ANY_DEVICE}"
+    rf"(?i)(?:^\W*|\b(?:on|with|using|across|at|for|over|up to|scal(?:es?|ed|ing) to)(?: the| all)? )"
+    rf"{_COUNT}[ -]?(?:[x×] ?)?(?:(?!\d)\w+ )?{ANY_DEVICE}"
 )
 _OVER_DEVICES = re.compile(
     rf"(?i)\b(?:vs\.?|versus|over|compared (?:to|with)|relative to|than(?: on| with)?)(?: the| a| using)? "
-    rf"{_COUNT}[ -]?(?:[x×] ?)?(?:\w+ )?{ANY_DEVICE}"
+    rf"{_COUNT}[ -]?(?:[x×] ?)?(?:(?!\d)\w+ )?{ANY_DEVICE}"
 )
 _FROM_TO_DEVICES = re.compile(
     rf"(?i)\b(?:from )?{_COUNT} ?(?:(?:{DEVICE}) )?(?:to|→|->) ?{_COUNT} ?(?:\w+ )?(?:{DEVICE}|{DEVICES})"
@@ -175,8 +179,8 @@ def _sentences(text: str) -> Iterator[tuple[int, str]]:
     """Yield each sentence and where it starts: "A b. C" -> (0, "A b."), (4, " C"). A semicolon ends one, too."""
     start = 0
     # A full stop, "!" or "?" ends one behind a small letter, ")", "%" or "]", where a capital, "*", "(" or nothing
-    # follows. Behind a digit or a capital it may belong to a number or an abbreviation.
-    for m in re.finditer(r"(?<=[a-z)%\]xs])[.!?](?= +[A-Z*(]|$)|; ", text):
+    # follows, or behind "GPU" a word. Behind a digit or one capital it may belong to a number or an abbreviation.
+    for m in re.finditer(r"(?<=[a-z)%\]xs])[.!?](?= +[A-Z*(]|$)|(?<=[A-Z]{2})[.!?](?= +[A-Z][a-z])|; ", text):
         yield start, text[start : m.end()]
         start = m.end()
     yield start, text[start:]
@@ -264,6 +268,7 @@ def _set_devices(figure: StatedFigure, sentence: str, start: int, end: int) -> N
     """Set the devices of a figure and of its baseline from its sentence, where the figure stands at [start:end].
 
     Those before the figure count ("4 GPUs: 3.4x"), else the first behind it ("3.4x on 4 GPUs"), else the only ones.
+    With some on both sides these must be of the figure's clause: of "on 2 GPUs it is 1.9x, on 4 GPUs 3.7x" none is.
     """
     if m := _FROM_TO_DEVICES.search(sentence):
         figure.over_devices, figure.devices = integer_of(m[1]), integer_of(m[2])
@@ -276,10 +281,10 @@ def _set_devices(figure: StatedFigure, sentence: str, start: int, end: int) -> N
         figure.devices = integer_of(m[1])
         return
     # "5.6x faster than on one GPU": these devices are the baseline's.
-    places = [m for m in _ON_DEVICES.finditer(sentence) if over is None or m.start(1) != over.start(1)]
-    behind = [integer_of(m[1]) for m in places if m.start() >= end]
+    places = [m for m in _ON_DEVICES.finditer(sentence) if over is None or m.end(1) != over.end(1)]
+    behind = [m for m in places if m.start() >= end]
     anywhere = {integer_of(m[1]) for m in places} - {figure.over_devices}
-    if behind:
-        figure.devices = behind[0]
+    if behind and (len(behind) == len(places) or "," not in sentence[end : behind[0].start()]):
+        figure.devices = integer_of(behind[0][1])
     elif len(anywhere) == 1:
         figure.devices = anywhere.pop()

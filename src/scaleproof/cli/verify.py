@@ -115,7 +115,7 @@ def _lines_on_missing(folder: Path, files: list[str]) -> dict[str, str]:
 
 def _is_missing_file(difference: "Difference") -> bool:
     """Return whether a difference is that a whole file is missing."""
-    return difference.problem.startswith(MISSING) and not difference.where
+    return difference.problem == MISSING and not difference.where
 
 
 def _folder_of_missing(folder: Path, file: str) -> str:

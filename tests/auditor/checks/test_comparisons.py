@@ -36,6 +36,14 @@ SOUND = (
     "FSDP on 4 GPUs is 31% slower.",
     "FSDP on 8 GPUs is 31% slower than DDP on 8 GPUs.",
     "Efficiency stays above 85% efficiency.",
+    # Of a quantity, or under a condition, that the table does not have.
+    "FSDP on 4 GPUs is 31% worse than DDP on 4 GPUs on GLUE.",
+    "FSDP on 4 GPUs has a 31% lower perplexity than DDP on 4 GPUs.",
+    "FSDP on 4 GPUs needs 31% less code than DDP on 4 GPUs.",
+    "FSDP on 4 GPUs is 31% slower to deploy than DDP on 4 GPUs.",
+    "With TensorRT FSDP on 4 GPUs is 31% slower than DDP on 4 GPUs.",
+    "FSDP on 4 GPUs is 31% slower than DDP on 4 GPUs in our other benchmark.",
+    "FSDP on 4 GPUs is 31% lower than DDP on 4 GPUs.",
 )
 
 

@@ -172,7 +172,7 @@ def _is_heading(lines: list[str], k: int) -> bool:
     following = next((line for line in lines[k + 1 :] if line.strip()), "")
     delimiter = max(DELIMITERS, key=lines[k].count)
     names, cells = _cells(lines[k], delimiter), _cells(following, delimiter)
-    return len(names) == len(cells) and not any(figure(name) is not None for name in names)
+    return 1 < len(names) == len(cells) and not any(figure(name) is not None for name in names)
 
 
 def _is_comment(lines: list[str], k: int) -> bool:

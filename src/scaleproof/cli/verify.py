@@ -115,7 +115,7 @@ def _lines_on_missing(folder: Path, files: list[str]) -> dict[str, str]:
 
 def _is_missing_file(difference: "Difference") -> bool:
     """Return whether a difference is that a whole file is missing."""
-    return difference.problem == MISSING and not difference.where
+    return difference.problem.startswith(MISSING) and not difference.where
 
 
 def _folder_of_missing(folder: Path, file: str) -> str:
@@ -129,7 +129,9 @@ def _folder_of_missing(folder: Path, file: str) -> str:
 
 def _may_follow(difference: "Difference", at_fault: set[str]) -> bool:
     """Return whether a difference may follow from the files `at_fault`, because another file repeats their content."""
-    is_in_content = difference.where or UNREADABLE in difference.problem or difference.file.startswith("charts/")
+    # A manifest, of which nothing is read, makes no other file unreadable.
+    is_unreadable = UNREADABLE in difference.problem and at_fault != {"manifest.json"}
+    is_in_content = difference.where or is_unreadable or difference.file.startswith("charts/")
     # "scaling.md is missing", said of another file; a part that is missing makes a file unreadable
     misses_another = difference.problem.endswith(f" {MISSING}") and UNREADABLE not in difference.problem
     return misses_another or bool(is_in_content and difference.file not in at_fault)

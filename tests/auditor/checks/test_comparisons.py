@@ -1,4 +1,4 @@
-"""What sentences say of several rows of a table: comparisons, ranges over all rows, bounds of efficiencies."""
+"""What sentences say of several rows of a table: comparisons, bounds of efficiencies."""
 
 import pytest
 from markdown_tables import audited, rows
@@ -44,6 +44,8 @@ SOUND = (
     "With TensorRT FSDP on 4 GPUs is 31% slower than DDP on 4 GPUs.",
     "FSDP on 4 GPUs is 31% slower than DDP on 4 GPUs in our other benchmark.",
     "FSDP on 4 GPUs is 31% lower than DDP on 4 GPUs.",
+    "FSDP on 4 GPUs is 16% slower than DDP on 4 GPUs but uses 65% less memory.",
+    "FSDP on 4 GPUs is 16% slower than DDP on 4 GPUs (memory: 65% less).",
 )
 
 
@@ -63,21 +65,6 @@ def test_a_comparison_that_follows_by_no_reading_is_named(tmp_path, sentence):
 @pytest.mark.parametrize("sentence", SOUND)
 def test_a_comparison_that_may_be_of_something_else_is_not(tmp_path, sentence):
     assert not accused(tmp_path, sentence)
-
-
-@pytest.mark.parametrize(
-    ("sentence", "is_wrong"),
-    [
-        ("It achieves a 1.27x–1.41x speedup across all tensor sizes.", True),
-        ("It achieves a 1.43x–1.71x speedup across all tensor sizes.", False),
-        ("It achieves a 1.27x–1.41x speedup.", False),
-        ("It achieves a 1.27x–1.41x speedup across all batch shapes.", False),  # no such rows
-        ("It achieves a 1.27x–1.41x speedup on average across all tensor sizes.", False),
-        ("It should achieve a 1.27x–1.41x speedup across all tensor sizes.", False),
-    ],
-)
-def test_a_range_holds_for_all_rows_that_it_speaks_of(tmp_path, sentence, is_wrong):
-    assert accused(tmp_path, sentence) == is_wrong
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a sentence says of several rows of a table: "FSDP uses 60 % less memory than DDP", "1.3x–1.5x at all sizes".
+"""What a sentence says of two rows of a table: "FSDP uses 60 % less memory than DDP".
 
 It is wrong only where no column of its quantity, direction, way to count per cents or pair of its rows gives it.
 """
@@ -8,11 +8,9 @@ from collections.abc import Iterator, Sequence, Set
 from itertools import product
 
 from scaleproof.auditor.checks.columns import FigureColumn, FigureTable
-from scaleproof.auditor.checks.formulas import SPEEDUP_HEADING
 from scaleproof.auditor.checks.matching import stated_interval
 from scaleproof.auditor.checks.named_cells import (
     END_OF_CLAUSE,
-    has_unit_of,
     named_columns,
     named_rows,
     occurs,
@@ -27,7 +25,6 @@ from scaleproof.ground.findings.registry import Flag
 
 UNLIKE = 0.1  # relative difference of a ratio that no rounding and no mean of several runs explains
 MOST_PAIRS = 64  # of rows that are compared
-FEWEST_ROWS = 3  # that "all sizes" are
 # Words that add no quantity and no condition to a comparison of rows by their speed: "DDP is 1.8x faster than DP".
 PLAIN = re.compile(
     r"an?|the|its?|is|was|are|were|be|ha(?:s|ve|d)|by|in|on|at|with|for|using|and|of|to|as|than|over|vs|versus|compared|"
@@ -40,20 +37,12 @@ FIGURE = re.compile(rf"{NUMBER}(?:{PERCENT}|{TIMES})?")
 THAN = re.compile(
     r"(?: [a-z/]+){0,5} (?:than|over|vs\.?|versus|compared (?:to|with)|relative to)(?: the)? ([^.,;:()]+)"
 )
-AT_ALL = re.compile(r"(?i)\b(?:across|for|at|on|in|over) (?:all|every|each)(?: of)?(?: the)? ((?:[a-z]+ ){0,2}[a-z]+)")
-OF_MOST = re.compile(r"(?i)\b(?:average|mean|median|most\w*|typical\w*|about|around|roughly|except|most of)\b")
 
 
 def flag_on_comparison(stated: StatedFigure, tables: Sequence[FigureTable]) -> Iterator[Flag]:
-    """Flag a comparison of rows that their tables contradict, or a range that is said to hold for all rows."""
-    if stated.kind in ("speedup", "change") and stated.bound is None:
-        yield from _flag_on_ratio(stated, tables)
-    if not OF_MOST.search(stated.sentence) and (over := AT_ALL.search(stated.sentence, stated.position)):
-        yield from _flag_on_range(stated, over[1], tables)
-
-
-def _flag_on_ratio(stated: StatedFigure, tables: Sequence[FigureTable]) -> Iterator[Flag]:
     """Flag "FSDP is 1.8x faster than DDP" if no column of its quantity gives it: 150 and 100 tokens/s."""
+    if stated.kind not in ("speedup", "change") or stated.bound is not None:
+        return
     figure = FIGURE.search(stated.printed)
     texts = {text for table in tables for column in table.columns for text in column.texts}
     if figure is None or any(figure[0].replace(" ", "") in text.replace(" ", "") for text in texts):
@@ -109,13 +98,11 @@ def _speaks_of_table_alone(sentence: str, table: FigureTable) -> bool:
 
 
 def _relevant_columns(stated: StatedFigure, table: FigureTable) -> list[FigureColumn]:
-    """Return the columns that a sentence compares by: those that it names, else times and rates if it is of speed."""
+    """Return the columns that a sentence compares by: times and rates if it is of speed, else those that it names."""
+    if stated.kind == "speedup" or OF_SPEED.search(stated.printed):
+        return [column for column in table.columns if units_of(column)[0] <= {"time", "rate"}]
     named = named_columns([stated.sentence], table.columns)
-    if len(named) < len(table.columns) and stated.kind == "change":
-        return named
-    if stated.kind == "change" and not OF_SPEED.search(stated.printed):
-        return []
-    return [column for column in table.columns if units_of(column)[0] <= {"time", "rate"}]
+    return named if len(named) < len(table.columns) else []
 
 
 def _ratio(column: FigureColumn, first: int, second: int) -> PrintedInterval | None:
@@ -142,32 +129,3 @@ def _may_give(
     if any(possible.contains(gap * factor, UNLIKE) for gap in points for factor in (1.0, 0.01)):
         return True
     return any(possible.meets(reading, UNLIKE) for reading in changes)
-
-
-def _flag_on_range(stated: StatedFigure, noun: str, tables: Sequence[FigureTable]) -> Iterator[Flag]:
-    """Flag "1.27x–1.41x across all sizes" if each column of its kind, in tables with "size", has figures beyond it."""
-    beyond: list[tuple[str, str]] = []
-    possible = stated_interval(stated)
-    for table in tables:
-        first = next(iter(table.words), "") or (table.columns[0].heading if table.columns else "")
-        names_rows = any(occurs(word.removesuffix("s"), words_of(first)) for word in words_of(noun))
-        for column in table.columns if names_rows and not table.is_transposed else ():
-            if not has_unit_of(stated, column) and not _are_speedups(stated, column):
-                continue
-            rows = [row for row in range(len(table.places)) if column.figures.low[row] > 0]
-            outside = [row for row in rows if not possible.meets(_interval(column, row), UNLIKE)]
-            if len(rows) < FEWEST_ROWS or not outside:
-                return
-            row = outside[0]
-            beyond.append((f"{table.names[row]} has {column.heading} {column.texts[row]}", table.places[row]))
-    if len(beyond) == 1:
-        evidence, place = beyond[0]
-        yield Flag(f"“{stated.printed}” at all {noun}, but {evidence}", [stated.source, place])
-
-
-def _are_speedups(stated: StatedFigure, column: FigureColumn) -> bool:
-    return stated.kind == "speedup" and SPEEDUP_HEADING.search(column.heading) is not None
-
-
-def _interval(column: FigureColumn, row: int) -> PrintedInterval:
-    return PrintedInterval(float(column.figures.low[row]), float(column.figures.high[row]))

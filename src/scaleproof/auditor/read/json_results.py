@@ -119,6 +119,13 @@ def _records(data: Any, name: str, path: str, inherited: dict[str, Any], level: 
     return records
 
 
+def _has_strong_result(data: Any) -> bool:
+    """Whether a part of a file has a figure at its top, or one level below, that nothing but a measurement has."""
+    parts = [data] if isinstance(data, dict) else [part for part in data if isinstance(part, dict)]
+    parts += [below for part in parts for below in part.values() if isinstance(below, dict)]
+    return any(column_of(name).kind in STRONG_RESULTS for part in parts for name in _scalars(part))
+
+
 def _records_of_mapping(
     data: dict[str, Any], name: str, path: str, inherited: dict[str, Any], level: int
 ) -> list[JsonRecord]:
@@ -136,7 +143,7 @@ def _records_of_mapping(
     is_record = _is_record(own_scalars)
     records_below: list[JsonRecord] = []
     for key, child in children.items():
-        if (is_record and OF_RANKS.search(key)) or OF_SETTINGS.fullmatch(key):
+        if (is_record and OF_RANKS.search(key)) or (OF_SETTINGS.fullmatch(key) and not _has_strong_result(child)):
             continue  # the figures of each rank are part of this result, those of a device are no result
         if isinstance(child, list) or _is_record(child) or not _is_leaf(child):  # the others are in `shared`
             name_below = key if isinstance(child, dict) else ""  # entries of a list have names of their own

@@ -206,7 +206,9 @@ class RunTimes:
                 return "estimated from earlier runs of these commands"
             if all(cell.fingerprint in measured or cell.work.seconds for cell in cells):
                 return "each run is ended after work.seconds"
-            return "the time of a command is not known before its first run; of each this counts the start alone"
+            return (
+                "the time of a command is not known before its first run; of such a command this counts the start alone"
+            )
         devices = {self.device(cell) for cell in cells}
         comparable_runs = [run for run in self.past if run.device in devices]
         if comparable_runs:
@@ -249,9 +251,16 @@ def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | No
         return None
     execution, window = metrics["config"]["execution"], metrics["window"]
     if "reading" in metrics:
-        names = {"campaign": metrics["campaign"], "fingerprint": metrics["fingerprint"], "model": "command"}
-        total_s = float(metrics["total_wall_time_sec"])
-        return PastRun(**names, kind=OF_COMMANDS, device="", precision="", total_s=total_s, outside_s=0.0, flops=0.0)
+        return PastRun(
+            fingerprint=metrics["fingerprint"],
+            kind=OF_COMMANDS,
+            device="",
+            precision="",
+            model="",
+            total_s=float(metrics["total_wall_time_sec"]),
+            outside_s=0.0,
+            flops=0.0,
+        )
     nodes, per_node = execution["geometry"].split("x")  # as "2x4"
     device = "cpu" if "cpu" in metrics["ranks"][0]["devices"] else "cuda"
     total_s = float(metrics["total_wall_time_sec"])

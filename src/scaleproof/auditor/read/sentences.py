@@ -49,7 +49,7 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
     ("mfu", rf"(?:MFU|model flops? utili[sz]ation){IS}{N}{PERCENT}"),
     ("speedup", rf"{RANGE_OF_TIMES}{N}{TIMES} (?:\w+ )?(?:{FASTER})"),
     ("speedup", rf"speed-?ups?(?: factor)?(?: \([^)]*\))?{IS}{N}{TIMES}"),
-    ("speedup", rf"speed-?up {ON_COUNT}{IS}{N}(?:{TIMES})?(?![\d%]| ?%)"),
+    ("speedup", rf"speed-?up {ON_COUNT}{IS}{N}(?:{TIMES}|(?![.,]?\d)(?=[.,;)]|$))"),
     ("speedup", rf"{N}{TIMES}(?= (?:{NEAR}) (?:\d+|two|four|eight|sixteen) ?(?:[x×] ?)?{ANY_DEVICE})"),
     ("speedup", rf"{N}{TIMES}(?:(?=,? (?:and|vs\.?|to) [~]?{NUMBER}{TIMES} (?:\w+ )?speed-?up))"),
     ("change", rf"(?P<sign>[+−-]?){N}{PERCENT} (?P<way>{WAYS})\b"),

@@ -164,9 +164,9 @@ def _change_of(m: re.Match[str], source: str, dimensions: frozenset[str]) -> Ite
     unit = unit_of(mark.removeprefix("percentage ")) or Unit("times", 1.0)  # "-fold"
     is_difference = unit.dimension not in ("percent", "times")
     is_less = unit.dimension == "percent" and _DOWNWARDS.match(way) is not None
-    if are_points and ends[0].high > 1:
-        ends = (ends[0] * 0.01, ends[1] * 0.01)  # "22 points (78 → 56)"
     readings = (_gap(*ends),) if is_difference else _possible_changes(*ends, is_less=is_less)
+    if are_points and "%" not in m["a"]:  # "22 points (78 → 56)"; ends up to 1 may be shares
+        readings = (_gap(*ends) * 0.01, *(readings if max(end.high for end in ends) <= 1 else ()))
     if dimensions is PLAIN and unit.dimension == "percent":
         readings += (_gap(*ends) * 0.01, _gap(*ends))  # of shares: "71.2 → 75.3 (+4.1%)", "0.71 → 0.75 (+4%)"
 

@@ -109,7 +109,8 @@ def _is_of_benchmark(table: ReportedTable) -> bool:
     """Whether a CSV file has devices or results: "time" without a unit may be an index, a "duration" of anything."""
     figures = [f for row in table.rows for f in row.figures if not DURATION.fullmatch(f.heading)]
     results = {f.kind for f in figures if f.kind in RESULTS and (f.unit_stated or f.heading.lower() != "time")}
-    return bool(results) or bool(table.kinds() & {"devices", "processes", "nodes"})
+    names_rows = any("strategy" in row.words for row in table.rows)
+    return bool(results) or names_rows or bool(table.kinds() & {"devices", "processes", "nodes"})
 
 
 def _lacks_a_value(row: list[str], header: list[str]) -> bool:

@@ -27,10 +27,10 @@ UNLIKE = 0.1  # relative difference of a ratio that no rounding and no mean of s
 MOST_PAIRS = 64  # of rows that are compared
 # Words that add no quantity and no condition to a comparison of rows by their speed: "DDP is 1.8x faster than DP".
 PLAIN = re.compile(
-    r"an?|the|its?|is|was|are|were|be|ha(?:s|ve|d)|by|in|on|at|with|for|using|and|of|to|as|than|over|vs|versus|compared|"
-    r"relative|that|we|gets?|gives?|delivers?|shows?|uses?|needs?|takes?|runs?|train(?:s|ing)?|achieves|reaches|reduces?|"
-    r"cuts|saves|lowers?|faster|slower|quicker|less|more|higher|fewer|times?|x|fold|percent|speed(?:up)?|up|throughput|steps?|gpus?|"
-    r"devices?|nodes?|ranks?"
+    r"an?|the|its?|is|was|are|were|be|ha(?:s|ve|d)|by|in|on|at|with|for|using|and|of|to|as|than|over|vs|versus|that|we|"
+    r"compared|relative|gets?|gives?|delivers?|shows?|uses?|needs?|takes?|runs?|train(?:s|ing)?|achieves|reaches|"
+    r"reduces?|cuts|saves|lowers?|faster|slower|quicker|less|more|higher|fewer|times?|x|fold|percent|speed(?:up)?|up|"
+    r"throughput|steps?|gpus?|devices?|nodes?|ranks?"
 )
 OF_SPEED = re.compile(r"(?i)fast|slow|quick|speed|throughput")
 FIGURE = re.compile(rf"{NUMBER}(?:{PERCENT}|{TIMES})?")

@@ -103,4 +103,5 @@ def test_what_needs_the_network_or_no_time_runs_where_snakemake_runs(copy):
         "corpus_tokenizer": "False",
         "corpus_tokenise": "False",
         "corpus_reread": "True",
+        "no_such_file": "True",  # takes no time
     }, done.stderr

@@ -64,6 +64,9 @@ def test_exit_codes(monkeypatch, capsys, tmp_path):
     assert "allowed: a number from 1 to 999,999,999, or NAME=NUMBER" in capsys.readouterr().err
     assert scaleproof(monkeypatch, "audit", tmp_path, "--world-size", "nope=4") == 2
     assert 'no run has "nope" in its name' in capsys.readouterr().err
+    (tmp_path / "scaling.md").write_text("| GPUs | tokens/s |\n|---|---|\n| 1 | 11,200 |\n| 2 | 21,300 |\n")
+    assert scaleproof(monkeypatch, "audit", tmp_path / "scaling.md", "--world-size", "4") == 0  # of all runs: of none
+    capsys.readouterr()
     state = put(tmp_path / "hf") / "trainer_state.json"
     end = {"step": 2, "train_runtime": 10.0, "train_samples_per_second": 1.6, "train_steps_per_second": 0.2}
     history = [*({"step": k, "loss": 3.0 - k / 10} for k in (1, 2)), end]

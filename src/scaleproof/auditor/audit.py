@@ -78,11 +78,6 @@ def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = Non
     Raises UserError where a path is missing, where nothing in it is a result, or no run is known by such a part.
     """
     evidence = gather(paths, given)
-    names = list(dict.fromkeys([*evidence.own_runs, *(run.name for run in evidence.runs)]))
-    for part in given or {}:
-        if names and not any(part in name for name in (*names, *(run.files[0] for run in evidence.runs))):
-            hint = f"{did_you_mean(part, names)} Runs: {', '.join(names[:10])}"
-            raise UserError(f'no run has "{part}" in its name, nor in that of its file.{hint}')
     try:
         result = audit_gathered(evidence, " ".join(printable(path.name or path.resolve().name) for path in paths))
         _check_names(given or {}, {*result.runs, *(file for run in evidence.runs for file in run.files)}, result.runs)
@@ -96,7 +91,7 @@ def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = Non
 def _check_names(given: dict[str, dict[str, int]], names: set[str], runs: list[str]) -> None:
     """Raise UserError where a part of a name is in none of `names`, of runs and their files. `runs`: for the hint."""
     for part, facts in given.items():
-        if not any(part in name for name in names):
+        if part and not any(part in name for name in names):  # "" is of all runs, also where there is none
             hint = f"{did_you_mean(part, runs)} Runs: {', '.join(runs[:10]) or 'none'}"
             raise UserError(f'"{part}={next(iter(facts.values()))}": no run has "{part}" in its name.{hint}')
 

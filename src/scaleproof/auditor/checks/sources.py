@@ -40,7 +40,7 @@ def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
     that is written out ("4 nodes x 8 GPUs = 64") and is another number in any unit; a figure of a sentence whose
     words name a cell of a table that differs by one digit, or by two that are exchanged; how many times as fast, or
     by how many per cent more or less, a sentence says that one row is than another, if no column gives it within 10
-    %; a range that it says to hold for all rows.
+    %.
     Seen: GPT-2 on L4: 4.789 comes out of no log.
     Repair: Generate tables from files; retype nothing.
     """

@@ -74,7 +74,8 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
     if len(longer_rows) + len(shorter_rows) == len(rows) - 1 and not longer_rows:
         shorter_rows = []  # the heading has names to spare
     doubtful_rows = longer_rows + shorter_rows
-    fitting_rows = [row for row in rows[1:] if row not in doubtful_rows]
+    doubtful_lines = {number for number, _ in doubtful_rows}
+    fitting_rows = [(number, row) for number, row in rows[1:] if number not in doubtful_lines]
     # Doubtful rows alone are typed, too: a file of results is reported as broken, any other is passed over.
     grid = Grid("CSV", header_line, header[:WIDEST], fitting_rows or doubtful_rows, cut_off=is_cut_off)
     table = read_table(grid, file.name)
@@ -141,7 +142,7 @@ def _csv_rows(file: TextFile) -> tuple[list[tuple[int, list[str]]], list[int]]:
     delimiter = max(DELIMITERS, key=opening[first].count)
 
     numbered = enumerate([*opening[first:], *islice(lines, MOST_ROWS + MOST_LINES_OF_TEXTS)], start=first + 1)
-    filled_lines = [(number, line.replace("\0", "")) for number, line in numbered if line.strip()]
+    filled_lines = [(number, line) for number, line in numbered if line.strip()]
     rows: list[tuple[int, list[str]]] = []
     odd_lines: list[int] = []
     k = 0

@@ -58,8 +58,7 @@ def hold_devices(
             _wait_for_lock(file, device, pause)
             file.seek(0)
             file.truncate()
-            here = os.getcwd().replace(str(Path.home()), "~", 1)  # without the user's name
-            json.dump({"run": owner, "pid": os.getpid(), "folder": here}, file)
+            json.dump({"run": owner, "pid": os.getpid(), "folder": _folder_name(Path.cwd())}, file)
             file.flush()
         yield
 
@@ -85,6 +84,12 @@ def _wait_for_lock(file: IO[str], device: str, pause: Callable[[float], None]) -
                 print(f"scaleproof: waiting for {holder}, which uses {device}", file=sys.stderr, flush=True)
                 announced = holder
             pause(PAUSE_S)
+
+
+def _folder_name(folder: Path) -> str:
+    """Return the name of a folder without that of the user: "~/project"."""
+    home = Path.home()
+    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
 
 
 def _lock_holder(file: IO[str]) -> str:

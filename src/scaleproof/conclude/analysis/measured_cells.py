@@ -131,10 +131,7 @@ def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[
 
 
 def _configuration_values(run: TimedRun) -> dict[str, Any]:
-    """Return the configuration of a run's cell, as in runs.csv.
-
-    A command (Printed: only its log is known) has the work of a step, as its log or campaign says, as global batch.
-    """
+    """Return a run's configuration as in runs.csv. The global batch of a command is the work of its step."""
     values = configuration_columns(run)
     if isinstance(run.metrics, Printed):
         per_step = run.metrics.reading.per_step

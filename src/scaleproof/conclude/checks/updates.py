@@ -64,10 +64,7 @@ def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
 
 
 def _clipping_problem(run: MeasuredRun, step: int, norm: float | None, scaled_by: float | None) -> str | None:
-    """Return in words that clipping scaled the gradients of a step by a wrong factor; None if right, or not known.
-
-    `norm`: the norm of the gradients before clipping. `scaled_by`: the factor, as read back from AdamW.
-    """
+    """Return in words that clipping scaled gradients of `norm` by a wrong factor; None if right, or not known."""
     if scaled_by is None or norm is None:
         return None
     right_factor, clipping = 1.0, "no clipping"

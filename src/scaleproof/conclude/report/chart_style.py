@@ -315,10 +315,7 @@ def _add_legend_below(figure: Figure) -> None:
 
 
 def _save_figure(figure: Figure, path: Path, unit: str) -> None:
-    """Write both formats of a finished figure. `unit`: what a rate counts.
-
-    The figure is laid out once: `savefig` would lay it out and draw it twice for each format.
-    """
+    """Write both formats of a figure. `unit`: of rates. It is laid out once; `savefig` would do so for each."""
     figure.set_dpi(DOTS_PER_INCH)
     layout = figure.get_layout_engine()
     if layout is not None:

@@ -102,10 +102,7 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
 
 
 def _number_hint(value: object, options: list[Schema], unit: str) -> str:
-    """Return a hint at a number that a person has written in another way: "30 s", "1,000", "5 %", "1/2", "1e3".
-
-    `unit`: the unit of the key. Returns "" where there is nothing to suggest.
-    """
+    """Return a hint at a number in another form: "30 s", "1,000", "5 %", "1/2", "1e3"; "" for others."""
     text = str(value).strip("“”„‘’").replace("\N{MINUS SIGN}", "-")  # the quotes and digits of word processors
     text = "".join(str(unicodedata.decimal(character, character)) for character in text)  # any digits, but no "³"
     text = text.partition(" //")[0].rstrip(",;}])")  # of JSON, and of C
@@ -147,10 +144,7 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
 
 
 def _parse_minutes(text: str) -> float | None:
-    """Read the minutes of a time as schedulers write it: 30s, 2h, 1 day, 1:30:00, 1-12:00:00.
-
-    Returns None for other texts.
-    """
+    """Read the minutes of a scheduler's time: 30s, 2h, 1 day, 1:30:00, 1-12:00:00; None for other texts."""
     if match := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(s|sec|seconds?|h|hours?|d|days?)", text):
         minutes_per_unit = {"s": 1 / 60, "h": 60, "d": 1440}
         return float(match[1]) * minutes_per_unit[match[2][0]]
@@ -179,10 +173,7 @@ def _truth_hint(value: object, options: list[Schema]) -> str:
 
 
 def _own_text_hint(place: Place, value: object) -> str:
-    """Return a hint at a file, its address or the content of a row in place of a corpus: the row to write.
-
-    Returns "" for other values.
-    """
+    """Return the row to write for a file, address or row in place of a corpus; "" for other values."""
     is_folder_of_web = "://" in str(value) and str(value).endswith("/")  # whose files are not known
     is_file = FILE.search(str(value)) is not None and not is_folder_of_web
     if place[-1:] != ("corpus",) or not (isinstance(value, dict) or is_file):
@@ -199,10 +190,7 @@ def _own_text_hint(place: Place, value: object) -> str:
 
 
 def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
-    """Return a hint at a value in place of one of several mappings: the mapping to write, or the keys that do not fit.
-
-    Returns "" where there is nothing to suggest.
-    """
+    """Return the mapping to write for a value, or the keys that fit none of several mappings; "" for others."""
     mappings = [option["properties"] for option in options if option.get("properties")]  # each: key -> its schema
     if not mappings:
         return ""

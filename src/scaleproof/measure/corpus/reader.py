@@ -44,10 +44,7 @@ class LabelledFile(TokenFile):
     """One split of a corpus with labels: a sample is a document, cut or padded to seq_len tokens, and its class."""
 
     def __init__(self, directory: Path, split: str, seq_len: int) -> None:
-        """Open the split's tokens and labels, and find the start and the length of each document.
-
-        Raises UserError where the split has no labels, or not one for each document.
-        """
+        """Open the split's tokens and labels, and find its documents. Raises UserError where labels do not fit."""
         super().__init__(directory, split, seq_len)
         split_description = self.description[split]
         if LABELS not in split_description:

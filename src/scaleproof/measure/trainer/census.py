@@ -196,10 +196,7 @@ def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
 
 
 def _elements_of_groups(optimizer: Any) -> list[int]:
-    """Return how many elements each parameter group of an optimizer updates, over all ranks.
-
-    ZeRO's optimizer has partitions of tensors in its groups, and lists of the whole tensors besides.
-    """
+    """Return the elements that each parameter group updates, over all ranks. ZeRO's groups have partitions."""
     if hasattr(optimizer, "bit16_groups"):  # ZeRO of stages 1 and 2, in any precision
         groups = optimizer.bit16_groups
     elif hasattr(optimizer, "trainable_param_groups"):  # ZeRO of stage 3

@@ -51,10 +51,7 @@ def _recorded_options(campaign: Path) -> str | None:
 
 
 def options_of_runs(schedulers: Iterable[Mapping[str, str] | None]) -> str | None:
-    """Return Snakemake's options by the `schedulers` in records of runs.
-
-    Returns None where there was none.
-    """
+    """Return Snakemake's options by the `schedulers` in records of runs; None where there was none."""
     return ON_CLUSTER if any(scheduler and scheduler.get("type") == "slurm" for scheduler in schedulers) else None
 
 

@@ -20,10 +20,7 @@ SCALED = 1e-3
 
 
 def gradient_norm(run: MeasuredRun, rank: int, when: str) -> float | None:
-    """Return the 2-norm of all gradients in a probed step, as `rank` has it; None where it was not recorded.
-
-    `when`: the step probed "before" or "after" the window.
-    """
+    """Return the 2-norm of all gradients of a rank in the step probed "before" or "after" the window, if recorded."""
     steps = [getattr(census, when) for census in run.metrics.census or []]
     return norm_of_ranks(run, rank, [step.gradient_norm if step else None for step in steps])
 

@@ -253,10 +253,7 @@ def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
 
 
 def measured_outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float, str]], dict[str, int]]:
-    """Return what scores forecasts: cell -> (measured seconds of a step, time of its first run), and cell -> nodes.
-
-    The first has the measured cells alone, the second all cells.
-    """
+    """Return, to score forecasts, measured cell -> (seconds of a step, time of its first run), and cell -> nodes."""
     outcomes = {}
     for cell in evidence.loaded.cells:
         if cell.slug in evidence.runs:

@@ -80,10 +80,7 @@ def nearest_steps(measured: Sequence[MeasuredStep], target: Target) -> list[Meas
 
 
 def doublings(target: int, largest: int) -> float:
-    """Return how often the `largest` measured number of devices must double to be the `target`; at least 1.
-
-    No forecast counts as nearer than a doubling.
-    """
+    """Return how often the `largest` measured number of devices must double to be the `target`; at least 1."""
     return max(1.0, math.log2(target / largest))
 
 

@@ -254,10 +254,7 @@ def describe_state(facts: Mapping[str, str]) -> str:
 
 
 def why_refused(line: Sequence[str]) -> str | None:
-    """Return Slurm's reason against the job of an sbatch line with --test-only.
-
-    Returns None where Slurm would take the job.
-    """
+    """Return Slurm's reason against the job of an sbatch line with --test-only; None where Slurm would take the job."""
     code, _, errors = run_scheduler_command(line, os.environ, ANSWER_S)
     return (join_error_lines(errors) or f"exit code {code}") if code else None
 

@@ -51,10 +51,7 @@ OF_CELLS = ("vary", *OF_SINGLE_CELLS)  # sections with the keys of several other
 
 
 def valid_name(text: str) -> str:
-    """Return a name of a campaign, corpus or comparison that resembles a text.
-
-    Returns "" if no letter of it is left.
-    """
+    """Return a name of a campaign, corpus or comparison that resembles a text; "" if no letter of it is left."""
     plain = re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text.casefold()))  # letters without accents
     return re.sub(r"[^a-z0-9._-]", "-", plain[:60]).strip("-._")
 

@@ -98,10 +98,7 @@ def _cached_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def no_campaign_error(path: Path) -> UserError:
-    """Return the error for a path that is not a campaign file.
-
-    It names the campaign that was probably meant, or the campaigns that are there.
-    """
+    """Return the error for a path that is no campaign file, with the campaign probably meant, or those that exist."""
     fault = path_fault(path)
     if fault and (os.path.lexists(path) or "not a folder" in fault):  # a pipe, a broken link, a file for a folder
         return UserError(f"{path}{fault}")

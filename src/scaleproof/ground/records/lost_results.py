@@ -69,10 +69,7 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
 
 
 def records_of_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, Path]:
-    """Return folder of a run -> the record of the job that makes it with others.
-
-    Returns {} where each run is a job.
-    """
+    """Return folder of a run -> the record of the job that makes it with others; {} where each run is a job."""
     jobs = loaded.records(results).items()
     return {run_dir(results, loaded.name, cell.slug, k): record for record, job in jobs for cell, k in job.runs}
 

@@ -29,10 +29,7 @@ class TokenFile:
         self._window = np.arange(seq_len + 1)
 
     def read(self, ids: np.ndarray) -> np.ndarray:
-        """Return the tokens of samples, int64 of shape (len(ids), seq_len + 1).
-
-        The last token of a sample is the next sample's first.
-        """
+        """Return the tokens of samples, int64 of shape (len(ids), seq_len + 1); the last one begins the next sample."""
         return self.tokens[ids[:, None] * self.seq_len + self._window].astype(np.int64)
 
     def count(self, ids: np.ndarray) -> int:

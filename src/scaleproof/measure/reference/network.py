@@ -62,10 +62,7 @@ class Encoder(nn.Module):
         nn.init.normal_(self.position_table.weight, std=0.02)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the loss of each row, float32 of shape (rows,).
-
-        A row is token ids, negative where there is padding, and then a label.
-        """
+        """Return the loss of each row, float32 of shape (rows,): of token ids (negative: padding), then a label."""
         tokens, labels = rows[:, :-1], rows[:, -1]
         is_padding = tokens < 0
         places = torch.arange(tokens.shape[1], device=rows.device)
@@ -85,10 +82,7 @@ class ReplayedClassifier(nn.Module):
         self.network = network
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the loss of each row, float32 of shape (rows,).
-
-        A row is token ids, negative where there is padding, and then a label.
-        """
+        """Return the loss of each row, float32 of shape (rows,): of token ids (negative: padding), then a label."""
         tokens, labels = rows[:, :-1], rows[:, -1]
         is_token = tokens >= 0
         logits = self.network(input_ids=tokens * is_token, attention_mask=is_token.long()).logits

@@ -105,10 +105,7 @@ def record_of_probed_step(
 
 
 def census_of_rank(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Census:
-    """Return the census of this rank, taken after the window.
-
-    `model`: as it was built, without the strategy's wrapper; `of_steps`: the fields that say what was seen of steps.
-    """
+    """Return this rank's census after the window. `model`: without wrapper; `of_steps`: what was seen of steps."""
     parameters = {id(tensor): tensor for tensor in strategy.module.parameters()}.values()  # tied ones once
     # What this process itself sees of its libraries and machine, which the launcher has recorded as well.
     env = {

@@ -74,10 +74,7 @@ class Answer:
 def answer_campaign(
     report: ScalingReport, comparisons: Sequence[AbComparison] = (), forecast: ForecastReport | None = None
 ) -> Answer:
-    """Return the answer to the campaign's question: the verdict and its bullets.
-
-    `comparisons`: A/B comparisons of the campaign. `forecast`: forecast.json, where there is one.
-    """
+    """Return the campaign's verdict and its bullets, from the report, A/B comparisons and forecast.json, if any."""
     reservations = _reservations_bullet(report)
     if report.status == "invalid_comparison":
         codes = ", ".join(report.mismatches)

@@ -143,10 +143,7 @@ def _verdict_without(page: Path, request: AbRequest) -> AbVerdict:
 
 
 def _ratio_so_far(runs: Path) -> str:
-    """Describe the rate of B over that of A in the finished rounds, by their medians, in brackets.
-
-    Returns "" where no round is finished, a run has failed, or A and B of a round print rates of different units.
-    """
+    """Return the ratio of the medians of B and A so far, in brackets; "" for no round, failed runs, or other units."""
     round_count = 0
     rates: list[tuple[float, float]] = []  # of A and of B, by round
     for a_folder in (record.parent for record in runs.glob(f"a-*/*/{METRICS}")):
@@ -164,10 +161,7 @@ def _ratio_so_far(runs: Path) -> str:
 
 
 def _write_first_campaign(path: Path, request: AbRequest) -> dict[str, Any]:
-    """Write the campaign of `request` to `path`, unless its file is there. Checks the campaign and returns its content.
-
-    Raises UserError where the campaign is wrong or not for this machine, and removes the file if this call wrote it.
-    """
+    """Write and check the campaign, unless its file is there. UserError for a wrong one, which is removed again."""
     earlier_campaign = read_campaign(path, request)
     campaign = earlier_campaign or make_campaign(request, seconds=request.seconds)
     if not earlier_campaign:
@@ -223,10 +217,7 @@ def _remove_timeouts(path: Path, results: Path) -> None:
 
 
 def _whole_rounds(path: Path, results: Path) -> int:
-    """Count the finished rounds, and remove the runs of a round that was cut off.
-
-    Nothing is removed where no round is finished.
-    """
+    """Count the finished rounds; if there are any, remove the runs of a round that was cut off."""
     folder = results / path.stem / "runs"
     cells = LoadedCampaign(path, results).cells
     rounds = min(len(list((folder / cell.slug).glob(f"*/{METRICS}"))) for cell in cells)
@@ -237,10 +228,7 @@ def _whole_rounds(path: Path, results: Path) -> int:
 
 
 def _make_page(call: _Call, page_s: float) -> None:
-    """Make the rounds and their page. The page has the rounds that are finished `page_s` seconds before the end.
-
-    Raises OutOfTime where the time is too short for the page.
-    """
+    """Make the rounds, and `page_s` seconds before the end their page. Raises OutOfTime where that is too short."""
     page = call.results / call.path.stem / "report.html"
     try:
         run_snakemake(call.path, [page], limit_s=call.end - page_s - time.monotonic())

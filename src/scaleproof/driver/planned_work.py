@@ -132,10 +132,7 @@ def _time_limit_warning(loaded: LoadedCampaign, times: RunTimes) -> str:
 
 
 def _witnesses_s(loaded: LoadedCampaign, times: RunTimes) -> list[float]:
-    """Estimate the seconds of each witness, with its bare loop.
-
-    A witness makes the steps of a run once more, and looks at each step.
-    """
+    """Estimate the seconds of each witness, which makes and looks at a run's steps, and its bare loop."""
     repeats = [(cell, loaded.campaign.fewest_repeats) for cell in loaded.cells]
     for comparison, a, b in loaded.comparisons.values():
         repeats += [(a, comparison.pairs), (b, comparison.pairs)]

@@ -64,10 +64,7 @@ def _imported_files(path: Path) -> frozenset[Path]:
 
 @cache
 def _files_of(name: str) -> list[Path]:
-    """Return the files of a module or package ("scaleproof.conclude.report.page").
-
-    Returns [] for a name inside a module.
-    """
+    """Return the files of a module or package ("scaleproof.conclude.report.page"), [] for a name inside a module."""
     base = PACKAGE.joinpath(*name.split(".")[1:])
     return [path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()]
 

@@ -59,10 +59,7 @@ class Column:
         return self.unit == TEXT
 
     def text(self, value: float | None) -> str:
-        """Return a stored figure as it is printed.
-
-        Returns a dash for None.
-        """
+        """Return a stored figure as it is printed; a dash for None."""
         return number(None if value is None else value * self.factor, self.digits)
 
     def estimate(self, interval: "Estimated | None") -> str:

@@ -73,10 +73,7 @@ def with_simultaneous_intervals(compared: Sequence[Compared]) -> list[Compared]:
 
 
 def _simultaneous_bounds(compared: Compared, claims: int) -> tuple[float | None, float | None]:
-    """Return the bounds of a ratio, so wide that `claims` such intervals hold at once with 95 %.
-
-    Returns (None, None) without an interval.
-    """
+    """Return bounds of a ratio that hold for `claims` at once with 95 %; (None, None) without an interval."""
     ratio, freedom = compared.ratio, compared.freedom
     low, high = compared.low, compared.high
     if ratio is None or low is None or high is None or freedom is None:

@@ -100,10 +100,7 @@ def mean_rate(rates: list[float]) -> Estimate:
 
 
 def ratio_of_independent(top: Estimate, bottom: Estimate, confidence: float = CONFIDENCE) -> Estimate:
-    """Return top / bottom of two independent estimates, with Welch's interval on the logarithms.
-
-    The degrees of freedom are Satterthwaite's (1946).
-    """
+    """Return top / bottom of two independent estimates, with Welch's interval on logarithms (Satterthwaite 1946)."""
     value = top.value / bottom.value
     n = min(top.n, bottom.n)
     if top.variance is None or bottom.variance is None or top.freedom is None or bottom.freedom is None:

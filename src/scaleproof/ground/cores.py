@@ -4,10 +4,7 @@ import os
 
 
 def cores_of_this_process() -> list[int]:
-    """Return the numbers of the cores that this process may use.
-
-    Returns [] where the system does not say.
-    """
+    """Return the numbers of the cores that this process may use; [] where the system does not say."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 

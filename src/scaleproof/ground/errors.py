@@ -162,10 +162,7 @@ def _synonyms() -> dict[str, list[str]]:
 
 
 def edit_distance(a: str, b: str) -> int:
-    """Return how many edits make `b` of `a`, 3 for any number above 2.
-
-    An edit inserts, deletes or replaces a character, or swaps two neighbours.
-    """
+    """Return how many insertions, deletions, replacements or swaps of neighbours make `b` of `a`; 3 for any above 2."""
     if abs(len(a) - len(b)) > 2:
         return 3
     # The table of edits (Damerau and Levenshtein), row by row: its entry [i][j] is the edits between the first i

@@ -13,10 +13,7 @@ TOO_WIDE_OF_TWO = 2.0  # the same for an interval over two runs, whose width is 
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Return a number with about `digits` significant digits and thousands separators.
-
-    Returns a dash for None and NaN.
-    """
+    """Return a number with about `digits` significant digits and thousands separators; a dash for None and NaN."""
     if value is None or math.isnan(value):
         return "–"
     if value == 0:

@@ -41,10 +41,7 @@ def options_for(target: Path) -> str:
 
 
 def _recorded_options(campaign: Path) -> str | None:
-    """Return Snakemake's options by the first readable record of a run.
-
-    Returns None where there is no such record, or where that run was not started by Slurm.
-    """
+    """Return Snakemake's options by the first readable record of a run; None without one, or not by Slurm."""
     for path in (campaign / "runs").glob("*/*/training_metrics.json"):
         # A list, so that a run without Slurm, [None], is told from an unreadable record, None.
         options = _read_part(path, lambda record: [options_of_runs([record["scheduler"]])])
@@ -54,19 +51,12 @@ def _recorded_options(campaign: Path) -> str | None:
 
 
 def options_of_runs(schedulers: Iterable[Mapping[str, str] | None]) -> str | None:
-    """Return Snakemake's options by the `schedulers` in records of runs.
-
-    Returns None where there was none.
-    """
+    """Return Snakemake's options by the `schedulers` in records of runs; None where there was none."""
     return ON_CLUSTER if any(scheduler and scheduler.get("type") == "slurm" for scheduler in schedulers) else None
 
 
 def _read_part(path: Path, part: Callable[[Any], T]) -> T | None:
-    """Return what `part` takes from a JSON file's content.
-
-    Returns None where the file is missing or damaged. A damaged file raises no error here: the command that needs the
-    file says what is wrong with it.
-    """
+    """Return what `part` takes from a JSON file; None where it is missing or damaged: who needs it says so."""
     try:
         return part(json.loads(path.read_bytes())) if path.is_file() else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):

@@ -190,10 +190,7 @@ def all_words() -> list[str]:
 
 
 def meaning_of_word(text: str) -> str | None:
-    """Return the explanation of a word, in any case, with hyphens or blanks.
-
-    Returns None where it is not among the words.
-    """
+    """Return the explanation of a word, in any case, with hyphens or blanks; None where it is not among the words."""
     if OF_CELL.search(text):
         return GLOSSARY["cell"]
     # "corrected for 6 comparisons" is looked up as "corrected for comparisons".

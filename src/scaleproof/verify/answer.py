@@ -88,10 +88,7 @@ def _expected_of_report(runs: Sequence[RawRun], findings: Sequence[Mapping[str, 
 
 
 def _check_members(answer: RawAnswer) -> Iterator[Difference]:
-    """Yield where series have other names, cells or fields than the cells give.
-
-    A series holds the cells that differ only in their number of devices.
-    """
+    """Yield where series are not the cells that differ only in their number of devices, by name, cells or fields."""
     expected_cells = group_by(answer.cells.values(), _series_name)
     stated_series = {series["name"]: series for series in answer.report["series"]}
     yield from check_values(REPORT, "series", sorted(stated_series), sorted(expected_cells))
@@ -104,10 +101,7 @@ def _check_members(answer: RawAnswer) -> Iterator[Difference]:
 
 
 def _series_name(cell: RawCell) -> str:
-    """Return the name of the series of a cell: the cell's own without its size, as "ddp" of ddp-n1x2.
-
-    A cell named n1x2 alone belongs to a command that varies in devices only; its series is "command".
-    """
+    """Return a cell's name without its size: ddp-n1x2 -> "ddp"; n1x2, of a command, -> "command"."""
     return re.sub(r"(^|-)n\d+x\d+(?=-|$)", "", cell.name).strip("-") or "command"
 
 
@@ -132,10 +126,7 @@ def _expected_of_series(cells: Sequence[RawCell]) -> dict[str, Any]:
 
 
 def _kind_of_scaling(cells: Sequence[RawCell]) -> str | None:
-    """Return "strong" where cells have one global batch, "weak" where they have one batch per device.
-
-    Returns None for neither, for an unknown batch, and for cells of one size.
-    """
+    """Return "strong" for one global batch, "weak" for one per device, None for others, or for a single size."""
     batches = {cell.batch for cell in cells}
     if len({cell.devices for cell in cells}) < 2 or None in batches:
         return None
@@ -327,10 +318,7 @@ def _check_ranked_cell(where: str, entry: Mapping[str, Any], cell: RawCell, fast
 def _check_letters(
     family: CellFamily | None, where: str, names: Sequence[str], entries: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Difference]:
-    """Yield where letters do not say which cells are told apart, leave one out (a, c), or are in another order.
-
-    `names`: the comparable cells. `entries`: cell -> its entry in the ranking, the fastest first.
-    """
+    """Yield where letters do not say which `names` are told apart, leave one out (a, c), or are out of order."""
     where = f"{where}, letters"
     letters_of = {name: entry["letters"] for name, entry in entries.items()}
     if family:

@@ -260,10 +260,7 @@ def _table_differences(
 
 
 def _claims_differences(folder: Path, quantities: recompute.Quantities) -> Iterator[Difference]:
-    """Yield where claims.json differs from what the runs give.
-
-    Claims came with schema INTERVALS_OF_ALL_CELLS: an older report must have no claims.json beside it.
-    """
+    """Yield where claims.json differs from what the runs give; older schemas must have none."""
     report = json_of(folder / REPORT)
     if schema_of(report) >= INTERVALS_OF_ALL_CELLS:
         yield from claims.check_claims(folder, quantities, report)
@@ -351,10 +348,7 @@ def _check_report_is_readable(folder: Path, quantities: recompute.Quantities, ru
 
 
 def _similar_figures(identity: str, quantities: recompute.Quantities) -> str:
-    """Return the name that `identity` may mean, and figures beside it.
-
-    They are all figures of the same cell or run; where `identity` names neither, the first of all figures.
-    """
+    """Return the name that `identity` may mean and its cell's or run's figures, else the first of all."""
     is_cell_or_run = any(name.startswith(f"{identity}/") for name in quantities)  # without the name of a figure
     prefix = f"{identity}/" if is_cell_or_run else f"{identity.rpartition('/')[0]}/"  # "cells/ddp-n1x2/"
     columns = [name.removeprefix(prefix) for name in quantities if name.startswith(prefix)]

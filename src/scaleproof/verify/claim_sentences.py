@@ -134,10 +134,7 @@ def _is_stated_inverted(claim: Claim) -> bool:
 
 
 def _check_quoted_ratio(claim: Claim, text: str, where: str) -> Iterator[Difference]:
-    """Yield where a sentence quotes a claim's cell with another ratio or interval than the claim has.
-
-    "1.2x A (1.1-1.3)" must have value and bounds of the claim on A, or their inverses (`_is_stated_inverted`).
-    """
+    """Yield where "1.2x A (1.1-1.3)" is neither the claim on A nor its inverse (`_is_stated_inverted`)."""
     ratio_pattern = _pattern_of_quoted_ratio(claim)
     if not ratio_pattern:
         return

@@ -83,10 +83,7 @@ def _check_stated_claims(
 def _expected_claims(
     quantities: Quantities, report: Mapping[str, Any], comparisons: Mapping[str, Any], waterfalls: Mapping[str, Any]
 ) -> Iterator[Claim]:
-    """Yield the claims that a campaign must make.
-
-    `comparisons`: name -> entry of comparison.json. `waterfalls`: cell -> entry of waterfall.json.
-    """
+    """Yield the claims that a campaign must make. `comparisons`, `waterfalls`: name -> entry of the file."""
     for series, point in points_of(report):
         yield from _claims_on_size(quantities, series["baseline"], point)
     for index, ranking in enumerate(report["ranking"]):

@@ -108,10 +108,7 @@ def residual_sums_of_squares(cells: Sequence[Logs]) -> list[float]:
 
 
 def _are_unequal(squares: Sequence[float], freedoms: Sequence[int], level: float) -> bool:
-    """Return whether Bartlett's test at `level` finds the variances of cells unequal; False for fewer than three cells.
-
-    `squares`: the sum of squares of each cell about its mean. `freedoms`: the degrees of freedom of each cell.
-    """
+    """Return whether Bartlett's test at `level` finds 3 or more variances unequal, by `squares` about the means."""
     n_cells = len(squares)
     total_freedom = sum(freedoms)
     if n_cells < 3 or sum(squares) <= 0:

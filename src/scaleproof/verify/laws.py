@@ -121,11 +121,7 @@ def _figures_of_reason(rates: Mapping[int, Sequence[float]]) -> list[float]:
 
 
 def _worst_miss(sizes: np.ndarray, misses: np.ndarray) -> tuple[int, float] | None:
-    """Return the size at which the law misses by most, and the mean logarithm of its miss.
-
-    Returns None where each miss may be chance, or is small. `misses`: logarithm of measured over fitted speed-up, sizes
-    x repeats.
-    """
+    """Return size and mean log miss of the worst miss (`misses`: sizes x repeats), None where chance, or small."""
     n = misses.shape[1]
     if n < FEWEST_FITS:
         return None
@@ -212,10 +208,7 @@ def _sentence_due_on_law(series_name: str, law: Mapping[str, Any]) -> DueSentenc
 
 
 def _sentences_due_on_drift(comparisons: Mapping[str, Any], quantities: Quantities) -> Iterator[DueSentence]:
-    """Yield what each sentence on a changed machine must have.
-
-    There is one for each arm of a comparison (A or B) and each cell of the same work whose rates differ.
-    """
+    """Yield what the sentence on each arm and cell of one work must have whose rates differ."""
     for entry in comparisons.values():
         for arm, stated in (entry.get("arms") or {}).items():
             rate = stated["tokens_per_s"]
@@ -227,10 +220,7 @@ def _sentences_due_on_drift(comparisons: Mapping[str, Any], quantities: Quantiti
 
 
 def _figures_of_drift(rate: Mapping[str, Any], of_cell: RecomputedQuantity) -> list[float]:
-    """Return the figures of the sentence on the rate of an arm and the rate of a cell; [] where they may be equal.
-
-    They differ where the 95 % interval of their ratio leaves 1 out, by Welch and Satterthwaite.
-    """
+    """Return the figures of the sentence on arm and cell; [] where Welch's 95 % interval has the ratio 1."""
     arm_error = _standard_error(rate["low"], rate["high"], rate["n"])
     cell_error = _standard_error(of_cell.low, of_cell.high, of_cell.n)
     if arm_error is None or cell_error is None:

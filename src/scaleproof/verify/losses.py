@@ -137,10 +137,7 @@ def _are_derived(rows: Sequence[Mapping[str, str]], derived_targets: Mapping[str
 
 
 def _expected_times(curves: Sequence[RawCurve], target: float) -> dict[str, float | None]:
-    """Return column -> mean time in which runs reach the target, with its interval, and mean steps.
-
-    All are None where a run does not reach the target, or reaches it in its warm-up, or has a loss that is no number.
-    """
+    """Return column -> time to the target, its interval, and steps; None where a run misses it, or in its warm-up."""
     names = ("time_to_loss_s", "time_to_loss_s_low", "time_to_loss_s_high", "steps_to_loss")
     times_s: list[float] = []
     step_counts: list[int] = []

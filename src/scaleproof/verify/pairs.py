@@ -76,10 +76,7 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
 def _check_missing_estimate(
     entry: Mapping[str, Any], pairs: PairedRuns, findings: Sequence[Mapping[str, Any]]
 ) -> Iterator[Difference]:
-    """Yield where a comparison without an estimate has no reason for that, or its status names another reason.
-
-    Reasons are too few whole pairs, and some of the campaign's `findings`.
-    """
+    """Yield where a comparison without an estimate has no reason (few pairs, findings), or names another."""
     name = entry["name"]
     statuses = ["incomplete"] if min(len(pairs.ratios), len(pairs.null_ratios)) < FEWEST_OF_EACH else []
     for finding in findings:
@@ -99,10 +96,7 @@ def _check_missing_estimate(
 def _check_entry(
     entry: Mapping[str, Any], listed: Sequence[Mapping[str, Any]], runs: Sequence[RawRun]
 ) -> Iterator[Difference]:
-    """Yield where a comparison states other settings, pairs or paths than its runs have.
-
-    `listed`: the pairs in pairs.json.
-    """
+    """Yield where a comparison states other settings, pairs (pairs.json) or paths than its runs have."""
     configs = {run.cell: run.metrics["config"] for run in runs}
     # "section.key" -> [value in A, value in B]
     declared = configuration_differences(configs.get(entry["a"], {}), configs.get(entry["b"], {}))

@@ -218,10 +218,7 @@ def _positions_of_columns(heading: list[str]) -> list[int]:
 
 
 def _parse_row(values: list[str]) -> tuple[str, int, Row]:
-    """Parse the values of COLUMNS in one row of steps.csv: phase, rank, and the step of this rank.
-
-    Raises ValueError. The loss of a run that failed may be NaN.
-    """
+    """Return phase, rank and step of a row of steps.csv; a failed run's loss may be NaN. Raises ValueError."""
     fault = f"{', '.join(values)[:200]} is no row of {', '.join(COLUMNS)}"
     phase, *texts = values
     try:

@@ -72,10 +72,7 @@ def _read_timed_runs(path: Path, besides: Sequence[Path] = ()) -> list[TimedRun]
 
 
 def _nearest_result(path: Path) -> str:
-    """Return the end of the message on a missing `path` that names the folder which is probably meant; "" for none.
-
-    It is the folder of a campaign or cell with the last name of `path`, if possible in the campaign that `path` names.
-    """
+    """Return the end of a message that names the folder probably meant by the missing `path`; "" for none."""
     parents = [RESULTS, *RESULTS.glob("*/runs")]  # of campaigns, and of the cells of each campaign
     candidates = [parent for parent in parents if (parent / path.name).is_dir()]
     in_named_campaign = [parent for parent in candidates if parent.parent in path.parents]
@@ -112,10 +109,7 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
 
 
 def _cells_of_campaign(a: Path, b: Path, runs: Sequence[TimedRun]) -> dict[str, MeasuredCell]:
-    """Return all cells of the campaign whose cells lie in the folders `a` and `b`; {} for other results.
-
-    `runs`: the runs of both folders, which were read already; the runs of the other cells are read here.
-    """
+    """Return all cells of the campaign of both folders, whose `runs` are read already; {} for other results."""
     folders = a.resolve(), b.resolve()
     runs_folder = folders[0].parent
     if runs_folder.name != "runs" or folders[1].parent != runs_folder:
@@ -210,10 +204,7 @@ def _check_fields(vary: list[str], runs: list[TimedRun]) -> None:
 
 
 def _names_of(field: str) -> set[str]:
-    """Return the names by which --vary may mean a field.
-
-    For work.optimizer.betas they are the whole name, "betas", "work" and "work.optimizer".
-    """
+    """Return the names by which --vary may mean a field: whole, its last part, each section before it."""
     *sections, key = field.split(".")
     section_names = {".".join(sections[:depth]) for depth in range(1, len(sections) + 1)}
     return {field, key} | section_names

@@ -107,10 +107,7 @@ class MeasuredCell:
 
 
 def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[str, MeasuredCell]:
-    """Return the cells with measured runs, by slug, in the campaign's order.
-
-    `confidence`: the level of the intervals of ratios of two cells.
-    """
+    """Return the cells with measured runs, by slug, in the campaign's order. `confidence`: of ratios of two cells."""
     cells: dict[str, MeasuredCell] = {}
     provenances: dict[frozenset, Provenance] = {}  # cells with equal provenance share an object: quickly compared
     runs_of_cells = {name: repeats for name, repeats in measured_by_cell(runs).items() if repeats}
@@ -131,10 +128,7 @@ def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[
 
 
 def _configuration_values(run: TimedRun) -> dict[str, Any]:
-    """Return the configuration of a run's cell, as in runs.csv.
-
-    A command (Printed: only its log is known) has the work of a step, as its log or campaign says, as global batch.
-    """
+    """Return a run's configuration as in runs.csv. The global batch of a command is the work of its step."""
     values = configuration_columns(run)
     if isinstance(run.metrics, Printed):
         per_step = run.metrics.reading.per_step

@@ -183,11 +183,7 @@ def _cell_row(
     time_to_loss: TimeToLoss,
     findings: Findings,
 ) -> dict[str, Any]:
-    """Return the row of a cell in cells.csv, in the order of its columns; a figure is None where no run has it.
-
-    `runs`: all runs of the cell; `repeats`: its runs with numbers; `rate`: their rate in tokens/s; `time_to_loss`: the
-    time to the target loss; `findings`: all findings of the campaign.
-    """
+    """Return a cell's row of cells.csv. `runs`: all; `repeats`: with numbers, whose rate (tokens/s) is `rate`."""
     config = configuration_columns(runs[0])  # all runs of a cell have the same
     failures = [run.metrics.failure for run in runs if run.metrics.failure]
     failure_texts = dict.fromkeys(f"{failure.failure_class}: {failure.reason}" for failure in failures)
@@ -233,10 +229,7 @@ def _bounds_columns(name: str, figure: Estimate | None) -> dict[str, float | Non
 
 
 def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
-    """Return the quantiles of the step time over all steps of all runs: column -> seconds; p95 is None below 20 steps.
-
-    Runs that were timed as a whole have no steps; without any step all quantiles are None.
-    """
+    """Return column -> quantile (s) of all steps; None without steps, p95 below 20 of them."""
     columns: dict[str, float | None] = {f"step_time_p{percent:02}_s": None for percent in PERCENTS}
     columns["step_time_max_s"] = None
     times_of_runs = [run.step_times for run in repeats if _has_step_times(run.metrics)]
@@ -264,10 +257,7 @@ def _average_figure(
 
 
 def _device_load(metrics: Measured) -> float | None:
-    """Return the fraction of the window in which the devices of a run were busy, mean over devices; None if unknown.
-
-    For GPUs it is the utilization by NVML; for a CPU the cores used over the cores given.
-    """
+    """Return the busy share of a run's devices in the window, None if unknown: by NVML, or used over given cores."""
     ranks = metrics.ranks
     gpus = [gpu for rank in ranks for gpu in rank.get("gpus") or []]
     if gpus:
@@ -280,10 +270,7 @@ def _device_load(metrics: Measured) -> float | None:
 
 
 def _scaled_mfu(runs: Sequence[TimedRun], rate: Estimate | None) -> float | None:
-    """Return the MFU (model FLOP utilization) of a cell at its `rate` in tokens/s, as a fraction; None if unknown.
-
-    It is the first run's MFU, times the cell's rate over that run's rate: the MFU of all tokens over all time.
-    """
+    """Return a cell's MFU at its `rate`: the first run's, times `rate` over that run's; None if unknown."""
     if not runs or rate is None:
         return None
     metrics = runs[0].metrics

@@ -116,10 +116,7 @@ def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
 
 
 def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
-    """Return cell -> whether its speed-up over the best single device is above 1 with its whole interval.
-
-    None where the cell has one device itself, or no comparable single device was measured.
-    """
+    """Return cell -> whether its speed-up over the best single device is above 1 for certain; None without one."""
     beats_single: dict[str, bool | None] = {}
     for point in _points(series):
         speedup = point.speedup_vs_best_single
@@ -326,10 +323,7 @@ def _series_point(
 
 
 def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
-    """Return the jobs per second of a cell over those of its baseline: paired by repeat where repeats match.
-
-    A job is a whole run with its start-up and warm-up, for which a user waits.
-    """
+    """Return jobs (whole runs) per second of a cell over those of its baseline, paired by repeat where they match."""
     job_s = {run.metrics.repeat: run.metrics.total_wall_time_s for run in cell.runs}
     base_job_s = {run.metrics.repeat: run.metrics.total_wall_time_s for run in base.runs}
     jobs_per_s = times_per_second(list(job_s.values()))

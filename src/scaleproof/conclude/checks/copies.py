@@ -79,10 +79,7 @@ def _different_names(runs: list[MeasuredRun]) -> list[str]:
 
 
 def _waits_digest(run: MeasuredRun) -> str | None:
-    """Return the digest of a run's waits for data, in all steps of all ranks.
-
-    None where they have fewer than DISTINCT different values, which two runs may share by chance.
-    """
+    """Return the digest of a run's waits for data; None where fewer than DISTINCT differ, which may be chance."""
     if len(np.unique(run.waits)) < DISTINCT:
         return None
     return hashlib.sha256(run.waits.tobytes()).hexdigest()
@@ -351,10 +348,7 @@ def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
 
 
 def _flag_missing_repeats(runs: Sequence[Run], measured_cells: set[str]) -> Iterator[Flag]:
-    """Flag each of `measured_cells` that lacks a repeat which another cell has, and has not even a folder of it.
-
-    A folder without numbers is a failed or damaged run, which has findings of its own.
-    """
+    """Flag each measured cell without even a folder of a repeat that others have: failed runs have findings."""
     folders: dict[str, dict[int, Path]] = defaultdict(dict)  # cell -> number of the repeat -> its folder
     for run in runs:
         if run.folder.name == f"rep{run.metrics.repeat}":  # not an arm of an A/B pair

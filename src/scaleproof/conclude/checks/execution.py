@@ -98,10 +98,7 @@ def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _stored_dtypes(run: MeasuredRun) -> dict[str, str]:
-    """Return the dtypes in which a run's strategy stores weights and optimizer state.
-
-    ZeRO casts the weights to a low precision and keeps fp32 masters as state; other strategies keep fp32 weights.
-    """
+    """Return the dtypes of stored weights and optimizer state. ZeRO casts the weights, and keeps fp32 masters."""
     training = run.metrics.training_config
     is_cast = without_offload(training.strategy) in SHARDING_ZERO and training.precision in LOW
     parameters = LOW[training.precision] if is_cast else "float32"
@@ -168,10 +165,7 @@ def replicas_are_equal(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _kind_of_device(run: MeasuredRun, rank: Rank) -> str:
-    """Return the name of a rank's GPU, or the model of its CPU; where nodes do not record theirs, the host's name.
-
-    Two models of CPU may round one sum in two ways.
-    """
+    """Return the GPU's name or the CPU's model (two may round one sum in two ways), else the host's name."""
     device, host = str(rank["device_name"]), str(rank["host"])
     if device != "cpu":
         return device

@@ -76,10 +76,7 @@ class _ByTwoClocks(NamedTuple):
 
 
 def _window_by_two_clocks(run: TimedRun) -> _ByTwoClocks | None:
-    """Return the length of the window by two clocks; None where they cannot be compared.
-
-    That is so where the program prints no step times or not every step.
-    """
+    """Return the window's length by two clocks; None where the program prints no times, or not every step."""
     metrics = run.metrics
     if not isinstance(metrics, Printed) or not metrics.second_clock or metrics.window.clock != "printed":
         return None

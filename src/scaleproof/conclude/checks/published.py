@@ -79,10 +79,7 @@ def recomputed_figures(run: MeasuredRun) -> Figures:
 
 
 def _repeated_settings(run: MeasuredRun) -> dict[str, tuple[Any, str, Any]]:
-    """Return each setting that a record states twice: name -> (its value, "config" or "census", the value there).
-
-    The census is that of rank 0.
-    """
+    """Return setting -> (its value, "config" or "census" of rank 0, the value there), of those stated twice."""
     metrics, config = run.metrics, run.metrics.config
     training = metrics.training_config
     strategy, precision = config["execution"]["strategy"], config["execution"]["precision"]
@@ -130,10 +127,7 @@ def _window_figures(run: MeasuredRun) -> Figures:
 
 
 def _work_figures(run: MeasuredRun) -> Figures:
-    """Yield (name, recorded, recomputed) of the ledger's samples and tokens.
-
-    What was consumed is computed from steps.csv, what was planned from the configuration.
-    """
+    """Yield (name, recorded, recomputed) of samples and tokens, from steps.csv and the configuration."""
     window_rows = run.steps[run.steps["phase"] == "window"]
     ledger = run.metrics.ledger
     work = run.metrics.config["work"]
@@ -294,10 +288,7 @@ def _census_figures(run: MeasuredRun) -> Figures:
 
 
 def _startup_figures(run: MeasuredRun) -> Figures:
-    """Yield (name, recorded, recomputed) of the durations outside the window, from the times of day around them.
-
-    Yields nothing for older records, which lack some of these times of day.
-    """
+    """Yield (name, recorded, recomputed) of durations outside the window; none for records without times of day."""
     startup, ranks = run.metrics.startup, run.metrics.ranks
     launch_epoch_s, program_epoch_s = startup.launcher_epoch_s, startup.program_epoch_s
     if launch_epoch_s is None or program_epoch_s is None or any("ready_epoch_s" not in rank for rank in ranks):

@@ -303,10 +303,7 @@ def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _sum_of_checksums(checksums: list[str | None]) -> str | None:
-    """Return the sum of the checksums of all ranks as 16 hexadecimal digits; None unless all checksums are known.
-
-    A sum (modulo MODULUS) does not depend on which rank had which sample.
-    """
+    """Return the sum of all ranks' checksums, whichever had a sample, as hex digits; None unless all are known."""
     numbers = [int(checksum, 16) for checksum in all_known(checksums)]
     return f"{sum(numbers) % MODULUS:016x}" if numbers else None
 
@@ -337,10 +334,7 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _flag_other_scores(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first rank that scores the samples of the step after the window at another loss than in training.
-
-    Both times the weights are the same: those after the window.
-    """
+    """Flag the first rank that scores the samples after the window otherwise than training, by the same weights."""
     tolerances_of_one_loss = OF_CLASSES if run.is_classifier else OF_VALIDATION
     tolerance = 2 * tolerances_of_one_loss[run.metrics.training_config.precision]  # both losses are rounded
     for rank, census in enumerate(run.metrics.census or []):

@@ -47,10 +47,7 @@ def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _is_as_written(run: MeasuredRun) -> bool:
-    """Return whether steps.csv has all configured rows in the order in which a run writes them: step, then rank.
-
-    It is a short cut: nearly every series passes, and no rank of it has to be checked by itself.
-    """
+    """Return whether steps.csv has all rows in order (step, rank): nearly every series passes this short cut."""
     work, rows = run.metrics.config["work"], run.steps
     n_ranks = len(run.metrics.ranks)
     if len(rows) != (work["warmup_steps"] + work["steps"]) * n_ranks:
@@ -104,10 +101,7 @@ def steps_keep_their_time(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _likely_cause(run: MeasuredRun) -> str:
-    """Return the end of the evidence that names the likely cause; "" where the use of the cores does not tell.
-
-    A program that never waits for its cores and takes another time runs on a machine of another speed.
-    """
+    """Return "; ... likely the machine changed its speed" for ranks that never waited for their cores, else ""."""
     used_share = cores_used(run)
     if used_share is None or used_share < FULL:
         return ""

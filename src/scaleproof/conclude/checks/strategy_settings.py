@@ -224,10 +224,7 @@ def _value(run: MeasuredRun, key: str) -> Any:
 
 
 def _flag_silent_values(key: str, trace: Callable[[MeasuredRun], Any], group: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag each run of `group` that has another value of `key` than the first run, but the same `trace`.
-
-    `group`: runs whose configurations differ in `key` alone; `trace`: returns what the census saw of the key in a run.
-    """
+    """Flag each run of a `group` that differs in `key` alone from the first, and has the same `trace` of it."""
     reference = group[0]
     reference_value = _value(reference, key)
     for run in group[1:]:

@@ -222,10 +222,7 @@ def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
 
 
 def _longest_run_of_equal_batches(batches: Sequence[list[int]]) -> int:
-    """Return the most steps in a row with equal batches; 1 where each batch differs from the batch before it.
-
-    `batches`: for each step the checksums of what entered the model; empty where unknown.
-    """
+    """Return the most steps in a row with equal checksums; 1 where each batch differs from the one before."""
     longest_row = row = 1
     for before, after in pairwise(batches):
         is_repeated = bool(after) and after == before
@@ -298,10 +295,7 @@ def precision_stays(run: WatchedRun) -> Iterator[Flag]:
 
 
 def _dtypes_of_products(rank: WatchedRank) -> str | None:
-    """Return the dtypes of a rank's matrix products in the step that counted them; None where no step did.
-
-    Where most other steps have another dtype, it is added: "float32, later mostly bfloat16".
-    """
+    """Return a rank's dtypes of matrix products, "float32, later mostly bfloat16"; None where no step counted them."""
     if rank.probed is None:
         return None
     dtypes = rank.probed.products
@@ -362,10 +356,7 @@ def reasons_not_comparable(a: WatchedRun, b: WatchedRun) -> list[str]:
 
 
 def _work_of_run(run: WatchedRun) -> dict[str, Any]:
-    """Return what two runs must have in common for their rates to compare: name -> value, None where it is not known.
-
-    Model and steps are rank 0's, as they are equal on all; samples and tokens are those of all ranks.
-    """
+    """Return name -> value (None: unknown) that two runs must share: rank 0's model and steps, all ranks' work."""
     rank_0 = run.ranks[0]
     return {
         "parameters": rank_0.parameters,
@@ -381,10 +372,7 @@ def _work_of_run(run: WatchedRun) -> dict[str, Any]:
 
 
 def _how_many_repeat_a_batch(batches: Sequence[list[int]]) -> str:
-    """Return "many" where 40 % of the steps (AGAIN) take the batch of the step before, or one and the same batch.
-
-    Else "few"; also where no more than FEW_BATCHES differ, which `few-batches` reports. `batches`: checksums of steps.
-    """
+    """Return "many" where a share AGAIN of more than FEW_BATCHES different batches repeat one, else "few"."""
     steps_with_batch = Counter(tuple(checksums) for checksums in batches if checksums)
     steps_as_before = sum(bool(after) and after == before for before, after in pairwise(batches))
     most_steps = max([steps_as_before, *steps_with_batch.values()])

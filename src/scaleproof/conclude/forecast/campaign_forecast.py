@@ -156,11 +156,7 @@ class Calibration:
         return entry.model_copy(update=fields)
 
     def _step_interval(self, cell: Cell, steps: list[law.MeasuredStep]) -> Interval:
-        """Return the forecast seconds of a step of `cell`, with their interval.
-
-        `steps`: the measured steps of the cell's strategy and settings on other numbers of devices. Raises Unsupported
-        with a code, a reason and what to measure, where they do not carry a forecast.
-        """
+        """Return the forecast seconds of a step, from its settings' steps on other sizes. Raises Unsupported."""
         if cell.is_open:
             raise law.Unsupported(
                 "micro-batch-open",
@@ -257,10 +253,7 @@ def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
 
 
 def measured_outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float, str]], dict[str, int]]:
-    """Return what scores forecasts: cell -> (measured seconds of a step, time of its first run), and cell -> nodes.
-
-    The first has the measured cells alone, the second all cells.
-    """
+    """Return, to score forecasts, measured cell -> (seconds of a step, time of its first run), and cell -> nodes."""
     outcomes = {}
     for cell in evidence.loaded.cells:
         if cell.slug in evidence.runs:

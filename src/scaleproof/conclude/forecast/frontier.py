@@ -144,10 +144,7 @@ def _next_trial(sizes: list[int], trials: dict[int, Trial], limit: float) -> int
 
 
 def _crossing(one: tuple[int, float], other: tuple[int, float], limit: float) -> float:
-    """Return the micro-batch at which the line through two (micro-batch, bytes) meets `limit`.
-
-    For a line that does not rise it is twice the larger micro-batch.
-    """
+    """Return where the line through two (micro-batch, bytes) meets `limit`: twice the larger, if it does not rise."""
     (small, low), (large, high) = one, other
     slope = (high - low) / (large - small)
     return large + (limit - high) / slope if slope > 0 else 2.0 * large
@@ -320,10 +317,7 @@ def find_frontier(
 def _trial_figures(
     cell: Cell, campaign: str, tokens: Path, out: Path, settings: dict[str, Any], time_limit: float
 ) -> dict[str, float] | None:
-    """Return what rank 0 of one trial wrote, name -> figure: base, nbytes, retries, seconds (of a step).
-
-    Returns None where memory ran out. Raises TrialFailed where the trial ended by another fault.
-    """
+    """Return figures of a trial's rank 0, by name; None where memory ran out. Raises TrialFailed for another fault."""
     plan = PlannedRun(cell, campaign, tokens, time_limit)
     result = launch(
         frontier_program,

@@ -304,10 +304,7 @@ def _step_figures(cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibrat
 
 
 def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvidence, step: Interval) -> float:
-    """Return the wall time of a run whose steps take `step`, as was measured, or forecast from measured cells.
-
-    That of a cell with `runs` is their mean. Else the rest is the longest among runs with the same engine, or any runs.
-    """
+    """Return a run's wall time: the mean of its cell's `runs`, else by the longest rest of its engine, or of any."""
     if runs:
         return float(np.mean([run.metrics.total_wall_time_s for run in runs]))
     has_deepspeed = is_deepspeed(cell.execution.strategy)
@@ -327,10 +324,7 @@ def _rest_seconds(run: MeasuredRun) -> float:
 
 
 def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, str]:
-    """Return the peak bytes of a device, whether they fit, and why they are unknown ("" if they are known).
-
-    Whether they fit is "unknown" unless the memory of the GPUs is known.
-    """
+    """Return a device's peak bytes, whether they fit ("unknown" without a known GPU), and why they are unknown."""
     if cell.is_open:
         return None, "unknown", "its micro-batch is still to be found by trials"
 

@@ -20,10 +20,7 @@ ELEMENT = 4  # bytes: gradients travel in fp32
 
 
 def time_collectives(request: Request) -> Any:
-    """Time every collective at every size, then node pairs; rank 0 writes the times of the slowest ranks.
-
-    Returns the rank's session.
-    """
+    """Time every collective at every size, then node pairs, by the slowest rank, and return the rank's session."""
     # Imported in here, so that a library that cannot be loaded is reported as the failure of this launch.
     from scaleproof.ground.files import write_json
     from scaleproof.measure.machine import accelerator

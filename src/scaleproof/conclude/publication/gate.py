@@ -263,10 +263,7 @@ def _rates_of(session: Mapping[str, list[RawRun]], cells: Sequence[str]) -> Rate
 
 
 def _why_left_out(run: RawRun, earlier_runs: Sequence[RawRun], result_count: int) -> str:
-    """Return why a run cannot be compared with earlier runs, such as another machine; "" where it can.
-
-    `earlier_runs`: of its cell, one of each of the `result_count` earlier results that have the cell.
-    """
+    """Return why a run cannot be compared with earlier ones of its cell, such as another machine; "" where it can."""
     differing: set[str] = set()
     for earlier_run in earlier_runs:
         differing |= set(differing_settings(run, earlier_run))

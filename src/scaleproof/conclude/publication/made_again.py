@@ -87,10 +87,7 @@ def is_written_again(file: str) -> bool:
 
 
 def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
-    """Return where the stored files differ from files made anew: in anything, where this code wrote the page.
-
-    Where other code wrote it, only figures, names and deciding words are compared.
-    """
+    """Return where stored files differ from new ones: in figures, names and words, under the same code in anything."""
     stated = read_record(folder / CLAIMS, ClaimsReport.model_validate_json)
     # File -> pairs of differing statements: the stated one, and the one made anew.
     pairs_of_file = {file: list(statements.differing(*sides)) for file, *sides in _both_versions(folder, records)}
@@ -230,11 +227,7 @@ def _not_asked_for(cells: pd.DataFrame) -> set[str]:
 
 
 def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInputs:
-    """Return what the page of a campaign is made from.
-
-    The page itself gives what no file of results has: the name of its campaign file, a title where that file is
-    missing, and the charts for which its settings asked.
-    """
+    """Return what a page is made from; the page itself gives its campaign file, title and charts by settings."""
     runs_table, cells, report = read_inputs(folder)
     records_by_name = {run.name: run for run in records}
     names_of_runs = [f"{row['cell']}/rep{row['repeat']}" for row in row_dicts(runs_table)]  # in the campaign's order

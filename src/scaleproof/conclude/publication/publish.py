@@ -145,10 +145,7 @@ def _check_copy(part: Path) -> None:
 
 
 def _copy_files(folder: Path, out: Path, runs: list[RawRun]) -> None:
-    """Copy the files of the manifest in `folder` that are published (SUFFIXES), and report.pdf, to `out`.
-
-    The logs of commands, which give the figures of `runs`, are copied, too.
-    """
+    """Copy to `out` the manifest's files of SUFFIXES, report.pdf, and the logs that give figures of `runs`."""
     listed = json.loads((folder / MANIFEST).read_bytes())["files"]
     names = {name for name in (*listed, "report.pdf") if name.endswith(SUFFIXES)}
     for run in runs:
@@ -181,10 +178,7 @@ def _copy_workflow(folder: Path, out: Path) -> None:
 
 
 def _device_name(runs: list[RawRun]) -> str:
-    """Return the device of the runs for a folder's name, as "nvidia-h200": the GPU's model, else the processor's.
-
-    Returns "command" for a command that was not watched, whose device is unknown.
-    """
+    """Return "nvidia-h200", the GPU's or processor's model, or "command" where the device is unknown."""
     name = _device_of(runs[0])
     if name == "cpu":
         name = f"cpu-{runs[0].metrics['hardware']['cpu_model']}"
@@ -199,10 +193,7 @@ def _device_of(run: RawRun) -> str:
 
 
 def _anonymise(out: Path, runs: list[RawRun]) -> None:
-    """Replace the hosts' names in all texts in `out`, then the hashes and seals of the files that this changes.
-
-    report.pdf is removed, as it names the machine and is no text.
-    """
+    """Replace hosts' names in all texts in `out`, then hashes and seals; remove report.pdf, which names the machine."""
     hosts = {name for run in runs for name in hosts_of(run.metrics["host"], run.metrics["ranks"])}
     if (out / "findings.json").is_file():
         hosts |= read_findings(out / "findings.json").hosts_left_out

@@ -69,10 +69,7 @@ def chart_style() -> Any:
 
 
 def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the measured cells that a chart has room for, the fastest first, and their number of runs for its title.
-
-    Where there is no room for all, the title says so: "n=3, the fastest 40 of 96 cells".
-    """
+    """Return the fastest cells that a chart has room for, and for its title "n=3, the fastest 40 of 96 cells"."""
     measured = cells[cells["n"] > 0]
     drawn = measured.sort_values("tokens_per_s", ascending=False, kind="stable")[:MOST_ROWS].reset_index(drop=True)
     selection = f", the fastest {MOST_ROWS} of {integer(len(measured))} cells" if len(drawn) < len(measured) else ""
@@ -315,10 +312,7 @@ def _add_legend_below(figure: Figure) -> None:
 
 
 def _save_figure(figure: Figure, path: Path, unit: str) -> None:
-    """Write both formats of a finished figure. `unit`: what a rate counts.
-
-    The figure is laid out once: `savefig` would lay it out and draw it twice for each format.
-    """
+    """Write both formats of a figure. `unit`: of rates. It is laid out once; `savefig` would do so for each."""
     figure.set_dpi(DOTS_PER_INCH)
     layout = figure.get_layout_engine()
     if layout is not None:

@@ -18,10 +18,7 @@ PRINTED = tuple(name for name in CELLS_TABLE if COLUMNS[name].file != SCALING)
 
 
 def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport]:
-    """Read runs.csv, cells.csv and scaling_report.json of a campaign's folder. Raises UserError.
-
-    Both tables must have all runs and cells of the report: a table that was cut short would silently say less.
-    """
+    """Read runs.csv, cells.csv and scaling_report.json. Raises UserError, also where a table was cut short."""
     report = read_scaling_report(folder / "scaling_report.json")
     runs = read_csv(folder / "runs.csv", "cell", "repeat", "status", "sha256")
     has_evidence = report.schema_version != "5.0"  # 5.0 has no column for it

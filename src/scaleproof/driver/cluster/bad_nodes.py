@@ -101,10 +101,7 @@ class BadNodes:
             self._note(campaign, [self._excluded[node]])
 
     def _is_to_blame(self, node: str, sound_jobs: Sequence[SoundJob]) -> bool:
-        """Return whether a node is to blame for its failed jobs, by the rules of the class.
-
-        `sound_jobs`: all jobs that have ended well lately, on any node.
-        """
+        """Return whether a node is to blame for its failed jobs, by the class's rules and all `sound_jobs`."""
         failures = self._failures[node].values()
         first_failure = min(job.ended for job in failures)
         if any(job.ended >= first_failure and node in job.nodes for job in sound_jobs):

@@ -56,10 +56,7 @@ def device_problem(gpus: Sequence[Gpu]) -> str | None:
 
 
 def _torch_version() -> tuple[str | None, str]:
-    """Return torch's version and "". Returns None and the error where torch cannot be imported.
-
-    torch is imported, not only looked up: nothing else shows that one of its libraries is missing.
-    """
+    """Import torch, as a library of it may be missing; return its version and "", else None and the error."""
     try:
         return str(import_module("torch").__version__), ""
     except Exception as error:

@@ -44,10 +44,7 @@ class SnakemakeProfile:
         self._check_keys()
 
     def _check_keys(self) -> None:
-        """Check the names of options, executors and rules in the profile, and the values of options that are numbers.
-
-        Raises UserError for a name that is unknown but near a known one, and for a value that is no whole number.
-        """
+        """Raise UserError for a misspelt option, executor or rule, and a number that is no whole number."""
         from snakemake.cli import get_argument_parser  # takes a second, which only this check needs
 
         options = get_argument_parser()._option_string_actions  # "--cores" -> its argparse.Action
@@ -109,10 +106,7 @@ class SnakemakeProfile:
 
     @cached_property
     def _set_resources(self) -> dict[str, dict[str, str]]:
-        """The profile's set-resources: rule -> resource -> value.
-
-        A list stands for a mapping, as on the command line: ["train:gres="].
-        """
+        """The set-resources, rule -> resource -> value, from a mapping or a list, as on the command line."""
         setting = self.settings.get("set-resources") or {}
         key_path = ("set-resources",)
         if isinstance(setting, Mapping):

@@ -145,10 +145,7 @@ class Slurm:
         return {job: states.get(job, JobState("UNKNOWN", "unknown")) for job in jobs}
 
     def _cancelled_tasks(self, missing: Set[str], states: Mapping[str, JobState]) -> list[str]:
-        """Return the jobs `missing` from the queue that are array tasks and were cancelled before they started.
-
-        Slurm drops such a task at once, but still lists other tasks of its array, in `states`.
-        """
+        """Return array tasks cancelled before their start: Slurm drops them at once, but lists others of the array."""
         arrays = self._arrays & {job.partition("_")[0] for job in states if "_" in job}
         never_ran = missing - self._nodes.keys()
         return [job for job in never_ran if job.partition("_")[0] in arrays]
@@ -257,10 +254,7 @@ def describe_state(facts: Mapping[str, str]) -> str:
 
 
 def why_refused(line: Sequence[str]) -> str | None:
-    """Return Slurm's reason against the job of an sbatch line with --test-only.
-
-    Returns None where Slurm would take the job.
-    """
+    """Return Slurm's reason against the job of an sbatch line with --test-only; None where Slurm would take the job."""
     code, _, errors = run_scheduler_command(line, os.environ, ANSWER_S)
     return (join_error_lines(errors) or f"exit code {code}") if code else None
 

@@ -76,11 +76,7 @@ def candidate_micro_batches(work: Work, n_devices: int) -> list[int]:
 
 
 def _divide(quotient_key: str, total: int, factor: int, n_devices: int) -> int:
-    """Return the quotient `total` / (`factor` x devices) of the global batch.
-
-    `quotient_key`: "micro_batch" or "accumulation"; `factor` is the value of the other key. Raises UserError where the
-    quotient is not a whole number.
-    """
+    """Return `total` / (`factor` x devices), the value of `quotient_key`. Raises UserError where it is not whole."""
     divisor = factor * n_devices
     if total % divisor:
         below = total - total % divisor

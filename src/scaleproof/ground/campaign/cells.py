@@ -273,10 +273,7 @@ def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
 
 
 def _combinations_to_run(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    """Combine the values of `axes` (name -> values), without the combinations that an `exclude` matches.
-
-    Raises UserError for an `exclude` that matches no combination.
-    """
+    """Combine the values of `axes`, less what an `exclude` matches. Raises UserError for one that matches none."""
     excluded = [_values_given(entry) for entry in campaign.exclude]
     unmatched = set(range(len(excluded)))  # indices into `exclude`
     remaining = []
@@ -355,10 +352,7 @@ def _axis_value(campaign: Campaign, choice: dict[str, Any], axis: str) -> Any:
 
 
 def _make_cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
-    """Make the cell with the values of `choice` (axis -> value). `named`: the axes whose values the slug names.
-
-    Raises UserError where the values do not go together.
-    """
+    """Make the cell of `choice` (axis -> value), its slug of the axes `named`. UserError where values do not fit."""
     settings = {axis: value for axis, value in choice.items() if axis not in AXES}
     sections: dict[str, Any] = {}  # name -> section of the campaign with the values of `choice`
     for name in SECTIONS:

@@ -37,10 +37,7 @@ class LoadedCampaign:
     """A campaign file with everything that hangs on it checked: its name, its cells, and the corpora that they name."""
 
     def __init__(self, path: Path, results: Path = RESULTS) -> None:
-        """Read the campaign at `path` and check it. Raises UserError naming file and line.
-
-        `results`: the folder in which the micro-batches that trials have found are looked up.
-        """
+        """Read and check the campaign. `results`: has the micro-batches of trials. UserError names file and line."""
         self.path, self.name = path, path.stem
         self._orders: dict[int, dict[str, int]] = {}  # repeat -> its `_order`, kept: a thousand jobs ask for it
         is_misnamed = path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED
@@ -310,10 +307,7 @@ def corpora() -> dict[str, Corpus]:
 
 
 def _rename_advice(path: Path) -> str:
-    """Return ` Rename it to "my-question.yaml".` for a campaign file.
-
-    Returns "" if no valid name resembles its name.
-    """
+    """Return ` Rename it to "my-question.yaml".`, or "" if no valid name resembles the file's."""
     name = valid_name(path.stem).replace(".", "-")
     is_other_name = name not in RESERVED and f"{name}.yaml" != path.name
     return f' Rename it to "{name}.yaml".' if is_other_name and NAME.fullmatch(name) else ""

@@ -47,10 +47,7 @@ def without_offload(strategy: str) -> str:
 
 
 def zero_stage(strategy: str) -> int | None:
-    """Return the stage of DeepSpeed ZeRO, 1 for "zero1-offload".
-
-    Returns None for strategies that DeepSpeed does not run.
-    """
+    """Return the stage of DeepSpeed ZeRO, 1 for "zero1-offload"; None for strategies that DeepSpeed does not run."""
     return STAGES.get(without_offload(strategy)) if is_deepspeed(strategy) else None
 
 

@@ -90,10 +90,7 @@ def fault_messages(
 
 
 def _deepest_faults(reported: list[ErrorDetails], schema: Schema, data: object) -> dict[Place, ErrorDetails]:
-    """Reduce the errors that pydantic has `reported` to one fault for each place in the file.
-
-    Returns place -> fault, where () is the whole file. A place with another faulty place inside it is left out.
-    """
+    """Reduce pydantic's errors to one fault a place, () for the file; none around another faulty place."""
     errors = _errors_of_meant_alternative(reported, data)
     # Of a union's errors at one place, a fault inside a mapping says more than "not a number".
     errors.sort(key=lambda fault: fault["type"] not in ("missing", "value_error"))
@@ -241,10 +238,7 @@ def _missing_text(place: Place, name: Any, schema: Schema) -> str:
 
 
 def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
-    """Return a hint at what is meant by the unknown key at `place`: another key, or another section of the file.
-
-    `known`: the keys that are allowed there; `data`: the file's content. Returns "" where there is nothing to suggest.
-    """
+    """Return a hint at the key or section that the unknown key at `place` means; "" without one."""
     name = str(place[-1])
     if hint := placeholder_hint(place, _value_at(data, place), data):
         return hint

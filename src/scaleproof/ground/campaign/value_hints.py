@@ -51,10 +51,7 @@ OF_CELLS = ("vary", *OF_SINGLE_CELLS)  # sections with the keys of several other
 
 
 def valid_name(text: str) -> str:
-    """Return a name of a campaign, corpus or comparison that resembles a text.
-
-    Returns "" if no letter of it is left.
-    """
+    """Return a name of a campaign, corpus or comparison that resembles a text; "" if no letter of it is left."""
     plain = re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text.casefold()))  # letters without accents
     return re.sub(r"[^a-z0-9._-]", "-", plain[:60]).strip("-._")
 
@@ -102,10 +99,7 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
 
 
 def _number_hint(value: object, options: list[Schema], unit: str) -> str:
-    """Return a hint at a number that a person has written in another way: "30 s", "1,000", "5 %", "1/2", "1e3".
-
-    `unit`: the unit of the key. Returns "" where there is nothing to suggest.
-    """
+    """Return a hint at a number in another form: "30 s", "1,000", "5 %", "1/2", "1e3"; "" for others."""
     text = str(value).strip("“”„‘’").replace("\N{MINUS SIGN}", "-")  # the quotes and digits of word processors
     text = "".join(str(unicodedata.decimal(character, character)) for character in text)  # any digits, but no "³"
     text = text.partition(" //")[0].rstrip(",;}])")  # of JSON, and of C
@@ -147,10 +141,7 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
 
 
 def _parse_minutes(text: str) -> float | None:
-    """Read the minutes of a time as schedulers write it: 30s, 2h, 1 day, 1:30:00, 1-12:00:00.
-
-    Returns None for other texts.
-    """
+    """Read the minutes of a scheduler's time: 30s, 2h, 1 day, 1:30:00, 1-12:00:00; None for other texts."""
     if match := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(s|sec|seconds?|h|hours?|d|days?)", text):
         minutes_per_unit = {"s": 1 / 60, "h": 60, "d": 1440}
         return float(match[1]) * minutes_per_unit[match[2][0]]
@@ -179,10 +170,7 @@ def _truth_hint(value: object, options: list[Schema]) -> str:
 
 
 def _own_text_hint(place: Place, value: object) -> str:
-    """Return a hint at a file, its address or the content of a row in place of a corpus: the row to write.
-
-    Returns "" for other values.
-    """
+    """Return the row to write for a file, address or row in place of a corpus; "" for other values."""
     is_folder_of_web = "://" in str(value) and str(value).endswith("/")  # whose files are not known
     is_file = FILE.search(str(value)) is not None and not is_folder_of_web
     if place[-1:] != ("corpus",) or not (isinstance(value, dict) or is_file):
@@ -199,10 +187,7 @@ def _own_text_hint(place: Place, value: object) -> str:
 
 
 def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
-    """Return a hint at a value in place of one of several mappings: the mapping to write, or the keys that do not fit.
-
-    Returns "" where there is nothing to suggest.
-    """
+    """Return the mapping to write for a value, or the keys that fit none of several mappings; "" for others."""
     mappings = [option["properties"] for option in options if option.get("properties")]  # each: key -> its schema
     if not mappings:
         return ""

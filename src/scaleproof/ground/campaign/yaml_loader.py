@@ -98,10 +98,7 @@ def _cached_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def no_campaign_error(path: Path) -> UserError:
-    """Return the error for a path that is not a campaign file.
-
-    It names the campaign that was probably meant, or the campaigns that are there.
-    """
+    """Return the error for a path that is no campaign file, with the campaign probably meant, or those that exist."""
     fault = path_fault(path)
     if fault and (os.path.lexists(path) or "not a folder" in fault):  # a pipe, a broken link, a file for a folder
         return UserError(f"{path}{fault}")
@@ -176,10 +173,7 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
 
 
 def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
-    """Read a YAML file as a `model`. Returns it, and the line of each place in the file.
-
-    Raises UserError with every fault, one per line.
-    """
+    """Read a YAML file as a `model`, with the line of each place. UserError has every fault, one per line."""
     data, lines = read_yaml(path)
     if isinstance(data, str) and data.startswith(LFS):
         raise UserError(f"{path} is {POINTER}")
@@ -205,10 +199,7 @@ def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
 
 
 def _parse_document(path: Path) -> Any:
-    """Read a file with ruamel.yaml, by YAML 1.2: `no`, `on` and `1:30` are text.
-
-    Raises UserError for a file that is not YAML or beyond the limits. The message names the line if it is known.
-    """
+    """Read a file by YAML 1.2: `no`, `on` and `1:30` are text. UserError names the line of a fault, if known."""
     with path.open("rb") as file:
         raw = file.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
@@ -245,10 +236,7 @@ def _parse_document(path: Path) -> Any:
 
 
 def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
-    """Describe where and why a document is not YAML: ", line 3, column 5: not valid YAML: ...".
-
-    For the commonest slips, a hint or clearer words tell the author what to change. `lines`: the text of the document.
-    """
+    """Return ", line 3, column 5: not valid YAML: ...", for common slips with clearer words or a hint."""
     # A conflict anywhere in the file comes before all slips.
     for number, text in enumerate(lines, 1):
         if text.startswith(("<<<<<<< ", ">>>>>>> ")):
@@ -293,10 +281,7 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
 
 
 def _check_size(path: Path, text: str) -> None:
-    """Raise UserError for too many values or levels.
-
-    They are counted by the events of a parser, which builds no values and so costs next to nothing.
-    """
+    """Raise UserError for too many values or levels, by the events of a parser, which builds no values."""
     anchors: list[str | None] = []  # the anchor, or None, of each collection around the event
     n_values = 0
     try:

@@ -22,10 +22,7 @@ class ExcludedNode(BaseModel):
 
 
 def read_excluded_nodes(campaign: Path) -> list[ExcludedNode]:
-    """Return the excluded nodes of a campaign, by name.
-
-    Returns [] without a file. Raises UserError for a damaged one.
-    """
+    """Return the excluded nodes of a campaign, by name; [] without a file. Raises UserError for a damaged one."""
     path = campaign / EXCLUDED
     if not path.is_file():
         return []

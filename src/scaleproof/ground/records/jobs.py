@@ -27,10 +27,7 @@ class LedgerEntry(BaseModel):
 
 
 def read_ledger(path: Path) -> list[LedgerEntry]:
-    """Return the entries of a ledger. Lines that a crash or a full disk has cut off are skipped.
-
-    Returns [] without a file.
-    """
+    """Return the entries of a ledger. Lines that a crash or a full disk has cut off are skipped; [] without a file."""
     entries = []
     for line in path.read_text().splitlines() if path.is_file() else ():
         try:

@@ -69,10 +69,7 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
 
 
 def records_of_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, Path]:
-    """Return folder of a run -> the record of the job that makes it with others.
-
-    Returns {} where each run is a job.
-    """
+    """Return folder of a run -> the record of the job that makes it with others; {} where each run is a job."""
     jobs = loaded.records(results).items()
     return {run_dir(results, loaded.name, cell.slug, k): record for record, job in jobs for cell, k in job.runs}
 
@@ -102,10 +99,7 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
 
 
 def _table_inputs(folder: Path) -> Iterator[str]:
-    """Yield the files that existing tables were made from: those of each run, comparison and trace that they list.
-
-    A report that failed leaves tables, but no manifest that lists what it was made from.
-    """
+    """Yield the files that tables list: a report that failed leaves them, but no manifest of its inputs."""
     for cell, repeat in _runs_of_table(folder):
         yield from (f"runs/{cell}/rep{repeat}/{name}" for name in RUN_FILES)
     for comparison in _listed_names(folder / "comparison.json", "comparisons", "name"):
@@ -115,10 +109,7 @@ def _table_inputs(folder: Path) -> Iterator[str]:
 
 
 def _listed_names(path: Path, key: str, field: str | None = None) -> list[str]:
-    """Return the names in the list `key` of a JSON file of ours: its entries, or the value of `field` in each.
-
-    [] where it is damaged or missing: the stage that needs the file says so.
-    """
+    """Return the names in the list `key` of a JSON file; [] where it is damaged: who needs it says so."""
     try:
         return [str(entry[field] if field else entry) for entry in json.loads(path.read_bytes())[key]]
     except (OSError, ValueError, KeyError, TypeError):

@@ -177,9 +177,6 @@ def read_profile(path: Path) -> Profile:
 
 
 def mean_of_field(profile: Profile, name: str) -> float | None:
-    """Return the mean of `name`, a field of TracedStep, over all steps and ranks.
-
-    Returns None where any value is unknown.
-    """
+    """Return the mean of `name`, a field of TracedStep, over all steps and ranks; None where any value is unknown."""
     values = [getattr(row, name) for row in profile.per_step]
     return sum(values) / len(values) if values and None not in values else None

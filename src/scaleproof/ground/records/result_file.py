@@ -13,10 +13,7 @@ class ResultPart(BaseModel):
     )
 
     def figure(self, name: str) -> "Estimated | None":
-        """Return the estimate in the field of that name.
-
-        Returns None where it holds something else.
-        """
+        """Return the estimate in the field of that name; None where it holds something else."""
         value = getattr(self, name)
         return value if isinstance(value, Estimated) else None
 
@@ -46,22 +43,13 @@ class Estimated(ResultPart):
         return self.model_copy(update={"value": 1 / self.value, "low": low, "high": high})
 
     def above(self, mark: float = 1.0) -> bool:
-        """Return whether the quantity is shown to be above `mark`: its whole interval is.
-
-        Returns False without an interval.
-        """
+        """Return whether the quantity is shown to be above `mark`: its whole interval is; False without an interval."""
         return self.low is not None and self.low > mark
 
     def below(self, mark: float = 1.0) -> bool:
-        """Return whether the quantity is shown to be below `mark`: its whole interval is.
-
-        Returns False without an interval.
-        """
+        """Return whether the quantity is shown to be below `mark`: its whole interval is; False without an interval."""
         return self.high is not None and self.high < mark
 
     def spans(self, mark: float = 1.0) -> bool:
-        """Return whether the interval leaves open on which side of `mark` the quantity is.
-
-        Returns False without an interval.
-        """
+        """Return whether the interval leaves open on which side of `mark` the quantity is; False without one."""
         return self.bounds is not None and self.bounds[0] <= mark <= self.bounds[1]

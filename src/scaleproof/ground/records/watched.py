@@ -90,10 +90,7 @@ class WatchedRank(WatchedSection):
 
 
 def watched_folder(place: Path) -> Path | None:
-    """Return the folder of watched ranks for `place`: `place` itself, the folder of such a file, or FOLDER inside.
-
-    Returns None where it is none of these.
-    """
+    """Return the folder of watched ranks: `place`, the folder of such a file, or FOLDER inside; None for others."""
     folders = (place.parent if place.match(PATTERN) else place, place / FOLDER)
     return next((folder for folder in folders if any(folder.glob(PATTERN))), None)
 

@@ -64,10 +64,7 @@ def read_figures(
 
 
 def _read_printed(log: Path, lines: Sequence[str], cell: Cell, read: ReadLog, arrivals: Sequence[float]) -> PrintedLog:
-    """Return the steps in the file `log`, read by the campaign's patterns, a known reader, or times with units.
-
-    `lines`: the lines of the file; `read`, `arrivals`: as in `read_figures`.
-    """
+    """Return the steps in `log`, read by the campaign's patterns, a known reader, or times with units."""
     figures = cell.workload.figures
     if isinstance(figures, Patterns):
         return read_by_patterns(lines, figures)
@@ -195,10 +192,7 @@ def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: C
 
 
 def _count_warmup(steps: Sequence[PrintedStep], warmup_steps: int) -> int:
-    """Return how many of `steps` are warm-up: those at the start whose number is low. Raises NoFigures where all are.
-
-    Where numbers begin anew in each epoch, the first steps of a later epoch are no warm-up.
-    """
+    """Return how many steps at the start have a low number (none of a later epoch). Raises NoFigures where all have."""
     first, last = steps[0].step, steps[-1].step
     n_warmup = sum(1 for _ in takewhile(lambda step: step.step - first < warmup_steps, steps))
     if n_warmup == len(steps):
@@ -274,10 +268,7 @@ def _figures_text(step: PrintedStep) -> str:
 
 
 def _rate_factor(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, per_step: float | None) -> int:
-    """Return the factor that makes a printed rate the rate of all devices.
-
-    Raises NoFigures where the log has a rate and nothing says whose it is. `per_step`: the work of a step, if known.
-    """
+    """Return the factor that makes a printed rate that of all devices. NoFigures where nothing says whose it is."""
     devices = cell.execution.geometry.n_devices
     rate_of = cell.workload.rate_of or printed.rate_of  # "all" or "device"
     needs_rate = not per_step or not all(step.seconds for step in steps)
@@ -292,10 +283,7 @@ def _rate_factor(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, 
 
 
 def _figures_of_progress(progress: Progress, cell: Cell, last_line: str) -> TimedWork:
-    """Return the figures of a program that counts aloud, timed by the launcher. Raises NoFigures.
-
-    `last_line`: the last line of its log, for the message.
-    """
+    """Return the figures of a program that counts aloud, timed by the launcher. Raises NoFigures."""
     unit, work_per_count = _work_per_count(progress, cell)
     total_counts = np.cumsum(progress.amounts)
     warmup_steps = cell.work.warmup_steps

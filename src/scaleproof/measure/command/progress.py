@@ -127,11 +127,7 @@ def _count_rises(counts: Counts) -> int:
 
 
 def _find_pair(line: str, index: int) -> Count | None:
-    """Return the count in the pair of numbers with this `index` in `line`: "step 3/100" counts steps up to 100.
-
-    Returns None where the line has fewer pairs, or the pair's first number is the larger one. In the line of a bar the
-    unit is the unit of its rate, not the word before the pair.
-    """
+    """Return the count in a pair of `line`: "step 3/100" counts steps up to 100. None where there is no such pair."""
     pairs = PAIR.findall(line)
     if len(pairs) <= index:
         return None

@@ -112,10 +112,7 @@ def _rows_may_hold_text(path: Path, corpus: Corpus) -> bool:
 
 
 def _parquet_may_hold_text(path: Path, corpus: Corpus) -> bool:
-    """Return whether the file has rows, by its metadata alone.
-
-    Raises NotADocument where it is no Parquet file, or a field of its schema is not text.
-    """
+    """Return whether the file has rows. Raises NotADocument for other files, and where a field is not text."""
     try:
         file = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:

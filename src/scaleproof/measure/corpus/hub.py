@@ -126,10 +126,7 @@ def denied_for_library_errors(file: HubFile) -> Iterator[None]:
 
 
 def _copy_from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
-    """Copy the file from the library's cache, and return its record. Returns None where the cache lacks this version.
-
-    The version must have the size and the sha256 of the table, as far as the table has them.
-    """
+    """Copy the file from the library's cache, and return its record; None without the table's size and sha256."""
     cached_path = try_to_load_from_cache(file.repository, file.name, revision=file.revision, repo_type="dataset")
     if not isinstance(cached_path, str):  # None, or the library's mark of a file that the hub does not have
         return None
@@ -165,10 +162,7 @@ def _download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
 
 
 def _file_metadata(file: HubFile, is_patient: bool = True) -> HfFileMetadata:
-    """Ask the hub for the metadata of a file: its size, its ETag, and where its content is.
-
-    `is_patient`: a hub that does not answer is asked again for half a minute.
-    """
+    """Ask the hub for a file's size, ETag and address. A patient call asks a silent hub again for half a minute."""
     return get_hf_file_metadata(
         file.url,
         token=file.token or False,  # False: not even a stored token is sent
@@ -179,10 +173,7 @@ def _file_metadata(file: HubFile, is_patient: bool = True) -> HfFileMetadata:
 
 
 def _sha256_on_hub(file: HubFile, metadata: HfFileMetadata) -> str | None:
-    """Return the sha256 that the hub's `metadata` state: the ETag of a large (LFS) file, None for other files.
-
-    Raises Denied where it is not the table's sha256, or the size is not the table's.
-    """
+    """Return the sha256 of a large (LFS) file, None for others. Raises Denied where it or the size is wrong."""
     if not metadata.etag:
         raise Denied("the server does not state which version of the file that is (no ETag)")
     hub_sha256 = metadata.etag if SHA256.fullmatch(metadata.etag) else None
@@ -222,10 +213,7 @@ def _receive_rest(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
 
 @contextmanager
 def _writing_errors(part: Path, stated_size: int | None) -> Iterator[None]:
-    """Replace errors of writing `part` in the `with` block: UserError for a full disk, Denied for a wrong length.
-
-    A file of another length than the hub stated is removed.
-    """
+    """Turn errors of writing `part` into UserError (a full disk) or Denied (a wrong length, whose file is removed)."""
     try:
         yield
     except (HfHubHTTPError, OfflineModeIsEnabled):  # subclasses of OSError, but no errors of writing

@@ -29,10 +29,7 @@ class TokenFile:
         self._window = np.arange(seq_len + 1)
 
     def read(self, ids: np.ndarray) -> np.ndarray:
-        """Return the tokens of samples, int64 of shape (len(ids), seq_len + 1).
-
-        The last token of a sample is the next sample's first.
-        """
+        """Return the tokens of samples, int64 of shape (len(ids), seq_len + 1); the last one begins the next sample."""
         return self.tokens[ids[:, None] * self.seq_len + self._window].astype(np.int64)
 
     def count(self, ids: np.ndarray) -> int:
@@ -44,10 +41,7 @@ class LabelledFile(TokenFile):
     """One split of a corpus with labels: a sample is a document, cut or padded to seq_len tokens, and its class."""
 
     def __init__(self, directory: Path, split: str, seq_len: int) -> None:
-        """Open the split's tokens and labels, and find the start and the length of each document.
-
-        Raises UserError where the split has no labels, or not one for each document.
-        """
+        """Open the split's tokens and labels, and find its documents. Raises UserError where labels do not fit."""
         super().__init__(directory, split, seq_len)
         split_description = self.description[split]
         if LABELS not in split_description:

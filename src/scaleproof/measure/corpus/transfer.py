@@ -139,10 +139,7 @@ def _continues_file(answer: requests.Response, bytes_here: int, etag: str) -> bo
 
 
 def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int | None:
-    """Return how many bytes the file has, None where that is unknown.
-
-    Raises Denied where the answer is not the file, BrokenOff where it is an error that may pass.
-    """
+    """Return the file's length, if known. Raises Denied for what is no file, BrokenOff for a passing error."""
     code = answer.status_code
     if code in (401, 403):
         raise Denied(f"access denied (HTTP {code})")

@@ -109,10 +109,7 @@ def _compute_mode(nvml: Any, handle: object) -> str:
 
 
 def judge_uuids(uuids: list[str], unknown_uuids: list[str], modes: Sequence[str] = ()) -> Verdict:
-    """Judge whether NVML knows all of torch's devices, and no compute mode forbids their use.
-
-    `unknown_uuids`: the `uuids` that NVML does not know. `modes`: the compute modes of the others.
-    """
+    """Judge whether NVML knows all of torch's `uuids`, and no compute mode of theirs forbids their use."""
     advice = "power, energy and clocks of these devices will be missing in the record"
     if PROHIBITED in modes:
         advice = "no program may use a device in this mode: nvidia-smi -c DEFAULT, or leave it out"
@@ -242,10 +239,7 @@ def check_matmul() -> Verdict:
 
 
 def judge_matmul(name: str, precision: str, flops_per_s: float, peak_flops_per_s: float | None) -> Verdict:
-    """Judge whether the rate of the device `name` is a plausible share of its published peak, if that is known.
-
-    `precision`: bf16 or fp16, in which the rate was measured.
-    """
+    """Judge whether the rate in `precision` (bf16, fp16) is a plausible share of the device's published peak."""
     text = f"{flops_per_s / 1e12:.0f} TFLOP/s in {precision}"
     if peak_flops_per_s is None:
         evidence = f"{text}; no published peak for {name}, so that MFU is not given"

@@ -161,11 +161,7 @@ def _count_operators(places: Counter[str]) -> Any:
 
 
 def _waiting_line(frame: FrameType) -> str:
-    """Return `package/file.py:line` of the program that waits: the innermost frame outside of torch and Python.
-
-    Without such a frame it is torch's innermost frame; without that, the innermost of all. Frames of this file do not
-    count.
-    """
+    """Return `package/file.py:line` of the innermost frame outside of torch and Python, else of torch, else of all."""
     stack = [caller for caller, _ in traceback.walk_stack(frame)]  # the innermost first
     frames = [caller for caller in stack if caller.f_code.co_filename != __file__]
     program_frames = [caller for caller in frames if _top_package(caller) not in CARRIERS]
@@ -180,10 +176,7 @@ def _top_package(frame: FrameType) -> str:
 
 
 def _line_of(frame: FrameType) -> str:
-    """Return a frame's line as `package/file.py:line`.
-
-    The package may be installed anywhere; without a package it is `file.py:line`.
-    """
+    """Return a frame's line as `package/file.py:line`, without where the package is installed."""
     path = Path(frame.f_code.co_filename)
     module = str(frame.f_globals.get("__name__", ""))
     is_in_package = getattr(sys.modules.get(_top_package(frame)), "__file__", None) is not None

@@ -119,10 +119,7 @@ def look_on_ranks(cells: list[Cell], root: Path, gpus: int) -> tuple[dict[str, A
 
 
 def judge_step(cell: Cell, observed: dict[str, Any]) -> Verdict:
-    """Judge the steps of a strategy: bytes exchanged, precision, agreement of clocks, no waits of the host.
-
-    `observed`: what `doctor_ranks.look_at_cells` wrote of `cell`.
-    """
+    """Judge a strategy's `observed` steps: bytes exchanged, precision, agreement of clocks, no waits of the host."""
     errors = [error for error in observed["errors"] if error]
     if errors:
         return Verdict("FAIL", errors[0], "this strategy cannot be measured here until that is fixed")

@@ -116,10 +116,7 @@ def this_machine(probes: bool = True) -> MachineSpeed:
 
 
 def _measure_by(line: list[str]) -> float | None:
-    """Run the command `line`, and return the speed that it prints, else the CPU seconds that it took.
-
-    Returns None where it fails.
-    """
+    """Return the speed that the command `line` prints, else its CPU seconds; None where it fails."""
     before = _cpu_s_of_children()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     try:
@@ -152,10 +149,7 @@ def _time_imports_s(engine: bool) -> float:
 
 
 def _measure_flops(layer: Layer) -> float:
-    """Train `layer` for PROBE_S seconds, and return the FLOP/s.
-
-    The FLOPs are 6 for each weight and token, and attention's as in PaLM, appendix B.
-    """
+    """Return the FLOP/s of training `layer` for PROBE_S seconds: 6 a weight and token, attention as in PaLM, app. B."""
     import torch
 
     torch.set_num_threads(1)

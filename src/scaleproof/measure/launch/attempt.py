@@ -38,10 +38,7 @@ def begin_attempt(out: Path, name: str, replaced: Iterable[str]) -> Path:
 def write_request(
     plan: PlannedRun, *, attempt: Path, run_id: str, nodes: Allocation | None, provenance: dict[str, Any]
 ) -> Request:
-    """Write the request of a run into the folder `attempt`, for the ranks, and return it.
-
-    `nodes`: the allocation, None on one machine. `provenance`: code, machine and command line, as in the metrics.
-    """
+    """Write the ranks' request into the folder `attempt`, and return it. `nodes`: None on one machine."""
     request = Request.for_cell(
         plan.cell,
         plan.tokens,

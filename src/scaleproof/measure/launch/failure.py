@@ -99,10 +99,7 @@ def _explain_timeout(request: Request, outcome: CommandOutcome) -> Failure:
 
 
 def _make_failure(failure_class: str, reason: str, rank: int | None, outcome: CommandOutcome) -> Failure:
-    """Return a failure with the last lines of output of `rank`, which has caused it.
-
-    If that rank is unknown (None), or printed nothing, they are the lines of all ranks, or else of the whole log.
-    """
+    """Return a failure with the last lines of `rank`, which caused it; without any, of all ranks or the log."""
     lines_of_ranks = [line for line in outcome.tail if line.startswith(RANK_PREFIX)]
     lines_of_rank = [line for line in lines_of_ranks if line.startswith(f"{RANK_PREFIX}{rank}]")]
     lines = lines_of_rank or lines_of_ranks or outcome.tail

@@ -91,10 +91,7 @@ def _supervise_request(client: socket.socket) -> int:
 
 
 def _become_server_of_more(request: ForkRequest, client: socket.socket) -> int:
-    """Turn this child into a server that has imported more libraries, and return its exit code.
-
-    The client gets READY, or why the server did not start.
-    """
+    """Turn this child into a server with more libraries, which sends READY or why it failed. Return its exit code."""
     path, libraries = json.loads(request.request)  # the new server's socket and libraries
 
     def tell_ready() -> None:
@@ -111,10 +108,7 @@ def _become_server_of_more(request: ForkRequest, client: socket.socket) -> int:
 
 
 def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
-    """Fork the ranks, wait for them, and return 0 where all ended well, else 1.
-
-    All are ended when one fails, or when the client is gone.
-    """
+    """Fork the ranks and wait: 0 where all ended well, else 1. All end when one fails, or the client is gone."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))  # 0: any port that is free now
         _, port = probe.getsockname()
@@ -179,10 +173,7 @@ def _end_processes(running: dict[int, int]) -> None:
 
 
 def _become_rank(request: ForkRequest, rank: int, port: int, output: int) -> None:
-    """Run the requested program as rank `rank`, which prints into the descriptor `output`. Does not return.
-
-    `port`: where all ranks meet.
-    """
+    """Run the program as rank `rank`, printing into `output`; ranks meet at `port`. Does not return."""
     os.dup2(output, 1)
     os.dup2(output, 2)
     sys.stdout = os.fdopen(1, "w", buffering=1)

@@ -42,11 +42,7 @@ class Heartbeat:
     """The progress of this node's ranks, in a memory-mapped file, which must not be on a network file system."""
 
     def __init__(self, ranks: int, steps: int, warmup_steps: int = 0) -> None:
-        """Make the file in which `ranks` ranks mark their progress.
-
-        A mark counts phases, PHASES in each step, so that it moves within steps too. `steps`: the number of steps of
-        the run; the first `warmup_steps` are untimed.
-        """
+        """Make the file in which ranks mark their phases, PHASES in each of the run's `steps`, warm-up included."""
         self.window_ends = (warmup_steps, steps)  # the timed window: from and to these numbers of ended steps
         self.reached_s: dict[int, float] = {}  # number of steps -> when all ranks were first seen to have ended them
         descriptor, name = tempfile.mkstemp(prefix="scaleproof-heartbeat-")

@@ -86,10 +86,7 @@ def _cpu_problem(cell: Cell) -> str | None:
 
 
 def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
-    """Return why `cell` cannot run on `gpus` with the installed torch. Returns None where it can.
-
-    The oldest GPU that it would use decides.
-    """
+    """Return why `cell` cannot run on the oldest of its `gpus` with the installed torch; None where it can."""
     execution = cell.execution
     oldest = min(gpus[: execution.geometry.devices_per_node], key=lambda gpu: gpu.capability)
     reason = build_problem(oldest, torch_cuda_version())

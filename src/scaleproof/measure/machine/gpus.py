@@ -88,10 +88,7 @@ def _gpu_of_index(nvml: Any, index: int) -> Gpu:
 
 
 def _gpu_of_handle(nvml: Any, handle: object, parent: object | None = None) -> Gpu:
-    """Return the device with NVML's handle `handle`.
-
-    `parent`: the handle of the whole GPU, if the device is a MIG instance, whose compute capability NVML does not tell.
-    """
+    """Return the device of NVML's `handle`. `parent`: the whole GPU of a MIG instance, which has no capability."""
     try:
         memory = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
     except nvml.NVMLError:
@@ -210,10 +207,7 @@ def unsupported_vendor() -> str | None:
 
 
 def _torch_built_for(name: str) -> str | None:
-    """Return the version of `name` (cuda, hip, xpu) that torch was built with. None where it was built without.
-
-    It is read from torch's version file, since importing torch takes seconds.
-    """
+    """Return the version of `name` (cuda, hip, xpu) in torch's version file: importing torch takes seconds."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return None

@@ -59,10 +59,7 @@ CONTAINERS = ("SCALEPROOF_IMAGE", "APPTAINER_NAME", "SINGULARITY_NAME")
 
 
 def provenance_fields(command_line: str, job: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the fields of the metrics on code, command line, environment, host, hardware and scheduler.
-
-    `job`: what the scheduler says of this process' job, where it was asked.
-    """
+    """Return the metrics' fields on code, command line, environment, host, hardware and scheduler (`job`)."""
     installed = versions_of(PACKAGES)
     versions = {f"{package}_version": installed.get(package, "unknown") for package in PACKAGES}
     return {

@@ -93,10 +93,7 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
 
 
 def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:
-    """Set vocabulary and classes in `config`, prepare it for measurement, and return its network, with random weights.
-
-    It is a classifier if there are `classes`. Raises UserError where transformers has no such network for this task.
-    """
+    """Return the network of `config` with random weights, a classifier if there are `classes`. Raises UserError."""
     task, mapping = "language-modelling", MODEL_FOR_CAUSAL_LM_MAPPING
     if classes:
         task, mapping = "classification", MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
@@ -202,10 +199,7 @@ def _network_faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]
 
 
 def _lists_of_blocks(network: PreTrainedModel) -> list[nn.ModuleList]:
-    """Return the network's module lists that may be its list of blocks: those with one entry per layer.
-
-    If transformers names classes that it never splits over devices, as blocks are, only lists of these count.
-    """
+    """Return the module lists with one entry a layer; if transformers names unsplit classes, only lists of these."""
     layers = network.config.num_hidden_layers
     lists = [module for module in network.modules() if isinstance(module, nn.ModuleList) and len(module) == layers]
     unsplit_lists = [blocks for blocks in lists if type(blocks[0]).__name__ in (network._no_split_modules or ())]

@@ -189,10 +189,7 @@ def _make_encoding(table: dict[str, Any]) -> tiktoken.Encoding:
 
 
 def _table_differences(token_record: dict[str, Any], vocab_size: int, splits: dict[str, _Split]) -> Iterator[str]:
-    """Yield a sentence for each difference between tokens.json, the ids in the splits, and the tokenizer.
-
-    `vocab_size`: the number of entries of the tokenizer, end-of-text included. `splits`: name -> split.
-    """
+    """Yield a sentence for each difference between tokens.json, the ids in the splits, and the tokenizer."""
     if token_record["vocab_size"] != vocab_size:
         recorded_size = integer(token_record["vocab_size"])
         yield f"tokens.json describes a table of {recorded_size} entries, the tokenizer has {integer(vocab_size)}"
@@ -212,10 +209,7 @@ def _count_differences(store: _DocumentStore, splits: dict[str, _Split]) -> Iter
 
 
 def _document_differences(split: _Split, document: _Document, encoding: tiktoken.Encoding) -> Iterator[str]:
-    """Yield a sentence if a document's tokens are not those that `encoding` makes of its text.
-
-    Of a long document the first LONGEST characters are compared.
-    """
+    """Yield a sentence if the first LONGEST characters of a document do not encode to its tokens."""
     if document.place >= len(split.ends):  # the split has no such document: `_count_differences` says so
         return
     expected = np.array(encoding.encode_ordinary(document.text[:LONGEST]), dtype=np.int64)

@@ -62,10 +62,7 @@ class Encoder(nn.Module):
         nn.init.normal_(self.position_table.weight, std=0.02)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the loss of each row, float32 of shape (rows,).
-
-        A row is token ids, negative where there is padding, and then a label.
-        """
+        """Return the loss of each row, float32 of shape (rows,): of token ids (negative: padding), then a label."""
         tokens, labels = rows[:, :-1], rows[:, -1]
         is_padding = tokens < 0
         places = torch.arange(tokens.shape[1], device=rows.device)
@@ -85,10 +82,7 @@ class ReplayedClassifier(nn.Module):
         self.network = network
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the loss of each row, float32 of shape (rows,).
-
-        A row is token ids, negative where there is padding, and then a label.
-        """
+        """Return the loss of each row, float32 of shape (rows,): of token ids (negative: padding), then a label."""
         tokens, labels = rows[:, :-1], rows[:, -1]
         is_token = tokens >= 0
         logits = self.network(input_ids=tokens * is_token, attention_mask=is_token.long()).logits
@@ -142,10 +136,7 @@ def _from_configuration(config: Any, vocab_size: int, task: str, classes: int, a
 
 
 def _from_function(module: str, sha256: str, vocab_size: int, attention: str) -> nn.Module:
-    """Return the network that a function in a Python file makes (`module`: path:function), with this `attention`.
-
-    Raises UserError where the file's sha256 is not `sha256`, as it was in the run.
-    """
+    """Return the network that a function makes (`module`: path:function). UserError where the file has changed."""
     path, _, function_name = module.partition(":")
     source = Path(path).read_bytes()
     if hashlib.sha256(source).hexdigest() != sha256:

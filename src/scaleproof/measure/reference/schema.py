@@ -98,10 +98,7 @@ class Reference(BaseModel):
 
 
 def read_second_reading(tokens: Path) -> CorpusReading | None:
-    """Return the second reading of the token files in the folder `tokens`. Returns None if there is none.
-
-    Raises UserError where its file is damaged.
-    """
+    """Return the second reading of the tokens in a folder, None without one. Raises UserError for a damaged one."""
     path = tokens / SECOND_READING
     return read_record(path, CorpusReading.model_validate_json) if path.is_file() else None
 

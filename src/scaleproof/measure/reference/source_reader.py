@@ -111,11 +111,7 @@ def _read_source_documents(corpus_record: dict[str, Any], corpus: Corpus, downlo
 
 
 def _find_files(corpus_record: dict[str, Any], corpus: Corpus, downloads: Path) -> Iterator[Path]:
-    """Yield the paths of the source's files, each once it has been checked.
-
-    Raises Unread for a file that is gone or changed, and OtherSource for a file whose recorded sha256 is not the
-    table's.
-    """
+    """Yield each checked file of the source. Raises Unread (gone or changed) or OtherSource (another sha256)."""
     record_of_file = {record.get("file"): record for record in corpus_record["files"]}
     if not record_of_file:
         raise Unread("its files were not recorded when it was gathered")

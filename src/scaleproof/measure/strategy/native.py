@@ -131,10 +131,7 @@ class FSDP(Native):
         return cast(nn.Module, self.root)
 
     def _mesh(self) -> DeviceMesh:
-        """Return the mesh of the devices: one row for each replica.
-
-        Without it torch would take a mesh of the machine's accelerator, for a cell on the CPU as well.
-        """
+        """The mesh of the cell's devices, a row a replica. Torch's own is of an accelerator, for a CPU's cell too."""
         ranks = dist.get_world_size()
         sharing = self.cell.sharing_devices
         if sharing == ranks:

@@ -96,10 +96,7 @@ def _number_calls(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFram
 
 
 def _slowest_rank(waits_ms: np.ndarray, ranks: list[int]) -> Slowest | None:
-    """Return the rank that waits least in most steps: the others wait for it. Returns None where nobody waits.
-
-    `waits_ms`: of shape (steps, ranks), the ranks in the order of `ranks`.
-    """
+    """Return the rank that waits least in most steps, None where nobody waits. `waits_ms`: (steps, ranks)."""
     if not waits_ms.max() > 0:
         return None
     last_of_step = waits_ms.argmin(axis=1)

@@ -105,10 +105,7 @@ def record_of_probed_step(
 
 
 def census_of_rank(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Census:
-    """Return the census of this rank, taken after the window.
-
-    `model`: as it was built, without the strategy's wrapper; `of_steps`: the fields that say what was seen of steps.
-    """
+    """Return this rank's census after the window. `model`: without wrapper; `of_steps`: what was seen of steps."""
     parameters = {id(tensor): tensor for tensor in strategy.module.parameters()}.values()  # tied ones once
     # What this process itself sees of its libraries and machine, which the launcher has recorded as well.
     env = {
@@ -196,10 +193,7 @@ def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
 
 
 def _elements_of_groups(optimizer: Any) -> list[int]:
-    """Return how many elements each parameter group of an optimizer updates, over all ranks.
-
-    ZeRO's optimizer has partitions of tensors in its groups, and lists of the whole tensors besides.
-    """
+    """Return the elements that each parameter group updates, over all ranks. ZeRO's groups have partitions."""
     if hasattr(optimizer, "bit16_groups"):  # ZeRO of stages 1 and 2, in any precision
         groups = optimizer.bit16_groups
     elif hasattr(optimizer, "trainable_param_groups"):  # ZeRO of stage 3

@@ -35,10 +35,7 @@ class HostLoad:
         self._after = _read_counters(self.cores)
 
     def result(self) -> dict[str, Any]:
-        """Return fields of a rank's record: begin and end of the block, and by how much each counter grew.
-
-        The growth is None where a counter is unknown.
-        """
+        """Return fields of a rank's record: begin and end of the block, and each counter's growth, None if unknown."""
         growth = {}
         for name, after in self._after.items():
             before = self._before[name]

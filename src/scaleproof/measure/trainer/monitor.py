@@ -163,10 +163,7 @@ def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
 
 
 def _throttled_shares(samples: GpuSamples) -> dict[str, float] | None:
-    """Return in which share of the samples each reason slowed the GPU down: reason -> share.
-
-    Returns None where the GPU does not say so.
-    """
+    """Return reason -> share of the samples that it slowed the GPU down in; None where the GPU does not say so."""
     reasons = [int(bits) for bits in samples.reasons if bits == bits]  # NaN is not equal to itself
     if not reasons:
         return None

@@ -92,10 +92,7 @@ class NotFinite(Exception):
 
 
 def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
-    """Return the validation over all ranks, None where nothing was scored or a rank ran out of memory.
-
-    Raises NotFinite where its loss is not finite.
-    """
+    """Return the validation over all ranks; None where not every rank scored. Raises NotFinite for its loss."""
     if any(rank.out_of_memory for rank in ranks):
         return None
     loss, targets, correct = np.sum([rank.totals for rank in ranks], axis=0).tolist()

@@ -41,10 +41,7 @@ class Watched(Generic[Batch]):
         return len(self._batches)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield each batch as it is.
-
-        The record is written, in place of the last epoch's, when the loop ends or is left.
-        """
+        """Yield each batch as it is; at the end, write the record in place of the last epoch's."""
         self._watcher = self._new_watcher()
         self._watcher.start()
         try:

@@ -147,10 +147,7 @@ class Watcher:
             self.record_inputs((*arguments, *named.values()))
 
     def record_inputs(self, arguments: tuple[Any, ...]) -> None:
-        """Note a batch: samples and tokens of its first tensor, and one checksum of all its tensors.
-
-        `arguments`: tensors, or dicts and sequences of tensors.
-        """
+        """Note a batch (tensors, nested): samples and tokens of its first tensor, and one checksum of all."""
         inputs = [value for value in (*arguments, *nested_values(arguments)) if isinstance(value, Tensor)]
         if not inputs:
             return
@@ -337,10 +334,7 @@ class Watcher:
         }
 
     def _backward_counts(self) -> list[int] | None:
-        """Return for each step how many of its forward passes got a gradient.
-
-        Returns None where no pass did in any step, as in a loop whose loss is not made of what the model returns.
-        """
+        """Return how many forward passes of each step got a gradient; None where none did in any step."""
         counts = [len(step.backward) for step in self.made]
         return counts if any(counts) else None
 

@@ -69,10 +69,7 @@ class Band:
 
 
 def bands_of_series(series: ScalingSeries, forecasts: Sequence[ForecastRow]) -> list[Band]:
-    """Return the forecasts that belong to a series as bands of tokens/s, whether their cells ran or not.
-
-    A forecast belongs to the series that has its cell, or a relative: a cell that differs from it in size alone.
-    """
+    """Return as bands (tokens/s) the forecasts of a series' cells, and of cells that differ from them in size alone."""
     cells = {point.cell for point in series.points}
     bands = []
     for row in forecasts:

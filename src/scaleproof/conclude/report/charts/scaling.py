@@ -85,10 +85,7 @@ def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scal
 def _draw_bands(
     axes: Axes, drawn: list[ScalingSeries], forecasts: Forecasts, unit: str, base: Callable[[ScalingSeries], float]
 ) -> list[Band]:
-    """Draw the forecasts of each `drawn` series as bands, and return all bands.
-
-    `base`: returns the rate of a series that is 1 on the value axis, which is in `unit`.
-    """
+    """Draw the forecasts of each series as bands, relative to the rate `base(series)`, and return the bands."""
     all_bands = []
     for series, look, place in zip(drawn, style.series_styles(drawn), style.places_side_by_side(drawn), strict=True):
         bands = bands_of_series(series, forecasts)

@@ -74,10 +74,7 @@ class Answer:
 def answer_campaign(
     report: ScalingReport, comparisons: Sequence[AbComparison] = (), forecast: ForecastReport | None = None
 ) -> Answer:
-    """Return the answer to the campaign's question: the verdict and its bullets.
-
-    `comparisons`: A/B comparisons of the campaign. `forecast`: forecast.json, where there is one.
-    """
+    """Return the campaign's verdict and its bullets, from the report, A/B comparisons and forecast.json, if any."""
     reservations = _reservations_bullet(report)
     if report.status == "invalid_comparison":
         codes = ", ".join(report.mismatches)
@@ -163,10 +160,7 @@ def _repeats_bullet(look: LookTaken | None) -> list[Bullet]:
 
 
 def _fastest_bullet(group_claims: GroupClaims) -> list[Bullet]:
-    """Return the bullet on the fastest cell and the next one.
-
-    Where the cell is not shown to be the fastest, the bullet names all cells that may be as fast.
-    """
+    """Return the bullet on the fastest cell and the next one, or all that may be as fast."""
     fastest, group = group_claims.fastest, group_claims.group
     rate = group_claims.claims[f"rate/{fastest.subject}"]
     where = f"on {devices_text(group.devices)}, {number(rate.ratio.value, 4)} tokens/s"
@@ -304,10 +298,7 @@ def _recommended_bullet(group_claims: GroupClaims) -> Bullet:
 
 
 def _leading_series(report: ScalingReport) -> list[ScalingSeries]:
-    """Return the series whose speed-up the answer states: one or two, all of them; else those with the fastest cell.
-
-    Only series count whose largest size has a speed-up for the answer (`speedup_in_answer`).
-    """
+    """Return the series whose speed-up the answer states: one or two, all; else those with the fastest cell."""
     candidates = [series for series in report.series_of_sizes if series.points[-1].speedup_in_answer]
     if len(candidates) < 3 or not report.ranking:
         return candidates
@@ -364,10 +355,7 @@ def _unranked_bullets(report: ScalingReport, claims: Claims, stated_cells: Set[s
 
 
 def _reservations_bullet(report: ScalingReport) -> list[Bullet]:
-    """Return the bullet on cells whose numbers have a finding; [] without any.
-
-    Codes that concern the same cells are named together: "machine-busy and cores-shared in ddp-n1x2".
-    """
+    """Return the bullet on cells with findings, "machine-busy and cores-shared in ddp-n1x2"; [] without any."""
     cells_of: dict[str, list[str]] = {}  # code -> cells
     for point in report.points:
         for code in dict.fromkeys(point.findings):
@@ -388,10 +376,7 @@ def _reservations_bullet(report: ScalingReport) -> list[Bullet]:
 
 
 def _median_rates(report: ScalingReport) -> str:
-    """Return "; median run of ddp-n1x2 1,234, mean 1,310 tokens/s" for the cells whose runs differ (SPREAD).
-
-    Returns "" for no such cell, or for more than MOST_ROBUST.
-    """
+    """Return "; median run of ddp-n1x2 1,234, mean 1,310 tokens/s" of cells whose runs differ, or ""."""
     texts = {}  # cell -> text; several series may have the cell
     for point in report.points:
         median, mean = point.tokens_per_sec_median, point.tokens_per_sec_global.value

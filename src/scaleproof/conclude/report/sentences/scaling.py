@@ -50,10 +50,7 @@ def loss_sentence(cell: WaterfallCell) -> str:
 
 
 def _known_parts(cell: WaterfallCell) -> str:
-    """Return the known parts of the loss and the rest in words, the largest first.
-
-    Parts that shorten the step are among them, so that all add up to the loss.
-    """
+    """Return the parts of the loss and the rest in words, the largest first; with what shortens the step."""
     parts = {part.name: part.ms for part in cell.parts if part.ms}  # neither unknown nor 0
     rest_ms = cell.unexplained_ms  # negative where the parts are more than the loss
     if rest_ms > 0:

@@ -121,10 +121,7 @@ def _verdict_on_group(group_claims: GroupClaims) -> Verdict:
 
 
 def _verdict_on_recommended(advice: Claim, fastest: Claim, over_one_device: Claim | None, devices: int) -> Verdict:
-    """Return the verdict on the recommended cell. `over_one_device`: its ratio to one device, where there is one.
-
-    `devices`: of the cells that are compared; on others a cell may be faster.
-    """
+    """Return the verdict on the recommended cell of those on `devices`; on others a cell may be faster."""
     cell = advice.subject
     if over_one_device:
         text = f"{cell} pays off: {number(over_one_device.ratio.value)}x one device"
@@ -244,10 +241,7 @@ def _worst_loss(claim: Claim) -> str:
 
 
 def _simplest_text(group: SizeRanking, addition: str = "") -> str:
-    """Return ", the simplest" and `addition`, to stand behind a cell.
-
-    Returns "" where a cell is a command: its strategy is unknown.
-    """
+    """Return ", the simplest" and `addition`, or "" where a cell is a command of unknown strategy."""
     are_known = all(without_offload(entry.strategy) in STAGES for entry in group.comparable)
     return f", the simplest{addition}" if are_known else ""
 

@@ -69,10 +69,7 @@ def read_topology(path: Path) -> dict[str, Any]:
 
 
 def read_matrix(path: Path) -> dict[str, int]:
-    """Return the links that `nvidia-smi topo -m` printed: kind of link -> pairs of GPUs that it joins.
-
-    Raises UserError where the file has no such matrix.
-    """
+    """Return the links of `nvidia-smi topo -m`: kind -> pairs of GPUs. Raises UserError for another file."""
     rows = parse_link_matrix(_text_of(path))
     if not rows:
         raise UserError(f"{path}: not an answer of nvidia-smi topo -m: no line begins with GPU0")

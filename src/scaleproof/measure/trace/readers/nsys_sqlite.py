@@ -207,10 +207,7 @@ def _empty_table(*columns: str) -> pd.DataFrame:
 
 
 def _distinct_ids(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct ids, ascending, and the index of each of `ids` among them, as np.unique does.
-
-    String ids are close together, so that counting them is faster than sorting them.
-    """
+    """Do as np.unique(return_inverse=True), by counting: string ids are close together, and sorting is slower."""
     lowest = int(ids.min())
     if int(ids.max()) - lowest > WIDEST_COUNTED:
         return np.unique(ids, return_inverse=True)
@@ -220,10 +217,7 @@ def _distinct_ids(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Return when the host launched each kernel, or, where that is unknown, when it started.
-
-    Arguments have an entry for each kernel.
-    """
+    """Return when the host launched each kernel, or, where that is unknown, when it started."""
     if not export.has(RUNTIME, "start", "globalTid", "correlationId"):
         return start
     called_at, thread, call_correlation = export.read_integers(RUNTIME, "start", "globalTid", "correlationId")
@@ -274,10 +268,7 @@ def _names_of_ranges(export: Export, where: str, row: np.ndarray, text_id: np.nd
 
 
 def _ranks_of_processes(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[int, int], bool]:
-    """Return process -> rank, and whether ranges of our own program state the ranks ("rank 3").
-
-    If they do not, processes are numbered from `first` on, in the order of their devices.
-    """
+    """Return process -> rank, and whether our ranges state it; else numbers from `first`, in the order of devices."""
     own_ranks = {}
     for process, name in ranges[["process", "name"]].drop_duplicates().itertuples(index=False):
         if match := OWN_RANK.fullmatch(str(name)):
@@ -300,11 +291,7 @@ def _rank_column(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
 
 
 def _sum_system_calls(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) -> pd.DataFrame:
-    """Return number and total time of system calls by name.
-
-    `ranks`: process -> rank, for traces of our own program, whose calls count from the first step to the last one. None
-    for other traces, of which all calls count.
-    """
+    """Return number and time of system calls by name: of our own `ranks` in their steps, of other traces (None) all."""
     if not export.has("OSRT_API", "start", "end", "globalTid", "nameId"):
         return make_table(HOST)
     where = ""

@@ -50,10 +50,7 @@ def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> d
 def _kernel_fields(
     lines: list[ReportLine], ranks: int | None, steps: int | None, unknown: dict[str, str]
 ) -> dict[str, Any]:
-    """Return the fields of a Profile that `lines` of kernel reports give.
-
-    If communication is not known, `unknown` gets the reason.
-    """
+    """Return a Profile's fields from kernel reports; `unknown` gets the reason where communication is not known."""
     sums = sum_kernels(lines, ranks)
     if sums.unknown:
         unknown["communication"] = sums.unknown

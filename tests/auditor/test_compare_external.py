@@ -188,3 +188,40 @@ def test_repeats_that_are_told_apart_by_the_end_of_their_names(tmp_path):
     (sides[0] / "monday-run2.log").rename(sides[0] / "sunday-run2.log")
     with pytest.raises(UserError, match=r"several kinds of runs \(monday, sunday\)"):
         compare_external(*sides, [])
+
+
+def log_with(folder, losses, repeat=1):
+    lines = [f"step: {10 * k} loss: {loss} tokens/s: {128000 + 97 * k + 31 * repeat}" for k, loss in losses.items()]
+    write_atomic(folder / f"run{repeat}.log", "\n".join(lines))
+
+
+def test_losses_of_equal_steps_are_held_against_each_other(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    log_with(one, {1: 9.31, 2: 8.02, 3: 7.44})
+    log_with(two, {1: 9.30, 2: 7.05, 3: 5.1})
+    losses = compare_external(one, two, []).losses
+    assert losses.startswith("Losses differ in 2 of 3 equal steps, first at step 20 (8.02 in ")
+    assert "most at step 30 (7.44 in" in losses
+    assert losses.endswith("31 % apart).")
+    log_with(two, {1: 9.30, 2: 8.03, 3: 7.42})
+    assert compare_external(one, two, []).losses == "Losses agree in 3 equal steps: at most 0.27 % apart."
+
+
+def test_losses_within_the_scatter_of_repeats_do_not_differ(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    for repeat, shift in ((1, 0.0), (2, 0.9), (3, 0.4)):
+        log_with(one, {1: 9.3 + shift, 2: 8.0 + shift, 3: 7.4 + shift}, repeat)
+        log_with(two, {1: 9.1 + shift, 2: 7.9 + shift, 3: 7.2 + shift}, repeat + 3)
+    found = compare_external(one, two, [])
+    assert found.losses.startswith("Losses agree in 3 equal steps")
+    assert "within the scatter of runs" in found.losses
+    assert found.losses in compared_sentence(found)
+
+
+def test_why_losses_were_not_compared(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    log_with(one, {1: 9.31, 2: 8.02, 3: 7.44})
+    log_with(two, {11: 9.31, 12: 8.02, 13: 7.44})
+    assert compare_external(one, two, []).losses == "Losses were not compared: no step has one in all runs."
+    write_atomic(two / "run1.log", "\n".join(f"step: {k} tokens/s: {128000 + k}" for k in range(10, 40, 10)))
+    assert compare_external(one, two, []).unstated[-1] == "losses"

@@ -255,11 +255,31 @@ def test_a_page_that_is_made_when_the_minutes_end_is_read(monkeypatch):
     monkeypatch.setattr(ab, "run_snakemake", run)
     monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
     monkeypatch.setattr(ab, "_ratio_so_far", lambda runs: "")
+    monkeypatch.setattr(ab, "read_run", lambda place: SimpleNamespace(metrics=SimpleNamespace(cell="", failure=None)))
     request = AbRequest(["a"], ["b"], minutes=2)
     assert run_comparison(request, "mine")[1].word == "same"
     os.utime(page, (0, 0))
     assert "after 2 runs, before a page of them" in ab._verdict_without(page, request).sentence
     assert not ab._is_of_all_runs(page)
+
+
+def test_a_command_without_figures_is_said_though_the_minutes_are_over(monkeypatch):
+    for name in ("a-n1x1", "b-n1x1"):
+        (place := Path("results/mine/runs", name, "rep1")).mkdir(parents=True)
+        (place / ab.METRICS).touch()
+    failure = SimpleNamespace(failure_class="crash", reason="the command ended with exit code 3")
+
+    def read(place):
+        cell = place.parent.name
+        return SimpleNamespace(metrics=SimpleNamespace(cell=cell, failure=failure if cell == "a-n1x1" else None))
+
+    monkeypatch.setattr(ab, "read_run", read)
+    verdict = ab._verdict_without(Path("results/mine/report.html"), AbRequest(["a"], ["b"], minutes=2))
+    assert verdict.word == "failed"
+    assert verdict.sentence == "no numbers: a-n1x1: crash: the command ended with exit code 3"
+    failure = None
+    verdict = ab._verdict_without(Path("results/mine/report.html"), AbRequest(["a"], ["b"], minutes=2))
+    assert verdict.word == "undecided"
 
 
 STUBBORN = """

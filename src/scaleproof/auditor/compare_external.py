@@ -17,6 +17,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import content_fault
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
+from scaleproof.ground.losses import compare_losses
 from scaleproof.ground.records.run import MeasuredRun, read_run
 from scaleproof.ground.records.watched import watched_folder
 from scaleproof.ground.snakemake_command import RESULTS
@@ -67,6 +68,8 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
 
     rate_a, rate_b = (mean_rate(rates) for rates in (rates_a, rates_b))
     b_over_a = ratio_of_independent(rate_b, rate_a)
+    losses_text = compare_losses(str(a), str(b), *(list(map(_losses_by_step, runs)) for runs in (runs_a, runs_b)))[1]
+    unstated = [name for name in unstated if name not in OPTIONAL_FIELDS] + ["losses"] * (not losses_text)
     return Compared(
         a=str(a),
         b=str(b),
@@ -78,7 +81,8 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
         low=None if why else b_over_a.low,
         high=None if why else b_over_a.high,
         unit=unit + remark,
-        unstated=[name for name in unstated if name not in OPTIONAL_FIELDS],
+        unstated=unstated,
+        losses=losses_text,
         freedom=b_over_a.freedom,
     )
 
@@ -127,6 +131,12 @@ def _why_invalid(a: Path, b: Path, evidence: Sequence[Evidence]) -> str | None:
         findings += audit_gathered(gathered, str(path)).findings
     codes = sorted({finding.code for finding in findings if finding.severity == "invalid"})
     return f"invalid: {', '.join(codes)} (scaleproof audit {a} {b})" if codes else None
+
+
+def _losses_by_step(run: ReportedRun) -> dict[int, float]:
+    """Return the loss of each step of a log; {} where numbers of steps begin anew, as with each epoch or rank."""
+    losses = {step.step: step.loss for step in run.logged_steps if step.loss is not None}
+    return losses if len(losses) == len(run.logged_steps.values("loss")) else {}
 
 
 def _rates_by_unit(run: ReportedRun) -> dict[str, float]:

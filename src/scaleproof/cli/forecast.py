@@ -368,7 +368,8 @@ def _add_plan(commands: Group) -> None:
         "count memory that no run has measured by torch's trackers on fake tensors (10 s, and some for each cell)"
     )
     parser.add_argument("--count-memory", action="store_true", help=help_text)
-    parser.add_argument("--budget", type=Number("device hours"), metavar="H", help="device hours that may be spent")
+    help_text = "device hours, not money, that may be spent"
+    parser.add_argument("--budget", type=Number("device hours"), metavar="H", help=help_text)
     add_results_option(parser)
 
 

@@ -21,6 +21,7 @@ def watched(args: argparse.Namespace) -> None:
     """
     from scaleproof.conclude.checks.watched import WatchedRun, of_watched, reasons_not_comparable
     from scaleproof.ground.findings.finding import codes_above_note
+    from scaleproof.ground.losses import compare_losses
     from scaleproof.ground.records.watched import FOLDER, VARIABLE, read_watched
 
     folders = args.folders or [Path(os.environ.get(VARIABLE) or FOLDER)]  # where `watch` writes by default
@@ -33,6 +34,9 @@ def watched(args: argparse.Namespace) -> None:
     for run in runs:
         ranks, steps = plural(len(run.ranks), "rank"), plural(len(run.ranks[0].step_s), "optimizer step")
         print(f"{run.name}: {ranks}, {steps}, {_rate_text(run)} (evidence: watched)")
+    for run in runs[1:]:
+        _, losses_text = compare_losses(runs[0].name, run.name, [runs[0].losses], [run.losses])
+        print(losses_text or f"Losses were not compared: {runs[0].name} or {run.name} has none.")
     differences = [difference for run in runs[1:] for difference in reasons_not_comparable(runs[0], run)]
     for difference in differences:
         print(f"not comparable: {difference}")

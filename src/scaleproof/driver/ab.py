@@ -5,14 +5,14 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from scaleproof.conclude.analysis.stopping import shown_in_scatters
-from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, rounds_needed, with_words
+from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, no_numbers, rounds_needed, with_words
 from scaleproof.driver.ab_campaign import (
     FIRST_LOOK,
     LONG_RUN,
@@ -134,12 +134,21 @@ def _is_of_all_runs(page: Path) -> bool:
 
 def _verdict_without(page: Path, request: AbRequest) -> AbVerdict:
     """Return the verdict where the minutes were over before the `page` of all runs was made."""
-    run_count = len(list(page.parent.glob(f"runs/*/*/{METRICS}")))
+    runs = [read_run(record.parent).metrics for record in page.parent.glob(f"runs/*/*/{METRICS}")]
+    failures = _failures_by_cell(runs)
+    if failures.keys() - {run.cell for run in runs if not run.failure}:
+        return no_numbers(failures)
+    run_count = len(runs)
     advice = "the same command goes on from there" if run_count else "give more of them, or shorter runs (--seconds)"
     ratio_text = _ratio_so_far(page.parent / "runs")
     missing = "a page of them" if page.is_file() else "a page"  # the page of an earlier call is of fewer runs
     why = f"{request.minutes:g} min were over after {plural(run_count, 'run')}, before {missing}{ratio_text}; {advice}"
     return AbVerdict("undecided", f"cannot tell yet: {why}")
+
+
+def _failures_by_cell(runs: Iterable[Timed | Failed]) -> dict[str, str]:
+    """Return cell -> the class and the reason of the last failure of its runs."""
+    return {run.cell: f"{run.failure.failure_class}: {run.failure.reason}" for run in runs if run.failure}
 
 
 def _ratio_so_far(runs: Path) -> str:
@@ -311,7 +320,7 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
     folder = results / path.stem
     loaded = LoadedCampaign(path, results)
     runs = [read_run(place).metrics for place in loaded.runs(results) if (place / METRICS).is_file()]
-    failures = {run.cell: f"{run.failure.failure_class}: {run.failure.reason}" for run in runs if run.failure}
+    failures = _failures_by_cell(runs)
     report = read_scaling_report(folder / "scaling_report.json")
     findings = read_findings(folder / "findings.json")
 

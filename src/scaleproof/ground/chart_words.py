@@ -48,8 +48,8 @@ CHART_WORDS = {
     "job_time": ChartWords("Time of a whole run", "Median over runs. Rates are of the timed window alone."),
     "loss_step": ChartWords(
         "Loss and steps",
-        "Mean over runs. Cells with the same workload and global batch must lie on one line. Diamonds: validation "
-        "loss after the last step.",
+        "Mean over runs. Cells with the same workload and global batch must lie on one line. Diamonds, if "
+        "any: validation loss after the last step.",
     ),
     "loss_seconds": ChartWords(
         "Loss and time",

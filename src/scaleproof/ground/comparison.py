@@ -37,6 +37,7 @@ class Compared:
     unit: str = "tokens/s"
     evidence: EvidenceLevel = "printed"  # of the weaker side
     unstated: list[str] = field(default_factory=list)  # fields that one of the sides does not state
+    losses: str = ""  # a sentence on the losses of equal steps
     suspect: list[str] = field(default_factory=list)  # codes of findings that do not forbid a ratio
     freedom: float | None = None  # Student's degrees of freedom of the interval
     claims: int = 1

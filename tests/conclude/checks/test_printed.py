@@ -10,6 +10,8 @@ from patience import HANGS
 
 from scaleproof.auditor.read.printed_log import printed_log
 from scaleproof.conclude.checks.all_checks import audit
+from scaleproof.conclude.checks.printed import losses_of_sizes, sizes_learn_alike
+from scaleproof.conclude.report.page_facts import protocol_facts
 from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.records.run import Run, TimedRun, read_run
@@ -203,3 +205,35 @@ def test_watched_programs_that_are_ended_may_differ_in_their_number_of_steps(tmp
     for end, found in (({}, False), (by_itself, True)):
         both = [TimedRun(plain.folder, plain.metrics.model_copy(update=end | cell)) for cell in ({}, shorter)]
         assert any(f.code == "watched-work-differs" for f in audit("mine", both).findings) == found
+
+
+def on_devices(run: TimedRun, devices: int, cell: str, factor: float = 1.0) -> TimedRun:
+    """The run as one on so many devices, which printed its losses times `factor`."""
+    execution = run.metrics.config["execution"] | {"geometry": f"1x{devices}"}
+    metrics = run.metrics.model_copy(update={"cell": cell, "config": run.metrics.config | {"execution": execution}})
+    other = TimedRun(run.folder, metrics)
+    other.take_series(window=run.window | {"loss": run.window["loss"] * factor})
+    return other
+
+
+@pytest.mark.parametrize(("factor", "differ"), [(1.0, False), (1.005, False), (0.9, True)])
+def test_losses_on_more_devices_are_held_against_those_on_one(runs, factor, differ):
+    one, two = on_devices(runs["sound"], 1, "p-n1x1"), on_devices(runs["sound"], 2, "p-n1x2", factor)
+    ((cells, differs, text),) = losses_of_sizes([two, one])
+    assert (cells, differs) == (["p-n1x1", "p-n1x2"], differ)
+    assert ("first at step 10 (" in text) == differ
+    assert ("Losses agree in 30 equal steps" in text) != differ
+    assert len(list(sizes_learn_alike([one, two]))) == differ
+    facts = dict(protocol_facts([one, two]))
+    assert facts["Losses"] == text
+
+
+def test_losses_of_two_programs_or_of_other_work_are_not_compared(runs):
+    one, two = on_devices(runs["sound"], 1, "p-n1x1"), on_devices(runs["constant"], 2, "q-n1x2")
+    assert list(losses_of_sizes([one, two])) == [], "another program"
+    assert "Losses" not in dict(protocol_facts([one, two]))
+    reading = one.metrics.reading.model_copy(update={"per_step": 512.0})
+    two = on_devices(runs["sound"], 2, "p-n1x2")
+    larger = TimedRun(two.folder, two.metrics.model_copy(update={"reading": reading}))
+    ((_, differs, text),) = losses_of_sizes([one, larger])
+    assert (differs, text) == (False, "Losses were not compared: a step of p-n1x1 is other work than one of p-n1x2.")

@@ -217,8 +217,19 @@ def test_the_console_and_the_chart_of_a_history(slower, tmp_path, capsys):
 
 def test_one_result_by_two_of_its_files_is_given_twice(tmp_path):
     for name in ("monday", "tuesday"):
-        (tmp_path / name).mkdir()
+        (tmp_path / name / "runs").mkdir(parents=True)
         (tmp_path / name / "cells.csv").touch()
     check_given_once([tmp_path / "monday", tmp_path / "tuesday/cells.csv"])
     with pytest.raises(UserError, match="monday is given twice"):
         check_given_once([tmp_path / "monday", tmp_path / "monday/cells.csv"])
+
+
+def test_logs_of_one_folder_are_not_one_result_given_twice(tmp_path):
+    logs = [tmp_path / f"{k}.log" for k in range(4)]
+    for log in logs:
+        log.touch()
+    check_given_once(logs)
+    with pytest.raises(UserError, match=r"0\.log is given twice"):
+        check_given_once([*logs, logs[0]])
+    with pytest.raises(UserError, match=r"0\.log is no campaign's results"):
+        compare_with_baselines(logs[0], logs[1:])

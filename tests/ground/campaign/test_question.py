@@ -4,6 +4,7 @@ import pytest
 from synthetic import campaign
 
 from scaleproof.ground.campaign.cells import expand_cells
+from scaleproof.ground.campaign.question import Question
 from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.ground.errors import UserError
 
@@ -61,3 +62,23 @@ def test_no_question():
 def test_a_question_about_no_cell_is_refused(question, message):
     with pytest.raises(UserError, match=message):
         asked(**question)
+
+
+@pytest.mark.parametrize(
+    ("workload", "vary", "message"),
+    [
+        ({}, {"tokenizer": ["bytes", "bpe-512"]}, "vocab_size 257 and 512, .*give both one: workload.vocab_size: 512"),
+        ({"vocab_size": 512}, {"tokenizer": ["bytes", "bpe-512"]}, None),
+        ({}, {"model": ["gpt2-tiny", "gpt2-small"]}, "different models, gpt2-tiny and gpt2-small"),
+        ({}, {"seq_len": [16, 32]}, None),
+    ],
+)
+def test_models_of_other_parameters_are_no_question(workload, vary, message):
+    made = campaign(workload=workload, vary={"strategy": ["ddp"], **vary})
+    subject, base = expand_cells(made)
+    question = Question.model_validate({"is": subject.slug, "better_than": base.slug})
+    if message is None:
+        assert cells_of_question(question, [subject, base])
+        return
+    with pytest.raises(UserError, match=message):
+        cells_of_question(question, [subject, base])

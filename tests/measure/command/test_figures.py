@@ -209,3 +209,19 @@ def diverged(text: str, lines: int, word: str = "nan") -> str:
 )
 def test_losses_that_are_no_numbers_up_to_the_end(tmp_path, text, lines):
     assert figures(tmp_path, text).losses_lost == lines
+
+
+def test_a_rate_in_another_unit_than_the_work_of_a_step_names_it(tmp_path):
+    with pytest.raises(NoFigures, match=r"its rate is in tokens/s: give workload.per_step: \{tokens: ...\}"):
+        figures(tmp_path, RATES, per_step={"samples": 32})
+
+
+def test_a_time_beside_a_rate_gives_the_work_of_a_step(tmp_path):
+    times = [3.97, 4.2, 3.8, 4.02, 3.9] * 4
+    lines = [f"step {20 * k} loss 2.{k} time {ms} ms tokens/s {64e3 / ms:.0f}" for k, ms in enumerate(times)]
+    work = figures(tmp_path, "\n".join(lines))
+    assert (work.unit, set(work.rows["tokens"])) == ("tokens", {64})
+    assert work.rows["step_time_s"][1] == pytest.approx(4.2e-3)
+    lines = [f"step {20 * k} loss 2.1 time {4.0 * k + 4:.2f} ms tokens/s {16000 + k}" for k in range(20)]
+    with pytest.raises(NoFigures, match="not how much work a step is"):  # the time since the start
+        figures(tmp_path, "\n".join(lines))

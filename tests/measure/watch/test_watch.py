@@ -12,6 +12,7 @@ import scaleproof
 from scaleproof.cli.commands import run as run_command
 from scaleproof.conclude.checks.watched import WatchedRun, of_watched, reasons_not_comparable
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.losses import compare_losses
 from scaleproof.ground.records.watched import read_watched
 
 STEPS, ROWS, TOKENS = 8, 4, 16
@@ -78,6 +79,18 @@ def test_a_sound_loop(tmp_path):
     # Forward, and both gradients of one linear layer: its weights and its inputs.
     assert rank.probed.linear_flops == 3 * 2 * ROWS * (TOKENS - 1) * 8 * 50
     assert run.tokens_per_s > 0
+
+
+def test_losses_of_a_run_are_means_over_its_ranks(tmp_path):
+    run = trained(tmp_path / "a")
+    (rank,) = run.ranks
+    two = WatchedRun("two", [rank, rank.model_copy(update={"rank": 1, "losses": [loss + 1 for loss in rank.losses]})])
+    assert two.losses == pytest.approx({step: loss + 0.5 for step, loss in run.losses.items()})
+    assert compare_losses("a", "a", [run.losses], [run.losses]) == (
+        False,
+        "Losses agree in 8 equal steps: at most 0 % apart.",
+    )
+    assert WatchedRun("none", [rank.model_copy(update={"losses": None})]).losses == {}
 
 
 def test_losses_are_those_of_the_loop_unwatched(tmp_path):
@@ -328,6 +341,7 @@ def test_a_planted_cheat_is_named_by_the_command(tmp_path, monkeypatch, capsys, 
         code = end.code
     text = capsys.readouterr().out
     assert CHEATS[cheat] in text
+    assert " equal steps" in text, "losses are compared, whatever differs"
     assert code == (0 if cheat == "none" else 1), text
     assert ("not comparable" in text or "invalid" in text or "suspect" in text) == (cheat != "none")
 

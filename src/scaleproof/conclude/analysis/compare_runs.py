@@ -15,6 +15,7 @@ from scaleproof.conclude.analysis.measured_cells import (
 )
 from scaleproof.conclude.analysis.run_tables import cell_rate
 from scaleproof.conclude.checks.all_checks import audit
+from scaleproof.conclude.checks.printed import losses_of_cells
 from scaleproof.ground.comparison import (
     Compared,
     configuration_differences,
@@ -28,6 +29,7 @@ from scaleproof.ground.errors import UserError, path_fault, shortened
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.grouping import runs_by_cell
+from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 from scaleproof.ground.snakemake_command import RESULTS
 
@@ -162,6 +164,7 @@ def _compare(
         ratio=None if why else b_over_a.value,
         low=None if why else b_over_a.low,
         high=None if why else b_over_a.high,
+        losses=losses_of_cells(a, b, runs_a, runs_b)[1] if isinstance(first_a, Printed) else "",
         suspect=sorted({finding.code for finding in findings if finding.severity == "suspect"}),
         freedom=b_over_a.freedom,
     )

@@ -1,14 +1,17 @@
 """Checks of somebody's program: what it printed against what was seen of it from outside."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import prod
 from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 
 from scaleproof.ground.findings.registry import Code, Flag, of_printed, of_timed
+from scaleproof.ground.losses import ALIKE, compare_losses
 from scaleproof.ground.number_format import integer, percent, seconds
+from scaleproof.ground.records.grouping import group_by, runs_by_cell
 from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.run import TimedRun
 
@@ -146,6 +149,57 @@ def cells_leave_out_as_much(runs: list[TimedRun]) -> Iterator[Flag]:
             cells=cells,
             about=[run for run in runs if run.metrics.cell in cells],
         )
+
+
+@of_timed.finds("losses-apart", "note", alike=percent(ALIKE))
+def sizes_learn_alike(runs: list[TimedRun]) -> Iterator[Flag]:
+    """A program prints other losses on more devices: it may not do the same work there.
+
+    Detected: Losses of equal steps of cells that differ in devices alone, more than {alike} and a printed digit outside
+    of the range of their repeats.
+    Seen: A learning rate that grows with the processes; ranks that print the losses of their own samples.
+    Repair: Print the mean over all ranks, with one seed and one global batch; what differs then is the training.
+    """
+    for cells, differ, text in losses_of_sizes(runs):
+        if differ:
+            yield Flag(text.removesuffix("."), cells=cells, about=[run for run in runs if run.metrics.cell in cells])
+
+
+def losses_of_sizes(runs: Sequence[TimedRun]) -> Iterator[tuple[list[str], bool, str]]:
+    """Yield of commands that differ in devices alone: the smallest cell and another, whether losses differ, a sentence.
+
+    Runs of the trainer have checks of their own.
+    """
+
+    def identity(run: TimedRun) -> str:
+        return repr(run.metrics.config | {"execution": {**run.metrics.config["execution"], "geometry": None}})
+
+    of_commands = sorted((run for run in runs if isinstance(run.metrics, Printed)), key=lambda run: prod(run.geometry))
+    for of_sizes in group_by(of_commands, identity).values():
+        (base, runs_of_base), *others = runs_by_cell(of_sizes).items()
+        for cell, runs_of_cell in others:
+            yield [base, cell], *losses_of_cells(base, cell, runs_of_base, runs_of_cell)
+
+
+def losses_of_cells(a: str, b: str, runs_a: Sequence[TimedRun], runs_b: Sequence[TimedRun]) -> tuple[bool, str]:
+    """Return whether the losses that two commands print in equal steps differ, and a sentence on it."""
+    works = {run.metrics.reading.per_step for run in (*runs_a, *runs_b) if isinstance(run.metrics, Printed)}
+    if len(works) > 1:
+        return False, f"Losses were not compared: a step of {a} is other work than one of {b}."
+    differ, text = compare_losses(a, b, *(list(map(_losses_by_step, runs)) for runs in (runs_a, runs_b)))
+    return differ, text or f"Losses were not compared: {a} or {b} prints none beside numbers of steps."
+
+
+def _losses_by_step(run: TimedRun) -> dict[int, float]:
+    """Return the losses of a window by the printed numbers of its steps; {} where these do not rise evenly."""
+    reading = run.metrics.reading if isinstance(run.metrics, Printed) else None
+    if reading is None or reading.first_step is None or reading.last_step is None:
+        return {}
+    losses = run.window["loss"]
+    steps = np.linspace(reading.first_step, reading.last_step, len(losses))
+    if (steps != np.round(steps)).any() or len(set(steps)) < len(steps):
+        return {}
+    return {int(step): float(loss) for step, loss in zip(steps, losses, strict=True) if np.isfinite(loss)}
 
 
 @of_timed.finds("counts-differ", "invalid")

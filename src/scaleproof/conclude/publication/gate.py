@@ -221,11 +221,12 @@ def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
 
     Raises UserError where nothing can be compared, or a baseline is damaged.
     """
-    earlier = _read_baselines(results, baselines)
+    check_given_once([results, *baselines])
     folder = folder_of(results)
-    faults = faults_of(folder)
-    runs, _ = read_runs(folder)
+    runs, differences = read_runs(folder)
     new = measured_by_cell(runs)
+    earlier = _read_baselines(results, new, baselines)
+    faults = faults_of(folder, runs, differences)
     if not new and not any(earlier) and not faults:
         raise UserError(f"{results} has no run with numbers")
 
@@ -273,31 +274,33 @@ def _why_left_out(run: RawRun, earlier_runs: Sequence[RawRun], result_count: int
     return f"not in {missing_count} of {result_count} earlier results" if missing_count else ""
 
 
-def _read_baselines(results: Path, baselines: Sequence[Path]) -> list[dict[str, list[RawRun]]]:
-    """Return each earlier result as cell -> its runs.
+def _read_baselines(
+    results: Path, new: Mapping[str, list[RawRun]], baselines: Sequence[Path]
+) -> list[dict[str, list[RawRun]]]:
+    """Return each earlier result as cell -> its runs. `new`: those of the new `results`.
 
-    Raises UserError where they are too few, one is damaged, or one is given twice or is the new `results`.
+    Raises UserError where they are too few, one is damaged, or one is a copy.
     """
     if len(baselines) < LEAST_SESSIONS:
         raise UserError(
             f"a gate needs at least {LEAST_SESSIONS} earlier results, not {len(baselines)}: the spread between "
             "sessions is not known from fewer; for two results use scaleproof compare"
         )
-    check_given_once([results, *baselines])
     earlier = [measured_cells(path) for path in baselines]
-    raw_runs, _ = read_runs(folder_of(results))
-    _check_copies([results, *baselines], [measured_by_cell(raw_runs), *earlier])  # before all that takes long
+    _check_copies([results, *baselines], [new, *earlier])  # before all that takes long
     for path in baselines:
-        has_report = (folder_of(path) / MANIFEST).is_file()
-        faults = faults_of(folder_of(path)) if has_report else []  # raw files were read by measured_cells
-        if faults:
+        folder = folder_of(path)
+        # Without a report measured_cells has read all that there is.
+        if (folder / MANIFEST).is_file() and (faults := faults_of(folder, *read_runs(folder))):
             raise UserError(f"{path} cannot be compared with: {faults[0]}")
     return earlier
 
 
-def faults_of(folder: Path) -> list[str]:
-    """Return what is wrong with a result itself: that it does not verify, or `invalid` findings about its runs."""
-    raw_runs, differences = read_runs(folder)
+def faults_of(folder: Path, raw_runs: Sequence[RawRun], differences: list[Difference]) -> list[str]:
+    """Return what is wrong with a result itself: that it does not verify, or `invalid` findings about its runs.
+
+    `raw_runs`, `differences`: its runs, and what is wrong with their files.
+    """
     has_report = (folder / MANIFEST).is_file()  # else there are raw files alone
     if has_report:
         differences, _, _ = verify_and_audit(folder)
@@ -335,7 +338,7 @@ def check_given_once(folders: Sequence[Path]) -> None:
     """Raise UserError where two of `folders` are one, given as itself or as a file in it."""
     seen: set[str] = set()
     for given in folders:
-        path = given.parent if given.is_file() else given
+        path = given.parent if (given.parent / "runs").is_dir() else given
         if os.path.realpath(path) in seen:
             raise UserError(f"{path} is given twice; each result must be a measurement of its own")
         seen.add(os.path.realpath(path))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from scaleproof.conclude.checks.printed import losses_of_sizes
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.findings.forecast_report import ForecastReport
@@ -19,7 +20,7 @@ from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 from scaleproof.ground.records.jobs import job_end_counts
 from scaleproof.ground.records.metrics import Measured, Printed, Recorded
 from scaleproof.ground.records.profile_schema import Profile
-from scaleproof.ground.records.run import Run
+from scaleproof.ground.records.run import Run, timed_runs
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.traces_report import TracesReport
@@ -106,7 +107,8 @@ def protocol_facts(runs: list[Run]) -> Facts:
     """Return what was run, as (name, text); where cells differ, all values are listed."""
     metrics = [run.metrics for run in runs if run.metrics.training_config]
     if len(metrics) < len(runs):  # runs of commands have no training configuration
-        return _protocol_of_commands([run.metrics for run in runs])
+        losses = ("Losses", _all_values([text for *_, text in losses_of_sizes(timed_runs(runs))]))
+        return [*_protocol_of_commands([run.metrics for run in runs]), *([losses] if losses[1] else [])]
     work_sections: list[Mapping[str, Any]] = [m.config["work"] for m in metrics]
     models = [m.model for m in metrics if isinstance(m, Measured)]
     configs = [m.training_config for m in metrics if m.training_config]

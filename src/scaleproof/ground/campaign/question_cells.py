@@ -14,7 +14,8 @@ def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str,
     if question is None:
         return None
 
-    subject = _find_cell_meant("is", question.subject, question, cells).slug
+    subject_cell = _find_cell_meant("is", question.subject, question, cells)
+    subject = subject_cell.slug
     relation = "not_slower_than" if question.not_slower_than else "better_than"
     base_name = question.not_slower_than if question.better_than is None else question.better_than
     if base_name is None:
@@ -22,10 +23,26 @@ def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str,
         advice = f"give better_than: CELL, or not_slower_than: CELL with by: 5 %. Other cells: {others}"
         raise UserError(f"question: {subject} is compared with nothing; {advice}", ("question",))
 
-    base = _find_cell_meant(relation, base_name, question, cells).slug
+    base_cell = _find_cell_meant(relation, base_name, question, cells)
+    base = base_cell.slug
     if subject == base:
         raise UserError(f"question: {base} is compared with itself", key=("question", relation))
+    if subject_cell.command is None:
+        _check_same_model(subject_cell, base_cell)
     return {"is": subject, relation: base, "by": question.by}
+
+
+def _check_same_model(subject: Cell, base: Cell) -> None:
+    """Raise UserError where the models of two cells differ in parameters, so that their rates would not be compared."""
+    models = [str(cell.workload.model) for cell in (subject, base)]
+    if len(set(models)) > 1:
+        fault = f"{subject.slug} and {base.slug} have different models, {' and '.join(models)}"
+        raise UserError(f"question: {fault}, whose rates are not compared; ask about cells of one model", ("question",))
+    rows = [cell.vocab_size for cell in (subject, base)]
+    if len(set(rows)) > 1:
+        fault = f"{subject.slug} and {base.slug} have vocab_size {rows[0]} and {rows[1]}, so other parameters"
+        cure = f"give both one: workload.vocab_size: {max(rows)}"
+        raise UserError(f"question: {fault}, and would not be compared; {cure}", ("question",))
 
 
 def _find_cell_meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:

@@ -107,6 +107,12 @@ class TimedRun(Run):
 
     metrics: Timed
 
+    @property
+    def geometry(self) -> tuple[int, int]:
+        """Nodes, and devices on each, as configured."""
+        nodes, per_node = map(int, self.metrics.config["execution"]["geometry"].split("x"))  # "2x4"
+        return nodes, per_node
+
     @cached_property
     def recomputed(self) -> WindowFigures:
         """Figures of the window, computed again from the raw series. Raises UserError as `steps` does."""
@@ -125,12 +131,6 @@ class MeasuredRun(TimedRun):
     def n_devices(self) -> int:
         """How many devices came up, over all ranks."""
         return self.metrics.n_devices
-
-    @property
-    def geometry(self) -> tuple[int, int]:
-        """Nodes, and devices on each, as configured."""
-        nodes, per_node = map(int, self.metrics.config["execution"]["geometry"].split("x"))  # "2x4"
-        return nodes, per_node
 
     @property
     def is_on_cpus(self) -> bool:

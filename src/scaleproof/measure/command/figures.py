@@ -15,7 +15,7 @@ from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.evidence import WorkUnit
 from scaleproof.ground.records.printed_log import PrintedLog, PrintedSpan, PrintedStep, ReadLog
 from scaleproof.ground.records.steps import ROW
-from scaleproof.measure.command.lines_with_units import read_lines_with_units
+from scaleproof.measure.command.lines_with_units import read_lines_with_units, with_times_beside_rates
 from scaleproof.measure.command.patterns import read_by_patterns
 from scaleproof.measure.command.progress import FEWEST, Count, Progress, find_progress, progress_between
 
@@ -70,8 +70,10 @@ def _read_printed(log: Path, lines: Sequence[str], cell: Cell, read: ReadLog, ar
         return read_by_patterns(lines, figures)
     printed = _read_log(log, figures, read)
     has_times = _steps_with_time(printed) or printed.spans
-    if has_times or figures != "auto":
+    if figures != "auto":
         return printed
+    if has_times:
+        return with_times_beside_rates(printed, lines)
     return read_lines_with_units(lines, arrivals) or printed
 
 
@@ -172,7 +174,7 @@ def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: C
         rate = factor * (printed_rate or 0.0)  # 0: unknown
         seconds = step.seconds or (per_step / rate if rate and per_step else None)
         if not seconds:
-            raise NoFigures(f"the line of step {step.step} has no time and no rate in {unit}/s; give other patterns")
+            raise NoFigures(f"the line of step {step.step} has no time and no rate in {unit}/s; {_other_unit(step)}")
         timed.append(replace(step, seconds=seconds))
         work = rate * seconds if per_step is None else per_step
         amounts.append(max(1, round(work)))  # a whole number, and never 0
@@ -189,6 +191,12 @@ def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: C
         per_step=per_step,
         losses_lost=count_lost_at_end(losses),
     )
+
+
+def _other_unit(step: PrintedStep) -> str:
+    """Return what to give where a step has no time, and no rate in the unit of the campaign's `per_step`."""
+    unit = "tokens" if step.tokens_per_s else "samples" if step.samples_per_s else ""
+    return f"its rate is in {unit}/s: give workload.per_step: {{{unit}: ...}}" if unit else "give other patterns"
 
 
 def _count_warmup(steps: Sequence[PrintedStep], warmup_steps: int) -> int:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from scaleproof.ground.records.printed_log import PrintedLog, PrintedStep
@@ -11,6 +12,7 @@ NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
 STEP = re.compile(r"\b(?:step|iter|iteration|it|batch)\b[ #:=\[]{1,3}(\d+)", re.IGNORECASE)
 LOSS = re.compile(r"\bloss[ :=]{1,3}(\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
 TIME = re.compile(rf"\b(?:dt|time|took)[ :=]{{1,3}}{NUMBER} ?(ms|s)\b", re.IGNORECASE)
+SAME_WORK = 1.1  # amounts of work that are this many times apart may be one, rounded
 SHARE_OF_CLOCK = (0.3, 1.1)  # least and most that printed times add up to, as a part of the time between their lines
 
 
@@ -25,6 +27,18 @@ def read_lines_with_units(lines: Sequence[str], arrivals: Sequence[float]) -> Pr
     if len(steps) < FEWEST or not _are_times_of_steps(steps, arrivals):
         return None
     return PrintedLog("units", steps=steps)
+
+
+def with_times_beside_rates(printed: PrintedLog, lines: Sequence[str]) -> PrintedLog:
+    """Return a log of rates with the times that its lines print beside them, where all are of one amount of work.
+
+    Rate x time is that amount; of a time that runs from the start it would grow.
+    """
+    seconds = {step.line: step.seconds for step in _find_steps(lines)}
+    steps = [replace(step, seconds=step.seconds or seconds.get(step.line)) for step in printed.steps]
+    works = [(step.seconds or 0.0) * (step.tokens_per_s or step.samples_per_s or 0.0) for step in steps]
+    is_one_work = len(works) >= FEWEST and 0 < max(works) <= SAME_WORK * min(works)
+    return replace(printed, steps=steps) if is_one_work else printed
 
 
 def _find_steps(lines: Sequence[str]) -> Iterator[PrintedStep]:

@@ -143,3 +143,18 @@ def test_where_the_question_is_answered_there_is_no_next_step(campaign):
 )
 def test_a_difference_is_rounded_up_because_no_smaller_one_is_shown(part, text):
     assert rounded_up_percent(part) == text
+
+
+def test_a_decided_question_on_disturbed_cells_is_asked_again_on_a_quiet_machine(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+    report = campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.02, ("zero1", "1x2"): 0.03}, question=question)
+    before = answer_campaign(report)
+    assert before.decided
+    for point in report.points:
+        if point.cell != "zero1-n1x2":
+            point.findings = ["machine-busy"]
+    text = answer_campaign(report).bullets_of_page(report, has_failures=False)[-1].text
+    assert text.startswith("on a quiet machine, scaleproof retry config/campaigns/demo.yaml --cell ")
+    assert "zero1" not in text
+    report.points[0].findings = []
+    assert "quiet" not in answer_campaign(report).bullets_of_page(report, has_failures=False)[-1].text

@@ -94,5 +94,6 @@ def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -
     if against == "seconds" and len(targets) == 1:
         axes.axhline(targets[0], color="0.5", lw=1, ls="--", zorder=0, label="target")
     axes.set_xlabel(AGAINST[against])
-    axes.set_ylabel("training loss, smoothed (nats)")
+    unit = " (nats)" if (measured["evidence"] == "built").all() else ""  # a program's loss may be anything
+    axes.set_ylabel(f"training loss, smoothed{unit}")
     axes.set_title(f"Loss and {AGAINST_WHAT[against]} ({title})")

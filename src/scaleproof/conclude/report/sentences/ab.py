@@ -77,9 +77,7 @@ def ab_verdict(
         return AbVerdict("not-comparable", f"not comparable: {obstacle}")
 
     if question.ratio is None:
-        cells_of = group_by(failures, failures.__getitem__)  # reason -> its cells
-        reasons = "; ".join(f"{', '.join(cells)}: {reason}" for reason, cells in cells_of.items())
-        return AbVerdict("failed", f"no numbers: {reasons or 'no run has numbers'}")
+        return no_numbers(failures)
 
     verdict = _verdict(report, question, difference, confidence)
     if work_differences:
@@ -90,6 +88,13 @@ def ab_verdict(
     if reservations := sorted(suspect_codes - {DID_NOT_TRAIN, WORK_DIFFERS}):  # those two are said above
         verdict = with_words(verdict, f"with reservations: {', '.join(reservations)}")
     return replace(verdict, reservations=tuple(sorted(suspect_codes)))
+
+
+def no_numbers(failures: Mapping[str, str]) -> AbVerdict:
+    """Return the verdict where a command has no figures. `failures`: cell -> why a run of it has no numbers."""
+    cells_of = group_by(failures, failures.__getitem__)  # reason -> its cells
+    reasons = "; ".join(f"{', '.join(cells)}: {reason}" for reason, cells in cells_of.items())
+    return AbVerdict("failed", f"no numbers: {reasons or 'no run has numbers'}")
 
 
 def _why_not_comparable(report: ScalingReport, question: AnsweredQuestion, findings: Findings) -> str:

@@ -1,5 +1,7 @@
 """What to do where the answer is open: the key to set, the command, what it costs, or that it is not worth it."""
 
+from collections.abc import Sequence
+
 from scaleproof.conclude.analysis.ranking import DISTURBED
 from scaleproof.conclude.analysis.simultaneous import MOST_TIMES, POWER_IN_WORDS
 from scaleproof.ground.confidence import FEWEST_REPEATS
@@ -30,16 +32,8 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
         return None
 
     # A campaign with a question is not answered from the ranking, whatever disturbed its cells.
-    disturbed_cells = group.advice.disturbed if group and not report.question else []
-    busy = busy_cells(report)
-    are_all_busy = {point.cell for point in report.points} == set(busy)
-    if disturbed_cells or (busy and are_all_busy):
-        # Not more repeats, which would be disturbed again, but new runs of all such cells: a ratio needs two good ones.
-        names = list(dict.fromkeys([*disturbed_cells, *busy]))
-        # Up to two cells are named, even where they are all.
-        cells = _cell_options([ALL] if are_all_busy and len(names) > 2 else names)
-        retry = f"scaleproof retry {_file(report)} {cells}{results_option(report.results)}"
-        return f"on a quiet machine, {retry}, then {command(report)}", None
+    if quiet := _on_a_quiet_machine(report, group.advice.disturbed if group and not report.question else []):
+        return quiet
 
     # Repeats that ended at a limit left the answer open. Where they ended because it was decided, or because there was
     # nothing to compare, nothing is left to do.
@@ -62,6 +56,23 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     return _step_of_further_repeats(report, first_series.resolve, min(point.n for point in first_series.points))
 
 
+def _on_a_quiet_machine(report: ScalingReport, disturbed_cells: Sequence[str] = ()) -> Step | None:
+    """Return how to measure again what was disturbed; None where neither a cell of the ranking nor the answer was.
+
+    Not more repeats, which would be disturbed again, but new runs of all such cells: a ratio needs two good ones.
+    """
+    busy = busy_cells(report)
+    question, cells = report.question, [point.cell for point in report.points]
+    of_answer = [question.subject, question.base] if question else cells
+    if not disturbed_cells and not (busy and set(of_answer) <= set(busy)):
+        return None
+    names = list(dict.fromkeys([*disturbed_cells, *busy]))
+    # Up to two cells are named, even where they are all.
+    options = _cell_options([ALL] if len(names) > 2 and set(names) == set(cells) else names)
+    retry = f"scaleproof retry {_file(report)} {options}{results_option(report.results)}"
+    return f"on a quiet machine, {retry}, then {command(report)}", None
+
+
 def busy_cells(report: ScalingReport) -> list[str]:
     """Return the cells with findings that runs on a quiet machine may not have."""
     return [point.cell for point in report.points if REPEATED_FOR & set(point.findings)]
@@ -78,6 +89,8 @@ def next_step_beyond_repeats(report: ScalingReport) -> Step:
         return f"mend what made the runs fail; then {retry}, and {command(report)}", None
     if report.repeats and report.repeats.goes_on:
         return f"{command(report)} goes on with it", None
+    if quiet := _on_a_quiet_machine(report):
+        return quiet
     text = f"more devices, a larger model or another machine may answer otherwise: vary them in {_file(report)}"
     return text, f"scaleproof plan {_file(report)} says what it costs"
 

@@ -48,6 +48,8 @@ def compared_sentence(compared: "Compared") -> str:
         n = runs_text(*compared.runs)
         bounds = (compared.low, compared.high)
         text = ratio_sentence(compared.b, compared.a, compared.ratio, *bounds, n, unit=compared.unit)
+    if compared.losses:
+        text += f" {compared.losses}"
     if compared.unstated:
         text += f" Not stated by both, so not compared: {', '.join(compared.unstated)}."
     if compared.unit == "steps/s" and not compared.why:
@@ -66,7 +68,9 @@ def compared_verdict(compared: "Sequence[Compared]") -> str:
     claims = [claim_on(cell) for cell in compared if cell.ratio is not None]
     if not claims:
         return f"No answer: none of the {len(compared)} common cells is comparable."
-    words = {FASTER: "faster in B", SLOWER: "slower in B", UNDECIDED: UNDECIDED, NO_INTERVAL: "without an interval"}
+    b = compared[0].b.rpartition(" ")[0]  # without the cell
+    words = {FASTER: f"faster in {b}", SLOWER: f"slower in {b}"}
+    words |= {UNDECIDED: UNDECIDED, NO_INTERVAL: "without an interval"}
     parts = [f"{claims.count(outcome)} {word}" for outcome, word in words.items() if outcome in claims]
     if len(claims) < len(compared):
         parts.append(f"{len(compared) - len(claims)} not comparable")

@@ -294,7 +294,8 @@ def _scaling_line(configuration: str, row: ReportedRow, series: RowSeries) -> Sc
     confirmed = (reading for reading in readings if stated is not None and stated.interval.meets(reading))
     speedup = next(confirmed, readings[0])
     if len(readings) == 1 or stated is not None:
-        line.speedup, line.efficiency = times(speedup.middle), percent(speedup.middle / series.times_devices(row))
+        line.speedup = times(speedup.in_known_digits)
+        line.efficiency = percent(speedup.in_known_digits / series.times_devices(row))
         line.baseline = series.bases[0].name
     return line
 

@@ -33,6 +33,7 @@ COUNTS = ("steps", "epochs")
 SIZE_KINDS = (*DEVICES, *BATCHES, "nodes", "devices_per_node")  # what may differ between rows of one configuration
 PRECISION_RATIOS = (2, 4, 8, 16)  # ratios of the peaks of one device
 EXACT_TOLERANCE = 0.002  # relative difference of a ratio that one column was computed by, beside its rounding
+MOST_ROUNDS = 3  # of the samples of a benchmark over the devices of all rows
 LARGEST_IN_DIGITS = 1e9  # from which on a product is printed as a power of ten
 
 
@@ -159,7 +160,19 @@ class Agreement:
             return False  # batch and devices are factors of the product already: N times as many explain nothing
         if kinds == {"mfu", "flops_per_s"} and round(times_off) not in PRECISION_RATIOS:
             return False  # FLOP/s over MFU is a peak: only that of another precision may be N times as high
-        return abs(times_off / round(times_off) - 1) <= NEAR_WHOLE
+        return abs(times_off / round(times_off) - 1) <= NEAR_WHOLE or self._has_idle_devices(i)
+
+    def _has_idle_devices(self, i: int) -> bool:
+        """Whether whole rounds explain a row's low rate: 14 samples take 4 on 4 devices, the last of which has 2."""
+        devices = [factor.figures.middle for factor in self.factors if factor.column.kind in DEVICES]
+        exponents = [factor.exponent for factor in self.factors if factor.column.kind in RATES]
+        if len(devices) != 1 or len(exponents) != 1:
+            return False
+        counts = np.maximum(devices[0], 1 / devices[0])[self.rows]  # also of a divisor
+        share = float(self.figures.middle[i] / self.expected.middle[i]) ** exponents[0]
+        even = math.lcm(*map(round, counts[self.fits]))  # samples that give all devices of the other rows the same
+        rounds = (samples / counts[i] for samples in range(even, MOST_ROUNDS * even + 1, even))
+        return any(share < 1 and abs(full / math.ceil(full) / share - 1) <= SAME_TOLERANCE for full in rounds)
 
     @cached_property
     def evidence(self) -> float:

@@ -59,6 +59,7 @@ SETTINGS = (
 )
 RATIO_DIMENSIONS = ("percent", "times")  # dimensions of ratios: "+3,530 tok/s" is a difference
 DIFFERENCE = "difference"
+ORDINAL = re.compile(r"(?i)(?:\b|_)(?:rank|layer|index|id|position)s?$")  # "first-layer rank": no quantity
 QUALITY = ("accuracy", "loss", "val_loss", "perplexity")  # of what was trained: no speed-up is over it
 
 
@@ -68,7 +69,7 @@ def family(column: FigureColumn) -> str | None:
     Where the kind says nothing it is "unknown" and the unit. None for settings, ratios, qualities, and kinds that no
     family has.
     """
-    is_setting = column.kind in SETTINGS and not column.has_decimals
+    is_setting = (column.kind in SETTINGS or ORDINAL.search(column.heading)) and not column.has_decimals
     if is_setting or column.kind in QUALITY or is_ratio(column):
         return None
     if column.kind is None or column.kind in SETTINGS:  # not understood, or called a setting, but with decimals
@@ -366,7 +367,8 @@ def readings(column: FigureColumn) -> dict[str, Figures]:
     units = [figures[0].unit if figures else None for figures in printed]
     are_ratios = [unit is None or unit.dimension in RATIO_DIMENSIONS for unit in units]
     low, high = column.figures.low, column.figures.high
-    difference = {DIFFERENCE: Figures(*np.sort(np.abs([low, high]), axis=0))}  # "+3,530 tok/s"
+    least, most = np.sort(np.abs([low, high]), axis=0)
+    difference = {DIFFERENCE: Figures(np.where(low * high < 0, 0.0, least), most)}  # "+3,530 tok/s", "0.00"
 
     ratios = Figures(np.where(are_ratios, low, np.nan), np.where(are_ratios, high, np.nan))
     if not np.isfinite(ratios.low).any():

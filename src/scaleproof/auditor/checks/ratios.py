@@ -10,11 +10,12 @@ from scaleproof.auditor.checks.rows import MEASURED, ONE, RATES, STEADY, Ratio, 
 from scaleproof.auditor.checks.scaling import NOISE_FACTOR, rates_over_baselines
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow
-from scaleproof.ground.findings.finding import Correction
+from scaleproof.ground.findings.finding import Correction, Severity
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
 from scaleproof.ground.number_format import number, times
 
+SLIGHTLY_ABOVE = 1.05  # speed-up over the devices, up to which caches, clocks or a slow baseline explain it
 SLOWER_RATIO = 0.98  # speed-up below which more devices made it slower
 FEWEST_SIZES = 2  # larger sizes whose ratios show what they are over
 OTHER_FIGURE_FACTOR = 1.1  # from which on the ratios are over another figure than the baseline's
@@ -159,9 +160,8 @@ def one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit:
     if not all(ratio.certain for ratio in ratios) or any(not a.meets(b, 0.01) for a in values for b in values):
         return None
     best = min(ratios, key=lambda ratio: ratio.readings[0].precision)
-    value = best.readings[0].middle / devices
-    rounded = round(100 * value, 1) if unit == "%" else round(value, 4)
-    return Correction(value=rounded, unit=unit, derivation=f"{best.heading} {derivation}")
+    value = best.readings[0] * ((100 if unit == "%" else 1) / devices)
+    return Correction(value=value.in_known_digits, unit=unit, derivation=f"{best.heading} {derivation}")
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
             elif ratios and _did_comparable_work(row, series, devices):
                 speedup = rows.hull_of(ratios)
                 is_slower = _takes_longer(row, series)
-                text = " and ".join(dict.fromkeys(times(ratio.readings[0].middle) for ratio in ratios))
+                text = " and ".join(dict.fromkeys(times(ratio.readings[0].in_known_digits) for ratio in ratios))
             else:
                 continue  # no figure of the row is surely a speed-up
 
@@ -236,7 +236,9 @@ def speedups_are_possible(context: AuditContext) -> Iterator[Flag]:
     """Flag speed-ups above N with N times the devices, and those below 1, under every reading of their figures."""
     for speedup in (*_speedups_of_tables(context), *_speedups_of_runs(context)):
         if speedup.ratio.low > NOISE_FACTOR * speedup.times_devices:
-            yield Flag(speedup.evidence, speedup.about, SUPER_LINEAR.name)
+            is_slight = speedup.ratio.low <= SLIGHTLY_ABOVE * speedup.times_devices
+            severity: Severity | None = "note" if is_slight else None
+            yield Flag(speedup.evidence, speedup.about, SUPER_LINEAR.name, severity)
         elif speedup.is_slower:
             yield Flag(speedup.evidence, speedup.about, SLOWER_WITH_MORE.name)
 

@@ -188,7 +188,7 @@ class Ratio:
     @property
     def in_words(self) -> str:
         """Its readings: "3.6x or 0.9x"."""
-        return " or ".join(times(reading.middle) for reading in self.readings)
+        return " or ".join(times(reading.in_known_digits) for reading in self.readings)
 
     def gives(self, stated: PrintedInterval, relative: float) -> bool:
         """Whether a stated ratio follows from the figure under one of its readings."""

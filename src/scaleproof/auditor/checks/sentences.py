@@ -39,7 +39,8 @@ DIFFERENT = 0.05  # relative difference of figures that are not one
 MOST_CHANCE = 0.4  # expected number of possible cells that have such digits by chance
 SLIPS = 30  # numbers that a slip makes of one: a wrong digit of the first three, or two digits exchanged
 OF_OTHERS = re.compile(
-    r"(?i)\b(?:previous\w*|before|earlier|older?|originally|formerly|instead of|budget|limit|capacity|goal|threshold)\b"
+    r"(?i)\b(?:previous\w*|before|earlier|older?|originally|formerly|instead of|budget|limit|capacity|goal|"
+    r"threshold|et al|reported (?:by|in))\b|\b(?:in|by|to) ,"  # "In [1], ...", whose mark is left out
 )
 _NUMBER = re.compile(NUMBER)
 
@@ -131,7 +132,7 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
         if right.precision < DIFFERENT:  # all figures of the row agree on one speed-up
             value, unit = (100 * right.middle, "%") if is_efficiency else (right.middle, "x")
             corrected = Correction(value=round(value, 3), unit=unit, derivation=f"{row.place} over {base}")
-        speedups = " and ".join(f"{times(ratio.readings[0].middle)} by {ratio.heading}" for ratio in ratios)
+        speedups = " and ".join(f"{times(ratio.readings[0].in_known_digits)} by {ratio.heading}" for ratio in ratios)
         evidence = f"“{stated.printed}” on {stated.devices} devices; {row.place} gives {speedups} over {base}"
         yield Flag(evidence, [stated.source, row.place], corrected=corrected)
 

@@ -81,6 +81,14 @@ class PrintedInterval:
         return (self.low + self.high) / 2
 
     @property
+    def in_known_digits(self) -> float:
+        """The figure with the digits that are known of it: 3.7 of 3.27 to 4.22, 3.2 of 3.158 to 3.242."""
+        value = math.sqrt(self.low * self.high)
+        width = (self.high - self.low) / 2
+        is_known = 0 < width < value < math.inf
+        return round(value, -math.floor(math.log10(width))) if is_known else float(f"{value:.4g}")
+
+    @property
     def precision(self) -> float:
         """Half the width, relative to the middle."""
         return (self.high - self.low) / (self.high + self.low) if self.high + self.low > 0 else 1.0

@@ -28,7 +28,7 @@ SUPER_LINEAR = Code(
     "super-linear",
     "suspect",
     what="More than N times as fast on N devices: caches can do that now and then; counting faults do it every day.",
-    detected="Speed-up above 1.03 x N.",
+    detected="Speed-up above 1.03 x N. A note up to 1.05 x N.",
     seen="GPT-2 on 1, 2 and 4 L4 with DataParallel, DDP, ZeRO-2 and ZeRO-3: 2.246 times on two devices, 4.789 on four.",
     repair="Look for a batch that is multiplied, a baseline with start-up in it, or another program at N = 1.",
 )

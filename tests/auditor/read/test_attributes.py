@@ -33,6 +33,10 @@ def works(folder, text, name="README.md"):
         ("Pipelined", {"strategy": "pipeline parallel"}),
         ("nvidia/megatron-bert", {"model": "bert"}),
         ("Megatron", {"strategy": "megatron"}),
+        ("vgg19_bn", {"model": "vgg19 bn"}),
+        ("vgg19_ddp", {"model": "vgg19", "strategy": "ddp"}),
+        ("llama_server_gpt-oss", {}),
+        ("llama 7B Q4_0", {"model": "llama 7b"}),
     ],
 )
 def test_a_part_of_a_longer_name_says_nothing(text, words):
@@ -55,7 +59,11 @@ def test_an_efficiency_beside_nothing_that_scales_is_a_score(tmp_path, beside, p
 
 
 @pytest.mark.parametrize(
-    ("heading", "kind"), [("approx_flops", None), ("FLOPS", "flops_per_s"), ("TFLOPs", "flops_per_s")]
+    ("heading", "kind"),
+    [
+        *(("approx_flops", None), ("flops total", None), ("FLOPS", "flops_per_s"), ("TFLOPs", "flops_per_s")),
+        *(("GPU Efficiency (%)", "utilization"), ("Scaling Efficiency (%)", "efficiency")),
+    ],
 )
 def test_operations_are_no_rate_and_rates_are(heading, kind):
     assert column_of(heading).kind == kind
@@ -213,3 +221,58 @@ def test_several_devices_are_not_those_of_a_caption_on_one(tmp_path):
 def test_a_list_and_the_value_of_a_name_are_no_product(tmp_path, text, is_accused):
     text = f"{rows('GPUs | tokens/s', '1 | 911', '2 | 1,702')}\n{text}\n"
     assert ("claim-not-in-data" in accusations(audited(tmp_path, text))) is is_accused
+
+
+def test_what_runs_out_of_memory_in_one_column_is_measured_in_another(tmp_path):
+    table = rows("Batch | Forward (ms) | Backward (ms)", "1 | 12.1 | OOM", "2 | OOM | OOM")
+    assert works(tmp_path, table) == ["batch 1", "batch 2, out of memory"]
+
+
+def test_multiples_of_a_peak_are_no_speedups(tmp_path):
+    table = rows("mode | batch=1 {0} | batch=16 {0}", "int8 | 0.75× | 0.5×", "int4 | 0.73× | 0.27×")
+    assert [line.published for line in readings(tmp_path, table.format("peak"))] == []
+    assert "0.27×" in [line.published for line in readings(tmp_path, table.format("speed"))]
+
+
+def test_a_row_with_a_cell_too_many_is_not_read_below_wrong_headings(tmp_path):
+    (tmp_path / "README.md").write_text(rows("Model | A100 | H100", "a | 10 ms | 8 ms", "b | 99 ms | 12 ms | 9 ms"))
+    evidence = gather([tmp_path])
+    assert {row.line for table in evidence.tables for row in table.rows} == {3}
+    assert ["1 row with more cells" in unread.reason for unread in evidence.unread] == [True]
+
+
+def test_a_remark_behind_a_row_does_not_make_rows_headings(tmp_path):
+    cells = [("Concurrency", "RPS", "tok/s"), (1, 0.098, 49.1), (2, 0.183, "91.5  <- knee"), (4, 0.201, 99.8)]
+    text = "\n".join(f"{size:>12}{requests:>10}{' ' * 5}{rate}" for size, requests, rate in cells)
+    assert [line.rate for line in readings(tmp_path, text)] == ["49.1 (tok/s)", "91.5 (tok/s)", "99.8 (tok/s)"]
+
+
+def test_a_heading_and_a_printed_pair_are_no_part_of_a_sentence(tmp_path):
+    (tmp_path / "README.md").write_text("### Sync vs. Async\nThe loading took 136.6 seconds.\n")
+    assert [stated.sentence for stated in gather([tmp_path]).stated_figures] == ["The loading took 136.6 seconds."]
+    pairs = "Reserved [FWD]: 2.323 GB\nMemory allocated: {}\n"
+    (tmp_path / "README.md").write_text(pairs.format("3.1 GB"))
+    assert "2.323 GB Memory" not in [stated.printed for stated in gather([tmp_path]).stated_figures]
+
+
+@pytest.mark.parametrize(("time", "seconds"), [("39min 24s", 2364.0), ("39 min", 2340.0), ("13.254s", 13.254)])
+def test_a_time_of_several_parts_is_read_whole(tmp_path, time, seconds):
+    (tmp_path / "README.md").write_text(f"The training took {time} in all.\n")
+    assert [stated.value for stated in gather([tmp_path]).stated_figures] == pytest.approx([seconds])
+
+
+def test_a_log_with_losses_is_of_training(tmp_path):
+    log = "epoch,elapsed,{}\n" + "".join(f"{epoch},{79.1 + epoch},2.0\n" for epoch in range(4))
+    assert works(tmp_path, log.format("loss"), "text_generation_lstm.csv") == [""]
+
+
+@pytest.mark.parametrize("heading", ["threads", "stars"])
+def test_times_of_threads_are_results_and_those_of_anything_are_not(tmp_path, heading):
+    lines = readings(tmp_path, f"{heading},time\n1,10.2\n2,5.3\n4,2.9\n", "a.csv")
+    assert bool(lines) == (heading == "threads")
+
+
+def test_a_bar_of_one_step_is_no_rate_of_steps(tmp_path):
+    bar = "Epoch {0}: 100%|####| {1}/{1} [00:13<00:00, 13.84s/it]\n"
+    assert not readings(tmp_path, "".join(bar.format(k, 1) for k in range(4)), "a.log")
+    assert readings(tmp_path, "".join(bar.format(k, 9) for k in range(4)), "a.log")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from scaleproof.auditor.read import grids
-from scaleproof.auditor.read.grids import Grid, Line
+from scaleproof.auditor.read.grids import Grid, Line, longer_rows
 from scaleproof.auditor.read.markup_tables import html_tables, latex_tables
 from scaleproof.auditor.read.printed_figures import RESULTS
 from scaleproof.auditor.read.report_blocks import report_blocks
@@ -15,6 +15,7 @@ from scaleproof.auditor.read.sentences import DIGIT, stated_figures
 from scaleproof.auditor.read.stated_results import MARK_OF_RESULT, stated_results
 from scaleproof.auditor.read.stated_sizes import stated_sizes
 from scaleproof.auditor.read.typed_tables import is_profile, read_table, typed_table
+from scaleproof.ground.errors import plural
 
 HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
 LATEX_HEADING = re.compile(r"\\(chapter|section|subsection|subsubsection|paragraph)\*?\{([^}]*)\}")
@@ -223,10 +224,15 @@ def take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
     """Add tables of results; note other tables with figures as unread. Return how many have results or settings."""
     added = 0
     for grid in grids:
+        longer = longer_rows(grid.header, grid.rows)
+        grid.rows = [row for row in grid.rows if row not in longer] or grid.rows
         table = typed_table(grid, name)
         if table is not None and table.kinds() & RESULTS:
             evidence.tables.append(table)
             added += 1
+            if longer and longer != grid.rows:
+                reason = f"{plural(len(longer), 'row')} with more cells than the table has headings, not read"
+                evidence.unread.append(Unread(f"{name}:{longer[0][0]}", reason))
             continue
         if table is not None:
             evidence.other_tables.append(table)

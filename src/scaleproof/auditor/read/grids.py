@@ -31,6 +31,11 @@ class Grid:
 Line = tuple[int, str]  # number in the file, 1-based, and text
 
 
+def longer_rows(header: list[str], rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+    """Return the rows with more cells than there are headings: nobody can say which cell is below which."""
+    return [(number, cells) for number, cells in rows if any(cell.strip() for cell in cells[len(header) :])]
+
+
 def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
     """Yield Markdown tables: a row of headings, a row of dashes, rows: "| a | b |", "|---|---|", "| 1 | 2 |"."""
     i = 0
@@ -225,13 +230,14 @@ FIGURE_STARTS = frozenset("0123456789+-~.,")
 MISSING_FIGURES = frozenset(("nan", "n/a", "oom"))
 Field = tuple[str, int, int]  # text, and the columns where it starts and ends
 _WORD = re.compile(r"\S+")
+_REMARK = re.compile(r"\s+(?:<-+|←) .*")  # behind a row: "99.8  <- knee"
 _SPACED_WORDS = re.compile(r"\S+(?: (?! )\S+)*")  # with single spaces between them
 
 
 def _fields(text: str) -> list[Field]:
     """Cut a line into fields at two spaces or more, and before each figure at its end: "A100 8 6.9" has three."""
     fields = []
-    for m in _SPACED_WORDS.finditer(text.expandtabs()):
+    for m in _SPACED_WORDS.finditer(_REMARK.sub("", text.expandtabs())):
         words = m[0].split(" ")
         are_figures = [bool(_FIGURE_WORD.fullmatch(word)) for word in words]
         # From the k-th word on all are figures, two at least.

@@ -94,7 +94,7 @@ memory_bytes: memory|mem|vram|peak memory|memory usage|memory allocated|memory r
     peak vram|vram usage|mem usage|memory consumption|peak mem|allocated memory|reserved memory|ram|mem allocated|
     mem reserved|vram used|peak memory allocated|peak memory reserved|cuda memory|active memory|memory peak|mem peak|
     mem used|peak memory usage|peak allocated|peak reserved|memory cost|peak allocated memory|peak active memory
-utilization: gpu utilisation|utilization|util|sm utilization|gpu usage|sm util|gpu util pct|gpu load
+utilization: gpu utilisation|utilization|util|sm utilization|gpu usage|sm util|gpu util pct|gpu load|gpu efficiency
 communication_share: communication overhead|comm overhead|communication share|communication fraction|comm fraction|
     sync overhead|communication percent|comm pct|comm share|allreduce share|communication pct|communication ratio|
     comm ratio

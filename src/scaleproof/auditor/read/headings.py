@@ -67,7 +67,9 @@ BASELINE = re.compile(rf"(?:a |the )?(?:(?:\d+|one|single)[ -]?x?)?[ -]?(?:{DEVI
 FEWER_DEVICES = re.compile(
     r"(?:the |a )?(?:1|one|single|serial|sequential|baseline|base|ideal|linear|perfect|theoretical|n ?1|np ?1)\b.*"
 )
-OPERATIONS = re.compile(r"(?:\w+[_ ])?(?:[GM]?FLOPs|[Ff]lops)")  # of a model; a rate is "FLOPS", "GFLOP/s"
+OPERATIONS = re.compile(
+    r"(?:\w+[_ ])?(?:[GM]?FLOPs|[Ff]lops)(?:[_ ](?:total|count))?"
+)  # of a model; a rate is "FLOPS", "GFLOP/s"
 UNITS_IN_NAMES = re.compile(
     r"(?i)[_ ](ms|us|ns|sec|secs|seconds|s|min|minutes|hours|hrs|h|mb|gb|kb|mib|gib|bytes|pct|percent|tflops|m?w|watts|"
     r"k?wh|k?j|usd|x|per_sec|per_s|millis)$"

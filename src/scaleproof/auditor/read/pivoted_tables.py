@@ -188,6 +188,9 @@ def _hinted_kind(grid: Grid) -> TableColumn | None:
     return in_prose
 
 
+OF_SIZE = re.compile(r"(?i)\bpeak\b|memory|vram|cache|\bsize\b|compress")  # "0.27x" below it is no speed-up
+
+
 def _meaning_of_cell(
     meaning_of_row: TableColumn, meaning_of_table: TableColumn | None, cell: str, heading: str
 ) -> TableColumn | None:
@@ -203,7 +206,7 @@ def _meaning_of_cell(
     meaning = meaning_of_table
     if meaning is not None and meaning.kind and kind_with_unit(meaning.kind, unit):
         return replace(meaning, heading=heading, devices=None, over="", words={}, note="")
-    kinds = printed_figures.KINDS_OF_UNITS | {"times": "speedup"}
+    kinds = printed_figures.KINDS_OF_UNITS | ({} if OF_SIZE.search(heading) else {"times": "speedup"})
     kind = f"{unit.of}_time_s" if unit.of else kinds.get(unit.dimension)
     return TableColumn(heading, kind) if kind else None
 

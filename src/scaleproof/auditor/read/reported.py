@@ -130,8 +130,9 @@ class ReportedRun:
 
     @property
     def phase(self) -> str:
-        """ "inference" where the name of the run says so. "" for training."""
-        return "inference" if is_inference([re.sub(r"[_./-]", " ", self.name)]) else ""
+        """ "inference" where the name of the run says so, and no loss is logged. "" for training."""
+        is_training = self.logged_steps.values("loss").size or any(span.train_loss for span in self.timed_spans)
+        return "inference" if not is_training and is_inference([re.sub(r"[_./-]", " ", self.name)]) else ""
 
     @property
     def is_timed(self) -> bool:

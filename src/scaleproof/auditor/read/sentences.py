@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from scaleproof.auditor.read.printed_figures import DEVICE, NUMBER, Unit, number, plain_text, unit_of
+from scaleproof.auditor.read.printed_figures import (
+    DEVICE,
+    NUMBER,
+    TIME_IN_PARTS,
+    Unit,
+    duration,
+    number,
+    plain_text,
+    unit_of,
+)
 from scaleproof.auditor.read.reported import StatedFigure, StatedKind
 from scaleproof.auditor.read.reported_tables import resolution_of
 from scaleproof.auditor.read.words import DEVICES, describe, integer_of
@@ -118,6 +127,8 @@ WORD_OF_RESULT = re.compile(
     r"increas|epoch|step|[gm]i?b\b|\bms\b|took|takes|trained in|hours|minutes"
 )
 ITEM = re.compile(r"[-*#>+•✅]|\d{1,2}\. |\\item")  # how one of a list begins
+# A line that belongs to no sentence: a heading, or a name with its figure ("Memory: 2.3 GB").
+ALONE = re.compile(r"#{1,6} .*|[^:=]{2,60}[:=] ?[~≈]?[\d.,]+ ?[\w/%µ]{0,12}")
 LONGEST_PARAGRAPH = 1200  # characters
 
 
@@ -158,11 +169,13 @@ def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
     """Yield lines of prose that belong together: up to a gap, the next item of a list, or LONGEST_PARAGRAPH."""
     current: Paragraph | None = None
     last_line = -2
+    was_alone = False
     for line, raw, sections in prose:
         text = plain_text(raw.strip())
         # What stands below "Results:", an item or a line behind a gap, belongs to it.
         is_announced = current is not None and current.text.endswith(":") and line <= last_line + 2
-        begins = not is_announced and (ITEM.match(raw.lstrip()) is not None or line != last_line + 1)
+        is_alone = ALONE.fullmatch(raw.strip()) is not None
+        begins = not is_announced and (ITEM.match(raw.lstrip()) or line != last_line + 1 or is_alone or was_alone)
         if current is None or begins or len(current.text) > LONGEST_PARAGRAPH:
             if current is not None:
                 yield current
@@ -170,7 +183,7 @@ def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
         else:
             current.starts.append((len(current.text) + 1, line))
             current.text += " " + text
-        last_line = line
+        last_line, was_alone = line, is_alone
     if current is not None:
         yield current
 
@@ -246,6 +259,10 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
         value = (low + value) / 2  # of a range the middle
     sign = -1.0 if groups.get("sign") in ("-", "−") else 1.0
     printed = m[0].strip()[:80]
+    parts = TIME_IN_PARTS.match(sentence, m.start("n")) if kind == "time" else None
+    if parts and (whole := duration(parts[0].strip())):  # "39min 24s"
+        value, scale, resolution = whole.value, 1.0, whole.resolution
+        printed += sentence[m.end() : parts.end()].rstrip()
 
     figure = StatedFigure(kind, sign * value * scale, printed, resolution * scale, sentence.strip()[:400], "", 0)
     figure.dimension, figure.item = unit.dimension, unit.item

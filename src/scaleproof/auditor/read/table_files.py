@@ -10,7 +10,7 @@ from typing import Any
 from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.csv_logs import DELIMITERS
 from scaleproof.auditor.read.documents import Document, read_document, take_document, take_grids
-from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid, Line
+from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid, Line, longer_rows
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.json_results import DURATION
 from scaleproof.auditor.read.printed_figures import RESULTS, gave_no_figures
@@ -68,12 +68,12 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
     header_line, header = rows[0]
     if len(header) < 2:
         return False
-    # Which value of a longer or shorter row belongs to which heading, nobody can say: "2,1,024" may be 1,024 tokens/s.
-    longer_rows = [(number, row) for number, row in rows[1:] if any(value.strip() for value in row[len(header) :])]
+    # "2,1,024" may be 1,024 tokens/s.
+    longer = longer_rows(header, rows[1:])
     shorter_rows = [(number, row) for number, row in rows[1:] if _lacks_a_value(row, header)]
-    if len(longer_rows) + len(shorter_rows) == len(rows) - 1 and not longer_rows:
+    if len(shorter_rows) == len(rows) - 1:
         shorter_rows = []  # the heading has names to spare
-    doubtful_rows = longer_rows + shorter_rows
+    doubtful_rows = longer + shorter_rows
     doubtful_lines = {number for number, _ in doubtful_rows}
     fitting_rows = [(number, row) for number, row in rows[1:] if number not in doubtful_lines]
     # Doubtful rows alone are typed, too: a file of results is reported as broken, any other is passed over.
@@ -82,7 +82,7 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
     if table is None or not _is_of_benchmark(table) or (not has_lengths_of_runs and _is_log(table)):
         return False
     for doubtful, fault in (
-        (longer_rows, "more values than the heading has names, not read; commas in numbers need quotes"),
+        (longer, "more values than the heading has names, not read; commas in numbers need quotes"),
         (
             shorter_rows,
             "fewer values than the heading has names, not read; a value that is missing needs its delimiter",
@@ -111,6 +111,7 @@ def _is_of_benchmark(table: ReportedTable) -> bool:
     figures = [f for row in table.rows for f in row.figures if not DURATION.fullmatch(f.heading)]
     results = {f.kind for f in figures if f.kind in RESULTS and (f.unit_stated or f.heading.lower() != "time")}
     names_rows = any("strategy" in row.words for row in table.rows)
+    names_rows |= any(column.heading.lower() in ("threads", "cores", "cpus") for column in table.columns)
     return bool(results) or names_rows or bool(table.kinds() & {"devices", "processes", "nodes"})
 
 

@@ -324,7 +324,17 @@ def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
                 row.figures.append(Quantity(kind, float(count), cell, column.heading))
         row.label = _label_of(names)
         row_figures.add_facts_of_label(row)
+        if _is_measured_in_part(row, table.columns):
+            row.remarks -= printed_figures.NO_FIGURES
         table.rows += _split_by_notes(row, table.columns, notes)
+
+
+def _is_measured_in_part(row: ReportedRow, columns: list[TableColumn]) -> bool:
+    """Whether one column of times or rates has a figure, another has none: the training alone ran out of memory."""
+    printed_in = {name: kind.printed_in[:1] for name, kind in printed_figures.KINDS.items() if kind.printed_in}
+    failed = {column.kind for column in columns if printed_figures.gave_no_figures(row.texts.get(column.heading, ""))}
+    dimensions = {printed_in[kind] for kind in failed if kind in printed_in}
+    return any(printed_in.get(figure.kind) in dimensions for figure in row.figures)
 
 
 def _rows_with_words(grid: Grid, columns: list[TableColumn]) -> Iterator[tuple[int, list[str], list[str]]]:

@@ -47,8 +47,9 @@ DEVICES = (
 )
 MODELS = (
     r"gpt-?[234](?:[- ](?:small|medium|large|xl|neo|j|\d+[mb]))?|bert(?:[- ](?:base|large|tiny))?|"
-    r"resnet-?\d+(?:v\d)?|vit(?:[-_ /][a-z0-9]+)*|llama(?!\.cpp)[- ]?\d?(?:[.-]\d)?(?:[- ]\d+b)?|"
-    r"t5(?:[- ]\w+)?|vgg-?\d+|mobilenet\w*|efficientnet\w*|mistral[- ]?\d*b?|qwen[\d.]*[- ]?[\d.]*b?|"
+    r"resnet-?\d+(?:v\d)?|vit(?:[-_ /][a-z0-9]+)*|t5(?:[- ]\w+)?|"
+    r"llama(?![-_. ]?(?:cpp|server|cli|bench|factory))[- ]?\d?(?:[.-]\d)?(?:[- ]\d+b)?|"
+    r"vgg-?\d+|mobilenet\w*|efficientnet\w*|mistral[- ]?\d*b?|qwen[\d.]*[- ]?[\d.]*b?|"
     r"opt-\d+\.?\d*b|densenet-?\d+|inception\w*|roberta\w*|alexnet|lstm|u-?net|nanogpt|swin\w*|bloom\w*|"
     r"pythia\w*|distilbert|(?:code)?gemma[- ]?\d?(?:[- ]\w?\d+b)?|phi-?\d(?:\.\d)?|mixtral|deepseek(?!-moe)[-\w]*|"
     r"yolo-?(?:v?\d+[nsmlx]?)?|whisper(?:[- ](?:tiny|base|small|medium|large))?|falcon-\d+b|smollm\d?"
@@ -113,7 +114,7 @@ _VOCABULARY = tuple(
 LONGEST_LABEL = 400  # characters
 _ANY_NUMBER = re.compile(r"(?i)\d|one|single|two|dual|three|four|quad|six|eight")
 _DEVICE = re.compile(rf"(?<![a-z0-9])(?:\d{{1,4}} ?[x×] ?)?({DEVICES})(?:s)?(?![a-z0-9])", re.I)
-_MODEL = re.compile(rf"(?<![a-z0-9])({MODELS})(?![a-z0-9]|\.\d)", re.I)
+_MODEL = re.compile(rf"(?<![a-z0-9])((?:{MODELS})(?:[-_ ](?:bn|gn|v\d))?)(?![a-z0-9]|\.\d)", re.I)
 # Names whose number is no count: "GPT-2 GPU", "llama2 GPU".
 _NAME_WITH_VERSION = re.compile(r"(?:gpt|llama|phi|gemma|qwen|mistral|bert|cuda|rocm)-\d+", re.I)
 _NUMBERS = {kind: [re.compile(pattern, re.I) for pattern in patterns] for kind, patterns in NUMBERS.items()}

@@ -22,7 +22,7 @@ LAUNCH = re.compile(r"(?:torchrun|torch\.distributed\.(?:run|launch)|deepspeed|a
 PROCESSES_PER_NODE = re.compile(r"--(?:nproc[_-]per[_-]node|num[_-]gpus|num[_-]processes)[ =](\d{1,5})\b")
 # A bar of training: "Epoch 1: 30%|###  | 30/100 [00:10<00:23, 2.98it/s]". Others have other words in front.
 BAR = re.compile(
-    r"\W*(?:(?:train|epoch|step|iter|batch)[^|<]{0,200})?(?:\d+%\|[^|]*\|)? *\d+/(?P<of>\d+) "
+    r"\W*(?:(?:train|epoch|step|iter|batch)[^|<]{0,200})?(?:\d+%\|[^|]*\|)? *\d+/(?!1 )(?P<of>\d+) "
     r"\[\d[\d:]*<[^\]]*?(?<![\d.])(?P<rate>\d{1,5}(?:\.\d+)?) ?"  # a download makes millions
     r"(?:(?P<steps>it|step|batch|iter)/s|s/(?:it|step|batch|iter))\b",
     re.IGNORECASE,

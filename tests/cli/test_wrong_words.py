@@ -104,6 +104,8 @@ def place(tmp_path_factory) -> Path:
     (folder / "hidden/.keep").touch()
     (folder / "loop").symlink_to("loop")
     (folder / "lost").symlink_to("../gone.txt")
+    (folder / "traced").mkdir()
+    (folder / "traced/capture.json").write_text("{}")
     (folder / "nothing.txt").touch()
     (folder / "results.zip").write_bytes(b"PK")
     (folder / "nothing.yaml").touch()
@@ -123,6 +125,7 @@ PATHS = [
     (["audit", "heading.csv"], "a table needs a row with a rate or a time above 0, below a heading that names it"),
     (["audit", "picture.png"], "figures in pictures are not read; docs/audit.md lists what is recognised"),
     (["compare", "ddp-n1x1", "results/demo"], 'Did you mean "results/demo/runs/ddp-n1x1"?'),
+    (["compare", "traced", "results/demo"], "(a trace, which is compared by: scaleproof trace"),
     (["compare", "results/demo", "empty"], "empty: no run below whose rate can be compared"),
     (["verify", "results/dmo"], 'no such file or folder; give results/<campaign>. Did you mean "results/demo"?'),
     (["verify", "results"], "Results there: results/demo"),
@@ -205,6 +208,7 @@ PATHS = [
     (["frontier", "x.yaml", "ddp", "--limit", "4"], "allowed: a number with MB, GB or TB, like 4GB"),
     (["frontier", "x.yaml", "--cell", "ddp-n1x2"], '"--cell" is no option here: give CELL alone.'),
     (["index", "results", "--json"], '"--json" is not expected.'),
+    (["compare", "a", "b", "--foo", "c"], '"--foo" is not expected. Options: --help, --vary, --json, --html'),
     (["verify", "results/demo", "more"], '"more" is one word too many; scaleproof verify takes RESULTS.'),
     (["compare", "a", "b", "--vary"], "argument --vary: needs a value, FIELD: what is meant to differ"),
     (["audit", "results/demo", "--json=yes"], "argument --json: takes no value"),

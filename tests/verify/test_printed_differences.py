@@ -93,6 +93,10 @@ def no_manifest(folder: Path) -> None:
     (folder / "manifest.json").unlink()
 
 
+def no_page(folder: Path) -> None:
+    (folder / "report.html").unlink()
+
+
 def no_window(folder: Path) -> None:
     path = folder / "runs/ddp-n1x2/rep1/training_metrics.json"
     path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "window"}))
@@ -141,6 +145,7 @@ def no_pairs(folder: Path) -> None:
         (a_file_elsewhere, "ro-crate-metadata.json: /etc/passwd: is not in this folder", 2),
         (pointer_of_git_lfs, "runs/ddp-n1x2/rep1/steps.csv: ", 3),
         (empty_page, "report.html", 3),
+        (no_page, "report.html: is missing", 2),
         (no_claims, "claims.json: is missing", 2),
         (no_pairs, "compare: 49 files are missing: accumulation/pair1/a/RUN_COMPLETE.txt, ", 2),
     ],

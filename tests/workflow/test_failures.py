@@ -135,6 +135,9 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
         ("results/tiny/reference/foo.json", 'there is no workload "foo". Allowed: model-'),
         ("results/tiny/looks/3.json", "takes no looks: its number of repeats is fixed (key: repeats.resolve)"),
         ("results/tiny/runs/ddp-n1x1/rep9/steps.csv", "plans repeats 1 to 1"),
+        ("tiny/report.html", 'no rule makes tiny/report.html. Did you mean "results/tiny/report.html"?'),
+        ("config/campaigns/tiny.yaml", 'Did you mean "results/tiny/report.html"?'),
+        ("tiny/foo.csv", "no rule makes tiny/foo.csv.\n"),
         ("results/tiny/traces/ddp-n1x1/capture.json", "does not trace ddp-n1x1 (key: trace.cells)"),
     ],
 )
@@ -152,10 +155,11 @@ def test_a_rule_of_the_user_may_make_files_in_the_folder_of_a_campaign(make_copy
     copy = make_copy()
     text = 'rule mine:\n    output: "results/tiny/extra/mine.csv"\n    shell: "touch {output}"\n'
     text += 'rule theirs:\n    input: "results/tiny/notes.md"\n    output: "notes.md"\n    shell: "cp {input} ."\n'
+    text += 'rule tiny:\n    output: "tiny/mine.csv"\n    shell: "touch {output}"\n'
     (copy.root / "Snakefile").write_text((copy.root / "Snakefile").read_text() + "\n\n" + text)
     (copy.root / "results/tiny").mkdir(parents=True, exist_ok=True)
     (copy.root / "results/tiny/notes.md").write_text("mine")
-    copy.build("results/tiny/extra/mine.csv", "notes.md")
+    copy.build("results/tiny/extra/mine.csv", "notes.md", "tiny/mine.csv")
     assert (copy.root / "notes.md").read_text() == "mine"
     assert (copy.root / "results/tiny/extra/mine.csv").is_file()
 

@@ -18,7 +18,7 @@ from scaleproof.ground.files import content_fault
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
 from scaleproof.ground.losses import compare_losses
-from scaleproof.ground.records.run import MeasuredRun, read_run
+from scaleproof.ground.records.run import CAPTURE, MeasuredRun, read_run
 from scaleproof.ground.records.watched import watched_folder
 from scaleproof.ground.snakemake_command import RESULTS
 
@@ -211,6 +211,8 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
         reasons = f" (a campaign file; give its results{f', {results}' * results.is_dir()})"
     if fault := content_fault(path):
         return UserError(f"{path}{fault}")
+    if (path / CAPTURE).exists():
+        reasons = f" (a trace, which is compared by: scaleproof trace diff {path} OTHER)"
     if folder := watched_folder(path):
         reasons = f" (recorded by scaleproof.watch, which is compared by: scaleproof watched {folder} OTHER)"
     return UserError(

@@ -135,7 +135,8 @@ class Parser(argparse.ArgumentParser):
 
     def reject_unknown(self, words: list[str]) -> NoReturn:
         """End with exit code 2 and name the `words` that no option or argument of the command takes."""
-        known = self._option_string_actions
+        options = self._option_string_actions.items()
+        known = {name: action for name, action in options if action.help != argparse.SUPPRESS}
         arguments = {action.dest: _value_placeholder(action) for action in self._actions if not action.option_strings}
         strange = [word for word in words if word.startswith("-") and len(word) > 1]
         if not strange:

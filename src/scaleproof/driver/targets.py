@@ -69,6 +69,14 @@ def refuse_target(path: str, patterns: Iterable[str]) -> NoReturn:
     raise UserError(f"no rule makes {RESULTS / path}.{meant}{there}")
 
 
+def refuse_target_elsewhere(path: str, patterns: Iterable[str]) -> NoReturn:
+    """Raise UserError for a target that is a campaign's file, or lacks its "results/". `patterns`: as above."""
+    inside = path.removeprefix("config/campaigns/").removesuffix(".yaml")
+    known = re.compile("|".join(map(_expression, patterns)))
+    meant = next((file for file in (inside, f"{inside}/report.html") if known.fullmatch(file)), "")
+    raise UserError(f"no rule makes {path}." + f' Did you mean "{RESULTS / meant}"?' * bool(meant))
+
+
 def _expression(pattern: str) -> str:
     """Return the regular expression of a path, or of a part of one, with wildcards in braces."""
     return re.sub(r"\\{.*?\\}", "[^/]+", re.sub(r"\\{campaign\b.*?\\}", "[^/.]+", re.escape(pattern)))

@@ -46,6 +46,11 @@ def test_a_question_has_one_relation_and_what_it_needs(question, message):
         asked(**question)
 
 
+def test_names_of_cells_on_the_geometry_that_is_asked_for():
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "on": "1x2"}
+    assert asked(**question) == {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+
+
 def test_no_question():
     assert cells_of_question(None, []) is None
 
@@ -56,6 +61,10 @@ def test_no_question():
         ({"is": "zero2", "on": "1x2"}, "zero2-n1x2 is compared with nothing; give better_than: CELL, or"),
         ({"is": "zero2", "better_than": "ddp"}, "means several cells"),
         ({"is": "zero4", "better_than": "ddp", "on": "1x2"}, 'question.is: "zero4" is no cell on 1x2'),
+        (
+            {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "on": "1x1"},
+            "question.on: no cell of zero2-n1x2 is on 1x1. Cells: zero2-n1x2",
+        ),
         ({"is": "ddp-n1x2", "better_than": "ddp-n1x2"}, "is compared with itself"),
     ],
 )

@@ -71,6 +71,10 @@ MEANT = [
     ("workload: {command: p}\nvary: {lr: [0.1]}", "unknown key vary.lr. workload.command has no {lr}."),
     ("work: {steps: }", "work.steps has no value; allowed: a whole number"),
     ("work: {optimizer: {weight_decay: 1%}}", "allowed: a number >="),
+    ("work: {schedule: {final_fraction: 10 %}}", "Write 0.1."),
+    ("work: {fewer_steps: 5}", "workload.figures: whole; leave out fewer_steps"),
+    ("repeats: # 3", "line 2: repeats has no value; allowed: a whole number >= 1"),
+    ("margin:", "line 2: margin has no value; allowed: a percentage"),
     ("work: {optimizer: AdamW}", "eps, weight_decay, max_grad_norm. Write {name: adamw}."),
     (
         "workload: {command: python t.py}\nwork: {seconds: 9000}",
@@ -368,6 +372,13 @@ def test_own_data_is_opened_before_anything_runs(tmp_path, file):
     assert done.returncode == 2, done
     assert "config/corpora.yaml: mine.files" in done.stderr
     assert part in done.stderr
+
+
+def test_a_file_in_place_of_a_row_of_corpora(tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/corpora.yaml").write_text("mine: notes/a.txt\n")
+    done = scaleproof("corpus", "check", "mine", cwd=tmp_path)
+    assert "Write {source: text, files: [notes/a.txt]}." in done.stderr
 
 
 def test_sound_data_passes(tmp_path):

@@ -70,7 +70,7 @@ def records_in(folder: Path) -> list[Run]:
 
 def compare_with_rewritten(folder: Path, records: Sequence[Run] = ()) -> Rewritten:
     """Make page, claims.json and tables of `folder` anew; return where the stored ones differ. `records`: its runs."""
-    if not (folder / CLAIMS).exists():  # nothing to compare: a rehearsal, or a campaign older than claims.json
+    if not (folder / CLAIMS).exists() or not (folder / PAGE).exists():  # also a rehearsal, or older than claims.json
         return Rewritten([])
     try:
         records = records or records_in(folder)

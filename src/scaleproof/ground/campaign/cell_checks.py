@@ -167,7 +167,9 @@ def check_cell(cell: Checked) -> None:
     if cell.work.seconds is not None:
         raise _fault("work.seconds", " is for workload.command; work.steps says how long ours train")
     if cell.work.fewer_steps is not None:
-        raise _fault("work.steps", ": two lengths are for a command with workload.figures: whole")
+        raise _fault(
+            "work.steps", ": two lengths are for a command with workload.figures: whole; leave out fewer_steps"
+        )
 
     shape, seq_len = shape_of(cell.workload.model), cell.workload.seq_len
     if shape.context is not None and seq_len > shape.context:

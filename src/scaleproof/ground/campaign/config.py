@@ -372,7 +372,8 @@ class Campaign(Section):
         """Drop empty sections (`vary:` with nothing under it is null in YAML); move placeholders into `settings`."""
         if not isinstance(data, dict):
             return data
-        sections = {name: content for name, content in data.items() if content is not None}
+        values = {name for name, field in cls.model_fields.items() if isinstance(field.default, int | float | str)}
+        sections = {name: content for name, content in data.items() if content is not None or name in values}
         return move_placeholders_to_settings(sections)
 
 

@@ -27,4 +27,4 @@ class Schedule(Section):
 
     name: Literal["constant", "linear", "cosine"] = key("constant", "Shape of the decay after the ramp.", "none")
     ramp_steps: int = key(0, "Steps over which the rate rises linearly from 0.", "optimizer steps", ge=0, le=2 * 10**7)
-    final_fraction: float = key(0.1, "Where linear and cosine end, as a part of the peak.", "none", ge=0, le=1)
+    final_fraction: float = key(0.1, "Where linear and cosine end.", "part of the peak", ge=0, le=1)

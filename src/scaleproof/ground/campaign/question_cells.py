@@ -51,21 +51,19 @@ def _find_cell_meant(key: str, name: str, question: Question, cells: list[Cell])
     Several cells may have one short name; `question.on` then chooses the cell by its geometry. `key`: the key of the
     question that gives the name, for the message. Raises UserError where `name` means no cell, or several.
     """
-    with_slug = [cell for cell in cells if cell.slug == name]
-    with_short_name = [cell for cell in cells if name in _short_names(cell)]
-    on_geometry = [cell for cell in with_short_name if question.on in (None, cell.execution.geometry)]
-    matches = with_slug or on_geometry
+    with_name = [cell for cell in cells if cell.slug == name] or [cell for cell in cells if name in _short_names(cell)]
+    matches = [cell for cell in with_name if question.on in (None, cell.execution.geometry)]
     if len(matches) == 1:
         return matches[0]
 
-    slugs = ", ".join(cell.slug for cell in matches or with_short_name or cells)
+    slugs = ", ".join(cell.slug for cell in matches or with_name or cells)
     place = ("question", key)
     if matches:
         geometries = [cell.execution.geometry for cell in matches]
         can_choose = question.on is None and len(set(geometries)) > 1
         advice = f"question.on (for instance on: {geometries[-1]}) or " if can_choose else ""
         raise UserError(f'question.{key}: "{name}" means several cells; give {advice}the name of one: {slugs}', place)
-    if with_short_name:
+    if with_name:
         raise UserError(f"question.on: no cell of {name} is on {question.on}. Cells: {slugs}", ("question", "on"))
 
     names = [*dict.fromkeys(short for cell in cells for short in _short_names(cell)), *(cell.slug for cell in cells)]

@@ -202,6 +202,8 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
 
     keys = {key for key, _ in nodes}
     text = str(value)
+    if "files" in keys and FILE.search(text) and "://" not in text:  # a row of corpora
+        return f" Write {{source: text, files: [{shortened(text, 60)}]}}."
     if "tokens" in keys and (placeholders(text) or (isinstance(value, int) and value > 1)):  # per_step: 8192
         return f" Write {{tokens: {json.dumps(value)}}}."
     if (pair := PAIR.fullmatch(text)) and pair[1] in keys and ": " in pair[2]:

@@ -1,5 +1,6 @@
 """The audit of any files and folders: runs of this program by its own checks, everybody else's in the neutral form."""
 
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Literal
@@ -9,7 +10,9 @@ from pydantic import BaseModel, ConfigDict
 from scaleproof.auditor.checks.all_checks import NEEDS
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.overview import OverviewLine, ScalingLine, overview_lines, scaling_lines
+from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.discover import BREAKS, gather, has_result
+from scaleproof.auditor.read.file_kinds import PLAIN
 from scaleproof.auditor.read.logs.key_values import KeyValues
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
@@ -27,6 +30,7 @@ from scaleproof.ground.findings.registry import (
 from scaleproof.ground.records.run import Run, read_run
 
 GUESSED_FORMAT = KeyValues.format
+ERROR = re.compile(r"(?m)^.*(?:(?:Error|Exception)\b|[Ee]rror:|out of memory|\boom\b|Segmentation fault|Killed).*$")
 SAID_BY_LOGS = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
 
 
@@ -83,9 +87,19 @@ def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = Non
         _check_names(given or {}, {*result.runs, *(file for run in evidence.runs for file in run.files)}, result.runs)
         return result
     except NoResult:  # a fault of a path itself, as an empty file, says more
-        if faults := [f"{printable(path.name)}{fault}" for path in paths if (fault := content_fault(path))]:
+        if faults := [f"{printable(path.name)}{fault}" for path in paths if (fault := _fault_of(path))]:
             raise NoResult("; ".join(faults)) from None
         raise
+
+
+def _fault_of(path: Path) -> str:
+    """Return why a path has no result, to follow its name: it is empty, or its program ended in an error. Else ""."""
+    if (fault := content_fault(path)) or path.suffix not in PLAIN or not path.is_file():
+        return fault
+    start = text_files.head(path)
+    text = text_files.cleaned(start.decode(text_files.encoding(start) or "ascii", "replace"))
+    last_error = ["", *ERROR.findall(text)][-1].strip()[:150]
+    return last_error and f": no step and no table; its last error: {last_error}"
 
 
 def _check_names(given: dict[str, dict[str, int]], names: set[str], runs: list[str]) -> None:

@@ -123,8 +123,9 @@ def file_to_write(text: str, replaced: tuple[str, ...]) -> Path:
     ending but that of another format (.png, .csv).
     """
     place = path(text)
-    if place.is_dir():
-        raise argparse.ArgumentTypeError(f'"{place}" is a folder; give the name of a file in it')
+    if place.is_dir() or text == "-":
+        kind = "a folder" if place.is_dir() else "standard output"
+        raise argparse.ArgumentTypeError(f'"{place}" is {kind}; give the name of a file')
     if os.path.lexists(place) and (fault := path_fault(place)):
         raise argparse.ArgumentTypeError(f"{place}{fault}")
     endings = " or ".join(replaced)

@@ -9,7 +9,7 @@ from typing import Any
 from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.attach import Reading, add_run
 from scaleproof.auditor.read.json_results import results_of
-from scaleproof.auditor.read.json_text import parse_json
+from scaleproof.auditor.read.json_text import keys_given_twice, parse_json
 from scaleproof.auditor.read.logs.json_lines import read_trainer_state
 from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSpan, Unread, positive
 from scaleproof.auditor.read.run_fields import Fields, debug_settings_of, figure
@@ -51,6 +51,8 @@ def read_json(reading: Reading, file: TextFile) -> bool:
     was_read = _add_run_or_table(reading, file, run, data, text)
     if problem:
         reading.evidence.unread.append(Unread(file.name, f"{problem}; what stands before was read"))
+    elif was_read and (keys := keys_given_twice(text)):
+        reading.evidence.unread.append(Unread(file.name, f"{', '.join(keys[:5])} given twice; the last was read"))
     return was_read
 
 

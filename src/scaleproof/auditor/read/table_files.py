@@ -96,6 +96,11 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
         return False
     evidence.tables.append(table)
 
+    names = [column.heading for column in table.columns if column.kind in RESULTS]
+    if len(set(names)) < len(names):
+        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        reason = f"columns of one name: {', '.join(twice[:5])}; give each a name of its own"
+        evidence.unread.append(Unread(f"{file.name}:{header_line}", reason, "unknown form"))
     if odd_lines:
         reason = f"{plural(len(odd_lines), 'line')} with a quote that opens or closes alone; each was read by itself"
         evidence.unread.append(Unread(f"{file.name}:{odd_lines[0]}", reason))

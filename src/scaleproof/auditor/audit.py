@@ -12,7 +12,6 @@ from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.overview import OverviewLine, ScalingLine, overview_lines, scaling_lines
 from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.discover import BREAKS, gather, has_result
-from scaleproof.auditor.read.file_kinds import PLAIN
 from scaleproof.auditor.read.logs.key_values import KeyValues
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
@@ -30,6 +29,16 @@ from scaleproof.ground.findings.registry import (
 from scaleproof.ground.records.run import Run, read_run
 
 GUESSED_FORMAT = KeyValues.format
+TABLE = "a table needs a row with a rate or a time above 0, below a heading that names it"
+LOG = 'a log needs three lines or more such as "step: 7 tokens/s: 4567" or "step: 7 step_time_ms: 12.3"'
+# Suffix of a file without a result -> what one of its kind needs.
+NEEDED = dict.fromkeys((".csv", ".tsv"), f"{TABLE}, and commas, semicolons or tabs between its cells")
+NEEDED |= {".md": f"{TABLE}, and a line |---|---| below its headings; pictures of tables are not read"}
+NEEDED |= {".tex": f"{TABLE}; its rows end in \\\\", ".html": f"{TABLE}; this page has no <table> of results"}
+NEEDED |= {".json": 'JSON needs an object with a number under a known key, such as {"gpus": 8, "tokens_per_sec": 4567}'}
+NEEDED |= dict.fromkeys((".yaml", ".yml", ".toml"), "settings alone are no result; give what the program printed")
+NEEDED |= dict.fromkeys((".py", ".sh"), "a program is no result; give what it printed")
+MOST_SUFFIXES = 3  # of files whose needs are said
 ERROR = re.compile(r"(?m)^.*(?:(?:Error|Exception)\b|[Ee]rror:|out of memory|\boom\b|Segmentation fault|Killed).*$")
 SAID_BY_LOGS = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
 
@@ -94,7 +103,7 @@ def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = Non
 
 def _fault_of(path: Path) -> str:
     """Return why a path has no result, to follow its name: it is empty, or its program ended in an error. Else ""."""
-    if (fault := content_fault(path)) or path.suffix not in PLAIN or not path.is_file():
+    if (fault := content_fault(path)) or path.suffix in NEEDED or not path.is_file():
         return fault
     start = text_files.head(path)
     text = text_files.cleaned(start.decode(text_files.encoding(start) or "ascii", "replace"))
@@ -192,8 +201,9 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
     reasons = [f"{file.name}: {file.reason}" for file in evidence.unread]
     if reasons:
         details += f"; not read: {'; '.join(reasons[:3])}"
-    elif any(name.endswith((".csv", ".tsv", ".md")) for name in evidence.ignored):
-        details += "; a table needs a row with a rate or a time above 0, below a heading that names it"
+    else:
+        suffixes = dict.fromkeys(Path(name).suffix.lower() for name in evidence.ignored[:MOST_SUFFIXES])
+        details += "".join(f"; {need}" for need in dict.fromkeys(NEEDED.get(suffix, LOG) for suffix in suffixes))
     details += "; docs/audit.md lists what is recognised"
     # Files with sentences of figures, and files that were not read or not in all of their lines ("a.csv:7").
     others = {one.file for one in evidence.stated_figures} | {one.name.partition(":")[0] for one in evidence.unread}

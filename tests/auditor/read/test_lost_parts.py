@@ -1,5 +1,6 @@
 """Files of which a part is lost, given twice or not understood: that is said, and the rest is read."""
 
+import openpyxl
 import pytest
 from command_line import scaleproof
 
@@ -110,3 +111,71 @@ def test_a_page_is_written_to_a_file(tmp_path):
     done = scaleproof("audit", "run.log", "--html", "-", cwd=tmp_path)
     assert done.returncode == 2
     assert '"-" is standard output; give the name of a file' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "need"),
+    [
+        ("run.log", "num decayed parameter tensors: 50\n", 'such as "step: 7 tokens/s: 4567"'),
+        ("t.csv", "gpus  tokens/s\n1  1000\n2  1900\n", "and commas, semicolons or tabs between its cells"),
+        ("t.md", "| GPUs | tokens/s |\n|—|—|\n| 1 | 1000 |\n", "and a line |---|---| below its headings"),
+        ("t.tex", "\\begin{tabular}{rr}\nGPUs & tokens/s\n1 & 1000\n\\end{tabular}\n", r"its rows end in \\"),
+        ("m.json", '{"ws": 8, "thrpt": 4567}', 'such as {"gpus": 8, "tokens_per_sec": 4567}'),
+        ("config.yaml", "batch_size: 12\n", "settings alone are no result"),
+        ("train.py", "print('step 1 loss 2')\n", "a program is no result; give what it printed"),
+    ],
+)
+def test_what_a_file_without_a_result_needs(tmp_path, name, text, need):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(NoResult) as raised:
+        audit_paths([tmp_path / name])
+    assert need in str(raised.value)
+
+
+@pytest.mark.parametrize(("formula", "is_said"), [("=B2/B$2", True), (1.0, False)])
+def test_formulas_without_their_values_are_said(tmp_path, formula, is_said):
+    book = openpyxl.Workbook()
+    for row in (("gpus", "tokens/s", "speedup"), (1, 1000, formula), (2, 1900, 1.9)):
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    evidence = gather([tmp_path / "t.xlsx"])
+    assert {row.devices: row.value("tokens_per_s") for row in evidence.tables[0].rows} == RATES
+    reasons = [unread.reason for unread in evidence.unread]
+    assert reasons == ["formulas without their values were not read; open the workbook, and save it again"] * is_said
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "t.md",
+            "| **GPUs 🖥️** | **🚀 Tokens/s** | speed-up |\n|---|---|---|\n| 1 | 1000 | 1.00 |\n| 2 | 1900 | 1.90 |\n",
+        ),
+        (
+            "t.html",
+            "<table><tr><th>GPUs<th>tokens/s<th>speed&#8209;up<tr><td>1<td>1000<td>1.00<tr><td>2<td>1900<td>1.90</table>",
+        ),
+    ],
+)
+def test_ornaments_of_headings_are_passed_over(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    (table,) = gather([tmp_path / name]).tables
+    assert {row.devices: row.value("tokens_per_s") for row in table.rows} == RATES
+    assert [row.value("speedup") for row in table.rows] == [1.0, 1.9]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("m.jsonl", '{"step": 1, "loss": 2},\n{"step": 2, "loss": 1},\n', "JSON lines have no commas between them"),
+        (
+            "c.yaml",
+            "scaleproof_claims: '1.0'\nclaims:\n- {kind: speedup, value: 7,6, of: a, over: b}\n",
+            "Numbers have a decimal point: 7.6",
+        ),
+    ],
+)
+def test_why_a_file_is_damaged(tmp_path, name, text, reason):
+    (tmp_path / name).write_text(text)
+    (unread,) = gather([tmp_path / name]).unread
+    assert reason in unread.reason

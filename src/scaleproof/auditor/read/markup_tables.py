@@ -161,7 +161,7 @@ class _TableParser(HTMLParser):
     def handle_data(self, data: str) -> None:
         """Add a text to the cell or caption that is open."""
         if self._texts_of_cell is not None:
-            self._texts_of_cell.append(data)
+            self._texts_of_cell.append(data.replace("\u2011", "-"))
         elif self._texts_of_caption is not None:
             self._texts_of_caption.append(data)
 

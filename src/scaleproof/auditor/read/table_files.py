@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+import zipfile
 from collections.abc import Iterable
 from itertools import accumulate, islice
 from pathlib import Path
@@ -269,6 +271,7 @@ class _LineFinder:
 
 
 LARGEST_WORKBOOK_BYTES = 32 << 20
+FORMULA_ALONE = re.compile(rb"</f>(?:<v */>|<v></v>)?</c>")
 
 
 def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
@@ -289,6 +292,11 @@ def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
         book.close()
     except Exception:  # openpyxl raises whatever its zip and XML readers raise
         raise UnreadableFile(f"{fault} it is damaged, encrypted, or not what its name says") from None
+    with zipfile.ZipFile(path) as parts:
+        sheets = (parts.read(part) for part in parts.namelist() if part.startswith("xl/worksheets/sheet"))
+        if any(FORMULA_ALONE.search(sheet) for sheet in sheets):
+            reason = "formulas without their values were not read; open the workbook, and save it again"
+            evidence.unread.append(Unread(name, reason, "limit"))
     grids: list[Grid] = []
     for title, rows in rows_by_sheet.items():
         if len(rows) > MOST_ROWS:

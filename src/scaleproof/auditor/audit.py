@@ -1,5 +1,6 @@
 """The audit of any files and folders: runs of this program by its own checks, everybody else's in the neutral form."""
 
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Literal
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from scaleproof.auditor.checks.all_checks import NEEDS
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.overview import OverviewLine, ScalingLine, overview_lines, scaling_lines
+from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.discover import BREAKS, gather, has_result
 from scaleproof.auditor.read.logs.key_values import KeyValues
 from scaleproof.auditor.read.reported import Evidence
@@ -27,6 +29,17 @@ from scaleproof.ground.findings.registry import (
 from scaleproof.ground.records.run import Run, read_run
 
 GUESSED_FORMAT = KeyValues.format
+TABLE = "a table needs a row with a rate or a time above 0, below a heading that names it"
+LOG = 'a log needs three lines or more such as "step: 7 tokens/s: 4567" or "step: 7 step_time_ms: 12.3"'
+# Suffix of a file without a result -> what one of its kind needs.
+NEEDED = dict.fromkeys((".csv", ".tsv"), f"{TABLE}, and commas, semicolons or tabs between its cells")
+NEEDED |= {".md": f"{TABLE}, and a line |---|---| below its headings; pictures of tables are not read"}
+NEEDED |= {".tex": f"{TABLE}; its rows end in \\\\", ".html": f"{TABLE}; this page has no <table> of results"}
+NEEDED |= {".json": 'JSON needs an object with a number under a known key, such as {"gpus": 8, "tokens_per_sec": 4567}'}
+NEEDED |= dict.fromkeys((".yaml", ".yml", ".toml"), "settings alone are no result; give what the program printed")
+NEEDED |= dict.fromkeys((".py", ".sh"), "a program is no result; give what it printed")
+MOST_SUFFIXES = 3  # of files whose needs are said
+ERROR = re.compile(r"(?m)^.*(?:(?:Error|Exception)\b|[Ee]rror:|out of memory|\boom\b|Segmentation fault|Killed).*$")
 SAID_BY_LOGS = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
 
 
@@ -83,9 +96,19 @@ def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = Non
         _check_names(given or {}, {*result.runs, *(file for run in evidence.runs for file in run.files)}, result.runs)
         return result
     except NoResult:  # a fault of a path itself, as an empty file, says more
-        if faults := [f"{printable(path.name)}{fault}" for path in paths if (fault := content_fault(path))]:
+        if faults := [f"{printable(path.name)}{fault}" for path in paths if (fault := _fault_of(path))]:
             raise NoResult("; ".join(faults)) from None
         raise
+
+
+def _fault_of(path: Path) -> str:
+    """Return why a path has no result, to follow its name: it is empty, or its program ended in an error. Else ""."""
+    if (fault := content_fault(path)) or path.suffix in NEEDED or not path.is_file():
+        return fault
+    start = text_files.head(path)
+    text = text_files.cleaned(start.decode(text_files.encoding(start) or "ascii", "replace"))
+    last_error = ["", *ERROR.findall(text)][-1].strip()[:150]
+    return last_error and f": no step and no table; its last error: {last_error}"
 
 
 def _check_names(given: dict[str, dict[str, int]], names: set[str], runs: list[str]) -> None:
@@ -178,10 +201,9 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
     reasons = [f"{file.name}: {file.reason}" for file in evidence.unread]
     if reasons:
         details += f"; not read: {'; '.join(reasons[:3])}"
-    elif any(name.endswith((".csv", ".tsv", ".md")) for name in evidence.ignored):
-        details += "; a table needs a row with a rate or a time above 0, below a heading that names it"
-    elif any(name.endswith((".log", ".txt", ".out")) or "." not in name for name in evidence.ignored):
-        details += "; a log needs three lines or more such as `step: 20 loss: 8.02 tokens/s: 128340`"
+    else:
+        suffixes = dict.fromkeys(Path(name).suffix.lower() for name in evidence.ignored[:MOST_SUFFIXES])
+        details += "".join(f"; {need}" for need in dict.fromkeys(NEEDED.get(suffix, LOG) for suffix in suffixes))
     details += "; docs/audit.md lists what is recognised"
     # Files with sentences of figures, and files that were not read or not in all of their lines ("a.csv:7").
     others = {one.file for one in evidence.stated_figures} | {one.name.partition(":")[0] for one in evidence.unread}

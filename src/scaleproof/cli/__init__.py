@@ -59,10 +59,7 @@ class _Stop:
     """
 
     def __init__(self) -> None:
-        """Install handlers of both signals, and of exceptions that Python only prints (`_unraisable`).
-
-        A signal that is ignored, as behind nohup, stays ignored.
-        """
+        """Handle both signals, unless they are ignored, as behind nohup, and exceptions that Python only prints."""
         self.number: signal.Signals | None = None  # the signal that has stopped the command
         self._process = os.getpid()  # a process that is forked from this one has the handlers as well
         self._earlier_handlers: dict[signal.Signals, Any] = {}
@@ -116,10 +113,7 @@ class _Stop:
 
 
 def _report_error(error: BaseException) -> int | None:
-    """Print the message of an error that has ended a command, and return its exit code.
-
-    Returns None for a defect of ours, of which nothing is printed.
-    """
+    """Print the message of an error that ended a command; return its exit code, None for a defect of ours."""
     if isinstance(error, MemoryError):  # first of all: the branches below import modules, which takes memory
         _say("the memory is used up that this process may have (ulimit -v, or what the machine has left)")
         return WRONG

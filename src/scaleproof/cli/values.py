@@ -74,10 +74,7 @@ def log_reader(name: str) -> str:
 
 
 def path(text: str) -> Path:
-    """Return `text` as a path. Raises ArgumentTypeError for addresses, and for names that no file can have.
-
-    The empty text, which would be the working folder, is refused as well.
-    """
+    """Return `text` as a path. Raises ArgumentTypeError for none, addresses, and names that no file can have."""
     if not text:
         raise argparse.ArgumentTypeError("a path is empty")
     if "\0" in text:
@@ -125,6 +122,8 @@ def file_to_write(text: str, replaced: tuple[str, ...]) -> Path:
     place = path(text)
     if place.is_dir():
         raise argparse.ArgumentTypeError(f'"{place}" is a folder; give the name of a file in it')
+    if text == "-":
+        raise argparse.ArgumentTypeError('"-" is standard output; give the name of a file')
     if os.path.lexists(place) and (fault := path_fault(place)):
         raise argparse.ArgumentTypeError(f"{place}{fault}")
     endings = " or ".join(replaced)

@@ -181,10 +181,7 @@ def campaign_file(request: AbRequest, name: str | None = None) -> Path:
 
 
 def read_campaign(path: Path, request: AbRequest) -> dict[str, Any] | None:
-    """Read the campaign that an earlier call has written. Returns None where there is no file.
-
-    Raises UserError where the file has another comparison than `request`.
-    """
+    """Read the campaign of an earlier call, None without one. Raises UserError for another comparison."""
     if not path.is_file():
         return None
     campaign, _ = read_yaml(path)

@@ -27,6 +27,8 @@ def reason_of_json_fault(content: str | bytes, problem: str) -> str:
     reason = next((reason for start, reason in REASONS.items() if rest.startswith(start)), "")
     if rest.startswith(("]", "}")) and before.endswith(","):
         reason = "the comma before it has nothing behind it"
+    if problem.startswith("Extra data") and rest.startswith(","):
+        reason = "JSON lines have no commas between them; a list of objects stands in [ and ]"
     if problem.startswith("Extra data") and rest.startswith(("{", "[")):
         reason = "a second value begins there; JSON lines are objects, each in a line of a .jsonl file"
     return f": {reason}" if reason else ""

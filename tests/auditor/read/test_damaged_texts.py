@@ -45,7 +45,7 @@ def test_a_table_is_read_however_it_was_saved(tmp_path, name, content):
         (
             "zeros.csv",
             TABLE.encode() + b"4,\0\0\0",
-            "3 bytes of value 0 in its beginning: a part of it was lost; the rest was read",
+            "bytes of value 0 in line 4: a part of it was lost; the rest was read",
         ),
         ("zeros.bin.csv", b"\1\2\0\3", "it is binary (byte 2 of it is 0)"),
         ("packed.csv", b"\x1f\x8b\x08\0", "by its first bytes it is gzip data; name it .gz"),

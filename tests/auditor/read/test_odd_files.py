@@ -34,7 +34,7 @@ def test_a_block_of_zeros_in_a_log_is_passed_over_and_said(tmp_path):
     (tmp_path / "run.log").write_bytes(LOG.encode()[:1500] + b"\0" * 4096 + LOG.encode()[1500:])
     evidence = gather([tmp_path / "run.log"])
     assert len(evidence.runs[0].logged_steps) == 60
-    assert [unread.reason[:30] for unread in evidence.unread] == ["4,096 bytes of value 0 in its "]
+    assert [unread.reason[:30] for unread in evidence.unread] == ["bytes of value 0 in line 32: a"]
 
 
 @pytest.mark.parametrize(

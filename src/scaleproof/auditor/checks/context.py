@@ -98,10 +98,7 @@ class AuditContext:
 
     @cached_property
     def _published_baselines(self) -> dict[str, ReportedRun]:
-        """Name of a run -> the baseline that a published speed-up names for it.
-
-        A claim counts only where each of its two names means exactly one run.
-        """
+        """Name of a run -> the baseline of its published speed-up, where both names mean exactly one run."""
         baselines: dict[str, ReportedRun] = {}
         for claim in self.claims("speedup"):
             runs, bases = self.runs_named(claim.values["of"]), self.runs_named(claim.values["over"])

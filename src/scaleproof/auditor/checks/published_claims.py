@@ -249,4 +249,5 @@ def named_runs_exist(context: AuditContext) -> Iterator[Flag]:
     without_run = (name for name in names if not context.runs_named(name))
     absent = sorted(name for name in without_run if not any(name in profile for profile in profiles))
     if absent:
-        yield Flag(f"published, but no file here: {listed(absent)}", absent)
+        runs = listed([run.name for run in context.runs]) or "none"
+        yield Flag(f"published, but no file here: {listed(absent)}; runs here: {runs}", absent)

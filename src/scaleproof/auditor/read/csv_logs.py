@@ -103,10 +103,7 @@ def layout_of(header: str) -> Layout | None:
 
 
 def _index_of(kinds: Sequence[str], columns: Sequence[TableColumn], statistics: Sequence[str | None]) -> int | None:
-    """Return the index of the best column of `kinds`, of which the first is preferred. None without any.
-
-    A column of all devices is better than a column of one device.
-    """
+    """Return the index of the best column of `kinds`, the first preferred, of all devices rather than one."""
     for kind in kinds:
         matching = [k for k, column in enumerate(columns) if column.kind == kind and column.statistic in statistics]
         if matching:

@@ -183,7 +183,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
         is_named=is_named,
     )
     was_read = _read_text_or_refuse(reading, file)
-    fault = text_files.fault_of_bytes(start, encoding) if was_read or is_named else ""
+    fault = text_files.fault_of_bytes(path, encoding) if was_read or is_named else ""
     evidence.unread += [Unread(name, fault)] if fault else []
     return was_read
 

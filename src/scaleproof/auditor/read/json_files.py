@@ -9,7 +9,7 @@ from typing import Any
 from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.attach import Reading, add_run
 from scaleproof.auditor.read.json_results import results_of
-from scaleproof.auditor.read.json_text import parse_json
+from scaleproof.auditor.read.json_text import keys_given_twice, parse_json
 from scaleproof.auditor.read.logs.json_lines import read_trainer_state
 from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSpan, Unread, positive
 from scaleproof.auditor.read.run_fields import Fields, debug_settings_of, figure
@@ -51,6 +51,8 @@ def read_json(reading: Reading, file: TextFile) -> bool:
     was_read = _add_run_or_table(reading, file, run, data, text)
     if problem:
         reading.evidence.unread.append(Unread(file.name, f"{problem}; what stands before was read"))
+    elif was_read and (keys := keys_given_twice(text)):
+        reading.evidence.unread.append(Unread(file.name, f"{', '.join(keys[:5])} given twice; the last was read"))
     return was_read
 
 
@@ -127,10 +129,7 @@ def _run_of_known_program(name: str, data: dict[str, Any], problem: str) -> Repo
 
 
 def _tensorboard_run(data: list[Any], name: str) -> ReportedRun | None:
-    """Return the run of a scalar that TensorBoard saved as JSON, [time, step, value] a row; its name has the tag.
-
-    Returns None for other lists.
-    """
+    """Return the run of a scalar that TensorBoard saved as JSON: [time, step, value], ... None for other lists."""
     are_numbers = [isinstance(row, list) and all(isinstance(value, int | float) for value in row) for row in data]
     if not data or not all(are_numbers) or any(len(row) != 3 for row in data):
         return None

@@ -27,6 +27,13 @@ def begins_like_json(text: str) -> bool:
     return not rest.strip() or (rest[0] in "\r\n" and rest.lstrip()[:1] in ("{", "["))
 
 
+def keys_given_twice(text: str) -> list[str]:
+    """Return the keys that an object of a JSON text has twice; parsers take the last."""
+    objects: list[list[str]] = []
+    json.loads(text, object_pairs_hook=lambda pairs: objects.append([key for key, _ in pairs]))
+    return [key for keys in objects if len(set(keys)) < len(keys) for key in {*keys} if keys.count(key) > 1]
+
+
 def parse_json(text: str) -> tuple[Any, str]:
     """Return the value of a JSON text, and what is wrong with it: "", or where it is cut off.
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid
 
-TABULAR = re.compile(r"\\begin\{(tabularx?\*?|longtable|tabulary|tblr)\}(.*?)\\end\{\1\}", re.S)
+TABULAR = re.compile(r"\\begin\{(tabularx?\*?|longtable|tabulary|tblr)\}(.*?)(?:\\end\{\1\}|\Z)", re.S)
 RULES = re.compile(
     r"\\(?:toprule|midrule|bottomrule|hline|addlinespace|endhead|endfirsthead|endfoot|endlastfoot|centering|small|"
     r"footnotesize)\b(?:\[[^\]]*\])?|\\(?:cmidrule|cline)(?:\([^)]*\))?\{[^}]*\}|"
@@ -36,13 +36,8 @@ def latex_tables(text: str) -> Iterator[Grid]:
         # A row of one filled cell above the headings is a title.
         header_row = next((k for k, (_, cells) in enumerate(rows) if sum(map(bool, cells)) > 1), 0)
         line, header = rows[header_row]
-        body = rows[header_row + 1 :]
-        if len(body) > 1:
-            _, second_row = body[0]
-            if not any(re.search(r"\d", cell) for cell in second_row):  # two lines of headings
-                header = [f"{upper} {lower}".strip() for upper, lower in zip(header, second_row, strict=False)]
-                body = body[1:]
-        yield Grid("LaTeX table", line, header, body[:MOST_ROWS], caption=_latex_caption(text, m.start(), m.end()))
+        body = rows[header_row + 1 :][:MOST_ROWS]
+        yield Grid("LaTeX table", line, header, body, caption=_latex_caption(text, m.start(), m.end()))
 
 
 def _latex_caption(text: str, start: int, end: int) -> str:
@@ -166,7 +161,7 @@ class _TableParser(HTMLParser):
     def handle_data(self, data: str) -> None:
         """Add a text to the cell or caption that is open."""
         if self._texts_of_cell is not None:
-            self._texts_of_cell.append(data)
+            self._texts_of_cell.append(data.replace("\u2011", "-"))
         elif self._texts_of_caption is not None:
             self._texts_of_caption.append(data)
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import zip_longest
 
 from scaleproof.auditor.read import printed_figures
 from scaleproof.auditor.read.grids import Grid
@@ -12,6 +13,25 @@ from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
 from scaleproof.auditor.read.words import Description, describe, devices_in
 
 VALUE_HEADING = re.compile(r"(?:values?|results?|measured|number|actual|measurement|achieved|)")
+
+
+def join_lines_of_headings(grid: Grid) -> None:
+    """Join headings of two or three lines, of which more are understood: "1 GPU", "" over "tokens/s", "memory".
+
+    An upper one holds for the empty ones on its right.
+    """
+    candidates = [grid.header]
+    filled = grid.header[:1]
+    for heading in grid.header[1:]:
+        filled.append(heading or (filled[-1] if len(filled) > 1 else ""))
+    for _, cells in grid.rows[:2]:
+        if any(re.search(r"\d", cell) for cell in cells):
+            break
+        filled = [f"{upper} {cell}".strip() for upper, cell in zip_longest(filled, cells, fillvalue="")]
+        candidates.append(filled)
+    understood = [sum(column_of(heading).kind is not None for heading in header) for header in candidates]
+    best = understood.index(max(understood))
+    grid.header, grid.rows = candidates[best], grid.rows[best:]
 
 
 def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:

@@ -186,7 +186,7 @@ def _price_per_hour(text: str) -> Unit | None:
 NUMBER = r"[-+−]?(?:\d{1,3}(?:[,'’ \u202f\u00a0]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
 EUROPEAN = r"[-+−]?(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+(?:,\d+)?)"
 # "12,5" and "1.234,5" are no English figures; "1,234.5" and "1.25" are no continental ones.
-CLEARLY_EUROPEAN = re.compile(r"\b0,\d+|\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?!\d)|\d\.\d{3},\d|\d\.\d{3}\.\d{3}")
+CLEARLY_EUROPEAN = re.compile(r"\b0,\d+|(?<!\d)\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?!\d)|\d\.\d{3},\d|\d\.\d{3}\.\d{3}")
 CLEARLY_ENGLISH = re.compile(r"\d,\d{3}\.\d|\d,\d{3},\d{3}|\d\.\d{1,2}(?!\d)|\d\.\d{4,}")
 NO_VALUE = re.compile(r"[-–—−−./?*x ]*|n/?a|nan|none|null|tbd|todo|\?+|not (?:measured|run|tested|available).*", re.I)
 REMARKS: tuple[tuple[str, Remark], ...] = (
@@ -212,7 +212,7 @@ VERDICT = re.compile(
     rf"\b{_TARGET} (?:is |was |not )?(?:met|reached|achieved|hit|exceeded|passed|missed|complete\w*)\b|"
     r"\bun?expected(?:ly)? |\btargets\b|\b(?:better|worse|faster|slower|lower|higher) than \w+\b"
 )
-MARKUP = re.compile(r"[<&{\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️↑↓\u00a0\u202f\t]|  ")
+MARKUP = re.compile(r"[<&{\\$\[*_`~†‡¹²³⁴✅❌⚠⭐✓✔\ufe0f\U0001f300-\U0001faff↑↓\u00a0\u202f\t]|  ")
 # In this order: "&amp;lt;" is "&lt;" as text.
 ENTITIES = {"{,}": ",", "&nbsp;": " ", "&times;": "×", "&plusmn;": "±", "&lt;": "<", "&gt;": ">", "&amp;": "&"}
 LATEX_SYMBOLS = {"\\times": "×", "\\pm": "±", "\\%": "%", "\\sim": "~", "\\approx": "~", "\\,": " ", "\\&": "&"}
@@ -251,7 +251,7 @@ def plain_text(cell: str) -> str:
         text = _without_latex(text)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)  # of a link or a picture its text
     # Marks of footnotes ("[^1]"), medals and ticks, and the arrow behind a figure that says which way is better:
-    text = re.sub(r"\[\^?\w{1,3}\]|[†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️†‡]|(?<=[\d%x×]) ?[↑↓]$", "", text)
+    text = re.sub(r"\[\^?\w{1,3}\]|[†‡¹²³⁴✅❌⚠⭐✓✔\ufe0f\U0001f300-\U0001faff]|(?<=[\d%x×]) ?[↑↓]$", "", text)
     text = text.replace("**", "").replace("__", "").replace("`", "").replace("~~", "")
     text = re.sub(r"(?<!\w)[*_](.+?)[*_](?!\w)", r"\1", text)  # *italic*, but not tokens_per_s
     return re.sub(r"[\s\u00a0\u202f]+", " ", text).strip().strip("*").strip()

@@ -82,7 +82,8 @@ def _claim_of(entry: Any, where: str) -> PublishedClaim:
 
     for key, value in values.items():
         if key not in allowed:
-            raise UnreadableFile(f"{where}.{key} is no key of {kind}.{did_you_mean(key, allowed)}")
+            hint = did_you_mean(key, allowed) or " Numbers have a decimal point: 7.6" * str(key).isdigit()
+            raise UnreadableFile(f"{where}.{key} is no key of {kind}.{hint}")
         values[key] = _value_of(key, value, where)
     return PublishedClaim(kind, values, str(entry.get("source") or "as published")[:200])
 

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+import zipfile
 from collections.abc import Iterable
 from itertools import accumulate, islice
 from pathlib import Path
@@ -96,6 +98,11 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
         return False
     evidence.tables.append(table)
 
+    names = [column.heading for column in table.columns if column.kind in RESULTS]
+    if len(set(names)) < len(names):
+        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        reason = f"columns of one name: {', '.join(twice[:5])}; give each a name of its own"
+        evidence.unread.append(Unread(f"{file.name}:{header_line}", reason, "unknown form"))
     if odd_lines:
         reason = f"{plural(len(odd_lines), 'line')} with a quote that opens or closes alone; each was read by itself"
         evidence.unread.append(Unread(f"{file.name}:{odd_lines[0]}", reason))
@@ -265,6 +272,7 @@ class _LineFinder:
 
 
 LARGEST_WORKBOOK_BYTES = 32 << 20
+FORMULA_ALONE = re.compile(rb"</f>(?:<v */>|<v></v>)?</c>")
 
 
 def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
@@ -285,6 +293,11 @@ def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
         book.close()
     except Exception:  # openpyxl raises whatever its zip and XML readers raise
         raise UnreadableFile(f"{fault} it is damaged, encrypted, or not what its name says") from None
+    with zipfile.ZipFile(path) as parts:
+        sheets = (parts.read(part) for part in parts.namelist() if part.startswith("xl/worksheets/sheet"))
+        if any(FORMULA_ALONE.search(sheet) for sheet in sheets):
+            reason = "formulas without their values were not read; open the workbook, and save it again"
+            evidence.unread.append(Unread(name, reason, "limit"))
     grids: list[Grid] = []
     for title, rows in rows_by_sheet.items():
         if len(rows) > MOST_ROWS:

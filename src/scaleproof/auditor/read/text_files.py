@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import errno
+import mmap
 import os
 import re
 import stat
@@ -12,7 +13,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 
 from scaleproof.auditor.read.reported import Evidence, Unread, UnreadKind
-from scaleproof.ground.errors import UserError, link_fault, path_fault, plural
+from scaleproof.ground.errors import UserError, link_fault, path_fault
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.progress import show_bytes
 from scaleproof.ground.records.comparison_report import read_comparison
@@ -123,10 +124,18 @@ def kind_of_binary(start: bytes) -> str:
     return f"by its first bytes it is {kind}" if kind else f"it is binary (byte {start.index(0)} of it is 0)"
 
 
-def fault_of_bytes(start: bytes, encoding: str) -> str:
+def fault_of_bytes(path: Path, encoding: str) -> str:
     """Return what is doubtful in the bytes of a text, in words. "" where nothing is."""
-    if b"\0" in start and not encoding.startswith("utf-16") and encoding != "utf-32":
-        return f"{plural(start.count(0), 'byte')} of value 0 in its beginning: a part of it was lost; the rest was read"
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        start = data[:HEAD]
+        zero = -1 if encoding.startswith(("utf-16", "utf-32")) else data.find(b"\0")
+        conflict = data.find(b"\n<<<<<<< ")
+        is_conflict = conflict >= 0 and data.find(b"\n>>>>>>> ", conflict) >= 0
+        line = data[: (zero if zero >= 0 else conflict) + 1].count(b"\n") + 1
+    if zero >= 0:
+        return f"bytes of value 0 in line {line}: a part of it was lost; the rest was read"
+    if is_conflict:
+        return f"a merge conflict of git begins in line {line}; both of its versions were read"
     letters = re.findall(rb"[\x80-\xff]+", start) if encoding == "latin-1" else []
     if 2 * sum(len(word) == 1 and word >= b"\xa0" for word in letters) < len(letters):  # those of Latin-1 stand alone
         return "it is not UTF-8, and its words may be of another encoding than Latin-1; save it as UTF-8"
@@ -201,16 +210,15 @@ SOURCE_NAMES = ("Dockerfile", "Makefile", "Snakefile", "CMakeLists.txt", "LICENS
 # Sources that a run's settings are read from.
 SCRIPTS = _words(".sh .bash .slurm .sbatch .sub .pbs .job .lsf")
 PICTURES = _words(".png .jpg .jpeg .gif .svg .webp .bmp .tif .tiff .ico .eps .mp4 .mov .avi .webm .ai")
-BINARIES = _words(
-    ".pt .pth .bin .safetensors .npz .npy .pkl .pickle .h5 .hdf5 .ckpt .whl .so .o .a .dll .exe .onnx .pb "
-    ".tflite .parquet .arrow .feather .lmdb .idx .model .gguf .ggml .mdb .class .jar .pyc .ttf .woff "
-    ".woff2 .otf .mp3 .wav .flac .docx .pptx .doc .ppt .xls .odt .npk .rec .tfrecord .zst .xz .bz2 .7z "
-    ".rar .ncu-rep .qdstrm .ods .db .wandb .gsheet .numbers .xlsb .mat .rds"
-)
 PACKED = _words(".zst .xz .bz2 .7z .rar")
 WITH_TABLES = _words(
     ".parquet .arrow .feather .h5 .hdf5 .docx .doc .pptx .ppt .xls .odt .ods .db .wandb .gsheet .numbers .xlsb "
     ".npz .npy .pkl .pickle .mat .rds"
+)
+BINARIES = PACKED | WITH_TABLES
+BINARIES |= _words(
+    ".pt .pth .bin .safetensors .ckpt .whl .so .o .a .dll .exe .onnx .pb .tflite .lmdb .idx .model .gguf .ggml .mdb "
+    ".class .jar .pyc .ttf .woff .woff2 .otf .mp3 .wav .flac .npk .rec .tfrecord .ncu-rep .qdstrm"
 )
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".gz")
 # Folders whose files are examples of what a program reads or prints, not results.
@@ -224,11 +232,7 @@ TEST_FILE = re.compile(
 
 
 def check_root(root: Path) -> None:
-    """Check a folder or file that is to be audited.
-
-    Raises UserError for what is missing, a link that leads nowhere, and for the file system itself: nobody's results
-    are all of `/`.
-    """
+    """Raise UserError for a path that is missing, a link that leads nowhere, or a part of the system."""
     if not os.path.exists(root):
         raise UserError(f"{printable(str(root))}{path_fault(root)}")
     resolved = os.path.realpath(root)

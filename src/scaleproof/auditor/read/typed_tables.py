@@ -7,7 +7,7 @@ from dataclasses import replace
 from scaleproof.auditor.read import printed_figures, row_figures
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import LEADING_WORD, NOT_FIGURES, PRECISION, column_of, column_of_part
-from scaleproof.auditor.read.pivoted_tables import read_columns, read_configuration_columns
+from scaleproof.auditor.read.pivoted_tables import join_lines_of_headings, read_columns, read_configuration_columns
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.surroundings import columns_by_units
 from scaleproof.auditor.read.words import Description, describe, devices_in, is_inference, names_in, only_device
@@ -44,6 +44,8 @@ def typed_table(grid: Grid, file: str) -> ReportedTable | None:
     if is_profile(grid.header):
         return None
     grid = _without_markup(grid)
+    if len({*grid.header[1:]} - {""}) < len(grid.header) - 1:  # some are empty, or of one name
+        join_lines_of_headings(grid)
     grid.header = _header_with_units(grid)
     columns = columns_of(grid.header, [cells for _, cells in grid.rows])
     _ignore_monitor_columns(columns, grid)

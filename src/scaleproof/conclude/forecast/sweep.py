@@ -31,10 +31,7 @@ LIMIT_S = 2.0  # for the calls of one size
 
 
 def sizes_up_to(nbytes: float) -> list[int]:
-    """Return the message sizes of a sweep in bytes: 4 KiB, then times 4, above 16 MiB times 2, up to `nbytes` or more.
-
-    The largest size is between 1 MiB and 1 GiB.
-    """
+    """Return message sizes in bytes: 4 KiB, then times 4, above 16 MiB times 2, up to `nbytes` or more."""
     sizes = [SMALLEST]
     largest = min(max(nbytes, 2**20), LARGEST)
     while sizes[-1] < largest:

@@ -219,10 +219,7 @@ def split_command(command: str) -> list[str]:
 
 
 def existing_files(words: Iterable[str]) -> list[str]:
-    """Return the words of a command that name scripts and configurations, each once.
-
-    Interpreters are left out, and files larger than LARGEST_FILE, which are data.
-    """
+    """Return the scripts and configurations that a command names, each once: no interpreter, no large file."""
     files = []
     for word in words:
         with contextlib.suppress(OSError, ValueError):  # a word that no file can be called

@@ -24,10 +24,7 @@ def union_members(node: Schema, schema: Schema) -> list[Schema]:
 
 
 def node_at(schema: Schema, place: Place) -> Schema:
-    """Return the schema of a place in the file. Returns {} for an unknown place.
-
-    Of several alternatives that know a step of the place, the last one counts.
-    """
+    """Return the schema of a place, {} for an unknown one; of alternatives that know it, the last counts."""
     node = schema
     for step in place:
         inner: Schema = {}

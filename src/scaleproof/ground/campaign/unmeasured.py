@@ -37,10 +37,7 @@ class Tracing(Section):
 
 
 class Forecasting(Section):
-    """Forecasts of some sizes from measurements of others, written before those sizes are run.
-
-    Changing these re-runs no timed run.
-    """
+    """Forecasts of sizes that were not run, from measurements of others. Changing these re-runs no timed run."""
 
     from_: list[GeometryKey] = Field(
         [],

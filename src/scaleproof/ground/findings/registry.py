@@ -155,10 +155,7 @@ class Check(Generic[Subject]):
         return [self._make_finding(flag, subject) for flag in flags]
 
     def findings_on(self, subject: Subject) -> list[Finding]:
-        """Return the findings on a subject; one note where the check itself breaks.
-
-        Raises UserError where a file that the check reads is at fault.
-        """
+        """Return the findings on a subject; a note where the check breaks. Raises UserError for a damaged file."""
         try:
             return self(subject)
         except UserError:
@@ -230,10 +227,7 @@ class Register(Generic[Subject]):
     def finds(
         self, name: str, severity: Severity, only_first: bool = False, **figures: object
     ) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
-        """Return a decorator as `check` does, for one code; its page is the function's docstring, `figures` filled in.
-
-        Raises ValueError where the docstring is not a page.
-        """
+        """Return a decorator as `check` does, for one code. Raises ValueError where its docstring is no page."""
 
         def register(function: Callable[[Subject], Iterable[Flag]]) -> Check[Subject]:
             """Return the check that `function` makes."""

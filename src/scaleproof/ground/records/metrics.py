@@ -199,10 +199,7 @@ OF_A_COMMAND = re.compile(
 
 
 def parse_metrics(data: bytes | str) -> Measured | Printed | Failed:
-    """Return the metrics in the JSON text `data`, which are of the built-in trainer or of a command.
-
-    Raises pydantic.ValidationError where they are not of schema 3.
-    """
+    """Return the metrics in the JSON text `data`. Raises ValidationError where they are not of schema 3."""
     content = data.encode() if isinstance(data, str) else data
     # Each has its own model; a search is quicker than to try both, and names the faults of the right one.
     adapter = _OF_COMMANDS if OF_A_COMMAND.search(content) else _METRICS

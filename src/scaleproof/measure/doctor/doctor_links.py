@@ -72,10 +72,7 @@ def check_pairs() -> Verdict:
 
 
 def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int], str]) -> Verdict:
-    """Judge whether pairs of devices (numbers) copy as fast as their links.
-
-    `rates`: pair -> GB/s. `links`: pair -> link as nvidia-smi names it.
-    """
+    """Judge whether pairs copy (`rates`: GB/s) as fast as their `links`, by nvidia-smi's names."""
     slow_pairs = []
     for (first, second), rate in rates.items():
         link = links.get((first, second), "unknown link")

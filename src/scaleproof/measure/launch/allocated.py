@@ -107,10 +107,7 @@ def find_free_port(job: str) -> int:
 
 
 def main(request_path: Path, port: int, program: str) -> None:
-    """Write this node's record, choose its network interface, and run torchrun with `program`.
-
-    `port`: where the nodes meet, on the first of them.
-    """
+    """Write this node's record, choose its interface, and run torchrun with `program`; nodes meet at `port`."""
     request = Request.read(request_path)
     here = short_host(socket.gethostname())
     write_json(request_path.parent / NODE.format(host=here), describe_hardware())

@@ -1,0 +1,181 @@
+"""Files of which a part is lost, given twice or not understood: that is said, and the rest is read."""
+
+import openpyxl
+import pytest
+from command_line import scaleproof
+
+from scaleproof.auditor.audit import NoResult, audit_paths
+from scaleproof.auditor.read.discover import gather
+
+LOG = "".join(f"iter {n}: loss {4 - n / 1000:.4f}, time 893.{n % 100:02d}ms, mfu 16.60%\n" for n in range(2000))
+FIRST_KIBIBYTES = len("".join(LOG.splitlines(keepends=True)[:1600]))  # more than tell what a file is
+MODEL_HEADINGS = "| model | tokens/s | mem (GB) | tokens/s | mem (GB) |"
+RATES = {1: 1000.0, 2: 1900.0}
+
+
+@pytest.mark.parametrize(
+    ("part", "reason"),
+    [
+        ("\0" * 4096, "bytes of value 0 in line 1601: a part of it was lost; the rest was read"),
+        (
+            "<<<<<<< HEAD\n=======\n>>>>>>> theirs\n",
+            "a merge conflict of git begins in line 1601; both of its versions were read",
+        ),
+        ("<<<<<<< a banner\n", None),
+        ("", None),
+    ],
+)
+def test_damage_far_behind_the_beginning_is_said(tmp_path, part, reason):
+    (tmp_path / "run.log").write_text(LOG[:FIRST_KIBIBYTES] + part + LOG[FIRST_KIBIBYTES:])
+    evidence = gather([tmp_path / "run.log"])
+    assert len(evidence.runs[0].logged_steps) == 2000
+    assert [unread.reason for unread in evidence.unread] == ([reason] if reason else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("m.json", '{"gpus": 2, "gpus": 4, "tokens_per_sec": 4000}', "gpus given twice; the last was read"),
+        ("m.json", '[{"gpus": 2, "tokens_per_sec": 1900}, {"gpus": 4, "tokens_per_sec": 4000}]', None),
+        (
+            "t.csv",
+            "gpus,tokens/s,tokens/s\n1,1000,990\n2,1900,1880\n",
+            "columns of one name: tokens/s; give each a name of its own",
+        ),
+        ("t.csv", "gpus,tokens/s,note,note\n1,1000,a,b\n2,1900,c,d\n", None),
+    ],
+)
+def test_what_is_given_twice_is_said(tmp_path, name, text, reason):
+    (tmp_path / name).write_text(text)
+    evidence = gather([tmp_path / name])
+    assert evidence.tables
+    assert [unread.reason for unread in evidence.unread] == ([reason] if reason else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        (
+            "t.md",
+            ["| | 1 GPU | | 2 GPUs | |", "|---|---|---|---|---|", MODEL_HEADINGS, "| gpt2 | 1000 | 10 | 1900 | 9 |"],
+        ),
+        ("t.csv", [",tokens/s,tokens/s", ",mean,std", "gpus,,", "1,1000,5", "2,1900,9"]),
+        (
+            "t.tex",
+            [
+                r"\begin{tabular}{lcc}",
+                r"& \multicolumn{2}{c}{DDP}\\",
+                r"GPUs & tokens/s & mem\\",
+                r"1 & 1000 & 9\\",
+                "2 & 1900 & 9",
+            ],
+        ),
+    ],
+)
+def test_headings_in_several_lines(tmp_path, name, lines):
+    (tmp_path / name).write_text("\n".join(lines))
+    (table,) = gather([tmp_path / name]).tables
+    assert {row.devices: row.value("tokens_per_s") for row in table.rows} == RATES
+
+
+def test_a_row_of_words_below_an_empty_heading_is_no_heading(tmp_path):
+    (tmp_path / "t.md").write_text("| | tokens/s | |\n|---|---|---|\n| base | OOM | a |\n| other | 1000 | b |\n")
+    (table,) = gather([tmp_path / "t.md"]).tables
+    assert [row.label for row in table.rows] == ["base, a", "other, b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Loading\nTraceback:\nCUDA out of memory\nhint\n", "no step and no table; its last error: CUDA out of memory"),
+        ("KeyError: 'a'\n  ...\nRuntimeError: NCCL\n", "no step and no table; its last error: RuntimeError: NCCL"),
+        ("Loading, without a word on it\n", "no benchmark result among 1 file"),
+    ],
+)
+def test_the_error_of_a_log_without_steps_is_said(tmp_path, text, reason):
+    (tmp_path / "run.log").write_text(text)
+    with pytest.raises(NoResult, match=f"run.log: {reason}"):
+        audit_paths([tmp_path / "run.log"])
+
+
+def test_a_claim_about_a_run_that_is_not_here_names_those_that_are(tmp_path):
+    (tmp_path / "exp1.log").write_text(LOG)
+    claim = "{kind: speedup, value: 2, of: exp2, over: exp1}"
+    (tmp_path / "c.yaml").write_text(f"scaleproof_claims: '1.0'\nclaims:\n- {claim}\n")
+    evidence = [finding.evidence for finding in audit_paths([tmp_path]).findings]
+    assert "published, but no file here: exp2; runs here: exp1.log" in evidence
+
+
+def test_a_page_is_written_to_a_file(tmp_path):
+    (tmp_path / "run.log").write_text(LOG)
+    done = scaleproof("audit", "run.log", "--html", "-", cwd=tmp_path)
+    assert done.returncode == 2
+    assert '"-" is standard output; give the name of a file' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "need"),
+    [
+        ("run.log", "num decayed parameter tensors: 50\n", 'such as "step: 7 tokens/s: 4567"'),
+        ("t.csv", "gpus  tokens/s\n1  1000\n2  1900\n", "and commas, semicolons or tabs between its cells"),
+        ("t.md", "| GPUs | tokens/s |\n|—|—|\n| 1 | 1000 |\n", "and a line |---|---| below its headings"),
+        ("t.tex", "\\begin{tabular}{rr}\nGPUs & tokens/s\n1 & 1000\n\\end{tabular}\n", r"its rows end in \\"),
+        ("m.json", '{"ws": 8, "thrpt": 4567}', 'such as {"gpus": 8, "tokens_per_sec": 4567}'),
+        ("config.yaml", "batch_size: 12\n", "settings alone are no result"),
+        ("train.py", "print('step 1 loss 2')\n", "a program is no result; give what it printed"),
+    ],
+)
+def test_what_a_file_without_a_result_needs(tmp_path, name, text, need):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(NoResult) as raised:
+        audit_paths([tmp_path / name])
+    assert need in str(raised.value)
+
+
+@pytest.mark.parametrize(("formula", "is_said"), [("=B2/B$2", True), (1.0, False)])
+def test_formulas_without_their_values_are_said(tmp_path, formula, is_said):
+    book = openpyxl.Workbook()
+    for row in (("gpus", "tokens/s", "speedup"), (1, 1000, formula), (2, 1900, 1.9)):
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    evidence = gather([tmp_path / "t.xlsx"])
+    assert {row.devices: row.value("tokens_per_s") for row in evidence.tables[0].rows} == RATES
+    reasons = [unread.reason for unread in evidence.unread]
+    assert reasons == ["formulas without their values were not read; open the workbook, and save it again"] * is_said
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "t.md",
+            "| **GPUs 🖥️** | **🚀 Tokens/s** | speed-up |\n|---|---|---|\n| 1 | 1000 | 1.00 |\n| 2 | 1900 | 1.90 |\n",
+        ),
+        (
+            "t.html",
+            "<table><tr><th>GPUs<th>tokens/s<th>speed&#8209;up<tr><td>1<td>1000<td>1.00<tr><td>2<td>1900<td>1.90</table>",
+        ),
+    ],
+)
+def test_ornaments_of_headings_are_passed_over(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    (table,) = gather([tmp_path / name]).tables
+    assert {row.devices: row.value("tokens_per_s") for row in table.rows} == RATES
+    assert [row.value("speedup") for row in table.rows] == [1.0, 1.9]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("m.jsonl", '{"step": 1, "loss": 2},\n{"step": 2, "loss": 1},\n', "JSON lines have no commas between them"),
+        (
+            "c.yaml",
+            "scaleproof_claims: '1.0'\nclaims:\n- {kind: speedup, value: 7,6, of: a, over: b}\n",
+            "Numbers have a decimal point: 7.6",
+        ),
+    ],
+)
+def test_why_a_file_is_damaged(tmp_path, name, text, reason):
+    (tmp_path / name).write_text(text)
+    (unread,) = gather([tmp_path / name]).unread
+    assert reason in unread.reason

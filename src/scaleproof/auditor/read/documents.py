@@ -55,10 +55,7 @@ def unquoted(text: str) -> str:
 
 
 def read_document(lines: list[Line], kind: str = "markdown") -> Document:
-    """Return the tables and the prose of a text, with the sections that they stand in.
-
-    `kind` is "markdown", "latex", "html" or "text".
-    """
+    """Return tables and prose of a text with their sections. `kind`: "markdown", "latex", "html" or "text"."""
     printed = lines  # with the marks of quotes, which begin paragraphs of prose
     if kind in ("markdown", "text"):
         lines = [(number, unquoted(raw)) for number, raw in lines]

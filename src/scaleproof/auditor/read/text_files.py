@@ -302,10 +302,7 @@ def _why_no_file(path: Path) -> str | None:
 
 
 def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | None:
-    """Return the kind of a file that its name excludes ("a.png"), and why.
-
-    Returns None for a file to read.
-    """
+    """Return the kind of a file that its name excludes ("a.png"), and why. None for a file to read."""
     suffix = "" if ".tfevents." in path.name else path.suffix.lower()  # TensorBoard's end with a host's name: "gpu7.cs"
     if suffix in PICTURES:
         return "picture", "figures in pictures are not read"

@@ -281,10 +281,7 @@ Value = int | float | bytes
 
 
 def scalars(path: Path, faults: list[str]) -> Iterator[tuple[int, str, float]]:
-    """Yield (step, tag, value) of each scalar in a file, (12, "loss", 2.31), up to a record that is broken.
-
-    What is wrong with the file goes to `faults`.
-    """
+    """Yield (step, tag, value) of each scalar of a file, up to a broken record, which is noted in `faults`."""
     with path.open("rb") as file:
         while len(header := file.read(12)) == 12:
             (length,) = struct.unpack_from("<Q", header)

@@ -36,11 +36,7 @@ FOR_PROGRAMS = ("CSV", "JSON", "spreadsheet")  # forms of tables whose cells of 
 
 
 def counts_devices(cells: list[str]) -> bool:
-    """Whether the cells of a column `gpu` are names or counts of devices.
-
-    Machines have up to 8 devices, multiples of 4 up to 32, then of 8. Indices (0, 1, 2) and percentages of use (97) are
-    no such counts.
-    """
+    """Whether the cells of a column `gpu` are names or sizes of machines (2, 8, 64), not indices or shares (97)."""
     numbers = {cell.strip() for cell in cells if not is_nothing(cell) and cell.strip()[:1].isdigit()}
     if not all(re.fullmatch(r"\d{1,5}(?:\.0)?", number) for number in numbers):
         return not any(re.fullmatch(r"\d+(?:\.\d+)? ?%?", number) for number in numbers)  # names, no "97.5 %"

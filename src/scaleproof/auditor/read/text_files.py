@@ -224,11 +224,7 @@ TEST_FILE = re.compile(
 
 
 def check_root(root: Path) -> None:
-    """Check a folder or file that is to be audited.
-
-    Raises UserError for what is missing, a link that leads nowhere, and for the file system itself: nobody's results
-    are all of `/`.
-    """
+    """Check a path to audit. Raises UserError where it is missing, a broken link, or the operating system's own."""
     if not os.path.exists(root):
         raise UserError(f"{printable(str(root))}{path_fault(root)}")
     resolved = os.path.realpath(root)

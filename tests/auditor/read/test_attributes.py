@@ -284,3 +284,11 @@ def test_a_pair_that_a_program_printed_is_no_sentence(tmp_path, printed):
     cells = [{"cell_type": "code", "outputs": [output]}]
     (tmp_path / "a.ipynb").write_text(json.dumps({"nbformat": 4, "cells": cells}))
     assert len(gather([tmp_path]).other_figures) == (": " not in printed)
+
+
+def test_figures_of_one_sentence_are_named_by_what_stands_before_them(tmp_path):
+    text = (
+        "With shards of 4 GB on both GPUs, synchronous loading took 136.6 s, and asynchronous loading took 147.2 s.\n"
+    )
+    names = [line.name for line in readings(tmp_path, text)]
+    assert ["asynchronous" in name for name in names] == [False, True]

@@ -120,10 +120,7 @@ def _check_names(given: dict[str, dict[str, int]], names: set[str], runs: list[s
 
 
 def audit_gathered(evidence: Evidence, source: str) -> Audit:
-    """Audit what was read. `source`: its name in the audit and in messages.
-
-    Raises UserError where none of it is a result.
-    """
+    """Audit what was read. `source`: its name in messages. Raises UserError where none of it is a result."""
     # Runs that this program measured are judged by checks of their own, which know more.
     own_names, own_findings, own_formats = _audit_own_runs(evidence)
 
@@ -155,10 +152,7 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
 
 
 def audit_context(context: AuditContext) -> list[Finding]:
-    """Run all checks that may find something, and return their findings, most severe first.
-
-    A check that raises becomes a note that says so.
-    """
+    """Return the findings of all checks, most severe first. A check that raises becomes a note that says so."""
     findings: list[Finding] = []
     for check in of_evidence:
         needs = NEEDS.get(check.function.__module__)  # kinds of evidence, of which one is enough; none: always run

@@ -28,11 +28,7 @@ HEADINGS = ("run or row", "devices", "work", "rate", "published", "recomputed", 
 
 
 def audit_text(audit: Audit, width: int = WIDTH) -> str:
-    """Return the audit as text for a console.
-
-    First the verdict, then the findings by severity and code, most severe first; then tables of the scaling and of what
-    was read, `width` characters wide, and what was not read.
-    """
+    """Return the audit as text, `width` wide: verdict, findings (worst first), scaling, what was read and what not."""
     lines = [verdict(audit), reading_sentence(audit)]
     for (severity, code), findings in grouped(audit.findings).items():
         lines += ["", *_lines_on_code(severity, code, findings, min(width, WIDTH))]

@@ -149,8 +149,11 @@ def _sentence_lines(context: AuditContext, about: Subjects) -> Iterator[Overview
         if re.search(r"(?<![\w.-])\d", behind):  # a list: what it names behind the figure is of another one
             nearer = describe(stated.sentence[: stated.position] + clause).words
             words = {kind: word for kind, word in words.items() if kind in nearer}
+        start = (
+            stated.sentence.rfind(" ", 0, max(stated.position - 40, 0)) + 1
+        )  # what stands before the figure names it
         yield OverviewLine(
-            name=f"“{stated.sentence[:60]}”",
+            name=f"“{stated.sentence[start : start + 60]}”",
             place=stated.source,
             devices=stated.devices,
             work=", ".join(words[kind] for kind in WORK_WORDS if kind in words),

@@ -276,3 +276,19 @@ def test_a_bar_of_one_step_is_no_rate_of_steps(tmp_path):
     bar = "Epoch {0}: 100%|####| {1}/{1} [00:13<00:00, 13.84s/it]\n"
     assert not readings(tmp_path, "".join(bar.format(k, 1) for k in range(4)), "a.log")
     assert readings(tmp_path, "".join(bar.format(k, 9) for k in range(4)), "a.log")
+
+
+@pytest.mark.parametrize("printed", ["Memory allocated [FWD]: 3.532 GB", "The peak was 3.532 GB here."])
+def test_a_pair_that_a_program_printed_is_no_sentence(tmp_path, printed):
+    output = {"output_type": "stream", "text": [f"Max time: 9.1 s\n{printed}\n"]}
+    cells = [{"cell_type": "code", "outputs": [output]}]
+    (tmp_path / "a.ipynb").write_text(json.dumps({"nbformat": 4, "cells": cells}))
+    assert len(gather([tmp_path]).other_figures) == (": " not in printed)
+
+
+def test_figures_of_one_sentence_are_named_by_what_stands_before_them(tmp_path):
+    text = (
+        "With shards of 4 GB on both GPUs, synchronous loading took 136.6 s, and asynchronous loading took 147.2 s.\n"
+    )
+    names = [line.name for line in readings(tmp_path, text)]
+    assert ["asynchronous" in name for name in names] == [False, True]

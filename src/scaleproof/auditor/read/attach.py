@@ -123,10 +123,7 @@ def _complete_from_launcher(run: ReportedRun, launcher: dict[str, Any]) -> None:
 
 
 def _mark_traced(run: ReportedRun, evidence: Evidence) -> None:
-    """Note that a run was profiled if its folder, or one like `profiles/` below it, has a capture of Nsight Systems.
-
-    In a folder with several runs none is marked: which one was profiled is unknown.
-    """
+    """Note that the only run of a folder was profiled: it, or one like `profiles/` below it, has a capture of nsys."""
     folder = run.details["folder"]
     if sum(other.details["folder"] == folder for other in evidence.runs) > 1:
         return

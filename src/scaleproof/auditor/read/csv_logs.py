@@ -103,7 +103,7 @@ def layout_of(header: str) -> Layout | None:
 
 
 def _index_of(kinds: Sequence[str], columns: Sequence[TableColumn], statistics: Sequence[str | None]) -> int | None:
-    """Return the index of the best column of `kinds`, the first preferred, of all devices rather than one."""
+    """Return the best column of `kinds`, the first kind first, then that of all devices. None without any."""
     for kind in kinds:
         matching = [k for k, column in enumerate(columns) if column.kind == kind and column.statistic in statistics]
         if matching:
@@ -317,10 +317,7 @@ class _LoggedRun:
         self.run.timed_spans.append(span_of(int(epoch), seconds, values))
 
     def finish(self, key: tuple[str, ...], several: bool) -> None:
-        """Take what the key columns say of this run, and report what could not be used.
-
-        `key`: the texts in these columns. They are part of the run's name where the file has `several` runs.
-        """
+        """Take what `key`, the texts of the key columns, says of this run, and report what could not be used."""
         run, layout = self.run, self.layout
         if "seconds" in layout.index_of and layout.columns[layout.index_of["seconds"]].unit is None:
             run.states_time_unit = False
@@ -347,10 +344,7 @@ class _LoggedRun:
 
 
 def _subtract_clock(spans: list[TimedSpan]) -> None:
-    """Replace times that are a clock through all epochs by their differences: 60, 121, 180 s become 60, 61, 59 s.
-
-    A clock rises by about as much with every epoch. Other times are left alone.
-    """
+    """Replace a clock that rises by about as much with each epoch by its differences: 60, 121, 180 -> 60, 61, 59 s."""
     clock = [span.seconds for span in spans if span.seconds]
     if len(clock) < max(LEAST_EPOCHS_OF_CLOCK, len(spans)):  # too few, or an epoch has no time
         return

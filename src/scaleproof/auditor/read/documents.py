@@ -11,7 +11,7 @@ from scaleproof.auditor.read.markup_tables import html_tables, latex_tables
 from scaleproof.auditor.read.printed_figures import RESULTS
 from scaleproof.auditor.read.report_blocks import report_blocks
 from scaleproof.auditor.read.reported import Evidence, Unread
-from scaleproof.auditor.read.sentences import DIGIT, stated_figures
+from scaleproof.auditor.read.sentences import ALONE, DIGIT, stated_figures
 from scaleproof.auditor.read.stated_results import MARK_OF_RESULT, stated_results
 from scaleproof.auditor.read.stated_sizes import stated_sizes
 from scaleproof.auditor.read.typed_tables import is_profile, read_table, typed_table
@@ -56,10 +56,7 @@ def unquoted(text: str) -> str:
 
 
 def read_document(lines: list[Line], kind: str = "markdown") -> Document:
-    """Return the tables and the prose of a text, with the sections that they stand in.
-
-    `kind` is "markdown", "latex", "html" or "text".
-    """
+    """Return tables and prose of a text with their sections. `kind`: "markdown", "latex", "html" or "text"."""
     printed = lines  # with the marks of quotes, which begin paragraphs of prose
     if kind in ("markdown", "text"):
         lines = [(number, unquoted(raw)) for number, raw in lines]
@@ -82,7 +79,8 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
         if is_code and (comment := COMMENT.search(text)):
             document.comments.append((number, comment[1]))
         # A bar within a line makes it a row of a table that was not understood.
-        if text and not is_code and number not in lines_of_tables and "|" not in text[1:-1]:
+        is_printed_pair = kind == "text" and ALONE.fullmatch(text)  # of a program, and no sentence
+        if text and not (is_code or is_printed_pair or number in lines_of_tables or "|" in text[1:-1]):
             document.prose.append((number, text, sections[index_of[number]]))
     return document
 

@@ -150,10 +150,7 @@ def _without_spread(text: str) -> str:
 
 
 def _without_unit_and_case(heading: str) -> tuple[str, Unit | None]:
-    """Return a heading in words of lower case without its unit, and the unit: "step_time_ms mean" -> "step time mean".
-
-    A statistic at either end is put back once the unit is off.
-    """
+    """Return a heading in lower case without its unit, and the unit. A statistic at its end stays: "step time mean"."""
     text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", heading))
     if text == heading:
         return _spaced(text), unit

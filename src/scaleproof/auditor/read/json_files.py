@@ -129,7 +129,7 @@ def _run_of_known_program(name: str, data: dict[str, Any], problem: str) -> Repo
 
 
 def _tensorboard_run(data: list[Any], name: str) -> ReportedRun | None:
-    """Return the run of a scalar that TensorBoard saved as JSON: [time, step, value], ... None for other lists."""
+    """Return the run of a scalar as TensorBoard's JSON has it, [time, step, value] a row. None for other lists."""
     are_numbers = [isinstance(row, list) and all(isinstance(value, int | float) for value in row) for row in data]
     if not data or not all(are_numbers) or any(len(row) != 3 for row in data):
         return None

@@ -211,10 +211,7 @@ def _has_result(values: dict[str, Any]) -> bool:
 
 
 def _records_of_columns(data: dict[str, Any], path: str) -> list[JsonRecord]:
-    """Return a record for each row of {"gpus": [1, 8], "img_s": [100, 690]}. [] for other mappings.
-
-    The columns must be equally long. One must have results, and one must tell the rows apart.
-    """
+    """Return a record for each row of equally long columns, {"gpus": [1, 8], "img_s": [100, 690]}. Else []."""
     columns: dict[str, list[Any]] = {}
     for key, values in data.items():
         if isinstance(values, list) and values and not any(isinstance(value, dict | list) for value in values):

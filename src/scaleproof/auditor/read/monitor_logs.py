@@ -56,7 +56,7 @@ def _index_of(columns: list[str], *starts: str) -> int | None:
 
 
 def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
-    """Count samples with a device and a time, and how often that goes back, as several pollers write it."""
+    """Count nvidia-smi's samples, and how often the time of a device goes back: several pollers wrote to one file."""
     columns = _columns(header)
     if _has_gpu_columns(columns):
         stamp_column, device_column = _index_of(columns, "timestamp"), _index_of(columns, *DEVICE_HEADINGS)

@@ -14,10 +14,7 @@ CHARACTERS_LOOKED_AT = 4 << 20  # of a log, for a program's own lines
 
 
 def printed_log(path: Path, reader: str = "auto") -> PrintedLog | None:
-    """Return the last timed run in the log at `path`. None where there is none, or no reader knows a line.
-
-    `reader`: the name of a class of readers, "NanoGPT", or "auto".
-    """
+    """Return the last timed run in a log by the `reader` of that name, "NanoGPT", or "auto". None without any."""
     lines = [text_files.CONTROL.sub("", line) for line in path.read_text("utf-8", "replace").split("\n")]
     text = "\n".join(lines)[:CHARACTERS_LOOKED_AT]
     by_name = {kind.__name__: kind for kind in (*logs.READERS, logs.KeyValues)}

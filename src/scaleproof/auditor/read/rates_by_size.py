@@ -64,10 +64,7 @@ def _no_series(path: Path, evidence: Evidence) -> UserError:
 
 
 def unread_rows_text(path: Path, devices_per_node: int) -> str:
-    """Return how many rows of a file's tables `rates_by_size` leaves out, and the reason for the first.
-
-    Returns "" where all rows were read.
-    """
+    """Return how many rows of a file `rates_by_size` leaves out, and why the first; "" where all were read."""
     rows = [(row, _row_problem(row, devices_per_node)) for table in gather([path]).tables for row in table.rows]
     unread = [(row, problem) for row, problem in rows if problem]
     if not unread:
@@ -137,10 +134,7 @@ def _distinguishing_headings(rows: list[SizedRow], not_understood: list[str]) ->
 
 
 def _setting_text(row: ReportedRow, heading: str) -> str:
-    """Return what a cell below `heading` adds to the name of a row's series, e.g. "micro-batch 32".
-
-    Returns "" where the row has no such cell.
-    """
+    """Return what a cell adds to the name of its row's series: "micro-batch 32"; "" without such a cell."""
     if heading in BATCHES:
         value = row.value(heading)
         return "" if value is None else f"{heading.replace('_', '-')} {value:g}"

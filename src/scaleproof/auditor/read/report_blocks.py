@@ -24,10 +24,7 @@ MOST_TITLE_WORDS = 14
 
 
 def report_blocks(lines: list[Line], least: int = LEAST_RESULTS) -> list[Grid]:
-    """Return the blocks of `name: figure` in a text as one grid: a row for each block, a column for each name.
-
-    Blocks with fewer than `least` results are left out. The result is [] where none is left.
-    """
+    """Return the blocks with `least` results or more as one grid: a row for each, a column for each name. Else []."""
     blocks = [block for block in _blocks_of_pairs(lines) if block.number_of_results >= least]
     if not blocks:
         return []
@@ -111,10 +108,7 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _title(text: str) -> str | None:
-    """Return the title of the lines that follow: "4 GPUs" of "### 4 GPUs:".
-
-    The result is None for a sentence, an item, a command, a figure, or a line that is too long for a title.
-    """
+    """Return the title of the lines that follow, "4 GPUs" of "### 4 GPUs:". None for what is too long or no title."""
     cleaned = plain_text(text).strip("#=-*[] :")
     is_pair = re.search(r'[:=]\s*(?:[~<>]?\d|")', cleaned)
     if COMMAND.match(cleaned) or is_pair or re.search("[{}]", cleaned) or not re.search(r"\w", cleaned):

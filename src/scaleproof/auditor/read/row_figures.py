@@ -36,11 +36,7 @@ FOR_PROGRAMS = ("CSV", "JSON", "spreadsheet")  # forms of tables whose cells of 
 
 
 def counts_devices(cells: list[str]) -> bool:
-    """Whether the cells of a column `gpu` are names or counts of devices.
-
-    Machines have up to 8 devices, multiples of 4 up to 32, then of 8. Indices (0, 1, 2) and percentages of use (97) are
-    no such counts.
-    """
+    """Whether the cells of a column `gpu` are names or sizes of machines (2, 8, 64), not indices or shares (97)."""
     numbers = {cell.strip() for cell in cells if not is_nothing(cell) and cell.strip()[:1].isdigit()}
     if not all(re.fullmatch(r"\d{1,5}(?:\.0)?", number) for number in numbers):
         return not any(re.fullmatch(r"\d+(?:\.\d+)? ?%?", number) for number in numbers)  # names, no "97.5 %"
@@ -171,11 +167,7 @@ def have_decimal_commas(rows: list[tuple[int, list[str]]], width: int) -> list[b
 
 
 def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quantity | None:
-    """Return a figure in the base unit of its column: 0.25 of "250 ms".
-
-    Returns None where the unit contradicts the column, where the figure is negative, and where it is a count that is
-    not whole.
-    """
+    """Return a figure in the base unit of its column, 0.25 of "250 ms". None where its unit or sign contradicts it."""
     in_cell = _column_in_cell(column, figure)
     if in_cell is None or in_cell.kind is None:
         return None

@@ -146,10 +146,7 @@ class Paragraph:
 
 
 def stated_figures(prose: Prose, file: str) -> list[StatedFigure]:
-    """Return the figures that sentences of a document state, in their order: "3.4x on 4 GPUs" is one.
-
-    Those that have a unit and do not say what they are of are "other".
-    """
+    """Return the figures that sentences state, in their order; those with a unit and no subject are "other"."""
     figures: list[StatedFigure] = []
     for paragraph in _paragraphs(prose):
         if not _may_state_figure(paragraph.text):

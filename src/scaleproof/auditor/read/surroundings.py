@@ -96,10 +96,7 @@ SIZES_OF_DATA_SETS = {"cifar10": 50_000, "cifar100": 50_000, "imagenet": 1_281_1
 
 
 def works_of(table: ReportedTable) -> set[float]:
-    """Return the numbers of samples or tokens of a step or an epoch by the text around a table: "50,000 images".
-
-    Names of known data sets, and a batch beside a length, say them, too.
-    """
+    """Return the samples or tokens of a step or an epoch that the text around a table says: "50,000 images"."""
     paragraphs = table.grid.before if table.grid else ()
     text = " ".join([table.caption, *table.section, *table.words.values(), *paragraphs])
     text_without_spaces = re.sub("[- ]", "", text.lower())
@@ -141,11 +138,7 @@ FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print t
 
 
 def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn]:
-    """Return the columns of a table without a known heading, typed by their units.
-
-    Cells "12 ms", "9 ms" below "ResNet" make a time with the note "ResNet". The result is [] where fewer than two
-    cells have a unit.
-    """
+    """Return the columns typed by units of their cells, "12 ms" below "ResNet". [] where fewer than two have one."""
     if grid.form not in FOR_PEOPLE:
         return []
     title = grid.caption or "".join(grid.section[-1:])

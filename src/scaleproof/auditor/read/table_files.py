@@ -83,17 +83,11 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
     table = read_table(grid, file.name)
     if table is None or not _is_of_benchmark(table) or (not has_lengths_of_runs and _is_log(table)):
         return False
-    for doubtful, fault in (
-        (longer, "more values than the heading has names, not read; commas in numbers need quotes"),
-        (
-            shorter_rows,
-            "fewer values than the heading has names, not read; a value that is missing needs its delimiter",
-        ),
-    ):
+    cures = {"more": "commas in numbers need quotes", "fewer": "a value that is missing needs its delimiter"}
+    for doubtful, (how_many, cure) in zip((longer, shorter_rows), cures.items(), strict=True):
         if doubtful:
-            first_line, _ = doubtful[0]
-            reason = f"{plural(len(doubtful), 'line')} with {fault}"
-            evidence.unread.append(Unread(f"{file.name}:{first_line}", reason))
+            lines = f"{plural(len(doubtful), 'line')} with {how_many} values than the heading has names"
+            evidence.unread.append(Unread(f"{file.name}:{doubtful[0][0]}", f"{lines}, not read; {cure}"))
     if not fitting_rows:
         return False
     evidence.tables.append(table)
@@ -276,10 +270,7 @@ FORMULA_ALONE = re.compile(rb"</f>(?:<v */>|<v></v>)?</c>")
 
 
 def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
-    """Read an .xlsx file: each block of filled rows in a sheet. Return whether a table of results was in it.
-
-    Raises UnreadableFile.
-    """
+    """Read each block of filled rows of an .xlsx file. Return whether one has results. Raises UnreadableFile."""
     import openpyxl  # takes a tenth of a second, and few folders have a workbook
 
     fault = "the workbook cannot be opened:"
@@ -320,10 +311,7 @@ def _blocks_of_filled_rows(rows: Iterable[tuple[Any, ...]]) -> list[list[tuple[i
 
 
 def _grid_of_block(rows: list[tuple[int, list[str]]], sheet: str) -> list[Grid]:
-    """Return the grid of rows that follow each other. A first row of one cell is its caption.
-
-    Returns [] unless there are headings and at least one row below them.
-    """
+    """Return the grid of rows, a first row of one cell as its caption. [] unless rows are below headings."""
     if len(rows) < 2:
         return []
     caption = ""

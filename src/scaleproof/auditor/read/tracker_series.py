@@ -138,10 +138,7 @@ class SeriesReader:
 
 
 def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
-    """Return the run of rows like {"_step": 1, "loss": 2.3}. None where they are no series of one run.
-
-    All rows must be objects, three or more must have a loss, and their steps may not fall.
-    """
+    """Return the run of rows {"_step": 1, "loss": 2.3}, of three losses or more and rising steps. None for others."""
     records = [row for row in rows if isinstance(row, dict)]
     if len(records) < len(rows) or len(records) < LEAST_STEPS:
         return None
@@ -194,10 +191,7 @@ def _settings_of(records: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def tag_of(name: str) -> str:
-    """Return the tag in the name of a TensorBoard file: "train/loss" of "run-x-tag-train_loss.csv".
-
-    Without a tag it is "loss" where the name has this word, else "".
-    """
+    """Return the tag in the name of a TensorBoard file, "train/loss" of "x-tag-train_loss.csv", else "loss" or ""."""
     if m := TAG.search(name):
         return m["tag"].replace("_", "/", 1)
     return "loss" if "loss" in name.lower() else ""
@@ -281,10 +275,7 @@ Value = int | float | bytes
 
 
 def scalars(path: Path, faults: list[str]) -> Iterator[tuple[int, str, float]]:
-    """Yield (step, tag, value) of each scalar in a file, (12, "loss", 2.31), up to a record that is broken.
-
-    What is wrong with the file goes to `faults`.
-    """
+    """Yield (step, tag, value) of each scalar of a file, up to a broken record, which is noted in `faults`."""
     with path.open("rb") as file:
         while len(header := file.read(12)) == 12:
             (length,) = struct.unpack_from("<Q", header)

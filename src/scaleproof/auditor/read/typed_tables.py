@@ -29,10 +29,7 @@ def is_profile(header: list[str]) -> bool:
 
 
 def read_table(grid: Grid, file: str) -> ReportedTable | None:
-    """Return a table of texts with typed columns, and a row for each configuration that it has results of.
-
-    Returns None where no column is a result, such as a rate or a time.
-    """
+    """Return the typed table of a grid, a row for each configuration. None where no column is a result."""
     table = typed_table(grid, file)
     if table is None or table.kinds().isdisjoint(printed_figures.RESULTS):
         return None
@@ -176,10 +173,7 @@ def _figures_of_description(description: Description, text: str) -> list[Quantit
 
 
 def _header_with_units(grid: Grid) -> list[str]:
-    """Return the headings, with the units of a first row that has nothing but units: "time (ms)".
-
-    Removes that row from the grid.
-    """
+    """Return the headings with the units of a first row that has nothing else, "time (ms)", and remove that row."""
     if len(grid.rows) < 2:
         return grid.header
     _, first_row = grid.rows[0]
@@ -377,10 +371,7 @@ def _distinguishing_notes(columns: list[TableColumn]) -> list[str]:
 
 
 def _split_by_notes(row: ReportedRow, columns: list[TableColumn], notes: list[str]) -> list[ReportedRow]:
-    """Split a row by the notes of its columns ("A100") into a row for each note, with its own and all shared figures.
-
-    A row without a figure below a note stays whole.
-    """
+    """Split a row by the notes of its columns ("A100"), each part with the shared figures; without any it stays."""
     columns_with_note = [column for column in columns if column.note in notes]
     headings_with_note = {column.heading for column in columns_with_note}
     parts: list[ReportedRow] = []

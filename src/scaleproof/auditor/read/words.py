@@ -200,10 +200,7 @@ def only_device(text: str) -> str | None:
 
 
 def _count_devices(text: str, result: Description) -> None:
-    """Add the devices that a text states to `result`: 16 of "2 nodes x 8 GPUs".
-
-    A text with several numbers of devices states none.
-    """
+    """Add the devices that a text states to `result`, 16 of "2 nodes x 8 GPUs"; of several numbers none."""
     text = re.sub(r"(?i)num[_ ]workers\W{0,3}\d+", " ", text)  # of a data loader
     if m := _NODES_BY_DEVICES.search(text):
         nodes, per_node = map(int, (m[1], m[2]) if m[1] else (m[4], m[3]))  # "8 GPUs on 2 nodes"
@@ -378,9 +375,6 @@ def _east_asian_in_english(text: str) -> str:
 
 
 def _nodes_or_cards(m: re.Match[str]) -> str:
-    """Return "8 gpus" for "1机8卡", one node with 8 cards, but "2 nodes" for "2机8卡".
-
-    With several nodes the cards may be those of each node, or of all.
-    """
+    """Return "8 gpus" for "1机8卡", but "2 nodes" for "2机8卡", whose cards may be those of each node, or of all."""
     nodes, cards = m.groups()
     return f" {cards} gpus " if nodes in ("1", "单") else f" {nodes.replace('两', '2')} nodes "

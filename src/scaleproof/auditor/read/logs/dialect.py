@@ -216,10 +216,7 @@ class LogReader:
             self.say("precision", name)
 
     def bar(self, line: str) -> bool:
-        """Take the rate of a progress bar of training. Return whether the line is any bar.
-
-        A bar that counts to another number than the first bar is taken to be of evaluation.
-        """
+        """Take the rate of a bar of training: the first, and others that count as far. Return whether it is any bar."""
         m = BAR.match(line) if "<" in line else None
         if m is None:
             return False

@@ -333,10 +333,7 @@ class _Epoch(NamedTuple):
 
 
 def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[_Epoch]]:
-    """Sort epochs into sequences whose numbers rise: 1, 2, 3, 1, 2 are [1, 2, 3] and [1, 2].
-
-    Two lines of an epoch, one with a validation loss, make one epoch: the first with this loss.
-    """
+    """Sort epochs into rising sequences, 1, 2, 3, 1, 2 into two. The line of a validation joins its epoch."""
     sequences: list[list[_Epoch]] = []
     for place, span in enumerate(spans):
         number = span.index or 0

@@ -180,6 +180,8 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
         details += f"; not read: {'; '.join(reasons[:3])}"
     elif any(name.endswith((".csv", ".tsv", ".md")) for name in evidence.ignored):
         details += "; a table needs a row with a rate or a time above 0, below a heading that names it"
+    elif source.endswith(".yaml"):
+        details += "; of a campaign, name its results, results/NAME"
     details += "; docs/audit.md lists what is recognised"
     # Files with sentences of figures, and files that were not read or not in all of their lines ("a.csv:7").
     others = {one.file for one in evidence.stated_figures} | {one.name.partition(":")[0] for one in evidence.unread}

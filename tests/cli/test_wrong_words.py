@@ -104,6 +104,7 @@ def place(tmp_path_factory) -> Path:
     (folder / "hidden/.keep").touch()
     (folder / "loop").symlink_to("loop")
     (folder / "lost").symlink_to("../gone.txt")
+    (folder / "config/campaign.yaml").write_text("title: x\n")
     (folder / "traced").mkdir()
     (folder / "traced/capture.json").write_text("{}")
     (folder / "nothing.txt").touch()
@@ -123,6 +124,10 @@ PATHS = [
     (["audit", "resluts/demo"], 'no such file or folder. Did you mean "results/demo"?'),
     (["audit", "nowhere"], "no such file or folder. In .: config, empty"),
     (["audit", "heading.csv"], "a table needs a row with a rate or a time above 0, below a heading that names it"),
+    (
+        ["audit", "config/campaign.yaml"],
+        "among 1 file; of a campaign, name its results, results/NAME; docs/audit.md lists",
+    ),
     (["audit", "picture.png"], "figures in pictures are not read; docs/audit.md lists what is recognised"),
     (["compare", "ddp-n1x1", "results/demo"], 'Did you mean "results/demo/runs/ddp-n1x1"?'),
     (["compare", "traced", "results/demo"], "(a trace, which is compared by: scaleproof trace"),
@@ -326,7 +331,7 @@ def test_damaged_steps_are_named_where_runs_are_compared(place, tmp_path):
     steps_cut(folder)
     done = scaleproof("compare", folder / "runs/ddp-n1x1/rep1", folder / "runs/ddp-n1x1/rep2", cwd=tmp_path)
     assert done.returncode == 1
-    assert "invalid: record-unusable: " in done.stdout
+    assert "invalid: record-unusable: ddp-n1x1/rep1: " in done.stdout
     assert "steps.csv" in done.stdout
 
 

@@ -284,6 +284,8 @@ def test_why_names_value_formula_and_files(folder):
     for of_cell in ("cells/ddp-n1x1/speedup", "cells/ddp-n1x1"):
         with pytest.raises(UserError, match=r"Figures: tokens_per_s, .*, startup_s(, [^/]*)?$"):
             why(folder, of_cell)
+    with pytest.raises(UserError, match='Did you mean "cells/ddp-n1x1/tokens_per_s"'):
+        why(folder, "cells/ddp-n1x1")
     with pytest.raises(UserError, match="no campaign's results"):
         verify(folder / "runs")
 

@@ -137,7 +137,10 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
         ("results/tiny/runs/ddp-n1x1/rep9/steps.csv", "plans repeats 1 to 1"),
         ("tiny/report.html", 'no rule makes tiny/report.html. Did you mean "results/tiny/report.html"?'),
         ("config/campaigns/tiny.yaml", 'Did you mean "results/tiny/report.html"?'),
-        ("tiny/foo.csv", "no rule makes tiny/foo.csv.\n"),
+        ("results/tiny/tables", "no rule makes results/tiny/tables. In results/tiny/tables: "),
+        ("results/tiny.yaml", 'Did you mean "results/tiny/report.html"?'),
+        ("results/tinny.yaml", 'Did you mean "tiny"?'),
+        ("tiny/foo.csv", "no rule makes tiny/foo.csv. In results/tiny: "),
         ("results/tiny/traces/ddp-n1x1/capture.json", "does not trace ddp-n1x1 (key: trace.cells)"),
     ],
 )

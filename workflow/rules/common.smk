@@ -161,7 +161,7 @@ def is_made(path):
 def refuse_elsewhere(wildcards):
     """End with what is meant by a target that lacks its results/, or is the file of a campaign."""
     if wildcards.file in workflow.dag.targetfiles and not is_made(wildcards.file):
-        or_exit(refuse_target_elsewhere, wildcards.file, MADE)
+        or_exit(refuse_target, wildcards.file, wildcards.file.removeprefix("config/campaigns/"), MADE)
     return f"no rule makes {RESULTS / wildcards.file}"
 
 
@@ -173,10 +173,10 @@ def refuse_unmade(wildcards):
     path = FOUND / wildcards.file
     is_input = path.exists() and str(path) not in workflow.dag.targetfiles
     if not is_made(path) and not is_input:
-        name = wildcards.file.partition("/")[0]
+        name = wildcards.file.partition("/")[0].removesuffix(".yaml")
         if name not in RESERVED and "." not in name:
             campaign_called(name)
-        or_exit(refuse_target, wildcards.file, MADE)
+        or_exit(refuse_target, RESULTS / wildcards.file, wildcards.file, MADE)
     return f"no rule makes {path}"  # not below results/, where this would be asked again
 
 

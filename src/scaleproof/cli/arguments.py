@@ -135,8 +135,7 @@ class Parser(argparse.ArgumentParser):
 
     def reject_unknown(self, words: list[str]) -> NoReturn:
         """End with exit code 2 and name the `words` that no option or argument of the command takes."""
-        options = self._option_string_actions.items()
-        known = {name: action for name, action in options if action.help != argparse.SUPPRESS}
+        known = self._option_string_actions
         arguments = {action.dest: _value_placeholder(action) for action in self._actions if not action.option_strings}
         strange = [word for word in words if word.startswith("-") and len(word) > 1]
         if not strange:
@@ -147,7 +146,8 @@ class Parser(argparse.ArgumentParser):
                 usage = " ".join(self.format_usage().split())
                 self.error(f'"{word}" is no option here: give {name} alone. {usage}')
         faults = " ".join(_describe_strange_option(word, known) for word in strange)
-        self.error(f"{faults} Options: {', '.join(name for name in known if name.startswith('--'))}")
+        options = [name for name in known if name.startswith("--") and known[name].help != argparse.SUPPRESS]
+        self.error(f"{faults} Options: {', '.join(options)}")
 
 
 def _value_placeholder(action: argparse.Action) -> str:

@@ -121,10 +121,9 @@ def _is_missing_file(difference: "Difference") -> bool:
 def _folder_of_missing(folder: Path, file: str) -> str:
     """Return the topmost folder around a missing file that is missing too; where none is, the file's own folder."""
     parents = [str(parent) for parent in Path(file).parents if parent != Path()]  # from the file upwards
-    for parent in reversed(parents):
-        if not (folder / parent).is_dir():
-            return parent
-    return parents[0] if parents else ""
+    return next(
+        (parent for parent in reversed(parents) if not (folder / parent).is_dir()), parents[0] if parents else ""
+    )
 
 
 def _may_follow(difference: "Difference", at_fault: set[str]) -> bool:

@@ -53,28 +53,22 @@ def other_names(patterns: Iterable[str]) -> str:
     return f"(?!(?:{'|'.join(map(_expression, patterns))})$).+"
 
 
-def refuse_target(path: str, patterns: Iterable[str]) -> NoReturn:
+def refuse_target(target: str, path: str, patterns: Iterable[str]) -> NoReturn:
     """Raise UserError for a target that no rule makes, with the nearest that one makes, and others of its folder.
 
-    `path`: below results/. `patterns`: what rules make there, with wildcards in braces.
+    `path`: what is meant, below results/. `patterns`: what rules make there, with wildcards in braces.
     """
-    folder, _, name = path.rpartition("/")
+    path = path.removesuffix(".yaml")  # of a campaign's file
     made = [filled for pattern in patterns if (filled := _filled(pattern, path.split("/")))]
+    parent, _, name = path.rpartition("/")
+    folder = path if any(file.startswith(f"{path}/") for file in made) else parent  # the one that is asked for
     beside = list(dict.fromkeys(Path(file).name for file in made if file.rpartition("/")[0] == folder))
     same_names = (file for file in made if Path(file).name == name)
-    likely = (f"{folder}/{nearest_name(name, beside)}", f"{path}/report.html", *same_names)
+    likely = (path, f"{folder}/{nearest_name(name, beside)}", f"{path}/report.html", *same_names)
     meant = next((f' Did you mean "{RESULTS / file}"?' for file in likely if file in made), "")
     of_kind = [file for file in beside if Path(file).suffix == Path(name).suffix] or beside
     there = f" In {RESULTS / folder}: {', '.join(of_kind)}" if of_kind else ""
-    raise UserError(f"no rule makes {RESULTS / path}.{meant}{there}")
-
-
-def refuse_target_elsewhere(path: str, patterns: Iterable[str]) -> NoReturn:
-    """Raise UserError for a target that is a campaign's file, or lacks its "results/". `patterns`: as above."""
-    inside = path.removeprefix("config/campaigns/").removesuffix(".yaml")
-    known = re.compile("|".join(map(_expression, patterns)))
-    meant = next((file for file in (inside, f"{inside}/report.html") if known.fullmatch(file)), "")
-    raise UserError(f"no rule makes {path}." + f' Did you mean "{RESULTS / meant}"?' * bool(meant))
+    raise UserError(f"no rule makes {target}.{meant}{there}")
 
 
 def _expression(pattern: str) -> str:

@@ -353,7 +353,7 @@ def _similar_figures(identity: str, quantities: recompute.Quantities) -> str:
     prefix = f"{identity}/" if is_cell_or_run else f"{identity.rpartition('/')[0]}/"  # "cells/ddp-n1x2/"
     columns = [name.removeprefix(prefix) for name in quantities if name.startswith(prefix)]
     if columns:
-        column = nearest_name(identity.removeprefix(prefix), columns)
+        column = columns[0] if is_cell_or_run else nearest_name(identity.removeprefix(prefix), columns)
         nearest = column and f"{prefix}{column}"
         figures = ", ".join(columns)
     else:

@@ -73,6 +73,8 @@ MEANT = [
     ("work: {optimizer: {weight_decay: 1%}}", "allowed: a number >="),
     ("work: {schedule: {final_fraction: 10 %}}", "Write 0.1."),
     ("work: {fewer_steps: 5}", "workload.figures: whole; leave out fewer_steps"),
+    ("workload: {corpus: python docs}", "Several stand apart: python, docs; one name has no blanks: python-docs."),
+    ("execution: {strategy: ddp fsdp}", "Several stand apart: ddp, fsdp.\n"),
     ("repeats: # 3", "line 2: repeats has no value; allowed: a whole number >= 1"),
     ("margin:", "line 2: margin has no value; allowed: a percentage"),
     ("work: {optimizer: AdamW}", "eps, weight_decay, max_grad_norm. Write {name: adamw}."),

@@ -172,11 +172,14 @@ def _compare(
 
 def _why_invalid(findings: list[Finding], a: str, b: str) -> str | None:
     """Return the codes of invalid findings, the first one's evidence and the command that lists all; None without."""
-    evidence_by_code = {finding.code: finding.evidence for finding in findings if finding.severity == "invalid"}
-    if not evidence_by_code:
+    invalid = {finding.code: finding for finding in findings if finding.severity == "invalid"}
+    if not invalid:
         return None
-    codes = sorted(evidence_by_code)
-    return f"invalid: {', '.join(codes)}: {shortened(evidence_by_code[codes[0]], 300)} (scaleproof audit {a} {b})"
+    codes = sorted(invalid)
+    first = invalid[codes[0]]
+    run_name = "".join(f"{name}: " for name in first.runs[:1] if name not in first.evidence)
+    evidence = run_name + shortened(first.evidence, 300)
+    return f"invalid: {', '.join(codes)}: {evidence} (scaleproof audit {a} {b})"
 
 
 def _compared_name(path: str, cell: str) -> str:

@@ -22,7 +22,7 @@ NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?([A-Za-z]*)")  
 DECIMAL = re.compile(r"[0-9]+,[0-9]+")  # a decimal with the comma of other languages
 THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:%|percent|per cent|pct)?")
-LONGER_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(m|h)(?:in|inutes?|ours?)?")  # a time in minutes or hours
+SECONDS = {"seconds": 1, "minutes": 60}  # unit of a key -> its seconds
 RANGE = re.compile(r"([1-9][0-9]*) ?(?:-|to|\.\.) ?([1-9][0-9]*)")
 PAIR = re.compile(r"(\w+)\s*[:=]\s*(.*\S)")  # a key and its value, without the blank that YAML wants
 CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # strategy and geometry in the name of a cell
@@ -106,12 +106,9 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     # {learning_rate: 0,001} is two keys to YAML, which `_join_split_lists` has joined to "0, 1".
     if NUMBER.fullmatch(text.replace(", ", ".")) and ", " in text:
         return " A decimal has a point, not a comma."
-    minutes = _parse_minutes(text) if unit == "minutes" else None
-    if minutes is not None and _is_allowed(minutes, options):
-        return f" Write {minutes:g} (minutes)."
-    if unit == "seconds" and (longer_time := LONGER_TIME.fullmatch(text)):
-        seconds_per_unit = 60 if longer_time[2] == "m" else 3600
-        return f" Write {float(longer_time[1]) * seconds_per_unit:g} (seconds)."
+    seconds = _parse_seconds(text) if unit in SECONDS else None
+    if seconds is not None and _is_allowed(seconds / SECONDS[unit], options):
+        return f" Write {seconds / SECONDS[unit]:g} ({unit})."
 
     if THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
@@ -140,14 +137,13 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     return f" Write {int(number) if number.is_integer() else match[1]}."
 
 
-def _parse_minutes(text: str) -> float | None:
-    """Read the minutes of a scheduler's time: 30s, 2h, 1 day, 1:30:00, 1-12:00:00; None for other texts."""
-    if match := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(s|sec|seconds?|h|hours?|d|days?)", text):
-        minutes_per_unit = {"s": 1 / 60, "h": 60, "d": 1440}
-        return float(match[1]) * minutes_per_unit[match[2][0]]
+def _parse_seconds(text: str) -> float | None:
+    """Read a time as people and schedulers write it: 30s, 5 min, 2h, 1 day, 1:30:00. Returns None for other texts."""
+    if match := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)", text):
+        return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2][0]]
     if match := re.fullmatch(r"(?:([0-9]{1,3})-)?([0-9]{1,3}):([0-9]{2}):([0-9]{2})", text):
         days, hours, minutes, seconds = (int(digits or 0) for digits in match.groups())
-        return days * 1440 + hours * 60 + minutes + seconds / 60
+        return days * 86400 + hours * 3600 + minutes * 60 + seconds
     return None
 
 
@@ -247,14 +243,15 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
         return f" Write {{config: {shortened(text, 60)}}}."
     if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(text):
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."
-    words = re.split(r"[,;+& ]+", text)
-    is_free = any(option.get("pattern") in FREE for option in options)  # any text is allowed, also with commas
-    if len(words) > 1 and not is_free and all(_is_allowed(word, options, choices) for word in words):
-        return f" Several stand apart: {', '.join(words)}."
-
     text_options = [option for option in options if option.get("type") == "string"]
     could_be_name = isinstance(value, str) and "/" not in text and re.search(r"[a-z]", valid_name(text))
     is_name = could_be_name and any(option.get("pattern") in NAMES for option in text_options)
+    words = re.split(r"[,;+& ]+", text)
+    is_free = any(option.get("pattern") in FREE for option in options)  # any text is allowed, also with commas
+    if len(words) > 1 and not is_free and all(_is_allowed(word, options, choices) for word in words):
+        one_name = f"; one name has no blanks: {valid_name(text)}" * bool(is_name)
+        return f" Several stand apart: {', '.join(words)}{one_name}."
+
     if is_name and "$" in text:
         return " Variables are not filled in: write the name itself."
 
@@ -269,10 +266,7 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
 
 
 def list_hint(value: object, array: Schema, schema: Schema) -> str:
-    """Return a hint at a value that lacks the brackets of a list: ` Write [ddp].`.
-
-    Returns "" where there is nothing to suggest. `array`: the schema of the list.
-    """
+    """Return a hint at a value that lacks the brackets of a list, ` Write [ddp].`, or "". `array`: its schema."""
     if isinstance(value, list | None):
         return ""
     items = array.get("items") or [*array.get("prefixItems", []), {}][0]  # of a tuple: its first entry

@@ -41,7 +41,7 @@ def audit_text(audit: Audit, width: int = WIDTH) -> str:
     elif others:
         lines.append("")
     if others:
-        reason = "none is stated, understood, or of a known number of devices"
+        reason = "none is stated or understood, or the devices are unknown: --world-size N"
         lines.append(f"{plural(others, 'run or row', 'runs or rows')} without a rate: {reason} (--json has all)")
     if not_read := list(_lines_not_read(audit)):
         lines += ["", "not read:", *not_read]

@@ -68,7 +68,8 @@ def read_waivers(file: Path) -> list[Waiver]:
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not UTF-8 text (byte {error.start})") from None
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{file} is no TOML: {error}; texts stand in quotes, dates are 2027-01-31 without") from None
+        cure = "texts stand in quotes, dates of the calendar do not: 2027-01-31"
+        raise UserError(f"{file} is no TOML: {error}; {cure}") from None
     except ValidationError as error:
         raise UserError(f"{file}: {_fault(error)}") from None
     for waiver in waivers:

@@ -43,10 +43,7 @@ class Seen:
 
 
 def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
-    """Ask Snakemake how it sees `targets`, and each file that is made on the way to them.
-
-    Returns None where the workflow in this folder does not make `targets`, or Snakemake fails.
-    """
+    """Ask Snakemake how it sees `targets` and what they need; None where no rule makes them, or it fails."""
     here = Path.cwd()
     is_below = all(target.absolute().is_relative_to(here) for target in targets)
     if not is_below or not _has_snakefile():

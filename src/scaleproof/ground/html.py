@@ -83,10 +83,7 @@ INTERVAL = r"\([\d.,]+-[\d.,]+(?:\u00a0%)?\)"  # no line ends inside of one
 
 
 def link_findings(text: str, severity_of: Mapping[str, str]) -> Markup:
-    """Return `text` as HTML in which the code of each finding is a link to it, coloured by severity.
-
-    All else is escaped. `severity_of`: code -> severity, of the findings on the page.
-    """
+    """Return `text` as HTML, escaped; codes of findings are links, coloured by `severity_of`: code -> severity."""
     if not severity_of:
         return escape(with_spaces(text))
     names = "|".join(re.escape(code) for code in sorted(severity_of, key=len, reverse=True))

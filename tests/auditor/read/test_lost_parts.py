@@ -6,6 +6,7 @@ from command_line import scaleproof
 
 from scaleproof.auditor.audit import NoResult, audit_paths
 from scaleproof.auditor.read.discover import gather
+from scaleproof.auditor.read.headings import column_of
 
 LOG = "".join(f"iter {n}: loss {4 - n / 1000:.4f}, time 893.{n % 100:02d}ms, mfu 16.60%\n" for n in range(2000))
 FIRST_KIBIBYTES = len("".join(LOG.splitlines(keepends=True)[:1600]))  # more than tell what a file is
@@ -179,3 +180,44 @@ def test_why_a_file_is_damaged(tmp_path, name, text, reason):
     (tmp_path / name).write_text(text)
     (unread,) = gather([tmp_path / name]).unread
     assert reason in unread.reason
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "first"),
+    [
+        ("epoch 1 step {n} loss={loss} step_time=0.1s tokens/s=12000", "tokens_per_s", 12000),
+        ("epoch=0/global_step={n}, RunningAvgSamplesPerSec=40.1, CurrSamplesPerSec=41.5", "samples_per_s", 41.5),
+    ],
+)
+def test_a_log_of_pairs_is_no_report(tmp_path, line, kind, first):
+    (tmp_path / "run.log").write_text("".join(line.format(n=n, loss=3 - n / 100) + "\n" for n in range(40)))
+    evidence = gather([tmp_path / "run.log"])
+    assert not evidence.tables
+    assert evidence.runs[0].logged_steps.values(kind)[0] == first
+
+
+def test_blocks_of_many_configurations_are_a_report(tmp_path):
+    (tmp_path / "r.txt").write_text("".join(f"gpus={n} step_time=0.1s tokens/s={1000 * n}\n" for n in range(1, 20)))
+    (table,) = gather([tmp_path / "r.txt"]).tables
+    assert [row.devices for row in table.rows] == [*range(1, 20)]
+
+
+@pytest.mark.parametrize(
+    ("heading", "unit", "scale"),
+    [
+        ("step time [ms]", "time", 1e-3),
+        ("memory [GB]", "memory", 2**30),
+        ("time (ms) [1]", "time", 1e-3),
+        ("loss [a]", None, 1),
+    ],
+)
+def test_units_in_square_brackets_are_no_footnotes(heading, unit, scale):
+    column = column_of(heading)
+    assert (column.unit, column.scale) == (unit, scale)
+
+
+def test_units_in_square_brackets_in_a_log(tmp_path):
+    line = "step: {n}, loss: 2.1, step_time [ms]: 100.5, throughput [tok/s]: 12000"
+    (tmp_path / "run.log").write_text("".join(line.format(n=n) + "\n" for n in range(40)))
+    steps = gather([tmp_path / "run.log"]).runs[0].logged_steps
+    assert (steps.values("seconds")[0], steps.values("tokens_per_s")[0]) == (0.1005, 12000)

@@ -71,7 +71,7 @@ samples_per_s: samples per second|samples sec|samples s|samples per sec|images p
     images per sec|img sec|img s|imgs sec|imgs s|samples second|images second|examples per second|examples sec|
     sequences per second|sequences sec|seq s|throughput samples per sec|throughput samples per second|
     throughput images per sec|sample throughput|sps|fps|examples per sec|samples per s|img per sec|sample s|
-    throughput samples sec|throughput img s|throughput imgs s|image throughput
+    throughput samples sec|throughput img s|throughput imgs s|image throughput|curr samples per sec
 steps_per_s: steps per second|steps sec|steps s|iterations per second|it s|iter s|iters s|iterations sec|steps per sec|
     its s|iter sec|iters per sec|it sec|iterations s|batches per second|batches s|batches sec|iters sec|batch s
 rate: throughput|speed|processing speed|end to end throughput|training rate|system throughput|aggregate throughput|

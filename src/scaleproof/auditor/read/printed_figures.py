@@ -213,6 +213,10 @@ VERDICT = re.compile(
     r"\bun?expected(?:ly)? |\btargets\b|\b(?:better|worse|faster|slower|lower|higher) than \w+\b"
 )
 MARKUP = re.compile(r"[<&{\\$\[*_`~†‡¹²³⁴✅❌⚠⭐✓✔\ufe0f\U0001f300-\U0001faff↑↓\u00a0\u202f\t]|  ")
+# Marks of footnotes ("[^1]", not "[ms]"), medals and ticks, and the arrow behind a figure: which way is better.
+ORNAMENTS = re.compile(
+    r"\[(?!(?:[munµ]?s|min|h|[KMGT]i?B)\])\^?\w{1,3}\]|[†‡¹²³⁴✅❌⚠⭐✓✔\ufe0f\U0001f300-\U0001faff]|(?<=[\d%x×]) ?[↑↓]$"
+)
 # In this order: "&amp;lt;" is "&lt;" as text.
 ENTITIES = {"{,}": ",", "&nbsp;": " ", "&times;": "×", "&plusmn;": "±", "&lt;": "<", "&gt;": ">", "&amp;": "&"}
 LATEX_SYMBOLS = {"\\times": "×", "\\pm": "±", "\\%": "%", "\\sim": "~", "\\approx": "~", "\\,": " ", "\\&": "&"}
@@ -250,8 +254,7 @@ def plain_text(cell: str) -> str:
     if "\\" in text or "$" in text:
         text = _without_latex(text)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)  # of a link or a picture its text
-    # Marks of footnotes ("[^1]"), medals and ticks, and the arrow behind a figure that says which way is better:
-    text = re.sub(r"\[\^?\w{1,3}\]|[†‡¹²³⁴✅❌⚠⭐✓✔\ufe0f\U0001f300-\U0001faff]|(?<=[\d%x×]) ?[↑↓]$", "", text)
+    text = ORNAMENTS.sub("", text)
     text = text.replace("**", "").replace("__", "").replace("`", "").replace("~~", "")
     text = re.sub(r"(?<!\w)[*_](.+?)[*_](?!\w)", r"\1", text)  # *italic*, but not tokens_per_s
     return re.sub(r"[\s\u00a0\u202f]+", " ", text).strip().strip("*").strip()

@@ -27,6 +27,8 @@ from scaleproof.ground.errors import plural
 ROWS_LEFT_OUT = f"only its first {MOST_ROWS:,} rows were read"
 MOST_LINES_OF_ROW = 200  # of a CSV file
 MOST_LINES_OF_TEXTS = 20_000  # in quotes, beyond one a row
+LEAST_LINES_OF_LOG = 10
+SIZES = {"devices", "processes", "nodes", "batch", "micro_batch", "global_batch", "seq_len"}
 REPORT_LINES = 2_000  # at either end of a long text
 
 
@@ -55,6 +57,8 @@ def _is_log(table: ReportedTable) -> bool:
     """Whether the rows of a table are steps or epochs of one run: figures along a run, not results."""
     numbers = [row.value("step") or row.value("epoch") for row in table.rows]
     numbered_count = sum(number is not None for number in numbers)
+    if table.form == "report text" and len(numbers) >= LEAST_LINES_OF_LOG and not table.kinds() & SIZES:
+        return len({row.label for row in table.rows}) == 1  # blocks of one title that differ in nothing but figures
     return numbered_count * 2 > len(numbers) and len(set(numbers) - {None, 0}) > 2
 
 

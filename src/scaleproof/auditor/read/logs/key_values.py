@@ -24,7 +24,7 @@ from scaleproof.ground.errors import plural
 # Words are taken whole (`*+`), and only from their beginning: a line may be a sequence of a thousand letters.
 PAIR = re.compile(
     r"(?P<key>(?<![A-Za-z])[A-Za-z][A-Za-z_]*+(?:[ /.\-](?!(?:nan|NaN|inf)\b)[A-Za-z][A-Za-z_]*+){0,3}"
-    r"(?: ?\([A-Za-z/%]+\))?)"
+    r"(?: ?[(\[][A-Za-z/%]+[)\]])?)"
     r"(?:[\"']? ?[:=] ?[\"']?|\s{1,4})[\[(]?\s*"
     r"(?P<number>[-+]?\d+(?:,\d+)*(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\.?\d|,\d)|nan|NaN|inf)"
     r"(?:\s?(?P<unit>%|[a-zA-Zµ]+(?:/[a-zA-Z]+){0,2})(?![\w/]|[\"']?\s{0,2}[:=]))?(?:\s*/\s*(?P<of>\d+))?\s*[\])]?"

@@ -126,7 +126,7 @@ PATHS = [
     (["audit", "heading.csv"], "a table needs a row with a rate or a time above 0, below a heading that names it"),
     (
         ["audit", "config/campaign.yaml"],
-        "among 1 file; of a campaign, name its results, results/NAME; docs/audit.md lists",
+        "among 1 file; of a campaign, name its results, results/NAME; settings alone are no result",
     ),
     (["audit", "picture.png"], "figures in pictures are not read; docs/audit.md lists what is recognised"),
     (["compare", "ddp-n1x1", "results/demo"], 'Did you mean "results/demo/runs/ddp-n1x1"?'),

@@ -193,21 +193,14 @@ def _write_first_campaign(path: Path, request: AbRequest) -> dict[str, Any]:
 
 
 def _name_options(message: str, path: Path) -> str:
-    """Replace file and keys of the campaign in a message by the options of `scaleproof ab`.
-
-    "config/campaigns/ab.yaml, line 7: work.seconds 9: ..." becomes "--seconds 9: ...".
-    """
+    """Replace the campaign's file and keys in a message by options: "--seconds 9: ..." for "work.seconds 9: ..."."""
     message = re.sub(rf"{re.escape(str(path))}(, line \d+)?: ", "", message)
     message = re.sub(r"\b(execution|work)(\.|: )(?=[a-z])", "--", message).replace("--warmup_", "--warmup-")
     return re.sub(r"workload\.figures(\.|: )", "--pattern ", message).replace("workload.command", "the command")
 
 
 def _rounds_left_open(path: Path, campaign: Mapping[str, Any], request: AbRequest, results: Path) -> int:
-    """Count the rounds of earlier calls, if these have left open who is faster.
-
-    Returns 0 where a verdict is there, or earlier calls have made the first round alone. `campaign`: the content of the
-    campaign's file. Raises UserError where the results of these calls are damaged.
-    """
+    """Count the rounds of earlier calls, 0 unless they left the verdict open. Raises UserError for damaged results."""
     folder = results / path.stem
     if campaign["repeats"] == 1:  # the first round alone was made
         return 0

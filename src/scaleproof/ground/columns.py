@@ -328,20 +328,9 @@ CONFIGURED = tuple(column.name for column in _ENTRIES if column.group == "config
 # The tables, as the names of their columns. First the columns of the public tables that people quote, then what those
 # leave out: interval, baseline, n, findings.
 CELLS_TABLE = (
-    *(
-        "evidence",
-        "task",
-        "strategy",
-        "precision",
-        "model",
-        "vocab_size",
-        "seq_len",
-        "corpus",
-        "tokenizer",
-        "attention",
-        "compile",
-    ),
-    *("activation_checkpointing", "fused_optimizer", "bucket_elements", "threads_per_device", "seed", "geometry"),
+    *("evidence", "task", "strategy", "precision", "model", "vocab_size", "seq_len", "corpus", "tokenizer"),
+    *("attention", "compile", "activation_checkpointing", "fused_optimizer", "bucket_elements", "threads_per_device"),
+    *("seed", "geometry"),
     *("micro_batch", "accumulation", "global_batch", "tokens_per_s", "samples_per_s", "n", "letters", "kind"),
     *("fastest_over", "speedup", "scaling_efficiency", "speedup_vs_best_single", "tokens_per_s_per_device"),
     *("mfu", "validation_loss", "perplexity", "accuracy", "time_to_loss_s", "target_loss", "step_time_p50_s"),

@@ -43,13 +43,9 @@ class Compared:
     claims: int = 1
 
 
-def claim_on(compared: Compared, claims: int = 1) -> str:
-    """Return FASTER, SLOWER or UNDECIDED, by where the interval lies.
-
-    Returns NO_INTERVAL for a ratio without interval. `claims`: how many intervals shall hold at once; 1 where this one
-    is simultaneous already.
-    """
-    low, high = _simultaneous_bounds(compared, claims)
+def claim_on(compared: Compared) -> str:
+    """Return FASTER, SLOWER or UNDECIDED, by where the interval lies; NO_INTERVAL for a ratio without one."""
+    low, high = compared.low, compared.high
     if low is None or high is None:
         return NO_INTERVAL
     if low <= 1 <= high:

@@ -170,10 +170,7 @@ def _runs_left_over(folder: Path, runs: list[RawRun]) -> list[str]:
 
 
 def _with_differences_of_manifest(folder: Path, run_differences: list[Difference]) -> list[Difference]:
-    """Return the differences of runs, of the manifest, its signature and the crate; each fault of a run once.
-
-    The manifest tells of a renamed folder, whose runs then are not reported one by one.
-    """
+    """Return the differences of runs, manifest, signature and crate, without those that a renamed folder causes."""
     # A steps.csv with another hash differs from its metrics, too: that difference stays, the manifest's is dropped.
     reported_hashes = {(one.file, "sha256") for one in run_differences if one.where == "sha256"}
     manifest_differences = _line_ends_once(check_manifest(folder))

@@ -264,11 +264,7 @@ def _spans(line: list[Point], low: str, high: str, axis: Axis) -> bool:
 
 
 def _axis_of_values(axes: ET.Element) -> Axis | None:
-    """Return the axis of values: the y axis where it has numbers, else the x axis, as in a chart of horizontal bars.
-
-    Returns None where neither has numbers, and for a log scale. Raises ValueError where the numbers stand neither
-    evenly nor on a log scale.
-    """
+    """Return y, else x, as the axis of numbers; None for neither, or a log scale. Raises ValueError for uneven ones."""
     for letter, coordinate in (("y", 1), ("x", 0)):
         ticks = _numbered_ticks(axes, letter)
         if len(ticks) < 2:

@@ -162,11 +162,7 @@ def _expected_times(curves: Sequence[RawCurve], target: float) -> dict[str, floa
 def _derived_targets(
     cells: Mapping[str, Sequence[RawRun]], curves_of: Mapping[str, Sequence[RawCurve]]
 ) -> dict[str, float]:
-    """Return cell -> its derived target: the lowest loss that all runs of its kind reach, and a thousandth more.
-
-    Cells of a kind learn the same tokens. Runs that have hardly learnt (LEARNT) do not count, and a kind without losses
-    has no target.
-    """
+    """Return cell -> its derived target: the lowest loss that all runs of its kind which learnt reach, plus 0.1 %."""
     workloads = {cell: group[0].metrics["config"]["workload"] for cell, group in cells.items()}
     targets: dict[str, float] = {}
     for alike in group_by(cells, lambda cell: str([workloads[cell].get(name) for name in SAME_LOSS])).values():

@@ -7,7 +7,15 @@ import pytest
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.cli import parser
-from scaleproof.ground.comparison import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, Compared, claim_on
+from scaleproof.ground.comparison import (
+    FASTER,
+    NO_INTERVAL,
+    SLOWER,
+    UNDECIDED,
+    Compared,
+    claim_on,
+    with_simultaneous_intervals,
+)
 from scaleproof.ground.number_format import number
 
 
@@ -73,7 +81,8 @@ def test_a_title_is_text(tmp_path):
 )
 def test_a_claim_holds_for_all_cells_at_once(ratio, half, claims, expected):
     bounds = {"low": ratio / (1 + half), "high": ratio * (1 + half)}
-    assert claim_on(Compared("a", "b", (3, 3), (1, 1), [], None, ratio, **bounds, freedom=4.0), claims) == expected
+    compared = Compared("a", "b", (3, 3), (1, 1), [], None, ratio, **bounds, freedom=4.0)
+    assert {claim_on(one) for one in with_simultaneous_intervals([compared] * claims)} == {expected}
 
 
 def test_console_page_chart_and_json_make_one_claim(tmp_path, capsys):
@@ -120,4 +129,4 @@ def main(words):
 
 
 def test_single_runs_support_no_claim():
-    assert claim_on(Compared("a", "b", (1, 1), (1, 1), [], None, 2.0), 1) == NO_INTERVAL
+    assert claim_on(Compared("a", "b", (1, 1), (1, 1), [], None, 2.0)) == NO_INTERVAL

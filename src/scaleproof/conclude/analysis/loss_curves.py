@@ -79,10 +79,7 @@ def _curve(run: TimedRun, averaged_steps: int) -> Curve:
 
 
 def _smoothed_losses(losses: np.ndarray, steps: int) -> np.ndarray:
-    """Return at each step the mean of the last `steps` losses; NaN where none of them is a number.
-
-    At the beginning it is the mean of as many losses as there are. Losses that are no numbers are left out.
-    """
+    """Return the mean of the last `steps` losses at each step, of numbers alone; NaN where none is a number."""
     numbers = pd.Series(np.where(np.isfinite(losses), losses, np.nan))
     return numbers.rolling(steps, min_periods=1).mean().to_numpy()
 

@@ -144,10 +144,7 @@ def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> li
 
 
 def _reference_cells(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> dict[str, MeasuredCell]:
-    """Return cell of several devices -> its reference: the best single device, else the baseline of its series.
-
-    Cells without either are left out; a cell with too few repeats is no reference.
-    """
+    """Return cell -> its reference, with enough repeats: the best single device, else its series' baseline."""
     references: dict[str, MeasuredCell] = {}
     for one_series in series:
         for point in one_series.points:

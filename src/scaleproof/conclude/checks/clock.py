@@ -141,10 +141,7 @@ def seconds_of_job(run: MeasuredRun) -> float | None:
 
 
 def _slowdown_of_window(run: MeasuredRun) -> float:
-    """Return the factor by which other programs slowed the window down, from 1 to MOST_SLOWED.
-
-    They slow the other phases as much, so that tolerances are widened by it. It is the larger of two estimates.
-    """
+    """Return by which factor (1 to MOST_SLOWED) other programs slowed the window, and so the other phases, down."""
     times, window_s = run.step_times, run.metrics.window.wall_time_s
     factor_by_steps = times.mean() / max(times.min(), 1e-9)
     # Where all steps are slowed alike, the wait for a core shows it.

@@ -74,10 +74,7 @@ def rounding_amplification(reference: Reference | None) -> Amplification:
 
 
 def _largest_spreads(series: Sequence[Sequence[float]], least: float) -> np.ndarray:
-    """Return for each step the largest spread of the `series` at any step up to it.
-
-    A spread is relative to the value of the first series, or to `least` where that value is smaller.
-    """
+    """Return for each step the largest relative spread of `series` up to it; values below `least` count as that."""
     values = np.array(series)  # series x steps
     scale = np.maximum(np.abs(values[0]), max(least, 1e-30))
     return np.asarray(np.maximum.accumulate((values.max(axis=0) - values.min(axis=0)) / scale))
@@ -184,10 +181,7 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _flag_bias(differences: np.ndarray, allowed_bias: float, precision: str) -> Iterator[Flag]:
-    """Flag losses of a low precision whose mean is above or below the replay's: rounding alone has no such bias.
-
-    `differences`: the relative difference in each step, with its sign; `allowed_bias`: how large their mean may be.
-    """
+    """Flag losses of a low precision whose mean relative difference exceeds `allowed_bias`: rounding has no bias."""
     step_count, bias = len(differences), float(differences.mean())
     standard_error = max(float(differences.std(ddof=1)) / step_count**0.5, 1e-12)
     error_count = abs(bias) / standard_error

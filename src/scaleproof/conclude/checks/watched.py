@@ -387,9 +387,6 @@ def _how_many_repeat_a_batch(batches: Sequence[list[int]]) -> str:
 
 
 def _amount_of_most_steps(counts: Sequence[Sequence[int]]) -> int | None:
-    """Return the amount of work that more than half of the steps have, summed over ranks; None without such an amount.
-
-    `counts`: for each rank, the samples or tokens of each step. Where texts differ in length, nearly all steps differ.
-    """
+    """Return the amount, summed over ranks, that more than half of the steps have; None where no amount has."""
     amounts = Counter(map(sum, zip(*counts, strict=False)))  # ranks that were ended need not end at the same step
     return next((amount for amount, steps in amounts.items() if 2 * steps > amounts.total()), None)

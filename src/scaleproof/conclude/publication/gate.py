@@ -189,10 +189,7 @@ def rate_changes(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[Ra
 
 
 def _rate_change(name: str, new: float, logs: list[float], alpha: float) -> RateChange:
-    """Return the change of a rate against earlier sessions.
-
-    `new`, `logs`: logarithms of the new and the earlier rates; `alpha`: probability of a false alarm.
-    """
+    """Return the change of a rate (logarithms) against earlier sessions. `alpha`: chance of a false alarm."""
     change = math.expm1(new - statistics.fmean(logs))
     return RateChange(name, change, statistics.stdev(logs), len(logs), alpha)
 
@@ -345,10 +342,7 @@ def check_given_once(folders: Sequence[Path]) -> None:
 
 
 def _check_copies(paths: Sequence[Path], sessions: Sequence[Mapping[str, list[RawRun]]]) -> None:
-    """Raise UserError where two results have one rate of a cell, to the last digit: they are one measurement.
-
-    It would narrow the spread between sessions to nothing. `sessions`: for each path, the runs of each cell.
-    """
+    """Raise UserError where results share a rate to the last digit: one measurement twice has no spread."""
     path_of: dict[tuple[str, float], Path] = {}  # (cell, rate) -> the first result that has it
     for path, session in zip(paths, sessions, strict=True):
         rates = {cell: rate_of(*runs) for cell, runs in session.items()}
@@ -369,10 +363,7 @@ def measured_cells(results: Path) -> dict[str, list[RawRun]]:
 
 
 def _setting_of(run: RawRun) -> dict[str, Any]:
-    """Return what the runs of a gate must have in common: configuration and kind of machine, name -> value.
-
-    Versions of software may differ: a gate is there to see their effect.
-    """
+    """Return the configuration and machine that a gate's runs must share; versions may differ: their effect counts."""
     metrics = run.metrics
     return {
         "configuration": metrics["fingerprint"],

@@ -125,10 +125,7 @@ def _judge_named_partition(name: str, rules: list[str], partitions: Mapping[str,
 def _judge_job(
     request: QueueRequest, profile: SnakemakeProfile, partitions: Mapping[str, list[Nodes]]
 ) -> list[Verdict]:
-    """Judge a job of a campaign: would Slurm accept it, does the partition allow its time, and is that enough for runs?
-
-    The partition's limit is compared here as well: some clusters accept a longer job, which then waits forever.
-    """
+    """Judge whether Slurm accepts a job, the partition allows its time (else it waits forever), and runs fit."""
     name = profile.resources(request.rule).get("slurm_partition", "")
     partition = partitions.get(name, [])
     job = f"{request.who}: {describe_request(request.resources)}"

@@ -346,10 +346,7 @@ def _work_per_count(progress: Progress, cell: Cell) -> tuple[WorkUnit, int]:
 
 
 def _figures_of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
-    """Return the figures of a log with times of epochs, or of a whole training: each is a row of the window.
-
-    Raises NoFigures where no epoch has a time, or their work is not known. `was_ended`: as in `read_figures`.
-    """
+    """Return the figures of a log with times of epochs, or of a whole training, each a row. Raises NoFigures."""
     spans = [span for span in printed.spans if span.seconds]
     if not spans:
         raise NoFigures("its log has rates of epochs without their times; " + _no_figures_text(cell))

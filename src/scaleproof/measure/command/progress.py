@@ -102,10 +102,7 @@ def _longest_counts(line_kind: re.Pattern[str], series: Mapping[str, NumberedLin
 
 
 def _find_counts(numbered_lines: NumberedLines) -> Counts | None:
-    """Return the counts of lines with the same words. None where numbers rise < FEWEST - 1 times, or fall more often.
-
-    Of several numbers in a line, the count is the one that stands in all lines and rises most often.
-    """
+    """Return the counts, the number that rises most often in lines with the same words; None where it hardly rises."""
     finders: list[Callable[[str], Count | None]] = [partial(_find_pair, index=k) for k in range(MOST_PAIRS)]
     finders += [partial(_find_number, pattern=NAMED.search), partial(_find_number, pattern=LEADING.match)]
     candidates: list[Counts] = []

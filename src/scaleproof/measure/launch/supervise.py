@@ -213,10 +213,7 @@ def _wait_for_end(
     heartbeat: Heartbeat | None,
     received: list[int],
 ) -> _Stop:
-    """Wait until `process` ends, or must be ended: at its `limit`, or as planned after `end_after` (both seconds).
-
-    Raises Interrupted when a signal is `received`, or the Snakemake that started us is gone.
-    """
+    """Wait until `process` ends, by itself or at a limit (s). Raises Interrupted on a signal, or without Snakemake."""
     driver = _snakemake_process()
     began = time.monotonic()
     while process.poll() is None:
@@ -258,10 +255,7 @@ def _copy_output(
     arrivals: "array[float]",
     is_stopped: threading.Event,
 ) -> None:
-    """Copy the output of `process` into the file `log`, its last lines into `last_lines`, until it ends.
-
-    `arrivals` gets the time of each line. Once `is_stopped` is set, further lines are read and dropped.
-    """
+    """Copy the output of a process into `log`, `last_lines` and `arrivals` (times); drop it once `is_stopped`."""
     assert process.stdout is not None  # run_supervised pipes it
     with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
         for line in process.stdout:

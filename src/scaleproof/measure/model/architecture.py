@@ -123,10 +123,7 @@ def _set_for_measurement(config: PreTrainedConfig) -> None:
 
 
 def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel:
-    """Return the network that a function in the user's file makes (`model.module`: path:function).
-
-    Raises UserError where it is no model of transformers, or cannot be measured exactly, and what the function raises.
-    """
+    """Return the network of `model.module` (path:function). Raises UserError where it cannot be measured exactly."""
     path, _, function_name = str(model.module).partition(":")
     network = _load_function(Path(path), function_name)(vocab_size=vocab_size)
     if not isinstance(network, PreTrainedModel):

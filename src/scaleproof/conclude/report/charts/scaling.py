@@ -111,11 +111,7 @@ def _draw_ratio_lines(
     ideal: Callable[[int], float],
     forecasts: Forecasts = (),
 ) -> None:
-    """Draw a line for each series through its points that have a ratio, beside the line of ideal ratios.
-
-    `figure`: the ratio of a point; a baseline has none, and is drawn as 1 without an interval. `ideal`: number of
-    devices -> the ideal ratio.
-    """
+    """Draw each series' `figure` (of a baseline 1, without interval) beside the line of ideal ratios."""
     scaled_series = [series for series in report.series if series.kind]
     if not scaled_series:
         style.write_empty(axes, "no series with more than one size")

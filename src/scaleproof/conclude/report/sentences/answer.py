@@ -211,10 +211,7 @@ def _fastest_ratios_text(group_claims: GroupClaims, claims: list[Claim]) -> tupl
 
 
 def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
-    """Return "; scaling efficiency of CELL: 82 % (71-93 %)" and its claims; "" and [] where it cannot be stated.
-
-    Its interval is scaled from that of the speed-up, which is corrected for picking the best of several cells.
-    """
+    """Return "; scaling efficiency of CELL: 82 % (71-93 %)" and its claims; "" and [] where it cannot be stated."""
     efficiency, speedup = claims.get(f"efficiency/{cell}"), claims.get(f"speed-up/{cell}")
     if not efficiency or not 0 < efficiency.ratio.value <= 1:  # above 1 a finding, `super-linear`, says why
         return "", []

@@ -73,10 +73,7 @@ def _runs_text(count: int, is_compared: bool) -> str:
 
 
 def _precision_sentence(report: ScalingReport, comparisons: Sequence[AbComparison]) -> str:
-    """Return which differences the repeats of the answer's comparison show; "" where nothing is compared.
-
-    Where the answer is from A/B pairs alone: which effect the pairs of the first comparison with an estimate detect.
-    """
+    """Return which differences the answer's repeats show, or which effect its pairs detect; "" without either."""
     compared = concluded_from(report)  # the question, group or series that the answer is on
     if not compared:
         estimates = [comparison.estimate for comparison in comparisons if comparison.estimate]

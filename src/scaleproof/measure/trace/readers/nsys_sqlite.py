@@ -23,7 +23,6 @@ BATCH_ROWS = 65_536
 KERNEL, MEMCPY, MEMSET, GRAPH = (f"CUPTI_ACTIVITY_KIND_{n}" for n in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE"))
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 WORK_COLUMNS = ("globalPid", "deviceId", "streamId", "correlationId", "start", "end")
-WIDEST_COUNTED = 10**7  # largest range of ids that are counted; ids further apart are sorted
 COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # ENUM_CUDA_MEMCPY_OPER
 PUSH_POP, START_END = 59, 60  # ENUM_NSYS_EVENT_TYPE
 OWN_RANK = re.compile(r"rank (\d+)")  # name of the range that our own program opens once, to say which rank it is
@@ -171,7 +170,7 @@ def _read_table_of_work(export: Export, table: str) -> _WorkOfTable | None:
     *columns, name_ids = export.read_integers(table, *WORK_COLUMNS, _name_column(export, table))
     if not len(name_ids):
         return None
-    ids, name_places = _distinct_ids(name_ids)
+    name_places, ids = pd.factorize(name_ids, sort=True)  # unlike np.unique it does not sort all of them
     return _WorkOfTable(columns, _names_of_work(export, table, ids), name_places)
 
 
@@ -204,16 +203,6 @@ def _categories(texts: list[str], places: np.ndarray) -> pd.Categorical:
 def _empty_table(*columns: str) -> pd.DataFrame:
     """Return a table without rows: integer `columns`, and a column `name`."""
     return pd.DataFrame({column: [] for column in columns}, dtype=np.int64).assign(name=pd.Categorical([]))
-
-
-def _distinct_ids(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Do as np.unique(return_inverse=True), by counting: string ids are close together, and sorting is slower."""
-    lowest = int(ids.min())
-    if int(ids.max()) - lowest > WIDEST_COUNTED:
-        return np.unique(ids, return_inverse=True)
-    occurs = np.bincount(ids - lowest) > 0
-    index = np.cumsum(occurs) - 1  # place of each id among those that occur
-    return np.flatnonzero(occurs) + lowest, index[ids - lowest]
 
 
 def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, start: np.ndarray) -> np.ndarray:

@@ -26,7 +26,213 @@ LARGEST_PARSED = 64 << 20  # bytes of the largest file that must be parsed as on
 LARGEST_TEXT = 4 << 20  # bytes of a text for people; a larger one is a log, or all there is to say is at its beginning
 SLOW = 16 << 20  # bytes of a file that takes seconds, the reading of which is shown
 LONGEST_LINE = 1 << 20  # characters; bars of several ranks that overwrite each other make long ones
-CONFLICT = re.compile(r"(?ms)^    """Check a path to audit. Raises UserError where it is missing, a broken link, or the operating system's own."""
+CONFLICT = re.compile(r"(?ms)^<<<<<<< .*^=======$.*^>>>>>>> ")
+# Colours, titles and links of a terminal, bytes of value 0, and characters of no width.
+CONTROL = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])|[\0\ufeff\u200b-\u200d\u2060]"
+)
+BINARY = re.compile(rb"[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f]")  # bytes that no text has
+# How files of other kinds begin, whatever they are called.
+KINDS_OF_BINARY = {
+    b"\x1f\x8b": "gzip data; name it .gz",
+    b"PK\x03\x04": "a zip archive or an Office document; name it .zip or .xlsx",
+    b"\xd0\xcf\x11\xe0": "an old or encrypted Office document; export its tables as CSV",
+    b"%PDF": "a PDF; its source (LaTeX, Markdown) is read",
+    b"7z\xbc\xaf": "a 7z archive; unpack it",
+    b"\x28\xb5\x2f\xfd": "zstd data; unpack it",
+    b"\xfd7zXZ": "xz data; unpack it",
+    b"BZh": "bzip2 data; unpack it",
+    b"PAR1": "Parquet; export it as CSV",
+    b"SQLite format 3": "an SQLite database; export its tables as CSV",
+    b"\x89HDF": "HDF5; export it as CSV",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+}
+
+
+class UnreadableFile(Exception):
+    """Why a file was not read, as a sentence without its name; only `damaged` says something against it."""
+
+    def __init__(self, reason: str, kind: UnreadKind = "damaged") -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A text to read: where it is, what reports call it, and how it begins."""
+
+    path: Path
+    name: str
+    encoding: str
+    opening: str  # its first HEAD bytes, without colours
+    is_whole: bool  # `opening` is all of it
+    was_given: bool  # its path was given to the audit
+    is_named: bool  # its path was given, or its name is that of a result
+
+    def lines(self, start: int = 0) -> Iterator[str]:
+        """Yield the lines from line `start` on, counted from 0."""
+        return islice(lines(self.path, self.encoding), start, None)
+
+
+def is_nsys_export(path: Path, start: bytes) -> bool:
+    """Whether a file that begins with `start` is an export of Nsight Systems: an SQLite file with its StringIds."""
+    if not start.startswith(b"SQLite format 3"):
+        return False
+    with path.open("rb") as file:
+        return b"TABLE StringIds" in file.read(1 << 20)  # SQLite may move the list of tables off the first page
+
+
+def head(path: Path) -> bytes:
+    """Return the first HEAD bytes of a regular file. Raises UnreadableFile for all else."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UnreadableFile("it is not a regular file", "special")
+        with path.open("rb") as file:
+            return file.read(HEAD)
+    except PermissionError as error:
+        raise UnreadableFile(error.strerror or str(error), "permission") from None
+    except OSError as error:
+        raise UnreadableFile(error.strerror or str(error), "special") from None
+
+
+def encoding(start: bytes) -> str | None:
+    """Return how a file that begins so is encoded: "utf-8". None for a binary one."""
+    if start.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # before UTF-16, whose mark begins it
+        return "utf-32"
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if start.startswith(tuple(KINDS_OF_BINARY)):
+        return None
+    evens, odds = (start[k::2].count(0) for k in (0, 1))
+    if 4 * max(evens, odds) > len(start) and not min(evens, odds):  # Latin letters of UTF-16 that does not say so
+        return "utf-16-le" if odds else "utf-16-be"
+    if b"\0" in start and (BINARY.search(start) or not start.strip(b"\0")):
+        return None
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)  # the last character may be cut
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8"
+
+
+def kind_of_binary(start: bytes) -> str:
+    """Return what a file that is no text begins like: "gzip data; name it .gz"."""
+    kind = next((kind for mark, kind in KINDS_OF_BINARY.items() if start.startswith(mark)), None)
+    return f"by its first bytes it is {kind}" if kind else f"it is binary (byte {start.index(0)} of it is 0)"
+
+
+def fault_of_bytes(path: Path, encoding: str) -> str:
+    """Return what is doubtful in the bytes of a text, in words. "" where nothing is."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        start = data[:HEAD]
+        zero = -1 if encoding.startswith(("utf-16", "utf-32")) else data.find(b"\0")
+        conflict = data.find(b"\n<<<<<<< ")
+        is_conflict = conflict >= 0 and data.find(b"\n>>>>>>> ", conflict) >= 0
+        line = data[: (zero if zero >= 0 else conflict) + 1].count(b"\n") + 1
+    if zero >= 0:
+        return f"bytes of value 0 in line {line}: a part of it was lost; the rest was read"
+    if is_conflict:
+        return f"a merge conflict of git begins in line {line}; both of its versions were read"
+    letters = re.findall(rb"[\x80-\xff]+", start) if encoding == "latin-1" else []
+    if 2 * sum(len(word) == 1 and word >= b"\xa0" for word in letters) < len(letters):  # those of Latin-1 stand alone
+        return "it is not UTF-8, and its words may be of another encoding than Latin-1; save it as UTF-8"
+    return ""
+
+
+def cleaned(text: str) -> str:
+    """Return a text without colours and characters of no width; a hyphen that does not break is "-"."""
+    if text.isascii() and "\x1b" not in text and "\0" not in text:
+        return text
+    return CONTROL.sub("", text).replace("\u2011", "-")
+
+
+def full_text(path: Path, name: str) -> str:
+    """Return the text of a file that must be read as one piece. Raises UnreadableFile where it is too large."""
+    size = path.stat().st_size
+    if size > LARGEST_PARSED:
+        limit = f"files of this kind are parsed in one piece, up to {LARGEST_PARSED >> 20} MiB"
+        raise UnreadableFile(f"it has {size / 2**20:,.0f} MiB; {limit}", "limit")
+    try:
+        with path.open(encoding=name, errors="replace") as file:
+            return cleaned(file.read())
+    except (OSError, UnicodeError) as error:
+        raise UnreadableFile(str(error)) from None
+
+
+def beginning(path: Path, encoding: str) -> str:
+    """Return the text of a file up to some LARGEST_TEXT characters, in whole lines."""
+    with path.open(encoding=encoding, errors="replace") as file:
+        text = cleaned(file.read(LARGEST_TEXT))
+    if len(text) < LARGEST_TEXT:
+        return text
+    whole_lines = text[: text.rfind("\n") + 1]
+    return whole_lines or text
+
+
+def lines(path: Path, encoding: str) -> Iterator[str]:
+    """Yield the lines of a file of any size, without colour codes; each state of a progress bar is a line."""
+    size = path.stat().st_size
+    with (
+        path.open(encoding=encoding, errors="replace", newline=None) as file,
+        show_bytes(size, printable(path.name)) if size > SLOW else contextlib.nullcontext() as note_bytes,
+    ):
+        while line := file.readline(LONGEST_LINE):
+            if note_bytes:
+                note_bytes(len(line))
+            yield cleaned(line.rstrip("\n"))
+
+
+def printable(name: str) -> str:
+    """Return a name of at most 200 characters, all of which can be printed: a tab becomes "\\x09"."""
+    safe = name.encode("utf-8", "backslashreplace").decode("utf-8")
+    safe = "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in safe)
+    return safe if len(safe) <= 200 else f"{safe[:120]}...{safe[-60:]}"
+
+
+SKIPPED_FOLDERS = {"node_modules", "__pycache__", "site-packages", "dist-packages", "venv", "env", ".venv"}
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+SYSTEM_FOLDERS = ("/proc", "/sys", "/dev", "/run")
+SOURCES = _words(
+    ".py .pyx .pyi .sh .bash .zsh .c .cc .cpp .cxx .h .hpp .cu .cuh .js .mjs .ts .tsx .jsx .go .rs .java "
+    ".kt .scala .rb .pl .lua .jl .r .m .swift .f90 .cs .php .sql .css .scss .cmake .mk .patch .diff .j2 "
+    ".jinja .jinja2 .tmpl .template .tpl .in .ps1 .bat .asm .s .proto .ptx .mako .dockerfile .bib .bst "
+    ".cls .sty .lock .pot .po"
+)
+SOURCE_NAMES = ("Dockerfile", "Makefile", "Snakefile", "CMakeLists.txt", "LICENSE", "requirements.txt")
+# Sources that a run's settings are read from.
+SCRIPTS = _words(".sh .bash .slurm .sbatch .sub .pbs .job .lsf")
+PICTURES = _words(".png .jpg .jpeg .gif .svg .webp .bmp .tif .tiff .ico .eps .mp4 .mov .avi .webm .ai")
+PACKED = _words(".zst .xz .bz2 .7z .rar")
+WITH_TABLES = _words(
+    ".parquet .arrow .feather .h5 .hdf5 .docx .doc .pptx .ppt .xls .odt .ods .db .wandb .gsheet .numbers .xlsb "
+    ".npz .npy .pkl .pickle .mat .rds"
+)
+BINARIES = PACKED | WITH_TABLES
+BINARIES |= _words(
+    ".pt .pth .bin .safetensors .ckpt .whl .so .o .a .dll .exe .onnx .pb .tflite .lmdb .idx .model .gguf .ggml .mdb "
+    ".class .jar .pyc .ttf .woff .woff2 .otf .mp3 .wav .flac .npk .rec .tfrecord .ncu-rep .qdstrm"
+)
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".gz")
+# Folders whose files are examples of what a program reads or prints, not results.
+NO_RESULTS = _words(
+    "tests test fixtures fixture testdata test_data test-data __tests__ unittests unit_tests templates "
+    "golden mocks mock"
+)
+TEST_FILE = re.compile(
+    r"(?i)(?:test_.*|.*_test|conftest)\.(?:py|json|txt|log|csv|ya?ml)|.*\.(?:example|sample|template)(?:\.\w+)?"
+)
+
+
+def check_root(root: Path) -> None:
+    """Check a path to audit. Raises UserError where it is missing, a broken link, or the operating system's own."""
     if not os.path.exists(root):
         raise UserError(f"{printable(str(root))}{path_fault(root)}")
     resolved = os.path.realpath(root)

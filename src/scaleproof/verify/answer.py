@@ -319,7 +319,11 @@ def _check_ranked_cell(where: str, entry: Mapping[str, Any], cell: RawCell, fast
     """Yield where a cell's `entry` in a ranking has another strategy than its runs, or wrong reasons to omit it."""
     yield from check_values(REPORT, cell.name, entry, {"strategy": cell.strategy})
     yield from _check_incomparable(entry["incomparable"], cell, fastest)
-    if "repeats" in entry["incomparable"] and len(cell.runs) >= intervals.FEWEST:
+    if (
+        "repeats" in entry["incomparable"]
+        and len(cell.runs) >= intervals.FEWEST
+        and cell.rounds_before == fastest.rounds_before
+    ):
         problem = f"is left out for its repeats, of which it has {len(cell.runs)}"
         yield Difference(REPORT, f"{where}, {cell.name}", problem)
 

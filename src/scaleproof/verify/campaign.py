@@ -106,7 +106,7 @@ def _with_ratios(quantities: recompute.Quantities, folder: Path, runs: list[RawR
         report = json_of(folder / REPORT)
         if schema_of(report) < INTERVALS_OF_ALL_CELLS:  # an old report
             return quantities | recompute.ratio_quantities(quantities, runs, report)
-        quantities = recompute.with_pooled_intervals(quantities, runs)
+        quantities = recompute.with_pooled_intervals(quantities, runs, report)
         quantities |= recompute.ratio_quantities(quantities, runs, report)
         return recompute.with_bounds(quantities, ratio_bounds(answer_of(report, runs, {})))
     except (OSError, *DAMAGES):  # the check of the report says what is wrong with it

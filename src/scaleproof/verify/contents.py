@@ -49,8 +49,7 @@ def points_of(report: Mapping[str, Any]) -> list[tuple[dict[str, Any], dict[str,
     return [(series, point) for series in report["series"] for point in series["runs"].values()]
 
 
-def schema_of(content: dict[str, Any]) -> tuple[int, ...]:
-    """Return the version of the schema of a file of results."""
+def schema_of(content: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(map(int, content["schema_version"].split(".")))
 
 

@@ -8,8 +8,9 @@ import hashlib
 import io
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,16 +18,18 @@ from scaleproof.ground.campaign.cells import fingerprint_of
 from scaleproof.ground.errors import LFS, POINTER, describe_first_fault, printable
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.number_format import significant
+from scaleproof.ground.records.grouping import spans_in_turns
 from scaleproof.ground.records.metrics import current_names, parse_metrics
 from scaleproof.ground.records.recomputed_window import Row, Step, merge_steps, window_figures
 from scaleproof.ground.records.run_sections import Window
-from scaleproof.verify.contents import DAMAGES, parse_json
+from scaleproof.verify.contents import DAMAGES, parse_json, schema_of
 
 Parsed = TypeVar("Parsed")
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
 COLUMNS = ("phase", "step", "rank", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # of steps.csv
 PHASES = ("window", "warmup")
+ROUNDS_BY_TIME = (5, 4)  # schema of the report from which on a cell that was measured apart has its own rounds
 PLACES = "runs/*/rep*"  # of the runs in a campaign's folder
 TOLERANCE = 1e-6  # relative, of a recomputed figure: sums and quantiles are of other code
 TOLERANCE_OF_STEPS = 1e-5  # relative, of a figure from the nine digits of steps.csv
@@ -74,17 +77,18 @@ class RawRun:
 
     @property
     def tokens(self) -> float:
-        """Tokens of the window."""
         return float(self.metrics["window"]["tokens_processed_global"])
 
     @property
     def seconds(self) -> float:
-        """Seconds of the window."""
         return float(self.metrics["window"]["wall_time_sec"])
 
     @property
+    def start_s(self) -> float:
+        return datetime.fromisoformat(self.metrics["timestamp_utc"].replace("Z", "+00:00")).timestamp()
+
+    @property
     def job_seconds(self) -> float:
-        """Seconds of the whole run."""
         return float(self.metrics["total_wall_time_sec"])
 
     @property
@@ -93,7 +97,6 @@ class RawRun:
 
     @property
     def devices(self) -> int:
-        """Devices of all nodes."""
         return self.nodes * int(self.metrics["config"]["execution"]["geometry"].split("x")[1])
 
     @property
@@ -194,7 +197,8 @@ def _parse_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
         if not line:
             continue
         if len(line) != len(heading):
-            raise ValueError(f"{STEPS}, line {lines.line_num}: {len(line)} values, not {len(heading)}; cut off?")
+            cause = "a decimal comma?" if len(line) > len(heading) else "cut off?"
+            raise ValueError(f"{STEPS}, line {lines.line_num}: {len(line)} values, not {len(heading)}; {cause}")
         try:
             phase, rank, row = _parse_row([line[position] for position in positions])
         except (ValueError, OverflowError) as error:
@@ -277,6 +281,15 @@ def _wrong_figures(run: RawRun, is_of_program: bool) -> list[Difference]:
             gives = "none" if computed is None else significant(computed, 9)
             differences.append(Difference(run.path, f"window.{name}", f"is {window[name]}, but {STEPS} gives {gives}"))
     return differences
+
+
+def rounds_before(cells: Mapping[str, Sequence[RawRun]], report: Mapping[str, Any]) -> dict[str, int]:
+    """Return cell -> number of rounds of the cells that had all ended before its first run; 0 in an older report."""
+    if schema_of(report) < ROUNDS_BY_TIME:
+        return dict.fromkeys(cells, 0)
+    spans = {name: [(run.start_s, run.start_s + run.job_seconds) for run in group] for name, group in cells.items()}
+    most_repeats = max((run.metrics["repeat"] for group in cells.values() for run in group), default=0)
+    return {name: k * most_repeats for k, names in enumerate(spans_in_turns(spans)) for name in names}
 
 
 def folder_before(path: str, name: str) -> str:

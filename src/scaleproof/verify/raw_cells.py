@@ -14,8 +14,13 @@ from typing import Any
 from scaleproof.verify import intervals
 from scaleproof.verify.contents import points_of
 from scaleproof.verify.intervals import Bounds, CellFamily, Logs, PairNoise
-from scaleproof.verify.raw import RawRun, rate_of
-from scaleproof.verify.recompute import CONFIDENCE, comparable, has_speedup, measured_by_cell
+from scaleproof.verify.raw import RawRun, rate_of, rounds_before
+from scaleproof.verify.recompute import (
+    CONFIDENCE,
+    comparable,
+    has_speedup,
+    measured_by_cell,
+)
 
 BATCHLESS = ("model", "vocab_size", "corpus", "tokenizer", "seq_len")  # keys equal in cells that do the same work
 
@@ -26,16 +31,17 @@ class RawCell:
 
     name: str
     runs: list[RawRun]
+    rounds_before: int = 0  # rounds in which cells were measured that were finished when this one began
 
     @cached_property
     def logs(self) -> dict[int, float]:
-        """Repeat -> logarithm of the rate."""
-        return {run.metrics["repeat"]: math.log(rate_of(run)) for run in self.runs}
+        """Round -> logarithm of the rate."""
+        return {self.rounds_before + run.metrics["repeat"]: math.log(rate_of(run)) for run in self.runs}
 
     @cached_property
     def job_logs(self) -> dict[int, float]:
-        """Repeat -> logarithm of whole jobs per second."""
-        return {run.metrics["repeat"]: -math.log(run.job_seconds) for run in self.runs}
+        """Round -> logarithm of whole jobs per second."""
+        return {self.rounds_before + run.metrics["repeat"]: -math.log(run.job_seconds) for run in self.runs}
 
     @property
     def rate(self) -> float:
@@ -165,7 +171,9 @@ class RawAnswer:
 
 def answer_of(report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, Collection[str]]) -> RawAnswer:
     """Return the cells of a campaign's `runs` that have numbers. `report`, `codes`: as in RawAnswer."""
-    cells = {name: RawCell(name, group) for name, group in measured_by_cell(runs).items()}
+    groups = measured_by_cell(runs)
+    before = rounds_before(groups, report)
+    cells = {name: RawCell(name, group, before[name]) for name, group in groups.items()}
     return RawAnswer(cells, report, codes)
 
 

@@ -17,7 +17,7 @@ from scaleproof.ground.records.grouping import all_known, group_by
 from scaleproof.ground.records.recomputed_window import quantile
 from scaleproof.verify.contents import points_of
 from scaleproof.verify.intervals import NOISY_PAIR
-from scaleproof.verify.raw import RawRun, rate_of
+from scaleproof.verify.raw import RawRun, rate_of, rounds_before
 
 CONFIDENCE = 0.95
 
@@ -48,17 +48,19 @@ def cell_quantities(runs: Sequence[RawRun]) -> Quantities:
     return {f"cells/{runs[0].cell}/{column}": figure for column, figure in figures.items()}
 
 
-def with_pooled_intervals(quantities: Quantities, runs: list[RawRun]) -> Quantities:
+def with_pooled_intervals(quantities: Quantities, runs: list[RawRun], report: Mapping[str, Any]) -> Quantities:
     """Return `quantities`, with each cell's interval of its rate from a variance pooled over cells.
 
     Reports from schema 5.1 on have such intervals. The variance is pooled over cells with the same repeats, between
     rounds and within them, with Satterthwaite's degrees of freedom. A cell that is noisier than the others (F test,
     30 %) keeps its own interval.
     """
-    logs: dict[str, dict[int, float]] = {}  # cell -> repeat -> logarithm of the rate
-    for run in runs:
-        if run.ok:
-            logs.setdefault(run.cell, {})[run.metrics["repeat"]] = math.log(rate_of(run))
+    cells = measured_by_cell(runs)
+    before = rounds_before(cells, report)
+    logs = {  # cell -> round -> logarithm of the rate
+        cell: {before[cell] + run.metrics["repeat"]: math.log(rate_of(run)) for run in group}
+        for cell, group in cells.items()
+    }
     pooled = dict(quantities)
     for cell, logs_of_cell in logs.items():
         logs_of_cells = [other for other in logs.values() if set(other) == set(logs_of_cell)]
@@ -113,7 +115,6 @@ def without_intervals(quantities: Quantities) -> Quantities:
 
 
 def by_cell(runs: list[RawRun]) -> dict[str, list[RawRun]]:
-    """Return the runs of each cell, in the order of their repeats."""
     groups = group_by(runs, lambda run: run.cell)
     return {cell: sorted(group, key=lambda run: run.metrics["repeat"]) for cell, group in groups.items()}
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from scaleproof.conclude.analysis.ab_comparison import Pair
 from scaleproof.conclude.analysis.power import detectable_by_pairs, detectable_ratio_of_cells
-from scaleproof.conclude.analysis.run_tables import rates_by_repeat
+from scaleproof.conclude.analysis.run_tables import rates_by_round
 from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, remove_means
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -51,7 +51,7 @@ def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts 
 
     Returns None without two cells that have the same repeats, FEWEST_REPEATS or more.
     """
-    rates = [rates_by_repeat(runs) for runs in cells.values()]
+    rates = list(rates_by_round(cells).values())
     cell_count = len(rates)
     if cell_count < 2 or any(rates_of_cell.keys() != rates[0].keys() for rates_of_cell in rates):
         return None

@@ -1,8 +1,8 @@
 """Cells with the runs that have numbers, which rankings and scaling series are made of; unintended differences of two,
 which a ratio of their rates would measure as well.
 
-Repeats of two cells match where they have the same numbers: repeat k of both was made in round k. Provenance is what
-ran and where: code, versions, hardware.
+Repeats of two cells match where both were made in the same rounds. Provenance is what ran and where: code, versions,
+hardware.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,12 +13,13 @@ from scaleproof.conclude.analysis.run_tables import (
     cell_rate,
     configuration_columns,
     measured_by_cell,
-    rates_by_repeat,
+    rates_by_round,
     rates_of_cells,
 )
 from scaleproof.conclude.checks.comparability import equal_in_campaign
 from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, Estimate, paired_ratio, ratio_of_independent
 from scaleproof.ground.errors import damaged_file, describe_first_fault
+from scaleproof.ground.records.grouping import sessions_of
 from scaleproof.ground.records.metrics import Measured, Printed
 from scaleproof.ground.records.run import METRICS, Run, TimedRun
 
@@ -80,12 +81,13 @@ class MeasuredCell:
     values: dict[str, Any]  # its configuration, as in runs.csv
     rate: Estimate  # tokens/s
     provenance: Provenance
-    all_rates: Mapping[str, dict[int, float]]  # of all cells: cell -> repeat -> tokens/s
+    all_rates: Mapping[str, dict[int, float]]  # of all cells: cell -> round -> tokens/s
+    session: int  # cells with the same one were measured in turns
     confidence: float = CONFIDENCE  # of a ratio to another cell; above 0.95 where results decided when to stop
 
     @property
     def rates(self) -> dict[int, float]:
-        """Repeat -> tokens/s."""
+        """Round -> tokens/s."""
         return self.all_rates[self.cell]
 
     def relative_to(self, other: "MeasuredCell", confidence: float | None = None) -> Estimate:
@@ -115,7 +117,7 @@ def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[
     provenances: dict[frozenset, Provenance] = {}  # cells with equal provenance share an object: quickly compared
     runs_of_cells = {name: repeats for name, repeats in measured_by_cell(runs).items() if repeats}
     rates = rates_of_cells(runs_of_cells)
-    all_rates = {name: rates_by_repeat(repeats) for name, repeats in runs_of_cells.items()}
+    all_rates, sessions = rates_by_round(runs_of_cells), sessions_of(runs_of_cells)
     for name, repeats in runs_of_cells.items():
         provenance = cell_provenance(repeats)
         cells[name] = MeasuredCell(
@@ -125,6 +127,7 @@ def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[
             rate=rates[name],
             provenance=provenances.setdefault(frozenset(provenance.items()), provenance),
             all_rates=all_rates,
+            session=next(number for number, names in enumerate(sessions) if name in names),
             confidence=confidence,
         )
     return cells

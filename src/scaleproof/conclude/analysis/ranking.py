@@ -201,12 +201,17 @@ def _comparable_cells(members: Sequence[MeasuredCell]) -> list[MeasuredCell]:
 
 
 def _cells_without_interval(members: Sequence[MeasuredCell]) -> set[str]:
-    """Return the cells with too few repeats for an interval, if two or more others have enough; else none.
+    """Return the cells whose repeats are too few for an interval, or were made in other rounds than those of the most
+    cells, if two or more others remain; else none.
 
-    The others are then compared without them: one failed run must not cost the whole comparison.
+    The others are then compared without them: one failed run, or a cell that is added, must not cost the comparison.
     """
-    short = {cell.cell for cell in members if len(cell.runs) < FEWEST_REPEATS}
-    return short if len(members) - len(short) > 1 else set()
+    whole = [cell for cell in sorted(members, key=lambda cell: cell.session) if len(cell.runs) >= FEWEST_REPEATS]
+    if len(whole) < 2:
+        return set()
+    in_turns = max(group_by(whole, lambda cell: cell.session).values(), key=len)
+    compared = in_turns if len(in_turns) > 1 else whole
+    return {cell.cell for cell in members} - {cell.cell for cell in compared}
 
 
 def _why_not_compared(members: Sequence[MeasuredCell]) -> dict[str, list[str]]:

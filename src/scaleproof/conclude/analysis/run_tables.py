@@ -15,7 +15,7 @@ from scaleproof.ground.confidence import Estimate, pooled_rate, rate_with_interv
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.evidence import lowest_level
-from scaleproof.ground.records.grouping import all_known, runs_by_cell
+from scaleproof.ground.records.grouping import all_known, runs_by_cell, sessions_of
 from scaleproof.ground.records.metrics import Failed, Measured, Printed, Timed
 from scaleproof.ground.records.run import METRICS, Run, TimedRun, timed_runs
 
@@ -142,9 +142,21 @@ def rates_by_repeat(runs: Iterable[TimedRun]) -> dict[int, float]:
     return {run.metrics.repeat: run.metrics.window.tokens_per_s for run in runs}
 
 
+def rates_by_round(cells: Mapping[str, Sequence[TimedRun]]) -> dict[str, dict[int, float]]:
+    """Return cell -> round -> tokens/s. Cells that were measured in turns make repeat k in one round; rounds of cells
+    that were measured later count on.
+    """
+    rounds = max((run.metrics.repeat for runs in cells.values() for run in runs), default=0)
+    rates = {}
+    for session, names in enumerate(sessions_of(cells)):
+        for name in names:
+            rates[name] = {session * rounds + k: rate for k, rate in rates_by_repeat(cells[name]).items()}
+    return {name: rates[name] for name in cells}
+
+
 def rates_of_cells(cells: Mapping[str, Sequence[TimedRun]]) -> dict[str, Estimate]:
     """Return the tokens/s of each cell that has runs, by name, with an interval. `cells`: cell -> its runs."""
-    rates = {cell: rates_by_repeat(runs) for cell, runs in cells.items() if runs}
+    rates = rates_by_round({cell: runs for cell, runs in cells.items() if runs})
     estimates = {}
     for cell, own_rates in rates.items():
         rates_of_others = [rates[other] for other in rates if other != cell]
@@ -250,7 +262,6 @@ def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
 
 
 def _known_figures(runs: Sequence[TimedRun], name: str) -> list[float]:
-    """Return the figures of column `name` of the runs that have it."""
     figures = [_column_value(run.metrics, name) for run in runs]
     return [figure for figure in figures if figure is not None]
 

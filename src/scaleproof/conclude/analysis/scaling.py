@@ -15,6 +15,7 @@ from scaleproof.conclude.analysis.ranking import (
     rank_cells,
     ratio_in_family,
 )
+from scaleproof.conclude.analysis.run_tables import rates_by_repeat
 from scaleproof.conclude.analysis.scaling_laws import fit_scaling_law, karp_flatt
 from scaleproof.conclude.analysis.simultaneous import Family, resolution_of_ratio
 from scaleproof.conclude.analysis.stopping import confidence_at, take_look
@@ -101,7 +102,6 @@ def scaling_report(
 
 
 def _points(series: Sequence[ScalingSeries]) -> Iterator[ScalingPoint]:
-    """Yield the points of all series."""
     for one_series in series:
         yield from one_series.points
 
@@ -256,7 +256,9 @@ def _series_entry(
     comparable = [cell for cell in members if not points[cell.values["geometry"]].incomparable]
     law = None
     if kind:
-        law = fit_scaling_law(kind, {cell.values["devices"]: cell.rates for cell in comparable}, base.confidence)
+        law = fit_scaling_law(
+            kind, {cell.values["devices"]: rates_by_repeat(cell.runs) for cell in comparable}, base.confidence
+        )
 
     resolution = None
     largest_size = comparable[-1]
@@ -330,8 +332,10 @@ def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
 
     A job is a whole run with its start-up and warm-up, for which a user waits.
     """
-    job_s = {run.metrics.repeat: run.metrics.total_wall_time_s for run in cell.runs}
-    base_job_s = {run.metrics.repeat: run.metrics.total_wall_time_s for run in base.runs}
+    job_s, base_job_s = (
+        {round_: run.metrics.total_wall_time_s for round_, run in zip(one.rates, one.runs, strict=True)}
+        for one in (cell, base)
+    )
     jobs_per_s = times_per_second(list(job_s.values()))
     base_jobs_per_s = times_per_second(list(base_job_s.values()))
     ratio = jobs_per_s.value / base_jobs_per_s.value

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scaleproof.conclude.checks.copies import start_epoch_s
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, percent, seconds
-from scaleproof.ground.records.grouping import group_by
+from scaleproof.ground.records.grouping import group_by, start_epoch_s
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import BENCHMARK, MeasuredRun
 

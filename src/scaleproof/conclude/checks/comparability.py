@@ -113,7 +113,7 @@ def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
 
     Detected: Its rate is more than {apart} times from the median.
     Seen: Shared machines.
-    Repair: Run the cell again on a quiet machine (scaleproof retry FILE --cell CELL); nothing is dropped silently.
+    Repair: Run all cells again on a quiet machine (scaleproof retry FILE --cell all); nothing is dropped silently.
     """
     for repeats in runs_by_cell(runs).values():
         median_rate = median(run.metrics.window.tokens_per_s for run in repeats)

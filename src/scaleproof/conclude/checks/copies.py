@@ -3,11 +3,9 @@
 import hashlib
 import json
 import re
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
-from itertools import chain, islice, product
+from itertools import chain, islice, pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,12 +13,13 @@ import numpy as np
 
 from scaleproof.ground.campaign.batch import SEARCHED
 from scaleproof.ground.campaign.cells import fingerprint_of
+from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_record
 from scaleproof.ground.findings.registry import Code, Flag, Register, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
-from scaleproof.ground.number_format import fixed, seconds
-from scaleproof.ground.records.grouping import group_by, runs_by_cell
+from scaleproof.ground.number_format import duration_text, fixed, seconds
+from scaleproof.ground.records.grouping import group_by, runs_by_cell, sessions_of, start_epoch_s
 from scaleproof.ground.records.run import (
     COMPLETE,
     LAUNCHER,
@@ -33,7 +32,6 @@ from scaleproof.ground.records.run import (
 )
 
 SLACK_S = 2.0  # older records have start and total in whole seconds
-HOURS_APART = 2.0
 DISTINCT = 10  # different values that tell a series from all others
 # Standard deviations of logarithms: of step times, below which they are equal; of the ratios of two runs' step times,
 # below which there is one ratio.
@@ -188,11 +186,6 @@ def _ran_apart(first: MeasuredRun, second: MeasuredRun) -> bool:
     return have_common_clock
 
 
-def start_epoch_s(run: MeasuredRun) -> float:
-    """Return the epoch seconds of the launcher's start."""
-    return datetime.fromisoformat(run.metrics.timestamp_utc.replace("Z", "+00:00")).timestamp()
-
-
 def _devices(run: MeasuredRun) -> set[tuple[str, str]]:
     """Return (host, device) of all devices of a run: GPUs by their names; all of a host's cores are one."""
     return {(rank["host"], device) for rank in run.metrics.ranks for device in rank["devices"]}
@@ -218,27 +211,20 @@ def cells_differ_in_more_than_name(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 @of_runs.finds("measured-apart", "note", only_first=True)
 def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Cells were measured hours apart and not in turns: what changed on the machine meanwhile is in the comparison.
+    """Cells were measured one after another and not in turns: what changed on the machine meanwhile is in their
+    ratio. Their repeats share no rounds: they are not paired, and a cell that was added later is in no ranking.
 
-    Detected: Two hours between the last run of one cell and the first of another.
+    Detected: All runs of one cell had ended when another made its first; both have three repeats or more.
     Seen: Baselines of another day.
-    Repair: Run all cells again in one session, repeat by repeat.
+    Repair: Run all cells again, repeat by repeat (scaleproof retry FILE --cell all).
     """
-    first_starts, last_starts = {}, {}  # cell -> epoch seconds
-    for cell, repeats in runs_by_cell(runs).items():
-        starts = [start_epoch_s(run) for run in repeats]
-        first_starts[cell] = min(starts)
-        last_starts[cell] = max(starts)
-
-    cells = sorted(first_starts, key=first_starts.__getitem__)
-    ascending_starts = [first_starts[cell] for cell in cells]
-    for cell in cells:
-        first_beyond_gap = bisect_right(ascending_starts, last_starts[cell] + 3600 * HOURS_APART)
-        if first_beyond_gap < len(cells):
-            later_cell = cells[first_beyond_gap]
-            hours = (first_starts[later_cell] - last_starts[cell]) / 3600
-            evidence = f"{later_cell} was measured {fixed(hours, 1)} h after {cell}"
-            yield Flag(evidence, cells=[cell, later_cell], about=[cell, later_cell])
+    cells = {cell: repeats for cell, repeats in runs_by_cell(runs).items() if len(repeats) >= FEWEST_REPEATS}
+    for earlier, later in pairwise(sessions_of(cells)):
+        last, first = earlier[-1], later[0]
+        last_start = max(map(start_epoch_s, chain.from_iterable(cells[cell] for cell in earlier)))
+        apart_text = duration_text(min(map(start_epoch_s, cells[first])) - last_start)
+        others = last if len(earlier) == 1 else "the others"
+        yield Flag(f"{first} was measured {apart_text} after {others}", cells=[last, first], about=[last, first])
 
 
 @of_run.finds("record-edited", "invalid")

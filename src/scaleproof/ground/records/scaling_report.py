@@ -1,4 +1,4 @@
-"""`scaling_report.json`, schema 5.3: scaling series, the ranking of each size, the formal question of a campaign."""
+"""`scaling_report.json`, schema 5.4: scaling series, the ranking of each size, the formal question of a campaign."""
 
 from pathlib import Path
 from typing import Literal
@@ -9,7 +9,7 @@ from scaleproof.ground.files import read_record
 from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
 from scaleproof.ground.records.result_file import Estimated, ResultPart
 
-SCHEMA_VERSION = "5.3"
+SCHEMA_VERSION = "5.4"
 Kind = Literal["strong", "weak"]
 Law = Literal["amdahl", "gustafson"]
 Method = Literal["tukey-blocks", "tukey-kramer"]
@@ -101,7 +101,6 @@ class ScalingSeries(ResultPart):
 
     @property
     def points(self) -> list[ScalingPoint]:
-        """The sizes of this series, the smallest first."""
         return list(self.runs.values())
 
     @property
@@ -245,7 +244,6 @@ class ScalingReport(ResultPart):
 
     @property
     def points(self) -> list[ScalingPoint]:
-        """The sizes of all series."""
         return [point for series in self.series for point in series.points]
 
     @property

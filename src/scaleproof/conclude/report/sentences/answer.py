@@ -121,7 +121,6 @@ def _rests_on_disturbed_runs(claims: Sequence[Claim], report: ScalingReport) -> 
 
 
 def _forecast_bullet(forecast: ForecastReport) -> list[Bullet]:
-    """Return the bullet on forecasts; [] where nothing was forecast."""
     text, cells = answer_sentence(forecast)
     return [Bullet("forecast", "", text, cells=cells)] if text else []
 
@@ -281,16 +280,17 @@ def _one_device_bullet(group_claims: GroupClaims, report: ScalingReport) -> list
 def _incomparable_bullet(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
     """Return a bullet on each cell of `group` that may not be compared with its first, and on what repairs it."""
     bullets = []
-    for entry in group.cells:
-        if not entry.incomparable:
-            continue
-        if entry.incomparable == ["repeats"]:
-            reason = f"with {plural(entry.tokens_per_sec_global.n, 'repeat')}, {FEWEST_REPEATS} are needed"
-        else:
+    for entry in (entry for entry in group.cells if entry.incomparable):
+        n = entry.tokens_per_sec_global.n
+        again, retry = "all cells", f"scaleproof retry config/campaigns/{report.campaign}.yaml"
+        if entry.incomparable != ["repeats"]:
             verb = "differ" if len(entry.incomparable) > 1 else "differs"
             reason = f"as {', '.join(entry.incomparable)} {verb} from {group.cells[0].cell}"
-        command = f"scaleproof retry config/campaigns/{report.campaign}.yaml --cell {entry.cell}"
-        text = f"{entry.cell}, {reason}. Run it again: {command}"
+        elif n < FEWEST_REPEATS:
+            again, reason = "it", f"with {plural(n, 'repeat')}, {FEWEST_REPEATS} are needed"
+        else:
+            reason = "measured apart from the others (measured-apart)"
+        text = f"{entry.cell}, {reason}. Run {again} again: {retry}{' --cell all' if again == 'all cells' else ''}"
         bullets.append(Bullet("incomparable", "Not compared", text, cells=(entry.cell,)))
     return bullets
 

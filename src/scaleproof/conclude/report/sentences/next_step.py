@@ -34,11 +34,9 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     busy = busy_cells(report)
     are_all_busy = {point.cell for point in report.points} == set(busy)
     if disturbed_cells or (busy and are_all_busy):
-        # Not more repeats, which would be disturbed again, but new runs of all such cells: a ratio needs two good ones.
-        names = list(dict.fromkeys([*disturbed_cells, *busy]))
-        # Up to two cells are named, even where they are all.
-        cells = _cell_options([ALL] if are_all_busy and len(names) > 2 else names)
-        retry = f"scaleproof retry {_file(report)} {cells}{results_option(report.results)}"
+        # Not more repeats, which would be disturbed again, but new runs of all cells, in turns: one alone has no rounds
+        # in common with the others.
+        retry = f"scaleproof retry {_file(report)} --cell {ALL}{results_option(report.results)}"
         return f"on a quiet machine, {retry}, then {command(report)}", None
 
     # Repeats that ended at a limit left the answer open. Where they ended because it was decided, or because there was
@@ -70,8 +68,7 @@ def busy_cells(report: ScalingReport) -> list[str]:
 def next_step_beyond_repeats(report: ScalingReport) -> Step:
     """Return what to do next where further repeats would settle nothing more, as a sentence and a remark."""
     if report.status == "invalid_comparison":
-        cells = {point.cell for point in report.points if set(point.findings) & set(report.mismatches)}
-        retry = f"scaleproof retry {_file(report)} {_cell_options(sorted(cells))}{results_option(report.results)}"
+        retry = f"scaleproof retry {_file(report)} --cell {ALL}{results_option(report.results)}"
         return f"scaleproof explain {report.mismatches[0]}; when that is mended, {retry}, then {command(report)}", None
     if not report.series:
         retry = f"scaleproof retry {_file(report)}{results_option(report.results)}"
@@ -89,11 +86,6 @@ def _step_of_question(report: ScalingReport) -> Step | None:
     first, *_, last = report.points
     key = f'set "question: {{is: {last.cell}, better_than: {first.cell}}}" in {_file(report)}'
     return f"to compare two of them, {key} and run {command(report)} again", None
-
-
-def _cell_options(names: list[str]) -> str:
-    """Return the options of `scaleproof retry` for these cells."""
-    return " ".join(f"--cell {name}" for name in names)
 
 
 def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
@@ -175,5 +167,4 @@ def command(report: ScalingReport, options: str = "") -> str:
 
 
 def _file(report: ScalingReport) -> str:
-    """Return the path of the campaign's file."""
     return f"config/campaigns/{report.campaign}.yaml"

@@ -207,3 +207,15 @@ def _commands(steps):
     """The words of each command of scaleproof among the steps of a job, without its name."""
     texts = [step["run"] for step in steps if step.get("run", "").startswith("scaleproof ")]
     return [shlex.split(text, comments=True)[1:] for text in texts]
+
+
+def test_a_sentence_is_waived_by_its_own_line_and_the_first_line_says_so(project):
+    """The row of the table that contradicts it is evidence; a waiver for that row covers no sentence."""
+    sentence = "\nOur trainer is 2.9x faster on 4 GPUs.\n"
+    table = "| GPUs | tokens/s |\n|---|---|\n| 1 | 11,200 |\n| 2 | 21,300 |\n| 4 | 41,800 |\n"
+    (project / "docs/results.md").write_text(table + sentence)
+    assert scaleproof("audit", "docs", cwd=project).stdout.startswith("found: 1 suspect")
+    for line, code, first in ((5, 1, "found: 1 suspect"), (7, 0, "found: nothing, 1 waived")):
+        waive(project, code="claim-not-in-data", place=f"docs/results.md:{line}")
+        done = scaleproof("audit", "docs", cwd=project)
+        assert (done.returncode, done.stdout.splitlines()[0]) == (code, first)

@@ -120,3 +120,13 @@ def test_no_code_hides_behind_a_key_or_a_column():
 def test_a_heading_is_the_nearest_name_of_one_that_is_misspelt(tmp_path):
     assert 'Did you mean "efficiency"?' in scaleproof("explain", "efficency", cwd=tmp_path).stderr
     assert "Did you mean" not in scaleproof("explain", "zebra", cwd=tmp_path).stderr
+
+
+def test_explain_prints_the_page_of_each_finding():
+    words = [sys.executable, "-m", "scaleproof", "explain", "machine-busy", "run-stands-out"]
+    pages = subprocess.run(words, capture_output=True, text=True)
+    assert pages.returncode == 0
+    assert "machine-busy" in pages.stdout
+    assert "run-stands-out" in pages.stdout
+    several = subprocess.run([*words, "nonsense"], capture_output=True, text=True)
+    assert (several.returncode, several.stdout) == (2, "")

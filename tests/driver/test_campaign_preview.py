@@ -213,3 +213,9 @@ def test_a_search_of_a_cpu_needs_a_limit(shown, monkeypatch, limit, is_said):
     assert (
         "micro-batch of ddp-n1x1 cannot be searched without a limit; write frontier: {limit_gb: 4}" in text
     ) == is_said
+
+
+@pytest.mark.parametrize(("command", "is_said"), [("python train.py --n 3", True), ("python -c pass", False)])
+def test_a_program_that_is_not_there_is_named(shown, command, is_said):
+    text = shown(f"workload: {{command: {command}}}\n")
+    assert ("train.py: there is no such file in " in text) == is_said

@@ -8,13 +8,16 @@ import pytest
 from synthetic import rewrite, write_run
 
 from scaleproof.cli.run import retry
+from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.driver.snakemake_view import Seen
 from scaleproof.driver.stale import stale_runs, stale_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import write_json
+from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.failed_runs import ended_early_text
-from scaleproof.ground.records.run import CAPTURE
+from scaleproof.ground.records.run import CAPTURE, read_run
 from scaleproof.measure.reference.schema import workload_name
 
 TEXT = """title: sizes
@@ -56,8 +59,6 @@ def test_runs_of_other_code_and_another_configuration(measured):
     assert sum(run.device_hours for run in changed.runs) == pytest.approx((2 * 36 + 2 * 2 * 36) / 3600)
 
     path.write_text(TEXT)
-    from scaleproof.ground.records.run import read_run
-
     run = read_run(results / "sizes/runs/ddp-n1x2/rep1")
     rewrite(run, lambda data: data.update(code_sha256="0" * 64))
     answer = stale_runs(path, results)
@@ -263,3 +264,33 @@ def test_a_run_of_another_configuration_is_stale_whatever_snakemake_thinks(monke
     text = viewed(monkeypatch, measured, Seen("train", pending=False, recorded=True))
     assert "4 because its configuration changed: " in text
     assert "scaleproof retry" in text
+
+
+def test_a_run_that_lost_a_file_is_not_offered_to_be_kept(monkeypatch, measured):
+    """It would be refused: without the file there is nothing to keep."""
+    path, results = measured
+    rows = [f"ddp-n1x{n},{k}" for n in (1, 2) for k in (1, 2)]
+    (results / "sizes/runs.csv").write_text("\n".join(["cell,repeat", *rows, ""]))
+    for run in LoadedCampaign(path).runs(results):
+        (run / "launcher_metadata.json").write_text("{}")
+    lost = results / "sizes/runs/ddp-n1x1/rep1/steps.csv"
+    lost.unlink()
+    view = {folder / "training_metrics.json": Seen("train", True, True) for folder in results.glob("sizes/runs/*/*")}
+    monkeypatch.setattr("scaleproof.driver.stale.ask_snakemake", lambda targets: view)
+    answer = stale_runs(path, results)
+    assert lost in answer.lost
+    assert lost.parent not in [run.folder for run in answer.runs]
+    assert len(answer.runs) == 3
+
+
+def test_tables_that_were_made_in_another_folder_are_named(measured, monkeypatch):
+    path, results = measured
+    monkeypatch.setattr("scaleproof.driver.stale.ask_snakemake", lambda targets: {})
+    runs = [read_run(folder) for folder in results.glob("sizes/runs/*/*")]
+    report = scaling_report("sizes", "", runs, Findings(campaign="sizes", checks=[], findings=[]))
+    for made_in, is_named in (("elsewhere/results", True), ("results", False)):
+        report.results = made_in
+        write_json(results / "sizes/scaling_report.json", report)
+        text = stale_text(stale_runs(path, results))
+        assert ("its tables were made in elsewhere/results, which they name" in text) == is_named
+        assert ("--forcerun collect -- " in text) == is_named

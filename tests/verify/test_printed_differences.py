@@ -89,6 +89,16 @@ def semicolons(folder: Path) -> None:
     path.write_text(path.read_text().replace(",", ";"))
 
 
+def decimal_commas(folder: Path) -> None:
+    path = folder / "runs/ddp-n1x2/rep1/steps.csv"
+    path.write_text(path.read_text().replace(".", ","))
+
+
+def a_row_twice(folder: Path) -> None:
+    path = folder / "cells.csv"
+    path.write_text(path.read_text() + path.read_text().splitlines()[1] + "\n")
+
+
 def no_manifest(folder: Path) -> None:
     (folder / "manifest.json").unlink()
 
@@ -124,10 +134,12 @@ def no_pairs(folder: Path) -> None:
         (a_run_in_place_of_another, "runs/ddp-n1x2/rep2/training_metrics.json: is the record of ddp-n1x2/rep1", 2),
         (a_figure, "the raw files give 16162.35615; changed since the report was written", 2),
         (semicolons, "runs.csv: not readable: no comma is between the names in its first line; changed since", 2),
+        (decimal_commas, "steps.csv: not readable: steps.csv, line 2: 11 values, not 8; a decimal comma?", 2),
+        (a_row_twice, "cells.csv: ddp-n1x1: stands there twice; changed since the report was written", 2),
         (no_manifest, "manifest.json: is missing; the report writes it: snakemake", 2),
         (no_window, "training_metrics.json: not readable: window is missing; changed since", 2),
         (folder_for_steps, "steps.csv: not readable: is a folder; a file is expected; changed since", 2),
-        (later_schema, "scaling_report.json: schema_version: is 7.0, and 5.3 is the latest known", 2),
+        (later_schema, "scaling_report.json: schema_version: is 7.0, and 5.4 is the latest known", 2),
         (no_comparison, "comparison.json", 4),
         (column_renamed, "cells.csv", 4),
         (no_charts, "charts: 19 files are missing: batch_size.svg, ", 2),
@@ -161,3 +173,12 @@ def test_the_changed_file_is_named_and_what_follows_is_counted(
     assert last.startswith("FAIL")
     assert 1 <= len(lines) < most_lines
     assert all(file in line for line in lines)
+
+
+def test_results_of_ones_own_that_lost_a_file_are_asked_for_with_stale(tmp_path: Path) -> None:
+    shutil.copytree(PUBLISHED, tmp_path / "results/demo")
+    (tmp_path / "results/demo/runs/ddp-n1x2/rep1/RUN_COMPLETE.txt").unlink()
+    for name, is_advised in (("README.md", False), ("campaign.yaml", True)):  # a publication has both
+        (tmp_path / "results/demo" / name).unlink()
+        last = scaleproof("verify", "results/demo", cwd=tmp_path).stdout.splitlines()[-1]
+        assert last.endswith("scaleproof stale") == is_advised

@@ -134,6 +134,11 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
         ("results/doctor.jsn", "no rule makes results/doctor.jsn.\n"),
         ("results/tiny/reference/foo.json", 'there is no workload "foo". Allowed: model-'),
         ("results/tiny/looks/3.json", "takes no looks: its number of repeats is fixed (key: repeats.resolve)"),
+        ("results/tiny/forecast.json", "has no forecasts (key: forecast)"),
+        (
+            "results/tiny/frontier/ddp-n1x1/frontier.json",
+            "looks for no micro-batch of ddp-n1x1 (key: work.micro_batch)",
+        ),
         ("results/tiny/runs/ddp-n1x1/rep9/steps.csv", "plans repeats 1 to 1"),
         ("tiny/report.html", 'no rule makes tiny/report.html. Did you mean "results/tiny/report.html"?'),
         ("config/campaigns/tiny.yaml", 'Did you mean "results/tiny/report.html"?'),

@@ -89,6 +89,14 @@ def inputs_of_shared_job(wildcards):
     return [*token_files(*cells), *dict.fromkeys(file for cell in cells for file in existing_files(cell.words))]
 
 
+def tokens_of_trials(wildcards):
+    """The tokens of the trials that look for the micro-batch of a cell."""
+    cell = cell_of(wildcards)
+    fault = f"looks for no micro-batch of {cell.slug} (key: work.micro_batch)"
+    or_exit(check_asked, of_campaign(wildcards), cell.searched is not None, fault)
+    return token_files(cell)
+
+
 def frontier_of_cell(wildcards):
     """The trials that find the micro-batch of a cell; nothing where the campaign gives it."""
     return [frontier_file(RESULTS, wildcards.campaign, wildcards.cell)] if cell_of(wildcards).searched else []
@@ -124,8 +132,10 @@ def run_files(*names):
 
 def first_runs(wildcards):
     """The runs that a look is taken at."""
-    or_exit(check_looks, of_campaign(wildcards))
-    return files_of_runs(of_campaign(wildcards), int(wildcards.repeats), ["training_metrics.json"])
+    loaded = of_campaign(wildcards)
+    fault = "takes no looks: its number of repeats is fixed (key: repeats.resolve)"
+    or_exit(check_asked, loaded, loaded.campaign.repeat_until is not None, fault)
+    return files_of_runs(loaded, int(wildcards.repeats), ["training_metrics.json"])
 
 
 def shared_job_of(wildcards):
@@ -219,6 +229,13 @@ def before_held_out(wildcards):
     if not of_campaign(wildcards).campaign.forecast.hold_out:
         return []
     return [ancient(RESULTS / wildcards.campaign / "forecast_before.json")]
+
+
+def forecast_to_report(wildcards):
+    """The forecast that held-out runs waited for, of a campaign that has forecasts."""
+    loaded = of_campaign(wildcards)
+    or_exit(check_asked, loaded, loaded.campaign.forecast.enabled, "has no forecasts (key: forecast)")
+    return before_held_out(wildcards)
 
 
 def forecast_of(wildcards):

@@ -27,9 +27,12 @@ SCALING = ("configuration", "devices", "rate", "speed-up", "efficiency", "over",
 HEADINGS = ("run or row", "devices", "work", "rate", "published", "recomputed", "corrected", "mark")
 
 
-def audit_text(audit: Audit, width: int = WIDTH) -> str:
-    """Return the audit as text, `width` wide: verdict, findings (worst first), scaling, what was read and what not."""
-    lines = [verdict(audit), reading_sentence(audit)]
+def audit_text(audit: Audit, width: int = WIDTH, waived: int = 0) -> str:
+    """Return the audit as text, `width` wide: verdict, findings (worst first), scaling, what was read and what not.
+
+    `waived`: number of findings that it is without.
+    """
+    lines = [verdict(audit, waived), reading_sentence(audit)]
     for (severity, code), findings in grouped(audit.findings).items():
         lines += ["", *_lines_on_code(severity, code, findings, min(width, WIDTH))]
 
@@ -95,9 +98,9 @@ def _lines_on_code(severity: str, code: str, findings: list[Finding], width: int
     yield from _labelled("do", findings[0].advice, 2, width)
 
 
-def audit_markdown(audit: Audit) -> str:
+def audit_markdown(audit: Audit, waived: int = 0) -> str:
     """Return the audit as Markdown for an issue: verdict, findings, scaling, what was read, what was not."""
-    sentences = (f"**{verdict(audit)}**", "", reading_sentence(audit))
+    sentences = (f"**{verdict(audit, waived)}**", "", reading_sentence(audit))
     lines = [f"## Audit of `{one_line(audit.source)}`", "", *sentences, ""]
     for (severity, code), findings in grouped(audit.findings).items():
         why = one_line(meaning_of(code))
@@ -205,10 +208,11 @@ def one_line(text: object, indent: str = "") -> str:
     return indent + "".join(c if c.isprintable() else printable(c) for c in str(text)).strip()
 
 
-def verdict(audit: Audit) -> str:
-    """Return how many findings of which severity there are: "found: 1 invalid, 2 notes"."""
+def verdict(audit: Audit, waived: int = 0) -> str:
+    """Return how many findings of which severity there are: "found: 1 invalid, 2 notes", and how many are `waived`."""
     counts = {severity: audit.count(severity) for severity in ("invalid", "suspect", "note")}
-    return "found: " + (", ".join(count_text(count, word) for word, count in counts.items() if count) or "nothing")
+    texts = [count_text(count, word) for word, count in counts.items() if count] or ["nothing"]
+    return "found: " + ", ".join([*texts, *([f"{waived} waived"] if waived else [])])
 
 
 def reading_sentence(audit: Audit) -> str:

@@ -17,6 +17,7 @@ from scaleproof.ground.files import read_regular
 from scaleproof.ground.findings.catalog import pages_by_code
 from scaleproof.ground.findings.finding import Finding
 
+OF_SENTENCES = "claim-not-in-data"  # begins with the place of its sentence
 WAIVER_FILE = Path("scaleproof.toml")
 
 
@@ -31,8 +32,13 @@ class Waiver(BaseModel):
     until: date = Field(description="The last day on which it holds.")
 
     def covers(self, finding: Finding, paths: Sequence[Path]) -> bool:
-        """Whether a finding is of this code, and all of its places are waived. `paths`: what was audited."""
+        """Whether a finding is of this code, and all of its places are waived. `paths`: what was audited.
+
+        What a sentence says has one place, its own: rows that it is held against are evidence.
+        """
         places = finding.runs or finding.cells
+        if finding.code == OF_SENTENCES:
+            places = places[:1]
         return finding.code == self.code and bool(places) and all(self._has_place(place, paths) for place in places)
 
     def _has_place(self, place: str, paths: Sequence[Path]) -> bool:

@@ -21,7 +21,6 @@ STOPS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 def parser(stages_alone: bool = False) -> "argparse.ArgumentParser":
-    """Return the parser of all commands, or of those that the workflow calls."""
     from scaleproof.cli import commands
 
     return commands.parser(stages_alone)
@@ -71,7 +70,6 @@ class _Stop:
 
     @property
     def code(self) -> int:
-        """The exit code after the signal, as shells give it."""
         return 128 + (self.number or 0)
 
     def _stop(self, number: int, _: object) -> "NoReturn":
@@ -194,7 +192,6 @@ def _drop_unwritten_output() -> None:
 
 
 def _say(text: str) -> None:
-    """Print a message to standard error, in the name of the program."""
     try:
         print(f"scaleproof: {text}", file=sys.stderr, flush=True)
     except OSError:  # nobody is there to read it

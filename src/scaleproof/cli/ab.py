@@ -19,7 +19,6 @@ LEAST_MINUTES, MOST_MINUTES = 0.1, 100_000.0
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words before the first "--", and the words after it."""
     place = list(words).index(SEPARATOR) if SEPARATOR in words else len(words)
     return list(words[:place]), list(words[place + 1 :])
 
@@ -108,7 +107,6 @@ def _per_step(args: argparse.Namespace) -> tuple[str, Sequence[int]] | None:
 
 
 def add(commands: Group) -> None:
-    """Add the command `ab` to `commands`."""
     doc = (
         "is training program B faster than A? Alternates between them until that is decided, reads what they print, "
         "checks it, and says so in a line"

@@ -40,7 +40,6 @@ def collect(args: argparse.Namespace) -> None:
     loaded, planned = _load_planned_runs(args)
 
     def runs() -> "Iterator[Run]":
-        """Yield the runs, and name those of another campaign on standard error."""
         for run in _read_each(loaded, planned):
             if run.metrics.campaign != loaded.name:
                 print(f"scaleproof: {run.folder}: of campaign {run.metrics.campaign}, says its record", file=sys.stderr)
@@ -81,7 +80,6 @@ def _audit_log(log: Path) -> "list[Finding]":
 
 
 def analyse(args: argparse.Namespace) -> None:
-    """Write scaling_report.json, cells.csv and losses.csv of a campaign."""
     from scaleproof.conclude.analysis.scaling import scaling_report
     from scaleproof.ground.findings.finding import read_findings
     from scaleproof.ground.records.run import timed_runs
@@ -197,7 +195,6 @@ def charts(args: argparse.Namespace) -> None:
 
 
 def loss_charts(args: argparse.Namespace) -> None:
-    """Write the charts of losses over steps and over seconds."""
     from scaleproof.conclude.report.charts import draw_losses
     from scaleproof.conclude.report.read_results import read_losses
 
@@ -220,7 +217,6 @@ def report(args: argparse.Namespace) -> None:
 
 
 def pdf(args: argparse.Namespace) -> None:
-    """Write report.pdf of a campaign."""
     from scaleproof.conclude.report.paper import write_paper
 
     loaded, planned = _load_planned_runs(args)
@@ -349,7 +345,6 @@ def _read(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "list[Run]":
 
 
 def add(commands: Group) -> None:
-    """Add the command `compare` to `commands`."""
     doc = "compare any two results, ours or anybody's; exit code 1 where they are not comparable"
     example = (
         "scaleproof compare results/demo/runs/ddp-n1x2 results/demo/runs/zero2-n1x2 --vary strategy\n"
@@ -367,7 +362,6 @@ def add(commands: Group) -> None:
 
 
 def add_stages(stages: Group) -> None:
-    """Add the stages of this module to `stages`."""
     for name, stage, doc in (
         ("collect", collect, "gather all runs into runs.csv"),
         ("findings", findings, "check all runs: findings.json"),

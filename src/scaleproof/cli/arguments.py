@@ -151,7 +151,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def _value_placeholder(action: argparse.Action) -> str:
-    """Return the placeholder for the value of an argument in its help."""
     if action.metavar:
         return str(action.metavar)
     return f"one of {', '.join(map(str, action.choices))}" if action.choices else action.dest
@@ -203,7 +202,6 @@ def _command_hint(prog: str, group: Group, word: str) -> str:
 def add_command(
     group: Group, name: str, run: Callable[[argparse.Namespace], None], doc: str, example: str = ""
 ) -> argparse.ArgumentParser:
-    """Add the command `name`. It calls `run` with the parsed arguments; `example` is the end of its help."""
     epilog = "Example:\n" + "\n".join(f"  {line}" for line in example.splitlines()) if example else None
     sub: argparse.ArgumentParser = group.add_parser(name, help=doc, description=doc, epilog=epilog)
     sub.set_defaults(run=run, parser=sub)
@@ -213,7 +211,6 @@ def add_command(
 def add_campaign_command(
     group: Group, name: str, run: Callable[[argparse.Namespace], None], doc: str, example: str = ""
 ) -> argparse.ArgumentParser:
-    """Add the command `name` as `add_command` does, with a campaign file as its first argument."""
     sub = add_command(group, name, run, doc, example)
     sub.add_argument("campaign", type=path, metavar="CAMPAIGN", help="campaign file, e.g. config/campaigns/demo.yaml")
     return sub
@@ -225,7 +222,6 @@ def add_subcommands(group: Group, name: str, doc: str) -> Group:
 
 
 def add_results_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--results`, the folder of all results."""
     parser.add_argument(
         "--results",
         type=results_folder,
@@ -236,6 +232,5 @@ def add_results_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_fingerprints_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--fingerprints`, which the cells had when the workflow planned the job."""
     help_text = "refuse to run if these are no longer the cells' fingerprints"
     parser.add_argument("--fingerprints", nargs="+", metavar="F", help=help_text)

@@ -61,7 +61,7 @@ def audit_results(args: argparse.Namespace) -> None:
     waived = without_waived(result, waivers, args.paths, date.today())
     for remark in waived.remarks:
         print(f"{WAIVER_FILE}: {remark}", file=sys.stderr)
-    _output_audit(args, waived.audit)
+    _output_audit(args, waived.audit, len(waived.findings))
     if not result.formats:  # no file could be read
         raise SystemExit(2)
     failing_severities = SEVERITIES[: SEVERITIES.index(args.fail_on) + 1]
@@ -70,7 +70,7 @@ def audit_results(args: argparse.Namespace) -> None:
     raise SystemExit(2 if "permission" in result.not_read else 0)  # what this user may not open may hold the fault
 
 
-def _output_audit(args: argparse.Namespace, result: "Audit") -> None:
+def _output_audit(args: argparse.Namespace, result: "Audit", waived: int) -> None:
     """Print the audit in the format of `--format`, and write its page if `--html` names one."""
     if args.html:
         from scaleproof.auditor.audit_page import audit_page
@@ -87,7 +87,7 @@ def _output_audit(args: argparse.Namespace, result: "Audit") -> None:
         from scaleproof.auditor.audit_text import WIDTH, audit_markdown, audit_text
 
         width = max(shutil.get_terminal_size((WIDTH, 24)).columns, NARROWEST)
-        print(audit_markdown(result) if args.format == "markdown" else audit_text(result, width))
+        print(audit_markdown(result, waived) if args.format == "markdown" else audit_text(result, width, waived))
 
 
 @contextmanager
@@ -141,8 +141,11 @@ def explain(args: argparse.Namespace) -> None:
         print(page_text(code))
     else:
         known_codes = [word for word in args.code if word in pages_by_code() or meaning_of_word(word)]
-        if len(args.code) > 1 and known_codes:
-            raise UserError(f"one finding or word at a time: scaleproof explain {known_codes[0]}")
+        if len(known_codes) == len(args.code):
+            for number, word in enumerate(known_codes):
+                print("\n" * (number > 0), end="")
+                explain(argparse.Namespace(code=[word], all=False))
+            return
         columns = [name for column in COLUMNS.values() for name in (column.name, bare_word(column.heading or ""))]
         hint = did_you_mean(code, [*pages_by_code(), *all_words(), *filter(_definition, columns)])
         raise UserError(f'there is no finding or word "{code}".{hint} `scaleproof explain` lists them.')
@@ -209,7 +212,6 @@ def _parse_number(key: str, text: str) -> tuple[str, int]:
 
 
 def add(commands: Group) -> None:
-    """Add the commands `audit` and `explain` to `commands`."""
     doc = (
         "name what is wrong with a benchmark, ours or anybody's; "
         "exit code 0 (nothing above note), 1 (findings) or 2 (unreadable)"

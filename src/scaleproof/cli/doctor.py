@@ -35,7 +35,6 @@ def doctor(args: argparse.Namespace) -> None:
 
 
 def add(commands: Group) -> None:
-    """Add the command `doctor` to `commands`."""
     doc = "is this machine fit to measure, and does scaleproof measure right on it? exit code 1 where a check fails"
     example = "scaleproof doctor\nscaleproof doctor --no-ranks   # without starting ranks: ten seconds"
     parser = add_command(commands, "doctor", doctor, doc, example)

@@ -66,7 +66,6 @@ def to_tracker(args: argparse.Namespace) -> None:
 
 
 def add(commands: Group) -> None:
-    """Add the command `export` to `commands`."""
     group = add_subcommands(commands, "export", "results for Prometheus, TensorBoard, Weights & Biases or MLflow")
     doc = "write all cells as gauges of Prometheus, for the textfile collector of a node exporter"
     parser = add_command(group, "prometheus", prometheus, doc, "scaleproof export prometheus results/demo demo.prom")

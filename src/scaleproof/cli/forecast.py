@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from scaleproof.ground.campaign.cells import Cell
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
+PER_NODE = 8  # devices, where a table and its options do not say
+
 # Packages are imported inside the commands: `campaign show` must not wait for scipy, nor a chart for torch.
 
 
@@ -64,7 +66,6 @@ def sweep_groups(args: argparse.Namespace) -> None:
 
 
 def sweep(args: argparse.Namespace) -> None:
-    """Measure collectives in one group, as a stage of the workflow."""
     from scaleproof.conclude.forecast.sweep import group_called, measure_sweep
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
@@ -109,13 +110,16 @@ def _forecast_table(args: argparse.Namespace) -> None:
 
     if args.campaign is not None:
         raise UserError("a forecast is made from a campaign or from a table (--from), not from both")
-    series = rates_by_size(args.table, args.devices_per_node)
-    forecasts = forecast_rates(series, args.devices or (), args.devices_per_node, is_of_cpus(args.table))
+    per_node = args.devices_per_node or PER_NODE
+    series = rates_by_size(args.table, per_node)
+    forecasts = forecast_rates(series, args.devices or (), per_node, is_of_cpus(args.table))
     text_of_all = table_text(forecasts, disturbances_of(args.table))
     if all(forecast.rate is None for forecast in forecasts):
         raise UserError(f"{args.table}: {text_of_all}")
     print(text_of_all)
-    if unread := unread_rows_text(args.table, args.devices_per_node):
+    if args.devices_per_node is None and series != rates_by_size(args.table, 1):
+        print(f"a node counts as {PER_NODE} devices, which {args.table} does not say: --devices-per-node N")
+    if unread := unread_rows_text(args.table, per_node):
         print(f"{args.table}: {unread}")
 
 
@@ -298,7 +302,6 @@ def add(commands: Group) -> None:
 
 
 def _add_sweep(commands: Group) -> None:
-    """Add the command `sweep` to `commands`."""
     doc = "measure collectives over sizes, in the groups that the campaign's cells use"
     example = (
         "scaleproof sweep config/campaigns/demo.yaml\n"
@@ -319,7 +322,6 @@ def _add_sweep(commands: Group) -> None:
 
 
 def _add_forecast(commands: Group) -> None:
-    """Add the command `forecast` to `commands`."""
     doc = "forecast the cells that have not run from those that have, in a dated file; score earlier forecasts"
     example = (
         "scaleproof forecast config/campaigns/demo.yaml\n"
@@ -331,13 +333,12 @@ def _add_forecast(commands: Group) -> None:
     parser.add_argument("--from", dest="table", type=file_to_read, metavar="TABLE", help=help_text)
     help_text = "with --from: forecast so many devices (default: twice and four times the largest)"
     parser.add_argument("--devices", needs="--from", type=count, nargs="+", metavar="N", help=help_text)
-    help_text = "with --from: where links between nodes begin (default: 8)"
-    parser.add_argument("--devices-per-node", needs="--from", type=count, default=8, metavar="N", help=help_text)
+    help_text = "with --from: where links between nodes begin, and the devices of each of its nodes (default: 8)"
+    parser.add_argument("--devices-per-node", needs="--from", type=count, metavar="N", help=help_text)
     add_results_option(parser)
 
 
 def _add_frontier(commands: Group) -> None:
-    """Add the command `frontier` to `commands`."""
     doc = "the largest micro-batch of a cell that fits, by a few short trials, each in fresh processes"
     example = "scaleproof frontier config/campaigns/demo.yaml ddp-n1x2 --limit 2GB --fastest"
     parser = add_campaign_command(commands, "frontier", frontier_of_cell, doc, example)
@@ -349,7 +350,6 @@ def _add_frontier(commands: Group) -> None:
 
 
 def _add_plan(commands: Group) -> None:
-    """Add the command `plan` to `commands`."""
     doc = "what the campaign takes: step time, run time, device hours, cost, what fits, what may be left out"
     example = (
         "scaleproof plan config/campaigns/demo.yaml\n"
@@ -374,7 +374,6 @@ def _add_plan(commands: Group) -> None:
 
 
 def add_stages(stages: Group) -> None:
-    """Add the stages of this module to `stages`."""
     parser = add_campaign_command(stages, "sweep", sweep, "a sweep of the collectives of one group")
     parser.add_argument("group", help="the group, as a cell's geometry is written")
     parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the sweep")

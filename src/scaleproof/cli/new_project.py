@@ -29,7 +29,6 @@ def init(args: argparse.Namespace) -> None:
 
 
 def add(commands: Group) -> None:
-    """Add the command `init` to `commands`."""
     doc = "make a folder of campaigns that the installed workflow measures: Snakefile, a campaign, profiles"
     parser = add_command(commands, "init", init, doc, "scaleproof init my-benchmarks")
     help_text = "a new folder, or one without such files (default: this one)"

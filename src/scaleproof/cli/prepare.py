@@ -90,7 +90,6 @@ def better_splits(loaded: "LoadedCampaign", results: Path) -> list[str]:
 
 
 def count_tables_and_charts(loaded: "LoadedCampaign") -> int:
-    """Count the tables and charts of the report."""
     from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
 
     of_traces = 4 if loaded.traced else 0  # timeline, communication, steps, kernels
@@ -139,11 +138,12 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
     from scaleproof.measure.corpus.tokenizer import FEWEST, error_for_small_text
 
     for name, corpus in loaded.corpora.items():
-        check_corpus(name, corpus)
+        for line in check_corpus(name, corpus):
+            print(f"warning: {line}", file=sys.stderr)
         cells = [cell for cell in loaded.cells if tokens_of(cell)[0] == name]  # `tokens_of`: corpus, tokenizer
         tokenizers = [tokens_of(cell)[1] for cell in cells]
         entries = {tokenizer: tokenizer_entries(tokenizer) for tokenizer in tokenizers if tokenizer.startswith("bpe-")}
-        text = small_text(name, corpus)  # None for a corpus that is too large to be read now
+        text, _ = small_text(name, corpus) or (None, 0)  # None for a corpus that is too large to be read now
         # Counted up to the largest tokenizer that a cell needs: more entries would only take time.
         most_entries = most_trainable_entries(text, max(entries.values(), default=FEWEST)) if text else None
         for tokenizer, n_entries in entries.items():
@@ -199,14 +199,12 @@ def keep(args: argparse.Namespace) -> None:
 
 
 def campaign_schema(args: argparse.Namespace) -> None:
-    """Print the JSON schema of one of MODELS."""
     from scaleproof.ground.campaign.yaml_loader import schema_text
 
     print(schema_text(resolve_name(f"scaleproof.{MODELS[args.what]}")), end="")
 
 
 def corpus_list(args: argparse.Namespace) -> None:
-    """Print the table of corpora."""
     from scaleproof.ground.campaign.loaded import corpora
     from scaleproof.measure.corpus.downloads import describe_corpora_table
 
@@ -220,12 +218,13 @@ def corpus_check(args: argparse.Namespace) -> None:
     from scaleproof.measure.corpus.remote import Remote
 
     corpus = corpus_called(args.corpus)
-    check_corpus(args.corpus, corpus)
+    damages = check_corpus(args.corpus, corpus)
     hub_answer = ask_hub(args.corpus, corpus, Remote.from_environment(os.environ, RESULTS / "downloads"))
-    text = small_text(args.corpus, corpus)
+    text, empty = small_text(args.corpus, corpus) or (None, 0)
     most_entries = most_trainable_entries(text) if text else None
     size = f"a small text, on which tokenizers up to bpe-{most_entries} can be trained" if most_entries else ""
-    print("; ".join(part for part in (f"{args.corpus}: valid", hub_answer, size) if part))
+    left_out = f"{plural(empty, 'empty document')} of {empty + len(text)} left out" if text and empty else ""
+    print("; ".join(part for part in (f"{args.corpus}: valid", hub_answer, size, left_out) if part), *damages, sep="\n")
 
 
 def model_fetch(args: argparse.Namespace) -> None:
@@ -239,7 +238,6 @@ def model_fetch(args: argparse.Namespace) -> None:
 
 
 def corpus_fetch(args: argparse.Namespace) -> None:
-    """Gather the documents of a corpus, and print how many they are."""
     from scaleproof.ground.campaign.loaded import corpus_called
     from scaleproof.measure.corpus.documents import gather_documents
     from scaleproof.measure.corpus.remote import Remote
@@ -253,7 +251,6 @@ def corpus_fetch(args: argparse.Namespace) -> None:
 
 
 def corpus_tokenizer(args: argparse.Namespace) -> None:
-    """Train a tokenizer on the documents of a corpus, and write it."""
     from scaleproof.measure.corpus.encode import read_documents
     from scaleproof.measure.corpus.tokenizer import train_tokenizer
 
@@ -261,7 +258,6 @@ def corpus_tokenizer(args: argparse.Namespace) -> None:
 
 
 def gpt2_tokenizer(args: argparse.Namespace) -> None:
-    """Write the tokenizer of GPT-2, whose merges are downloaded once."""
     from scaleproof.measure.corpus.remote import Remote
     from scaleproof.measure.corpus.tokenizer import write_gpt2_tokenizer
 
@@ -341,7 +337,6 @@ def add(commands: Group) -> None:
 
 
 def add_stages(stages: Group) -> None:
-    """Add the stages of this module to `stages`."""
     parser = add_command(stages, "corpus_fetch", corpus_fetch, "gather the documents of a corpus")
     parser.add_argument("corpus", help="a name in config/corpora.yaml")
     parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of documents.parquet")

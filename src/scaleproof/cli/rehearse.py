@@ -42,7 +42,6 @@ def rehearse(args: argparse.Namespace) -> None:
 
 
 def add(commands: Group) -> None:
-    """Add the command `rehearse` to `commands`."""
     doc = "run a whole campaign in small: tiny shapes, three steps, each cell once; says what would fail"
     example = (
         "scaleproof rehearse config/campaigns/demo.yaml\n"

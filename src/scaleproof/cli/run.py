@@ -272,7 +272,6 @@ def cluster_check(args: argparse.Namespace) -> None:
 
 
 def add(commands: Group) -> None:
-    """Add the commands `retry` and `cluster` to `commands`."""
     doc = "remove failed runs and traces, so that the next snakemake repeats them"
     example = (
         "scaleproof retry config/campaigns/demo.yaml                     # what failed\n"
@@ -308,7 +307,6 @@ def _read_log(log: Path, reader: str) -> "PrintedLog | None":
 
 
 def add_stages(stages: Group) -> None:
-    """Add the stages of this module to `stages`."""
     parser = add_campaign_command(stages, "train", train, "one run of one cell")
     parser.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
     parser.add_argument("--repeat", type=count, default=1, metavar="K", help="number of the repeat (default: 1)")
@@ -335,7 +333,6 @@ def add_stages(stages: Group) -> None:
 
 
 def _add_training_options(stage: argparse.ArgumentParser) -> None:
-    """Add the options of a stage that trains, and the function that reads the logs of commands."""
     add_results_option(stage)
     stage.set_defaults(read_log=_read_log)
     help_text = "folder of train.bin, val.bin and tokens.json; not for a command"

@@ -84,7 +84,6 @@ def trace_summary(args: argparse.Namespace) -> None:
 
 
 def trace_interconnect(args: argparse.Namespace) -> None:
-    """Print the links over which a run communicated, according to each file."""
     from scaleproof.measure.trace.readers.interconnect import read_interconnect
 
     for file in args.files:
@@ -134,7 +133,6 @@ def trace_report(args: argparse.Namespace) -> None:
 
 
 def trace_charts(args: argparse.Namespace) -> None:
-    """Write the charts of a campaign's traces."""
     from scaleproof.conclude.report.charts.traces import CHARTS, draw_trace
     from scaleproof.conclude.report.read_results import read_traces
 
@@ -144,7 +142,6 @@ def trace_charts(args: argparse.Namespace) -> None:
 
 
 def add(commands: Group) -> None:
-    """Add the command `trace` and its subcommands to `commands`."""
     traces = add_subcommands(commands, "trace", "where the time of a step goes")
     doc = "trace some steps of one cell, in a run of its own; exit code 1 where that fails"
     example = "scaleproof trace capture config/campaigns/demo.yaml ddp-n1x2 --steps 5"
@@ -173,7 +170,6 @@ def add(commands: Group) -> None:
 
 
 def add_stages(stages: Group) -> None:
-    """Add the stages of this module to `stages`."""
     doc = "a trace of one cell, in a run of its own"
     _add_capture_arguments(add_campaign_command(stages, "trace_capture", trace_capture, doc), is_stage=True)
     doc = "profile_summary.json of a trace"
@@ -185,7 +181,6 @@ def add_stages(stages: Group) -> None:
 
 
 def _add_capture_arguments(sub: argparse.ArgumentParser, is_stage: bool = False) -> None:
-    """Add the arguments of a capture to `sub`. `is_stage`: the folders above --out may be missing, and are made."""
     sub.set_defaults(is_stage=is_stage)
     sub.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
     help_text = "folder of train.bin and tokens.json (default: the cell's own)"
@@ -202,7 +197,6 @@ def _add_capture_arguments(sub: argparse.ArgumentParser, is_stage: bool = False)
 
 
 def _add_summary_arguments(sub: argparse.ArgumentParser, is_stage: bool = False) -> None:
-    """Add the arguments of a summary to `sub`."""
     sub.set_defaults(is_stage=is_stage)
     help_text = (
         "folder of a capture; or files: .sqlite of nsys export (one per node), .json(.gz) of torch.profiler "

@@ -191,7 +191,6 @@ class Number:
         raise refused(text, f"{least} to {integer(self.most)}{unit}{self._hint(text)}")
 
     def _allows(self, value: float) -> bool:
-        """Return whether a number is within the limits."""
         is_large_enough = value >= self.least if self.whole else value > 0
         return is_large_enough and value <= self.most
 

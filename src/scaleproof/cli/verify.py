@@ -11,7 +11,7 @@ from scaleproof.cli.values import Number, chart_to_write, file_to_read, folder_t
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.grouping import group_by
-from scaleproof.ground.snakemake_command import RESULTS
+from scaleproof.ground.snakemake_command import RESULTS, results_option
 
 if TYPE_CHECKING:
     from scaleproof.conclude.publication.history import History
@@ -59,6 +59,8 @@ def verify(args: argparse.Namespace) -> None:
     if differences:
         more = f"; {following_count} more may follow from it" if following_count else ""
         print(f"FAIL  {plural(count, 'difference')}{more}; {work}")
+        if any(map(_is_missing_file, differences)) and not (folder / "campaign.yaml").exists():  # no publication
+            print(f"What is missing is made again, or restored: scaleproof stale{results_option(folder.parent)}")
         raise SystemExit(1)
     of_folder = f" of {folder}" if folder != args.results else ""  # the user has given a page, not its folder
     print(f"PASS  {work}; every file{of_folder} is the one that the report was made from")
@@ -114,7 +116,6 @@ def _lines_on_missing(folder: Path, files: list[str]) -> dict[str, str]:
 
 
 def _is_missing_file(difference: "Difference") -> bool:
-    """Return whether a difference is that a whole file is missing."""
     return difference.problem.startswith(MISSING) and not difference.where
 
 

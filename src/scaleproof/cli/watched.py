@@ -56,7 +56,6 @@ def _rate_text(run: "WatchedRun") -> str:
 
 
 def add(commands: Group) -> None:
-    """Add the command `watched` to `commands`."""
     doc = "what scaleproof.watch has recorded: steps, rates, checks that need no formula; exit code 1 with findings"
     example = (
         "scaleproof watched scaleproof-watch\n"

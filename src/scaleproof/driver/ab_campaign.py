@@ -67,7 +67,6 @@ class Pace:
 
     @property
     def page_s(self) -> float:
-        """Seconds that the page will take."""
         return PAGE_OVERHEAD * self._overhead_s
 
     @property
@@ -78,7 +77,6 @@ class Pace:
 
     @property
     def round_s(self) -> float:
-        """Seconds that each further round will take."""
         return self.runs_s + FURTHER_ROUND_OVERHEAD * self._overhead_s
 
     def rounds_in(self, minutes: float) -> int:
@@ -192,5 +190,4 @@ def read_campaign(path: Path, request: AbRequest) -> dict[str, Any] | None:
 
 
 def write_campaign(path: Path, campaign: Mapping[str, Any]) -> None:
-    """Write a campaign's content as its file."""
     write_atomic(path, yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True, width=1000))

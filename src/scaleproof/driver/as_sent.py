@@ -32,7 +32,6 @@ class CampaignsAsSent:
 
     @property
     def loaded(self) -> list[LoadedCampaign]:
-        """The campaigns that were loaded, in the order of their names."""
         return [self._campaigns[name] for name in sorted(self._campaigns)]
 
     def load_named(self, name: str, results: Path = RESULTS) -> LoadedCampaign:

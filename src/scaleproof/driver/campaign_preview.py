@@ -77,9 +77,11 @@ def _preview_commands(loaded: LoadedCampaign) -> str:
     headings = ["cell", "devices", f"{unit}/step", "command"]
     # Without `per_step` (None), the log of a run says how much work a step is.
     table = tabulate(rows, headings, missingval="by its log", disable_numparse=True)
+    gpus, _ = usable_gpus(cuda_devices)
     return (
         f"{campaign.title}\n\n{table}\n\n{cells_text(campaign, len(rows))}; "
         f"{command_text(campaign, len(rows))}\nEvidence: printed: {MEANING['printed']}."
+        f"{unsupported_cells_text(loaded, gpus)}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,8 @@ from scaleproof.ground.number_format import duration_in_words
 from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs, records_without_runs
 from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, read_run, retry_command
-from scaleproof.ground.snakemake_command import options_for
+from scaleproof.ground.records.scaling_report import read_scaling_report
+from scaleproof.ground.snakemake_command import options_for, results_target
 from scaleproof.measure.launch.shared_job import changed_files
 
 DAMAGED = "its files are damaged"
@@ -45,12 +47,10 @@ class _StaleRun:
 
     @property
     def has_other_keys(self) -> bool:
-        """Whether the run has another configuration than its cell."""
         return self.reason.startswith(CONFIGURATION)
 
     @property
     def device_hours(self) -> float:
-        """Hours of a device that the run took when it was measured."""
         seconds = self.metrics.total_wall_time_s if self.metrics else None
         return (seconds or 0.0) * self.cell.execution.geometry.n_devices / 3600
 
@@ -99,8 +99,10 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     """
     loaded = LoadedCampaign(path, results)
     planned = loaded.planned(results)
-    finished = [(folder, cell) for folder, cell, _ in planned if (folder / METRICS).is_file()]
     lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
+    incomplete = {path.parent for path in lost}  # these runs are made again for their lost files, and not kept
+    whole = [(folder, cell) for folder, cell, _ in planned if folder not in incomplete]
+    finished = [(folder, cell) for folder, cell in whole if (folder / METRICS).is_file()]
     # File -> how Snakemake sees it; {} where it was not asked, or does not answer.
     view = (ask_snakemake([results / loaded.name / "report.html"]) if finished or lost else None) or {}
 
@@ -116,7 +118,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     # Snakemake may call a missing file up to date, and still makes it on the way to the runs: it counts as pending.
     pending = {path: rule for path, rule in beside if path in view and (view[path].pending or not path.is_file())}
     # A run that was made and has lost its files is not finished; the folders of its lost files say that it was made.
-    made = {folder for folder, _ in finished} | {path.parent for path in lost}
+    made = {folder for folder, _ in finished} | incomplete
     unmade = len({folder for folder, *_ in planned} - made)
     return StaleRuns(loaded, results, len(planned), runs, pending, lost, view, unmade, _unnamed_cells(loaded, results))
 
@@ -187,7 +189,6 @@ def _reason_to_measure_again(
 
 
 def stale_text(stale: StaleRuns) -> str:
-    """Describe what is stale in one campaign, with the commands to type."""
     unmade = f"{stale.loaded.name}: not made yet: {plural(stale.unmade, 'run')}" if stale.unmade else ""
     if unmade and stale.unnamed:
         left = f"the runs of {shortened(', '.join(stale.unnamed))} are of no cell any more"
@@ -195,7 +196,22 @@ def stale_text(stale: StaleRuns) -> str:
         renamed = [f"{old} is {new}" for old, new in stale.unnamed.items() if new]
         if renamed:
             unmade += f", and these runs stay, which have the same fingerprints ({shortened(', '.join(renamed), 200)})"
-    return "\n".join(text for text in (_measured_again_text(stale), _lost_files_text(stale), unmade) if text)
+    texts = (_measured_again_text(stale), _lost_files_text(stale), _moved_text(stale), unmade)
+    return "\n".join(text for text in texts if text)
+
+
+def _moved_text(stale: StaleRuns) -> str:
+    """Describe tables that were made where the results were before, with the command that makes them here."""
+    folder = stale.results / stale.loaded.name
+    report, page, runs = (folder / name for name in ("scaling_report.json", "report.html", "runs.csv"))
+    made_in = here = results_target(stale.results)
+    with suppress(UserError):  # there is none yet, or it is damaged
+        made_in = read_scaling_report(report).results
+    if made_in == here:
+        return ""
+    rule = stale.view[runs].rule if runs in stale.view else "collect"
+    command = f"snakemake {options_for(page)} --forcerun {rule} -- {page}"
+    return f"{stale.loaded.name}: its tables were made in {made_in}, which they name\n  to make them here: {command}"
 
 
 def _lost_files_text(stale: StaleRuns) -> str:

@@ -35,10 +35,10 @@ def cell_of_trace(loaded: LoadedCampaign, slug: str) -> Cell:
     return cell
 
 
-def check_looks(loaded: LoadedCampaign) -> None:
-    """Raise UserError where a campaign has a fixed number of repeats, so that no look is taken."""
-    if loaded.campaign.repeat_until is None:
-        raise UserError(f"{loaded.path} takes no looks: its number of repeats is fixed (key: repeats.resolve)")
+def check_asked(loaded: LoadedCampaign, is_asked: bool, fault: str) -> None:
+    """Raise UserError with the `fault` where a campaign does not ask for what a target is."""
+    if not is_asked:
+        raise UserError(f"{loaded.path} {fault}")
 
 
 def known_name(what: str, name: str, known: Mapping[str, Found]) -> Found:

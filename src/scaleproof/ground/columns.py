@@ -100,7 +100,6 @@ def _setting(name: str, heading: str, unit: str, section: str, group: Group = "c
 
 
 def _figure(name: str, heading: str, unit: str, definition: str, file: str = BOTH, **more: Any) -> Column:
-    """Return the column of a figure without an interval."""
     return Column(name, heading, "figure", unit, definition, file, **more)
 
 
@@ -115,17 +114,14 @@ def _bytes(name: str, heading: str, definition: str) -> Column:
 
 
 def _rate(name: str, definition: str, file: str = BOTH, **more: Any) -> Column:
-    """Return the column of a rate with its interval."""
     return Column(name, "tokens/s" + INTERVAL, "rate", "tokens/s", definition, file, digits=4, **more)
 
 
 def _ratio(name: str, heading: str, definition: str, file: str = SCALING, **more: Any) -> Column:
-    """Return the column of a ratio with its interval."""
     return Column(name, heading + INTERVAL, "ratio", "", definition, file, **more)
 
 
 def _learnt(name: str, heading: str, unit: str, definition: str, file: str = CELLS, **more: Any) -> Column:
-    """Return the column of something that the model has learnt."""
     return Column(name, heading, "learnt", unit, definition, file, **more)
 
 

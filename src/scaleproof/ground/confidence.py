@@ -218,7 +218,6 @@ def estimate_from_interval(value: float, low: float | None, high: float | None, 
 
 
 def scale_estimate(estimate: Estimate, factor: float) -> Estimate:
-    """Return the estimate times an exact positive number."""
     return replace(
         estimate,
         value=estimate.value * factor,

@@ -64,7 +64,7 @@ ANSWERS: Words = {
     "B / A, of each pair": "Of an A/B comparison: what B has over what A has in the same pair: above 1, B has more.",
     "A/A, A / A, A / A noise": "A against itself, in pairs as of A/B: what they differ by is noise.",
     "ratio": "One rate over another of the same work, in one direction: above 1 the first named is the faster.",
-    "round": "One repeat of every cell: repeat k of all cells runs in round k, and shares the state of the machine.",
+    "round": "One repeat of every cell: repeat k of cells measured in turns runs in round k, and shares its machine.",
     "look": "A reading of the results between two rounds, which ends the campaign if they decide. Each look has a "
     "part of the 5 % chance of an error, so that all intervals hold together (docs/statistics.md).",
     "series": "Cells that differ in their number of devices alone. Of scaleproof ab --series: comparisons that share "

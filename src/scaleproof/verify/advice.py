@@ -78,7 +78,6 @@ def _simplest_near_fastest(
 
 
 def _beats_one_device(family: CellFamily, point: Mapping[str, Any] | None) -> bool:
-    """Return whether the cell of a point beats the best cell on one device; True where there is none to beat."""
     if point is None or point["devices"] < 2:
         return True
     best = point["best_single"]

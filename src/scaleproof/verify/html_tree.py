@@ -31,7 +31,6 @@ class Element:
 
     @property
     def opening(self) -> str:
-        """The tag with all of its attributes."""
         return " ".join([f"<{self.tag}", *(f'{name}="{value}"' for name, value in self.attributes.items())]) + ">"
 
     @property

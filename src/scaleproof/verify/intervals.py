@@ -42,7 +42,6 @@ class PairNoise:
     n: int
 
     def bounds(self, ratio: float, confidence: float) -> Bounds:
-        """Return the bounds of a ratio with this noise."""
         factor = math.exp(half_width(self.variance, self.freedom, confidence))
         return ratio / factor, ratio * factor
 

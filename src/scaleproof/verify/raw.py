@@ -194,7 +194,8 @@ def _parse_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
         if not line:
             continue
         if len(line) != len(heading):
-            raise ValueError(f"{STEPS}, line {lines.line_num}: {len(line)} values, not {len(heading)}; cut off?")
+            cause = "a decimal comma?" if len(line) > len(heading) else "cut off?"
+            raise ValueError(f"{STEPS}, line {lines.line_num}: {len(line)} values, not {len(heading)}; {cause}")
         try:
             phase, rank, row = _parse_row([line[position] for position in positions])
         except (ValueError, OverflowError) as error:

@@ -108,3 +108,14 @@ def test_a_table_of_which_nothing_can_be_forecast_is_refused(tmp_path):
     done = [scaleproof("forecast", "--from", "t.csv", "--devices", *sizes, cwd=tmp_path) for sizes in ("2", "28")]
     assert [one.returncode for one in done] == [2, 0]
     assert done[0].stderr == "scaleproof: t.csv: on 2: no forecast. The table has it\n"
+
+
+def test_a_table_of_nodes_says_how_many_devices_a_node_counts_as(tmp_path):
+    rows = "1,1000\n2,1900\n4,3600\n"
+    (tmp_path / "nodes.csv").write_text(f"nodes,tokens/s\n{rows}")
+    (tmp_path / "gpus.csv").write_text(f"gpus,tokens/s\n{rows}")
+    remark = "a node counts as 8 devices, which nodes.csv does not say: --devices-per-node N"
+    words = ("forecast", "--from", "nodes.csv", "--devices", "64")
+    assert remark in scaleproof(*words, cwd=tmp_path).stdout
+    assert "counts as" not in scaleproof(*words, "--devices-per-node", "8", cwd=tmp_path).stdout
+    assert "counts as" not in scaleproof("forecast", "--from", "gpus.csv", "--devices", "8", cwd=tmp_path).stdout

@@ -226,3 +226,36 @@ def test_a_small_text_is_read_and_counted_once_for_all_cells(tmp_path, monkeypat
         monkeypatch.setattr(check, name, lambda *words, was=was, name=name: counted.append(name) or was(*words))
     assert "valid; 4 cells" in scaleproof("campaign", "validate", "many.yaml", cwd=tmp_path).stdout
     assert sorted(counted) == ["size_of_text", "size_of_tokens", "small_text"]
+
+
+LETTERS = "schön größer Übung café naïve " * 40
+
+
+@pytest.mark.parametrize(
+    ("data", "remark"),
+    [
+        (LETTERS.encode("latin-1"), "% of it is not UTF-8: iconv -f LATIN1 -t UTF-8 "),
+        ((LETTERS + "“quoted”").encode("cp1252"), "% of it is not UTF-8: iconv -f CP1252 -t UTF-8 "),
+        (LETTERS.encode() + b"\xe4", "0.1 % of it is not UTF-8: single bytes of a text in UTF-8 are damaged"),
+    ],
+)
+def test_a_text_of_another_encoding_is_named_with_its_cure(tmp_path, data, remark):
+    (tmp_path / "sound.txt").write_text(LETTERS)
+    (tmp_path / "a.txt").write_bytes(data)
+    (line,) = check_corpus("mine", Corpus(source="text", files=[str(tmp_path / "*.txt")]))
+    assert line.startswith(f"{tmp_path}/a.txt: ")
+    assert remark in line
+
+
+def test_utf_16_is_refused_with_its_cure(tmp_path):
+    (tmp_path / "a.txt").write_bytes(LETTERS.encode("utf-16"))
+    with pytest.raises(UserError, match=r"iconv -f UTF-16 -t UTF-8 \S+a\.txt"):
+        check_corpus("mine", Corpus(source="text", files=[str(tmp_path / "a.txt")]))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_rows_of_another_encoding_are_refused_with_their_cure(tmp_path, form):
+    rows = {"jsonl": '{"text": "größer"}\n', "csv": "text\ngrößer\n"}
+    (tmp_path / "a").write_bytes(rows[form].encode("latin-1"))
+    with pytest.raises(UserError, match=r"it is not UTF-8 \(byte 0xf6.*\): iconv -f LATIN1 -t UTF-8 \S+/a "):
+        check_corpus("mine", Corpus(source=form, files=[str(tmp_path / "a")]))

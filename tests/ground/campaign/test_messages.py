@@ -33,6 +33,10 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         ["line 3", "the blank behind it only looks like one"],
     ),
     "a blank in quotes": ('title: x\n"work ": {steps: 5}\n', ["line 2", 'Write "work", without the blanks']),
+    "forked on CUDA": (
+        "title: x\nexecution: {device: cuda, start: forked}\n",
+        ["line 2", "execution.start forked is for the CPU, as a forked process cannot use CUDA"],
+    ),
     "empty key": (GOOD + "execution: {'': 3}\n", ["line 6", 'unknown key execution."".', "Allowed here: strategy"]),
     "empty section": (GOOD + "'': 3\n", ["line 6", 'unknown key "".']),
     "unknown section": (GOOD + "wrok: {}\n", ["line 6", "unknown key wrok", 'Did you mean "work"?']),

@@ -5,6 +5,9 @@ import json
 import pytest
 from command_line import Done, scaleproof
 
+from scaleproof.ground.campaign.corpora import Corpus
+from scaleproof.measure.corpus.check import small_text
+
 CAMPAIGN = (
     "title: x\nworkload: {{model: gpt2-tiny, corpus: mine, tokenizer: {}, seq_len: 16}}\nwork: {{global_batch: 2}}\n"
 )
@@ -67,3 +70,16 @@ def test_a_text_of_one_document_is_refused(validate, tmp_path):
     (tmp_path / "text.txt").write_text("x" * 64)
     checked = scaleproof("corpus", "check", "mine", cwd=tmp_path)
     assert "mine.files: text.txt has one document, which cannot be split" in checked.stderr
+
+
+def test_a_byte_order_mark_is_no_text_and_empty_documents_are_counted(tmp_path):
+    (tmp_path / "bom.txt").write_bytes("\ufefffirst\n\nsecond\n".encode())
+    documents, empty = small_text(
+        "mine", Corpus(source="text", files=[str(tmp_path / "bom.txt")], document="paragraph")
+    )
+    assert (documents[0].strip(), empty) == ("first", 0)
+
+    rows = ['{"text": "first"}', '{"text": null}', '{"text": "second"}', '{"text": null}']
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    documents, empty = small_text("mine", Corpus(source="jsonl", files=[str(tmp_path / "a.jsonl")]))
+    assert (documents, empty) == (["first", "second"], 2)

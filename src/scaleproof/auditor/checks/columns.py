@@ -87,7 +87,6 @@ class Figures:
 
     @cached_property
     def middle(self) -> Floats:
-        """The midpoint of each interval."""
         return (self.low + self.high) / 2
 
     @cached_property

@@ -203,7 +203,6 @@ def _is_slip(figure: PrintedInterval, printed: str, cell: Cell) -> bool:
 
 
 def _cells(table: FigureTable, column: FigureColumn) -> Iterator[Cell]:
-    """Yield the cells of a column that have a figure above 0."""
     for row, (place, name) in enumerate(zip(table.places, table.names, strict=True)):
         if column.figures.low[row] > 0:
             yield Cell(column, row, column.place if table.is_transposed else place, name)

@@ -193,7 +193,6 @@ class _TableParser(HTMLParser):
             self._cells.append(above.text)
 
     def _end_row(self) -> None:
-        """End the open row, if any."""
         self._end_cell()
         if self._rows is not None and self._cells and len(self._rows) < MOST_ROWS:
             self._add_tall_cells()

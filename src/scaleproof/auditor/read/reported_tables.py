@@ -180,7 +180,6 @@ class ReportedRow:
         return plural(self.devices or 0, "node" if self.value("nodes") == self.devices else "device")
 
     def with_devices(self, devices: float) -> "ReportedRow":
-        """Return a copy of the row with so many devices."""
         return replace(self, figures=[*self.figures, Quantity("devices", devices, "", "devices")])
 
     def figure(self, kind: str, statistic: Statistic | None = None) -> Quantity | None:
@@ -268,7 +267,6 @@ class ReportedTable:
 
     @property
     def not_understood(self) -> list[str]:
-        """Headings of the columns that no quantity is known for."""
         unknown = [column for column in self.columns if column.kind is None]
         return [column.heading for column in unknown if column.heading and not column.words and column.devices is None]
 
@@ -278,7 +276,6 @@ class ReportedTable:
         return len(self.kinds() & SETTINGS) >= 3
 
     def kinds(self) -> set[str]:
-        """Return the kinds of which at least one row has a figure."""
         return {figure.kind for row in self.rows for figure in row.figures}
 
 

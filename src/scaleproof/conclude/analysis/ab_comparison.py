@@ -72,12 +72,10 @@ def runs_with_ratio(pairs: list[Pair]) -> list[Run]:
 
 
 def unreadable_runs(pairs: list[Pair]) -> list[Run]:
-    """Return the runs of pairs whose metrics cannot be read."""
     return [run for run in _runs_of(pairs) if not is_readable(run)]
 
 
 def _runs_of(pairs: list[Pair]) -> list[Run]:
-    """Return both runs of each pair, in the order of the pairs."""
     return list(chain.from_iterable(pair.runs for pair in pairs))
 
 

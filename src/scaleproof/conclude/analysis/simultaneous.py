@@ -69,11 +69,9 @@ class Family:
     confidence: float = CONFIDENCE
 
     def low(self, i: int, j: int) -> float:
-        """Return the lower bound of rate i over rate j."""
         return math.exp(self.log_ratio[i, j] - self.half[i, j])
 
     def high(self, i: int, j: int) -> float:
-        """Return the upper bound of rate i over rate j."""
         return math.exp(self.log_ratio[i, j] + self.half[i, j])
 
     @property
@@ -83,7 +81,6 @@ class Family:
 
     @property
     def pairs(self) -> int:
-        """The number of pairs of cells."""
         return len(self.cells) * (len(self.cells) - 1) // 2
 
     def lower_bounds(self, count: int) -> np.ndarray:

@@ -107,7 +107,6 @@ def pairs_have_both_arms(arms: Arms) -> Iterator[Flag]:
 
 
 def _fingerprints(pairs: list[tuple[Run, Run]]) -> set[str]:
-    """Return the fingerprints of the configurations of all runs in `pairs`."""
     return {run.metrics.fingerprint for pair in pairs for run in pair}
 
 

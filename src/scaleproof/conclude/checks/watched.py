@@ -44,7 +44,6 @@ class WatchedRun:
 
     @property
     def samples_per_s(self) -> float | None:
-        """Samples/s, as `tokens_per_s`."""
         return self._rate([rank.samples for rank in self.ranks])
 
     @property

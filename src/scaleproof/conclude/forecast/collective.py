@@ -25,7 +25,6 @@ class Group:
 
     @property
     def size(self) -> int:
-        """The number of ranks."""
         return self.nodes * self.devices_per_node
 
     @property
@@ -140,7 +139,6 @@ def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
 
 
 def _count_pairs_with(node: str, pairs: Iterable[NodePair]) -> int:
-    """Return how many of the pairs have the node in them."""
     return sum(node in (row.first, row.second) for row in pairs)
 
 

@@ -54,7 +54,6 @@ class Trial:
 
     @property
     def fits(self) -> bool:
-        """Whether it did not run out of memory."""
         return self.nbytes is not None
 
 

@@ -209,7 +209,6 @@ NO_CALIBRATION = ("machine-busy", "device-throttled")  # findings of disturbed r
 
 
 def group_of(cell: Cell) -> Group:
-    """Return the devices of a cell."""
     geometry = cell.execution.geometry
     return Group(geometry.nodes, geometry.devices_per_node)
 
@@ -232,7 +231,6 @@ def step_seconds(run: MeasuredRun) -> float:
 
 
 def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> MeasuredStep:
-    """Return the measured step of a cell, from its `runs`."""
     return mean_step(target_of(cell), np.log([step_seconds(run) for run in runs]))
 
 

@@ -133,7 +133,6 @@ class MemoryModel:
 
     @property
     def largest(self) -> int:
-        """The largest measured micro-batch."""
         return max(peak.micro_batch for peak in self.measured)
 
     def predict(self, micro_batch: int, devices: int) -> float:

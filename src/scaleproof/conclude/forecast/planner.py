@@ -37,7 +37,6 @@ class CellPlan:
 
     @property
     def device_hours(self) -> float:
-        """The device hours of all repeats."""
         return self.devices * self.repeats * self.run_seconds / 3600
 
     def cost(self, price: Price) -> float:

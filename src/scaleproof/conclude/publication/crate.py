@@ -133,11 +133,9 @@ def _workflow_action(title: str, runs: list[RawRun], files: dict[str, Any]) -> d
 
 
 def _run_start(run: RawRun) -> str:
-    """Return when a run began, as ISO 8601."""
     return datetime.fromisoformat(run.metrics["timestamp_utc"]).isoformat()
 
 
 def _run_end(run: RawRun) -> str:
-    """Return when a run ended, as ISO 8601."""
     seconds = run.metrics["total_wall_time_sec"]
     return (datetime.fromisoformat(run.metrics["timestamp_utc"]) + timedelta(seconds=seconds)).isoformat()

@@ -68,7 +68,6 @@ class History:
 
     @property
     def alarms(self) -> list[RateShift]:
-        """The latest shift of each series, where it is a loss."""
         latest = {shift.series: shift for shift in sorted(self.shifts, key=lambda shift: shift.session)}
         return [shift for shift in latest.values() if shift.change < 0]
 

@@ -134,7 +134,7 @@ def _both_versions(folder: Path, records: Sequence[Run]) -> Iterator[tuple[str, 
         inputs = replace(inputs, anonymous=True)
 
     # Links are relative to the folder of results, as runs.csv states it: X in X/runs/<cell>/rep1/training_metrics.json.
-    page_again = page_text(inputs, Path(inputs.runs_table["metrics"].iloc[0]).parents[3])
+    page_again = page_text(inputs)
     signer, _ = signer_of(folder)
     if signer:
         page_again = with_signature(page_again, signer, SIGNATURE)

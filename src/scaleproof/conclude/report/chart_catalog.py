@@ -51,7 +51,6 @@ def _may_count_energy(loaded: "LoadedCampaign") -> bool:
 
 
 def _has_sizes(loaded: "LoadedCampaign") -> bool:
-    """Return whether the cells have several numbers of devices."""
     return _count_values(loaded, "devices") > 1
 
 
@@ -63,7 +62,6 @@ def _has_batches(loaded: "LoadedCampaign") -> bool:
 
 
 def _is_scaled(_: Any, report: "ScalingReport") -> bool:
-    """Return whether a series has strong or weak scaling."""
     return any(series.kind for series in report.series)
 
 
@@ -73,7 +71,6 @@ def _has_three_sizes(_: Any, report: "ScalingReport") -> bool:
 
 
 def _has_runs(cells: Any, _: "ScalingReport") -> bool:
-    """Return whether a cell has runs with numbers."""
     return bool(cells["n"].any())
 
 
@@ -83,7 +80,6 @@ def _has_timed_steps(cells: Any, _: "ScalingReport") -> bool:
 
 
 def _has_several_cells(cells: Any, _: "ScalingReport") -> bool:
-    """Return whether several cells have runs with numbers."""
     return bool((cells["n"] > 0).sum() > 1)
 
 

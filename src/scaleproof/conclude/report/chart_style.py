@@ -248,7 +248,6 @@ def label_cells(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingRep
 
 
 def write_empty(axes: Axes, why: str) -> None:
-    """Write into an empty chart why it is empty."""
     axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color="0.4")
     axes.set_axis_off()
 

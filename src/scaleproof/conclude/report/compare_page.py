@@ -51,7 +51,6 @@ class Fact:
 
     @property
     def differs(self) -> bool:
-        """Whether the sides differ in it."""
         return self.a != self.b
 
 

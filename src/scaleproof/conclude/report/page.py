@@ -87,21 +87,17 @@ class FindingGroup:
 def write_page(inputs: PageInputs, out: Path) -> None:
     """Write the report to `out`, and claims.json beside it; links in it are relative to its folder."""
     write_atomic(out.parent / CLAIMS, claims_text(inputs))
-    write_atomic(out, page_text(inputs, out.parent))
+    write_atomic(out, page_text(inputs))
 
 
 def claims_text(inputs: PageInputs) -> str:
-    """Return the text of claims.json."""
     claims = claims_report(inputs).model_dump_json(indent=2, by_alias=True)
     return in_unit(inputs.without_hosts(claims), inputs.report.unit)
 
 
-def page_text(inputs: PageInputs, folder: Path) -> str:
-    """Return the HTML of the report, with rates in the campaign's unit, and host names left out if they are private.
-
-    `folder`: the folder of the campaign, to which links are relative.
-    """
-    rows = _run_rows(inputs.runs_table, inputs.findings.findings, folder)
+def page_text(inputs: PageInputs) -> str:
+    """Return the HTML of the report, with rates in the campaign's unit, and host names left out if they are private."""
+    rows = _run_rows(inputs.runs_table, inputs.findings.findings)
     template = jinja_environment(HOUSE, number=number).get_template("report.html.j2")
     page = template.render(_template_values(inputs), run_rows=rows)
     return in_unit(inputs.without_hosts(page), inputs.report.unit)
@@ -237,13 +233,12 @@ def _finding_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     }
 
 
-def _run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Markup:
-    """Return the rows of the table of `runs` (runs.csv) as HTML, with links relative to `folder`, the page's."""
+def _run_rows(runs: pd.DataFrame, findings: list[Finding]) -> Markup:
+    """Return the rows of the table of `runs` (runs.csv) as HTML, with links relative to the page's folder."""
     context = {
         "runs": row_dicts(runs),
         "codes_of_run": _codes_by_run(findings),
         "severity_of": _severities(findings),
-        "base": f"{folder}/",  # which is taken off the paths of runs.csv
     }
     return Markup(jinja_environment(HOUSE, number=number).get_template("run_rows.html.j2").render(context))
 

@@ -56,7 +56,6 @@ class BadNodes:
 
     @property
     def excluded(self) -> set[str]:
-        """The nodes that no further job gets."""
         return self._excluded_by_user | set(self._excluded)
 
     def note_submitted(self, number: str, job: Any) -> None:

@@ -46,7 +46,6 @@ class Nodes(NamedTuple):
 
     @property
     def gpus(self) -> int:
-        """Number of GPUs of a node."""
         return gpus_in(self.devices)
 
 

@@ -52,7 +52,6 @@ def job_environment(also: Collection[str] = (), environment: Mapping[str, str] =
 
 
 def withheld(also: Collection[str] = (), environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the names of the variables that stay on this machine."""
     return sorted(environment.keys() - job_environment(also, environment).keys())
 
 

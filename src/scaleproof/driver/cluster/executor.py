@@ -101,7 +101,6 @@ class Executor(RemoteExecutor):
             self._send(group)
 
     def run_job(self, job: Any) -> None:
-        """Submit one job."""
         self._send([job])
 
     def _send(self, jobs: Sequence[Any]) -> None:
@@ -322,5 +321,4 @@ def _make_scheduler(settings: ExecutorSettings, variables: set[str]) -> Schedule
 
 
 def _split_names(text: str) -> set[str]:
-    """Return the names in "NAME,NAME", as a set."""
     return set(text.replace(",", " ").split())

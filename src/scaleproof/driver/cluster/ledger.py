@@ -51,7 +51,6 @@ class Ledger:
             self._write(entry.model_copy(update={"ended": now_utc(), "state": state, "reason": reason}))
 
     def _write(self, entry: LedgerEntry) -> None:
-        """Remember an entry, and append it to the file of its job."""
         self._entries[entry.id] = entry
         path = self._files[entry.id]
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -63,12 +63,10 @@ class QueueRequest:
 
     @property
     def minutes(self) -> int:
-        """Minutes that each job asks for."""
         return int(self.resources["runtime"])
 
     @property
     def nodes(self) -> int:
-        """Number of nodes that each job asks for."""
         return int(self.resources["nodes"])
 
     @property
@@ -78,7 +76,6 @@ class QueueRequest:
 
     @property
     def with_devices(self) -> bool:
-        """Whether these jobs ask for GPUs."""
         return bool(self.resources["gres"]) or "gpus" in str(self.resources["slurm_extra"])
 
     @property
@@ -113,7 +110,6 @@ def job_text(request: QueueRequest, profile: SnakemakeProfile) -> str:
 
 
 def cure_for(reason: str) -> str:
-    """Return the advice for the reason for which Slurm refuses a job."""
     return next(advice for pattern, advice in CURES if re.search(pattern, reason.lower()))
 
 

@@ -73,7 +73,6 @@ class Queue(Scheduler):
         return states
 
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
-        """Describe the end of a job in the words of its last state."""
         words = state.reason or state.name
         by_hand = state.phase == "cancelled"
         return JobEnd(words, kind="" if by_hand else words, by_hand=by_hand)

@@ -118,7 +118,6 @@ class Slurm:
         raise Refused(words, passing=too_many or is_away, too_many=too_many)
 
     def would_take(self, job: Submission) -> bool:
-        """Return whether there are nodes for this job."""
         return why_refused(["sbatch", "--test-only", *_submit_options(job), "--wrap=true"]) is None
 
     def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
@@ -199,7 +198,6 @@ class Slurm:
 
 
 def _submit_options(job: Submission) -> list[str]:
-    """Return all options of sbatch for a job."""
     options = [*sbatch_options(job.resources), f"--job-name={job.name}", f"--output={job.log}"]
     options += [f"--chdir={job.folder}", "--no-requeue", f"--signal=TERM@{WARNING_S}", "--export=ALL"]
     if job.tasks > 1:

@@ -186,6 +186,9 @@ def check_cell(cell: Checked) -> None:
     if cell.execution.compile == "reduce-overhead" and strategy != "single":
         reason = f"{strategy} moves parameters or gradients that a CUDA graph would have to find where they were"
         raise _fault("execution.compile", f": reduce-overhead is for strategy single; {reason}")
+    if cell.execution.start == "forked" and cell.execution.device == "cuda":
+        reason = "is for the CPU, as a forked process cannot use CUDA; leave it out, or set device: auto or cpu"
+        raise _fault("execution.start", f" forked {reason}")
     precision = cell.execution.precision
     if cell.execution.reduce_dtype == "bf16" and precision != "bf16":
         raise _fault("execution.reduce_dtype", f" bf16 is for precision bf16, and the cell's is {precision}")

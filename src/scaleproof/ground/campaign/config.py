@@ -338,12 +338,10 @@ class Campaign(Section):
 
     @property
     def fewest_repeats(self) -> int:
-        """The smallest number of runs that each cell may have."""
         return self.repeats.at_least if isinstance(self.repeats, RepeatUntil) else self.repeats
 
     @property
     def most_repeats(self) -> int:
-        """The largest number of runs that each cell may have."""
         return self.repeats.at_most if isinstance(self.repeats, RepeatUntil) else self.repeats
 
     @field_validator("title")

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, RootModel, StringConstraints, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
+from scaleproof.ground.campaign.text_encoding import UTF_16, conversion
 from scaleproof.ground.errors import LFS, POINTER, UserError, did_you_mean, link_fault, nearest_path, shortened
 from scaleproof.ground.number_format import integer
 
@@ -190,7 +191,6 @@ class Corpus(Section):
 
     @property
     def remote(self) -> bool:
-        """Whether the corpus consists of files that are downloaded."""
         return self.source in ("hub", "http")
 
     @property
@@ -208,7 +208,6 @@ class Corpus(Section):
 
     @property
     def remote_files(self) -> list[str]:
-        """The files' names with ranges written out."""
         return [name for pattern in self.files for name in _expand_ranges(pattern)]
 
     @property
@@ -314,9 +313,8 @@ def check_local(name: str, corpus: Corpus) -> None:
     paths = [Path(path) for path in local_files(name, corpus)]
     if paths and not any(path.stat().st_size for path in paths):
         others = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-        raise UserError(
-            f"config/corpora.yaml: {name}.files: {', '.join(map(str, paths[:3]))}{others} is empty (0 bytes)"
-        )
+        names = ", ".join(map(str, paths[:3]))
+        raise UserError(f"config/corpora.yaml: {name}.files: {names}{others} is empty (0 bytes)")
     for path in paths:
         with path.open("rb") as file:
             start = file.read(1 << 16)
@@ -344,7 +342,8 @@ def _file_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
     if path.suffix in PACKED:
         return None  # `start` is packed, too
     if b"\0" in start:
-        return f"is no {corpus.form} file in UTF-8: it holds zero bytes (an archive, a picture, or UTF-16?)"
+        cure = f": {conversion(path, start)}" if start.startswith(UTF_16) else " (an archive, a picture, or UTF-16?)"
+        return f"is no {corpus.form} file in UTF-8: it holds zero bytes{cure}"
     if corpus.form == "jsonl" and start.lstrip().startswith(b"["):
         return 'is a JSON list; jsonl has an object such as {"text": ...} on each line'
     if start.lstrip().startswith(b"{") and (corpus.form == "csv" or (corpus.form, path.suffix) == ("text", ".jsonl")):
@@ -357,16 +356,17 @@ def _file_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
             return "begins with the names of its columns; leave `columns` out"
         return None if corpus.columns else absent_field_text(names, corpus)
     if corpus.form == "jsonl" and line and newline:  # without a newline the line may go on beyond `start`
-        return _jsonl_fault(line, corpus)
+        return _jsonl_fault(path, line, corpus)
     return None
 
 
-def _jsonl_fault(line: bytes, corpus: Corpus) -> str | None:
+def _jsonl_fault(path: Path, line: bytes, corpus: Corpus) -> str | None:
     """Describe what is wrong with the first line of a jsonl file. Returns None for a good line."""
     try:
         row = json.loads(line)
     except UnicodeDecodeError as error:
-        return f"cannot be read as jsonl: it is not UTF-8 (byte 0x{line[error.start]:02x} in line 1); save it as UTF-8"
+        byte = f"0x{line[error.start]:02x} in line 1"
+        return f"cannot be read as jsonl: it is not UTF-8 (byte {byte}): {conversion(path, line)}"
     except (ValueError, RecursionError) as error:
         return f"cannot be read as jsonl: line 1 is no object by itself, as each line must be: {error}"
     if not isinstance(row, dict):

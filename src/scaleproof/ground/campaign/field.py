@@ -26,7 +26,6 @@ def key(default: Any, description: str | None, unit: str, *, axis: str | None = 
 
 
 def unit_of(field: FieldInfo) -> str:
-    """Return the unit of a declared key."""
     return str(_declared_extra(field)["unit"])
 
 

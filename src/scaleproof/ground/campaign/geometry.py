@@ -18,7 +18,6 @@ class Geometry(Section):
 
     @property
     def n_devices(self) -> int:
-        """Devices on all nodes together."""
         return self.nodes * self.devices_per_node
 
     def slug(self) -> str:

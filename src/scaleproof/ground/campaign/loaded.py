@@ -84,7 +84,6 @@ class LoadedCampaign:
 
     @property
     def time_limit_s(self) -> float:
-        """Seconds that a run may take."""
         return 60 * self.campaign.resources.time_limit
 
     def _cells_to_trace(self) -> list[Cell]:
@@ -181,7 +180,6 @@ class LoadedCampaign:
         return {folder / f"{job.name}.json": job for job in jobs}
 
     def _cells_in_order(self, repeat: int) -> list[Cell]:
-        """Return the cells as they run in a repeat."""
         return [self._by_slug[slug] for slug in self._order(repeat)]
 
     @property
@@ -340,7 +338,6 @@ def frontier_file(results: Path, campaign: str, cell: str) -> Path:
 
 
 def run_dir(results: Path, campaign: str, cell: str, repeat: int) -> Path:
-    """Return the folder of a run."""
     return results.joinpath(campaign, "runs", cell, f"rep{repeat}")  # in one go: ten thousand are asked for
 
 
@@ -357,7 +354,6 @@ def asks_for_more_repeats(look: Path) -> bool:
 
 
 def tokens_dir(results: Path, cell: Cell) -> Path:
-    """Return the folder of a cell's token files."""
     name, tokenizer = tokens_of(cell)
     return results / "corpora" / folder_of(name, corpus_called(name)) / tokenizer
 

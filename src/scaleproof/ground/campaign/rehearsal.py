@@ -20,7 +20,6 @@ DROPPED = ("question", "forecast", "target_loss", "margin")
 
 
 def is_rehearsal(campaign: str) -> bool:
-    """Return whether results of this name are of a rehearsal."""
     return campaign.startswith(PREFIX)
 
 

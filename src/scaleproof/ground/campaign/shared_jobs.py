@@ -26,7 +26,6 @@ class SharedJob:
 
     @property
     def runs(self) -> list[tuple[Cell, int]]:
-        """Cell and repeat of each run, in order."""
         return [(cell, repeat) for repeat, cells in self.rounds for cell in cells]
 
     @property
@@ -41,7 +40,6 @@ class SharedJob:
 
 
 def run_minutes(resources: Resources) -> int:
-    """Return the minutes of a job that one run may take."""
     return int(resources.time_limit) + SPARE_MINUTES
 
 

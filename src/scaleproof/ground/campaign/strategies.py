@@ -52,7 +52,6 @@ def zero_stage(strategy: str) -> int | None:
 
 
 def is_deepspeed(strategy: str) -> bool:
-    """Return whether DeepSpeed's engine runs the strategy."""
     return strategy.startswith("zero")
 
 

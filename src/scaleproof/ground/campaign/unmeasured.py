@@ -56,7 +56,6 @@ class Forecasting(Section):
 
     @property
     def enabled(self) -> bool:
-        """Whether the campaign has forecasts."""
         return bool(self.from_ or self.hold_out)
 
 

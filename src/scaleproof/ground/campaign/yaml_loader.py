@@ -79,7 +79,6 @@ def load_campaign(path: Path) -> tuple[Campaign, Lines]:
 
 
 def load_corpora(path: Path) -> CorpusTable:
-    """Read and check the table of corpora. Raises UserError."""
     if not os.path.lexists(path):
         elsewhere = other_folder_hint() or f"; scaleproof works in the folder of the Snakefile; this is {Path.cwd()}"
         raise UserError(f"{path}{path_fault(path) if CAMPAIGNS.is_dir() else f': no such file{elsewhere}'}")
@@ -87,7 +86,6 @@ def load_corpora(path: Path) -> CorpusTable:
 
 
 def schema_text(model: type[BaseModel]) -> str:
-    """Return the JSON schema of a model as the repository has it."""
     return json.dumps(model.model_json_schema(), indent=2) + "\n"
 
 

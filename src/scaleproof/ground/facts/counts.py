@@ -31,7 +31,6 @@ class Inventory(BaseModel):
 
     @property
     def parameters(self) -> int:
-        """All parameters of the network."""
         return sum(self.blocks) + self.root
 
     @property

@@ -166,7 +166,6 @@ class ForecastReport(ResultPart):
 
     @property
     def hosts(self) -> set[str]:
-        """The nodes that a sweep has measured in pairs."""
         return {host for sweep in self.sweeps for pair in sweep.node_pairs for host in (pair.first, pair.second)}
 
 

@@ -26,6 +26,5 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
 
 
 def check_names() -> list[str]:
-    """Return the names of the checks of own runs."""
     names: list[str] = _entry_point("checks")()
     return names

@@ -28,7 +28,6 @@ def merge_steps(rows: Iterable[Row]) -> list[Step]:
 
 
 def _merge_ranks(ranks: list[Row]) -> Step:
-    """Return one step, from the rows of all of its ranks."""
     _, seconds, waits, losses, samples, tokens = zip(*ranks, strict=True)
     total = sum(samples)
     loss = math.fsum(loss * count for loss, count in zip(losses, samples, strict=True)) / total

@@ -73,7 +73,6 @@ class Run:
 
     @cached_property
     def step_times(self) -> np.ndarray:
-        """Seconds of each step of the window."""
         return self.window["step_time_s"]
 
     @cached_property
@@ -134,7 +133,6 @@ class MeasuredRun(TimedRun):
 
     @property
     def is_on_cpus(self) -> bool:
-        """Whether the devices of this run were cores of CPUs."""
         return self.metrics.ranks[0]["device_name"] == "cpu"
 
     @property

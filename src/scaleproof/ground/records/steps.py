@@ -122,7 +122,6 @@ def median(values: np.ndarray) -> float:
 
 
 def _in_window(rows: np.ndarray) -> np.ndarray:
-    """Return a mask of the rows of the window."""
     timed: np.ndarray = rows["phase"] == "window"
     return timed
 

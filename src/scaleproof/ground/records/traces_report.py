@@ -75,7 +75,6 @@ class TracesReport(ResultPart):
 
     @property
     def ok(self) -> list[CellTrace]:
-        """The cells that have a trace."""
         return [trace for trace in self.traces if trace.status == "ok"]
 
 

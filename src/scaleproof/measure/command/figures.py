@@ -105,7 +105,6 @@ def _figures_by_arrivals(
 
 
 def _steps_with_time(printed: PrintedLog) -> list[PrintedStep]:
-    """Return the steps of a log that have a time or a rate."""
     return [step for step in printed.steps if step.seconds or step.tokens_per_s or step.samples_per_s]
 
 

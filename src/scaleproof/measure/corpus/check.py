@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scaleproof.ground.campaign.corpora import Corpus, absent_field_text, check_local, local_files
+from scaleproof.ground.campaign.corpora import PACKED, Corpus, absent_field_text, check_local, local_files
+from scaleproof.ground.campaign.text_encoding import damage_of_text
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.records.corpus_files import TOKENS, DescribedSplit, read_tokens
 from scaleproof.measure.corpus.documents import gather_documents
@@ -26,11 +27,18 @@ SMALL_TEXT = 5_000_000  # bytes of local files, of which all merges are learnt i
 LONGEST_WORD = 1000  # characters; learning takes time that grows with the square of a word's length
 
 
-def check_corpus(name: str, corpus: Corpus) -> None:
-    """Raise UserError where a local file's first rows, or its schema, are not as config/corpora.yaml says."""
+def check_corpus(name: str, corpus: Corpus) -> list[str]:
+    """Return, in lines, which local texts are not UTF-8, and how to convert them.
+
+    Raises UserError where a local file's first rows, or its schema, are not as config/corpora.yaml says.
+    """
     check_local(name, corpus)
-    if corpus.form not in ("parquet", "csv", "jsonl"):  # a text file has no rows with fields
-        return
+    if corpus.form == "text":
+        texts = [Path(file) for file in local_files(name, corpus)[:MOST_OPENED]]
+        readable = [path for path in texts if path.stat().st_size <= SMALL_TEXT and path.suffix not in PACKED]
+        return [f"{path}: {damage}" for path in readable if (damage := damage_of_text(path))]
+    if corpus.form not in ("parquet", "csv", "jsonl"):
+        return []
     may_hold_text = _parquet_may_hold_text if corpus.form == "parquet" else _rows_may_hold_text
     files = [Path(file) for file in local_files(name, corpus)]
     files_with_text = 0
@@ -42,10 +50,11 @@ def check_corpus(name: str, corpus: Corpus) -> None:
     if files and not files_with_text and len(files) <= MOST_OPENED:  # of more files the unopened ones may have text
         fields = " and ".join(corpus.fields)
         raise UserError(f'config/corpora.yaml: {name}.files: no row of {files[0]} has text in "{fields}" (key: field)')
+    return []
 
 
-def small_text(name: str, corpus: Corpus) -> list[str] | None:
-    """Return the documents of a corpus of local files, if these have at most SMALL_TEXT bytes.
+def small_text(name: str, corpus: Corpus) -> tuple[list[str], int] | None:
+    """Return the documents of a corpus of local files, and how many more are empty, if they are small (SMALL_TEXT).
 
     Returns None for larger files and other sources. Raises UserError for unreadable files, and for too few documents.
     """
@@ -53,10 +62,10 @@ def small_text(name: str, corpus: Corpus) -> list[str] | None:
     if not files or sum(Path(file).stat().st_size for file in files) > SMALL_TEXT:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        gather_documents(name, corpus, Path(folder))
+        empty = gather_documents(name, corpus, Path(folder))["empty_documents"]
         documents = list(read_documents(Path(folder) / "documents.parquet"))
     check_documents(f"{name}.files: {shortened(', '.join(files), 200)}", len(documents))
-    return documents
+    return documents, empty
 
 
 def most_trainable_entries(documents: list[str], at_most: int = SMALL_TEXT) -> int | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from scaleproof.ground.campaign.text_encoding import conversion
 from scaleproof.ground.errors import did_you_mean, shortened
 
 ROWS_AT_ONCE = 100  # of a Parquet file in memory
@@ -44,9 +45,8 @@ def documents_of_file(
             yield document_of(where, dict(zip(fields, values, strict=True)), labelled)
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
-        raise NotADocument(
-            f"cannot be read as {form}: it is not UTF-8 (byte 0x{byte:02x}); save it as UTF-8"
-        ) from error
+        cure = conversion(path, path.read_bytes())
+        raise NotADocument(f"cannot be read as {form}: it is not UTF-8 (byte 0x{byte:02x}): {cure}") from error
     except (pa.ArrowException, csv.Error, OSError, EOFError) as error:
         raise NotADocument(f"cannot be read as {form}: {error}") from error
 
@@ -87,7 +87,7 @@ def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
 def _open_text(path: Path, errors: str, newline: str | None = None) -> io.TextIOWrapper:
     """Open the file as UTF-8, unpacked if it ends in .gz, .bz2 or .zst. `errors`, `newline`: as in `open`."""
     stream = pa.input_stream(path, compression="detect")
-    return io.TextIOWrapper(stream, encoding="utf-8", errors=errors, newline=newline)
+    return io.TextIOWrapper(stream, encoding="utf-8-sig", errors=errors, newline=newline)
 
 
 def _text_documents(path: Path, document: str) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _csv_values(path: Path, fields: list[str], columns: Sequence[str]) -> Iterat
         _, first_row = ("", columns) if columns else next(rows, ("", []))  # the names; [] for an empty file
         if not first_row:
             raise NotADocument("cannot be read as csv: it is empty; the first line has the names of its columns")
-        names = [name.removeprefix("\ufeff") for name in first_row]
+        names = list(first_row)
         _check_fields("line 1", fields, names)
         places = [names.index(field) for field in fields]
         for where, row in rows:
@@ -169,7 +169,7 @@ def _jsonl_values(path: Path, fields: list[str]) -> Iterator[Row]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line.removeprefix("\ufeff") if number == 1 else line)
+                row = json.loads(line)
             except RecursionError:
                 raise NotADocument(f"cannot be read as jsonl: line {number}: nested too deeply") from None
             except ValueError as error:

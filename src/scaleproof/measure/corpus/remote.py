@@ -59,7 +59,6 @@ class Remote:
         return HubDataset(name=name, corpus=corpus, **self._hub_access(corpus))
 
     def hub_file(self, corpus: Corpus, name: str) -> "HubFile":
-        """Return the file `name` of a corpus with `source: hub`."""
         from scaleproof.measure.corpus.hub import HubFile  # half a second that only the hub needs
 
         known = corpus.known.get(name, Known())

@@ -47,7 +47,9 @@ class StepBreakdown:
         if reason:
             self.unknown["communication"] = reason
         if not self.steps:
-            self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
+            self.unknown["per_step"] = (
+                "the trace has no `step` ranges (torch has them with a schedule), so nothing can be said per step"
+            )
 
     def _work_of_rank(self, rank: int, collective: np.ndarray) -> DeviceWork:
         """Return the work of one rank. `collective`: for each row of the trace, its place in `collective_names`."""

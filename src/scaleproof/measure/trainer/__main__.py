@@ -28,7 +28,6 @@ DEVICE_OOM = re.compile(
 
 
 def make_timed_run(request: Request) -> Any:
-    """Make the timed run of `request`, and return its session."""
     # Imported in here, so that a library that cannot be loaded is reported as the failure of this run.
     from scaleproof.measure.trainer.run import make_run
 

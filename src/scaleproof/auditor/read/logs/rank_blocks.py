@@ -64,7 +64,6 @@ class RankBlocks(LogReader):
         self._other_line(line)
 
     def _take_event(self, event: re.Match[str], number: int) -> None:
-        """Take a match of EVENT in line `number`."""
         if event["step"]:
             self._last_step = self._step_of(int(event["step"]), number)
             self._take_loss(self._last_step, event["loss"])

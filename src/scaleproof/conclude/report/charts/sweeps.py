@@ -25,7 +25,6 @@ def batch_size(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, repo
 
 
 def seq_len(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """Draw step time and rate against the number of tokens per sample."""
     _draw_sweep(panels, cells[cells["n"] > 0], "seq_len", "sequence length (tokens)", ("seq_len",))
 
 

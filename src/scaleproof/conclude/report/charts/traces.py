@@ -111,7 +111,6 @@ def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) ->
 
 
 def _look_of_kind(kind: str) -> tuple[str, str]:
-    """Return colour and hatch of a kind of kernels."""
     return CLASSES.get(kind, ORANGE), "//" if kind == "communication" else ""
 
 
@@ -139,7 +138,6 @@ def timeline(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -
 
 
 def _look_of_span(lane: str, activity: str) -> tuple[str, str, str]:
-    """Return label, colour and hatch of a span of the timeline."""
     if lane == "program":
         return f"{activity} (program)", PHASES[activity], HATCHES.get(activity, "")
     default_hatch = "//" if lane == "communication" else ""
@@ -182,7 +180,6 @@ def _label_cells(axes: Axes, traces: Sequence[CellTrace]) -> None:
 
 
 def _write_unknown(axes: Axes, row: int) -> None:
-    """Write into a row without a figure that it is unknown."""
     text = " unknown: the trace does not say"
     across_axes = axes.get_yaxis_transform()  # x as a share of the width
     axes.text(0.01, row, text, va="center", transform=across_axes, color="0.35", fontsize=SMALL)

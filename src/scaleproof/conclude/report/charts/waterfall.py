@@ -51,7 +51,6 @@ def waterfall(axes: Axes, entries: Sequence[WaterfallCell]) -> None:
 
 
 def _draw_cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
-    """Draw one cell from `row` on, and return the row after it."""
     axes.barh(row, cell.ideal_ms, height=0.7, **bar_style("0.4"))
     _write_right_of(axes, cell.ideal_ms, row, number(cell.ideal_ms))
 
@@ -80,5 +79,4 @@ def _draw_part(axes: Axes, row: int, begin_ms: float, ms: float | None, **look: 
 
 
 def _write_right_of(axes: Axes, x: float, row: int, text: str) -> None:
-    """Write `text` to the right of `x` in a row."""
     axes.annotate(text, (x, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=SMALL, color="0.25")

@@ -37,6 +37,5 @@ class Bullet:
 
     @property
     def sentence(self) -> str:
-        """All of it in one line."""
         text = f"{self.label}: {self.text}" if self.label else self.text
         return f"{text} ({self.basis})" if self.basis else text

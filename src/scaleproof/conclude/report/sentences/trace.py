@@ -8,7 +8,6 @@ LEAST_SHARE_OF_STEPS = 0.8  # a rank that comes last in fewer steps comes last b
 
 
 def trace_sentences(profile: Profile) -> list[str]:
-    """Return the sentences on one profile."""
     if profile.status != "ok":
         return [f"There is no trace: {profile.reason}."]
     return [

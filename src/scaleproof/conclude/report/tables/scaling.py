@@ -100,5 +100,4 @@ def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
 
 
 def _series_of_kind(report: ScalingReport, kind: str) -> list[ScalingSeries]:
-    """Return the series of strong, or of weak scaling."""
     return [series for series in report.series if series.kind == kind]

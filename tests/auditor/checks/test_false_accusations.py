@@ -289,10 +289,6 @@ def test_what_only_looks_alike_is_not_accused(tmp_path, text):
     assert [finding.code for finding in audited(tmp_path, text).findings if finding.severity != "note"] == []
 
 
-def test_the_same_devices_in_times_of_two_sizes_are_compared(tmp_path):
-    assert "claim-not-in-data" in codes(audited(tmp_path, "It takes 48 h on a single GPU or 3.0 h on 4 GPUs.\n"))
-
-
 def test_a_comma_in_the_last_remark_of_a_csv_moves_no_figure(tmp_path):
     rows = [
         f"{step},{3 - step / 100},0.5{step % 10},{'lr cut, see log' if step == 7 else 'ok'}" for step in range(1, 30)

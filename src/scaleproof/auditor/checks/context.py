@@ -40,7 +40,7 @@ class AuditContext:
     def has(self) -> set[str]:
         """What checks may need: the kinds of all figures in tables, and words for what else there is.
 
-        "runs": runs or files beside them; "sentences": sentences with figures; "several tables": two or more; "marks of
+        "runs": runs or files beside them; "sentences": sentences with figures; "marks of
         ratios": a cell with "%" or "x", or a column that may be of ratios; "related figures": a table so large, or with
         so many figures in a row, that one figure may follow from others.
         """
@@ -50,7 +50,6 @@ class AuditContext:
         sources = {
             "runs": any(of_runs) or any(beside_runs),
             "sentences": bool(evidence.stated_figures or evidence.other_figures or evidence.stated_results),
-            "several tables": len(tables) > 1,
             "marks of ratios": any(map(_may_have_ratios, self.all_tables)),
             "related figures": any(map(_has_related_figures, self.all_tables)),
         }

@@ -1,6 +1,5 @@
 """Results that a text states with all that they are made of: "2x (9 s → 4 s)", "4 x 8 = 32"."""
 
-import math
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -19,28 +18,13 @@ _SAME_TIME = re.compile(
     rf"(?<![\w.,–-])(?P<a>{NUMBER} ?(?:s|sec|seconds|min|minutes|h|hours)) \((?:[~≈] ?|about )?"
     rf"(?P<b>{NUMBER} ?(?:min|mins|minutes|h|hr|hrs|hours|days))\)"
 )
-# "24 hours on a single GPU or 4 hours on 4 GPUs"
-_TIME = "(?:s|sec|seconds|min|minutes|h|hours|days)"
-_ON = "(?:on|with|using)"
-_DEVICE = "(?:GPU|TPU|node|device)"
-_TIMES_OF_SIZES = re.compile(
-    rf"(?i)(?<![\w.,–-])(?P<a>{NUMBER} ?{_TIME}) {_ON} (?:a |an )?single (?P<d>{_DEVICE}),? (?:or|vs\.?|→) "
-    rf"(?P<b>[~≈]?{NUMBER} ?{_TIME}) {_ON} (?P<n>\d+) (?P=d)s?\b"
-)
-# "loss 3.12 (perplexity 22.6)"
-_PERPLEXITY = re.compile(
-    r"(?i)\bloss(?: of| is|:| =)? ?(?P<a>\d\.\d{2,}) ?(?:\(|/|,) ?(?:ppl|perplexity)(?: of| is|:| =)? ?"
-    r"(?P<b>\d[\d,]*(?:\.\d+)?)(?=[),. ]|$)"
-)
-MARK_OF_RESULT = re.compile(rf"{BETWEEN_ENDS.pattern}|[=≈]|\d ?[a-z]+ \(|(?i:ppl|perplexity|single)")
+MARK_OF_RESULT = re.compile(rf"{BETWEEN_ENDS.pattern}|[=≈]|\d ?[a-z]+ \(")
 _POSITIVE = NUMBER.removeprefix("[-+−]?")
 _UNIT = r"(?: ?(?:[kKMBT] ?)?(?:[A-Za-zµ]+|%)(?:/(?!tok(?:en)?\b)[A-Za-z]+){0,2})?"
 _PER_TOKEN = r"(?:/tok(?:en)?\b)?"  # of a time
 _ARROW = "(?:→|->|=>)"
 _BETWEEN = rf" ?(?:{_ARROW}|to|vs\.?|versus|against) ?"
 _ENDS = rf"(?<![\w.,–-])(?P<a>\$?{NUMBER}{_UNIT}){_PER_TOKEN}{_BETWEEN}(?P<b>[~≈]?\$?{NUMBER}{_UNIT}){_PER_TOKEN}"
-_LABEL = r"(?: \([^()]{1,20}\)| [A-Za-z]+)?"  # of what a figure is: "957 tok/s decode"
-_LABELLED_ENDS = _ENDS.replace(_PER_TOKEN, _LABEL)
 _ABOUT = r"(?P<about>~|≈|about |around |roughly |nearly |almost |approximately )?"
 _WAY = (
     r"(?P<way>faster|slower|less|more|fewer|higher|lower|smaller|larger|reduction|improvement|increase|decrease|gain|"
@@ -59,7 +43,6 @@ _CHANGES = [
         rf"{_FIGURE}(?: \w+)?(?: {_WAY})?: [Ff]rom {_ENDS}(?=[ .,;)]|$)",
         rf"\bfrom {_ENDS}(?: by|,? an?) {_FIGURE}(?: {_WAY})?(?=[.,;)]|$)",
         rf"{_ENDS}, (?:an? )?(?P<n>{_POSITIVE}) ?(?P<mark>%) (?P<way>savings?|reduction|less|smaller)(?=[.,;)]|$| vs )",
-        rf"{_LABELLED_ENDS}(?: per \w+)? [—–-] (?:an? )?{_FIGURE} {_WAY}{_END_OF_CHANGE}",
         rf"{_ENDS} ?\([+−-](?P<n>{_POSITIVE}) ?(?P<mark>pp|GB|GiB|MB|MiB|ms|s|tok/s|tokens/s)\)",
         rf"(?<![\d.,–-])(?P<n>{_POSITIVE}) (?P<mark>percentage points|pp) \((?:from )?{_ENDS}\)",
     )
@@ -96,9 +79,7 @@ def stated_results(lines: Iterable[tuple[int, str]], file: str) -> Iterator[Stat
     for line, raw in lines:
         if BETWEEN_ENDS.search(raw):
             yield from _changes(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
-        yield from _perplexities(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
         yield from _same_figures(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
-        yield from _times_of_sizes(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
         if "=" in raw or "≈" in raw:
             text = _MARKS.sub("", raw[:LONGEST_LINE]).replace("\\times", "×").replace("\\%", "%")
             yield from _equations(f"{file}:{line}", text)
@@ -117,24 +98,6 @@ def _same_figures(source: str, text: str) -> Iterator[StatedResult]:
         # A time below 1 of the larger unit is left out: "40 s (1 min)" may be a mean and its maximum.
         if time.middle > scales[1]:
             yield StatedResult(source, m[0], same_time, (time,), "the two are not one time")
-
-
-def _times_of_sizes(source: str, text: str) -> Iterator[StatedResult]:
-    """Yield how many times as fast N devices are, at most N: "24 hours on a single GPU or 4 hours on 4 GPUs"."""
-    for m in _TIMES_OF_SIZES.finditer(text):
-        if (ends := _ends_of_change(m["a"], m["b"], SPEEDS)) is not None:
-            right = f"{ends[0].middle / ends[1].middle:.3g} times as fast with {m['n']} times the devices"
-            yield StatedResult(source, m[0], ends[0] / ends[1], (PrintedInterval(0.0, float(m["n"])),), right)
-
-
-def _perplexities(source: str, text: str) -> Iterator[StatedResult]:
-    """Yield perplexities beside their loss, e or 2 to the loss: "loss 3.12 (ppl 22.6)"."""
-    for m in _PERPLEXITY.finditer(text):
-        loss, perplexity = (_around(number(m[name]) or 0.0, resolution_of(m[name])) for name in ("a", "b"))
-        readings = tuple(PrintedInterval(base**loss.low, base**loss.high) for base in (math.e, 2.0))
-        # A mean of the perplexities of batches is larger than e to their mean loss, here by up to a tenth.
-        mean_of_batches = PrintedInterval(perplexity.low * 0.9, perplexity.high)
-        yield StatedResult(source, m[0], mean_of_batches, readings, f"e to the loss is {math.exp(loss.middle):.4g}")
 
 
 def _changes(source: str, text: str) -> Iterator[StatedResult]:

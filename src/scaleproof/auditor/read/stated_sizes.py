@@ -93,8 +93,12 @@ def _size(m: re.Match[str]) -> PrintedInterval:
     high = number(m["n"]) or 0.0
     low = number(m["low"]) or high if m["low"] else high
     width = max(resolution_of(m["n"]) / 2, ABOUT * high if m["about"] else 0.0)
-    scale = SCALES[m["unit"].partition(" ")[0].lower().partition("param")[0]]
-    return PrintedInterval(max(low - width, 0.0), high + width) * scale
+    return PrintedInterval(max(low - width, 0.0), high + width) * _scale(m)
+
+
+def _scale(m: re.Match[str]) -> float:
+    """Return what 1 of the size of a match is worth."""
+    return SCALES[m["unit"].lower().partition("param")[0].strip()]
 
 
 def _totals(lines: list[Line], file: str) -> Iterator[StatedResult]:
@@ -121,27 +125,21 @@ def _totals(lines: list[Line], file: str) -> Iterator[StatedResult]:
             have_one_form = len(indents) == 1 and are_several == {form[1]}
             if size and len(parts) > 1 and have_one_form:
                 low, high = (sum(ends) for ends in zip(*((part.low, part.high) for _, part in parts), strict=True))
-                right = f"the {len(parts)} parts above it add up to {(low + high) / 2 / _scale_in(item['value']):.4g}"
+                right = f"the {len(parts)} parts above it add up to {(low + high) / 2 / _scale(size):.4g}"
                 whole = PrintedInterval(low, math.inf if has_others else high)
-                yield StatedResult(f"{file}:{line}", text.strip(), size, (whole,), right)
+                yield StatedResult(f"{file}:{line}", text.strip(), _size(size), (whole,), right)
             parts, has_others = [], False
         elif _NO_PART.search(item["label"]):
             parts.append(((-1, False), exact(0.0)))
         elif size:
-            parts.append((form, size))
+            parts.append((form, _size(size)))
         else:
             has_others = True
 
 
-def _size_in(value: str) -> PrintedInterval | None:
-    """Return the one size of a text, behind its last "=". None where it has none or further numbers."""
+def _size_in(value: str) -> re.Match[str] | None:
+    """Return the match of the one size of a text, behind its last "=". None where it has none or further numbers."""
     text = _BRACKETS.sub("", value).rpartition("=")[2]
     m = re.search(_SIZE_OR_COUNT, text)
     has_more = m and re.search(r"(?<![A-Za-z\d.])\d", text[: m.start()] + " " + text[m.end() :])
-    return _size(m) if m and not has_more else None
-
-
-def _scale_in(value: str) -> float:
-    """Return what 1 of the size of a text is worth."""
-    m = re.search(_SIZE_OR_COUNT, _BRACKETS.sub("", value).rpartition("=")[2])
-    return SCALES[m["unit"].partition(" ")[0].lower().partition("param")[0]] if m else 1.0
+    return None if has_more else m

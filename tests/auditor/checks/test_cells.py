@@ -42,6 +42,7 @@ def test_a_right_cell_is_not(tmp_path, text):
         rows(KERNELS, "saved time | 0.501 | 0.512 | Triton", "gelu | 0.501 | 0.512 | Tie"),
         rows("Kernel | CUDA score | Triton score | Winner", "gelu | 0.501 | 0.512 | CUDA"),
         rows("Kernel | Batch | CUDA (ms) | Triton (ms) | Fastest", "gelu | 8 | 0.501 | 0.512 | cuDNN"),
+        rows("Metric | A | B | Difference | Winner", "Step | 0.974 s | 0.997 s | -0.023s (-2.3%) | A"),
         rows(METRICS + " | Change", "a | 80.1% | 77.0% | +9.5 pp", "base | 70.6% | 70.0% | -"),  # over another row
         rows(METRICS, "Decode | 44.1 tok/s | 50.0 tok/s (+61.0%)"),  # over something else
         rows(METRICS, "Decode | 44.1 tok/s | 50.0 tok/s (+15.6%)", "Old | 40.0 tok/s | 43.25 tok/s"),  # over Old

@@ -14,7 +14,9 @@ from scaleproof.ground.findings.registry import Flag
 
 WINNER = re.compile(r"(?i)\W*(?:winner|fastest|faster)\W*")
 SMALLER_IS_BETTER = {"time": True, "memory": True, "rate": False}
-NO_WINNER = re.compile(r"(?i)sav|free|reduc|speed-?up|gain|improv|ratio|overhead|length|context|size|window")
+NO_WINNER = re.compile(
+    r"(?i)diff|delta|Δ|chang|gap|margin|sav|free|reduc|speed-?up|gain|improv|ratio|overhead|length|context|size|window"
+)
 POINTS = re.compile(rf"(?P<sign>[+−-]?)(?P<n>{NUMBER.removeprefix('[-+−]?')}) ?(?:pp|percentage points)\b.*")
 CHANGE = re.compile(rf"[^()]+\((?P<sign>[+−-])(?P<n>{NUMBER.removeprefix('[-+−]?')}) ?%\)")
 ALIKE = PrintedInterval(0.5, 2.0)  # a stated change over the right one; outside of it, it may be of other cells

@@ -180,7 +180,8 @@ def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
         else:
             current.starts.append((len(current.text) + 1, line))
             current.text += " " + text
-        last_line, was_alone = line, is_alone
+        last_line = line
+        was_alone = is_alone
     if current is not None:
         yield current
 
@@ -258,7 +259,9 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
     printed = m[0].strip()[:80]
     parts = TIME_IN_PARTS.match(sentence, m.start("n")) if kind == "time" else None
     if parts and (whole := duration(parts[0].strip())):  # "39min 24s"
-        value, scale, resolution = whole.value, 1.0, whole.resolution
+        value = whole.value
+        scale = 1.0
+        resolution = whole.resolution
         printed += sentence[m.end() : parts.end()].rstrip()
 
     figure = StatedFigure(kind, sign * value * scale, printed, resolution * scale, sentence.strip()[:400], "", 0)

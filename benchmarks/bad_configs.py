@@ -129,7 +129,13 @@ TITLE = "title: x\n"
 COMMAND = "workload: {command: 'python t.py%s', per_step: {steps: 1}}\n"
 # Keys of a campaign -> what its answer must have, besides the file.
 MEANT: dict[str, list[Any]] = {
+    "repeats: # 3": ["repeats has no value"],
     "repeats: {resolve: 3}": ["Write 3 %."],
+    "work: {schedule: {final_fraction: 10 %}}": ["Write 0.1."],
+    "vary: {geometry: [1x1, 1x2]}\nquestion: {is: ddp-n1x1, better_than: ddp-n1x2, on: 1x2}": [
+        "question.on",
+        "ddp-n1x1",
+    ],
     "repeats: {resolve: 2.5 percent}": ["Write 2.5 %."],
     "question: {is: ddp}": ["compared with nothing", "ddp-n1x1"],
     "question: {is: ddp, better_than: ddp}": ["compared with itself"],

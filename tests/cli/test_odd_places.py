@@ -167,3 +167,16 @@ def test_an_index_names_what_it_could_not_read(tmp_path):
     (tmp_path / "docs").mkdir()
     done = scaleproof("index", cwd=tmp_path / "docs")
     assert (done.returncode, f": cd {tmp_path}" in done.stderr) == (2, True), done.stderr
+
+
+def test_stale_without_campaigns_says_so(tmp_path):
+    assert scaleproof("stale", cwd=tmp_path).stdout.endswith("; there is no folder config/campaigns here\n")
+    (tmp_path / "config/campaigns").mkdir(parents=True)
+    assert scaleproof("stale", cwd=tmp_path).stdout == "results: no campaign has results\n"
+
+
+def test_a_file_whose_name_begins_with_a_hyphen(tmp_path):
+    (tmp_path / "-x.csv").touch()
+    done = scaleproof("audit", "-x.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert '"-x.csv" is taken for an option; for the file write ./-x.csv' in done.stderr

@@ -77,19 +77,6 @@ def test_words_and_columns_of_a_report_are_explained(tmp_path):
     assert 'Did you mean "incomparable"?' in scaleproof("explain", "incomparabel", cwd=tmp_path).stderr
 
 
-def test_stale_without_campaigns_says_so(tmp_path):
-    assert scaleproof("stale", cwd=tmp_path).stdout.endswith("; there is no folder config/campaigns here\n")
-    (tmp_path / "config/campaigns").mkdir(parents=True)
-    assert scaleproof("stale", cwd=tmp_path).stdout == "results: no campaign has results\n"
-
-
-def test_a_file_whose_name_begins_with_a_hyphen(tmp_path):
-    (tmp_path / "-x.csv").touch()
-    done = scaleproof("audit", "-x.csv", cwd=tmp_path)
-    assert done.returncode == 2
-    assert '"-x.csv" is taken for an option; for the file write ./-x.csv' in done.stderr
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
     """A folder with the results of one campaign, two runs of a cell."""

@@ -1,6 +1,7 @@
 """`scaleproof init`: the folder that it makes is one that Snakemake plans."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -41,3 +42,8 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path):
     with pytest.raises(UserError, match="has Snakefile already; nothing was written"):
         new_project(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["Snakefile"]
+
+
+def test_no_project_is_made_in_the_root_of_the_file_system():
+    with pytest.raises(UserError, match="/ is the root of the file system; give a new folder"):
+        new_project(Path("/"))

@@ -183,7 +183,7 @@ def refuse_unmade(wildcards):
     path = FOUND / wildcards.file
     is_input = path.exists() and str(path) not in workflow.dag.targetfiles
     if not is_made(path) and not is_input:
-        name = wildcards.file.partition("/")[0].removesuffix(".yaml")
+        name = wildcards.file.removesuffix(".yaml").partition("/")[0]
         if name not in RESERVED and "." not in name:
             campaign_called(name)
         or_exit(refuse_target, RESULTS / wildcards.file, wildcards.file, MADE)

@@ -12,10 +12,7 @@ NEEDED = ("snakemake", "torch")  # libraries without which no campaign runs
 
 
 def init(args: argparse.Namespace) -> None:
-    """Make a project in a folder, and print its files and what to type next.
-
-    Raises UserError where the folder has such a file already.
-    """
+    """Make a project in a folder, and print its files and what to type next."""
     from scaleproof.driver.new_project import new_project
 
     for name in new_project(args.folder):

@@ -166,7 +166,7 @@ ANSWERS: Words = {
     "whether its figures can be recomputed.",
     "median run, robust rate": "The run of a cell whose rate is in the middle; the mean is moved by rare slow runs, "
     "it is not.",
-    "told apart, differences that these repeats show": "Shown to differ: the interval of their ratio leaves out 1.",
+    "told apart, differences that would show": "Shown to differ: the interval of their ratio leaves out 1.",
     "scaling": "Rates on more devices over those on fewer, at the same or at a growing global batch.",
     "group, letters": "Cells that share a letter are not shown to differ; cells that share none are.",
     "whole job": "From the launcher's start to the last result, with start-up, warm-up and validation; all other rates "

@@ -1,5 +1,6 @@
 """`scaleproof compare` where a side is an external result: what its files state is compared, the rest is named."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -135,8 +136,10 @@ def _why_invalid(a: Path, b: Path, evidence: Sequence[Evidence]) -> str | None:
 
 def _losses_by_step(run: ReportedRun) -> dict[int, float]:
     """Return the loss of each step of a log; {} where numbers of steps begin anew, as with each epoch or rank."""
-    losses = {step.step: step.loss for step in run.logged_steps if step.loss is not None}
-    return losses if len(losses) == len(run.logged_steps.values("loss")) else {}
+    series = run.logged_steps
+    steps = zip(series.step_numbers, series.figures("loss").tolist(), strict=True)
+    losses = {step: loss for step, loss in steps if not math.isnan(loss)}
+    return losses if len(losses) == len(series.values("loss")) else {}
 
 
 def _rates_by_unit(run: ReportedRun) -> dict[str, float]:

@@ -22,7 +22,8 @@ def compare_losses(a: str, b: str, runs_a: Sequence[LossesByStep], runs_b: Seque
     steps = sorted(set(runs_a[0]).intersection(*runs_a, *runs_b))
     if not steps:
         return False, "Losses were not compared: no step has one in all runs."
-    last_digit = _last_digit(list(chain.from_iterable(run.values() for run in (*runs_a, *runs_b))))
+    losses = chain.from_iterable(run.values() for run in (*runs_a, *runs_b))
+    decimals = max(len(f"{loss:.12g}".partition("e")[0].partition(".")[2]) for loss in losses)  # 2 of 2.31 and 2.3
     apart: dict[int, float] = {}  # step -> relative difference of the means
     texts: dict[int, str] = {}  # of steps that differ
     for step in steps:
@@ -31,7 +32,7 @@ def compare_losses(a: str, b: str, runs_a: Sequence[LossesByStep], runs_b: Seque
         scale = max(abs(mean_a), abs(mean_b)) or 1.0
         apart[step] = abs(mean_a - mean_b) / scale
         gap = max(min(losses_a) - max(losses_b), min(losses_b) - max(losses_a))
-        if gap > ALIKE * scale + last_digit:
+        if gap > ALIKE * scale + 10.0**-decimals:
             figures = f"{significant(mean_a, 5)} in {a}, {significant(mean_b, 5)} in {b}"
             texts[step] = f"at step {step} ({figures}: {_percent(apart[step])} apart)"
 
@@ -42,17 +43,8 @@ def compare_losses(a: str, b: str, runs_a: Sequence[LossesByStep], runs_b: Seque
         return False, f"Losses agree in {equal_steps}: at most {_percent(largest)} apart{explained}."
     first, most = min(texts), max(texts, key=apart.__getitem__)
     most_text = f", most {texts[most]}" if most != first else ""
-    return (
-        True,
-        f"Losses differ in {len(texts)} of {equal_steps}, first {texts[first]}{most_text}.",
-    )
+    return True, f"Losses differ in {len(texts)} of {equal_steps}, first {texts[first]}{most_text}."
 
 
 def _percent(part: float) -> str:
     return f"{significant(100 * part, 2)} %"
-
-
-def _last_digit(losses: Sequence[float]) -> float:
-    """Return one unit of the last printed digit: 0.01 of [2.31, 2.3]."""
-    decimals = [len(f"{loss:.12g}".partition("e")[0].partition(".")[2]) for loss in losses]
-    return float(10.0 ** -max(decimals, default=0))

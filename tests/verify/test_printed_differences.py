@@ -135,7 +135,7 @@ def no_pairs(folder: Path) -> None:
         (a_figure, "the raw files give 16162.35615; changed since the report was written", 2),
         (semicolons, "runs.csv: not readable: no comma is between the names in its first line; changed since", 2),
         (decimal_commas, "steps.csv: not readable: steps.csv, line 2: 11 values, not 8; a decimal comma?", 2),
-        (a_row_twice, "cells.csv: ddp-n1x1: stands there twice; changed since the report was written", 2),
+        (a_row_twice, "cells.csv: ddp-n1x2: stands there twice; changed since the report was written", 2),
         (no_manifest, "manifest.json: is missing; the report writes it: snakemake", 2),
         (no_window, "training_metrics.json: not readable: window is missing; changed since", 2),
         (folder_for_steps, "steps.csv: not readable: is a folder; a file is expected; changed since", 2),

@@ -14,6 +14,7 @@ __all__ = [
     "repeats",
     "shared_jobs",
     "strategies",
+    "text_encoding",
     "transformers_model",
     "unmeasured",
     "validation_messages",

@@ -339,7 +339,11 @@ _CELL_WITH_FIGURE = re.compile(
 
 @lru_cache(maxsize=100_000)
 def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
-    """Return the figures of a cell, [] where it is not understood: "1.2k img/s (3.4x)" -> 1200 images/s, 3.4 times."""
+    """Return the figures of a cell without markup: "1.2k img/s (3.4x)" -> 1200 images/s, 3.4 times.
+
+    A second figure is taken only in brackets, with another unit than the first. The result is [] where the cell is not
+    understood: a range ("1.4-1.5x"), two values with a slash, a sentence. `european`: the comma is the decimal one.
+    """
     if not text or len(text) > 120 or is_nothing(text):
         return []
     if european:

@@ -100,7 +100,10 @@ def comparison_report(
 def _comparison_entry(
     name: str, a: Cell, b: Cell, pairs: list[Pair], findings: Findings, cells: Sequence[Cell]
 ) -> AbComparison:
-    """Return the comparison of A and B from its pairs: only one whose status is ok has an estimate and arms."""
+    """Return the comparison of cells A and B from its pairs. `findings`, `cells`: those of the campaign.
+
+    Only a comparison whose status is ok (`_comparison_status`) has an estimate and arms.
+    """
     ratios = [pair.ratio for pair in pairs if pair.ratio is not None and not pair.null]
     null_ratios = [pair.ratio for pair in pairs if pair.ratio is not None and pair.null]
     own_findings = findings.of_comparison(name)

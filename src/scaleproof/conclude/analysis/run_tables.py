@@ -183,7 +183,11 @@ def _cell_row(
     time_to_loss: TimeToLoss,
     findings: Findings,
 ) -> dict[str, Any]:
-    """Return a cell's row of cells.csv. `runs`: all; `repeats`: with numbers, whose rate (tokens/s) is `rate`."""
+    """Return the row of a cell in cells.csv, in the order of its columns; a figure is None where no run has it.
+
+    `runs`: all runs of the cell; `repeats`: its runs with numbers; `rate`: their rate in tokens/s; `time_to_loss`: the
+    time to the target loss; `findings`: all findings of the campaign.
+    """
     config = configuration_columns(runs[0])  # all runs of a cell have the same
     failures = [run.metrics.failure for run in runs if run.metrics.failure]
     failure_texts = dict.fromkeys(f"{failure.failure_class}: {failure.reason}" for failure in failures)

@@ -56,7 +56,10 @@ def dunnett_quantile(confidence: float, k: int, freedom: int) -> float:
 def _quantile(
     given_means: Callable[[np.ndarray], np.ndarray], confidence: float, freedom: float, bound: float
 ) -> float:
-    """Return what a statistic between 0 and `bound` exceeds with probability 1 - `confidence`."""
+    """Return the value that a statistic exceeds with probability 1 - `confidence`; it is between 0 and `bound`.
+
+    `given_means`: what is integrated over Z, at values in true standard deviations.
+    """
     sd, sd_weights = _sd_estimates(freedom)
 
     def probability(value: float) -> float:  # both integrals as sums over the nodes

@@ -92,7 +92,11 @@ def waterfall_report(
 def _cell_waterfall(
     cell: Row, base: Row, kind: Kind, cells: Mapping[str, Row], traced: Mapping[str, Sequence[TracedStep]]
 ) -> WaterfallCell:
-    """Return a cell's waterfall from the ideal step (by its baseline `base`) to the measured one."""
+    """Return the waterfall of a cell, from the ideal step time to the measured one.
+
+    `base`: its baseline, whose step gives the ideal; `cells`: all cells of the campaign, by name; `traced`: cell -> the
+    steps of its profile.
+    """
     ideal_scale = base["devices"] / cell["devices"] if kind == "strong" else 1.0  # ideal step over the baseline's step
     measured_ms = _step_ms(cell)
     ideal_ms = _step_ms(base) * ideal_scale
@@ -188,7 +192,11 @@ def _communication_parts(cell_shares: Shares | None, measured_ms: float) -> list
 def _gap_part(
     cell_shares: Shares | None, base_shares: Shares | None, cell: Row, base: Row, ideal_scale: float
 ) -> WaterfallPart:
-    """Return by how many ms a device idles longer than in an ideal step (`ideal_scale` x the baseline's)."""
+    """Return the milliseconds by which a device idles longer than in an ideal step; waits for data do not count.
+
+    `cell_shares`, `base_shares`: shares of the traced steps of cell and baseline, None without a trace. `ideal_scale`:
+    the ideal time of the cell's step over the time of the baseline's step.
+    """
     if cell_shares is None or base_shares is None:
         return WaterfallPart(name="host gaps", ms=None, source="needs traces of this cell and of its baseline")
     gaps_ms = cell_shares.idle * _step_ms(cell) - _data_ms(cell)

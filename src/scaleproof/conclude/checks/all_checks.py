@@ -220,7 +220,10 @@ def _findings_on_missing_census(runs: Sequence[Run]) -> list[Finding]:
 
 
 def _finding_on_error(check: str, run: TimedRun, error: Exception) -> Finding:
-    """Return the finding on a check that broke on a run: its files or record are damaged, or the check itself."""
+    """Return the finding that says what is at fault where a check broke with `error` on a run.
+
+    It is a file or a field of the run's record that is damaged, or else the check itself. `check`: its name.
+    """
     fault = str(error) if isinstance(error, UserError) else rank_fault(run.metrics.ranks)
     if fault:
         return _unusable_record(run, fault)

@@ -181,7 +181,10 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _flag_bias(differences: np.ndarray, allowed_bias: float, precision: str) -> Iterator[Flag]:
-    """Flag losses of a low precision whose mean relative difference exceeds `allowed_bias`: rounding has no bias."""
+    """Flag losses of a low precision whose mean is above or below the replay's: rounding alone has no such bias.
+
+    `differences`: the relative difference in each step, with its sign; `allowed_bias`: how large their mean may be.
+    """
     step_count, bias = len(differences), float(differences.mean())
     standard_error = max(float(differences.std(ddof=1)) / step_count**0.5, 1e-12)
     error_count = abs(bias) / standard_error

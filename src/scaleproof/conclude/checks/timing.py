@@ -150,7 +150,10 @@ def devices_ran_free(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 
 def _slowdown_evidence(rank: int, reasons: dict[str, float], clock_mhz: float | None) -> str:
-    """Return a sentence: what slowed a device of `rank` down, in what share of its samples, and its mean clock."""
+    """Return a sentence: what slowed a device of `rank` down, in what share of its samples, and its mean clock.
+
+    `reasons`: name of the reason -> share of the samples; `clock_mhz`: None where it is unknown.
+    """
     shares_text = ", ".join(f"{name} {percent(share)}" for name, share in reasons.items())
     clock_text = "clock unknown" if clock_mhz is None else f"{fixed(clock_mhz, 0)} MHz on average"
     return f"a device of rank {rank} was slowed down in the window: {shares_text} of the samples, {clock_text}"

@@ -20,7 +20,10 @@ SCALED = 1e-3
 
 
 def gradient_norm(run: MeasuredRun, rank: int, when: str) -> float | None:
-    """Return the 2-norm of all gradients of a rank in the step probed "before" or "after" the window, if recorded."""
+    """Return the 2-norm of all gradients in a probed step, as `rank` has it; None where it was not recorded.
+
+    `when`: the step probed "before" or "after" the window.
+    """
     steps = [getattr(census, when) for census in run.metrics.census or []]
     return norm_of_ranks(run, rank, [step.gradient_norm if step else None for step in steps])
 
@@ -61,7 +64,10 @@ def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
 
 
 def _clipping_problem(run: MeasuredRun, step: int, norm: float | None, scaled_by: float | None) -> str | None:
-    """Return in words that clipping scaled gradients of `norm` by a wrong factor; None if right, or not known."""
+    """Return in words that clipping scaled the gradients of a step by a wrong factor; None if right, or not known.
+
+    `norm`: the norm of the gradients before clipping. `scaled_by`: the factor, as read back from AdamW.
+    """
     if scaled_by is None or norm is None:
         return None
     right_factor, clipping = 1.0, "no clipping"

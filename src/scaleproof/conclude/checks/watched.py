@@ -228,7 +228,10 @@ def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
 
 
 def _longest_run_of_equal_batches(batches: Sequence[list[int]]) -> int:
-    """Return the most steps in a row with equal checksums; 1 where each batch differs from the one before."""
+    """Return the most steps in a row with equal batches; 1 where each batch differs from the batch before it.
+
+    `batches`: for each step the checksums of what entered the model; empty where unknown.
+    """
     longest_row = row = 1
     for before, after in pairwise(batches):
         is_repeated = bool(after) and after == before
@@ -378,7 +381,10 @@ def _work_of_run(run: WatchedRun) -> dict[str, Any]:
 
 
 def _how_many_repeat_a_batch(batches: Sequence[list[int]]) -> str:
-    """Return "many" where a share AGAIN of more than FEW_BATCHES different batches repeat one, else "few"."""
+    """Return "many" where 40 % of the steps (AGAIN) take the batch of the step before, or one and the same batch.
+
+    Else "few"; also where no more than FEW_BATCHES differ, which `few-batches` reports. `batches`: checksums of steps.
+    """
     steps_with_batch = Counter(tuple(checksums) for checksums in batches if checksums)
     steps_as_before = sum(bool(after) and after == before for before, after in pairwise(batches))
     most_steps = max([steps_as_before, *steps_with_batch.values()])
@@ -386,6 +392,9 @@ def _how_many_repeat_a_batch(batches: Sequence[list[int]]) -> str:
 
 
 def _amount_of_most_steps(counts: Sequence[Sequence[int]]) -> int | None:
-    """Return the amount, summed over ranks, that more than half of the steps have; None where no amount has."""
+    """Return the amount of work that more than half of the steps have, summed over ranks; None without such an amount.
+
+    `counts`: for each rank, the samples or tokens of each step. Where texts differ in length, nearly all steps differ.
+    """
     amounts = Counter(map(sum, zip(*counts, strict=False)))  # ranks that were ended need not end at the same step
     return next((amount for amount, steps in amounts.items() if 2 * steps > amounts.total()), None)

@@ -156,7 +156,11 @@ class Calibration:
         return entry.model_copy(update=fields)
 
     def _step_interval(self, cell: Cell, steps: list[law.MeasuredStep]) -> Interval:
-        """Return the forecast seconds of a step, from its settings' steps on other sizes. Raises Unsupported."""
+        """Return the forecast seconds of a step of `cell`, with their interval.
+
+        `steps`: the measured steps of the cell's strategy and settings on other numbers of devices. Raises Unsupported
+        with a code, a reason and what to measure, where they do not carry a forecast.
+        """
         if cell.is_open:
             raise law.Unsupported(
                 "micro-batch-open",

@@ -304,7 +304,10 @@ def _step_figures(cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibrat
 
 
 def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvidence, step: Interval) -> float:
-    """Return a run's wall time: the mean of its cell's `runs`, else by the longest rest of its engine, or of any."""
+    """Return the wall time of a run whose steps take `step`, as was measured, or forecast from measured cells.
+
+    That of a cell with `runs` is their mean. Else the rest is the longest among runs with the same engine, or any runs.
+    """
     if runs:
         return float(np.mean([run.metrics.total_wall_time_s for run in runs]))
     has_deepspeed = is_deepspeed(cell.execution.strategy)

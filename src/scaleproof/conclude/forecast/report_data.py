@@ -62,7 +62,10 @@ def _sweep_report(sweep: Sweep) -> SweepReport:
 
 
 def _newest_forecasts(all_forecasts: list[Forecasts], first_runs: dict[str, str]) -> dict[str, tuple[Entry, str]]:
-    """Return cell -> its newest forecast from before its first run, else of all, and when it was made."""
+    """Return cell -> (its newest forecast from before its first run, else its newest of all; when it was made).
+
+    `all_forecasts`: the oldest first. `first_runs`: cell -> time of its first run.
+    """
     newest: dict[str, tuple[Entry, str]] = {}
     newest_before_run: dict[str, tuple[Entry, str]] = {}
     for forecasts in all_forecasts:

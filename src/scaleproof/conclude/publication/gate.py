@@ -189,7 +189,10 @@ def rate_changes(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[Ra
 
 
 def _rate_change(name: str, new: float, logs: list[float], alpha: float) -> RateChange:
-    """Return the change of a rate (logarithms) against earlier sessions. `alpha`: chance of a false alarm."""
+    """Return the change of a rate against earlier sessions.
+
+    `new`, `logs`: logarithms of the new and the earlier rates; `alpha`: probability of a false alarm.
+    """
     change = math.expm1(new - statistics.fmean(logs))
     return RateChange(name, change, statistics.stdev(logs), len(logs), alpha)
 
@@ -261,7 +264,10 @@ def _rates_of(session: Mapping[str, list[RawRun]], cells: Sequence[str]) -> Rate
 
 
 def _why_left_out(run: RawRun, earlier_runs: Sequence[RawRun], result_count: int) -> str:
-    """Return why a run cannot be compared with earlier ones of its cell, such as another machine; "" where it can."""
+    """Return why a run cannot be compared with earlier runs, such as another machine; "" where it can.
+
+    `earlier_runs`: of its cell, one of each of the `result_count` earlier results that have the cell.
+    """
     differing: set[str] = set()
     for earlier_run in earlier_runs:
         differing |= set(differing_settings(run, earlier_run))
@@ -342,7 +348,10 @@ def check_given_once(folders: Sequence[Path]) -> None:
 
 
 def _check_copies(paths: Sequence[Path], sessions: Sequence[Mapping[str, list[RawRun]]]) -> None:
-    """Raise UserError where results share a rate to the last digit: one measurement twice has no spread."""
+    """Raise UserError where two results have one rate of a cell, to the last digit: they are one measurement.
+
+    It would narrow the spread between sessions to nothing. `sessions`: for each path, the runs of each cell.
+    """
     path_of: dict[tuple[str, float], Path] = {}  # (cell, rate) -> the first result that has it
     for path, session in zip(paths, sessions, strict=True):
         rates = {cell: rate_of(*runs) for cell, runs in session.items()}

@@ -73,7 +73,10 @@ class History:
 
 
 def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> History:
-    """Return the shifts of rates over results, of one `cell` if named. Raises UserError where too little compares."""
+    """Return the shifts of rates over the results in `folders`, of one `cell` where it is named.
+
+    Raises UserError where too little can be compared.
+    """
     if len(folders) < LEAST_SESSIONS:
         raise UserError(f"a history needs at least {LEAST_SESSIONS} results, not {len(folders)}")
     gate.check_given_once(folders)

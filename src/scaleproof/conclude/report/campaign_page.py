@@ -15,7 +15,10 @@ from scaleproof.ground.records.run import read_run
 
 
 def write_campaign_page(inputs: PageInputs, loaded: LoadedCampaign, results: Path, out: Path) -> str:
-    """Write the page of a campaign to `out`; return its answer (of a rehearsal: its title) for the console."""
+    """Write the page of a campaign, whose runs are in `results`, to `out`; return its answer as the console prints it.
+
+    The answer of a rehearsal is its title.
+    """
     if not is_rehearsal(loaded.name):
         write_page(inputs, out)
         return in_unit(answer_campaign(inputs.report, inputs.comparisons, inputs.forecast).text, inputs.report.unit)

@@ -92,7 +92,10 @@ def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[st
 
 
 def _cell_entry(row: dict[str, Any], key: str, text: str) -> PageFigure:
-    """Return the figure in column `key` as `text`; one that was measured has an id, which `why` explains, and a tip."""
+    """Return one entry of the table of cells: the figure of `row` in column `key`, printed as `text`.
+
+    A figure that was measured has an id, by which `scaleproof why` explains it, and a tip. `row`: of `scaling_rows`.
+    """
     column = COLUMNS[key]
     value = row.get(key)
     is_number = isinstance(value, float | int)

@@ -34,7 +34,11 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scaling
 
 
 def _draw_ranked_cell(axes: Axes, i: int, row: dict[str, Any], values: list[float], chart_end: float) -> None:
-    """Draw a cell's bar in row `i`, its interval and runs (`values`). An arrow ends what is longer than the chart."""
+    """Draw the bar of one cell in row `i` with its interval and its runs.
+
+    `row`: the cell's row of cells.csv. `values`: tokens/s of each run. A longer interval than `chart_end` ends in an
+    arrow.
+    """
     (bar,) = axes.barh(i, row["tokens_per_s"], height=0.55, **style.bar_style(style.colour(row["strategy"])))
     rate = _rate_of_row(row)
     if rate.low is not None and rate.high is not None:

@@ -85,7 +85,10 @@ def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scal
 def _draw_bands(
     axes: Axes, drawn: list[ScalingSeries], forecasts: Forecasts, unit: str, base: Callable[[ScalingSeries], float]
 ) -> list[Band]:
-    """Draw the forecasts of each series as bands, relative to the rate `base(series)`, and return the bands."""
+    """Draw the forecasts of each `drawn` series as bands, and return all bands.
+
+    `base`: returns the rate of a series that is 1 on the value axis, which is in `unit`.
+    """
     all_bands = []
     for series, look, place in zip(drawn, style.series_styles(drawn), style.places_side_by_side(drawn), strict=True):
         bands = bands_of_series(series, forecasts)
@@ -111,7 +114,11 @@ def _draw_ratio_lines(
     ideal: Callable[[int], float],
     forecasts: Forecasts = (),
 ) -> None:
-    """Draw each series' `figure` (of a baseline 1, without interval) beside the line of ideal ratios."""
+    """Draw a line for each series through its points that have a ratio, beside the line of ideal ratios.
+
+    `figure`: the ratio of a point; a baseline has none, and is drawn as 1 without an interval. `ideal`: number of
+    devices -> the ideal ratio.
+    """
     scaled_series = [series for series in report.series if series.kind]
     if not scaled_series:
         style.write_empty(axes, "no series with more than one size")

@@ -74,7 +74,10 @@ class Answer:
 def answer_campaign(
     report: ScalingReport, comparisons: Sequence[AbComparison] = (), forecast: ForecastReport | None = None
 ) -> Answer:
-    """Return the campaign's verdict and its bullets, from the report, A/B comparisons and forecast.json, if any."""
+    """Return the answer to the campaign's question: the verdict and its bullets.
+
+    `comparisons`: A/B comparisons of the campaign. `forecast`: forecast.json, where there is one.
+    """
     reservations = _reservations_bullet(report)
     if report.status == "invalid_comparison":
         codes = ", ".join(report.mismatches)

@@ -121,7 +121,10 @@ def _verdict_on_group(group_claims: GroupClaims) -> Verdict:
 
 
 def _verdict_on_recommended(advice: Claim, fastest: Claim, over_one_device: Claim | None, devices: int) -> Verdict:
-    """Return the verdict on the recommended cell of those on `devices`; on others a cell may be faster."""
+    """Return the verdict on the recommended cell. `over_one_device`: its ratio to one device, where there is one.
+
+    `devices`: of the cells that are compared; on others a cell may be faster.
+    """
     cell = advice.subject
     if over_one_device:
         text = f"{cell} pays off: {number(over_one_device.ratio.value)}x one device"

@@ -111,7 +111,10 @@ def _measured_texts(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _texts_of_speedups(row: dict[str, Any]) -> dict[str, str]:
-    """Return column -> why a cell lacks a speed-up or efficiency: a baseline is 1, or cells are not comparable."""
+    """Return column -> text of each speed-up and efficiency that a cell does not have; the text says why.
+
+    A baseline is 1 by definition; of two cells that are not comparable no ratio is formed. `row`: of `scaling_rows`.
+    """
     texts = {}
     if row["cell"] == row["baseline"]:
         texts["speedup"] = "1 (baseline)"

@@ -170,7 +170,10 @@ def _ratio_so_far(runs: Path) -> str:
 
 
 def _write_first_campaign(path: Path, request: AbRequest) -> dict[str, Any]:
-    """Write and check the campaign, unless its file is there. UserError for a wrong one, which is removed again."""
+    """Write the campaign of `request` to `path`, unless its file is there. Checks the campaign and returns its content.
+
+    Raises UserError where the campaign is wrong or not for this machine, and removes the file if this call wrote it.
+    """
     earlier_campaign = read_campaign(path, request)
     campaign = earlier_campaign or make_campaign(request, seconds=request.seconds)
     if not earlier_campaign:
@@ -200,7 +203,11 @@ def _name_options(message: str, path: Path) -> str:
 
 
 def _rounds_left_open(path: Path, campaign: Mapping[str, Any], request: AbRequest, results: Path) -> int:
-    """Count the rounds of earlier calls, 0 unless they left the verdict open. Raises UserError for damaged results."""
+    """Count the rounds of earlier calls, if these have left open who is faster.
+
+    Returns 0 where a verdict is there, or earlier calls have made the first round alone. `campaign`: the content of the
+    campaign's file. Raises UserError where the results of these calls are damaged.
+    """
     folder = results / path.stem
     if campaign["repeats"] == 1:  # the first round alone was made
         return 0

@@ -94,7 +94,10 @@ def command_text(campaign: Campaign, n_cells: int) -> str:
 
 
 def _time_limit_text(campaign: Campaign, runs: int, runs_in_pairs: int = 0) -> str:
-    """Return "time limit 10 minutes per run, so at most 3 hours in all", of `runs` and those in pairs."""
+    """Describe the time limit of `runs`: "time limit 10 minutes per run, so at most 3 hours in all".
+
+    `runs_in_pairs`: further runs, in the pairs of A/B comparisons.
+    """
     minutes = campaign.resources.time_limit
     hours = _amount_text((runs + runs_in_pairs) * minutes / 60, "hour")
     with_pairs = f" with the {runs_in_pairs} of A/B pairs" if runs_in_pairs else " in all"

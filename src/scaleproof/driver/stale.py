@@ -141,7 +141,11 @@ def _unnamed_cells(loaded: LoadedCampaign, results: Path) -> dict[str, str]:
 def _judge_run(
     folder: Path, cell: Cell, current_code: str, seen: Seen | None, sha256: Callable[[Path], str]
 ) -> _StaleRun | None:
-    """Return a run with the reason to measure it again, None without. `seen`: what Snakemake knows of its file."""
+    """Return a finished run with the reason to measure it again, None without a reason.
+
+    `current_code`: the sha256 of today's code of a run. `seen`: Snakemake's view of the run's file, None where it has
+    none. `sha256`: the function that hashes a file.
+    """
     try:
         metrics = _sound_metrics(folder)
     except UserError:
@@ -166,7 +170,10 @@ def _reason_to_measure_again(
     seen: Seen | None,
     sha256: Callable[[Path], str],
 ) -> str | None:
-    """Return why a run would be measured again, None where it would not; arguments as of `_judge_run`."""
+    """Return the reason why a run would be measured again. Returns None where it would not be.
+
+    `record`: the file of its metrics. `seen`: as in _StaleRun. The others: see `_judge_run`.
+    """
     if metrics.fingerprint != cell.fingerprint:  # whatever `seen` says: a --touch makes such runs look up to date
         keys = changed_keys(metrics.config, cell.config)
         return f"{CONFIGURATION}: {keys}" if keys else CONFIGURATION

@@ -144,7 +144,10 @@ def _read_csv_table(path: Path, block: list[str], start: int) -> list[ReportLine
 
 
 def _parse_line(path: Path, index: int, heads: list[str], cells: list[str], raw: str) -> ReportLine:
-    """Return one line of a report; what has no column is 0. Raises UserError where text stands for a number."""
+    """Return the line of a report whose `cells` stand under `heads`. `index`: its place in the file; `raw`: its text.
+
+    Time and count are 0 where the report has no such column. Raises UserError where text stands for a number.
+    """
     values = dict(zip((head.strip() for head in heads), (cell.strip() for cell in cells), strict=True))
     try:
         total = next((_parse_number(values[head]) for head in values if head.startswith("Total Time")), 0)

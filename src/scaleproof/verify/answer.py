@@ -318,7 +318,10 @@ def _check_ranked_cell(where: str, entry: Mapping[str, Any], cell: RawCell, fast
 def _check_letters(
     family: CellFamily | None, where: str, names: Sequence[str], entries: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Difference]:
-    """Yield where letters do not say which `names` are told apart, leave one out (a, c), or are out of order."""
+    """Yield where letters do not say which cells are told apart, leave one out (a, c), or are in another order.
+
+    `names`: the comparable cells. `entries`: cell -> its entry in the ranking, the fastest first.
+    """
     where = f"{where}, letters"
     letters_of = {name: entry["letters"] for name, entry in entries.items()}
     if family:

@@ -186,7 +186,10 @@ def _check_figures_of_tip(
 def _check_tip_in_order(
     file: str, chart: str, tip: str, figures_in_order: Mapping[str, Sequence[float]]
 ) -> Iterator[Difference]:
-    """Yield where a text on hover has another figure than the n-th run of a cell, or pair of a comparison."""
+    """Yield where a text on hover states another figure than that of the n-th run of a cell, or pair of a comparison.
+
+    `figures_in_order`: cell or comparison -> figure of each of its runs or pairs.
+    """
     match = NTH[chart].match(tip) if chart in NTH else None
     if match:
         figures = figures_in_order.get(match["cell"], [])

@@ -107,7 +107,10 @@ def residual_sums_of_squares(cells: Sequence[Logs]) -> list[float]:
 
 
 def _are_unequal(squares: Sequence[float], freedoms: Sequence[int], level: float) -> bool:
-    """Return whether Bartlett's test at `level` finds 3 or more variances unequal, by `squares` about the means."""
+    """Return whether Bartlett's test at `level` finds the variances of cells unequal; False for fewer than three cells.
+
+    `squares`: the sum of squares of each cell about its mean. `freedoms`: the degrees of freedom of each cell.
+    """
     n_cells = len(squares)
     total_freedom = sum(freedoms)
     if n_cells < 3 or sum(squares) <= 0:

@@ -139,7 +139,10 @@ def _faults_of_demands(folder: Path, manifest: dict[str, Any]) -> list[Differenc
 
 
 def _renamed_folders(folder: Path, unlisted_runs: list[str], missing_files: dict[str, str]) -> dict[str, str]:
-    """Return new -> old name of folders: an unlisted run has the sha256 of a missing file."""
+    """Return new name -> old name of each renamed folder: an unlisted run has the hash of a missing file.
+
+    `missing_files`: name -> sha256.
+    """
     old_names = {sha256: name for name, sha256 in missing_files.items()}
     renamed = {}
     for new_name in unlisted_runs:

@@ -96,7 +96,10 @@ def _check_missing_estimate(
 def _check_entry(
     entry: Mapping[str, Any], listed: Sequence[Mapping[str, Any]], runs: Sequence[RawRun]
 ) -> Iterator[Difference]:
-    """Yield where a comparison states other settings, pairs (pairs.json) or paths than its runs have."""
+    """Yield where a comparison states other settings, pairs or paths than its runs have.
+
+    `listed`: the pairs in pairs.json.
+    """
     configs = {run.cell: run.metrics["config"] for run in runs}
     # "section.key" -> [value in A, value in B]
     declared = configuration_differences(configs.get(entry["a"], {}), configs.get(entry["b"], {}))

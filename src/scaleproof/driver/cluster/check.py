@@ -175,7 +175,10 @@ def gpus_in(text: str) -> int:
 
 
 def _judge_number_of_jobs(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: int | None) -> Verdict:
-    """Judge whether the queue takes as many of the user's jobs (`limit`) as the profile sends."""
+    """Judge whether the user may have as many jobs in the queue as the profile sends.
+
+    `settings`: of the profile. `limit`: jobs that a user may have in the queue (None: any number).
+    """
     node_hours = sum(request.node_hours for request in requests)
     jobs_by_rule: Counter[str] = Counter()
     for request in requests:
@@ -211,7 +214,11 @@ def _judge_training_partition(name: str, partitions: Mapping[str, list[Nodes]], 
 
 
 def _judge_job_records(profile: dict[str, Any], config: dict[str, str], account: str) -> list[Verdict]:
-    """Judge whether Snakemake learns of ends before Slurm forgets them, and whether `account` is charged."""
+    """Judge whether Snakemake learns how jobs end before Slurm forgets them, and whether Slurm charges `account`.
+
+    `profile`: settings of the profile. `config`: settings of Slurm, from `scontrol show config`. `account`: "" where
+    jobs name none.
+    """
     interval_s = int(profile.get("seconds-between-status-checks", 10))
     has_accounting = bool(allocation.run_command("sacct", "--allocations", "--jobs=1"))  # prints at least a heading
     shortest_memory = re.match(r"\d+", config.get("MinJobAge", ""))

@@ -106,7 +106,11 @@ def _read_answers(file: Path) -> list[dict[str, Any]]:
 
 
 def _judge_node(node: dict[str, Any], writers: set[str], results: Path, needs_gpu: bool = False) -> list[Verdict]:
-    """Judge a node by what it said, and whether its test file is among `writers`."""
+    """Return verdicts on one compute node.
+
+    `node`: what it said of itself. `writers`: the hosts whose test file arrived in `results`. `needs_gpu`: whether
+    trainings ask for GPUs.
+    """
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     shared = node["reads"] and node["host"] in writers
     host, torch = node["host"], node["torch"] or "cannot be imported: " + node["error"]

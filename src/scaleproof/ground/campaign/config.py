@@ -156,7 +156,10 @@ class Work(Section):
     @model_validator(mode="before")
     @classmethod
     def _read_two_lengths(cls, data: Any) -> Any:
-        """Split `steps: [50, 150]`, two runs, into `fewer_steps: 50` and `steps: 150`. ValueError for other lists."""
+        """Split `steps: [50, 150]`, the lengths of two runs, into `fewer_steps: 50` and `steps: 150`.
+
+        `data`: the content of the section, as it is unless `steps` is a list. Raises ValueError for other lists.
+        """
         lengths = data.get("steps") if isinstance(data, dict) else None
         if not isinstance(lengths, list):
             return data
@@ -219,7 +222,11 @@ AXES = {name: _declared_axes[name] for name in _FIRST_IN_SLUGS} | _declared_axes
 
 
 def _make_axis_section(name: str, doc: str, wrap: Any) -> type[Section]:
-    """Build a section whose keys are the axes, each optional. `wrap`: the type of one value -> the key's type."""
+    """Build the section `name`, whose keys are the axes, each optional.
+
+    `doc`: the docstring of the section. `wrap(type)`: returns the type of a key of the section, made of the type of one
+    value of the axis.
+    """
     fields: dict[str, Any] = {}
     for axis, (section, field) in AXES.items():
         annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation

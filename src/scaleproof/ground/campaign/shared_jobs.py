@@ -99,7 +99,10 @@ def _repeats_between_decisions(campaign: Campaign) -> Iterator[tuple[int, int]]:
 def _group_jobs(
     prefix: str, slugs: set[str], repeats: range, room: int, in_order: Callable[[int], Sequence[Cell]], same_nodes: bool
 ) -> Iterator[SharedJob]:
-    """Yield the jobs for these repeats of a group of cells: as many whole rounds as fit, else parts of a round."""
+    """Yield the jobs for these repeats of a group of cells. `room`: number of runs that fit into one job.
+
+    A job has as many whole rounds as fit into it. Where no round fits, a job has a part of a round.
+    """
     rounds = {repeat: tuple(cell for cell in in_order(repeat) if cell.slug in slugs) for repeat in repeats}
     rounds_per_job = room // len(slugs)
 

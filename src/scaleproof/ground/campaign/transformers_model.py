@@ -118,7 +118,10 @@ def fetched_config(hub: str, revision: str) -> Path:
 
 @lru_cache(maxsize=64)
 def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
-    """Return the config.json in `data`. Raises UserError where it is none, or its model cannot be measured exactly."""
+    """Return the content of the config.json at `path`, whose bytes are `data`.
+
+    Raises UserError where it is not a config.json, or its model cannot be measured exactly.
+    """
     place, key_ = f"workload.model: {path}", ("workload", "model")
     try:
         architecture = json.loads(data)

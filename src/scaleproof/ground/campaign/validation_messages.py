@@ -238,7 +238,10 @@ def _missing_text(place: Place, name: Any, schema: Schema) -> str:
 
 
 def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
-    """Return a hint at the key or section that the unknown key at `place` means; "" without one."""
+    """Return a hint at what is meant by the unknown key at `place`: another key, or another section of the file.
+
+    `known`: the keys that are allowed there; `data`: the file's content. Returns "" where there is nothing to suggest.
+    """
     name = str(place[-1])
     if hint := placeholder_hint(place, _value_at(data, place), data):
         return hint

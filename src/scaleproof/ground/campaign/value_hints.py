@@ -99,7 +99,10 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
 
 
 def _number_hint(value: object, options: list[Schema], unit: str) -> str:
-    """Return a hint at a number in another form: "30 s", "1,000", "5 %", "1/2", "1e3"; "" for others."""
+    """Return a hint at a number that a person has written in another way: "30 s", "1,000", "5 %", "1/2", "1e3".
+
+    `unit`: the unit of the key. Returns "" where there is nothing to suggest.
+    """
     text = str(value).strip("“”„‘’").replace("\N{MINUS SIGN}", "-")  # the quotes and digits of word processors
     text = "".join(str(unicodedata.decimal(character, character)) for character in text)  # any digits, but no "³"
     text = text.partition(" //")[0].rstrip(",;}])")  # of JSON, and of C

@@ -234,7 +234,10 @@ def _parse_document(path: Path) -> Any:
 
 
 def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
-    """Return ", line 3, column 5: not valid YAML: ...", for common slips with clearer words or a hint."""
+    """Describe where and why a document is not YAML: ", line 3, column 5: not valid YAML: ...".
+
+    For the commonest slips, a hint or clearer words tell the author what to change. `lines`: the text of the document.
+    """
     # A conflict anywhere in the file comes before all slips.
     for number, text in enumerate(lines, 1):
         if text.startswith(("<<<<<<< ", ">>>>>>> ")):

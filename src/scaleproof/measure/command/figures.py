@@ -64,7 +64,10 @@ def read_figures(
 
 
 def _read_printed(log: Path, lines: Sequence[str], cell: Cell, read: ReadLog, arrivals: Sequence[float]) -> PrintedLog:
-    """Return the steps in `log`, read by the campaign's patterns, a known reader, or times with units."""
+    """Return the steps in the file `log`, read by the campaign's patterns, a known reader, or times with units.
+
+    `lines`: the lines of the file; `read`, `arrivals`: as in `read_figures`.
+    """
     figures = cell.workload.figures
     if isinstance(figures, Patterns):
         return read_by_patterns(lines, figures)
@@ -275,7 +278,10 @@ def _figures_text(step: PrintedStep) -> str:
 
 
 def _rate_factor(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, per_step: float | None) -> int:
-    """Return the factor that makes a printed rate that of all devices. NoFigures where nothing says whose it is."""
+    """Return the factor that makes a printed rate the rate of all devices.
+
+    Raises NoFigures where the log has a rate and nothing says whose it is. `per_step`: the work of a step, if known.
+    """
     devices = cell.execution.geometry.n_devices
     rate_of = cell.workload.rate_of or printed.rate_of  # "all" or "device"
     needs_rate = not per_step or not all(step.seconds for step in steps)
@@ -290,7 +296,10 @@ def _rate_factor(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, 
 
 
 def _figures_of_progress(progress: Progress, cell: Cell, last_line: str) -> TimedWork:
-    """Return the figures of a program that counts aloud, timed by the launcher. Raises NoFigures."""
+    """Return the figures of a program that counts aloud, timed by the launcher. Raises NoFigures.
+
+    `last_line`: the last line of its log, for the message.
+    """
     unit, work_per_count = _work_per_count(progress, cell)
     total_counts = np.cumsum(progress.amounts)
     warmup_steps = cell.work.warmup_steps
@@ -345,7 +354,10 @@ def _work_per_count(progress: Progress, cell: Cell) -> tuple[WorkUnit, int]:
 
 
 def _figures_of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
-    """Return the figures of a log with times of epochs, or of a whole training, each a row. Raises NoFigures."""
+    """Return the figures of a log with times of epochs, or of a whole training: each is a row of the window.
+
+    Raises NoFigures where no epoch has a time, or their work is not known. `was_ended`: as in `read_figures`.
+    """
     spans = [span for span in printed.spans if span.seconds]
     if not spans:
         raise NoFigures("its log has rates of epochs without their times; " + _no_figures_text(cell))

@@ -91,7 +91,10 @@ def _open_text(path: Path, errors: str, newline: str | None = None) -> io.TextIO
 
 
 def _text_documents(path: Path, document: str) -> Iterator[str]:
-    """Yield a text file's documents: the file, its lines or paragraphs. Raises NotADocument where it is too long."""
+    """Yield the documents of a text file, each of which is a `document`: the file, a line, or a paragraph.
+
+    Raises NotADocument where the file is too long for one document.
+    """
     with _open_text(path, "replace") as lines:
         if document == "file":
             text = lines.read(LARGEST_DOCUMENT + 1)

@@ -162,7 +162,10 @@ def _download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
 
 
 def _file_metadata(file: HubFile, is_patient: bool = True) -> HfFileMetadata:
-    """Ask the hub for a file's size, ETag and address. A patient call asks a silent hub again for half a minute."""
+    """Ask the hub for the metadata of a file: its size, its ETag, and where its content is.
+
+    `is_patient`: a hub that does not answer is asked again for half a minute.
+    """
     return get_hf_file_metadata(
         file.url,
         token=file.token or False,  # False: not even a stored token is sent

@@ -96,7 +96,10 @@ def check_documents(corpus: str, documents: int) -> None:
 
 
 def _cut_into_shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
-    """Yield all row groups in shards: many enough for all cores to end together, but few files."""
+    """Yield all row groups in shards: many enough for all cores to end together, but few files.
+
+    `documents`: the number of documents of each row group. `held_out`: for each document, whether it is for validation.
+    """
     groups_per_shard = max(1, min(LARGEST_SHARD, len(documents) // 32))  # 32 shards or more, if there are such groups
     first_document = 0  # number of the shard's first document
     for number, first_group in enumerate(range(0, len(documents), groups_per_shard)):
@@ -141,7 +144,11 @@ def _encode_unfinished(encode_shard: partial, shards: list[Shard], folder: Path,
 
 
 def _encode_groups(encode_shard: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
-    """Encode the shards, and yield None for each finished row group. Raises UserError where a process is killed."""
+    """Encode the shards, in any order, and yield None for each row group that is done, for a progress bar.
+
+    `encode_shard` encodes a shard and returns the number of its row groups. `processes`: the most processes to use,
+    None for one a core. Raises UserError where a process is killed.
+    """
     cores = available_cores()
     workers = min(processes or cores, cores, len(shards))
     if workers < 2 or sum(len(shard.groups) for shard in shards) <= FEW_GROUPS:

@@ -197,7 +197,11 @@ def _append_answer(
 
 
 def _next_bytes(answer: requests.Response, file: RawIOBase, total: int | None) -> bytes:
-    """Return the next bytes of the answer, b"" at the end of the file. Raises BrokenOff where it was cut."""
+    """Return the next bytes of the answer, b"" at the end of the file.
+
+    `file`: the part, with what came so far; `total`: bytes of the whole file, if known. Raises BrokenOff where the
+    connection was cut.
+    """
     # An error of the protocol means a cut connection, as does an end before the last byte.
     with contextlib.suppress(urllib3.exceptions.ProtocolError):
         data = answer.raw.read1(CHUNK)

@@ -109,7 +109,10 @@ def _compute_mode(nvml: Any, handle: object) -> str:
 
 
 def judge_uuids(uuids: list[str], unknown_uuids: list[str], modes: Sequence[str] = ()) -> Verdict:
-    """Judge whether NVML knows all of torch's `uuids`, and no compute mode of theirs forbids their use."""
+    """Judge whether NVML knows all of torch's devices, and no compute mode forbids their use.
+
+    `unknown_uuids`: the `uuids` that NVML does not know. `modes`: the compute modes of the others.
+    """
     advice = "power, energy and clocks of these devices will be missing in the record"
     if PROHIBITED in modes:
         advice = "no program may use a device in this mode: nvidia-smi -c DEFAULT, or leave it out"

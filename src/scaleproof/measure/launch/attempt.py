@@ -38,7 +38,10 @@ def begin_attempt(out: Path, name: str, replaced: Iterable[str]) -> Path:
 def write_request(
     plan: PlannedRun, *, attempt: Path, run_id: str, nodes: Allocation | None, provenance: dict[str, Any]
 ) -> Request:
-    """Write the ranks' request into the folder `attempt`, and return it. `nodes`: None on one machine."""
+    """Write the request of a run into the folder `attempt`, for the ranks, and return it.
+
+    `nodes`: the allocation, None on one machine. `provenance`: code, machine and command line, as in the metrics.
+    """
     request = Request.for_cell(
         plan.cell,
         plan.tokens,

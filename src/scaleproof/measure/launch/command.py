@@ -162,7 +162,11 @@ def _explain_failure_of_command(request: Request, attempt: Path, outcome: Comman
 
 
 def _work_of_whole_runs(request: Request, program_s: Sequence[float]) -> TimedWork:
-    """Return the figures of one whole run, or of the difference of a longer and a shorter one. Raises NoFigures."""
+    """Return the figures of a program that was timed from start to end.
+
+    `program_s`: the seconds of one run, or of a shorter and a longer run, whose difference counts. Raises NoFigures
+    where the longer run took no longer.
+    """
     cell = request.cell
     log = PrintedLog("whole program")
     if cell.work.fewer_steps is None:

@@ -112,7 +112,10 @@ def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -
 
 
 def _explain_crash(metrics: Timed | Failed, nodes: Allocation, log: Sequence[str]) -> Timed | Failed:
-    """Return `metrics`, a crash by Slurm's limit replaced by a timeout. Raises Interrupted where Slurm ended it."""
+    """Return `metrics`, with a crash replaced by a timeout if Slurm ended the ranks shortly before the job's limit.
+
+    `log`: the last lines of output. Raises Interrupted where Slurm has ended the job, which the ranks notice first.
+    """
     if not isinstance(metrics, Failed) or metrics.failure.failure_class != "crash":
         return metrics
     reason = ask_why_run_was_ended(nodes.job, log)

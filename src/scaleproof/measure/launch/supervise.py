@@ -213,7 +213,10 @@ def _wait_for_end(
     heartbeat: Heartbeat | None,
     received: list[int],
 ) -> _Stop:
-    """Wait until `process` ends, by itself or at a limit (s). Raises Interrupted on a signal, or without Snakemake."""
+    """Wait until `process` ends, or must be ended: at its `limit`, or as planned after `end_after` (both seconds).
+
+    Raises Interrupted when a signal is `received`, or the Snakemake that started us is gone.
+    """
     driver = _snakemake_process()
     began = time.monotonic()
     while process.poll() is None:

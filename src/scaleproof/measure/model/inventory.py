@@ -11,7 +11,10 @@ SOME_CLASSES = 2  # classes of a classifier whose corpus has not been read yet
 
 
 def inventory_of(cell: Cell, classes: int = 0) -> Inventory:
-    """Count the tensors of a cell's model, for formulas. Raises UserError where it cannot be measured exactly."""
+    """Count the tensors of a cell's model, for formulas. `classes`: number of the corpus' classes, for a classifier.
+
+    Raises UserError where a model of transformers cannot be measured exactly.
+    """
     shape = shape_of(cell.workload.model)
     if not isinstance(shape, TransformersModel):
         return inventory_of_shape(shape, cell.vocab_size, classes)

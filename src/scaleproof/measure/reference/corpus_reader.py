@@ -189,7 +189,10 @@ def _make_encoding(table: dict[str, Any]) -> tiktoken.Encoding:
 
 
 def _table_differences(token_record: dict[str, Any], vocab_size: int, splits: dict[str, _Split]) -> Iterator[str]:
-    """Yield a sentence for each difference between tokens.json, the ids in the splits, and the tokenizer."""
+    """Yield a sentence for each difference between tokens.json, the ids in the splits, and the tokenizer.
+
+    `vocab_size`: the number of entries of the tokenizer, end-of-text included. `splits`: name -> split.
+    """
     if token_record["vocab_size"] != vocab_size:
         recorded_size = integer(token_record["vocab_size"])
         yield f"tokens.json describes a table of {recorded_size} entries, the tokenizer has {integer(vocab_size)}"

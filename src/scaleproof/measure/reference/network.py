@@ -136,7 +136,10 @@ def _from_configuration(config: Any, vocab_size: int, task: str, classes: int, a
 
 
 def _from_function(module: str, sha256: str, vocab_size: int, attention: str) -> nn.Module:
-    """Return the network that a function makes (`module`: path:function). UserError where the file has changed."""
+    """Return the network that a function in a Python file makes (`module`: path:function), with this `attention`.
+
+    Raises UserError where the file's sha256 is not `sha256`, as it was in the run.
+    """
     path, _, function_name = module.partition(":")
     source = Path(path).read_bytes()
     if hashlib.sha256(source).hexdigest() != sha256:

@@ -76,7 +76,10 @@ def replay_fields(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any
 
 
 def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> None:
-    """Train in the written order and in OTHER_ORDERS, and add the results to `fields`, also where an error ends it."""
+    """Train the first steps in the written order of rows and in OTHER_ORDERS, and add the results to `fields`.
+
+    `limit_s`: seconds for each order. Raises CutShort, or a library's error, after adding what is known so far.
+    """
     torch.set_float32_matmul_precision("highest")
     on_cpu = plan.config["execution"]["device"] == "cpu" or not torch.cuda.is_available()
     device = torch.device("cpu" if on_cpu else "cuda")
@@ -105,7 +108,10 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
 def _train_in_all_orders(
     plan: PlannedSteps, network: nn.Module, pace: "ReplayPace", rows_at_once: int, device: torch.device
 ) -> dict[str, Any]:
-    """Train a copy of `network` for each order of rows; return the steps that all made as fields of a Reference."""
+    """Train a copy of `network` for each order of rows, and return their steps as fields of a Reference.
+
+    The steps are those that all orders have made. `rows_at_once`: how many rows go through the model together.
+    """
     reasons: list[str | None] = []  # why an order has no more steps; None: it has enough
 
     def train(rows_at_once: int, rounding: Rounding, goes_on: GoesOn) -> TrainedSteps:

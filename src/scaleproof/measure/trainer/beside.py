@@ -68,7 +68,10 @@ def time_other_functions(model: nn.Module, step: Callable[[], object]) -> dict[s
 
 
 def _seconds_beside(step: Callable[[], object], model_files: set[str]) -> dict[str, float]:
-    """Return function -> CPU seconds of functions that do not train (`_is_beside`) in one call of `step`."""
+    """Return the CPU seconds of functions that do not train (`_is_beside`) in one call of `step`: function -> seconds.
+
+    `model_files`: files whose functions train.
+    """
     profile = cProfile.Profile(time.thread_time)
     with profile:
         step()

@@ -117,7 +117,10 @@ def summarise_run(
 
 
 def _startup(started: float, began: float, ranks: list[RankRecord], first_step_s: float) -> Startup:
-    """Return the seconds of each phase before the window, from epoch seconds. Phases end with the last rank's."""
+    """Return the seconds of each phase before the window. Set-up and warm-up end with the last rank's.
+
+    `started`, `began`: when the launcher and the program of the ranks started (epoch seconds).
+    """
     ready = max(rank.ready for rank in ranks)  # when the last rank was set up
     return Startup(
         launch_s=began - started,

@@ -147,7 +147,10 @@ class Watcher:
             self.record_inputs((*arguments, *named.values()))
 
     def record_inputs(self, arguments: tuple[Any, ...]) -> None:
-        """Note a batch (tensors, nested): samples and tokens of its first tensor, and one checksum of all."""
+        """Note a batch: samples and tokens of its first tensor, and one checksum of all its tensors.
+
+        `arguments`: tensors, or dicts and sequences of tensors.
+        """
         inputs = [value for value in (*arguments, *nested_values(arguments)) if isinstance(value, Tensor)]
         if not inputs:
             return

@@ -14,16 +14,13 @@ from patience import alive, wait_until
 from scaleproof.cli import main
 from scaleproof.cli.ab import split
 from scaleproof.conclude.analysis.measured_cells import unintended_differences
-from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
+from scaleproof.conclude.report.sentences.ab import AbVerdict
 from scaleproof.driver import ab
 from scaleproof.driver.ab import Pace, _describe_rounds, run_comparison
 from scaleproof.driver.ab_campaign import AbRequest, make_campaign, write_campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.findings.finding import Finding, Findings
-from scaleproof.ground.records.result_file import Estimated
-from scaleproof.ground.records.scaling_report import AnsweredQuestion, ScalingReport
 from scaleproof.measure.command.figures import LONGER
 
 REQUEST = AbRequest(["python", "a.py", "--name", "two words"], ["python", "b.py"], steps=(5, 20), figures="whole")
@@ -306,115 +303,11 @@ def test_all_that_snakemake_started_ends_with_the_command(tmp_path):
     assert not alive("# ab-stubborn")
 
 
-def verdict(status: str, ratio: tuple[float, float, float] | None = (1.08, 1.05, 1.11), **report):
-    estimated = Estimated(value=ratio[0], low=ratio[1], high=ratio[2], n=6) if ratio else None
-    question = AnsweredQuestion.model_validate(
-        {"is": "b-n1x1", "better_than": "a-n1x1", "by": 0.0, "status": status, "ratio": estimated}
-    )
-    mismatches = report.pop("mismatches", [])
-    made = ScalingReport(
-        campaign="ab",
-        title="x",
-        confidence=0.95,
-        evidence="printed",
-        series=[],
-        ranking=[],
-        status="invalid_comparison" if mismatches else "ok",
-        mismatches=mismatches,
-        question=question,
-    )
-    evidence = [
-        Finding(code=code, severity="invalid", cells=["b-n1x1"], runs=[], evidence="the loss is 3.1", advice="")
-        for code in mismatches
-    ]
-    work = [
-        Finding(code="watched-work-differs", severity="suspect", cells=[], runs=[], evidence=text, advice="")
-        for text in report.get("work", [])
-    ]
-    doubts = [
-        Finding(code=code, severity="suspect", cells=[], runs=[], evidence=text, advice="")
-        for code, text in report.get("doubts", {}).items()
-    ]
-    findings = Findings(campaign="ab", checks=[], findings=evidence + work + doubts)
-    failures, accept_differences = report.get("failures", {}), report.get("accept_differences", False)
-    return ab_verdict(made, findings, failures, 0.02, accept_differences, report.get("confidence", 0.95))
-
-
 def test_the_command_has_the_defaults_of_its_request(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        ab, "run_comparison", lambda request, *_: asked.append(request) or (Path("x.yaml"), verdict("yes"))
+        ab, "run_comparison", lambda request, *_: asked.append(request) or (Path("x.yaml"), AbVerdict("faster", ""))
     )
     monkeypatch.setattr(sys, "argv", ["scaleproof", "ab", "--", sys.executable, "-V", "--", sys.executable, "-VV"])
     main()
     assert asked == [AbRequest([sys.executable, "-V"], [sys.executable, "-VV"])]
-
-
-def test_programs_that_were_seen_to_do_other_work_are_not_compared_unasked():
-    made = verdict("yes", work=["parameters: 9 in a, 8 in b"])
-    assert (made.word, made.sentence[:42]) == ("not-comparable", "not comparable: parameters: 9 in a, 8 in b")
-    accepted = verdict("yes", work=["parameters: 9 in a, 8 in b"], accept_differences=True)
-    assert (accepted.word, accepted.sentence[-36:]) == ("faster", "; differs: parameters: 9 in a, 8 in b"[-36:])
-
-
-@pytest.mark.parametrize(
-    ("made", "word", "sentence"),
-    [
-        (verdict("yes"), "faster", "B is 1.08x faster (tokens/s, 95 % CI 1.050-1.110, n=6, evidence: printed)"),
-        (verdict("yes", confidence=0.99875), "faster", "B is 1.08x faster (tokens/s, 99.875 % CI 1.050-1.110, n=6"),
-        (verdict("no", (0.9, 0.8, 0.95)), "slower", "B is slower: A has 1.11x its rate"),
-        (verdict("near", (1.0, 0.99, 1.01)), "same", "B is as fast as A, within 2 %"),
-        (verdict("undecided", (1.0, 0.9, 1.1)), "undecided", "cannot tell yet: B runs at 1.00x"),
-        (verdict("yes", mismatches=["did-not-train"]), "did-not-train", "did not train: b-n1x1: the loss is 3.1"),
-        (verdict("yes", mismatches=["clock-differs"]), "not-comparable", "not comparable: clock-differs"),
-        (verdict("unmeasured", None, failures={"a-n1x1": "crash: no"}), "failed", "no numbers: a-n1x1: crash: no"),
-    ],
-)
-def test_the_verdict_in_a_line(made, word, sentence):
-    assert (made.word, made.sentence[: len(sentence)]) == (word, sentence)
-    assert EXIT_CODES[made.word] == {"faster": 0, "slower": 3, "same": 4, "undecided": 5}.get(made.word, 1)
-
-
-@pytest.mark.parametrize(
-    ("ratio", "rounds"),
-    [
-        ((1.1, 0.9, 1.35), 28),  # to exclude 1
-        ((1.001, 0.95, 1.055), 47),  # to be within 2 %
-        ((1.1, None, None), None),
-    ],
-)
-def test_rounds_that_would_decide(ratio, rounds):
-    assert rounds_needed(AbVerdict("undecided", "", *ratio, n=6), 0.02) == rounds
-
-
-@pytest.mark.parametrize(
-    ("ratio", "rounds", "trained_s", "words"),
-    [
-        ((1.1, 0.9, 1.35), 6, 9.0, ["about 47 minutes would tell (--minutes 47 go on with these rounds)"]),
-        (
-            (1.1, None, None),
-            1,
-            9.0,
-            ["about 50 minutes would tell (--minutes 50 go on with these rounds)"],
-        ),  # for a look at all
-        (
-            (1.001, 0.95, 1.055),
-            6,
-            9.0,
-            ["47 rounds would be needed: longer runs (--seconds) or a larger --difference need fewer"],
-        ),
-        ((1.1, 0.9, 1.35), 6, 1.0, ["about 47 ", "training is 10% of the time of a run, the rest is its start"]),
-    ],
-)
-def test_an_undecided_verdict_says_what_would_tell(monkeypatch, ratio, rounds, trained_s, words):
-    verdict = AbVerdict("undecided", "", *ratio, n=6)
-    monkeypatch.setattr(ab, "trained_s", lambda run: trained_s)
-    said = list(ab._ways_to_decide(verdict, REQUEST, rounds, [SimpleNamespace(total_wall_time_s=10.0)]))
-    assert [text[: len(word)] for text, word in zip(said, words, strict=True)] == words
-
-
-def test_a_doubt_about_the_training_stands_behind_the_verdict():
-    made = verdict("yes", doubts={"did-not-train": "all gradients are 0", "machine-busy": "in 3 runs"})
-    assert (made.word, made.reservations) == ("faster", ("did-not-train", "machine-busy"))
-    assert made.sentence.endswith("; perhaps did not train: all gradients are 0; with reservations: machine-busy")
-    assert ("reservations" in verdict("yes").sentence, verdict("yes").reservations) == (False, ())

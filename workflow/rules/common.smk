@@ -163,33 +163,6 @@ def reference_files(wildcards):
     return [RESULTS / wildcards.campaign / FOLDER / f"{name}.json" for name in replayed(wildcards.campaign)]
 
 
-def is_made(path):
-    """Whether a rule makes a file; those that refuse targets do not."""
-    return any("no_such_file" not in rule.name and rule.is_producer(str(path)) for rule in workflow.rules)
-
-
-def refuse_elsewhere(wildcards):
-    """End with what is meant by a target that lacks its results/, or is the file of a campaign."""
-    if wildcards.file in workflow.dag.targetfiles and not is_made(wildcards.file):
-        or_exit(refuse_target, wildcards.file, wildcards.file.removeprefix("config/campaigns/"), MADE)
-    return f"no rule makes {RESULTS / wildcards.file}"
-
-
-def refuse_unmade(wildcards):
-    """End with what is meant by a target that no rule makes. What is there, or what a user's own rule makes, passes.
-
-    Snakemake drops a rule whose input is missing where another one makes the file, or the file is there.
-    """
-    path = FOUND / wildcards.file
-    is_input = path.exists() and str(path) not in workflow.dag.targetfiles
-    if not is_made(path) and not is_input:
-        name = wildcards.file.removesuffix(".yaml").partition("/")[0]
-        if name not in RESERVED and "." not in name:
-            campaign_called(name)
-        or_exit(refuse_target, RESULTS / wildcards.file, wildcards.file, MADE)
-    return f"no rule makes {path}"  # not below results/, where this would be asked again
-
-
 # Comparisons, traces, forecasts
 
 

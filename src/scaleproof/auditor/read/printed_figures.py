@@ -244,9 +244,8 @@ def plain_text(cell: str) -> str:
     """Return a cell without the markup of Markdown, HTML and LaTeX: "**$2\\times$**<br>" -> "2×"."""
     if not MARKUP.search(cell):
         return cell.strip()
-    text = cell
+    text = re.sub(r"<br ?/?>", " ", cell)
     if "<" in text:
-        text = re.sub(r"<br ?/?>", " ", text)
         text = re.sub(r"<(?:sup|sub)>[^<]{0,10}</(?:sup|sub)>", "", text)  # with its content: the mark of a footnote
         text = re.sub(r"</?[a-zA-Z][^<>]*>", "", text)  # of all other tags the content stays
     for entity, character in ENTITIES.items():
@@ -282,9 +281,8 @@ def is_european(cells: Sequence[str]) -> bool:
 
 def number(text: str) -> float | None:
     """Return the value of a printed number without magnitude and unit: "1,234.5" -> 1234.5. None where it is none."""
-    text = text.strip().replace("−", "-")
     try:
-        value = float(re.sub(r"[,'’ \u202f\u00a0]", "", text))
+        value = float(re.sub(r"[,'’ \u202f\u00a0]", "", text.strip().replace("−", "-")))
     except ValueError:
         return None
     return value if abs(value) < LARGEST else None
@@ -316,8 +314,7 @@ def duration(text: str) -> PrintedFigure | None:
     if m := CLOCK_TIME.fullmatch(text):
         resolution = resolution_of(m[3])
     elif (m := TIME_IN_PARTS.fullmatch(text)) and sum(part is not None for part in m.groups()) >= 2:
-        resolution_of_minutes = 60.0 if m[2] else 3600.0
-        resolution = resolution_of(m[3]) if m[3] else resolution_of_minutes
+        resolution = resolution_of(m[3]) if m[3] else (60.0 if m[2] else 3600.0)
     else:
         return None
 

@@ -29,24 +29,3 @@ def refuse_unmade(wildcards):
             campaign_called(name)
         or_exit(refuse_target, RESULTS / wildcards.file, wildcards.file, MADE)
     return f"no rule makes {path}"  # not below results/, where this would be asked again
-
-
-rule no_such_file:
-    input:
-        refuse_unmade,
-    output:
-        "results/{file}",
-    wildcard_constraints:
-        file=other_names(MADE),
-    localrule: True
-
-
-# The file of a campaign as a target, or a path without results/.
-rule no_such_file_elsewhere:
-    input:
-        refuse_elsewhere,
-    output:
-        "{file}",
-    wildcard_constraints:
-        file="|".join(["config/campaigns/[^/]+[.]yaml", *(f"{name}(?:/.+)?" for name in CAMPAIGN_NAMES)]),
-    localrule: True

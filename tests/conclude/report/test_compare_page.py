@@ -38,14 +38,14 @@ def page_of(a, b, out, *words):
 def test_two_campaigns_on_one_page(tmp_path, capsys):
     a, b = results(tmp_path / "a", 0.1, 1), results(tmp_path / "b", 0.12, 2)
     text = page_of(a, b, tmp_path / "out.html")
-    assert "Of 2 common cells: 2 slower in B." in text
+    assert f"Of 2 common cells: 2 slower in {b}." in text
     assert text.count('<td class="text">slower</td>') == 2
     assert "B / A 0.83" in text, "the chart's values appear on hover"
     assert '<th scope="row">torch</th>\n<td colspan="2">1</td>' in text
     assert "<h1>b against a</h1>" in text
     assert f"scaleproof compare {a} {b} --html {tmp_path}/out.html" in text
     console = capsys.readouterr().out
-    assert console.startswith("Of 2 common cells: 2 slower in B."), "the verdict comes first"
+    assert console.startswith(f"Of 2 common cells: 2 slower in {b}."), "the verdict comes first"
     assert "ddp-n1x2 is slower than" in console
 
 
@@ -58,7 +58,7 @@ def test_what_differs_is_marked_and_forbids_a_ratio(tmp_path):
     assert "incomparable: torch_version" in text
     assert '<td class="differs">2</td>' in text
     text = page_of(a, b, tmp_path / "out.html", "--vary", "torch_version")
-    assert "Of 2 common cells: 2 slower in B." in text
+    assert f"Of 2 common cells: 2 slower in {b}." in text
     assert '<td class="text">torch_version</td>' in text
 
 

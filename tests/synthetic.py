@@ -37,7 +37,7 @@ SAMPLES = 5000
 FIRST_START = datetime(2026, 1, 1, tzinfo=UTC)
 EVENT_S = 5e-7  # between two times that CUDA events tell apart (CUDA runtime API, cudaEventElapsedTime)
 TICKS = itertools.count()
-TURNS = itertools.count()  # runs of a round are made one after the other, a minute each; a round a day
+TURNS = itertools.count()  # runs are made one after the other, a minute each
 
 
 def campaign(**keys: Any) -> Campaign:
@@ -125,7 +125,7 @@ def known(cell: Cell, repeat: int) -> dict[str, Any]:
     batch, turn = cell.batch, next(TURNS)
     return {
         "run_id": f"20260101T000000Z-{turn:08x}",
-        "timestamp_utc": f"{FIRST_START + timedelta(days=repeat, minutes=turn):%Y-%m-%dT%H:%M:%SZ}",
+        "timestamp_utc": f"{FIRST_START + timedelta(seconds=60 * turn):%Y-%m-%dT%H:%M:%SZ}",
         "campaign": "synthetic",
         "cell": cell.slug,
         "repeat": repeat,

@@ -189,7 +189,7 @@ PATHS = [
     (["trace", "summary", "notes.txt", "--out", "loop"], '"loop" is a link that leads back to itself; give a folder'),
     (["audit", STEPS], "the series of a run; name the run's folder, results/demo/runs/ddp-n1x1/rep1"),
     (["compare", STEPS, "results/demo"], "the series of a run; name the run's folder, results/demo/runs/ddp-n1x1/rep1"),
-    (["audit", "config/corpora.yaml"], "no benchmark result among 1 file; docs/audit.md"),
+    (["audit", "config/corpora.yaml"], "no benchmark result among 1 file; of a campaign, name its results"),
     (["audit", "https://example.org/x"], "is an address; download it"),
     (["audit", "x" * 300], "has a name of more than 255 bytes"),
     (["plan", "x.yaml", "--price", "2,50"], 'cannot be "2,50"; allowed: a number above 0'),

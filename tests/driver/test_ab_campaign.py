@@ -129,7 +129,7 @@ def test_what_was_stopped_at_the_limit_of_fewer_minutes_is_made_again(monkeypatc
         place.mkdir(parents=True)
         (place / ab.METRICS).touch()
     why = SimpleNamespace(failure_class=failure, reason="")
-    monkeypatch.setattr(ab, "read_run", lambda _: SimpleNamespace(metrics=SimpleNamespace(failure=why)))
+    monkeypatch.setattr(ab, "read_run", lambda _: SimpleNamespace(metrics=SimpleNamespace(failure=why, cell="a-n1x1")))
     seen = []
 
     def run(*_, **__):

@@ -285,7 +285,8 @@ def test_a_run_that_lost_a_file_is_not_offered_to_be_kept(monkeypatch, measured)
 
 def test_tables_that_were_made_in_another_folder_are_named(measured, monkeypatch):
     path, results = measured
-    monkeypatch.setattr("scaleproof.driver.stale.ask_snakemake", lambda targets: {})
+    view = {results / "sizes/runs.csv": Seen("bench_collect", pending=False, recorded=True)}
+    monkeypatch.setattr("scaleproof.driver.stale.ask_snakemake", lambda targets: view)
     runs = [read_run(folder) for folder in results.glob("sizes/runs/*/*")]
     report = scaling_report("sizes", "", runs, Findings(campaign="sizes", checks=[], findings=[]))
     for made_in, is_named in (("elsewhere/results", True), ("results", False)):
@@ -293,4 +294,9 @@ def test_tables_that_were_made_in_another_folder_are_named(measured, monkeypatch
         write_json(results / "sizes/scaling_report.json", report)
         text = stale_text(stale_runs(path, results))
         assert ("its tables were made in elsewhere/results, which they name" in text) == is_named
-        assert ("--forcerun collect -- " in text) == is_named
+        assert ("--forcerun bench_collect -- " in text) == is_named
+
+    view.clear()  # as in a folder that no rule makes
+    report.results = "elsewhere/results"
+    write_json(results / "sizes/scaling_report.json", report)
+    assert "to make them here" not in stale_text(stale_runs(path, results))

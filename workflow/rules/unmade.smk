@@ -12,6 +12,8 @@ def is_made(path):
 def refuse_elsewhere(wildcards):
     """End with what is meant by a target that lacks its results/, or is the file of a campaign."""
     if wildcards.file in workflow.dag.targetfiles and not is_made(wildcards.file):
+        if wildcards.file.startswith("config/"):
+            campaign_called(Path(wildcards.file).stem)
         or_exit(refuse_target, wildcards.file, wildcards.file.removeprefix("config/campaigns/"), MADE)
     return f"no rule makes {RESULTS / wildcards.file}"
 

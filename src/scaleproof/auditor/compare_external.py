@@ -50,6 +50,8 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     `vary`: fields that are meant to differ; where others differ, the result says why there is no ratio.
     Raises UserError where a side has no rate, several kinds of runs, or no unit in common with the other.
     """
+    if a.resolve() == b.resolve():
+        raise UserError(f"{a} and {b} are the same {'folder' if a.is_dir() else 'file'}; compare two")
     evidence = [gather([path]) for path in (a, b)]  # for the runs, and for the audit in `_why_invalid`
     for path, gathered in zip((a, b), evidence, strict=True):
         if not gathered.runs and not gathered.own_runs:

@@ -146,6 +146,7 @@ def explain(args: argparse.Namespace) -> None:
                 print("\n" * (number > 0), end="")
                 explain(argparse.Namespace(code=[word], all=False))
             return
+        code = "-".join(word for word in args.code if word not in known_codes)
         columns = [name for column in COLUMNS.values() for name in (column.name, bare_word(column.heading or ""))]
         hint = did_you_mean(code, [*pages_by_code(), *all_words(), *filter(_definition, columns)])
         raise UserError(f'there is no finding or word "{code}".{hint} `scaleproof explain` lists them.')

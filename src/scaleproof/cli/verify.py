@@ -60,7 +60,7 @@ def verify(args: argparse.Namespace) -> None:
         more = f"; {following_count} more may follow from it" if following_count else ""
         print(f"FAIL  {plural(count, 'difference')}{more}; {work}")
         if any(map(_is_missing_file, differences)) and not (folder / "campaign.yaml").exists():  # no publication
-            print(f"What is missing is made again, or restored: scaleproof stale{results_option(folder.parent)}")
+            print("What is missing is made again, or restored: scaleproof stale" + results_option(folder.parent))
         raise SystemExit(1)
     of_folder = f" of {folder}" if folder != args.results else ""  # the user has given a page, not its folder
     print(f"PASS  {work}; every file{of_folder} is the one that the report was made from")

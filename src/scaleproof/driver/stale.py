@@ -216,9 +216,11 @@ def _moved_text(stale: StaleRuns) -> str:
         made_in = read_scaling_report(report).results
     if made_in == here:
         return ""
-    rule = stale.view[runs].rule if runs in stale.view else "collect"
-    command = f"snakemake {options_for(page)} --forcerun {rule} -- {page}"
-    return f"{stale.loaded.name}: its tables were made in {made_in}, which they name\n  to make them here: {command}"
+    text = f"{stale.loaded.name}: its tables were made in {made_in}, which they name"
+    if runs not in stale.view:  # no rule makes them there
+        return text
+    command = f"snakemake {options_for(page)} --forcerun {stale.view[runs].rule} -- {page}"
+    return f"{text}\n  to make them here: {command}"
 
 
 def _lost_files_text(stale: StaleRuns) -> str:

@@ -50,8 +50,7 @@ class WatchedRun:
     def losses(self) -> dict[int, float]:
         """Step -> mean loss of all ranks; {} where a rank has none."""
         of_steps = list(zip(*(rank.losses or [] for rank in self.ranks), strict=False))
-        means = {step: math.fsum(losses) / len(losses) for step, losses in enumerate(of_steps)}
-        return {step: loss for step, loss in means.items() if math.isfinite(loss)}
+        return {step: sum(losses) / len(losses) for step, losses in enumerate(of_steps)}
 
     def _rate(self, work: Sequence[list[int]]) -> float | None:
         """Return the `work` of all steps of all ranks over the slowest rank's seconds, both after the warm-up."""

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, RootModel, StringConstraints, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
-from scaleproof.ground.campaign.text_encoding import UTF_16, conversion
+from scaleproof.ground.campaign.text_encoding import PACKED, UTF_16, conversion
 from scaleproof.ground.errors import LFS, POINTER, UserError, did_you_mean, link_fault, nearest_path, shortened
 from scaleproof.ground.number_format import integer
 
@@ -41,7 +41,6 @@ ONLY_FOR = {
     **dict.fromkeys(("format", "known", "download_size"), ("hub", "http")),
     "files": (*LOCAL, "hub", "http"),
 }
-PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}  # suffix -> first bytes of the file
 # First bytes of a file that is no corpus -> what is to be said of it.
 OTHERS = {b"%PDF-": "is a PDF; save its text", b"PK\3\4": "is an archive; unpack it", LFS.encode(): f"is {POINTER}"}
 FileName = Annotated[str, StringConstraints(pattern=r"^[^\s]+$")]

@@ -2,7 +2,7 @@
 
 import re
 
-from scaleproof.ground.campaign.corpora import PACKED
+from scaleproof.ground.campaign.text_encoding import PACKED
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 # What names of local files end with.

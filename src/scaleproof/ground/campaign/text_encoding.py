@@ -5,7 +5,10 @@ from pathlib import Path
 
 from scaleproof.ground.number_format import rounded_up_percent
 
+PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}  # suffix -> first bytes of the file
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # with which a text in UTF-16 begins
+UTF_32 = b"\xff\xfe\0\0"
+MOST_WESTERN = 0.3  # share of letters beyond ASCII in a text of a western language
 NO_UTF_8 = re.compile("[\udc80-\udcff]")  # a byte, as Python decodes it with "surrogateescape"
 OF_WINDOWS = re.compile("[\udc80-\udc9f]")  # of these, letters in CP1252 alone
 LETTER = re.compile("[^\x00-\x7f\udc80-\udcff]")  # of several bytes in UTF-8
@@ -22,12 +25,20 @@ def damage_of_text(path: Path) -> str | None:
 
 
 def conversion(path: Path, data: bytes) -> str:
-    """Return the command that converts a text to UTF-8; of one that has letters in UTF-8 too, what is wrong with it."""
+    """Return the command that converts a text to UTF-8, or what to do where its encoding is not known."""
+    if path.suffix in PACKED:
+        return "unpack it, and save it as UTF-8"
     text = data.decode("utf-8", "surrogateescape")
-    if data.startswith(UTF_16):
+    damaged = len(NO_UTF_8.findall(text))
+    if data.startswith(UTF_32):
+        encoding = "UTF-32"
+    elif data.startswith(UTF_16):
         encoding = "UTF-16"
-    elif len(LETTER.findall(text)) > len(NO_UTF_8.findall(text)) / 10:
+    elif len(LETTER.findall(text)) > damaged / 10:
         return "single bytes of a text in UTF-8 are damaged"
+    elif damaged > MOST_WESTERN * len(text):
+        return "save it as UTF-8"
     else:
         encoding = "CP1252" if OF_WINDOWS.search(text) else "LATIN1"
-    return f"iconv -f {encoding} -t UTF-8 {path} > {path.name}.utf8, and put that in its place"
+    doubt = "" if encoding.startswith("UTF") else f" if it is in {encoding}"
+    return f"iconv -f {encoding} -t UTF-8 {path} > {path.name}.utf8, and put that in its place{doubt}"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scaleproof.ground.campaign.corpora import PACKED, Corpus, absent_field_text, check_local, local_files
-from scaleproof.ground.campaign.text_encoding import damage_of_text
+from scaleproof.ground.campaign.corpora import Corpus, absent_field_text, check_local, local_files
+from scaleproof.ground.campaign.text_encoding import PACKED, damage_of_text
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.records.corpus_files import TOKENS, DescribedSplit, read_tokens
 from scaleproof.measure.corpus.documents import gather_documents

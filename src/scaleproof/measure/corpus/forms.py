@@ -45,7 +45,7 @@ def documents_of_file(
             yield document_of(where, dict(zip(fields, values, strict=True)), labelled)
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
-        cure = conversion(path, path.read_bytes())
+        cure = conversion(path, error.object)
         raise NotADocument(f"cannot be read as {form}: it is not UTF-8 (byte 0x{byte:02x}): {cure}") from error
     except (pa.ArrowException, csv.Error, OSError, EOFError) as error:
         raise NotADocument(f"cannot be read as {form}: {error}") from error

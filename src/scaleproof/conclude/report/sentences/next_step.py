@@ -31,6 +31,11 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     if look and look.goes_on:
         return None
 
+    question, series = report.question, report.series_of_sizes
+    if not question and not group and series and series[0].has_unequal_work:  # neither repeats nor quiet would help
+        batch = "global_batch, or of a command workload.per_step"
+        return f"say in {_file(report)} how much work a step is ({batch}), and run {command(report)} again", None
+
     # A campaign with a question is not answered from the ranking, whatever disturbed its cells.
     if quiet := _on_a_quiet_machine(report, group.advice.disturbed if group and not report.question else []):
         return quiet
@@ -41,19 +46,14 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
         return None
 
     # Further repeats: for the question, else for the ranking, else for the first series of sizes.
-    question = report.question
     if question:
         return _step_of_further_repeats(report, question.resolve, question.ratio.n if question.ratio else 0)
     if group:
         n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
         return _step_of_further_repeats(report, group.resolve, n)
-    if not report.series_of_sizes:
+    if not series:
         return _step_of_question(report)
-    first_series = report.series_of_sizes[0]
-    if first_series.has_unequal_work:  # repeats would not help
-        batch = "global_batch, or of a command workload.per_step"
-        return f"say in {_file(report)} how much work a step is ({batch}), and run {command(report)} again", None
-    return _step_of_further_repeats(report, first_series.resolve, min(point.n for point in first_series.points))
+    return _step_of_further_repeats(report, series[0].resolve, min(point.n for point in series[0].points))
 
 
 def _on_a_quiet_machine(report: ScalingReport, disturbed_cells: Sequence[str] = ()) -> Step | None:

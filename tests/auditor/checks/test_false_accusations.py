@@ -295,3 +295,40 @@ def test_a_comma_in_the_last_remark_of_a_csv_moves_no_figure(tmp_path):
     ]
     audit = audited(tmp_path, "step,loss,step_time_s,note\n" + "\n".join(rows), "log.csv")
     assert codes(audit) <= {"single-run"}
+
+
+OVERLAPPING = "| GPUs | compute (ms) | communication (ms) | total (ms) |\n|---|---|---|---|\n"
+MEASURED = ["| 1 | 171.2 | 0.0 | 171.2 |", "| 2 | 85.9 | 23.3 | 105.5 |", "| 4 | 43.1 | 12.2 | 48.9 |"]
+
+
+def test_a_total_that_is_measured_beside_its_parts_is_smaller_where_they_overlap(tmp_path):
+    rows = [*MEASURED, "| 8 | 21.7 | 3.2 | 24.4 |"]
+    assert "totals-disagree" not in codes(audited(tmp_path, OVERLAPPING + "\n".join(rows) + "\n"))
+    rows = ["| 1 | 171.2 | 1.5 | 172.7 |", "| 2 | 85.9 | 23.3 | 109.2 |", "| 4 | 43.1 | 12.2 | 48.9 |"]
+    assert "totals-disagree" in codes(audited(tmp_path, OVERLAPPING + "\n".join(rows) + "\n"))
+
+
+DIFFERENCES = """| Metric | Vanilla | 4b | Δ |
+|---|---|---|---|
+| MMLU | 68.32% | 67.29% | **-1.03 pp** |
+| HellaSwag acc_norm | 79.51% | 79.07% | -0.44 pp |
+| ARC-C acc_norm | 60.84% | 61.43% | +0.59 pp (noise) |
+| PPL | 7.055 | 7.256 | **+0.20** |
+| greedy_match | 1.000 | 0.5047 | -0.50 |
+| tokens/sec | 335.8 | **521.7** | **1.55×** |
+| peak VRAM | 18.50 GB | 18.41 GB | -0.09 GB |
+"""  # of a public repository
+
+
+def test_a_ratio_in_a_column_of_differences_is_no_summand(tmp_path):
+    assert "totals-disagree" not in codes(audited(tmp_path, DIFFERENCES))
+    assert "totals-disagree" in codes(audited(tmp_path, DIFFERENCES.replace("1.55×", "155.9")))
+
+
+def test_two_rows_of_one_product_that_is_far_off_are_of_another_model(tmp_path):
+    heading = "| batch | tokens/s | step time (ms) |\n|---|---|---|\n"
+    times = (200, 100, 50, 40, 25, 20)
+    rows = [f"| 8 | {round(160_000 / time)} | {time} |" for time in times]
+    odd = ["| 8 | 154 | 202 |", "| 8 | 311 | 100 |"]
+    assert "row-stands-out" not in codes(audited(tmp_path, heading + "\n".join(rows + odd) + "\n"))
+    assert "row-stands-out" in codes(audited(tmp_path, heading + "\n".join([*rows, odd[0]]) + "\n"))

@@ -17,6 +17,7 @@ NEAR_WHOLE = 2 * SAME_TOLERANCE  # relative difference from a whole factor
 STANDS_OUT = 0.05  # relative difference of a row that stands out
 REQUEST_STANDS_OUT = 0.25  # likewise, of a product with a latency: answers differ in length
 SHARE_STANDS_OUT = 0.12  # relative difference of an MFU that stands out: it may be of other steps than the rate
+FAR_OFF = 2.0  # factor by which rows of one odd product are of another model rather than wrong
 FEWEST_ROWS = 3  # that show what the number is
 # Decimal logarithm of how unlikely it is that rows agree by chance; twice that for all but rate x time.
 FEWEST_EVIDENCE = 2.0
@@ -127,7 +128,7 @@ class Agreement:
 
     @cached_property
     def lone_rows(self) -> list[int]:
-        """The rows that stand out, except three or more with one product: these may be of another model.
+        """The rows that stand out, except three or more with one product, or two far off: these may be of another model.
 
         Nor are those at the end of a trend: 128.7, 130.2, 133.0, 139.5 and 153.2 at batches that rise.
         """
@@ -135,7 +136,8 @@ class Agreement:
         return [
             i
             for i in np.flatnonzero(outliers).tolist()
-            if (self.same_as(i) & outliers).sum() < FEWEST_ROWS and not self._continues_trend(i)
+            if (self.same_as(i) & outliers).sum() < (2 if self.factor_of(i) > FAR_OFF else FEWEST_ROWS)
+            and not self._continues_trend(i)
         ]
 
     def _continues_trend(self, i: int) -> bool:

@@ -176,11 +176,13 @@ def _wrong_summaries(figures: FigureTable, k: int, is_understood: bool) -> Itera
         return
 
     # One right mean or total of three summands, or two of two summands, show what the heading means: no chance.
-    rows_show_it = right_count > 0 and len(summands) + right_count > FEWEST_SUMMANDS + 1
+    # Where most rows are wrong, it is measured by itself: parts that overlap have a smaller total.
+    are_right = 0 < len(summaries) <= 2 * right_count
+    rows_show_it = are_right and len(summands) + right_count > FEWEST_SUMMANDS + 1
     for summary in summaries:
         is_certain = rows_show_it or (repeat_count > 0 and not summary.is_mean_of_most)
         is_wrong = is_certain and not summary.is_total_or_mean
-        if is_wrong or (summary.is_impossible and (right_count or figures.is_transposed)):
+        if is_wrong or (summary.is_impossible and (are_right or figures.is_transposed)):
             yield _wrong_summary(figures, summary, is_correctable=right_count > 0 or not is_total)
 
 

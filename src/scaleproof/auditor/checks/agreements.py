@@ -128,7 +128,7 @@ class Agreement:
 
     @cached_property
     def lone_rows(self) -> list[int]:
-        """The rows that stand out, except three or more with one product, or two far off: these may be of another model.
+        """The rows that stand out, except three or more with one product, or two far off: of another model, perhaps.
 
         Nor are those at the end of a trend: 128.7, 130.2, 133.0, 139.5 and 153.2 at batches that rise.
         """

@@ -1,4 +1,4 @@
-"""What no rule makes, such as charts/speed_up.svg: answered with the names that there are."""
+"""Answers to targets that nothing makes, such as charts/speed_up.svg."""
 
 CAMPAIGN_NAMES = [path.stem for path in Path("config/campaigns").glob("*.yaml")]
 MADE = [os.path.relpath(path, FOUND) for rule in workflow.rules for path in rule.products()]

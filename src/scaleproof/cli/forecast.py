@@ -119,6 +119,10 @@ def _forecast_table(args: argparse.Namespace) -> None:
     print(text_of_all)
     if args.devices_per_node is None and series != rates_by_size(args.table, 1):
         print(f"a node counts as {PER_NODE} devices, which {args.table} does not say: --devices-per-node N")
+    for size in args.devices or ():
+        if size > per_node and size % per_node:
+            whole = -(-size // per_node) * per_node
+            print(f"{size} devices are forecast as {whole}: whole nodes of {per_node} devices (--devices-per-node)")
     if unread := unread_rows_text(args.table, per_node):
         print(f"{args.table}: {unread}")
 

@@ -63,7 +63,10 @@ def _library_at_fault(error: BaseException) -> str | None:
 
 
 def _libraries_being_imported(trace: TracebackType | None) -> Iterator[str]:
-    """Yield the libraries whose modules were being imported, outermost first, by the frames behind our last."""
+    """Yield the libraries whose modules were being imported, outermost first.
+
+    Their frames are top-level code of a module, and come in the traceback after the last frame of our own.
+    """
     frames = [frame for frame, _ in walk_tb(trace)]
     names = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames]
     last_own = max((index for index, name in enumerate(names) if name == PACKAGE), default=-1)

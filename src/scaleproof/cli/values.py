@@ -74,7 +74,10 @@ def log_reader(name: str) -> str:
 
 
 def path(text: str) -> Path:
-    """Return `text` as a path. Raises ArgumentTypeError for none, addresses, and names that no file can have."""
+    """Return `text` as a path. Raises ArgumentTypeError for addresses, and for names that no file can have.
+
+    The empty text, which would be the working folder, and a ~ that a shell would replace are refused as well.
+    """
     if not text:
         raise argparse.ArgumentTypeError("a path is empty")
     if "\0" in text:

@@ -237,7 +237,10 @@ def _whole_rounds(path: Path, results: Path) -> int:
 
 
 def _make_page(call: _Call, page_s: float) -> None:
-    """Make the rounds, and `page_s` seconds before the end their page. Raises OutOfTime where that is too short."""
+    """Make the rounds and their page. The page has the rounds that are finished `page_s` seconds before the end.
+
+    Raises OutOfTime where the time is too short for the page.
+    """
     page = call.results / call.path.stem / "report.html"
     try:
         run_snakemake(call.path, [page], limit_s=call.end - page_s - time.monotonic())

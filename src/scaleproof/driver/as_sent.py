@@ -23,7 +23,10 @@ class CampaignsAsSent:
     """The campaigns of one Snakemake: read from their files where it plans, from copies of them in its jobs."""
 
     def __init__(self, plans: bool, environment: MutableMapping[str, str] = os.environ) -> None:
-        """Begin empty where this Snakemake `plans`; in a job with the copies that VARIABLE names."""
+        """Begin without campaigns, or, in a job, with the copies that VARIABLE of `environment` names.
+
+        `plans`: True where the user has started this Snakemake (VARIABLE is then emptied), False in one of its jobs.
+        """
         self._plans, self._environment = plans, environment
         if plans:  # forget the copies of another Snakemake, in whose job this one may run
             environment[VARIABLE] = ""

@@ -75,7 +75,11 @@ def _check_seal(run: Run) -> None:
 
 
 def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tuple[Run, Cell]]) -> None:
-    """Raise UserError where a run has other tokens than the campaign now; missing or local ones are made first."""
+    """Raise UserError where a run has other tokens than the campaign has now. Commands have no tokens.
+
+    Missing tokens are made first, and tokens of local files, whose text may have changed; downloaded files cannot
+    have changed, as the folder's name has their revision.
+    """
     trained = [(run, cell, tokens_dir(results, cell)) for run, cell in records if cell.command is None]
     to_make = set()
     for _, cell, folder in trained:

@@ -171,7 +171,10 @@ def _snakemake(*words: str, limit_s: float | None = None) -> subprocess.Complete
 
 
 def _end_with_children(process: psutil.Process) -> bool:
-    """End `process` and its children: SIGINT, then SIGKILL after GRACE_S. Return whether it had to be killed."""
+    """End `process` and all its children: SIGINT first, as Ctrl-C may not have reached them, SIGKILL after GRACE_S.
+
+    Returns whether `process` itself had to be killed.
+    """
     alive = [process, *process.children(recursive=True)]
     was_killed = False
     for number in (signal.SIGINT, signal.SIGKILL):

@@ -234,7 +234,10 @@ def _lost_files_text(stale: StaleRuns) -> str:
 
 
 def _words_for_lost_files(stale: StaleRuns) -> list[str]:
-    """Return Snakemake's words for lost files: one of each job, as on the way to others it misses them."""
+    """Return Snakemake's options and targets, as few as possible, by which it makes the lost files again.
+
+    A file of each job is a target: on the way to another target, Snakemake does not notice that files are lost.
+    """
     folder = stale.results / stale.loaded.name
     report = folder / "report.html"
     records = records_without_runs(stale.loaded, stale.results)  # file of a job -> its lost files; forced, as it exists

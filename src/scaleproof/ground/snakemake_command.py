@@ -41,7 +41,10 @@ def options_for(target: Path) -> str:
 
 
 def _recorded_options(campaign: Path) -> str | None:
-    """Return Snakemake's options by the first readable record of a run; None without one, or not by Slurm."""
+    """Return Snakemake's options by the first readable record of a run.
+
+    Returns None where there is no such record, or where Slurm did not start that run.
+    """
     for path in (campaign / "runs").glob("*/*/training_metrics.json"):
         # A list, so that a run without Slurm, [None], is told from an unreadable record, None.
         options = _read_part(path, lambda record: [options_of_runs([record["scheduler"]])])
@@ -56,7 +59,10 @@ def options_of_runs(schedulers: Iterable[Mapping[str, str] | None]) -> str | Non
 
 
 def _read_part(path: Path, part: Callable[[Any], T]) -> T | None:
-    """Return what `part` takes from a JSON file; None where it is missing or damaged: who needs it says so."""
+    """Return what `part` takes from a JSON file's content; None where the file is missing or damaged.
+
+    No error is raised here: the command that needs the file says what is wrong with it.
+    """
     try:
         return part(json.loads(path.read_bytes())) if path.is_file() else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):

@@ -132,7 +132,10 @@ def check_further_repeats(
 def _are_fewest_for(
     repeats: int | None, looks: Sequence[int], effect: float, error: float, shown_by: Callable[[int, float], float]
 ) -> bool:
-    """Return whether `repeats` are the first look to show `effect`, up to a relative `error`; None: no look does."""
+    """Return whether `repeats` are the first of `looks` that show a log ratio of `effect`; None: more than all looks.
+
+    `error`: the relative error of what `shown_by` returns; `repeats` that are right within it are accepted.
+    """
     fewer = [look for look in looks if repeats is None or look < repeats]
     if fewer and (1 + error) * shown_by(fewer[-1], ROUND_CONFIDENCE) < effect:  # an earlier look shows it surely
         return False

@@ -103,7 +103,10 @@ def check_campaign_file(
 
 
 def _check_keys(path: Path, planned: list[tuple[Cell, RawRun]], same_version: bool) -> Iterator[Difference]:
-    """Yield each key whose value in a record is not the planned one; of other versions only keys in the file."""
+    """Yield each key, once, whose value in a run's record is not the one that the campaign file `path` plans.
+
+    Another version may have had other defaults: for its runs only keys that stand in the file are compared.
+    """
     text = path.read_text(encoding="utf-8", errors="replace")
     reported_keys: set[str] = set()
     for cell, run in planned:

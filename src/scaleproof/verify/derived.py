@@ -255,7 +255,10 @@ def _expected_phases(trace: Mapping[str, Any], profile: Mapping[str, Any]) -> di
 
 
 def _expected_overhead(profile: Mapping[str, Any], runs: Sequence[RawRun]) -> dict[str, Any] | None:
-    """Return traced over timed step, with one further run's prediction interval; None where steps are missing."""
+    """Return the time of a traced step over a timed one, with the prediction interval of one further timed run.
+
+    Returns None where traced or timed steps are missing.
+    """
     timed_runs = [run for run in runs if run.ok and run.metrics["fingerprint"] == profile.get("fingerprint")]
     logs = [math.log(1e3 * run.seconds / len(run.window)) for run in timed_runs]
     traced_ms = profile.get("step_time_ms") or []

@@ -121,7 +121,10 @@ def _figures_of_reason(rates: Mapping[int, Sequence[float]]) -> list[float]:
 
 
 def _worst_miss(sizes: np.ndarray, misses: np.ndarray) -> tuple[int, float] | None:
-    """Return size and mean log miss of the worst miss (`misses`: sizes x repeats), None where chance, or small."""
+    """Return the size at which the law misses by most, and the mean logarithm of its miss there.
+
+    Returns None where each miss may be chance, or is small. `misses`: log(measured / fitted speed-up), sizes x repeats.
+    """
     n = misses.shape[1]
     if n < FEWEST_FITS:
         return None
@@ -208,7 +211,10 @@ def _sentence_due_on_law(series_name: str, law: Mapping[str, Any]) -> DueSentenc
 
 
 def _sentences_due_on_drift(comparisons: Mapping[str, Any], quantities: Quantities) -> Iterator[DueSentence]:
-    """Yield what the sentence on each arm and cell of one work must have whose rates differ."""
+    """Yield what each sentence on a changed machine must have.
+
+    There is one for each arm of a comparison (A or B) and each cell of the same work whose rates differ.
+    """
     for entry in comparisons.values():
         for arm, stated in (entry.get("arms") or {}).items():
             rate = stated["tokens_per_s"]

@@ -137,7 +137,10 @@ def _are_derived(rows: Sequence[Mapping[str, str]], derived_targets: Mapping[str
 
 
 def _expected_times(curves: Sequence[RawCurve], target: float) -> dict[str, float | None]:
-    """Return column -> time to the target, its interval, and steps; None where a run misses it, or in its warm-up."""
+    """Return column -> mean time (s) in which runs reach the target, with its interval, and mean steps.
+
+    All are None where a run misses the target, reaches it in its warm-up, or has a loss that is no number.
+    """
     names = ("time_to_loss_s", "time_to_loss_s_low", "time_to_loss_s_high", "steps_to_loss")
     times_s: list[float] = []
     step_counts: list[int] = []

@@ -55,7 +55,10 @@ def epochs_of_runs(run: ReportedRun) -> list[list[TimedSpan]]:
 
 
 def epoch_seconds(run: ReportedRun) -> float | None:
-    """Return the mean seconds of an epoch, of three or more without the first; None where no epoch has a time."""
+    """Return the mean seconds of an epoch; None where no epoch has a time.
+
+    In runs of three epochs or more the first, which holds the warm-up, is left out.
+    """
     times: list[float] = []
     for epochs in epochs_of_runs(run):
         steady = epochs[1:] if len(epochs) >= 3 else epochs

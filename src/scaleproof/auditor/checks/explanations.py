@@ -25,6 +25,7 @@ FIT_TOLERANCE = 0.005  # relative difference of a figure and its formula, beside
 CONTRADICTION = 0.03  # relative difference of a figure that contradicts its formula
 FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formula fits by chance
 FEWEST_EVIDENCE_OF_NAMED = 0.8  # evidence that suffices where the heading names one of two columns
+FEWEST_UNNAMED = 3  # rows that show a formula which the heading does not name
 FEWEST_OFF = 3  # rows that are off by one factor
 MOST_DIFFERENCE = 1.0  # relative difference of figures that may be about the same at all
 COARSE_RATIO = 0.06  # relative width of a ratio of settings, "16 / 24", that another figure is near by chance
@@ -133,7 +134,8 @@ class Explanation:
             return right >= wrong or self._is_named_yet_mostly_wrong
         if len(self.formula.sources) == 2 and self.formula.expected:  # the heading names one of the two
             return (right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED) or self.has_one_exception
-        return right >= ROWS_PER_ODD_ROW * wrong and self.weight >= FEWEST_EVIDENCE
+        # A formula of columns that the heading does not name may fit two rows by chance.
+        return right >= max(ROWS_PER_ODD_ROW * wrong, FEWEST_UNNAMED) and self.weight >= FEWEST_EVIDENCE
 
     @property
     def _is_named_yet_mostly_wrong(self) -> bool:
@@ -272,8 +274,9 @@ def _is_explained(
 ) -> bool:
     """Whether a row that breaks the formula of most rows may be right: by another formula, or as a mean or the like."""
     of_formula = (meant.formula.above[row], meant.formula.below[row])
-    is_plain_beside_percents = "%" in "".join(target.texts) and re.fullmatch(r"[+−-][\d.,]+", target.texts[row])
-    if is_plain_beside_percents or OWN_MEANING.search(target.texts[row]):
+    is_distance = re.fullmatch(r"[+−-][\d.,]+", target.texts[row]) is not None
+    is_of_ratios = "%" in "".join(target.texts) or not meant.formula.is_difference
+    if (is_distance and is_of_ratios) or OWN_MEANING.search(target.texts[row]):
         return True  # "+1.8" is how far 22.5 GiB is from 20.7
     if all("%" in text for text in (target.texts[row], *of_formula)):
         return True  # a change of percentages may be a difference of points

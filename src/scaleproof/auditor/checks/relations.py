@@ -31,7 +31,6 @@ EXACT_TOLERANCE = 0.002  # relative difference of what was computed, beside its 
 CONTRADICTION = 0.05  # relative difference of a row that does not fulfil a product
 PART_OF_SUM = 0.1  # gap of a row that does not fulfil a sum, over its smallest part
 ALIKE = 0.25  # logarithm of the ratio of columns that may be of one quantity
-
 # What one unit is of another, but for powers of ten: bytes of 1,024, minutes, hours, days.
 MANTISSAS = (6.0, 3.6, 8.64, 2.4, 1.024, 1.048576, 1.073741824)
 COUNTS = (*agreements.DEVICES, *agreements.BATCHES, "nodes", "devices_per_node", "accumulation", "epochs", "seq_len")

@@ -103,7 +103,10 @@ def layout_of(header: str) -> Layout | None:
 
 
 def _index_of(kinds: Sequence[str], columns: Sequence[TableColumn], statistics: Sequence[str | None]) -> int | None:
-    """Return the best column of `kinds`, the first kind first, then that of all devices. None without any."""
+    """Return the index of the best column of `kinds`, of which the first is preferred; None without any.
+
+    A column of all devices is better than a column of one device.
+    """
     for kind in kinds:
         matching = [k for k, column in enumerate(columns) if column.kind == kind and column.statistic in statistics]
         if matching:
@@ -317,7 +320,10 @@ class _LoggedRun:
         self.run.timed_spans.append(span_of(int(epoch), seconds, values))
 
     def finish(self, key: tuple[str, ...], several: bool) -> None:
-        """Take what `key`, the texts of the key columns, says of this run, and report what could not be used."""
+        """Take what the key columns say of this run, and report what could not be used.
+
+        `key`: the texts in these columns. They are part of the run's name where the file has `several` runs.
+        """
         run, layout = self.run, self.layout
         if "seconds" in layout.index_of and layout.columns[layout.index_of["seconds"]].unit is None:
             run.states_time_unit = False

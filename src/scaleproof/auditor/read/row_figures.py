@@ -167,7 +167,11 @@ def have_decimal_commas(rows: list[tuple[int, list[str]]], width: int) -> list[b
 
 
 def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quantity | None:
-    """Return a figure in the base unit of its column, 0.25 of "250 ms". None where its unit or sign contradicts it."""
+    """Return a figure in the base unit of its column: 0.25 of "250 ms".
+
+    Returns None where the unit contradicts the column, and for a value that its kind cannot have: a negative time, half
+    a device.
+    """
     in_cell = _column_in_cell(column, figure)
     if in_cell is None or in_cell.kind is None:
         return None

@@ -260,7 +260,10 @@ def _ends_of_change(
 
 
 def _possible_changes(first: PrintedInterval, last: PrintedInterval, *, is_less: bool) -> tuple[PrintedInterval, ...]:
-    """Return what a change of 8 s to 4 s may mean: 0.5 or 2 times, 50 % less, 100 % more (unless it `is_less`)."""
+    """Return what a change from 8 s to 4 s may mean: 0.5 or 2 times, 50 % less, 100 % more.
+
+    `is_less`: it is in percent and a text calls it "less"; then only the readings as less are returned.
+    """
     ratios = (last / first, first / last)
     less = [PrintedInterval(1 - ratio.high, 1 - ratio.low) for ratio in ratios]
     more = [PrintedInterval(ratio.low - 1, ratio.high - 1) for ratio in ratios]

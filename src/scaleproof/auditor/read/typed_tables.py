@@ -371,7 +371,7 @@ def _distinguishing_notes(columns: list[TableColumn]) -> list[str]:
 
 
 def _split_by_notes(row: ReportedRow, columns: list[TableColumn], notes: list[str]) -> list[ReportedRow]:
-    """Split a row by the notes of its columns ("A100"), each part with the shared figures; without any it stays."""
+    """Return a row for each note of columns ("A100"), with the shared figures; the row whole if no note has one."""
     columns_with_note = [column for column in columns if column.note in notes]
     headings_with_note = {column.heading for column in columns_with_note}
     parts: list[ReportedRow] = []

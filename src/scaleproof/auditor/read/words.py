@@ -200,7 +200,10 @@ def only_device(text: str) -> str | None:
 
 
 def _count_devices(text: str, result: Description) -> None:
-    """Add the devices that a text states to `result`, 16 of "2 nodes x 8 GPUs"; of several numbers none."""
+    """Add the devices that a text states to `result`: 16 of "2 nodes x 8 GPUs".
+
+    A text with several numbers of devices states none.
+    """
     text = re.sub(r"(?i)num[_ ]workers\W{0,3}\d+", " ", text)  # of a data loader
     if m := _NODES_BY_DEVICES.search(text):
         nodes, per_node = map(int, (m[1], m[2]) if m[1] else (m[4], m[3]))  # "8 GPUs on 2 nodes"

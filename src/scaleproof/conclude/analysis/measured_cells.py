@@ -107,7 +107,10 @@ class MeasuredCell:
 
 
 def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[str, MeasuredCell]:
-    """Return the cells with measured runs, by slug, in the campaign's order. `confidence`: of ratios of two cells."""
+    """Return the cells with measured runs, by slug, in the campaign's order.
+
+    `confidence`: the level of the intervals of ratios of two cells.
+    """
     cells: dict[str, MeasuredCell] = {}
     provenances: dict[frozenset, Provenance] = {}  # cells with equal provenance share an object: quickly compared
     runs_of_cells = {name: repeats for name, repeats in measured_by_cell(runs).items() if repeats}

@@ -201,7 +201,10 @@ def _comparable_cells(members: Sequence[MeasuredCell]) -> list[MeasuredCell]:
 
 
 def _cells_without_interval(members: Sequence[MeasuredCell]) -> set[str]:
-    """Return the cells with too few repeats for an interval; none unless two others have enough to be compared."""
+    """Return the cells with too few repeats for an interval, if two or more others have enough; else none.
+
+    The others are then compared without them: one failed run must not cost the whole comparison.
+    """
     short = {cell.cell for cell in members if len(cell.runs) < FEWEST_REPEATS}
     return short if len(members) - len(short) > 1 else set()
 

@@ -261,7 +261,10 @@ def _average_figure(
 
 
 def _device_load(metrics: Measured) -> float | None:
-    """Return the busy share of a run's devices in the window, None if unknown: by NVML, or used over given cores."""
+    """Return the fraction of the window in which a run's devices were busy, mean over devices; None if unknown.
+
+    For GPUs it is the utilization by NVML; for a CPU the cores used over the cores given.
+    """
     ranks = metrics.ranks
     gpus = [gpu for rank in ranks for gpu in rank.get("gpus") or []]
     if gpus:
@@ -274,7 +277,10 @@ def _device_load(metrics: Measured) -> float | None:
 
 
 def _scaled_mfu(runs: Sequence[TimedRun], rate: Estimate | None) -> float | None:
-    """Return a cell's MFU at its `rate`: the first run's, times `rate` over that run's; None if unknown."""
+    """Return the MFU of a cell at its `rate` (tokens/s) as a fraction; None if unknown.
+
+    It is the first run's MFU, times the cell's rate over that run's rate: the MFU of all tokens over all time.
+    """
     if not runs or rate is None:
         return None
     metrics = runs[0].metrics

@@ -116,7 +116,10 @@ def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
 
 
 def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
-    """Return cell -> whether its speed-up over the best single device is above 1 for certain; None without one."""
+    """Return cell -> whether its speed-up over the best single device is above 1 with its whole interval.
+
+    None where the cell has one device itself, or no comparable single device was measured.
+    """
     beats_single: dict[str, bool | None] = {}
     for point in _points(series):
         speedup = point.speedup_vs_best_single

@@ -151,7 +151,10 @@ def _slowdown_of_window(run: MeasuredRun) -> float:
 
 
 def _timer_tolerance_s(run: MeasuredRun) -> float:
-    """Return by how much timer and clock of the window may differ: on a CPU, all that a rank lost of its core."""
+    """Return the seconds by which the step timer and the clock around the window may differ.
+
+    On a CPU a rank may lose its core between the two readings, for no longer than all that it lost in the window.
+    """
     window_s, ranks = run.metrics.window.wall_time_s, run.metrics.ranks
     largest_s = AROUND_SHARE * window_s + AROUND_S  # beside a GPU, or where it is not known what a rank lost
     is_loss_known = all(rank.get(name) is not None for rank in ranks for name in ("run_delay_s", "machine_steal_s"))

@@ -348,7 +348,10 @@ def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
 
 
 def _flag_missing_repeats(runs: Sequence[Run], measured_cells: set[str]) -> Iterator[Flag]:
-    """Flag each measured cell without even a folder of a repeat that others have: failed runs have findings."""
+    """Flag each of `measured_cells` that lacks a repeat which another cell has, and has not even a folder of it.
+
+    A folder without numbers is a failed or damaged run, which has findings of its own.
+    """
     folders: dict[str, dict[int, Path]] = defaultdict(dict)  # cell -> number of the repeat -> its folder
     for run in runs:
         if run.folder.name == f"rep{run.metrics.repeat}":  # not an arm of an A/B pair

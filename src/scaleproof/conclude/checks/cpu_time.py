@@ -63,7 +63,10 @@ def machine_was_free_for_the_command(run: TimedRun) -> Iterator[Flag]:
 
 
 def _flag_busy_hosts(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag each host (by its first rank) with other programs in the window; a note where ranks kept their cores."""
+    """Flag each host whose CPU time other programs took in the window; a note where they left the ranks' cores alone.
+
+    The first rank of each host speaks for it, because every rank counted the busy time of its whole machine.
+    """
     for host, ranks in group_by(run.metrics.ranks, lambda rank: rank["host"]).items():
         capacity_s = ranks[0]["machine_cpus"] * (window_length(ranks[0]) or 0.0)
         others_s = ranks[0]["machine_busy_s"] - sum(rank["cpu_s"] for rank in ranks)

@@ -74,7 +74,10 @@ def rounding_amplification(reference: Reference | None) -> Amplification:
 
 
 def _largest_spreads(series: Sequence[Sequence[float]], least: float) -> np.ndarray:
-    """Return for each step the largest relative spread of `series` up to it; values below `least` count as that."""
+    """Return for each step the largest spread of the `series` at any step up to it.
+
+    A spread is relative to the value of the first series, or to `least` where that value is smaller.
+    """
     values = np.array(series)  # series x steps
     scale = np.maximum(np.abs(values[0]), max(least, 1e-30))
     return np.asarray(np.maximum.accumulate((values.max(axis=0) - values.min(axis=0)) / scale))
@@ -300,7 +303,10 @@ def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _sum_of_checksums(checksums: list[str | None]) -> str | None:
-    """Return the sum of all ranks' checksums, whichever had a sample, as hex digits; None unless all are known."""
+    """Return the sum of all ranks' checksums as 16 hexadecimal digits; None unless all are known.
+
+    A sum (modulo MODULUS) does not depend on which rank had which sample.
+    """
     numbers = [int(checksum, 16) for checksum in all_known(checksums)]
     return f"{sum(numbers) % MODULUS:016x}" if numbers else None
 
@@ -331,7 +337,10 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _flag_other_scores(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first rank that scores the samples after the window otherwise than training, by the same weights."""
+    """Flag the first rank that scores the samples of the step after the window at another loss than in training.
+
+    Both times the weights are the same: those after the window.
+    """
     tolerances_of_one_loss = OF_CLASSES if run.is_classifier else OF_VALIDATION
     tolerance = 2 * tolerances_of_one_loss[run.metrics.training_config.precision]  # both losses are rounded
     for rank, census in enumerate(run.metrics.census or []):

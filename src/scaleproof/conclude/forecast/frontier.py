@@ -316,7 +316,10 @@ def find_frontier(
 def _trial_figures(
     cell: Cell, campaign: str, tokens: Path, out: Path, settings: dict[str, Any], time_limit: float
 ) -> dict[str, float] | None:
-    """Return figures of a trial's rank 0, by name; None where memory ran out. Raises TrialFailed for another fault."""
+    """Return what rank 0 of one trial wrote, name -> figure: base, nbytes, retries, seconds (of a step).
+
+    Returns None where memory ran out. Raises TrialFailed where the trial ended by another fault.
+    """
     plan = PlannedRun(cell, campaign, tokens, time_limit)
     result = launch(
         frontier_program,

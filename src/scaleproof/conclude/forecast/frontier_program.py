@@ -25,7 +25,10 @@ STATM_DATA = 5  # its column of pages of data and stack, which RLIMIT_DATA limit
 
 
 def try_cell(request: Request) -> Any:
-    """Write the peaks of some steps under the cell's limit; returns the session. Raises MemoryError above it."""
+    """Make some steps of the cell under its limit of memory, write their peaks, and return the rank's session.
+
+    Raises MemoryError where the limit is too small.
+    """
     settings = json.loads((Path(request.out) / SETTINGS).read_text())
     if settings["limit_bytes"]:
         resource.setrlimit(resource.RLIMIT_DATA, (settings["limit_bytes"], resource.RLIM_INFINITY))

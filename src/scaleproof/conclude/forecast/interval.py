@@ -104,7 +104,10 @@ def half_widths_by_largest_sizes(residuals: Sequence[float], distance: float) ->
 
 
 def conformal_rank(n: int, level: float) -> int | None:
-    """Return the rank, from 1, of the residual that a further one exceeds with 1 - `level`; None for too few."""
+    """Return the rank, from 1, of the residual that a further one exceeds with probability 1 - `level`.
+
+    Returns None where `n` residuals are too few.
+    """
     rank = math.ceil((n + 1) * level - 1e-9)  # a float may lie a little above a whole number
     return rank if rank <= n else None
 

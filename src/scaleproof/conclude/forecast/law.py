@@ -80,7 +80,10 @@ def nearest_steps(measured: Sequence[MeasuredStep], target: Target) -> list[Meas
 
 
 def doublings(target: int, largest: int) -> float:
-    """Return how often the `largest` measured number of devices must double to be the `target`; at least 1."""
+    """Return how often the `largest` measured number of devices must double to be the `target`; at least 1.
+
+    No forecast counts as nearer than a doubling.
+    """
     return max(1.0, math.log2(target / largest))
 
 
@@ -101,7 +104,10 @@ def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
 
 
 def _loss_per_doubling(sizes: Sequence[MeasuredStep]) -> float:
-    """Return the log rate that each further doubling takes, >= 0: the part REMAINS of the last measured one."""
+    """Return by how much each further doubling of devices lowers the logarithm of a device's rate; at least 0.
+
+    It is the part REMAINS of the loss at the last measured doubling, between the last two `sizes`.
+    """
     if len(sizes) < 2:
         return FIRST_LOSS
     before, last = sizes[-2:]

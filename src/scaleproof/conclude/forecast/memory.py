@@ -77,7 +77,10 @@ def memory_inputs(cell: Cell) -> MemoryInputs:
 
 
 def buffer_bytes(inputs: MemoryInputs, devices: int) -> float:
-    """Return a strategy's bytes a device beside state and activations. Raises ValueError for one without a formula."""
+    """Return the bytes that a strategy holds on each of `devices` devices beside state and activations.
+
+    Raises ValueError for a strategy without a formula.
+    """
     if devices < 2 or inputs.strategy in ("single", "dp", "ddp"):  # gradients of ddp are views of its buckets
         return 0.0
     strategy = without_offload(inputs.strategy)

@@ -31,7 +31,10 @@ LIMIT_S = 2.0  # for the calls of one size
 
 
 def sizes_up_to(nbytes: float) -> list[int]:
-    """Return message sizes in bytes: 4 KiB, then times 4, above 16 MiB times 2, up to `nbytes` or more."""
+    """Return message sizes in bytes: 4 KiB, then times 4, above 16 MiB times 2, up to `nbytes` or more.
+
+    The largest size is between 1 MiB and 1 GiB.
+    """
     sizes = [SMALLEST]
     largest = min(max(nbytes, 2**20), LARGEST)
     while sizes[-1] < largest:

@@ -83,7 +83,10 @@ class Sweep(SweepSection):
 
 
 def sweep_rows(sweep: Sweep) -> list[SweepRow]:
-    """Return the rows of a sweep, by collective and size: latency rules small messages, so none are averaged."""
+    """Return the rows of a sweep, one for each collective and size, in that order.
+
+    Bandwidths are never averaged over sizes: latency rules small messages.
+    """
     medians: dict[tuple[Collective, int], list[float]] = {}  # (collective, bytes) -> median seconds of each launch
     for launch in sweep.launches:
         for calls in launch.calls:

@@ -20,7 +20,10 @@ ELEMENT = 4  # bytes: gradients travel in fp32
 
 
 def time_collectives(request: Request) -> Any:
-    """Time every collective at every size, then node pairs, by the slowest rank, and return the rank's session."""
+    """Time every collective at every size, then node pairs, and return the rank's session.
+
+    Rank 0 writes the times of the slowest ranks.
+    """
     # Imported in here, so that a library that cannot be loaded is reported as the failure of this launch.
     from scaleproof.ground.files import write_json
     from scaleproof.measure.machine import accelerator

@@ -372,7 +372,10 @@ def measured_cells(results: Path) -> dict[str, list[RawRun]]:
 
 
 def _setting_of(run: RawRun) -> dict[str, Any]:
-    """Return the configuration and machine that a gate's runs must share; versions may differ: their effect counts."""
+    """Return what the runs of a gate must have in common: configuration and kind of machine, name -> value.
+
+    Versions of software may differ: a gate is there to see their effect.
+    """
     metrics = run.metrics
     return {
         "configuration": metrics["fingerprint"],

@@ -87,7 +87,10 @@ def is_written_again(file: str) -> bool:
 
 
 def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
-    """Return where stored files differ from new ones: in figures, names and words, under the same code in anything."""
+    """Return where stored files differ from files made anew: in anything, where this code wrote the page.
+
+    Where other code wrote it, only figures, names and deciding words are compared.
+    """
     stated = read_record(folder / CLAIMS, ClaimsReport.model_validate_json)
     # File -> pairs of differing statements: the stated one, and the one made anew.
     pairs_of_file = {file: list(statements.differing(*sides)) for file, *sides in _both_versions(folder, records)}

@@ -178,7 +178,10 @@ def _copy_workflow(folder: Path, out: Path) -> None:
 
 
 def _device_name(runs: list[RawRun]) -> str:
-    """Return "nvidia-h200", the GPU's or processor's model, or "command" where the device is unknown."""
+    """Return the device of the runs for a folder's name, "nvidia-h200": the GPU's model, else the processor's.
+
+    Returns "command" for a command that was not watched, whose device is unknown.
+    """
     name = _device_of(runs[0])
     if name == "cpu":
         name = f"cpu-{runs[0].metrics['hardware']['cpu_model']}"

@@ -69,7 +69,10 @@ def chart_style() -> Any:
 
 
 def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the fastest cells that a chart has room for, and for its title "n=3, the fastest 40 of 96 cells"."""
+    """Return the fastest measured cells, as many as fit a chart, and their number of runs for its title.
+
+    Where some are left out, the title says so: "n=3, the fastest 40 of 96 cells".
+    """
     measured = cells[cells["n"] > 0]
     drawn = measured.sort_values("tokens_per_s", ascending=False, kind="stable")[:MOST_ROWS].reset_index(drop=True)
     selection = f", the fastest {MOST_ROWS} of {integer(len(measured))} cells" if len(drawn) < len(measured) else ""
@@ -311,7 +314,10 @@ def _add_legend_below(figure: Figure) -> None:
 
 
 def _save_figure(figure: Figure, path: Path, unit: str) -> None:
-    """Write both formats of a figure. `unit`: of rates. It is laid out once; `savefig` would do so for each."""
+    """Write both formats of a finished figure. `unit`: what a rate counts.
+
+    The figure is laid out once: `savefig` would lay it out and draw it twice for each format.
+    """
     figure.set_dpi(DOTS_PER_INCH)
     layout = figure.get_layout_engine()
     if layout is not None:

@@ -169,7 +169,10 @@ def _answer_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
 
 
 def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
-    """Return the speed-up of the whole job of the verdict's cell; None for another verdict, or if unknown."""
+    """Return the speed-up of the whole job of the cell that the verdict is about, over its series' smallest size.
+
+    Returns None where the verdict is about another ratio, or nothing is known of whole jobs.
+    """
     if report.question or report.status != "ok":
         return None
     group = largest_group(report.ranking)

@@ -124,7 +124,10 @@ def _judge_named_partition(name: str, rules: list[str], partitions: Mapping[str,
 def _judge_job(
     request: QueueRequest, profile: SnakemakeProfile, partitions: Mapping[str, list[Nodes]]
 ) -> list[Verdict]:
-    """Judge whether Slurm accepts a job, the partition allows its time (else it waits forever), and runs fit."""
+    """Judge whether Slurm accepts a campaign's job, the partition allows its time, and that is enough for runs.
+
+    The partition's limit is compared here as well: some clusters accept a longer job, which then waits forever.
+    """
     name = profile.resources(request.rule).get("slurm_partition", "")
     partition = partitions.get(name, [])
     job = f"{request.who}: {describe_request(request.resources)}"

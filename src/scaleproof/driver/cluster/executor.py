@@ -253,7 +253,10 @@ class Executor(RemoteExecutor):
         return f"{words}. {end.advice}"
 
     def _cancel_stuck_jobs(self, states: dict[str, JobState]) -> None:
-        """Log each reason why jobs wait, once; cancel those whose reason cannot end by itself, after a while."""
+        """Log why jobs do not start, each reason once, and cancel jobs that wait too long.
+
+        A job waits too long for a reason that cannot end by itself. Its state in `states` becomes cancelled.
+        """
         for job, state in states.items():
             if state.phase == "waiting" and state.reason:
                 self._log_once(f"{self._scheduler.name} does not start job {job}: {state.reason}", state.reason)

@@ -44,7 +44,10 @@ class SnakemakeProfile:
         self._check_keys()
 
     def _check_keys(self) -> None:
-        """Raise UserError for a misspelt option, executor or rule, and a number that is no whole number."""
+        """Raise UserError for a misspelt option, executor or rule in the profile.
+
+        Also raises it where an option that takes a whole number has another value.
+        """
         from snakemake.cli import get_argument_parser  # takes a second, which only this check needs
 
         options = get_argument_parser()._option_string_actions  # "--cores" -> its argparse.Action

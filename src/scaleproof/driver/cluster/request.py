@@ -25,7 +25,10 @@ class JobRequest:
 
 
 def request_of_run(cell: Cell, resources: Resources) -> JobRequest:
-    """Return the request for a job of one run of each of `cells`, with room for the largest, time for all."""
+    """Return the request for a job that makes one run of `cell`.
+
+    It asks for GPUs unless the cell says `device: cpu`: with `device: auto` only the node can tell whether it has any.
+    """
     geometry = cell.execution.geometry
     is_on_cpu = cell.execution.device == "cpu"
     threads = cell.execution.threads_per_device

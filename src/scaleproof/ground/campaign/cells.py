@@ -352,7 +352,10 @@ def _axis_value(campaign: Campaign, choice: dict[str, Any], axis: str) -> Any:
 
 
 def _make_cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
-    """Make the cell of `choice` (axis -> value), its slug of the axes `named`. UserError where values do not fit."""
+    """Make the cell with the values of `choice` (axis -> value). `named`: the axes whose values the slug names.
+
+    Raises UserError where the values do not go together.
+    """
     settings = {axis: value for axis, value in choice.items() if axis not in AXES}
     sections: dict[str, Any] = {}  # name -> section of the campaign with the values of `choice`
     for name in SECTIONS:

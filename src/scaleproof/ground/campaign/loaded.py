@@ -37,7 +37,10 @@ class LoadedCampaign:
     """A campaign file with everything that hangs on it checked: its name, its cells, and the corpora that they name."""
 
     def __init__(self, path: Path, results: Path = RESULTS) -> None:
-        """Read and check the campaign. `results`: has the micro-batches of trials. UserError names file and line."""
+        """Read the campaign at `path` and check it. Raises UserError naming file and line.
+
+        `results`: the folder in which the micro-batches that trials have found are looked up.
+        """
         self.path, self.name = path, path.stem
         self._orders: dict[int, dict[str, int]] = {}  # repeat -> its `_order`, kept: a thousand jobs ask for it
         is_misnamed = path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED

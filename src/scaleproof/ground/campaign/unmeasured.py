@@ -37,7 +37,7 @@ class Tracing(Section):
 
 
 class Forecasting(Section):
-    """Forecasts of sizes that were not run, from measurements of others. Changing these re-runs no timed run."""
+    """Forecasts of sizes before they run, from measurements of others. Changing these re-runs no timed run."""
 
     from_: list[GeometryKey] = Field(
         [],

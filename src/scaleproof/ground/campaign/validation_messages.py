@@ -90,7 +90,10 @@ def fault_messages(
 
 
 def _deepest_faults(reported: list[ErrorDetails], schema: Schema, data: object) -> dict[Place, ErrorDetails]:
-    """Reduce pydantic's errors to one fault a place, () for the file; none around another faulty place."""
+    """Reduce pydantic's errors to one fault for each place in the file; () is the whole file.
+
+    A place with another faulty place inside it is left out.
+    """
     errors = _errors_of_meant_alternative(reported, data)
     # Of a union's errors at one place, a fault inside a mapping says more than "not a number".
     errors.sort(key=lambda fault: fault["type"] not in ("missing", "value_error"))

@@ -171,7 +171,10 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
 
 
 def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
-    """Read a YAML file as a `model`, with the line of each place. UserError has every fault, one per line."""
+    """Read a YAML file as a `model`. Returns it, and the line of each place in the file.
+
+    Raises UserError with every fault, one per line.
+    """
     data, lines = read_yaml(path)
     if isinstance(data, str) and data.startswith(LFS):
         raise UserError(f"{path} is {POINTER}")
@@ -197,7 +200,10 @@ def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
 
 
 def _parse_document(path: Path) -> Any:
-    """Read a file by YAML 1.2: `no`, `on` and `1:30` are text. UserError names the line of a fault, if known."""
+    """Read a file with ruamel.yaml, by YAML 1.2: `no`, `on` and `1:30` are text.
+
+    Raises UserError for a file that is not YAML or beyond the limits. The message names the line if it is known.
+    """
     with path.open("rb") as file:
         raw = file.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:

@@ -227,7 +227,10 @@ class Register(Generic[Subject]):
     def finds(
         self, name: str, severity: Severity, only_first: bool = False, **figures: object
     ) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
-        """Return a decorator as `check` does, for one code. Raises ValueError where its docstring is no page."""
+        """Return a decorator as `check` does, for one code; its page is the function's docstring, `figures` filled in.
+
+        Raises ValueError where the docstring is not a page.
+        """
 
         def register(function: Callable[[Subject], Iterable[Flag]]) -> Check[Subject]:
             """Return the check that `function` makes."""

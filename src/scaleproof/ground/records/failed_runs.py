@@ -17,7 +17,10 @@ EXIT_CODE = 3
 
 
 def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
-    """Return how many runs failed, why, and what repeats them. None if none failed: not applicable is no failure."""
+    """Return how many runs failed, why, and the command that repeats them; None if no run failed.
+
+    A cell that cannot run on this machine has not failed.
+    """
     reasons: dict[str, list[str]] = {}  # "class: reason" -> names of the runs that failed so
     for folder, failure in _failures(loaded, results):
         name = f"{folder.parent.name}/{folder.name}"

@@ -109,7 +109,10 @@ def _table_inputs(folder: Path) -> Iterator[str]:
 
 
 def _listed_names(path: Path, key: str, field: str | None = None) -> list[str]:
-    """Return the names in the list `key` of a JSON file; [] where it is damaged: who needs it says so."""
+    """Return the names in the list `key` of a JSON file of ours: its entries, or the value of `field` in each.
+
+    Returns [] where the file is damaged or missing: the stage that needs it says so.
+    """
     try:
         return [str(entry[field] if field else entry) for entry in json.loads(path.read_bytes())[key]]
     except (OSError, ValueError, KeyError, TypeError):

@@ -202,7 +202,7 @@ def _other_unit(step: PrintedStep) -> str:
 
 
 def _count_warmup(steps: Sequence[PrintedStep], warmup_steps: int) -> int:
-    """Return how many steps at the start have a low number (none of a later epoch). Raises NoFigures where all have."""
+    """Return how many of the first `steps` are warm-up (none of a later epoch). Raises NoFigures where all are."""
     first, last = steps[0].step, steps[-1].step
     n_warmup = sum(1 for _ in takewhile(lambda step: step.step - first < warmup_steps, steps))
     if n_warmup == len(steps):

@@ -102,7 +102,10 @@ def _longest_counts(line_kind: re.Pattern[str], series: Mapping[str, NumberedLin
 
 
 def _find_counts(numbered_lines: NumberedLines) -> Counts | None:
-    """Return the counts, the number that rises most often in lines with the same words; None where it hardly rises."""
+    """Return the counts of lines with the same words: the number in all of them that rises most often.
+
+    Returns None where it rises less than FEWEST - 1 times, or falls more often than it rises.
+    """
     finders: list[Callable[[str], Count | None]] = [partial(_find_pair, index=k) for k in range(MOST_PAIRS)]
     finders += [partial(_find_number, pattern=NAMED.search), partial(_find_number, pattern=LEADING.match)]
     candidates: list[Counts] = []

@@ -126,7 +126,10 @@ def denied_for_library_errors(file: HubFile) -> Iterator[None]:
 
 
 def _copy_from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
-    """Copy the file from the library's cache, and return its record; None without the table's size and sha256."""
+    """Copy the file from the library's cache, and return its record.
+
+    Returns None where the cache lacks it, or has another size or sha256 than the table, as far as that states them.
+    """
     cached_path = try_to_load_from_cache(file.repository, file.name, revision=file.revision, repo_type="dataset")
     if not isinstance(cached_path, str):  # None, or the library's mark of a file that the hub does not have
         return None
@@ -176,7 +179,10 @@ def _file_metadata(file: HubFile, is_patient: bool = True) -> HfFileMetadata:
 
 
 def _sha256_on_hub(file: HubFile, metadata: HfFileMetadata) -> str | None:
-    """Return the sha256 of a large (LFS) file, None for others. Raises Denied where it or the size is wrong."""
+    """Return the sha256 that the hub's `metadata` state: the ETag of a large (LFS) file, None for other files.
+
+    Raises Denied without an ETag, and where sha256 or size are not the table's.
+    """
     if not metadata.etag:
         raise Denied("the server does not state which version of the file that is (no ETag)")
     hub_sha256 = metadata.etag if SHA256.fullmatch(metadata.etag) else None

@@ -76,7 +76,10 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
 
 
 def _choose_held_out(corpus_record: dict[str, Any]) -> np.ndarray:
-    """Return a mask of random validation documents. Depends on their number alone; raises UserError where it is one."""
+    """Return the boolean mask of the documents of the validation split, chosen at random.
+
+    The choice depends on the number of documents alone. Raises UserError for a corpus of one document.
+    """
     documents = corpus_record["documents"]
     check_documents(f'corpus "{corpus_record["corpus"]}"', documents)
     is_held_out = np.zeros(documents, dtype=bool)

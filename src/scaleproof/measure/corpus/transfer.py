@@ -139,7 +139,10 @@ def _continues_file(answer: requests.Response, bytes_here: int, etag: str) -> bo
 
 
 def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int | None:
-    """Return the file's length, if known. Raises Denied for what is no file, BrokenOff for a passing error."""
+    """Return how many bytes the file has; None where that is unknown.
+
+    Raises Denied where the answer is not the file, BrokenOff where it is an error that may pass.
+    """
     code = answer.status_code
     if code in (401, 403):
         raise Denied(f"access denied (HTTP {code})")

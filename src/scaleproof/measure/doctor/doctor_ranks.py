@@ -176,7 +176,10 @@ def _top_package(frame: FrameType) -> str:
 
 
 def _line_of(frame: FrameType) -> str:
-    """Return a frame's line as `package/file.py:line`, without where the package is installed."""
+    """Return a frame's line as `package/file.py:line`, wherever the package is installed.
+
+    Without a package it is `file.py:line`.
+    """
     path = Path(frame.f_code.co_filename)
     module = str(frame.f_globals.get("__name__", ""))
     is_in_package = getattr(sys.modules.get(_top_package(frame)), "__file__", None) is not None

@@ -68,7 +68,10 @@ def connect(libraries: list[list[str]]) -> socket.socket:
 
 
 def _start_from_smaller_server(path: Path, libraries: list[list[str]]) -> socket.socket:
-    """Fork a server of all `libraries` from that of all groups but the last, and connect. OSError where it ends."""
+    """Have a server with all `libraries` forked from that of all groups but the last, and connect to it.
+
+    Raises OSError where the new server ends instead.
+    """
     *groups_before, last_group = libraries
     request = ForkRequest(
         program=SERVER,

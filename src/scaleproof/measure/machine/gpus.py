@@ -88,7 +88,10 @@ def _gpu_of_index(nvml: Any, index: int) -> Gpu:
 
 
 def _gpu_of_handle(nvml: Any, handle: object, parent: object | None = None) -> Gpu:
-    """Return the device of NVML's `handle`. `parent`: the whole GPU of a MIG instance, which has no capability."""
+    """Return the device of NVML's `handle`.
+
+    `parent`: for a MIG instance the handle of its whole GPU, as NVML tells the compute capability of that alone.
+    """
     try:
         memory = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
     except nvml.NVMLError:
@@ -207,7 +210,10 @@ def unsupported_vendor() -> str | None:
 
 
 def _torch_built_for(name: str) -> str | None:
-    """Return the version of `name` (cuda, hip, xpu) in torch's version file: importing torch takes seconds."""
+    """Return the version of `name` (cuda, hip, xpu) that torch was built with; None where it was built without.
+
+    It is read from torch's version file, since importing torch takes seconds.
+    """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return None

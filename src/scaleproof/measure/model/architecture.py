@@ -93,7 +93,10 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
 
 
 def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:
-    """Return the network of `config` with random weights, a classifier if there are `classes`. Raises UserError."""
+    """Set vocabulary and classes in `config`, and return its network with random weights, a classifier if `classes`.
+
+    Raises UserError where transformers has no such network for this task.
+    """
     task, mapping = "language-modelling", MODEL_FOR_CAUSAL_LM_MAPPING
     if classes:
         task, mapping = "classification", MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
@@ -123,7 +126,10 @@ def _set_for_measurement(config: PreTrainedConfig) -> None:
 
 
 def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel:
-    """Return the network of `model.module` (path:function). Raises UserError where it cannot be measured exactly."""
+    """Return the network that a function in the user's file makes (`model.module`: path:function).
+
+    Raises UserError where it is no model of transformers, or cannot be measured exactly, and what the function raises.
+    """
     path, _, function_name = str(model.module).partition(":")
     network = _load_function(Path(path), function_name)(vocab_size=vocab_size)
     if not isinstance(network, PreTrainedModel):

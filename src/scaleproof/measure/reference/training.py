@@ -96,7 +96,10 @@ def make_steps(
 
 
 def _gradients_in_memory(model: nn.Module, rows: Tensor, made: TrainedSteps, factor: float, deadline: float) -> float:
-    """Do as `add_gradients`, with half the rows (`made.rows`) where memory runs out. CutShort where one is too many."""
+    """Do as `add_gradients`, again with half as many rows at once (`made.rows`) where memory runs out.
+
+    Raises CutShort where one row does not fit, or at `deadline`.
+    """
     while True:
         try:
             return add_gradients(model, rows, made.rows, factor, deadline)

@@ -131,7 +131,10 @@ class FSDP(Native):
         return cast(nn.Module, self.root)
 
     def _mesh(self) -> DeviceMesh:
-        """The mesh of the cell's devices, a row a replica. Torch's own is of an accelerator, for a CPU's cell too."""
+        """The mesh of the cell's devices, one row for each replica.
+
+        Without it torch would take a mesh of the machine's accelerator, for a cell on the CPU as well.
+        """
         ranks = dist.get_world_size()
         sharing = self.cell.sharing_devices
         if sharing == ranks:

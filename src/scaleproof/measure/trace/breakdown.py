@@ -22,7 +22,10 @@ class StepBreakdown:
     """Where the time of a trace's steps went. `unknown`: missing figure -> why it is missing."""
 
     def __init__(self, trace: Trace, world: int | None = None, n_devices: int | None = None) -> None:
-        """Classify the trace's kernels, and find its steps. `world`, `n_devices`: of the run, if known."""
+        """Classify the trace's kernels, and find its steps. Figures are computed when they are read.
+
+        `world` and `n_devices`: how many ranks and devices the run had, where that is known.
+        """
         self.trace = trace
         self.ranks = trace.ranks
         self.world = world or len(self.ranks)
@@ -76,7 +79,10 @@ class StepBreakdown:
         return windows
 
     def _device_windows(self, rank: int, host_starts: np.ndarray, host_ends: np.ndarray) -> Windows:
-        """Return a rank's steps on its GPU, each up to the next one's first kernel; the host runs ahead of the GPU."""
+        """Return when a rank's GPU worked on its steps, each of which lasts until the next step's first kernel.
+
+        The host, which launches the kernels, runs ahead of the GPU. Steps that launched nothing are left out.
+        """
         work = self.work[rank]
         order = np.argsort(work.launched, kind="stable")
         launched = work.launched[order]

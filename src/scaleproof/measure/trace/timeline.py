@@ -40,7 +40,11 @@ def timeline_of_median_step(breakdown: StepBreakdown) -> pd.DataFrame:
 
 
 def _lanes_of_rank(breakdown: StepBreakdown, rank: int, step: int, pause_ns: int) -> Iterator[tuple[str, str, Spans]]:
-    """Yield lane, name and spans (ns) of a rank's activities in a step, joined where at most `pause_ns` apart."""
+    """Yield lane, name and spans (ns) of each activity of a rank in a step.
+
+    Phases, and kernels of a class, are joined where at most `pause_ns` apart; collectives are not. There are only
+    phases where the trace does not tell communication from computation.
+    """
     window = breakdown.windows[rank]
     # The step as spans, on the host and on the device.
     host_step = window.host_starts[step : step + 1], window.host_ends[step : step + 1]

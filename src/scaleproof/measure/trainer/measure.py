@@ -191,7 +191,10 @@ def must_keep_on_host(ready: Ready) -> bool:
 
 
 def _make_step_as_written(ready: Ready, step: int) -> Series:
-    """Make a probed step with compiled code uncompiled, which may take more memory: an error says so."""
+    """Make step `step` under a probe, in which compiled code runs uncompiled.
+
+    Where memory runs out, the error of a compiled cell says that this step takes more than the timed steps.
+    """
     hint = ""
     if ready.compiled:
         hint = "; it runs as written, and takes more memory than compiled: `loss: fused` or a smaller micro_batch helps"

@@ -204,7 +204,10 @@ class UpdateWitness:
         raise LookupError("the optimizer has no group with the watched tensor")
 
     def _holds_gradients(self) -> bool:
-        """Return whether `parameter.grad` is the reduced, unscaled gradient: not in fp16, nor in ZeRO 1 to 3."""
+        """Return whether `parameter.grad` is the reduced, unscaled gradient just before the update.
+
+        In fp16 it is scaled; ZeRO's engine keeps it in partitions in stages 1 to 3.
+        """
         if self.strategy.cell.execution.precision == "fp16":
             return False
         if isinstance(self.strategy, Native):

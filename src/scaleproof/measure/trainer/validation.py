@@ -92,7 +92,10 @@ class NotFinite(Exception):
 
 
 def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
-    """Return the validation over all ranks; None where not every rank scored. Raises NotFinite for its loss."""
+    """Return the validation over all ranks; None where nothing was scored, or a rank ran out of memory.
+
+    Raises NotFinite where the loss is not finite.
+    """
     if any(rank.out_of_memory for rank in ranks):
         return None
     loss, targets, correct = np.sum([rank.totals for rank in ranks], axis=0).tolist()

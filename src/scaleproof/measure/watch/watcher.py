@@ -337,7 +337,10 @@ class Watcher:
         }
 
     def _backward_counts(self) -> list[int] | None:
-        """Return how many forward passes of each step got a gradient; None where none did in any step."""
+        """Return for each step how many of its forward passes got a gradient.
+
+        Returns None where no pass did in any step, as in a loop whose loss is not made of what the model returns.
+        """
         counts = [len(step.backward) for step in self.made]
         return counts if any(counts) else None
 

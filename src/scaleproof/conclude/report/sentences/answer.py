@@ -214,7 +214,10 @@ def _fastest_ratios_text(group_claims: GroupClaims, claims: list[Claim]) -> tupl
 
 
 def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
-    """Return "; scaling efficiency of CELL: 82 % (71-93 %)" and its claims; "" and [] where it cannot be stated."""
+    """Return "; scaling efficiency of CELL: 82 % (71-93 %)" and its claims; "" and [] where it cannot be stated.
+
+    Its interval is scaled from that of the speed-up, which is corrected for picking the best of several cells.
+    """
     efficiency, speedup = claims.get(f"efficiency/{cell}"), claims.get(f"speed-up/{cell}")
     if not efficiency or not 0 < efficiency.ratio.value <= 1:  # above 1 a finding, `super-linear`, says why
         return "", []
@@ -298,7 +301,10 @@ def _recommended_bullet(group_claims: GroupClaims) -> Bullet:
 
 
 def _leading_series(report: ScalingReport) -> list[ScalingSeries]:
-    """Return the series whose speed-up the answer states: one or two, all; else those with the fastest cell."""
+    """Return the series whose speed-up the answer states: one or two, all of them; else those with the fastest cell.
+
+    Only series count whose largest size has a speed-up for the answer (`speedup_in_answer`).
+    """
     candidates = [series for series in report.series_of_sizes if series.points[-1].speedup_in_answer]
     if len(candidates) < 3 or not report.ranking:
         return candidates
@@ -376,7 +382,10 @@ def _reservations_bullet(report: ScalingReport) -> list[Bullet]:
 
 
 def _median_rates(report: ScalingReport) -> str:
-    """Return "; median run of ddp-n1x2 1,234, mean 1,310 tokens/s" of cells whose runs differ, or ""."""
+    """Return "; median run of ddp-n1x2 1,234, mean 1,310 tokens/s" for the cells whose runs differ (SPREAD).
+
+    Returns "" for no such cell, or for more than MOST_ROBUST.
+    """
     texts = {}  # cell -> text; several series may have the cell
     for point in report.points:
         median, mean = point.tokens_per_sec_median, point.tokens_per_sec_global.value

@@ -165,7 +165,10 @@ def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> 
 
 
 def _repeats_command(report: ScalingReport, n: int, repeats: int, options: str = "") -> str:
-    """Return in words the command from `n` to `repeats` repeats, with its `options`, and what it costs."""
+    """Return in words the command that goes from `n` to `repeats` repeats, and what the further ones cost.
+
+    `options`: options of the command, before its target.
+    """
     cell_count = len({point.cell for point in report.points})
     cells = f"each of the {cell_count} cells" if cell_count > 1 else "the cell"
     at_most = "at most " if repeats > FEWEST_REPEATS else ""

@@ -69,7 +69,7 @@ def read_topology(path: Path) -> dict[str, Any]:
 
 
 def read_matrix(path: Path) -> dict[str, int]:
-    """Return the links of `nvidia-smi topo -m`: kind -> pairs of GPUs. Raises UserError for another file."""
+    """Return kind of link -> number of pairs of GPUs, by `nvidia-smi topo -m`. Raises UserError for another file."""
     rows = parse_link_matrix(_text_of(path))
     if not rows:
         raise UserError(f"{path}: not an answer of nvidia-smi topo -m: no line begins with GPU0")

@@ -113,7 +113,10 @@ def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
 
 
 def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
-    """Return each thread's outermost operators and gloo's collectives; what is around operators waits, too."""
+    """Return each thread's outermost operators, and gloo's collectives: the columns of WORK but `rank`.
+
+    Events of autograd and the process group around operators are left out, since they also wait.
+    """
     is_operator = events["name"].str.match(r"(?!c10d|_c10d|autograd::|torch::)\w+::")
     operators = events[(events["cat"] == "cpu_op") & is_operator]
     # In order of thread and start; where several start together, the longest, which contains the others, comes first.

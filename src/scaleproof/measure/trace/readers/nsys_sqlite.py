@@ -257,7 +257,10 @@ def _names_of_ranges(export: Export, where: str, row: np.ndarray, text_id: np.nd
 
 
 def _ranks_of_processes(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[int, int], bool]:
-    """Return process -> rank, and whether our ranges state it; else numbers from `first`, in the order of devices."""
+    """Return process -> rank, and whether ranges of our own program state the ranks ("rank 3").
+
+    If they do not, processes are numbered from `first` on, in the order of their devices.
+    """
     own_ranks = {}
     for process, name in ranges[["process", "name"]].drop_duplicates().itertuples(index=False):
         if match := OWN_RANK.fullmatch(str(name)):
@@ -280,7 +283,11 @@ def _rank_column(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
 
 
 def _sum_system_calls(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) -> pd.DataFrame:
-    """Return number and time of system calls by name: of our own `ranks` in their steps, of other traces (None) all."""
+    """Return number and total time (ns) of system calls by name.
+
+    `ranks`: process -> rank of our own program, whose calls count from its first step to its last one; None for other
+    traces, all calls of which count.
+    """
     if not export.has("OSRT_API", "start", "end", "globalTid", "nameId"):
         return make_table(HOST)
     where = ""

@@ -84,7 +84,7 @@ def test_weak_scaling_has_neither_a_serial_part_nor_a_ratio_of_jobs(tmp_path):
     quantities: Quantities = {}
     for runs_of_cell in by_cell(raw).values():
         quantities |= cell_quantities(runs_of_cell)
-    quantities = with_pooled_intervals(quantities, raw, report)
+    quantities = with_pooled_intervals(quantities, raw)
     quantities |= ratio_quantities(quantities, raw, report)
     assert "cells/ddp-n1x2/scaling_efficiency" in quantities
     assert list(check_scaling_report(report, quantities)) == []

@@ -50,14 +50,15 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     `vary`: fields that are meant to differ; where others differ, the result says why there is no ratio.
     Raises UserError where a side has no rate, several kinds of runs, or no unit in common with the other.
     """
-    if a.resolve() == b.resolve():
-        raise UserError(f"{a} and {b} are the same {'folder' if a.is_dir() else 'file'}; compare two")
     evidence = [gather([path]) for path in (a, b)]  # for the runs, and for the audit in `_why_invalid`
     for path, gathered in zip((a, b), evidence, strict=True):
         if not gathered.runs and not gathered.own_runs:
             raise _no_speed(path, gathered)
     runs_a, runs_b = (_runs_with_rate(path, gathered) for path, gathered in zip((a, b), evidence, strict=True))
-    unit, remark, (rates_a, rates_b) = _rates_in_common_unit({a: runs_a, b: runs_b})
+    unit, remark, rates = _rates_in_common_unit({a: runs_a, b: runs_b})
+    if a == b:
+        raise UserError(f"{a} and {b} are the same {'folder' if a.is_dir() else 'file'}; compare two")
+    rates_a, rates_b = rates
     stated_a, stated_b = _stated_fields(runs_a), _stated_fields(runs_b)
     for name in vary:
         if name not in stated_a:  # nor in `stated_b`: both have the same fields

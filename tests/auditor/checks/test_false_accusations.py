@@ -332,3 +332,23 @@ def test_two_rows_of_one_product_that_is_far_off_are_of_another_model(tmp_path):
     odd = ["| 8 | 154 | 202 |", "| 8 | 311 | 100 |"]
     assert "row-stands-out" not in codes(audited(tmp_path, heading + "\n".join(rows + odd) + "\n"))
     assert "row-stands-out" in codes(audited(tmp_path, heading + "\n".join([*rows, odd[0]]) + "\n"))
+
+
+SCORES = """| Method | Memory Reduction | Speed Gain | Accuracy Loss | Complexity |
+|---|---|---|---|---|
+| FP16 | 50 | 20 | 0 | 20 |
+| INT8 | 75 | 30 | 10 | 40 |
+| INT4 | 87 | 60 | 30 | 60 |
+| GPTQ | 68 | 45 | 20 | 80 |
+"""
+SIGMAS = """| ablation | TS Δ | over σ of TS | OWT Δ | over σ of OWT | speedup |
+|---|---|---|---|---|---|
+| SiLU | +0.0027 | 0.5 | **−0.0018** | 0.5 | - |
+| post-norm | +0.0385 | 7.3 | **+3.544** | ~950 | **92×** |
+| NoPE | +0.0568 | 10.7 | **+2.048** | ~550 | **36×** |
+"""
+
+
+@pytest.mark.parametrize("table", [SCORES, SIGMAS])
+def test_a_quotient_of_columns_that_no_heading_names_accuses_nobody_by_chance(tmp_path, table):
+    assert "speedup-not-in-table" not in codes(audited(tmp_path, table))

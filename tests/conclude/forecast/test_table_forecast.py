@@ -119,8 +119,8 @@ def test_a_table_of_nodes_says_how_many_devices_a_node_counts_as(tmp_path):
     assert remark in scaleproof(*words, cwd=tmp_path).stdout
     assert "counts as" not in scaleproof(*words, "--devices-per-node", "8", cwd=tmp_path).stdout
     assert "counts as" not in scaleproof("forecast", "--from", "gpus.csv", "--devices", "8", cwd=tmp_path).stdout
-    remark = "60 devices are forecast as 64: whole nodes of 8 devices"
-    assert remark in scaleproof("forecast", "--from", "gpus.csv", "--devices", "60", cwd=tmp_path).stdout
+    remark = "28 devices are forecast as 32: whole nodes of 8 devices"
+    assert remark in scaleproof("forecast", "--from", "gpus.csv", "--devices", "28", cwd=tmp_path).stdout
     assert (
         "whole nodes" not in scaleproof("forecast", "--from", "gpus.csv", "--devices", "6", "32", cwd=tmp_path).stdout
     )

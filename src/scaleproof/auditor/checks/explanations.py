@@ -134,8 +134,9 @@ class Explanation:
             return right >= wrong or self._is_named_yet_mostly_wrong
         if len(self.formula.sources) == 2 and self.formula.expected:  # the heading names one of the two
             return (right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED) or self.has_one_exception
-        # A formula of columns that the heading does not name may fit two rows by chance.
-        return right >= max(ROWS_PER_ODD_ROW * wrong, FEWEST_UNNAMED) and self.weight >= FEWEST_EVIDENCE
+        # A formula of two columns that the heading does not name may fit two rows by chance.
+        fewest = FEWEST_UNNAMED if len(self.formula.sources) == 2 else 0
+        return right >= max(ROWS_PER_ODD_ROW * wrong, fewest) and self.weight >= FEWEST_EVIDENCE
 
     @property
     def _is_named_yet_mostly_wrong(self) -> bool:

@@ -13,7 +13,7 @@ from scaleproof.auditor.read.report_blocks import report_blocks
 from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.sentences import ALONE, DIGIT, stated_figures
 from scaleproof.auditor.read.stated_results import MARK_OF_RESULT, stated_results
-from scaleproof.auditor.read.stated_sizes import stated_sizes
+from scaleproof.auditor.read.stated_sizes import HAS_SIZE, stated_sizes
 from scaleproof.auditor.read.typed_tables import is_profile, read_table, typed_table
 from scaleproof.ground.errors import plural
 
@@ -267,7 +267,8 @@ def read_document_file(evidence: Evidence, text: str, name: str, kind: str) -> b
     """Read a document for people. Return whether a table of results or a stated figure was in it."""
     lines: list[Line] = list(enumerate(text.splitlines(), start=1))
     document = read_document(lines, kind)
-    evidence.stated_results += stated_sizes(lines, name)
+    if HAS_SIZE.search(text):
+        evidence.stated_results += stated_sizes(lines, name)
     added = take_document(evidence, document, name)
     if not document.grids and kind != "html":
         added += _take_short_blocks(evidence, [(number, text) for number, text, _ in document.prose], name)

@@ -22,7 +22,7 @@ _SIZE = (
     r"(?P<unit>[KMGTkmgt]i?[Bb])\b(?!/)"
 )
 _SIZE_OR_COUNT = _SIZE.replace("[Bb])", "[Bb]|[MB](?: ?param\\w*)?)")  # "124M parameters"
-_HAS_SIZE = re.compile(r"\d ?(?:[KMGTkmgt]i?[Bb]|[MB])\b")
+HAS_SIZE = re.compile(r"\d ?(?:[KMGTkmgt]i?[Bb]|[MB])\b")
 _TYPE = r"(?:fp|bf|float|bfloat|int)-?(?:64|32|16|8|4)\b"
 _ITEM = re.compile(r"(?P<indent>\s*)(?:[-*+•├└│─#]+ )?(?P<label>[^:]{2,60}):(?P<value>.*)")
 _MARKUP = re.compile(r"\*\*|\\(?=[~*_])")
@@ -54,7 +54,7 @@ def stated_sizes(lines: list[Line], file: str) -> Iterator[StatedResult]:
     yield from _totals(lines, file)
     shares: dict[str, tuple[int, PrintedInterval, str]] = {}  # what they are of -> the last: line, whole, as printed
     for line, raw in lines:
-        if not _HAS_SIZE.search(raw):
+        if not HAS_SIZE.search(raw):
             continue
         source, text = f"{file}:{line}", _MARKUP.sub("", raw[:LONGEST_LINE])
         for m in _MODEL.finditer(text):

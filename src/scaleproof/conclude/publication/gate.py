@@ -221,7 +221,6 @@ def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
 
     Raises UserError where nothing can be compared, or a baseline is damaged.
     """
-    check_given_once([results, *baselines])
     folder = folder_of(results)
     runs, differences = read_runs(folder)
     new = measured_by_cell(runs)
@@ -289,6 +288,7 @@ def _read_baselines(
             f"a gate needs at least {LEAST_SESSIONS} earlier results, not {len(baselines)}: the spread between "
             "sessions is not known from fewer; for two results use scaleproof compare"
         )
+    check_given_once([results, *baselines])
     earlier = [measured_cells(path) for path in baselines]
     _check_copies([results, *baselines], [new, *earlier])  # before all that takes long
     for path in baselines:

@@ -40,7 +40,10 @@ OF_SETTINGS = "of a campaign, name its results, results/NAME; settings alone are
 NEEDED |= dict.fromkeys((".yaml", ".yml", ".toml"), OF_SETTINGS)
 NEEDED |= dict.fromkeys((".py", ".sh"), "a program is no result; give what it printed")
 MOST_SUFFIXES = 3  # of files whose needs are said
-ERROR = re.compile(r"(?m)^.*(?:(?:Error|Exception)\b|[Ee]rror:|out of memory|\boom\b|Segmentation fault|Killed).*$")
+ERROR = re.compile(
+    r"(?m)^(?:.*\b[A-Z]\w+(?:Error|Exception)(?::|$)|(?:\S+: )*(?:fatal )?[Ee]rror: (?!\d)|.*CUDA out of memory\b|"
+    r".*Segmentation fault|.*\bKilled$|.*\boom-kill).*$"
+)
 SAID_BY_LOGS = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
 
 
@@ -107,7 +110,9 @@ def _fault_of(path: Path) -> str:
     if (fault := content_fault(path)) or path.suffix in NEEDED or not path.is_file():
         return fault
     start = text_files.head(path)
-    text = text_files.cleaned(start.decode(text_files.encoding(start) or "ascii", "replace"))
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - text_files.HEAD, 0))
+        text = text_files.cleaned(file.read().decode(text_files.encoding(start) or "ascii", "replace"))
     last_error = ["", *ERROR.findall(text)][-1].strip()[:150]
     return last_error and f": no step and no table; its last error: {last_error}"
 

@@ -207,8 +207,8 @@ def _recomputed_speedup(row: ReportedRow, series: RowSeries | None) -> str:
     stated = row.usable("speedup")
     readings = [reading for ratio in series.steadiest_ratios(row) for reading in ratio.readings if is_bounded(reading)]
     confirmed = [reading for reading in readings if stated is not None and stated.interval.meets(reading)]
-    middles = sorted(reading.middle for reading in confirmed or readings)
-    return _in_times(middles[0], middles[-1]) if middles else ""
+    ratios = sorted(reading.likeliest for reading in confirmed or readings)
+    return _in_times(ratios[0], ratios[-1]) if ratios else ""
 
 
 def is_bounded(ratio: PrintedInterval) -> bool:
@@ -297,8 +297,8 @@ def _scaling_line(configuration: str, row: ReportedRow, series: RowSeries) -> Sc
     confirmed = (reading for reading in readings if stated is not None and stated.interval.meets(reading))
     speedup = next(confirmed, readings[0])
     if len(readings) == 1 or stated is not None:
-        line.speedup = times(speedup.in_known_digits)
-        line.efficiency = percent(speedup.in_known_digits / series.times_devices(row))
+        line.speedup = times(speedup.likeliest)
+        line.efficiency = percent(speedup.likeliest / series.times_devices(row))
         line.baseline = series.bases[0].name
     return line
 

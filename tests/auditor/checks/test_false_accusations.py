@@ -352,3 +352,29 @@ SIGMAS = """| ablation | TS Δ | over σ of TS | OWT Δ | over σ of OWT | speed
 @pytest.mark.parametrize("table", [SCORES, SIGMAS])
 def test_a_quotient_of_columns_that_no_heading_names_accuses_nobody_by_chance(tmp_path, table):
     assert "speedup-not-in-table" not in codes(audited(tmp_path, table))
+
+
+TEXTS_WITHOUT_A_FAULT = {
+    "a capacity": "- Weights: 14 GB\n- KV cache: 20 GB\n- Total VRAM: 80 GB\n",
+    "a count": "- Parameters: 7B\n- Weights: 14 GB\n- KV cache: 2 GB\n- Total: 16 GB\n",
+    "more than weights": "A 7B with full Adam (112 GB in bf16); 300B tokens (1200 GB as int16)\n",
+    "shares of two devices": "- RTX 4090: 2 GB (8.3% of VRAM)\n- A100 80GB: 2 GB (2.5% of VRAM)\n",
+    "layers": "W [4096, 4096] fp16 = 1 GB (32 layers)\n",
+    "a winner by accuracy": "| Task | A accuracy (%) | B accuracy (%) | A time (s) | B time (s) | Winner |\n"
+    "|---|---|---|---|---|---|\n| qa | 91.2 | 88.0 | 12.1 | 9.3 | A |\n| sum | 71.2 | 68.0 | 14.1 | 10.3 | A |\n",
+    "a change over the last release": "| context | llama (tok/s) | ours |\n|---|---|---|\n"
+    "| 4k | 44.1 tok/s | 50.0 tok/s (+18.1%) |\n| 8k | 40.1 tok/s | 45.0 tok/s (+16.0%) |\n",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS_WITHOUT_A_FAULT)
+def test_what_a_figure_is_of_is_not_guessed(tmp_path, name):
+    speed = "Throughput: 390 images/s on 4 GPUs\n\n"
+    assert not codes(audited(tmp_path, speed + TEXTS_WITHOUT_A_FAULT[name]))
+
+
+def test_a_ratio_is_shown_as_the_printed_figures_give_it(tmp_path):
+    """15.2 / 2 is 7.6, though the printed 2 may have been anything from 1 to 3."""
+    audit = audited(tmp_path, "| GPUs | images/s |\n|---|---|\n| 1 | 2 |\n| 8 | 15.2 |\n")
+    assert [(line.speedup, line.efficiency) for line in audit.scaling] == [("", ""), ("7.6x", "95%")]
+    assert [line.recomputed for line in audit.readings] == ["", "7.6x"]

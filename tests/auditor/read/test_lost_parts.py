@@ -221,3 +221,69 @@ def test_units_in_square_brackets_in_a_log(tmp_path):
     (tmp_path / "run.log").write_text("".join(line.format(n=n) + "\n" for n in range(40)))
     steps = gather([tmp_path / "run.log"]).runs[0].logged_steps
     assert (steps.values("seconds")[0], steps.values("tokens_per_s")[0]) == (0.1005, 12000)
+
+
+HEADINGS_OF_TWO_LINES = r"""\begin{tabular}{lrr}
+Number & Images & Time per \\
+of GPUs & per second & step (ms) \\
+1 & 100 & 320 \\
+8 & 700 & 365 \\
+\end{tabular}
+"""
+
+
+def test_headings_of_two_lines_in_latex(tmp_path):
+    (tmp_path / "t.tex").write_text(HEADINGS_OF_TWO_LINES)
+    (table,) = gather([tmp_path / "t.tex"]).tables
+    assert [(row.devices, row.value("samples_per_s"), row.value("step_time_s")) for row in table.rows] == [
+        (1, 100, 0.32),
+        (8, 700, 0.365),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rates"),
+    [
+        ("t.md", "| GPUs | images/s |\n|---|---|\n| 1 | 100 | base\n| 8 | 790 | good\n", [100, 790]),
+        ("t.md", "| GPUs | images/s |\n|---|---|\n| 1 | 1,100 | 9 |\n| 8 | 790 |\n", [790]),
+        ("t.txt", "Link      size MB   images/s\nn0 <- n1  100       12.3\nn1 <- n2  200       11.3\n", [12.3, 11.3]),
+        ("t.txt", "GPUs   images/s\n1      100.5  <- baseline\n8      790.5  <- knee\n", [100.5, 790.5]),
+        (
+            "t.txt",
+            "".join(f"== Results ==\nthreads: {n}\nthroughput: {n} img/s\nlatency: 2 ms\n\n" for n in range(1, 12)),
+            [*range(1, 12)],
+        ),
+    ],
+)
+def test_rows_with_words_beside_the_figures(tmp_path, name, text, rates):
+    (tmp_path / name).write_text(text)
+    (table,) = gather([tmp_path / name]).tables
+    assert [figure.value for row in table.rows for figure in row.figures if figure.kind.endswith("per_s")] == rates
+
+
+@pytest.mark.parametrize(
+    ("text", "devices"),
+    [
+        ("Training ResNet-50 on 8 GPUs\nThroughput: 1234 img/s\n", 8),
+        ("The node has 8 GPUs.\nThroughput: 1234 img/s\n", None),
+    ],
+)
+def test_a_sentence_over_two_lines_is_one(tmp_path, text, devices):
+    (tmp_path / "a.md").write_text(text)
+    (figure,) = gather([tmp_path / "a.md"]).stated_figures
+    assert figure.devices == devices
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("RuntimeWarning: Error: retried\n" + "a line\n" * 200_000 + "KeyError: 'lr'\n", "KeyError: 'lr'"),
+        ("validation error: 0.12\nNo Error\nfinished without error: yes\n", None),
+    ],
+)
+def test_the_last_error_is_that_at_the_end(tmp_path, text, error):
+    (tmp_path / "a.log").write_text(text)
+    with pytest.raises(NoResult) as caught:
+        audit_paths([tmp_path / "a.log"])
+    assert ("its last error: " in str(caught.value)) == bool(error)
+    assert not error or str(caught.value).endswith(error)

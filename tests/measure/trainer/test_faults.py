@@ -167,6 +167,6 @@ def test_cuda_is_asked_for_where_there_is_none(run_tiny):
 
     if torch.cuda.is_available():
         pytest.skip("this machine has a CUDA device")
-    run = run_tiny(execution={"device": "cuda"})
+    run = run_tiny(execution={"device": "cuda", "start": "fresh"})
     assert run.metrics.status == "not_applicable"
     assert "0 are visible" in run.metrics.failure.reason

@@ -32,7 +32,7 @@ _NEEDS: dict[ModuleType, tuple[str, ...]] = {
     training: (*RUNS, "loss"),
     feasibility: (*RUNS, "mfu", "flops_per_s"),
     step_work: (*RUNS, "step_time_s"),
-    sources: (*RUNS, "sentences", "several tables", "cells on others"),
+    sources: (*RUNS, "sentences", "several tables"),
     **dict.fromkeys((figures, ratios), ()),
     efficiencies: ("efficiency",),
     **dict.fromkeys((identities, products), RELATED),

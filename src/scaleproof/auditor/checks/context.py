@@ -22,8 +22,6 @@ MOST_LISTED = 12  # names in one finding's evidence
 RATIOS = ("speedup", "efficiency", "change")  # kinds of figures that follow from others
 MARK_OF_RATIO = re.compile("(?i)[%x×]|times|percent|pct")
 
-MARK_OF_OTHERS = re.compile(r"(?i)winner|fastest|faster|\d ?(?:pp\b|percentage points)|\([+−-][\d.,]+ ?%\)")
-
 
 @dataclass
 class AuditContext:
@@ -42,8 +40,7 @@ class AuditContext:
     def has(self) -> set[str]:
         """What checks may need: the kinds of all figures in tables, and words for what else there is.
 
-        "runs": runs or files beside them; "sentences": sentences with figures; "several tables":
-        two or more; "cells on others": one that names the best of its row, or a change; "marks of
+        "runs": runs or files beside them; "sentences": sentences with figures; "several tables": two or more; "marks of
         ratios": a cell with "%" or "x", or a column that may be of ratios; "related figures": a table so large, or with
         so many figures in a row, that one figure may follow from others.
         """
@@ -54,7 +51,6 @@ class AuditContext:
             "runs": any(of_runs) or any(beside_runs),
             "sentences": bool(evidence.stated_figures or evidence.other_figures or evidence.stated_results),
             "several tables": len(tables) > 1,
-            "cells on others": any(map(_has_cells_on_others, self.all_tables)),
             "marks of ratios": any(map(_may_have_ratios, self.all_tables)),
             "related figures": any(map(_has_related_figures, self.all_tables)),
         }
@@ -164,12 +160,6 @@ def _may_have_ratios(table: ReportedTable) -> bool:
     return any(column.kind in (None, "metric", "text") for column in table.columns) or any(
         map(MARK_OF_RATIO.search, cells)
     )
-
-
-def _has_cells_on_others(table: ReportedTable) -> bool:
-    """Whether a cell says something of the others in its row: which is the best, or what changed."""
-    rows = [table.grid.header, *(row for _, row in table.grid.rows)] if table.grid else []
-    return any(MARK_OF_OTHERS.search(cell) for row in rows for cell in row)
 
 
 def _has_related_figures(table: ReportedTable) -> bool:

@@ -13,7 +13,6 @@ from scaleproof.auditor.read.report_blocks import report_blocks
 from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.sentences import ALONE, DIGIT, stated_figures
 from scaleproof.auditor.read.stated_results import MARK_OF_RESULT, stated_results
-from scaleproof.auditor.read.stated_sizes import HAS_SIZE, stated_sizes
 from scaleproof.auditor.read.typed_tables import is_profile, read_table, typed_table
 from scaleproof.ground.errors import plural
 
@@ -222,8 +221,10 @@ def take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
     """Add tables of results; note other tables with figures as unread. Return how many have results or settings."""
     added = 0
     for grid in grids:
-        longer = longer_rows(grid.header, grid.rows)
-        grid.rows = [row for row in grid.rows if row not in longer] or grid.rows
+        longer = longer_rows(grid.header, grid.rows)  # words behind the last cell ("base") move no figure
+        longer = [(line, cells) for line, cells in longer if DIGIT.search(" ".join(cells[len(grid.header) :]))]
+        lines_of_longer = {line for line, _ in longer}
+        grid.rows = [row for row in grid.rows if row[0] not in lines_of_longer] or grid.rows
         table = typed_table(grid, name)
         if table is not None and table.kinds() & RESULTS:
             evidence.tables.append(table)
@@ -267,8 +268,6 @@ def read_document_file(evidence: Evidence, text: str, name: str, kind: str) -> b
     """Read a document for people. Return whether a table of results or a stated figure was in it."""
     lines: list[Line] = list(enumerate(text.splitlines(), start=1))
     document = read_document(lines, kind)
-    if HAS_SIZE.search(text):
-        evidence.stated_results += stated_sizes(lines, name)
     added = take_document(evidence, document, name)
     if not document.grids and kind != "html":
         added += _take_short_blocks(evidence, [(number, text) for number, text, _ in document.prose], name)

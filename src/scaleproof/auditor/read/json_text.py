@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 KEY_OF_JSON = re.compile(r'\s*(?:\[\s*)?\{\s*"[^"\n]{0,200}"\s*:')
@@ -31,7 +32,7 @@ def keys_given_twice(text: str) -> list[str]:
     """Return the keys that an object of a JSON text has twice; parsers take the last."""
     objects: list[list[str]] = []
     json.loads(text, object_pairs_hook=lambda pairs: objects.append([key for key, _ in pairs]))
-    return [key for keys in objects if len(set(keys)) < len(keys) for key in {*keys} if keys.count(key) > 1]
+    return [key for keys in objects if len(set(keys)) < len(keys) for key, count in Counter(keys).items() if count > 1]
 
 
 def parse_json(text: str) -> tuple[Any, str]:

@@ -29,7 +29,8 @@ def join_lines_of_headings(grid: Grid) -> None:
             break
         filled = [f"{upper} {cell}".strip() for upper, cell in zip_longest(filled, cells, fillvalue="")]
         candidates.append(filled)
-    understood = [sum(column_of(heading).kind is not None for heading in header) for header in candidates]
+    columns = [[column_of(heading) for heading in header] for header in candidates]
+    understood = [(sum(c.kind is not None for c in row), sum(c.unit is not None for c in row)) for row in columns]
     best = understood.index(max(understood))
     grid.header, grid.rows = candidates[best], grid.rows[best:]
 

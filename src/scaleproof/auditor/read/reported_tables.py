@@ -34,29 +34,36 @@ ABOUT = 0.08  # relative difference that "~" allows
 
 @dataclass(frozen=True)
 class PrintedInterval:
-    """Every value that a figure above 0 may have had before it was printed, both ends included."""
+    """Every value that a figure above 0 may have had before it was printed, both ends included.
+
+    `as_printed`: the figure itself, or what follows from such figures; None where that is not known.
+    """
 
     low: float
     high: float
+    as_printed: float | None = field(default=None, compare=False)
 
     def __mul__(self, other: "PrintedInterval | float") -> "PrintedInterval":
-        if isinstance(other, PrintedInterval):
-            return PrintedInterval(self.low * other.low, self.high * other.high)
-        return PrintedInterval(self.low * other, self.high * other)
+        factor = other if isinstance(other, PrintedInterval) else exact(other)
+        value = None
+        if self.as_printed is not None and factor.as_printed is not None:
+            value = self.as_printed * factor.as_printed
+        return PrintedInterval(self.low * factor.low, self.high * factor.high, value)
 
     def __add__(self, other: float) -> "PrintedInterval":
         return PrintedInterval(self.low + other, self.high + other)
 
     def __truediv__(self, other: "PrintedInterval | float") -> "PrintedInterval":
-        if isinstance(other, PrintedInterval):
-            return PrintedInterval(self.low / other.high, self.high / max(other.low, 1e-300))
-        return PrintedInterval(self.low / other, self.high / other)
+        divisor = other if isinstance(other, PrintedInterval) else exact(other)
+        inverse = 1 / divisor.as_printed if divisor.as_printed else None
+        return self * PrintedInterval(1 / divisor.high, 1 / max(divisor.low, 1e-300), inverse)
 
     @classmethod
     def around(cls, intervals: "Iterable[PrintedInterval]") -> "PrintedInterval":
         """Return the smallest interval that holds all of these."""
-        ends = [(interval.low, interval.high) for interval in intervals]
-        return cls(min(low for low, _ in ends), max(high for _, high in ends))
+        parts = list(intervals)
+        value = parts[0].as_printed if len(parts) == 1 else None
+        return cls(min(part.low for part in parts), max(part.high for part in parts), value)
 
     def widened(self, relative: float) -> "PrintedInterval":
         """Return the interval, both ends moved outwards by a share of their value: 100-200 by 0.1 -> 90-220."""
@@ -81,9 +88,14 @@ class PrintedInterval:
         return (self.low + self.high) / 2
 
     @property
+    def likeliest(self) -> float:
+        """The figure as printed, 7.6 of "15.2" / "2"; else the geometric mean of the ends."""
+        return math.sqrt(self.low * self.high) if self.as_printed is None else self.as_printed
+
+    @property
     def in_known_digits(self) -> float:
         """The figure with the digits that are known of it: 3.7 of 3.27 to 4.22, 3.2 of 3.158 to 3.242."""
-        value = math.sqrt(self.low * self.high)
+        value = self.likeliest
         width = (self.high - self.low) / 2
         is_known = 0 < width < value < math.inf
         return round(value, -math.floor(math.log10(width))) if is_known else float(f"{value:.4g}")
@@ -95,7 +107,7 @@ class PrintedInterval:
 
 
 def exact(value: float) -> PrintedInterval:
-    return PrintedInterval(value, value)
+    return PrintedInterval(value, value, value)
 
 
 @dataclass(slots=True)
@@ -123,7 +135,7 @@ class Quantity:
         value, unit = abs(self.value), self.resolution
         if self.bound == "~":
             unit = max(unit, ABOUT * value)
-        return PrintedInterval(max(0.0, value - unit), value + unit)
+        return PrintedInterval(max(0.0, value - unit), value + unit, value)
 
     @property
     def printed(self) -> str:

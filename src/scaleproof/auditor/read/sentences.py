@@ -172,6 +172,8 @@ def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
         # What stands below "Results:", an item or a line behind a gap, belongs to it.
         is_announced = current is not None and current.text.endswith(":") and line <= last_line + 2
         is_alone = ALONE.fullmatch(raw.strip()) is not None
+        if is_alone and current is not None and line == last_line + 1 and not was_alone and not raw.startswith("#"):
+            is_alone = current.text.endswith((".", "!", "?", ";"))  # else it goes on: "the\nspeedup = 7.4x"
         begins = not is_announced and (ITEM.match(raw.lstrip()) or line != last_line + 1 or is_alone or was_alone)
         if current is None or begins or len(current.text) > LONGEST_PARAGRAPH:
             if current is not None:

@@ -28,7 +28,7 @@ ROWS_LEFT_OUT = f"only its first {MOST_ROWS:,} rows were read"
 MOST_LINES_OF_ROW = 200  # of a CSV file
 MOST_LINES_OF_TEXTS = 20_000  # in quotes, beyond one a row
 LEAST_LINES_OF_LOG = 10
-SIZES = {"devices", "processes", "nodes", "batch", "micro_batch", "global_batch", "seq_len"}
+STEP = re.compile(r"(?i)(?:\b|_)(?:step|epoch|iter\w*)[ =:]+\d")
 REPORT_LINES = 2_000  # at either end of a long text
 
 
@@ -38,7 +38,8 @@ def read_plain_text(evidence: Evidence, file: TextFile) -> bool:
         return False
     text = text_files.full_text(file.path, file.encoding)
     lines = _both_ends(list(enumerate(text.splitlines(), start=1)))
-    grids = [*read_document(lines, "text").grids, *report_blocks(lines)]
+    blocks = [grid for grid in report_blocks(lines) if not _is_log_of_pairs(grid, dict(lines))]
+    grids = [*read_document(lines, "text").grids, *blocks]
     tables = [read_table(grid, file.name) for grid in grids]
     results = [table for table in tables if table is not None and not _is_log(table)]
     evidence.tables += results
@@ -53,12 +54,17 @@ def _both_ends(lines: list[Line]) -> list[Line]:
     return [*lines[:REPORT_LINES], (cut_at, ""), *lines[-REPORT_LINES:]]
 
 
+def _is_log_of_pairs(grid: Grid, lines: dict[int, str]) -> bool:
+    """Whether the blocks of a report are the lines of a run, one below the other: "step 7 loss=2.1 tokens/s=4567"."""
+    numbers = [line for line, _ in grid.rows]
+    is_line_by_line = numbers[-1] - numbers[0] == len(numbers) - 1
+    return len(numbers) >= LEAST_LINES_OF_LOG and is_line_by_line and all(STEP.search(lines[n]) for n in numbers)
+
+
 def _is_log(table: ReportedTable) -> bool:
     """Whether the rows of a table are steps or epochs of one run: figures along a run, not results."""
     numbers = [row.value("step") or row.value("epoch") for row in table.rows]
     numbered_count = sum(number is not None for number in numbers)
-    if table.form == "report text" and len(numbers) >= LEAST_LINES_OF_LOG and not table.kinds() & SIZES:
-        return len({row.label for row in table.rows}) == 1  # blocks of one title that differ in nothing but figures
     return numbered_count * 2 > len(numbers) and len(set(numbers) - {None, 0}) > 2
 
 

@@ -41,12 +41,12 @@ def typed_table(grid: Grid, file: str) -> ReportedTable | None:
     if is_profile(grid.header):
         return None
     grid = _without_markup(grid)
-    if len({*grid.header[1:]} - {""}) < len(grid.header) - 1:  # some are empty, or of one name
+    # Some headings are empty or of one name, or may go on in the next line.
+    if len({*grid.header[1:]} - {""}) < len(grid.header) - 1 or grid.form == "LaTeX table":
         join_lines_of_headings(grid)
     grid.header = _header_with_units(grid)
     columns = columns_of(grid.header, [cells for _, cells in grid.rows])
     _ignore_monitor_columns(columns, grid)
-
     table = ReportedTable(
         file=file,
         line=grid.line,

@@ -16,6 +16,7 @@ from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
+from scaleproof.auditor.read.printed_figures import remarks_of
 from scaleproof.auditor.read.reported_tables import ABOUT
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag
@@ -39,6 +40,7 @@ BASELINE = re.compile(
     r"cublas|standard|old)\b"
 )
 STATISTIC_NAME = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std)\b")
+NOT_MEASURED = {"projected", "theoretical", "estimated"}
 Flags = np.typing.NDArray[np.bool_]
 
 
@@ -238,7 +240,8 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     inverse = formula.sources[::-1] if len(formula.sources) == 2 else None
     units = [re.sub(r"[\d.,]|\(.*", "", text).strip() for text in formula.above]  # "ms" of "24.1 ms (8)"
     units_agreeing = {units[k] for k in np.flatnonzero(meant.agrees)}
-    for i in np.flatnonzero(meant.contradicts).tolist():
+    is_measured = [not remarks_of(name) & NOT_MEASURED for name in figures.names]
+    for i in np.flatnonzero(meant.contradicts & is_measured).tolist():
         if units[i] not in units_agreeing and any(e.formula.sources == inverse and e.agrees[i] for e in explanations):
             continue  # its figure is a speed, those of the other rows are times: the ratio is the other way round
         # A column of speed-ups does not change direction: "18.95x" is wrong where 24.08 / 679.65 is .04x.

@@ -182,11 +182,12 @@ def _expectation(target: FigureColumn, one: FigureColumn, other: FigureColumn, i
     """Return how far a heading suggests that its column is formed of two others: 2 where it names both, 1, or 0.
 
     It is 1 where it names one, for a ratio of the only pair, and for "Before | After | Δ". A speed-up that stands
-    behind two columns may be over another row: "Forward | Forward and backward | Speedup".
+    behind two may be over another row: "Forward | Forward and backward | Speedup". "Accuracy loss" and "Complexity"
+    behind a "Memory reduction" are no pair: nothing says what they are.
     """
-    is_right_behind = sorted((one.position, other.position)) == [target.position - 2, target.position - 1]
+    is_right_behind = {one.position, other.position} == {target.position - 2, target.position - 1}
     is_of_neighbours = is_right_behind and RATIO_OF_NEIGHBOURS.search(target.heading) is not None
-    is_of_pair = is_only_pair and is_called_ratio(target)
+    is_of_pair = is_only_pair and is_called_ratio(target) and (is_right_behind or one.kind is not None)
     return columns_named(target.heading, one.heading, other.heading) or int(is_of_neighbours or is_of_pair)
 
 

@@ -49,13 +49,16 @@ def units_of(column: FigureColumn) -> tuple[set[str | None], set[str]]:
     return dimensions, {item for item in items if item}
 
 
-def named_columns(clauses: Sequence[str], columns: list[FigureColumn]) -> list[FigureColumn]:
-    """Return the columns that share most words with the first clause that names any, "step time"; else all."""
+def named_columns(clauses: Sequence[str], columns: list[FigureColumn], needs_name: bool = False) -> list[FigureColumn]:
+    """Return the columns that share most words with the first clause that names any, "step time".
+
+    Where none does: all of them, or, if it `needs_name`, none.
+    """
     for words in map(words_of, clauses):
         counts = [sum(occurs(word, words) for word in _telling_words(column.heading)) for column in columns]
         if any(counts):
             return [column for column, count in zip(columns, counts, strict=True) if count == max(counts)]
-    return columns
+    return [] if needs_name else columns
 
 
 def _telling_words(heading: str) -> set[str]:

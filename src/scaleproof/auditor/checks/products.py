@@ -111,6 +111,8 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
             if flags:  # of each row the first counts; none where another check has a finding on this row alone
                 subjects = (finding.runs for check in MADE_BEFORE for finding in check(context))
                 places = {place for about in subjects if len(about) == 1 for place in about}
+                if len(places & {*figures.places}) > 1:
+                    continue  # rows that are wrong themselves are no witnesses
                 first_of_row = {flag.about[0]: flag for flag in reversed(flags) if not places & set(flag.about)}
                 yield from reversed(first_of_row.values())
             yield from _inverse_columns(figures)
@@ -163,6 +165,8 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
     flagged: set[int] = set()
     all_rows = list(range(len(figures.places)))
     for pattern, products in _possible_products(figures):
+        if pattern is RATE_TIMES_DURATION and _has_another_time(figures, products[0]):
+            continue
         by_group = [[Agreement(factors, rows) for factors in products] for rows in groups_of(figures, FEWEST_ROWS)]
         # For each group of rows the best of its products (with or without devices and batch): most rows share it.
         possible = [max(group, key=lambda a: (a.is_constant, -a.stands_out.sum(), a.evidence)) for group in by_group]
@@ -178,6 +182,15 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
                 if row not in flagged:
                     flagged.add(row)
                     yield Flag(sentence_of(figures, agreement, i), [figures.places[row]])
+
+
+def _has_another_time(figures: FigureTable, factors: tuple[Factor, ...]) -> bool:
+    """Whether a rate gives one number in all rows with another time than this one, which may be a part of that."""
+    rate, time, *_ = factors
+    times = [column for column in _columns_of(figures, DURATIONS) if column is not time.column]
+    all_rows = list(range(len(figures.places)))
+    products = (Agreement((rate, Factor(column, 1)), all_rows) for column in times)
+    return any(product.fits.all() and product.is_constant for product in products)
 
 
 def _pairs_of_columns(figures: FigureTable, pattern: ProductPattern) -> Iterator[tuple[FigureColumn, FigureColumn]]:
@@ -219,9 +232,9 @@ def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: 
     others = [other for other in alternatives if other.fits.sum() >= FEWEST_ROWS and other.evidence > 0]
     rows_of_others = {other.rows[i] for other in others for i in np.flatnonzero(other.fits)}
     ratios = agreement.factors[0].column
-    is_of_speedup = ratios.kind == "speedup"
-    # Rows with a speed-up of 1.
-    baselines = [k for k, row in enumerate(agreement.rows) if is_of_speedup and ratios.figures.middle[row] == 1]
+    is_of_ratios = ratios.kind in ("speedup", "efficiency")
+    # Rows with a speed-up of 1, or an efficiency of 100 %, with or without the sign.
+    baselines = [k for k, row in enumerate(agreement.rows) if is_of_ratios and ratios.figures.middle[row] in (1, 100)]
 
     for i in agreement.lone_rows:
         row = agreement.rows[i]

@@ -211,11 +211,12 @@ def _cells(table: FigureTable, column: FigureColumn) -> Iterator[Cell]:
 def _possible_cells(stated: StatedFigure, table: FigureTable) -> Iterator[Cell]:
     """Yield the cells of a table that a sentence may be about: those in its unit whose rows or columns it names.
 
-    A figure of up to three digits is like many cells by chance, so that the sentence must name a single row.
+    A figure of up to three digits is like many cells by chance, so that the sentence must name a single row. A per cent
+    may be of anything: the sentence must name the column, "MFU".
     """
     clauses = _clauses_around(stated)
     columns = [column for column in table.columns if has_unit_of(stated, column)]
-    in_columns = named_columns(clauses, columns)
+    in_columns = named_columns(clauses, columns, needs_name=stated.dimension == "percent")
     in_rows = named_rows(clauses, table)
 
     names_any = len(in_rows) < len(table.places) or len(in_columns) < len(columns)

@@ -21,7 +21,7 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag
 
 SOURCES_TOLERANCE = 0.05  # relative difference of two figures of one measurement
-EQUAL_TOLERANCE = 0.002  # relative difference of one figure that is printed twice, beside its rounding
+EQUAL_TOLERANCE = 1e-4  # relative difference of one figure that is printed twice, beside its rounding
 TELLING_PRECISION = 0.01  # relative width of a figure that shows, where it is equal to another, that the two are one
 EQUAL_PER_DIFFERENT = 2  # figures that are equal, for each one that differs
 COMPARED_KINDS = (*MEASURED, "speedup", "efficiency", "mfu", "memory_bytes")
@@ -139,11 +139,12 @@ def _contradicting_places(first: Sequence[_Place], second: Sequence[_Place]) -> 
             if not is_surely_one and not _may_be_one_quantity(here, there):
                 continue
             headings = () if is_surely_one else (here.heading, there.heading)
-            if here.interval.meets(there.interval, EQUAL_TOLERANCE):
-                # Another run has the same memory, and shows nothing.
+            if _range(here).meets(_range(there), SOURCES_TOLERANCE):
+                # Another run has the same memory, which shows nothing; 737.1 beside 738.4 shows that it is another.
                 is_precise = min(here.interval.precision, there.interval.precision) <= TELLING_PRECISION
-                equal[headings] += is_precise and here.kind != "memory_bytes"
-            elif not _range(here).meets(_range(there), SOURCES_TOLERANCE):
+                is_equal = here.interval.meets(there.interval, EQUAL_TOLERANCE)
+                equal[headings] += is_precise and here.kind != "memory_bytes" and (1 if is_equal else -1)
+            else:
                 figures = f"{here.printed} in {place.row.place}, {there.printed} in {other.row.place}"
                 evidence = f"{place.row.description}: {here.heading} {figures}"
                 contradictions[headings].append((evidence, [place.row.place, other.row.place]))

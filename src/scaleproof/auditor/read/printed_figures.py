@@ -195,8 +195,8 @@ REMARKS: tuple[tuple[str, Remark], ...] = (
     (r"\bpredicted\b|外推|推算", "projected"),
     (r"\btheoretical|\bideal\b|\blinear scaling\b|\bperfect scaling\b|理论|理想|理論|이론", "theoretical"),
     (
-        r"\bestimat|\best\.|\bexpect(?:ed|ations?)\b|\btarget|\bgoal\b(?! ?\()|\btypical\b|\bplaceholder|\bsimulated\b|"
-        r"预计|预期|估计|估算|目标|推定|예상",
+        r"\bestimat|\best(?:\.|\))|\bexpect(?:ed|ations?)\b|\btarget|\bgoal\b(?! ?\()|\btypical\b|\bplaceholder|"
+        r"\bsimulated\b|预计|预期|估计|估算|目标|推定|예상",
         "estimated",
     ),
     (r"\bfail(?:ed|s|ure)?\b|\bimpossible\b|\bcrash|\berror\b|\btimeout\b|\bdiverged\b|失败|실패", "failed"),

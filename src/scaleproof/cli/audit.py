@@ -140,7 +140,9 @@ def explain(args: argparse.Namespace) -> None:
     elif code in pages_by_code():
         print(page_text(code))
     else:
-        known_codes = [word for word in args.code if word in pages_by_code() or meaning_of_word(word)]
+        known_codes = [
+            word for word in args.code if word in pages_by_code() or meaning_of_word(word) or _definition(word)
+        ]
         if len(known_codes) == len(args.code):
             for number, word in enumerate(known_codes):
                 print("\n" * (number > 0), end="")

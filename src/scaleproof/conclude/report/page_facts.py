@@ -67,9 +67,7 @@ def collect_run_facts(runs: list[Run], doctor: Report | None = None) -> RunFacts
         failed=_failures_by_cause(runs),
         lost=[f"{run.name}/{name}" for run, name in raw_files if not (run.folder / name).is_file()],
         losses=[
-            (cells, text.removesuffix("."))
-            for cells, _, text in losses_of_sizes(timed_runs(recorded))
-            if "not compared" not in text
+            (cells, text) for cells, _, text in losses_of_sizes(timed_runs(recorded)) if "not compared" not in text
         ],
         bytes_per_token={
             run.metrics.cell: data.get("bytes_per_token", 0.0) for run in recorded if (data := run.metrics.data)

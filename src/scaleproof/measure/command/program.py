@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 
 from scaleproof.ground.campaign.command import existing_files
@@ -19,8 +18,7 @@ from scaleproof.measure.machine.provenance import OF_PROGRAMS, read_git_state, v
 
 LAUNCHERS = ("python", "torchrun", "accelerate", "deepspeed")  # of Python scripts
 SHELLS = ("bash", "sh", "dash", "zsh")  # a script of theirs may be on PATH as well
-ABSENT = 4
-HAS_MODULE = f"import importlib.util as u, sys; sys.exit(0 if u.find_spec(sys.argv[1]) else {ABSENT})"
+HAS_MODULE = "import importlib.util as u, sys; sys.exit(0 if u.find_spec(sys.argv[1]) else 4)"
 WITHOUT_SCRIPT = ("-c", "-m", "--module", "--no-python", "--no_python")  # options: no file is started
 SHELL_WORDS = ("cd", "source", ".", "export")
 SHELL_SIGNS = set("|&;<>")
@@ -63,13 +61,12 @@ def absent_program(words: Sequence[str]) -> str | None:
     return None
 
 
-@cache
 def _absent_module(python: str, module: str) -> str | None:
     """Return that `python -m module` has no such module, nor the package that it would be in; None where it has."""
     package = module.partition(".")[0]
     trial = subprocess.run([python, "-c", HAS_MODULE, package], capture_output=True)
     hint = did_you_mean(package, [path.stem for path in Path().glob("*.py")])
-    return f"{module}: {python} has no such module.{hint}" if trial.returncode == ABSENT else None
+    return f"{module}: {python} has no such module.{hint}" if trial.returncode == 4 else None
 
 
 def _script_of(words: Sequence[str]) -> str:

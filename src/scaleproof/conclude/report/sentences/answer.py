@@ -102,7 +102,7 @@ def answer_campaign(
         bullets += _scaling_bullet(series, claims, one_device)
     stated_cells = {cell for bullet in bullets if bullet.claims for cell in bullet.cells}
     bullets += _unranked_bullets(report, claims, stated_cells)
-    bullets += [Bullet("remark", "", text, join_with_and(cells), tuple(cells)) for cells, text in remarks]
+    bullets += [Bullet("remark", "", text.rstrip("."), join_with_and(cells), tuple(cells)) for cells, text in remarks]
     if forecast:
         bullets += _forecast_bullet(forecast)
     if not group and not report.series_of_sizes:  # only A/B pairs compare anything

@@ -73,6 +73,13 @@ def test_the_verdict_in_a_line(made, word, sentence):
     assert EXIT_CODES[made.word] == {"faster": 0, "slower": 3, "same": 4, "undecided": 5}.get(made.word, 1)
 
 
+def test_a_crash_of_a_later_round_stands_in_the_verdict():
+    made = verdict("undecided", (1.0, 0.9, 1.1), failures={"a-n1x1": "crash: exit code 1"})
+    assert made.word == "undecided"
+    assert made.sentence.endswith("evidence: printed); no numbers: a-n1x1: crash: exit code 1")
+    assert "no numbers" not in verdict("undecided", (1.0, 0.9, 1.1)).sentence
+
+
 @pytest.mark.parametrize(
     ("ratio", "rounds"),
     [

@@ -140,16 +140,14 @@ def explain(args: argparse.Namespace) -> None:
     elif code in pages_by_code():
         print(page_text(code))
     else:
-        known_codes = [word for word in args.code if word in pages_by_code() or meaning_of_word(word)]
-        if len(known_codes) == len(args.code):
-            for number, word in enumerate(known_codes):
-                print("\n" * (number > 0), end="")
-                explain(argparse.Namespace(code=[word], all=False))
-            return
-        code = "-".join(word for word in args.code if word not in known_codes)
-        columns = [name for column in COLUMNS.values() for name in (column.name, bare_word(column.heading or ""))]
-        hint = did_you_mean(code, [*pages_by_code(), *all_words(), *filter(_definition, columns)])
-        raise UserError(f'there is no finding or word "{code}".{hint} `scaleproof explain` lists them.')
+        known = {*pages_by_code(), *filter(meaning_of_word, args.code), *filter(_definition, args.code)}
+        if unknown := "-".join(word for word in args.code if word not in known):
+            columns = [name for column in COLUMNS.values() for name in (column.name, bare_word(column.heading or ""))]
+            hint = did_you_mean(unknown, [*pages_by_code(), *all_words(), *filter(_definition, columns)])
+            raise UserError(f'there is no finding or word "{unknown}".{hint} `scaleproof explain` lists them.')
+        for number, word in enumerate(args.code):
+            print("\n" * (number > 0), end="")
+            explain(argparse.Namespace(code=[word], all=False))
 
 
 def _definition(text: str) -> str | None:

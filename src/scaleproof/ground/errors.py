@@ -114,7 +114,7 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     if nearest is not None:
         return by_letters[nearest]
 
-    begun = [choice for choice in choices if re.fullmatch(f"{_letters(choice)[:4]}(ing|ed|ora|s)", letters)]
+    begun = [choice for choice in choices if re.fullmatch(f"{re.escape(_letters(choice)[:4])}(ing|ed|ora|s)", letters)]
     if len(begun) == 1 and 4 <= len(begun[0]) < 8:  # trace, of tracing; corpus, of corpora
         return begun[0]
     # Its last or first word, which a single name has: hours, of device_hours; gradient_checkpointing; bucket_size.

@@ -264,7 +264,7 @@ def _pattern_of_verdict(claim: Claim) -> str:
     if kind == "recommended" and word == "recommended":
         return rf"{subject}(?: pays off|: the fastest|: as fast as)"
     if kind == "recommended":
-        return r"No(?: clear winner yet)?:"
+        return r"No(?: clear winner yet)?:|One device is faster "
     if kind == "fastest":
         return rf"No clear winner yet: {subject} "
     if kind == "one-device":
@@ -281,4 +281,4 @@ def _pattern_of_verdict(claim: Claim) -> str:
     if kind == "pairs":
         return "No clear winner yet: "
     # Other kinds, such as a speed-up.
-    return {"faster": ".* pays off: ", "slower": "No: .* is slower "}.get(word, "No clear ")
+    return {"faster": ".* pays off: ", "slower": ".* is slower "}.get(word, "No clear ")

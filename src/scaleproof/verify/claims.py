@@ -28,7 +28,7 @@ CLAIMING = {
     *("comparison", "pairs", "lost", "reservation", "repeats"),
 }
 # Topics of sentences that state no figure of a claim, or are read by check_further_sentences.
-TOPICS = CLAIMING | {"incomparable", "forecast", "forecasts", "next", "drift", "law", "trace", "trust"}
+TOPICS = CLAIMING | {"incomparable", "forecast", "forecasts", "next", "drift", "law", "remark", "trace", "trust"}
 LEVEL = 95.0  # of intervals
 HIDING_RATIO = 3.0  # computing over transfers that usually hides them
 # "an effect of 2 %", "4 times in 5", "from 6 pairs on", "more than 1,000 pairs": in the sentences on what pairs detect.

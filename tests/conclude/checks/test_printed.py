@@ -11,7 +11,7 @@ from patience import HANGS
 from scaleproof.auditor.read.printed_log import printed_log
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.conclude.checks.printed import losses_of_sizes, sizes_learn_alike
-from scaleproof.conclude.report.page_facts import protocol_facts
+from scaleproof.conclude.report.page_facts import collect_run_facts, protocol_facts
 from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.records.run import Run, TimedRun, read_run
@@ -226,6 +226,8 @@ def test_losses_on_more_devices_are_held_against_those_on_one(runs, factor, diff
     assert len(list(sizes_learn_alike([one, two]))) == differ
     facts = dict(protocol_facts([one, two]))
     assert facts["Losses"] == text
+    assert facts["Command"] == one.metrics.config["workload"]["command"]
+    assert collect_run_facts([one, two]).losses == [(["p-n1x1", "p-n1x2"], text)]
 
 
 def test_losses_of_two_programs_or_of_other_work_are_not_compared(runs):
@@ -237,3 +239,4 @@ def test_losses_of_two_programs_or_of_other_work_are_not_compared(runs):
     larger = TimedRun(two.folder, two.metrics.model_copy(update={"reading": reading}))
     ((_, differs, text),) = losses_of_sizes([one, larger])
     assert (differs, text) == (False, "Losses were not compared: a step of p-n1x1 is other work than one of p-n1x2.")
+    assert collect_run_facts([one, larger]).losses == [], "nothing to answer with"

@@ -1,9 +1,14 @@
 """What report.html says at first sight: trust, next step, few screens, charts that can be read, the rest folded."""
 
-from scaleproof.conclude.report.page import _bullet_html
+from dataclasses import replace
+
+import pytest
+
+from scaleproof.conclude.report.page import _bullet_html, page_text
 from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.conclude.report.sentences.bullet import Bullet
 from scaleproof.ground.findings.finding import Finding
+from scaleproof.ground.records.scaling_report import AnsweredQuestion
 
 
 def test_a_decided_answer_says_what_to_do_next(results, show):
@@ -15,6 +20,33 @@ def test_a_decided_answer_says_what_to_do_next(results, show):
 def test_an_answer_without_numbers_says_what_to_do_next(nothing, show):
     failed = show(nothing.page(names=[])).inner_text(".answer")
     assert "Next: mend what made the runs fail; then scaleproof retry config/campaigns/synthetic.yaml" in failed
+
+
+@pytest.mark.parametrize(
+    ("bytes_per_token", "remark"),
+    [
+        (
+            {"ddp-n1x1": 1.0, "ddp-n1x2": 2.5},
+            "A token is 2.50 bytes of text in ddp-n1x2 and 1.00 in ddp-n1x1: "
+            "the first reads 3.75x the bytes of text/s of the second",
+        ),
+        ({"ddp-n1x1": 2.5, "ddp-n1x2": 2.5}, ""),
+        ({"ddp-n1x2": 2.5}, ""),  # a run of an older version
+    ],
+)
+def test_tokens_of_other_text_are_compared_in_bytes(results, bytes_per_token, remark):
+    question = {
+        "is": "ddp-n1x2",
+        "better_than": "ddp-n1x1",
+        "by": 0.0,
+        "ratio": {"value": 1.5, "low": None, "high": None, "n": 3},
+    }
+    results.report.question = AnsweredQuestion.model_validate(question)
+    inputs = results.inputs(names=[])
+    inputs = replace(inputs, facts=replace(inputs.facts, bytes_per_token=bytes_per_token))
+    assert [text for _, text in inputs.remarks] == ([remark] if remark else [])
+    page = page_text(inputs)
+    assert ("bytes of text/s" in page) == bool(remark)
 
 
 def test_commands_of_a_report_below_a_prefix_name_it(results, show):

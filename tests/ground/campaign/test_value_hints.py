@@ -335,6 +335,9 @@ def test_cells_that_cannot_run_are_said_by_validate(tmp_path, repository):
         ("python -c pass", ""),
         ("torchrun --nproc-per-node {devices} mine.py", "mine.py: there is no such file in"),
         ("torchrun -m mine", ""),
+        ("bash mine.sh", "mine.sh: there is no such file in"),
+        ("python -m scaleprof", "scaleprof: python has no such module"),
+        ("python -m scaleproof", ""),
         ("python tests/conftest.py --out new.py", ""),
     ],
 )

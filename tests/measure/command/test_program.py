@@ -15,11 +15,29 @@ from scaleproof.measure.command.program import absent_program
         ("torchrun --nproc_per_node=2 train.py export.py", None),
         ("torchrun --no-python tool out.py", None),
         ("python tool out.py", None),
-        ("python -m tool out.py", None),
+        ("python -m json.tool out.py", None),
+        ("python -m train --fast", None),
+        ("python -m package.train", None),
+        ("python -m trian", 'trian: python has no such module. Did you mean "train"?'),
+        ("python -u -m gone", None),  # unsure
+        ("python tol", "tol: there is no such file in"),
+        ("bash go.sh 5", None),
+        ("sh gone.sh 5", "gone.sh: there is no such file in"),
+        ("bash ls", None),  # a shell looks on PATH, too
+        ("bash -o pipefail go.sh", None),
+        ("bash -c gone.sh", None),
     ],
 )
 def test_an_absent_script_is_named(tmp_path, monkeypatch, line, absent):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").touch()
+    (tmp_path / "package").mkdir()
+    for name in ("train.py", "go.sh", "tool"):
+        (tmp_path / name).touch()
     problem = absent_program(line.split())
     assert problem is None if absent is None else problem is not None and problem.startswith(absent)
+
+
+def test_a_program_called_like_a_pattern_is_no_pattern(tmp_path, monkeypatch):
+    (tmp_path / "[").touch()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert absent_program(["no-such-program"]) == "no-such-program: there is no such program here"

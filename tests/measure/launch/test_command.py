@@ -140,9 +140,26 @@ def test_a_program_that_ends_by_itself_was_not_ended(here):
     assert made.metrics.reading.ended_after_s is None
 
 
-def test_a_program_that_is_not_there_ends_the_campaign(here):
-    with pytest.raises(UserError, match="no-such-program cannot be started"):
-        run(here, "no-such-program --fast")
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("no-such-program --fast", "no-such-program: there is no such program here"),
+        ("python nanogtp.py", 'nanogtp.py: there is no such file in . (Did you mean "nanogpt.py"?)'),
+        ("bash go.sh", "go.sh: there is no such file in"),
+        ("python -m nanogtp", 'nanogtp: python has no such module. Did you mean "nanogpt"?'),
+    ],
+)
+def test_what_is_not_there_is_a_row_in_the_words_of_validate(here, command, reason):
+    made = run(here, command)
+    assert made.metrics.status == made.metrics.failure.failure_class == "not_applicable"
+    assert made.metrics.failure.reason.startswith(reason), made.metrics.failure
+
+
+def test_a_program_that_has_no_interpreter_ends_the_campaign(here):
+    (here / "go.sh").write_text("#!/no/such/interpreter\n")
+    (here / "go.sh").chmod(0o755)
+    with pytest.raises(UserError, match=r"go\.sh cannot be started"):
+        run(here, "./go.sh")
 
 
 WATCHED = """

@@ -7,7 +7,7 @@ from itertools import pairwise
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag, Register
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
-from scaleproof.ground.number_format import fixed, integer
+from scaleproof.ground.number_format import fixed, number
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingSeries
@@ -50,8 +50,7 @@ def more_devices_are_not_slower(series: ScalingSeries) -> Iterator[Flag]:
         if has_more_devices and smaller_rate.low is not None and larger_rate.below(smaller_rate.low):
             yield _flag(
                 larger,
-                f"{integer(larger_rate.value)} tokens/s on {larger.devices} devices, "
-                f"{integer(smaller_rate.value)} on {smaller.devices}",
+                f"{number(larger_rate.value / smaller_rate.value)}x the rate of {smaller.cell}",
                 "Communication or a shared resource is the limit; a trace of this cell shows which.",
             )
 

@@ -21,7 +21,8 @@ def write_campaign_page(inputs: PageInputs, loaded: LoadedCampaign, results: Pat
     """
     if not is_rehearsal(loaded.name):
         write_page(inputs, out)
-        return in_unit(answer_campaign(inputs.report, inputs.comparisons, inputs.forecast).text, inputs.report.unit)
+        answer = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast, inputs.remarks)
+        return in_unit(answer.text, inputs.report.unit)
     runs = [read_run(folder).metrics for folder in loaded.runs(results)]
     template = jinja_environment(HOUSE).get_template("rehearsal.html.j2")
     write_atomic(out, template.render(title=loaded.campaign.title, runs=runs))

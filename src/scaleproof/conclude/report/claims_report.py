@@ -25,7 +25,7 @@ CODE = (
 
 def claims_report(inputs: PageInputs) -> ClaimsReport:
     """Return the claims of a campaign and every sentence of its page, each with the claims it rests on."""
-    conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast)
+    conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast, inputs.remarks)
     claims = claims_of(inputs.report, inputs.comparisons, inputs.waterfall)
     sentences = [_sentence("verdict", conclusion.verdict, conclusion.claims)]
     for bullet in conclusion.bullets_of_page(inputs.report, bool(inputs.facts.failed)):

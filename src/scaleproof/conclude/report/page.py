@@ -154,7 +154,7 @@ def _forecast_values(forecast: ForecastReport | None) -> dict[str, Any] | None:
 
 def _answer_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     """Return the values of the answer at the top, and whether it can be trusted. `slugs`: the cells that have a row."""
-    conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast)
+    conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast, inputs.remarks)
     trust = trust_in(inputs.findings, inputs.report, len(inputs.facts.lost), inputs.comparisons)
     severities = _severities(inputs.findings.findings)
     bullets = conclusion.bullets_of_page(inputs.report, bool(inputs.facts.failed))

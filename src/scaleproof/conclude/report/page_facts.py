@@ -11,10 +11,11 @@ from typing import Any
 import pandas as pd
 
 from scaleproof.conclude.checks.printed import losses_of_sizes
+from scaleproof.ground.campaign.command import fill_in
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.findings.forecast_report import ForecastReport
-from scaleproof.ground.number_format import duration_text, fixed, integer, significant
+from scaleproof.ground.number_format import duration_text, fixed, integer, number, significant
 from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 from scaleproof.ground.records.jobs import job_end_counts
@@ -44,6 +45,8 @@ class RunFacts:
     environment: Facts
     failed: list[tuple[str, Failure]]  # runs without numbers
     lost: list[str]  # raw files that are gone: their figures cannot be recomputed
+    losses: list[tuple[list[str], str]]  # cells that were compared, and whether their losses agree
+    bytes_per_token: dict[str, float]  # of the text of a cell's corpus
     hosts: set[str]
     machine_check: "MachineCheck | None"
 
@@ -63,6 +66,12 @@ def collect_run_facts(runs: list[Run], doctor: Report | None = None) -> RunFacts
         environment=environment_facts(recorded),
         failed=_failures_by_cause(runs),
         lost=[f"{run.name}/{name}" for run, name in raw_files if not (run.folder / name).is_file()],
+        losses=[
+            (cells, text) for cells, _, text in losses_of_sizes(timed_runs(recorded)) if "not compared" not in text
+        ],
+        bytes_per_token={
+            run.metrics.cell: data.get("bytes_per_token", 0.0) for run in recorded if (data := run.metrics.data)
+        },
         hosts={name for run in recorded for name in hosts_of(run.metrics.host, run.metrics.ranks)},
         machine_check=machine_check(doctor, recorded),
     )
@@ -132,7 +141,7 @@ def _protocol_of_commands(metrics: Sequence[Recorded]) -> Facts:
         warmup = [f"the first {m.config['work']['warmup_steps']} steps of each log are not counted" for m in metrics]
     files = chain.from_iterable(program.files.items() for program in programs)  # (name, sha256)
     rows: list[tuple[str, list[Any]]] = [
-        ("Command", [m.config["workload"].get("command") for m in metrics]),
+        ("Command", list(dict.fromkeys(map(_command_of, metrics)))[:MOST_COMMANDS]),
         ("As started", [program.command for program in programs[:MOST_COMMANDS]]),
         ("Figures read by", [_reading_text(m) for m in printed]),
         ("Warm-up", warmup),
@@ -142,6 +151,12 @@ def _protocol_of_commands(metrics: Sequence[Recorded]) -> Facts:
         ("Program's versions", [", ".join(map(" ".join, program.versions.items())) for program in programs]),
     ]
     return [(name, _all_values(values)) for name, values in rows if values]
+
+
+def _command_of(metrics: Recorded) -> str:
+    """Return the command of a cell, started or not; what only a run knows is left open, as {steps}."""
+    sections: Mapping[str, Any] = metrics.config
+    return fill_in(sections["workload"].get("command") or "unknown", sections.get("settings", {}))
 
 
 def _reading_text(metrics: Printed) -> str:
@@ -293,6 +308,20 @@ class PageInputs:
     waterfall: Sequence[WaterfallCell] = ()
     forecast: ForecastReport | None = None
     anonymous: bool = False  # whether hosts are named by pseudonyms
+
+    @property
+    def remarks(self) -> list[tuple[list[str], str]]:
+        """Cells, and a sentence on whether their losses agree, or on how much text the cells of the question read."""
+        question = self.report.question
+        if not question or not question.ratio:
+            return self.facts.losses
+        cells = [question.subject, question.base]
+        subject, base = (self.facts.bytes_per_token.get(cell, 0.0) for cell in cells)
+        if not subject or not base or subject == base:
+            return self.facts.losses
+        text_ratio = number(question.ratio.value * subject / base)
+        text = f"A token is {number(subject)} bytes of text in {cells[0]} and {number(base)} in {cells[1]}: the first "
+        return [*self.facts.losses, (cells, f"{text}reads {text_ratio}x the bytes of text/s of the second")]
 
     def without_hosts(self, text: str) -> str:
         """Return a text without names of hosts where the report is anonymous."""

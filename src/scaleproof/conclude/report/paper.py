@@ -50,7 +50,7 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
 
 def _paper_texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     """Return all texts and rows that the paper's template is filled with, by name. `charts`: names of its charts."""
-    conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast)
+    conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast, inputs.remarks)
     facts = inputs.facts
     findings = by_severity(inputs.findings.findings)
     table = cells_view(inputs.cells, inputs.report)

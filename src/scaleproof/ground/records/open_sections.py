@@ -161,6 +161,7 @@ class Data(TypedDict):
     train_sha256: str
     replaced_characters: Annotated[int, Field(ge=0)]
     classes: NotRequired[list[str]]
+    bytes_per_token: NotRequired[SkipValidation[float]]
 
 
 @with_config(OPEN)

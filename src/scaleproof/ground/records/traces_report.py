@@ -12,10 +12,9 @@ from scaleproof.ground.records.result_file import Estimated, ResultPart
 SCHEMA_VERSION = "1.2"
 
 
-class RankParts(ResultPart):
-    """Means over the steps of a rank, in milliseconds; null where one of them is unknown."""
+class StepParts(ResultPart):
+    """Means over steps, in milliseconds; null where one of them is unknown."""
 
-    rank: int
     wall_ms: float | None
     compute_ms: float | None
     communication_ms: float | None
@@ -26,13 +25,19 @@ class RankParts(ResultPart):
     idle_ms: float | None
 
 
+class RankParts(StepParts):
+    """Those of a rank."""
+
+    rank: int
+
+
 class TraceOverhead(Estimated):
     """Step time under the profiler over that of the timed runs."""
 
     timed_step_ms: float
 
 
-class CellTrace(ResultPart):
+class CellTrace(StepParts):
     """A traced cell."""
 
     cell: str
@@ -46,14 +51,6 @@ class CellTrace(ResultPart):
     device: Literal["gpu", "cpu", "none"]
     steps: int | None
     ranks: list[int]
-    wall_ms: float | None
-    compute_ms: float | None
-    communication_ms: float | None
-    exposed_ms: float | None
-    overlapped_ms: float | None
-    wait_ms: float | None
-    exposed_wait_ms: float | None = None
-    idle_ms: float | None
     per_rank: list[RankParts]
     phases_ms: dict[str, float] = Field(description="On the host, means over steps and ranks.")
     classes_ms: dict[str, float] | None

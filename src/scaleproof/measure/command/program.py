@@ -17,6 +17,8 @@ from scaleproof.ground.records.run_sections import Program
 from scaleproof.measure.machine.provenance import OF_PROGRAMS, read_git_state, versions_of
 
 LAUNCHERS = ("python", "torchrun", "accelerate", "deepspeed")  # of Python scripts
+SHELLS = ("bash", "sh", "dash", "zsh")  # a script of theirs may be on PATH as well
+HAS_MODULE = "import importlib.util as u, sys; sys.exit(0 if u.find_spec(sys.argv[1]) else 4)"
 WITHOUT_SCRIPT = ("-c", "-m", "--module", "--no-python", "--no_python")  # options: no file is started
 SHELL_WORDS = ("cd", "source", ".", "export")
 SHELL_SIGNS = set("|&;<>")
@@ -51,18 +53,28 @@ def absent_program(words: Sequence[str]) -> str | None:
     script = _script_of(words)
     if script.endswith(".ipynb"):
         return f"{script} is a notebook, which python does not run"
-    if script.endswith(".py") and "{" not in script and not Path(script).is_file():
+    if script and "{" not in script and not Path(script).exists() and not shutil.which(script):
         hint = nearest_path(Path(script))  # " Did you mean ...?", or a list of what is there, which is left out
-        return f"{script}: there is no such file in {Path.cwd()}{f'.{hint}' if 'Did you mean' in hint else ''}"
+        return f"{script}: there is no such file in {Path.cwd()}{f' ({hint[1:]})' if 'Did you mean' in hint else ''}"
+    if Path(program).name.startswith("python") and "-m" in words[1:2] and "{" not in "".join(words):
+        return _absent_module(program, "".join(words[2:3]))
     return None
+
+
+def _absent_module(python: str, module: str) -> str | None:
+    """Return that `python -m module` has no such module, nor the package that it would be in; None where it has."""
+    package = module.partition(".")[0]
+    trial = subprocess.run([python, "-c", HAS_MODULE, package], capture_output=True)
+    hint = did_you_mean(package, [path.stem for path in Path().glob("*.py")])
+    return f"{module}: {python} has no such module.{hint}" if trial.returncode == 4 else None
 
 
 def _script_of(words: Sequence[str]) -> str:
     """Return the script that a command starts: "train.py" of torchrun --nproc_per_node=2 train.py. "" if unsure."""
     name = Path(words[0]).name
-    if not name.startswith(LAUNCHERS):
+    if not name.startswith(LAUNCHERS) and name not in SHELLS:
         return ""
-    if name.startswith("python") and len(words) > 1 and not words[1].startswith("-"):
+    if name.startswith(("python", *SHELLS)) and len(words) > 1 and not words[1].startswith("-"):
         return words[1]
     for before, word in itertools.pairwise(words):
         if word in WITHOUT_SCRIPT:

@@ -16,6 +16,7 @@ from scaleproof.ground.records.printed_log import PrintedLog, ReadLog
 from scaleproof.ground.records.run import BENCHMARK, COMPLETE, LAUNCHER, LOG, METRICS, METRICS_SEAL, STEPS
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.ground.records.steps import COLUMNS
+from scaleproof.measure.command.program import absent_program
 from scaleproof.measure.corpus.reader import SamplePlan, open_split
 from scaleproof.measure.launch import allocated, local
 from scaleproof.measure.launch.allocated import NODE
@@ -138,8 +139,9 @@ def _make_attempt(
         if shortage:
             return make_failed_metrics(request, Failure(failure_class="wrong_world", reason=shortage)), None
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
+    reason = reason or (absent_program(cell.words) if cell.command is not None else None)
     if reason:
-        return make_failed_metrics(request, Failure(failure_class="not_applicable", reason=reason)), None
+        return make_failed_metrics(request, Failure(failure_class="not_applicable", reason=scrub(reason))), None
 
     if cell.command is not None:
         return attempt_command(request, attempt, log, nodes, read)

@@ -235,7 +235,7 @@ def test_one_run_claims_nothing(campaign):
     ("two", "verdict"),
     [
         (0.06, "ddp pays off: 1.67x on 2 devices"),
-        (0.2, "No: ddp is slower on 2 devices: 0.500x"),
+        (0.2, "ddp is slower on 2 devices: 0.500x"),
         ((0.1, 0.103, 0.098, 0.097, 0.102), "No clear answer yet: ddp runs at 1.0"),
     ],
 )
@@ -253,7 +253,7 @@ def test_a_command_is_the_subject_of_a_sentence(campaign):
 
 def test_more_devices_that_lose_are_no_success(campaign):
     answer = answer_campaign(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.2, ("zero1", "1x2"): 0.3}))
-    assert answer.verdict == "No: one device is faster than 2 devices"
+    assert answer.verdict == "One device is faster than 2 devices"
 
 
 def test_findings_come_first(campaign):

@@ -28,6 +28,25 @@ def test_where_no_two_cells_have_three_repeats_nothing_is_compared(campaign):
     assert not text_of(answer, "incomparable")
 
 
+def test_repeats_that_are_set_already_are_no_advice(campaign):
+    """Where a run of three has failed, the page says how to run it again; three repeats are not asked for anew."""
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+    times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): (0.05, 0.0501)}
+    assert text_of(answer_campaign(campaign(times, repeats=3, question=question)), "next") == ""
+
+
+def test_repeats_that_are_missing_are_advice(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+    report = campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.05}, repeats=2, question=question)
+    assert text_of(answer_campaign(report), "next").startswith('Next: set "repeats: 3" in config/campaigns/demo.yaml')
+
+
+def test_the_cell_without_numbers_is_named(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+    report = campaign({("ddp", "1x2"): 0.06}, question=question)
+    assert answer_campaign(report).verdict == "No answer yet: no numbers of zero2-n1x2"
+
+
 def test_one_device_without_three_repeats_is_not_beaten(campaign):
     times = {("ddp", "1x1"): (0.1, 0.1001), ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}
     report = campaign(times, repeats=3)

@@ -1,7 +1,7 @@
 """Whether the figures can be trusted: by the runs that the answer is made from, not by how many findings there are."""
 
 import pytest
-from result_models import comparison, paired, point, question, ranked, ranking, resolution, scaling, series
+from result_models import comparison, estimated, paired, point, question, ranked, ranking, resolution, scaling, series
 
 from scaleproof.conclude.report.sentences.trust import trust_in
 from scaleproof.ground.findings.finding import Finding, Findings
@@ -30,6 +30,12 @@ def finding(severity, concerns="runs", run="ddp-n1x2/rep1", code="run-stands-out
 def trust(*found, report=RANKED, lost=0):
     result = trust_in(Findings(campaign="c", checks=["a", "b"], findings=list(found)), report, lost)
     return f"{result.word}{result.text} {result.elsewhere}".rstrip()
+
+
+def test_sound_runs_without_an_answer_are_no_yes():
+    unanswered = RANKED.model_copy(update={"question": question(ratio=None)})
+    assert trust(report=unanswered).startswith("there is no answer: 2 checks found nothing worse than a note in")
+    assert trust(report=RANKED.model_copy(update={"question": question(ratio=estimated(1.1))})).startswith("yes: ")
 
 
 def test_no_finding_above_a_note_is_a_yes():

@@ -80,6 +80,8 @@ def ab_verdict(
         return no_numbers(failures)
 
     verdict = _verdict(report, question, difference, confidence)
+    if failures:  # of further runs
+        verdict = with_words(verdict, no_numbers(failures).sentence)
     if work_differences:
         verdict = with_words(verdict, f"differs: {work_differences[0]}")
     if untrained:  # here the finding is at most suspect

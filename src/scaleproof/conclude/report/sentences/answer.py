@@ -72,11 +72,15 @@ class Answer:
 
 
 def answer_campaign(
-    report: ScalingReport, comparisons: Sequence[AbComparison] = (), forecast: ForecastReport | None = None
+    report: ScalingReport,
+    comparisons: Sequence[AbComparison] = (),
+    forecast: ForecastReport | None = None,
+    remarks: Sequence[tuple[list[str], str]] = (),
 ) -> Answer:
     """Return the answer to the campaign's question: the verdict and its bullets.
 
-    `comparisons`: A/B comparisons of the campaign. `forecast`: forecast.json, where there is one.
+    `comparisons`: A/B comparisons of the campaign. `forecast`: forecast.json, where there is one. `remarks`: cells,
+    and a sentence on what they learnt or read.
     """
     reservations = _reservations_bullet(report)
     if report.status == "invalid_comparison":
@@ -98,6 +102,7 @@ def answer_campaign(
         bullets += _scaling_bullet(series, claims, one_device)
     stated_cells = {cell for bullet in bullets if bullet.claims for cell in bullet.cells}
     bullets += _unranked_bullets(report, claims, stated_cells)
+    bullets += [Bullet("remark", "", text.rstrip("."), join_with_and(cells), tuple(cells)) for cells, text in remarks]
     if forecast:
         bullets += _forecast_bullet(forecast)
     if not group and not report.series_of_sizes:  # only A/B pairs compare anything

@@ -13,6 +13,7 @@ Topic = Literal[
     "slower",
     "one-device",
     "scaling",
+    "remark",
     "recommended",
     "comparison",
     "forecast",

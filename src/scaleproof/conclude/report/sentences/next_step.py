@@ -117,7 +117,8 @@ def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, 
     `n`: repeats so far, of the cell with the fewest.
     """
     if resolve is None:
-        if not 0 < n < FEWEST_REPEATS:
+        rounds = max((repeat for point in report.points for repeat in point.repeats), default=0)
+        if not 0 < n <= rounds < FEWEST_REPEATS:  # more rounds: a run of one of them has failed
             return None
         key = f'set "repeats: {FEWEST_REPEATS}" in {_file(report)}'
         return f"{key} and {_repeats_command(report, n, FEWEST_REPEATS)}", None

@@ -62,7 +62,8 @@ def trust_in(
         text = f": {_codes(on_answer)} in {_part_text(on_answer, runs)} {runs_text}."
         return Trust("with reservations", text, elsewhere, precision)
     text = f": {plural(len(findings.checks), 'check')} found nothing worse than a note in {runs_text}."
-    return Trust("yes", text, elsewhere, precision)
+    has_answer = not report.question or report.question.ratio
+    return Trust("yes" if has_answer else "there is no answer", text, elsewhere, precision)
 
 
 def _runs_text(count: int, is_compared: bool) -> str:

@@ -32,7 +32,7 @@ def verdict_on(
     """Return the verdict on what the campaign compares: its question, else a group, a series, or the A/B pairs."""
     if report.question:
         claim = claims.get(f"question/{report.question.subject}")
-        text, is_decided = _verdict_on_question(report.question, claim)
+        text, is_decided = _verdict_on_question(report.question, claim, [point.cell for point in report.points])
         return Verdict(text, is_decided, (claim,) if claim else ())
     if group:
         return _verdict_on_group(GroupClaims(group, claims, report.ranking.index(group)))
@@ -62,15 +62,19 @@ def _verdict_on_pairs(claim: Claim) -> Verdict:
     return Verdict(f"No clear winner yet: {subject} runs at {ratio}x the tokens/s of {base}", False, (claim,))
 
 
-def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None) -> tuple[str, bool]:
-    """Return the verdict on the question that the campaign asks, and whether it is decided. `claim`: its ratio."""
+def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None, measured: Sequence[str]) -> tuple[str, bool]:
+    """Return the verdict on the question that the campaign asks, and whether it is decided.
+
+    `claim`: its ratio. `measured`: the cells that have numbers.
+    """
     subject = question.subject
     base = question.base
     by = percent_text(question.by)
     if question.status == "incomparable":
         return f"No answer: {subject} and {base} differ in {', '.join(question.incomparable)}", False
     if claim is None:
-        return f"No answer yet: {subject} or {base} has no numbers", False
+        unmeasured = " and ".join(cell for cell in (subject, base) if cell not in measured)
+        return f"No answer yet: no numbers of {unmeasured or f'both {subject} and {base}'}", False
     ratio = f"{number(claim.ratio.value)}x its tokens/s"
 
     if claim.word == "yes":
@@ -141,7 +145,7 @@ def _verdict_against_one_device(group: SizeRanking, claims: Claims, advice: Clai
     devices = devices_text(group.devices)
     do_all_lose = all(claim and claim.ratio.below() for claim in all_claims)
     if do_all_lose:
-        return Verdict(f"No: one device is faster than {devices}", True, (advice, *over_one_device))
+        return Verdict(f"One device is faster than {devices}", True, (advice, *over_one_device))
     baselines = {claim.baseline for claim in over_one_device}
     one = f"one ({baselines.pop()})" if len(baselines) == 1 else "one"
     return Verdict(f"No clear winner yet: {devices} are not shown to beat {one}", False, (advice, *over_one_device))
@@ -160,7 +164,7 @@ def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str,
     if claim.word == "faster":
         return f"{series.subject} pays off: {number(claim.ratio.value)}x {where}", True
     if claim.word == "slower":
-        return f"No: {series.subject} is slower {where}: {number(claim.ratio.value)}x", True
+        return f"{series.subject} is slower {where}: {number(claim.ratio.value)}x", True
     return f"No clear answer yet: {series.subject} runs at {number(claim.ratio.value)}x {where}", False
 
 

@@ -112,9 +112,13 @@ def _amount_text(number: float, noun: str) -> str:
 
 def cells_text(campaign: Campaign, n_cells: int) -> str:
     """Return "2 cells x 3 repeats = 6 runs"."""
-    most = n_cells * campaign.most_repeats
-    runs = f"{_range_text(n_cells * campaign.fewest_repeats, most)} run{'s' if most > 1 else ''}"
+    runs = _runs_text(n_cells * campaign.fewest_repeats, n_cells * campaign.most_repeats)
     return f"{plural(n_cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}"
+
+
+def _runs_text(fewest: int, most: int) -> str:
+    """Return "1 run", or "6 to 24 runs" where results decide how many."""
+    return f"{_range_text(fewest, most)} run{'s' if most > 1 else ''}"
 
 
 def _range_text(fewest: int, most: int) -> str:

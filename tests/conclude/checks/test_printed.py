@@ -226,7 +226,7 @@ def test_losses_on_more_devices_are_held_against_those_on_one(runs, factor, diff
     assert len(list(sizes_learn_alike([one, two]))) == differ
     facts = dict(protocol_facts([one, two]))
     assert facts["Losses"] == text
-    assert facts["Command"] == one.metrics.config["workload"]["command"]
+    assert facts["Command"].endswith("nanogpt.py --ms 30"), "the placeholder is filled in"
     assert collect_run_facts([one, two]).losses == [(["p-n1x1", "p-n1x2"], text)]
 
 

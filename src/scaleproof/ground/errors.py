@@ -60,7 +60,7 @@ txt: text | json: jsonl
 type kind: source name | name description: title | include: cells | license: licence | auto: derive
 repeats: pairs | baseline before: a | candidate after: b
 runs nruns seeds: repeats | seeds: seed | max maximum: at_most largest | min minimum: at_least
-cpuspertask threads: cpus_per_device | than: better_than
+cpuspertask threads: cpus_per_device | than: better_than | varies: vary
 walltime timeout runtime: time_limit | ram memory memmb: memory_per_device | spawn: fresh | fork: forked
 nsight nsightsystems: nsys | pytorch kineto: torch.profiler
 """
@@ -137,7 +137,7 @@ def _nearest_letters(letters: str, choices: list[str]) -> str | None:
     if close := difflib.get_close_matches(letters, choices, n=1, cutoff=CUTOFF):
         return close[0]
     allowed_edits = min(2, (len(letters) - 1) // 2)  # 1 in three letters, 2 in five
-    near = [choice for choice in choices if edits[choice] <= allowed_edits]
+    near = [choice for choice in choices if edits[choice] + (choice[:1] != letters[:1]) <= allowed_edits]
     return min(near, key=edits.__getitem__, default=None)
 
 
@@ -325,7 +325,7 @@ def _fault_of_parsing(error: Exception) -> str:
         return "it is not UTF-8 text"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
-    if isinstance(error, TypeError | AttributeError | IndexError):
+    if isinstance(error, TypeError | AttributeError | IndexError) or "format code" in text:  # a text as a number
         return "it is cut off, or not what this version writes"
     return f"it has no {text}" if isinstance(error, KeyError) else text
 

@@ -22,6 +22,7 @@ COMMANDS = [
     (["report", "results/demo"], '"snakemake --cores 2 results/<campaign>/report.html"'),
     (["version"], 'Did you mean "--version"?'),
     (["help"], 'Did you mean "--help"?'),
+    (["clean"], 'there is no "clean". Allowed: '),
     (["auditt"], 'Did you mean "audit"?'),
     ([], "a command is missing; allowed: init, doctor, campaign, model, corpus"),
     (["campaign"], "a command is missing; allowed: validate, show, schema"),

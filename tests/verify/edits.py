@@ -124,6 +124,14 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = P
     "a number at an axis": ("charts/ranking.svg", r">5,000<", ">6,000<", "do not stand where they belong"),
     "devices at an axis": ("charts/speedup.svg", r">2</text>", ">3</text>", "axis of devices"),
     "another campaign": ("claims.json", r'"campaign": "demo"', '"campaign": "other"', "claims.json: campaign"),
+    "a figure as a text": (
+        "scaling_report.json",
+        r'"confidence": ([\d.]+)',
+        r'"confidence": "\1"',
+        "is 0.95 (a text), the",
+    ),
+    "a word in a table of losses": ("losses.csv", r"\d+\.\d+", "abc", "not readable: no number: 'abc'"),
+    "a waterfall of texts": ("waterfall.json", r": (\d+\.\d+)", r': "\1"', "or not what this version writes"),
     "n of a waterfall": ("waterfall.json", r'"n": \d', '"n": 9', "ddp-n1x2, n: is 9"),
     "pairs that would show it": ("comparison.json", r'"pairs_low": \d+', '"pairs_low": 7', "pairs_low: is 7"),
     "a slower cell beside a recommended one": (

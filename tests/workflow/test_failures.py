@@ -132,6 +132,8 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
         ("results/TINY/foo.csv", 'Did you mean "tiny"?'),
         ("results/tiny/charts/zzz.svg", "no rule makes results/tiny/charts/zzz.svg. In results/tiny/charts: "),
         ("results/doctor.jsn", "no rule makes results/doctor.jsn.\n"),
+        ("results/tiny.html", 'no rule makes results/tiny.html. Did you mean "results/tiny/report.html"?'),
+        ("results/my tiny/report.html", 'there is no campaign "my tiny". Did you mean "tiny"?'),
         ("results/tiny/reference/foo.json", 'there is no workload "foo". Allowed: model-'),
         ("results/tiny/looks/3.json", "takes no looks: its number of repeats is fixed (key: repeats.resolve)"),
         ("results/tiny/forecast.json", "has no forecasts (key: forecast)"),

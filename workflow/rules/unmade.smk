@@ -2,6 +2,7 @@
 
 CAMPAIGN_NAMES = [path.stem for path in Path("config/campaigns").glob("*.yaml")]
 MADE = [os.path.relpath(path, FOUND) for rule in workflow.rules for path in rule.products()]
+ELSEWHERE = f"config/campaigns/[^/]+[.]yaml|{re.escape(os.path.abspath(FOUND))}/.+"
 
 
 def is_made(path):
@@ -10,11 +11,12 @@ def is_made(path):
 
 
 def refuse_elsewhere(wildcards):
-    """End with what is meant by a target that lacks its results/, or is the file of a campaign."""
+    """End with what is meant by a target that lacks its results/, begins with /, or is the file of a campaign."""
     if wildcards.file in workflow.dag.targetfiles and not is_made(wildcards.file):
         if wildcards.file.startswith("config/"):
             campaign_called(Path(wildcards.file).stem)
-        or_exit(refuse_target, wildcards.file, wildcards.file.removeprefix("config/campaigns/"), MADE)
+        path = wildcards.file.removeprefix("config/campaigns/").removeprefix(f"{os.path.abspath(FOUND)}/")
+        or_exit(refuse_target, wildcards.file, path, MADE)
     return f"no rule makes {RESULTS / wildcards.file}"
 
 
@@ -29,5 +31,7 @@ def refuse_unmade(wildcards):
         name = wildcards.file.removesuffix(".yaml").partition("/")[0]
         if name not in RESERVED and "." not in name:
             campaign_called(name)
-        or_exit(refuse_target, RESULTS / wildcards.file, wildcards.file, MADE)
+        of_campaign_alone = wildcards.file.partition(".")[0]  # demo, of demo.html
+        path = of_campaign_alone if of_campaign_alone in CAMPAIGN_NAMES else wildcards.file
+        or_exit(refuse_target, RESULTS / wildcards.file, path, MADE)
     return f"no rule makes {path}"  # not below results/, where this would be asked again

@@ -73,7 +73,7 @@ def refuse_target(target: str, path: str, patterns: Iterable[str]) -> NoReturn:
 
 def _expression(pattern: str) -> str:
     """Return the regular expression of a path, or of a part of one, with wildcards in braces."""
-    return re.sub(r"\\{.*?\\}", "[^/]+", re.sub(r"\\{campaign\b.*?\\}", "[^/.]+", re.escape(pattern)))
+    return re.sub(r"\\{.*?\\}", "[^/]+", re.sub(r"\\{campaign\b.*?\\}", "[A-Za-z0-9_-]+", re.escape(pattern)))
 
 
 def _filled(pattern: str, parts: list[str]) -> str:

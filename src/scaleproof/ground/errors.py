@@ -60,7 +60,7 @@ txt: text | json: jsonl
 type kind: source name | name description: title | include: cells | license: licence | auto: derive
 repeats: pairs | baseline before: a | candidate after: b
 runs nruns seeds: repeats | seeds: seed | max maximum: at_most largest | min minimum: at_least
-cpuspertask threads: cpus_per_device | than: better_than
+cpuspertask threads: cpus_per_device | than: better_than | varies: vary
 walltime timeout runtime: time_limit | ram memory memmb: memory_per_device | spawn: fresh | fork: forked
 nsight nsightsystems: nsys | pytorch kineto: torch.profiler
 """
@@ -70,7 +70,6 @@ FILLERS = re.compile(r"(?:^|[_-])(?:adam|implementation|max|name|num|ratio|train
 UNRELATED = ("tpu", "npu", "xpu", "hpu", "ipu", "vpu", "intel")
 LFS = "version https://git-lfs"
 POINTER = "a pointer of Git LFS, not the file itself; fetch it with: git lfs pull"
-CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the nearest name is no help
 
 
 def did_you_mean(name: object, allowed: Iterable[str]) -> str:
@@ -134,10 +133,11 @@ def _nearest_letters(letters: str, choices: list[str]) -> str | None:
     slips = [choice for choice in choices if len(choice) == len(letters) and edits[choice] == 1]
     if len(letters) >= 3 and len(slips) == 1:  # one letter for another: ddp rather than dp, of dpp
         return slips[0]
-    if close := difflib.get_close_matches(letters, choices, n=1, cutoff=CUTOFF):
+    # Below this ratio, and farther than two edits, the nearest name is no help.
+    if close := difflib.get_close_matches(letters, choices, n=1, cutoff=0.7):
         return close[0]
     allowed_edits = min(2, (len(letters) - 1) // 2)  # 1 in three letters, 2 in five
-    near = [choice for choice in choices if edits[choice] <= allowed_edits]
+    near = [choice for choice in choices if edits[choice] + (choice[:1] != letters[:1]) <= allowed_edits]
     return min(near, key=edits.__getitem__, default=None)
 
 
@@ -314,7 +314,7 @@ def _fault_of_value(place: str, fault: dict[str, Any], message: str) -> str:
 
 def _fault_of_parsing(error: Exception) -> str:
     """Return what is wrong with a JSON file, by the `error` of reading it, or of taking values from its content."""
-    text = shortened(" ".join(str(error).split()), 200)
+    text = shortened(" ".join(str(error).split()).replace("could not convert string to float:", "no number:"), 200)
     if isinstance(error, json.JSONDecodeError):
         return _json_fault(error.doc, text)
     if "int_max_str_digits" in text:
@@ -325,7 +325,7 @@ def _fault_of_parsing(error: Exception) -> str:
         return "it is not UTF-8 text"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
-    if isinstance(error, TypeError | AttributeError | IndexError):
+    if isinstance(error, TypeError | AttributeError | IndexError) or "format code" in text:  # a text as a number
         return "it is cut off, or not what this version writes"
     return f"it has no {text}" if isinstance(error, KeyError) else text
 
@@ -369,12 +369,10 @@ def without_place(fault: str, folder: Path | str) -> str:
 
 def _how_to_make(path: Path, words: str) -> str:
     """Return `words` and the command that makes the missing file `path` of results/NAME, or why no rule can make it."""
-    inside = path.is_relative_to(Path.cwd()) and path.is_absolute()
-    target = path.relative_to(Path.cwd()) if inside else path
+    target = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     parts = target.parts
-    below_results: tuple[str, ...] = ()
-    if "results" in parts:  # the last folder of that name counts
-        below_results = parts[len(parts) - parts[::-1].index("results") :]
+    # The last folder of that name counts.
+    below_results = parts[len(parts) - parts[::-1].index("results") :] if "results" in parts else ()
     if len(below_results) < 2 or below_results[0] in UNMADE:
         return "no rule makes it there: the results of a campaign are in results/NAME"
     if path.name in OF_CAMPAIGN and len(below_results) > 2:

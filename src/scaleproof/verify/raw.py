@@ -299,7 +299,8 @@ def check_values(
         return
     is_equal = close(stated, expected, tolerance) if isinstance(expected, float) else stated == expected
     if not is_equal:
-        yield Difference(file, where, f"is {in_words(stated)}, {source} {in_words(expected)}")
+        kind = " (a text)" * (isinstance(stated, str) and isinstance(expected, float))
+        yield Difference(file, where, f"is {in_words(stated)}{kind}, {source} {in_words(expected)}")
 
 
 def in_words(value: Any) -> str:

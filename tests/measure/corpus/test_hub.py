@@ -186,6 +186,11 @@ def test_nobody_listens(server, file, target):
     assert f"Without a network, put the file at {target}" in text
 
 
+def test_a_proxy_that_is_no_address(file, target, monkeypatch):
+    monkeypatch.setenv("https_proxy", "nonsense://")
+    refused(target, "nonsense.*allowed in https_proxy", changed(file, endpoint="https://example.invalid"))
+
+
 @pytest.mark.parametrize(
     ("token", "advice"), [(None, "export HF_TOKEN"), ("hf_secret", "owner of the token")], ids=["without", "with"]
 )

@@ -19,8 +19,8 @@ PROGRAMS = ' Programs vary by a placeholder: command: "{program}", and vary: {pr
 FREE = (r"\S", r"^[^\s]+$")  # of texts, and of paths
 NAMES = (r"^[a-z0-9][a-z0-9._-]*$", r"^[a-z0-9][a-z0-9-]*$")
 NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?([A-Za-z]*)")  # number and unit: 30s, 10 min, 1e3
-DECIMAL = re.compile(r"[0-9]+,[0-9]+")  # a decimal with the comma of other languages
-THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
+DECIMAL = re.compile(r"[0-9]+,[0-9]+(?: ?[A-Za-z%]+)?")  # a decimal with the comma of other languages
+THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?: ?[A-Za-z%]+)?")
 PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:%|percent|per cent|pct)?")
 SECONDS = {"seconds": 1, "minutes": 60}  # unit of a key -> its seconds
 RANGE = re.compile(r"([1-9][0-9]*) ?(?:-|to|\.\.) ?([1-9][0-9]*)")
@@ -109,19 +109,15 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     # {learning_rate: 0,001} is two keys to YAML, which `_join_split_lists` has joined to "0, 1".
     if NUMBER.fullmatch(text.replace(", ", ".")) and ", " in text:
         return " A decimal has a point, not a comma."
+    if THOUSANDS.fullmatch(text) or DECIMAL.fullmatch(text):
+        text = text.replace(",", "" if THOUSANDS.fullmatch(text) else ".")
     seconds = _parse_seconds(text) if unit in SECONDS else None
     if seconds is not None and _is_allowed(seconds / SECONDS[unit], options):
         return f" Write {seconds / SECONDS[unit]:g} ({unit})."
-
-    if THOUSANDS.fullmatch(text):
-        text = text.replace(",", "")
-    elif DECIMAL.fullmatch(text):
-        text = text.replace(",", ".")
     if percent := PER_CENT.fullmatch(text):
         if any(option.get("pattern") == PERCENT for option in options):
             return f" Write {percent[1]} %."
-        is_percentage = isinstance(value, int) or percent[1] != text  # 5 or "5 %"; a quoted "5" may be anything
-        if is_percentage and unit.startswith("part of"):
+        if percent[1] != text and unit.startswith("part of"):  # "5 %"; a plain 5 may be anything
             return f" Write {float(percent[1]) / 100:g}."
 
     if fraction := re.fullmatch(r"([0-9]+)/([1-9][0-9]*)", text):
@@ -249,7 +245,7 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     text_options = [option for option in options if option.get("type") == "string"]
     could_be_name = isinstance(value, str) and "/" not in text and re.search(r"[a-z]", valid_name(text))
     is_name = could_be_name and any(option.get("pattern") in NAMES for option in text_options)
-    words = re.split(r"[,;+& ]+", text)
+    words = re.split(r"[,;+& ]+", unicodedata.normalize("NFKC", text))  # a wide comma, too
     is_free = any(option.get("pattern") in FREE for option in options)  # any text is allowed, also with commas
     if len(words) > 1 and not is_free and all(_is_allowed(word, options, choices) for word in words):
         one_name = f"; one name has no blanks: {valid_name(text)}" * bool(is_name)

@@ -253,6 +253,8 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
             return f", line {number}: the colon or the blank behind it only looks like one: type both again"
         if text.startswith("```"):
             return f", line {number}: a fence of Markdown (```) is no YAML: take it away"
+        if text.startswith("%") and not text.startswith(("%YAML ", "%TAG ")):
+            return f", line {number}: text that begins with % needs quotes"
         if "{%" in text or "{{ " in text:
             return f", line {number}: templates (Jinja) are not filled in; write the values"
 

@@ -122,6 +122,10 @@ def denied_for_library_errors(file: HubFile) -> Iterator[None]:
         reason = "nothing came for HF_HUB_DOWNLOAD_TIMEOUT (10 s by default), at each of 6 tries"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         reason = f"the connection failed ({type(error).__name__}){NO_WAY}"
+    except ValueError as error:  # of httpx2: it names the address
+        if "proxy" not in str(error):
+            raise
+        reason = f"{error}; allowed in https_proxy, http_proxy and all_proxy: an address, like http://NAME:8080"
     raise Denied(reason)  # outside of `except`, so that no traceback shows the library's error
 
 

@@ -44,7 +44,8 @@ def folder_of(path: Path) -> Path:
     folder = path.parent if path.is_file() else path
     if not (folder / "runs").is_dir():
         what = _not_results(path, folder)
-        raise UserError(f"{path} is no campaign's results: {what}; give results/<campaign>.{_campaign_hint(path)}")
+        hint = _campaign_hint(path) or f" Of other programs: scaleproof audit {path}" * path.is_file()
+        raise UserError(f"{path} is no campaign's results: {what}; give results/<campaign>.{hint}")
     if path != folder and path.name not in (*FILES, MANIFEST):
         raise UserError(f"{path} is none of the files that are verified with {folder}; give that folder")
     return folder

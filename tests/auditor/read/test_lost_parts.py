@@ -1,5 +1,7 @@
 """Files of which a part is lost, given twice or not understood: that is said, and the rest is read."""
 
+import json
+
 import openpyxl
 import pytest
 from command_line import scaleproof
@@ -287,3 +289,45 @@ def test_the_last_error_is_that_at_the_end(tmp_path, text, error):
         audit_paths([tmp_path / "a.log"])
     assert ("its last error: " in str(caught.value)) == bool(error)
     assert not error or str(caught.value).endswith(error)
+
+
+@pytest.mark.parametrize(("devices", "is_contradicted"), [("8", True), ("4", False)])
+def test_a_world_size_against_that_of_the_log(tmp_path, devices, is_contradicted):
+    (tmp_path / "run.log").write_text("$ torchrun --nproc_per_node=4 train.py\n" + LOG)
+    (run,) = gather([tmp_path / "run.log"]).runs
+    assert run.world_size == 4
+    answer = scaleproof("audit", "run.log", "--world-size", devices, cwd=tmp_path).stdout
+    reason = "it says that world_size is 4; 8, as given, was not used"
+    assert (reason in " ".join(answer.split())) == is_contradicted
+
+
+def test_a_world_size_for_the_runs_that_lack_it(tmp_path):
+    (tmp_path / "a.log").write_text("$ torchrun --nproc_per_node=4 train.py\n" + LOG)
+    (tmp_path / "b.log").write_text(LOG.replace("893", "894"))
+    evidence = gather([tmp_path], {"": {"world_size": 8}, "b": {"world_size": 2}})
+    assert [run.world_size for run in evidence.runs] == [4, 2]
+    assert not evidence.unread
+
+
+def test_an_array_of_steps_is_one_run(tmp_path):
+    steps = [{"step": n, "loss": 4 - n / 100, "tokens_per_sec": 9000 + n} for n in range(40)]
+    (tmp_path / "m.json").write_text(json.dumps(steps, indent=1))
+    evidence = gather([tmp_path / "m.json"])
+    (run,) = evidence.runs
+    assert len(run.logged_steps) == 40
+    assert not evidence.tables
+
+
+def test_an_array_of_results_is_a_table(tmp_path):
+    results = [{"gpus": n, "step": 100, "loss": 2.0, "tokens_per_sec": 9000 * n} for n in (1, 2, 4, 8)]
+    (tmp_path / "m.json").write_text(json.dumps(results))
+    evidence = gather([tmp_path / "m.json"])
+    assert not evidence.runs
+    assert [row.devices for row in evidence.tables[0].rows] == [1, 2, 4, 8]
+
+
+@pytest.mark.parametrize(("rate", "is_infinite"), [("Infinity", True), ("4567", False), ("NaN", False)])
+def test_an_infinite_figure_is_said(tmp_path, rate, is_infinite):
+    (tmp_path / "m.json").write_text(f'{{"gpus": 8, "tokens_per_sec": {rate}, "step_time_ms": 414.8}}')
+    reasons = [file.reason for file in gather([tmp_path / "m.json"]).unread]
+    assert reasons == ["tokens_per_sec is Infinity, which was left out"] * is_infinite

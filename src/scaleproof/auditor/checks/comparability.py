@@ -247,18 +247,16 @@ def _copies_at_other_sizes(runs: Iterable[ReportedRun]) -> Iterator[Flag]:
     """Flag runs on different numbers of devices that took the same time, to all digits, in nearly all steps."""
     # (number of steps, index of a step, seconds of that step) -> runs that have it
     alike: dict[tuple[int, int, float], list[ReportedRun]] = defaultdict(list)
-    for run in runs:
-        times = _step_times(run)
+    sized = {run.name: (run, devices) for run in runs if (devices := _stated_devices(run))}
+    times_of = {name: _step_times(run) for name, (run, _) in sized.items()}
+    for name, times in times_of.items():
         for step in np.linspace(0, len(times) - 1, TRIED_STEPS, dtype=int) if len(times) else ():
-            alike[len(times), int(step), float(times[step])].append(run)
+            alike[len(times), int(step), float(times[step])].append(sized[name][0])
 
     pairs = chain.from_iterable(combinations(group, 2) for group in alike.values())
     for first, second in {(first.name, second.name): (first, second) for first, second in pairs}.values():
-        times, others = _step_times(first), _step_times(second)
-        devices, other_devices = _stated_devices(first), _stated_devices(second)
-        if devices is None or other_devices in (None, devices):
-            continue  # the sizes are not known to differ
-        equal = int((times == others).sum())
+        times, devices, other_devices = times_of[first.name], sized[first.name][1], sized[second.name][1]
+        equal = 0 if devices == other_devices else int((times == times_of[second.name]).sum())
         if equal >= MOST_STEPS * len(times):
             names = f"{first.name} on {devices} and {second.name} on {other_devices} devices"
             yield Flag(f"{names} have the same times in {equal} of {len(times)} steps", [first, second])

@@ -77,9 +77,14 @@ def settle(reading: Reading, given: dict[str, dict[str, int]]) -> None:
         _complete_from_claims(run, reading.claims_of_folders)
         if launcher := reading.launchers.get(run.details.get("folder", "")):
             _complete_from_launcher(run, launcher)
-        for part, facts in sorted(given.items(), key=lambda item: -len(item[0])):
-            if part in run.name or part in run.files[0]:
-                published_claims.complete(run, facts)
+        facts: dict[str, int] = {}
+        for part in sorted(given, key=len):
+            facts |= given[part] if part in run.name or part in run.files[0] else {}
+        for name, value in facts.items() if len(evidence.runs) == 1 else ():  # else it may be for runs that lack it
+            if (stated := getattr(run, name)) not in (None, value):
+                reason = f"it says that {name} is {stated}; {value}, as given, was not used"
+                evidence.unread.append(Unread(run.files[0], reason))
+        published_claims.complete(run, facts)
         complete_from_name(run)
         _mark_traced(run, evidence)
 
@@ -113,11 +118,9 @@ def _complete_from_claims(run: ReportedRun, claims_of_folders: list[tuple[str, s
 def _complete_from_launcher(run: ReportedRun, launcher: dict[str, Any]) -> None:
     """Complete a run by what its launcher noted: the environment, the hosts, the world size."""
     record = Fields(launcher, run.problems)
-    environment: dict[str, Any] = {}
     for variables in (launcher.get("nccl_env"), launcher.get("env")):
         if isinstance(variables, dict):
-            environment |= {str(name): value for name, value in variables.items()}
-    run.debug_settings |= debug_settings_in(environment)
+            run.debug_settings |= debug_settings_in({str(name): value for name, value in variables.items()})
     run.hosts = run.hosts or record.part("slurm").text("nodelist")
     run.details["launcher_world"] = record.count("world_size")
 

@@ -19,6 +19,7 @@ from scaleproof.ground.errors import describe_first_fault
 
 MOST_BROKEN = 5  # lines of one file that are named
 KEY_OF_KNOWN_PROGRAM = re.compile(r'"(training_config|train_time_per_epoch|log_history|nccl_env|tokens_per_sec\w*)":')
+INFINITE = re.compile(r'"([^"\n]{1,120})"\s*:\s*-?Infinity\b')
 TRACE = re.compile(r'"traceEvents"\s*:|execution_trace\|thread|"deviceProperties"\s*:|"ph"\s*:\s*"[XBEM]"')
 KEYS_OF_DEEPSPEED = ("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size")
 
@@ -47,12 +48,15 @@ def read_json(reading: Reading, file: TextFile) -> bool:
 
     if isinstance(data, dict) and _read_known_program(reading, file.path, file.name, data, problem):
         return True
-    run = _tensorboard_run(data, file.name) if isinstance(data, list) else None
+    is_list = isinstance(data, list)
+    run = _tensorboard_run(data, file.name) or read_json_steps(file.name, data, has_lines=False) if is_list else None
     was_read = _add_run_or_table(reading, file, run, data, text)
     if problem:
         reading.evidence.unread.append(Unread(file.name, f"{problem}; what stands before was read"))
     elif was_read and (keys := keys_given_twice(text)):
         reading.evidence.unread.append(Unread(file.name, f"{', '.join(keys[:5])} given twice; the last was read"))
+    elif was_read and (keys := list(dict.fromkeys(INFINITE.findall(text)))):
+        reading.evidence.unread.append(Unread(file.name, f"{', '.join(keys[:5])} is Infinity, which was left out"))
     return was_read
 
 
@@ -131,10 +135,8 @@ def _run_of_known_program(name: str, data: dict[str, Any], problem: str) -> Repo
 def _tensorboard_run(data: list[Any], name: str) -> ReportedRun | None:
     """Return the run of a scalar as TensorBoard's JSON has it, [time, step, value] a row. None for other lists."""
     are_numbers = [isinstance(row, list) and all(isinstance(value, int | float) for value in row) for row in data]
-    if not data or not all(are_numbers) or any(len(row) != 3 for row in data):
-        return None
-    if not data[0][0] > 1e9:  # a time of writing, in seconds since 1970, comes first
-        return None
+    if not data or not all(are_numbers) or any(len(row) != 3 for row in data) or not data[0][0] > 1e9:
+        return None  # a time of writing, in seconds since 1970, comes first
     series = SeriesReader(name, "TensorBoard export")
     for row, (_, step, value) in enumerate(data, start=1):
         series.add(whole_step(step, row), tag_of(name), value)
@@ -260,8 +262,7 @@ def read_lists_by_epoch(name: str, data: dict[str, Any]) -> ReportedRun:
     epochs = max(len(times), len(rates))
     rows = islice(zip_longest(times, rates, losses, val_losses), epochs)
     for index, (seconds, rate, loss, val_loss) in enumerate(rows, start=1):
-        span = TimedSpan(index, positive(seconds), train_loss=loss, val_loss=val_loss)
-        span.tokens_per_s = positive(rate)
+        span = TimedSpan(index, positive(seconds), tokens_per_s=positive(rate), train_loss=loss, val_loss=val_loss)
         run.timed_spans.append(span)
     return run
 
@@ -272,9 +273,5 @@ def _known_text(value: str | None) -> str | None:
 
 def _option(command: str, name: str) -> int | None:
     """Return the number above 0 of an option: "--timing_warmup_steps 5" -> 5. None without one."""
-    words = command.replace("=", " ").split()
-    try:
-        value = int(words[words.index(name) + 1])
-    except (ValueError, IndexError):
-        return None
-    return value if value > 0 else None
+    m = re.search(rf"(?<!\S){name}[ =]+(\d{{1,9}})(?!\S)", command)
+    return int(m[1]) or None if m else None

@@ -112,11 +112,9 @@ def _records(data: Any, name: str, path: str, inherited: dict[str, Any], level: 
         return []
     if isinstance(data, dict):
         return _records_of_columns(data, path) or _records_of_mapping(data, name, path, inherited, level)
-    records: list[JsonRecord] = []
-    if isinstance(data, list) and all(isinstance(entry, dict) for entry in data):
-        for k, entry in enumerate(data):
-            records += _records(entry, "", f"{path}[{k}]", inherited, level + 1)
-    return records
+    entries = data if isinstance(data, list) and all(isinstance(entry, dict) for entry in data) else []
+    records = (_records(entry, "", f"{path}[{k}]", inherited, level + 1) for k, entry in enumerate(entries))
+    return [record for of_entry in records for record in of_entry]
 
 
 def _has_strong_result(data: Any) -> bool:

@@ -117,9 +117,8 @@ class SeriesReader:
 
     def _set_tokens_per_s(self, logged: LoggedStep, number: float, is_per_device: bool) -> None:
         """Put a rate into its step. Of rates of one device and rates of all devices, the first kind counts."""
-        if self.run.rate_scope not in (None, "rank" if is_per_device else "global"):
-            return
-        if is_per_device and self._has_rates_of_all:
+        is_other_kind = self.run.rate_scope not in (None, "rank" if is_per_device else "global")
+        if is_other_kind or (is_per_device and self._has_rates_of_all):
             return
         if is_per_device:
             self.run.rate_scope = "rank"
@@ -137,8 +136,11 @@ class SeriesReader:
         return self.run
 
 
-def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
-    """Return the run of rows {"_step": 1, "loss": 2.3}, of three losses or more and rising steps. None for others."""
+def read_json_steps(name: str, rows: list[Any], has_lines: bool = True) -> ReportedRun | None:
+    """Return the run of rows {"_step": 1, "loss": 2.3}, of three losses or more and rising steps. None for others.
+
+    `has_lines`: whether each row is a line of its file.
+    """
     records = [row for row in rows if isinstance(row, dict)]
     if len(records) < len(rows) or len(records) < LEAST_STEPS:
         return None
@@ -148,19 +150,19 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
         return None
 
     is_of_wandb = any(clock in records[0] for clock in CLOCKS)
-    reader = SeriesReader(name, "W&B history" if is_of_wandb else "step log (JSON lines)")
+    reader = SeriesReader(name, "W&B history" if is_of_wandb else "step log (JSON)")
     last_step = -1
     for line, record in enumerate(records, start=1):
         step = record.get(step_key, last_step)  # a row without a number belongs to the step before
         if isinstance(step, float) and not math.isfinite(step):
-            reader.run.problems.append(f"line {line}: its {step_key} is {step}")
+            reader.run.problems.append(f"{'line' if has_lines else 'row'} {line}: its {step_key} is {step}")
             continue
         if not is_number(step) or step < last_step:
             return None  # it starts again, or counts something else
         last_step = int(step)
         for key, value in record.items():
             if key != step_key and (isinstance(value, str) or is_number(value)):  # a text may be "2.31" or "NaN"
-                reader.add(last_step, str(key), value, line)
+                reader.add(last_step, str(key), value, line if has_lines else None)
     run = reader.finish()
     if run is None or len(run.logged_steps.values("loss")) + len(run.nan_steps) < LEAST_STEPS:
         return None

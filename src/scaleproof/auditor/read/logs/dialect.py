@@ -279,9 +279,9 @@ class Dialect(LogReader):
     def _add_step(self, texts: dict[str, str], number: int) -> None:
         """Add the step of a line, and what else this line says about the run. `texts`: name in the line -> its text."""
         step = LoggedStep(int(texts["step"]), line=number)
-        names_of_run = [name for name in texts if name in OF_RUNS]
-        for name in texts.keys() - names_of_run:
-            setattr(step, OF_STEPS[name].field, OF_STEPS[name].read(texts[name]))
+        for name, text in texts.items():
+            if of_step := OF_STEPS.get(name):
+                setattr(step, of_step.field, of_step.read(text))
         self.step(step, texts.get("loss"))
-        for name in names_of_run:  # `say` would set the fields of the next run, now that this run has a step
+        for name in texts.keys() - OF_STEPS.keys():  # `say` would set the fields of the next run: this one has a step
             self._set_field(name, texts[name], partial(_set, self.run))

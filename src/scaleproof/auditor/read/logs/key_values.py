@@ -239,11 +239,9 @@ class KeyValues(LogReader):
 
     def _is_of_first_rank(self, line: str) -> bool:
         """Whether a line is of the rank whose line came first, or names no rank."""
-        m = RANK.search(line)
-        if m is None:
-            return True
-        self._first_rank = self._first_rank or m[1]
-        return m[1] == self._first_rank
+        if m := RANK.search(line):
+            self._first_rank = self._first_rank or m[1]
+        return m is None or m[1] == self._first_rank
 
     def _take_epoch_and_rate(self, form: Form, values: dict[str, float | None], epoch: float | None) -> None:
         """Take the epoch of a line (None: it is a line of a step) and the steps per second that it states."""

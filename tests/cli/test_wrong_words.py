@@ -67,8 +67,7 @@ def test_words_of_a_code_may_be_apart(tmp_path):
     assert scaleproof("explain", "machine", "busy", cwd=tmp_path).stdout.startswith("## machine-busy")
     both = scaleproof("explain", "efficiency", "super-linear", cwd=tmp_path).stdout
     assert both.startswith("speed-up over the ratio of the numbers of devices\n\n## super-linear")
-    one_word = scaleproof("explain", "scaling", "efficiency", cwd=tmp_path).stdout
-    assert one_word == "speed-up over the ratio of the numbers of devices\n"
+    assert scaleproof("explain", "scaling", "efficiency", cwd=tmp_path).stdout == both.partition("\n")[0] + "\n"
     assert 'Did you mean "machine-busy"?' in scaleproof("explain", "machine", "bussy", cwd=tmp_path).stderr
 
 

@@ -98,3 +98,42 @@ MFU = rows("strategy | tokens/s | MFU", "ddp | 5120 | 30.8%", "fsdp | 9120 | 44.
 )
 def test_per_cents_of_what_is_no_column(tmp_path, sentence, is_named):
     assert ("claim-not-in-data" in accusations(audited(tmp_path, f"{MFU}\n{sentence}\n"))) == is_named
+
+
+SPEED = "Throughput: 390 images/s on 4 GPUs\n"
+NEAR_ONE = ("a | 1.41 | 1.43 | -1%", "b | 0.88 | 0.89 | -1%", "c | 4.12 | 4.21 | -2%", "d | 3.35 | 3.83 | -12%")
+
+
+@pytest.mark.parametrize(("last", "is_named"), [("+30%", False), ("+70%", True)])
+def test_per_cents_near_zero_do_not_say_which_is_the_baseline(tmp_path, last, is_named):
+    table = rows(
+        "Operation | eager (ms) | compiled (ms) | compiled/eager speedup", *NEAR_ONE, f"e | 0.38 | 0.29 | {last}"
+    )
+    assert bool(accusations(audited(tmp_path, f"{SPEED}\n{table}"))) == is_named
+
+
+@pytest.mark.parametrize(("first", "is_named"), [("~100% (baseline)", False), ("~90%", True)])
+def test_memory_over_that_of_a_baseline(tmp_path, first, is_named):
+    lines = [f"FP32 | 100 | {first}", "FP16 | 180 | ~50%", "mixed | 140 | ~150%"]
+    found = accusations(audited(tmp_path, rows("Mode | tokens/s | Memory footprint", *lines)))
+    assert ("figure-impossible" in found) == is_named
+
+
+@pytest.mark.parametrize(("remark", "is_named"), [("NOTE | 0 | |", False), ("TP4 | 0 | 95.1 | 8.2", True)])
+def test_no_nodes_in_a_remark(tmp_path, remark, is_named):
+    lines = ["PP4 | 4 | 45.9 | 8.1", "TP2 | 2 | 47.0 | 8.7", remark, "PP2 | 2 | 39.4 | 8.7"]
+    found = accusations(audited(tmp_path, rows("topology | nodes | tokens/s | memory (GB)", *lines)))
+    assert ("figure-impossible" in found) == is_named
+
+
+@pytest.mark.parametrize(("name", "is_named"), [("prompt", False), ("strategy", True)])
+def test_answers_differ_in_length(tmp_path, name, is_named):
+    lines = ["a | 50.0 | 1.872", "b | 66.7 | 1.403", "c | 80.0 | 1.170", "d | 100.0 | 0.936", "e | 76.9 | 1.43"]
+    found = accusations(audited(tmp_path, rows(f"{name} | tokens/s | total time (s)", *lines)))
+    assert ("row-stands-out" in found) == is_named
+
+
+def test_energy_over_power_is_a_time_which_differs(tmp_path):
+    lines = ["a | 2.062 | 185.4", "b | 2.033 | 182.8", "c | 2.224 | 200.0", "d | 2.335 | 210.0", "e | 11.81 | 185.5"]
+    table = rows("run | total_energy_wh | avg_power_w", *lines)
+    assert not accusations(audited(tmp_path, f"{SPEED}\n{table}"))

@@ -56,7 +56,8 @@ class Figures:
     high: Floats
 
     def __mul__(self, other: "Figures") -> "Figures":
-        return Figures(self.low * other.low, self.high * other.high)
+        with np.errstate(invalid="ignore"):  # 0 times infinity is no number
+            return Figures(self.low * other.low, self.high * other.high)
 
     def __truediv__(self, other: "Figures") -> "Figures":
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -255,7 +255,8 @@ def _copies_at_other_sizes(runs: Iterable[ReportedRun]) -> Iterator[Flag]:
 
     pairs = chain.from_iterable(combinations(group, 2) for group in alike.values())
     for first, second in {(first.name, second.name): (first, second) for first, second in pairs}.values():
-        times, devices, other_devices = times_of[first.name], sized[first.name][1], sized[second.name][1]
+        times = times_of[first.name]
+        devices, other_devices = (sized[run.name][1] for run in (first, second))
         equal = 0 if devices == other_devices else int((times == times_of[second.name]).sum())
         if equal >= MOST_STEPS * len(times):
             names = f"{first.name} on {devices} and {second.name} on {other_devices} devices"

@@ -53,21 +53,25 @@ def figures_are_possible(context: AuditContext) -> Iterator[Flag]:
     Repair: Look at what the figure is a share or a statistic of.
     """
     for table in context.tables:
+        # "100 % (baseline)" in a column of memory: its per cents are of that, not of a device.
+        memory = (figure for row in table.rows for figure in row.all_of("memory_share"))
+        relative_headings = {figure.heading for figure in memory if re.search(r"\b100(?:\.0+)?\s?\\?%", figure.text)}
         for row in table.rows:
             if row.measured:
-                yield from _shares_above_one(row)
+                yield from _shares_above_one(row, relative_headings)
                 yield from _statistics_out_of_order(row)
                 yield from _more_memory_than_device(row, table)
         for column in table.columns:
             yield from _not_above_zero(table, column)
 
 
-def _shares_above_one(row: ReportedRow) -> Iterator[Flag]:
+def _shares_above_one(row: ReportedRow, relative_headings: set[str]) -> Iterator[Flag]:
     """Flag percentages, as of communication, that are above 100 % whatever their rounding: 103.2 %."""
     for quantity in row.figures:
         in_percent = quantity.kind in SHARE_KINDS and "%" in quantity.text + quantity.heading
         is_change = quantity.text.lstrip().startswith("+")
-        if in_percent and not is_change and quantity.interval.low > LARGEST_SHARE:
+        is_share = in_percent and not is_change and quantity.heading not in relative_headings
+        if is_share and quantity.interval.low > LARGEST_SHARE:
             yield Flag(f"{row.description}: {quantity.heading} is {quantity.printed}", [row.place])
 
 
@@ -111,6 +115,7 @@ def _not_above_zero(table: ReportedTable, column: TableColumn) -> Iterator[Flag]
     if column.kind not in (*MEASURED, *SIZES) or OF_DIFFERENCES.search(column.heading):
         return
     rows = [row for row in table.rows if row.measured and not OF_DIFFERENCES.search(row.label)]
+    rows = [row for row in rows if any(f.kind not in SIZES and f.value for f in row.figures)]  # no remark in a row
     cells = [(row, row.texts.get(column.heading, "")) for row in rows]
     figures = [(row, cell, read[0].value) for row, cell in cells if (read := figures_of(cell)) and "%" not in cell]
 

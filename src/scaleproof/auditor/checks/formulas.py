@@ -181,9 +181,8 @@ def _have_one_quantity(one: FigureColumn, other: FigureColumn) -> bool:
 def _expectation(target: FigureColumn, one: FigureColumn, other: FigureColumn, is_only_pair: bool) -> int:
     """Return how far a heading suggests that its column is formed of two others: 2 where it names both, 1, or 0.
 
-    It is 1 where it names one, for a ratio of the only pair, and for "Before | After | Δ". A speed-up that stands
-    behind two may be over another row: "Forward | Forward and backward | Speedup". "Accuracy loss" and "Complexity"
-    behind a "Memory reduction" are no pair: nothing says what they are.
+    It is 1 where it names one, for a ratio of the only pair (of unknown kinds: right before it), and for "Before |
+    After | Δ". A speed-up behind two may be over another row: "Forward | Forward and backward | Speedup".
     """
     is_right_behind = {one.position, other.position} == {target.position - 2, target.position - 1}
     is_of_neighbours = is_right_behind and RATIO_OF_NEIGHBOURS.search(target.heading) is not None

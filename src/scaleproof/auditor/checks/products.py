@@ -67,6 +67,7 @@ INVERTED = {
     ProductPattern(("speedup",), RATES, 1): EVIDENCE_OF_INVERSE_SPEEDUP,
 }
 RATE_TIMES_DURATION = ProductPattern(RATES, DURATIONS, 1, (DEVICES, BATCHES))
+ENERGY_OVER_POWER = ProductPattern(("energy_j",), ("power_w",), -1, ((*DURATIONS, "device_time_s"), DEVICES))
 CONSTANT_PRODUCTS = (
     RATE_TIMES_DURATION,
     ProductPattern(("steps_per_s",), DURATIONS, 1),
@@ -77,7 +78,7 @@ CONSTANT_PRODUCTS = (
     ProductPattern(("mfu", "hfu"), RATES, -1),
     ProductPattern(("mfu",), ("hfu",), -1),
     ProductPattern(DURATIONS, DURATIONS, -1, (COUNTS,)),
-    ProductPattern(("energy_j",), ("power_w",), -1, ((*DURATIONS, "device_time_s"), DEVICES)),
+    ENERGY_OVER_POWER,
     ProductPattern(("cost",), DURATIONS, -1, (DEVICES,)),
     ProductPattern(("energy_j",), ("cost",), -1),
     ProductPattern(("speedup", "efficiency"), DURATIONS, 1, (DEVICES,)),
@@ -89,6 +90,8 @@ CONSTANT_PRODUCTS = (
 
 # Checks whose findings on a row leave nothing to add for this one.
 MADE_BEFORE = (totals_follow, columns_follow, efficiencies_follow, rate_times_time)
+
+OF_ANSWERS = re.compile(r"(?i)concurren|\busers?\b|_users|\brequests?|prompt|completion|\banswer|\bresponse")
 
 
 @of_evidence.finds("row-stands-out", "suspect")
@@ -107,7 +110,9 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
         works = works_of(table)  # numbers of samples or tokens that the text states
         numbers = works | numbers_around(table)
         for figures in figure_tables(table):
-            flags = [*_outliers(figures, works), *rows_with_another_product(figures, numbers)]
+            flags = list(_outliers(figures, works))
+            if not _is_of_answers(figures):
+                flags += rows_with_another_product(figures, numbers)
             if flags:  # of each row the first counts; none where another check has a finding on this row alone
                 subjects = (finding.runs for check in MADE_BEFORE for finding in check(context))
                 places = {place for about in subjects if len(about) == 1 for place in about}
@@ -164,7 +169,10 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
     """
     flagged: set[int] = set()
     all_rows = list(range(len(figures.places)))
+    is_of_answers = _is_of_answers(figures)
     for pattern, products in _possible_products(figures):
+        if is_of_answers and DURATIONS in (pattern.first_kinds, pattern.second_kinds):
+            continue
         if pattern is RATE_TIMES_DURATION and _has_another_time(figures, products[0]):
             continue
         by_group = [[Agreement(factors, rows) for factors in products] for rows in groups_of(figures, FEWEST_ROWS)]
@@ -182,6 +190,12 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
                 if row not in flagged:
                     flagged.add(row)
                     yield Flag(sentence_of(figures, agreement, i), [figures.places[row]])
+
+
+def _is_of_answers(figures: FigureTable) -> bool:
+    """Whether a table has times of requests, which may fail, and whose answers differ in length."""
+    headings = (*figures.words, *(column.heading for column in figures.columns))
+    return bool(_columns_of(figures, DURATIONS)) and any(map(OF_ANSWERS.search, (*headings, *figures.names)))
 
 
 def _has_another_time(figures: FigureTable, factors: tuple[Factor, ...]) -> bool:
@@ -206,6 +220,7 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[ProductPattern, l
     stages = tuple(Factor(column, -1) for kind in STAGES for column in _columns_of(figures, (kind,)))
     headings = [*figures.words, *(column.heading for column in figures.columns)]
     has_other_parallel = any(map(OTHER_PARALLEL.fullmatch, headings))
+    times = _columns_of(figures, (*DURATIONS, "device_time_s"))
     for pattern in CONSTANT_PRODUCTS:
         is_of_replicas = pattern.second_kinds == REPLICAS
         if is_of_replicas and has_other_parallel:
@@ -224,7 +239,11 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[ProductPattern, l
                 continue  # beside another time, of which it may be any part
             # Replicas x stages are the devices: no stage may be left out, as other factors may.
             choices = [stages] if is_of_replicas else _further_factors(figures, pattern.further_kinds, (one, other))
-            yield pattern, [(Factor(one, 1), Factor(other, pattern.exponent), *chosen) for chosen in choices]
+            if pattern is ENERGY_OVER_POWER:  # alone it is the time of a row, which differs
+                choices = [chosen for chosen in choices if any(factor.column in times for factor in chosen)]
+            products = [(Factor(one, 1), Factor(other, pattern.exponent), *chosen) for chosen in choices]
+            if products:
+                yield pattern, products
 
 
 def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: list[Agreement]) -> Iterator[int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from scaleproof.conclude.checks.copies import start_epoch_s
+from scaleproof.conclude.checks.timing import SHORTEST_S
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, percent, seconds
@@ -38,10 +39,11 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
     """The time of the window is not what other clocks saw: step times and rates are wrong by as much.
 
     Detected: The step timer against the clock of each rank around the window (0.5 % + 0.01 s and as much as ranks
-    waited for cores, 2 % + 0.05 s at most and beside GPUs), against the time up to the end of the validation less the
-    validation (10 % + 0.1 s, longer by as much as the mean step is longer than the shortest, or the window than what
-    the ranks did not wait for cores), against the launcher, another process, which sees the window begin and end (10 %
-    + 1.5 s); the whole run against its job by Snakemake's clock (longer by 1 % + 1 s, shorter by 10 % + 300 s).
+    waited for cores, 2 % + 0.05 s at most and beside GPUs), against the time up to the end of the validation less
+    the validation (10 % + 0.1 s, in a window shorter than 0.25 s as much more as it lacks of that, longer by as
+    much as the mean step is longer than the shortest, or the window than what the ranks did not wait for cores),
+    against the launcher, another process, which sees the window begin and end (10 % + 1.5 s); the whole run against
+    its job by Snakemake's clock (longer by 1 % + 1 s, shorter by 10 % + 300 s).
     `suspect` where most steps took the same time, to 0.1 microseconds: the clock ticks too slowly, or steps were not
     timed one by one.
     Seen: Timers that leave micro-steps out; windows that were timed before the warm-up; edited results.
@@ -83,6 +85,7 @@ def _on_other_phases(run: MeasuredRun) -> Iterator[Flag]:
     window_s = run.metrics.window.wall_time_s
     remaining_s = window_by_other_phases(run)
     tolerance_s = BUDGET_SHARE * window_s + (BUDGET_S + WRITING_S * len(run.steps)) * _slowdown_of_window(run)
+    tolerance_s += max(SHORTEST_S - window_s, 0.0)  # of a window that is too short for anything, `window-short` says so
     if remaining_s is not None and not abs(remaining_s - window_s) <= tolerance_s:
         yield Flag(
             f"start-up, validation and closing leave {seconds(remaining_s)} of the total of "

@@ -110,16 +110,16 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
         works = works_of(table)  # numbers of samples or tokens that the text states
         numbers = works | numbers_around(table)
         for figures in figure_tables(table):
-            flags = list(_outliers(figures, works))
-            if not _is_of_answers(figures):
+            is_of_answers = _is_of_answers(figures)
+            flags = list(_outliers(figures, works, is_of_answers))
+            if not is_of_answers:
                 flags += rows_with_another_product(figures, numbers)
             if flags:  # of each row the first counts; none where another check has a finding on this row alone
                 subjects = (finding.runs for check in MADE_BEFORE for finding in check(context))
                 places = {place for about in subjects if len(about) == 1 for place in about}
-                if len(places & {*figures.places}) > 1:
-                    continue  # rows that are wrong themselves are no witnesses
                 first_of_row = {flag.about[0]: flag for flag in reversed(flags) if not places & set(flag.about)}
-                yield from reversed(first_of_row.values())
+                if len(places & {*figures.places}) <= 1:  # rows that are wrong themselves are no witnesses
+                    yield from reversed(first_of_row.values())
             yield from _inverse_columns(figures)
 
 
@@ -161,15 +161,15 @@ def _printed(text: str) -> float:
     return figures[0].value if figures else np.nan
 
 
-def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
+def _outliers(figures: FigureTable, works: set[float], is_of_answers: bool) -> Iterator[Flag]:
     """Flag each row once in which a product of columns is another number than in the other rows.
 
     Example: rate x time of an epoch is 5,596 to 5,606 images in five rows and 6,245 in one. `works`: the amounts of
-    work that the text states, with which rate x time is compared even where few rows agree.
+    work that the text states, with which rate x time is compared even where few rows agree. `is_of_answers`: whether
+    its times are of requests.
     """
     flagged: set[int] = set()
     all_rows = list(range(len(figures.places)))
-    is_of_answers = _is_of_answers(figures)
     for pattern, products in _possible_products(figures):
         if is_of_answers and DURATIONS in (pattern.first_kinds, pattern.second_kinds):
             continue

@@ -132,6 +132,7 @@ def _contradicting_places(first: Sequence[_Place], second: Sequence[_Place]) -> 
     """
     # Keys: () for figures that are surely of one quantity, else the headings of the two columns.
     equal: Counter[tuple[str, ...]] = Counter()  # -> how many telling figures are equal
+    near: Counter[tuple[str, ...]] = Counter()  # -> how many are only nearly so, as those of another run
     contradictions = defaultdict(list)  # -> (what is wrong, where) of each figure that differs
     for place, other in _pairs_of_places(first, second):
         for here, there in product(_compared_figures(place.row), _compared_figures(other.row)):
@@ -143,14 +144,14 @@ def _contradicting_places(first: Sequence[_Place], second: Sequence[_Place]) -> 
                 # Another run has the same memory, which shows nothing; 737.1 beside 738.4 shows that it is another.
                 is_precise = min(here.interval.precision, there.interval.precision) <= TELLING_PRECISION
                 is_equal = here.interval.meets(there.interval, EQUAL_TOLERANCE)
-                equal[headings] += is_precise and here.kind != "memory_bytes" and (1 if is_equal else -1)
+                (equal if is_equal else near)[headings] += is_precise and here.kind != "memory_bytes"
             else:
                 figures = f"{here.printed} in {place.row.place}, {there.printed} in {other.row.place}"
                 evidence = f"{place.row.description}: {here.heading} {figures}"
                 contradictions[headings].append((evidence, [place.row.place, other.row.place]))
 
     for headings, wrong in contradictions.items():
-        if equal[headings] < EQUAL_PER_DIFFERENT * len(wrong):
+        if equal[headings] - near[headings] < EQUAL_PER_DIFFERENT * len(wrong):
             continue  # the sources are of something else
         verb = "is" if equal[headings] == 1 else "are"
         others = f"{plural(equal[headings], 'other figure')} of the two places {verb} equal"

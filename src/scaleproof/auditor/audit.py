@@ -43,8 +43,8 @@ NEEDED |= dict.fromkeys((".yaml", ".yml", ".toml"), OF_SETTINGS)
 NEEDED |= dict.fromkeys((".py", ".sh"), "a program is no result; give what it printed")
 MOST_SUFFIXES = 3  # of files whose needs are said
 ERROR = re.compile(
-    r"(?m)^(?:.*\b[A-Z]\w+(?:Error|Exception)(?::|$)|(?:\S+: )*(?:fatal )?[Ee]rror: (?!\d)|.*CUDA out of memory\b|"
-    r".*Segmentation fault|.*\bKilled$|.*\boom-kill).*$"
+    r"(?m)^(?:.*\b(?!\w*(?:Mean|Squared?|Absolute|Percent))[A-Z]\w+(?:Error|Exception)(?::|$)|"
+    r"(?:\S+: )*(?:fatal )?[Ee]rror: (?!\d)|.*CUDA out of memory\b|.*Segmentation fault|.*\bKilled$|.*\boom-kill).*$"
 )
 SAID_BY_LOGS = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -74,7 +74,7 @@ def _run_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
             work=_work_of_run(run),
             rate=rate_of_run(run),
             published=", ".join(figures[kind] for kind in ("speedup", "throughput") if kind in figures),
-            recomputed=_in_times(*speedup) if speedup else "",
+            recomputed=_span(times, *speedup) if speedup else "",
             corrected=_corrected_figure(about[run.name], run.name),
             mark=mark_of(about[run.name]),
         )
@@ -207,19 +207,25 @@ def _recomputed_speedup(row: ReportedRow, series: RowSeries | None) -> str:
     stated = row.usable("speedup")
     readings = [reading for ratio in series.steadiest_ratios(row) for reading in ratio.readings if is_bounded(reading)]
     confirmed = [reading for reading in readings if stated is not None and stated.interval.meets(reading)]
-    ratios = sorted(reading.likeliest for reading in confirmed or readings)
-    return _in_times(ratios[0], ratios[-1]) if ratios else ""
+    ends = sorted(end for reading in confirmed or readings for end in _ends(reading))
+    return _span(times, ends[0], ends[-1]) if ends else ""
 
 
 def is_bounded(ratio: PrintedInterval) -> bool:
-    """Whether a ratio says anything: one over a printed "1", which may have been next to 0, has no upper end."""
+    """Whether a ratio says anything, as one over a printed "1", which may have been next to 0, does not."""
     return ratio.high < LARGEST
 
 
-def _in_times(low: float, high: float) -> str:
+def _ends(ratio: PrintedInterval) -> tuple[float, float]:
+    """Return the ratio of the printed figures twice; the smallest and the largest one over several baselines."""
+    return (ratio.low, ratio.high) if ratio.as_printed is None else (ratio.as_printed, ratio.as_printed)
+
+
+def _span(unit: Callable[[float], str], low: float, high: float) -> str:
     """Return a range in words: "3.4x to 3.6x", "3.5x" where both ends are printed alike."""
-    first, last = f"{low:.3g}", f"{high:.3g}"
-    return f"{first}x" if first == last else f"{first}x to {last}x"
+    first = unit(low)
+    last = unit(high)
+    return first if first == last else f"{first} to {last}"
 
 
 def _corrected_figure(findings: list[Finding], name: str) -> str:
@@ -297,9 +303,11 @@ def _scaling_line(configuration: str, row: ReportedRow, series: RowSeries) -> Sc
     confirmed = (reading for reading in readings if stated is not None and stated.interval.meets(reading))
     speedup = next(confirmed, readings[0])
     if len(readings) == 1 or stated is not None:
-        line.speedup = times(speedup.likeliest)
-        line.efficiency = percent(speedup.likeliest / series.times_devices(row))
-        line.baseline = series.bases[0].name
+        low, high = _ends(speedup)
+        line.speedup = _span(times, low, high)
+        line.efficiency = _span(percent, low / series.times_devices(row), high / series.times_devices(row))
+        others = len(series.bases) - 1
+        line.baseline = series.bases[0].name + f" and {others} more" * bool(others)
     return line
 
 
@@ -315,7 +323,7 @@ def _scaling_lines_of_runs(context: AuditContext) -> Iterator[ScalingLine]:
             line.baseline = scaling.base.name
             if scaling.speedups:
                 low, high = scaling.speedups
-                line.speedup = times(low) if times(low) == times(high) else f"{times(low)} to {times(high)}"
+                line.speedup = _span(times, low, high)
                 line.efficiency = percent((low + high) / 2 / scaling.devices)
             yield line
 

@@ -276,6 +276,19 @@ def test_arithmetic_of_printed_figures():
     assert PrintedInterval(1000, 1001).meets_but_for_thousands(PrintedInterval(1.0, 1.001))
 
 
+@pytest.mark.parametrize(
+    ("interval", "value"),
+    [
+        (PrintedInterval(5, 30, 15), 15),  # of 30 / 2
+        (PrintedInterval(3.27, 4.22), 3.7),
+        (PrintedInterval(3.158, 3.242), 3.2),
+        (PrintedInterval(2, 2, 2), 2),
+    ],
+)
+def test_a_figure_has_the_digits_that_are_known_and_two_at_least(interval, value):
+    assert interval.in_known_digits == value
+
+
 def test_a_table_and_the_runs_beside_it_are_matched(tmp_path):
     """A speed-up in a README is about the runs whose epoch times stand in its row, and so are its devices."""
     for name, seconds in (("small", 19.53), ("large", 42.34)):

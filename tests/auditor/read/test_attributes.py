@@ -255,7 +255,9 @@ def test_a_heading_and_a_printed_pair_are_no_part_of_a_sentence(tmp_path):
     assert "2.323 GB Memory" not in [stated.printed for stated in gather([tmp_path]).stated_figures]
 
 
-@pytest.mark.parametrize(("time", "seconds"), [("39min 24s", 2364.0), ("39 min", 2340.0), ("13.254s", 13.254)])
+@pytest.mark.parametrize(
+    ("time", "seconds"), [("39min 24s", 2364.0), ("39 min", 2340.0), ("13.254s", 13.254), ("2 h 4 machines", 7200.0)]
+)
 def test_a_time_of_several_parts_is_read_whole(tmp_path, time, seconds):
     (tmp_path / "README.md").write_text(f"The training took {time} in all.\n")
     assert [stated.value for stated in gather([tmp_path]).stated_figures] == pytest.approx([seconds])
@@ -292,3 +294,12 @@ def test_figures_of_one_sentence_are_named_by_what_stands_before_them(tmp_path):
     )
     names = [line.name for line in readings(tmp_path, text)]
     assert ["asynchronous" in name for name in names] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("second", "speedups"), [("Large", ["", "7.71x to 41.1x", "", "1.48x to 7.95x"]), ("", ["", "7.8x"])]
+)
+def test_a_ratio_to_the_baselines_of_two_sections_is_a_range(tmp_path, second, speedups):
+    lines = "| GPUs | images/s |\n|---|---|\n| **Small** | |\n| 1 | 100 |\n| 8 | 780 |\n"
+    more = "| **Large** | |\n| 1 | 20 |\n| 8 | 150 |\n" if second else ""
+    assert [line.recomputed for line in readings(tmp_path, lines + more)] == speedups

@@ -1,6 +1,7 @@
 """Files of which a part is lost, given twice or not understood: that is said, and the rest is read."""
 
 import json
+import zipfile
 
 import openpyxl
 import pytest
@@ -141,6 +142,8 @@ def test_formulas_without_their_values_are_said(tmp_path, formula, is_said):
     for row in (("gpus", "tokens/s", "speedup"), (1, 1000, formula), (2, 1900, 1.9)):
         book.active.append(row)
     book.save(tmp_path / "t.xlsx")
+    with zipfile.ZipFile(tmp_path / "t.xlsx", "a") as parts:  # of no sheet: a text that is "" by its formula
+        parts.writestr("xl/worksheets/sheet9.xml", '<c r="A1" t="str"><f>B1</f><v></v></c>')
     evidence = gather([tmp_path / "t.xlsx"])
     assert {row.devices: row.value("tokens_per_s") for row in evidence.tables[0].rows} == RATES
     reasons = [unread.reason for unread in evidence.unread]
@@ -198,8 +201,10 @@ def test_a_log_of_pairs_is_no_report(tmp_path, line, kind, first):
     assert evidence.runs[0].logged_steps.values(kind)[0] == first
 
 
-def test_blocks_of_many_configurations_are_a_report(tmp_path):
-    (tmp_path / "r.txt").write_text("".join(f"gpus={n} step_time=0.1s tokens/s={1000 * n}\n" for n in range(1, 20)))
+@pytest.mark.parametrize("steps", ["", "iters=100 "])
+def test_blocks_of_many_configurations_are_a_report(tmp_path, steps):
+    lines = [f"gpus={n} {steps}step_time=0.1s tokens/s={1000 * n}\n" for n in range(1, 20)]
+    (tmp_path / "r.txt").write_text("".join(lines))
     (table,) = gather([tmp_path / "r.txt"]).tables
     assert [row.devices for row in table.rows] == [*range(1, 20)]
 
@@ -234,6 +239,20 @@ of GPUs & per second & step (ms) \\
 """
 
 
+OURS_AND_THEIRS = r"""\begin{tabular}{lrrrr}
+Model & \multicolumn{2}{c}{Throughput (img/s)} & \multicolumn{2}{c}{Memory (GB)} \\
+ & ours & theirs & ours & theirs \\
+ResNet-50 & 1000 & 800 & 10 & 12 \\
+\end{tabular}
+"""
+
+
+def test_headings_below_one_of_several_columns(tmp_path):
+    (tmp_path / "t.tex").write_text(OURS_AND_THEIRS)
+    (table,) = gather([tmp_path / "t.tex"]).tables
+    assert [figure.value for row in table.rows for figure in row.all_of("samples_per_s")] == [1000, 800]
+
+
 def test_headings_of_two_lines_in_latex(tmp_path):
     (tmp_path / "t.tex").write_text(HEADINGS_OF_TWO_LINES)
     (table,) = gather([tmp_path / "t.tex"]).tables
@@ -243,11 +262,25 @@ def test_headings_of_two_lines_in_latex(tmp_path):
     ]
 
 
+TWO_ROWS_IN_A_LINE = r"""\begin{tabular}{lr}
+GPUs & images/s \\
+1 & 100 \\ 8 & 790 \\ 16 & 1500 & 3 runs \\
+\end{tabular}
+"""
+
+
 @pytest.mark.parametrize(
     ("name", "text", "rates"),
     [
         ("t.md", "| GPUs | images/s |\n|---|---|\n| 1 | 100 | base\n| 8 | 790 | good\n", [100, 790]),
         ("t.md", "| GPUs | images/s |\n|---|---|\n| 1 | 1,100 | 9 |\n| 8 | 790 |\n", [790]),
+        (
+            "t.md",
+            "| GPUs | images/s |\n|---|---|\n| 1 | 100 |\n| 8 | 790 | [^1]\n| 9 | 795 | <!-- 2 -->\n",
+            [100, 790, 795],
+        ),
+        ("t.md", "| GPUs | images/s |\n|---|---|\n| **A100** |\n| 1 | 100 | 5 |\n| 8 | 790 | 6 |\n", [100, 790]),
+        ("t.tex", TWO_ROWS_IN_A_LINE, [100, 790]),
         ("t.txt", "Link      size MB   images/s\nn0 <- n1  100       12.3\nn1 <- n2  200       11.3\n", [12.3, 11.3]),
         ("t.txt", "GPUs   images/s\n1      100.5  <- baseline\n8      790.5  <- knee\n", [100.5, 790.5]),
         (
@@ -268,6 +301,8 @@ def test_rows_with_words_beside_the_figures(tmp_path, name, text, rates):
     [
         ("Training ResNet-50 on 8 GPUs\nThroughput: 1234 img/s\n", 8),
         ("The node has 8 GPUs.\nThroughput: 1234 img/s\n", None),
+        ("Throughput: 1234 img/s\non 8 GPUs.\n", 8),
+        ("Throughput: 1234 img/s\nDevices: 8 GPUs\n", None),
     ],
 )
 def test_a_sentence_over_two_lines_is_one(tmp_path, text, devices):
@@ -280,7 +315,7 @@ def test_a_sentence_over_two_lines_is_one(tmp_path, text, devices):
     ("text", "error"),
     [
         ("RuntimeWarning: Error: retried\n" + "a line\n" * 200_000 + "KeyError: 'lr'\n", "KeyError: 'lr'"),
-        ("validation error: 0.12\nNo Error\nfinished without error: yes\n", None),
+        ("validation error: 0.12\nNo Error\nMeanAbsoluteError: 0.045\n", None),
     ],
 )
 def test_the_last_error_is_that_at_the_end(tmp_path, text, error):

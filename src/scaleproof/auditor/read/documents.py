@@ -16,6 +16,7 @@ from scaleproof.auditor.read.stated_results import MARK_OF_RESULT, stated_result
 from scaleproof.auditor.read.typed_tables import is_profile, read_table, typed_table
 from scaleproof.ground.errors import plural
 
+_NO_CELL = re.compile(r"<!--.*|\[\^?\w{1,3}\]")  # comments and marks of footnotes
 HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
 LATEX_HEADING = re.compile(r"\\(chapter|section|subsection|subsubsection|paragraph)\*?\{([^}]*)\}")
 UNDERLINE = re.compile(r"([=\-~^\"'*+#])\1{2,}\s*$")
@@ -222,14 +223,17 @@ def take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
     added = 0
     for grid in grids:
         longer = longer_rows(grid.header, grid.rows)  # words behind the last cell ("base") move no figure
-        longer = [(line, cells) for line, cells in longer if DIGIT.search(" ".join(cells[len(grid.header) :]))]
-        lines_of_longer = {line for line, _ in longer}
-        grid.rows = [row for row in grid.rows if row[0] not in lines_of_longer] or grid.rows
+        longer = [row for row in longer if DIGIT.search(_NO_CELL.sub("", " ".join(row[1][len(grid.header) :])))]
+        long_ones = {id(cells) for _, cells in longer}  # several rows may be of one line
+        fitting = [row for row in grid.rows if id(row[1]) not in long_ones]
+        # Else only titles fit ("A100" above rows of three): the headings are too few.
+        if any(sum(map(bool, cells)) > 1 and DIGIT.search(" ".join(cells)) for _, cells in fitting):
+            grid.rows = fitting
         table = typed_table(grid, name)
         if table is not None and table.kinds() & RESULTS:
             evidence.tables.append(table)
             added += 1
-            if longer and longer != grid.rows:
+            if longer and grid.rows is fitting:
                 reason = f"{plural(len(longer), 'row')} with more cells than the table has headings, not read"
                 evidence.unread.append(Unread(f"{name}:{longer[0][0]}", reason))
             continue

@@ -230,7 +230,7 @@ FIGURE_STARTS = frozenset("0123456789+-~.,")
 MISSING_FIGURES = frozenset(("nan", "n/a", "oom"))
 Field = tuple[str, int, int]  # text, and the columns where it starts and ends
 _WORD = re.compile(r"\S+")
-_REMARK = re.compile(r"(?<!\s)\s+(?:<-+|←) \D*$")  # behind a row: "99.8  <- knee"
+_REMARK = re.compile(r"(?<!\s)\s+(?:<-+|←) \D{0,80}$")  # behind a row: "99.8  <- knee"
 _SPACED_WORDS = re.compile(r"\S+(?: (?! )\S+)*")  # with single spaces between them
 
 

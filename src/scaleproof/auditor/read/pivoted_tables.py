@@ -30,7 +30,12 @@ def join_lines_of_headings(grid: Grid) -> None:
         filled = [f"{upper} {cell}".strip() for upper, cell in zip_longest(filled, cells, fillvalue="")]
         candidates.append(filled)
     columns = [[column_of(heading) for heading in header] for header in candidates]
-    understood = [(sum(c.kind is not None for c in row), sum(c.unit is not None for c in row)) for row in columns]
+    # "Time (s)" twice above "ours", "theirs" is half a heading.
+    names = [len(set(header)) if grid.form == "LaTeX table" else 0 for header in candidates]
+    understood = [
+        (count, sum(c.kind is not None for c in row), sum(c.unit is not None for c in row))
+        for count, row in zip(names, columns, strict=True)
+    ]
     best = understood.index(max(understood))
     grid.header, grid.rows = candidates[best], grid.rows[best:]
 

@@ -98,7 +98,10 @@ class PrintedInterval:
         value = self.likeliest
         width = (self.high - self.low) / 2
         is_known = 0 < width < value < math.inf
-        return round(value, -math.floor(math.log10(width))) if is_known else float(f"{value:.4g}")
+        if not is_known:
+            return float(f"{value:.4g}")
+        digits = max(-math.floor(math.log10(width)), 1 - math.floor(math.log10(value)))  # two at least: 15, not 20
+        return round(value, digits)
 
     @property
     def precision(self) -> float:

@@ -129,6 +129,7 @@ WORD_OF_RESULT = re.compile(
 ITEM = re.compile(r"[-*#>+•✅]|\d{1,2}\. |\\item")  # how one of a list begins
 # A line that belongs to no sentence: a heading, or a name with its figure ("Memory: 2.3 GB").
 ALONE = re.compile(r"#{1,6} .*|[^:=]{2,60}[:=] ?[~≈]?[\d.,]+ ?[\w/%µ]{0,12}")
+GOES_ON = re.compile(r"\(?(?:[a-z]+|\d+) [^:=]*$")  # the next line of a sentence
 LONGEST_PARAGRAPH = 1200  # characters
 
 
@@ -166,7 +167,7 @@ def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
     """Yield lines of prose that belong together: up to a gap, the next item of a list, or LONGEST_PARAGRAPH."""
     current: Paragraph | None = None
     last_line = -2
-    was_alone = False
+    was_alone = was_heading = False
     for line, raw, sections in prose:
         text = plain_text(raw.strip())
         # What stands below "Results:", an item or a line behind a gap, belongs to it.
@@ -174,6 +175,8 @@ def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
         is_alone = ALONE.fullmatch(raw.strip()) is not None
         if is_alone and current is not None and line == last_line + 1 and not was_alone and not raw.startswith("#"):
             is_alone = current.text.endswith((".", "!", "?", ";"))  # else it goes on: "the\nspeedup = 7.4x"
+        if was_alone and not was_heading and GOES_ON.match(raw):
+            was_alone = False  # "Speedup: 7.4x\non 8 GPUs."
         begins = not is_announced and (ITEM.match(raw.lstrip()) or line != last_line + 1 or is_alone or was_alone)
         if current is None or begins or len(current.text) > LONGEST_PARAGRAPH:
             if current is not None:
@@ -183,7 +186,7 @@ def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
             current.starts.append((len(current.text) + 1, line))
             current.text += " " + text
         last_line = line
-        was_alone = is_alone
+        was_alone, was_heading = is_alone, raw.startswith("#")
     if current is not None:
         yield current
 
@@ -260,7 +263,8 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
     sign = -1.0 if groups.get("sign") in ("-", "−") else 1.0
     printed = m[0].strip()[:80]
     parts = TIME_IN_PARTS.match(sentence, m.start("n")) if kind == "time" else None
-    if parts and (whole := duration(parts[0].strip())):  # "39min 24s"
+    is_word = parts is not None and sentence[parts.end() : parts.end() + 1].isalpha()  # "2 h 4 machines"
+    if parts and not is_word and (whole := duration(parts[0].strip())):  # "39min 24s"
         value = whole.value
         scale = 1.0
         resolution = whole.resolution

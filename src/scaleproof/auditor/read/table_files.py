@@ -1,5 +1,6 @@
 """Tables in CSV files, plain text, notebooks and workbooks."""
 
+import contextlib
 import csv
 import json
 import re
@@ -28,7 +29,7 @@ ROWS_LEFT_OUT = f"only its first {MOST_ROWS:,} rows were read"
 MOST_LINES_OF_ROW = 200  # of a CSV file
 MOST_LINES_OF_TEXTS = 20_000  # in quotes, beyond one a row
 LEAST_LINES_OF_LOG = 10
-STEP = re.compile(r"(?i)(?:\b|_)(?:step|epoch|iter\w*)[ =:]+\d")
+STEP = re.compile(r"(?i)(?:\b|_)(?:step|epoch|iter\w*)[ =:]+\d+")
 REPORT_LINES = 2_000  # at either end of a long text
 
 
@@ -58,7 +59,10 @@ def _is_log_of_pairs(grid: Grid, lines: dict[int, str]) -> bool:
     """Whether the blocks of a report are the lines of a run, one below the other: "step 7 loss=2.1 tokens/s=4567"."""
     numbers = [line for line, _ in grid.rows]
     is_line_by_line = numbers[-1] - numbers[0] == len(numbers) - 1
-    return len(numbers) >= LEAST_LINES_OF_LOG and is_line_by_line and all(STEP.search(lines[n]) for n in numbers)
+    if len(numbers) < LEAST_LINES_OF_LOG or not is_line_by_line:
+        return False
+    steps = [tuple(STEP.findall(lines[n])) for n in numbers]
+    return all(steps) and len(set(steps)) > 2  # not "iters=100" in each
 
 
 def _is_log(table: ReportedTable) -> bool:
@@ -276,7 +280,8 @@ class _LineFinder:
 
 
 LARGEST_WORKBOOK_BYTES = 32 << 20
-FORMULA_ALONE = re.compile(rb"</f>(?:<v */>|<v></v>)?</c>")
+# A text may be "" by its formula.
+FORMULA_ALONE = re.compile(rb'<c\b(?![^>]*\bt="str")[^>]*><f\b[^>]*>[^<]*</f>(?:<v */>|<v></v>)?</c>')
 
 
 def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
@@ -294,7 +299,7 @@ def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
         book.close()
     except Exception:  # openpyxl raises whatever its zip and XML readers raise
         raise UnreadableFile(f"{fault} it is damaged, encrypted, or not what its name says") from None
-    with zipfile.ZipFile(path) as parts:
+    with zipfile.ZipFile(path) as parts, contextlib.suppress(Exception):  # a part that is in no sheet may be damaged
         sheets = (parts.read(part) for part in parts.namelist() if part.startswith("xl/worksheets/sheet"))
         if any(FORMULA_ALONE.search(sheet) for sheet in sheets):
             reason = "formulas without their values were not read; open the workbook, and save it again"

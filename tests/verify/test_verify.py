@@ -290,6 +290,18 @@ def test_why_names_value_formula_and_files(folder):
         verify(folder / "runs")
 
 
+def test_why_explains_no_figure_of_a_cell_that_lost_a_run(folder):
+    assert "n=3" in why(folder, "cells/ddp-n1x1/tokens_per_s")
+    (folder / "runs/ddp-n1x1/rep3").rename(folder.parent / "rep3")
+    try:
+        for cell, figure in (("ddp-n1x1", "tokens_per_s"), ("ddp-n1x2", "speedup")):
+            with pytest.raises(UserError, match=r"runs/ddp-n1x1/rep3/\S+: is missing"):
+                why(folder, f"cells/{cell}/{figure}")
+        assert "n=3" in why(folder, "cells/ddp-n1x2/tokens_per_s")
+    finally:
+        (folder.parent / "rep3").rename(folder / "runs/ddp-n1x1/rep3")
+
+
 def test_the_rates_of_the_arms_of_a_comparison_are_recomputed(tmp_path):
     given = campaign(
         vary={}, compare=[{"name": "fused", "a": {"fused_optimizer": False}, "b": {"fused_optimizer": True}}]

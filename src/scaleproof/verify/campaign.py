@@ -300,6 +300,7 @@ def why(path: Path, identity: str) -> str:
     folder = folder_of(path)
     _refuse_special_files(folder)
     runs, differences = read_runs(folder)
+    differences = _with_differences_of_manifest(folder, differences)  # of runs that are lost, too
     at_fault = cells_at_fault(differences)
     quantities, incomputable = quantities_of(folder, [run for run in runs if run.cell not in at_fault])
     if identity in quantities:
@@ -309,6 +310,8 @@ def why(path: Path, identity: str) -> str:
     figures_with_part = [name for name in quantities if identity in name.split("/")]
     if not reason and figures_with_part:
         reason = f"; it is a part of several names. Figures: {', '.join(figures_with_part[:8])}"
+    if not reason and at_fault:  # "cells/ddp-n1x2/speedup" needs its baseline, too
+        reason = f", or it needs what is at fault: {next(one for one in differences if cells_at_fault([one]))}"
     if not reason:
         _check_report_is_readable(folder, quantities, runs)  # without the report the figures have no ratios
         reason = f".{_similar_figures(identity, quantities)}"
@@ -318,8 +321,7 @@ def why(path: Path, identity: str) -> str:
 def _fault_of_cell(identity: str, differences: list[Difference]) -> str:
     """Return what is wrong with the runs of the cell that `identity` names, after ": "; "" where nothing is."""
     for difference in differences:
-        _, damaged_cell, *_ = difference.file.split("/")  # runs/<cell>/...
-        if damaged_cell in identity.split("/"):
+        if cells_at_fault([difference]) & set(identity.split("/")):
             return f": {difference}"
     return ""
 

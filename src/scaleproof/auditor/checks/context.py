@@ -14,7 +14,7 @@ from scaleproof.auditor.checks.baselines import Baselines, Scaling, TotalRate, t
 from scaleproof.auditor.checks.rows import RowSeries, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import ReportedTable
-from scaleproof.ground.findings.registry import Flag, Register
+from scaleproof.ground.findings.registry import Check, Flag, Register
 
 SAME_TOLERANCE = 0.01  # relative difference of figures that are one figure, rounded
 ROWS_PER_ODD_ROW = 2  # that show what the figures of a table mean, for each one that contradicts
@@ -29,6 +29,7 @@ class AuditContext:
 
     evidence: Evidence
     _named: dict[str, list[ReportedRun]] = field(default_factory=dict)  # part of a name -> its runs
+    _places: dict[str, list[set[str]]] = field(default_factory=dict)  # check -> what each of its findings is about
 
     def __post_init__(self) -> None:
         if self.evidence.runs:
@@ -144,6 +145,12 @@ class AuditContext:
             exact = [run for run in self.runs if part in (run.name, run.name_without_repeat)]
             self._named[part] = exact or [run for run in self.runs if part in run.name]
         return self._named[part]
+
+    def places_of(self, check: Check["AuditContext"]) -> list[set[str]]:
+        """Return the rows or runs that each finding of a check is about. It is made once, whoever needs it."""
+        if check.name not in self._places:
+            self._places[check.name] = [set(finding.runs) for finding in check(self)]
+        return self._places[check.name]
 
     def total_rate_of(self, part: str) -> TotalRate | None:
         """Return the mean rate of the runs that `part` names; None where one has no rate, or their units differ."""

@@ -125,8 +125,14 @@ class Formula:
 
 
 def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
-    """Yield formulas that may give `target`: ratios and differences of columns or to a baseline row, and shares."""
+    """Yield formulas that may give `target`: ratios and differences of columns or to a baseline row, and shares.
+
+    A column in percent that is not called a ratio, "% of peak", may be of anything: only shares of a sum are tried.
+    """
     sources = [column for column in table.columns if column is not target and family(column)]
+    yield from (_share_of_sum(source) for source in sources)
+    if target.is_in_percent and not is_called_ratio(target):
+        return
     if not name_two_precisions(target.heading):  # "FP16 over FP32" may be of columns of both precisions
         sources = [column for column in sources if not name_two_precisions(target.heading, column.heading)]
     yield from _ratios_of_two_columns(target, sources)
@@ -145,7 +151,6 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
         for source in measured:
             is_only_meaning = measured == [source] and rule == rule_meant
             yield _difference_to_row(target, source, rule, base, is_only_meaning)
-    yield from (_share_of_sum(source) for source in sources)
 
 
 def _ratios_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) -> Iterator[Formula]:
@@ -338,6 +343,9 @@ def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, R
         # For each row the nearest marked row at or above it, else the first marked one below.
         last_marked = [max((m for m in marked if m <= i), default=marked[0]) for i in range(row_count)]
         yield "the row that is 1", np.array(last_marked)
+        if len(marked) > 1:  # a baseline may stand behind the rows that are over it
+            next_marked = [min((m for m in marked if m >= i), default=-1) for i in range(row_count)]
+            yield "the next row that is 1", np.array(next_marked)
 
     settings = [column for column in table.columns if family(column) is None and not is_ratio(column)]
     groupings = {**table.words, **{column.heading: column.texts for column in settings}}

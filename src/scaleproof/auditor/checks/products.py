@@ -36,7 +36,7 @@ from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.relations import rows_with_another_product
 from scaleproof.auditor.checks.rows import name_two_precisions
 from scaleproof.auditor.checks.step_work import rate_times_time
-from scaleproof.auditor.read.headings import OF_STATED_WORK
+from scaleproof.auditor.read.headings import OF_STATED_WORK, column_of
 from scaleproof.auditor.read.printed_figures import RESULTS, figures_of
 from scaleproof.auditor.read.surroundings import UNIT_AT_END, numbers_around, works_of
 from scaleproof.ground.findings.registry import Flag
@@ -115,8 +115,8 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
             if not is_of_answers:
                 flags += rows_with_another_product(figures, numbers)
             if flags:  # of each row the first counts; none where another check has a finding on this row alone
-                subjects = (finding.runs for check in MADE_BEFORE for finding in check(context))
-                places = {place for about in subjects if len(about) == 1 for place in about}
+                subjects = (about for check in MADE_BEFORE for about in context.places_of(check) if len(about) == 1)
+                places = {place for about in subjects for place in about}
                 first_of_row = {flag.about[0]: flag for flag in reversed(flags) if not places & set(flag.about)}
                 if len(places & {*figures.places}) <= 1:  # rows that are wrong themselves are no witnesses
                     yield from reversed(first_of_row.values())
@@ -233,6 +233,8 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[ProductPattern, l
                 continue  # of repeated headings, the first "images/s" does not go with the second "efficiency"
             if name_two_precisions(one.heading, other.heading):
                 continue
+            if have_same_kinds and None in (column_of(one.heading).kind, column_of(other.heading).kind):
+                continue  # the unit of their cells alone does not say of what they are: "cap 5120m"
             if "latency_s" in (one.kind, other.kind) and any(
                 column.kind in TIMES_OF_RATES for column in figures.columns
             ):

@@ -194,7 +194,8 @@ def _is_slip(figure: PrintedInterval, printed: str, cell: Cell) -> bool:
     """Whether a figure and a cell, in one unit, have one other digit, or two exchanged: "0.896 s" and "0.869"."""
     digits, cell_digits = (re.sub(r"[^\d.]", "", m[0]) for m in map(_NUMBER.search, (printed, cell.text)) if m)
     differing = [(a, b) for a, b in zip(digits, cell_digits, strict=False) if a != b]
-    if len(digits) != len(cell_digits) or "." in chain(*differing):
+    have_as_many = len(digits) == len(cell_digits) and digits.startswith("0") == cell_digits.startswith("0")
+    if not have_as_many or "." in chain(*differing):  # 0.16 has fewer digits than 7.16
         return False
     is_exchange = len(differing) == 2 and differing[0] == differing[1][::-1]
     has_one_slip = len(differing) == 1 or is_exchange

@@ -113,10 +113,11 @@ class Summary:
 
 def summaries_follow(context: AuditContext) -> Iterator[Flag]:
     """Flag wrong means and totals of the rows above or the columns before them, and shares that do not add up."""
+    understood = set(map(id, context.evidence.tables))
     for table in context.all_tables:
         if table.cut_off:
             continue  # its totals are of rows that were not read
-        is_understood = table in context.evidence.tables
+        is_understood = id(table) in understood
         for figures in figure_tables(table):
             if is_understood and not figures.is_transposed:
                 yield from _shares_not_adding_up(figures)
@@ -221,6 +222,9 @@ def _can_be_summed_up(summary: Summary, figures: FigureTable) -> bool:
     """Whether figures of this kind are ever added up, or averaged: there is no total of rates, no mean of devices."""
     # In a transposed table the name of a row is the heading in the file, which says what its figures are.
     kind = column_of(summary.row_name if figures.is_transposed else summary.column.heading).kind or ""
+    low, high = summary.stated
+    if summary.is_total and figures.is_transposed and min(summary.values) <= high and low <= max(summary.values):
+        return False  # below a column of ratios stands their mean, whatever its row is called
     if summary.is_total and "%" in summary.column.texts[summary.row]:
         # Savings, changes and what is complete have no total; shares have one, 100 %.
         return summary.is_near(1.0) and max(summary.values) < 1

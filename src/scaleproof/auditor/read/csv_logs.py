@@ -135,9 +135,17 @@ Records = Sequence[list[str]]
 
 
 def settle_layout(layout: Layout, records: Records) -> None:
-    """Complete a layout by the rows of its file: whether commas are decimal, and which columns tell runs apart."""
+    """Complete a layout by the rows of its file: whether commas are decimal, and which columns tell runs apart.
+
+    Where an epoch has a fraction, 0.25, rows with a step are of steps.
+    """
     cells = [_cell(record, k) for record in records for k in layout.index_of.values()]
     layout.has_decimal_commas = is_european(cells)
+    if layout.kind == "epochs" and "step" in layout.index_of:
+        epochs = (figure(_cell(record, layout.index_of["epoch"])) for record in records)
+        if any(epoch and epoch % 1 for epoch in epochs):
+            layout.kind = "steps"
+            del layout.index_of["epoch"]
     _settle_keys(layout, records)
 
 

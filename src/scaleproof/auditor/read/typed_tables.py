@@ -162,7 +162,7 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
     remarks = row_figures.heading_remarks(text) - {"reference"}
     for row in table.rows:
         headings = " ".join(dict.fromkeys(quantity.heading for quantity in row.figures))
-        if is_inference([row.label, headings, *texts_around]):
+        if is_inference([row.label, headings, *texts_around, " ".join(row.texts)]):
             row.words["phase"] = "inference"
         row.remarks |= remarks
 

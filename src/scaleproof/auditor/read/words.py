@@ -28,6 +28,7 @@ STRATEGIES = {
     "single": r"single[ -](?:gpu|device|process|node single)|^serial\b|\bserial$|non[ -]distributed",
 }
 PRECISIONS = {
+    "fp4": r"\b(?:nv|mx)?fp4\b",
     "fp8": r"\bfp8\b|float8",
     "int8": r"\bint8\b",
     "bf16": r"\bbf16(?:-mixed)?\b|bfloat16",
@@ -168,7 +169,8 @@ WORD_OF_TRAINING = re.compile(
 # Beside one of these a latency is one of training, of a collective, of a network or of a disk.
 OTHER_LATENCY = re.compile(
     r"(?i)\b(?:step|iteration|communication|network|kernel) latency|\bnccl|all[-_ ]?(?:reduce|gather)|\bcollectives?\b|"
-    r"broadcast|reduce[-_ ]?scatter|\bbandwidth|bus_?bw|\bp2p\b|\brdma\b|\bdisk\b|\bstorage\b"
+    r"broadcast|reduce[-_ ]?scatter|\b(?:msg|message)[-_ ]size|_bytes\b|\bbandwidth|bus_?bw|\bp2p\b|\brdma\b|\bdisk\b|"
+    r"\bstorage\b"
 )
 
 

@@ -134,7 +134,7 @@ def _values_by_kind(data: dict[str, Any]) -> dict[str, float | None]:
 class HuggingFaceConsole(LogReader):
     """transformers.Trainer: `{'loss': 2.3, 'epoch': 0.1}` of steps, and `{'train_runtime': ...}` of the run."""
 
-    mark = r"\{'(?:loss|train_loss|train_runtime|eval_loss)': .*'epoch': |\{.*'train_runtime': |\{'loss': .*\}"
+    mark = r"\{'(?:loss|train_loss|train_runtime|eval_loss)': .*'epoch': |\{[^{}\n]*'train_runtime': |\{'loss': .*\}"
     looked_at = (
         r"\{'|Num examples|Instantaneous batch|Total train batch|Gradient Accumulation|Total optimization|nproc|"
         r"Number of trainable|/s\]|s/it|\*\* Running"

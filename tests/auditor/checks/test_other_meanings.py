@@ -1,0 +1,96 @@
+"""Figures of strangers that mean something else than the column, the row or the file beside them suggests."""
+
+import json
+
+import pytest
+from markdown_tables import accusations, audited, rows
+
+from scaleproof.auditor.audit import audit_paths
+
+POOL = "On 4 threads:\n\n```\n    ID      WORK      IDLE    (%)  TASKS  WORK/TASK\n{}```\n"
+THREADS = (
+    "     0   38.8584    0.4447  98.87     50     0.7772\n     1   38.8188    0.4838  98.77     50     0.7764\n"
+    "     2   38.7191    0.5762  98.53     50     0.7744\n     3   38.6531    0.6467  98.35     50     0.7731\n"
+)
+
+
+def test_below_a_column_of_ratios_stands_their_mean(tmp_path):
+    total = " Total  155.0494    2.1514  98.63    200     0.7752\n"
+    rate = "| GPUs | tokens/s |\n|---|---|\n| 1 | 100 |\n| 2 | 190 |\n"
+    assert not accusations(audited(tmp_path, rate + POOL.format(THREADS + total)))
+
+
+SHARES = ("unfused | 495.202 | 2417.168 | 2912.370 | {}", "fused | 99.521 | 2719.312 | 2818.833 | 3.5%")
+TRITON = "triton | 50.528 | 2411.375 | 2461.903 | 2.1%"
+
+
+@pytest.mark.parametrize("heading", ["norm share", "norm, % of peak"])
+def test_per_cents_that_are_called_no_ratio(tmp_path, heading):
+    """17.0 % of the total, though 2.1 % is also 50.528 / 2411.375."""
+    table = rows(f"implementation | norm us | matmul us | total us | {heading}", *SHARES, TRITON).format("17.0%")
+    assert not accusations(audited(tmp_path, table))
+
+
+CLONES = (
+    *("add | 8 | 9.920 | 0.753", "clone | 8 | 13.168 | 1.000", "triton | 8 | 15.248 | 1.158"),
+    *("add | 64 | 9.632 | 0.724", "clone | 64 | 13.296 | 1.000", "triton | 64 | 15.200 | 1.143"),
+    *("add | 128 | 11.264 | {}", "clone | 128 | 15.360 | 1.000", "triton | 128 | 15.360 | 1.000"),
+)
+
+
+@pytest.mark.parametrize(("ratio", "is_named"), [("0.733", False), ("0.337", True)])
+def test_a_baseline_behind_the_rows_that_are_over_it(tmp_path, ratio, is_named):
+    table = rows("implementation | tokens | latency us | vs torch clone", *CLONES).format(ratio)
+    assert bool(accusations(audited(tmp_path, table))) == is_named
+
+
+PINNED = (
+    "| | OLMoE-1B-7B | Qwen3-30B-A3B |\n|---|---|---|\n| total bytes | **3.62 GB** | **~15.4 GB** |\n"
+    "| rows pinned | ~0.2 GB | **~{} GB** |\n\nprior evidence puts Qwen3-30B-A3B training at ~7.16 GB peak VRAM.\n"
+)
+
+
+@pytest.mark.parametrize(("cell", "is_named"), [("0.16", False), ("1.16", True)])
+def test_a_figure_of_fewer_digits_is_no_slip(tmp_path, cell, is_named):
+    assert bool(accusations(audited(tmp_path, PINNED.format(cell)))) == is_named
+
+
+LOG = "epoch,step,loss,eval_loss,elapsed_seconds\n{0},10,1.83,,2.2\n{1},20,1.86,,3.9\n"
+LOG += "{2},30,1.80,,7.2\n{2},30,,1.77,8.1\n"
+
+
+@pytest.mark.parametrize(("epochs", "is_named"), [(("0.25", "0.5", "1.0"), False), (("1", "2", "3"), True)])
+def test_an_epoch_with_a_fraction_is_a_position(tmp_path, epochs, is_named):
+    (tmp_path / "train_log.csv").write_text(LOG.format(*epochs))
+    accused = {finding.code for finding in audit_paths([tmp_path]).findings if finding.severity != "note"}
+    assert accused == ({"runs-interleaved"} if is_named else set())
+
+
+@pytest.mark.parametrize(("heading", "is_named"), [("cap_gb", False), ("train_time", True)])
+def test_a_unit_of_cells_is_no_time_beside_a_time(tmp_path, heading, is_named):
+    """Caps of 6144m are MB: over wall times they are no constant that one row could break."""
+    figures = (("6144m", 73), ("5632m", 67), ("5376m", 64), ("5120m", 72), ("21504m", 256), ("20480m", 244))
+    lines = [json.dumps({"arm": "a", heading: cap, "wall_s": wall, "model": "gemma-4"}) for cap, wall in figures]
+    (tmp_path / "ladder.jsonl").write_text("\n".join(lines))
+    accused = {finding.code for finding in audit_paths([tmp_path]).findings if finding.severity != "note"}
+    assert accused == ({"row-stands-out"} if is_named else set())
+
+
+@pytest.mark.parametrize(("column", "phase"), [("msg_size", None), ("batch", "inference")])
+def test_latencies_of_messages_are_no_inference(tmp_path, column, phase):
+    (tmp_path / "a.csv").write_text(f"job,{column},avg_latency_ms\n1,64,144.78\n2,64,218.65\n3,64,335.86\n")
+    assert {line.work or None for line in audit_paths([tmp_path]).readings} == {phase and f"{phase}, batch 64"}
+
+
+@pytest.mark.parametrize(("verb", "is_estimate"), [("estimates Pi", False), ("runs: estimated", True)])
+def test_a_program_that_estimates_something_was_measured(tmp_path, verb, is_estimate):
+    table = rows("threads | mean time (ms)", "2 | 136.26", "4 | 70.26")
+    (tmp_path / "a.md").write_text(f"**Table 4.1** Time of the program that {verb}\n\n{table}")
+    works = [line.work for line in audit_paths([tmp_path]).readings]
+    assert all("estimated" in work for work in works) == is_estimate
+
+
+@pytest.mark.parametrize(("name", "precision"), [("cublaslt_nvfp4_fp32", "fp4"), ("cublaslt_fp32", "fp32")])
+def test_the_accumulator_is_not_the_precision(tmp_path, name, precision):
+    (tmp_path / "a.csv").write_text(f"us,tflops,backend\n9.808,2189.52,{name}_run30\n9.708,2199.52,{name}_run31\n")
+    assert {line.work for line in audit_paths([tmp_path]).readings} == {precision}

@@ -102,7 +102,10 @@ def folder(text: str) -> Path:
 
 def results_folder(text: str) -> Path:
     """Return the folder of all results. Raises ArgumentTypeError where it is not there; `results` may be missing."""
-    return RESULTS if path(text) == RESULTS and not os.path.lexists(text) else folder(text)
+    place = RESULTS if path(text) == RESULTS and not os.path.lexists(text) else folder(text)
+    if any(place.glob("runs/*/rep*")):
+        raise argparse.ArgumentTypeError(f"{place} is of one campaign; the folder of all results is {place.parent}")
+    return place
 
 
 def file_to_read(text: str) -> Path:

@@ -235,6 +235,7 @@ NO_YAML = [
     ("title: @home\n", "text that begins with it needs quotes"),
     ("title: 'it's'\n", "a quote within '...' is doubled"),
     (HEAD + "---\n" + HEAD, "a file has one document"),
+    (HEAD + "vary:\n  strategy:\n  - ddp\n=======\n  - fsdp\n", "line 5: a merge conflict of git is not resolved"),
     (HEAD + "...\nnotes\n", 'take away what follows "---" or "..."'),
     (HEAD + "work:\n  device:cpu\n  steps: 3\n", "line 3, column 3: not valid YAML: could not find expected ':'"),
     (HEAD + "work:\n  seed = 3\n  steps: 3\n", "line 3, column 3: not valid YAML: could not find expected ':'"),

@@ -109,8 +109,6 @@ def no_campaign_error(path: Path) -> UserError:
     hint = f' Did you mean "{nearest_campaign}"?' if nearest_campaign else ""
     if path.is_dir():
         fault = " is a folder, not a campaign file"
-        if nearest_campaign:
-            return UserError(f"{path}{fault}.{hint}")
     elif path.exists():
         empty = "" if path.stat().st_size else "is empty, and "
         fault = f" {empty}is no campaign file, which ends with .yaml and has a title"
@@ -241,7 +239,7 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     """
     # A conflict anywhere in the file comes before all slips.
     for number, text in enumerate(lines, 1):
-        if text.startswith(("<<<<<<< ", ">>>>>>> ")):
+        if text.startswith(("<<<<<<< ", ">>>>>>> ")) or text == "=" * 7:
             return f", line {number}: a merge conflict of git is not resolved"
     for number, text in enumerate(lines, 1):
         if LOOK_ALIKE.match(text):

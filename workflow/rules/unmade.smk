@@ -15,7 +15,7 @@ def refuse_elsewhere(wildcards):
     """End with what is meant by a target that lacks its results/, begins with /, or is no rule's name."""
     file = wildcards.file
     options = workflow.dag_settings
-    rules_meant = {*options.forcerun, *options.until, *options.omit_from}
+    rules_meant = {*options.forcerun, *options.until}
     if file in {*options.targets, *rules_meant} and not is_made(file):
         path = Path(file.replace("\\", os.sep))  # written as on Windows
         path = next(

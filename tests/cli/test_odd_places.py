@@ -18,6 +18,7 @@ WORDS = [
         ["ab", "--", "python a.py | tee a.log", "--", "ls"],
         "no shell reads the command: bash -c 'python a.py | tee a.log'",
     ),
+    (["audit", "~no-such-user/x"], "begins with ~, which a shell replaces: write the path itself"),
     (["audit", "~/nothing"], '"~/nothing" begins with ~, which a shell replaces: write /'),
     (["audit", ".", "--link", "https://x.org"], "--link belongs to --html, which is not given"),
     (

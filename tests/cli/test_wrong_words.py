@@ -98,10 +98,9 @@ def place(tmp_path_factory) -> Path:
     (folder / "config/campaign.yaml").write_text("title: x\n")
     (folder / "traced").mkdir()
     (folder / "traced/capture.json").write_text("{}")
-    (folder / "nothing.txt").touch()
+    for name in ("nothing.txt", "nothing.yaml", "nothing.toml", "go.sh"):
+        (folder / name).touch()
     (folder / "results.zip").write_bytes(b"PK")
-    (folder / "nothing.yaml").touch()
-    (folder / "nothing.toml").touch()
     (folder / "notes.txt").write_text("Dear reader,\n")
     (folder / "heading.csv").write_text("gpus,tokens/s\n")
     os.mkfifo(folder / "pipe")
@@ -129,7 +128,7 @@ PATHS = [
     (["verify", "config/campaigns/demo.yaml"], 'Did you mean "results/demo"?'),
     (["index", "nowhere"], "nowhere: no such file or folder. In .: config, empty"),
     (["index", "picture.png"], "picture.png is a file; a folder is expected"),
-    (["index", "results/demo"], "no folder there has a report.html; give the folder of all results"),
+    (["index", "results/demo"], "results/demo is of one campaign; the folder of all results is results"),
     (["compare", "/", "results/demo"], "/: this is a part of the operating system; name the folder of the results"),
     (["why", "cells/x/n", "results/demo"], "the words are in the wrong order: scaleproof why results/demo cells"),
     (["compare", "demo", "results/demo"], 'Did you mean "results/demo"?'),
@@ -169,6 +168,7 @@ PATHS = [
     (["verify", "notes.txt"], "there is no folder runs; give results/<campaign>"),
     (["verify", "loop"], "is a link that leads back to itself; give results/<campaign>. Results there: results/demo"),
     (["verify", "lost"], "is a link to ../gone.txt, which leads nowhere; give results/<campaign>."),
+    (["ab", "--", "./go.sh", "--", "python", "b.py"], "the file may not be executed: bash ./go.sh, or chmod +x"),
     (["verify", "loop/x"], "loop is a link that leads back to itself; give results/<campaign>"),
     (["index", "loop"], "loop is a link that leads back to itself"),
     (["campaign", "show", "nothing.yaml"], "nothing.yaml is empty: a campaign is expected, with lines such as"),

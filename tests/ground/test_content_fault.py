@@ -89,3 +89,10 @@ def test_what_is_in_place_of_an_object_is_named(tmp_path, text, name):
     with pytest.raises(ValidationError) as fault:
         Figure.model_validate_json(text)
     assert describe_first_fault(fault.value).startswith(f"{name} is in it, not an object")
+
+
+@pytest.mark.parametrize(("value", "name"), [("null", "null"), ('"None"', "'None'")])
+def test_a_value_of_json_is_called_as_in_json(value, name):
+    with pytest.raises(ValidationError) as fault:
+        Figure.model_validate_json(f'{{"value": {value}}}')
+    assert describe_first_fault(fault.value) == f"value cannot be {name}; allowed: a valid number"

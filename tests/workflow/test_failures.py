@@ -148,6 +148,9 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
         ("results/tiny.yaml", 'Did you mean "results/tiny/report.html"?'),
         ("results/tinny.yaml", 'Did you mean "tiny"?'),
         ("tiny/foo.csv", "no rule makes tiny/foo.csv. In results/tiny: "),
+        (r"results\tiny\report.html", 'Did you mean "results/tiny/report.html"?'),
+        ("report.html", 'there is no target "report.html".'),
+        ("--forcerun=trian", 'there is no rule "trian". Did you mean "train"?'),
         ("results/tiny/traces/ddp-n1x1/capture.json", "does not trace ddp-n1x1 (key: trace.cells)"),
     ],
 )
@@ -165,6 +168,7 @@ def test_a_rule_of_the_user_may_make_files_in_the_folder_of_a_campaign(make_copy
     copy = make_copy()
     text = 'rule mine:\n    output: "results/tiny/extra/mine.csv"\n    shell: "touch {output}"\n'
     text += 'rule theirs:\n    input: "results/tiny/notes.md"\n    output: "notes.md"\n    shell: "cp {input} ."\n'
+    text += 'rule missing:\n    input: "data.csv"\n    output: "made.csv"\n    shell: "cp {input} {output}"\n'
     text += 'rule tiny:\n    output: "tiny/mine.csv"\n    shell: "touch {output}"\n'
     (copy.root / "Snakefile").write_text((copy.root / "Snakefile").read_text() + "\n\n" + text)
     (copy.root / "results/tiny").mkdir(parents=True, exist_ok=True)
@@ -172,6 +176,7 @@ def test_a_rule_of_the_user_may_make_files_in_the_folder_of_a_campaign(make_copy
     copy.build("results/tiny/extra/mine.csv", "notes.md", "tiny/mine.csv")
     assert (copy.root / "notes.md").read_text() == "mine"
     assert (copy.root / "results/tiny/extra/mine.csv").is_file()
+    assert "Missing input files for rule missing" in said(copy.snakemake("made.csv"))
 
 
 def test_a_comparison_is_made_in_pairs_and_told(built):

@@ -2,7 +2,8 @@
 
 CAMPAIGN_NAMES = [path.stem for path in Path("config/campaigns").glob("*.yaml")]
 MADE = [os.path.relpath(path, FOUND) for rule in workflow.rules for path in rule.products()]
-ELSEWHERE = f"config/campaigns/[^/]+[.]yaml|{re.escape(os.path.abspath(FOUND))}/.+"
+# What the command line names: targets, rules, values of options. Files below results/ have a rule of their own.
+WORDS = {word.rpartition("=")[2] for word in sys.argv[1:] if not word.startswith(("results/", "./results/"))}
 
 
 def is_made(path):
@@ -11,13 +12,25 @@ def is_made(path):
 
 
 def refuse_elsewhere(wildcards):
-    """End with what is meant by a target that lacks its results/, begins with /, or is the file of a campaign."""
-    if wildcards.file in workflow.dag.targetfiles and not is_made(wildcards.file):
-        if wildcards.file.startswith("config/"):
-            campaign_called(Path(wildcards.file).stem)
-        path = wildcards.file.removeprefix("config/campaigns/").removeprefix(f"{os.path.abspath(FOUND)}/")
-        or_exit(refuse_target, wildcards.file, path, MADE)
-    return f"no rule makes {RESULTS / wildcards.file}"
+    """End with what is meant by a target that lacks its results/, begins with /, or is no rule's name."""
+    file = wildcards.file
+    options = workflow.dag_settings
+    rules_meant = {*options.forcerun, *options.until}
+    if file in {*options.targets, *rules_meant} and not is_made(file):
+        path = Path(file.replace("\\", os.sep))  # written as on Windows
+        path = next(
+            (path.relative_to(above) for above in (FOUND.absolute(), RESULTS) if path.is_relative_to(above)), path
+        )
+        if path.parts[:1] == ("config",):
+            campaign_called(path.stem)
+            path = Path(path.name)
+        if "".join(path.parts[:1]).partition(".")[0] in CAMPAIGN_NAMES:
+            or_exit(refuse_target, file, str(path) if path.parts[1:] else path.stem, MADE)
+        if file in rules_meant:
+            real_rules = {rule.name: rule for rule in workflow.rules if "no_such_file" not in rule.name}
+            or_exit(known_name, "rule", file, real_rules)
+        or_exit(known_name, "target", file, {f"{RESULTS}/{name}/report.html": name for name in CAMPAIGN_NAMES})
+    return f"no rule makes {RESULTS / file}"
 
 
 def refuse_unmade(wildcards):

@@ -83,8 +83,9 @@ def path(text: str) -> Path:
     if "\0" in text:
         raise argparse.ArgumentTypeError("a path cannot contain a NUL character")
     if text.startswith("~") and not os.path.lexists(text):
-        expanded = os.path.expanduser(text)
-        raise argparse.ArgumentTypeError(f'"{shortened(text)}" begins with ~, which a shell replaces: write {expanded}')
+        expanded = os.path.expanduser(text)  # an unknown "~user" stays as it is
+        advice = "the path itself" if expanded == text else expanded
+        raise argparse.ArgumentTypeError(f'"{shortened(text)}" begins with ~, which a shell replaces: write {advice}')
     if ADDRESS.match(text):
         raise argparse.ArgumentTypeError(f'"{shortened(text)}" is an address; download it, and give the file or folder')
     if any(len(part.encode(errors="replace")) > LONGEST_NAME for part in Path(text).parts):
@@ -102,7 +103,10 @@ def folder(text: str) -> Path:
 
 def results_folder(text: str) -> Path:
     """Return the folder of all results. Raises ArgumentTypeError where it is not there; `results` may be missing."""
-    return RESULTS if path(text) == RESULTS and not os.path.lexists(text) else folder(text)
+    place = RESULTS if path(text) == RESULTS and not os.path.lexists(text) else folder(text)
+    if any(place.glob("runs/*/rep*")):
+        raise argparse.ArgumentTypeError(f"{place} is of one campaign; the folder of all results is {place.parent}")
+    return place
 
 
 def file_to_read(text: str) -> Path:

@@ -309,7 +309,8 @@ def _fault_of_value(place: str, fault: dict[str, Any], message: str) -> str:
     )
     if fault["type"] not in ("literal_error", "enum"):  # whose messages list the allowed values with commas
         allowed = allowed.partition(",")[0]  # "a whole number, unable to parse ..."
-    return f"{shortened(place, 100)} cannot be {shortened(repr(fault['input']), 80)}; allowed: {allowed}"
+    value = "null" if fault["input"] is None else shortened(repr(fault["input"]), 80)
+    return f"{shortened(place, 100)} cannot be {value}; allowed: {allowed}"
 
 
 def _fault_of_parsing(error: Exception) -> str:

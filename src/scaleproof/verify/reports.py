@@ -119,7 +119,7 @@ def check_campaign_name(folder: Path) -> Iterator[Difference]:
         paths_elsewhere = [path for path in paths if not path.startswith(("/", folder_of_runs))]
         if paths_elsewhere:
             yield Difference(REPORT, "results", f"is {report['results']}, and there is {paths_elsewhere[0]}")
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.glob("[!.]*.json")):
         stated = json_of(path)
         if isinstance(stated, dict) and stated.get("campaign", expected) != expected:
             yield Difference(path.name, "campaign", f"is {stated['campaign']}, not {expected}")
@@ -127,7 +127,7 @@ def check_campaign_name(folder: Path) -> Iterator[Difference]:
 
 def check_forecasts(folder: Path) -> Iterator[Difference]:
     """Yield each of forecasts/*.json whose content is not what was sealed before the runs that it predicts."""
-    for path in sorted(folder.glob("forecasts/*.json")):
+    for path in sorted(folder.glob("forecasts/[!.]*.json")):
         file = path.relative_to(folder).as_posix()
         data = json_of(path)
         seal = forecast_seal(data)

@@ -78,6 +78,8 @@ def test_results_are_not_compared_with_themselves(two):
     copy = shutil.copytree(two[0], two[0].parents[1] / "copy" / two[0].name)
     with pytest.raises(UserError, match="are the same results"):
         compare_results(two[0], copy, [])
+    with pytest.raises(UserError, match="or one is part of the other"):
+        compare_results(two[0] / "rep1", two[0], [])
 
 
 def test_an_unintended_difference_gives_no_ratio(two):

@@ -109,6 +109,8 @@ def test_results_are_read_and_compared(tmp_path):
     assert found.worse
     assert found.verdicts[0].worse
     assert found.verdicts[0].change == pytest.approx(1 / 1.15 - 1, abs=0.02)
+    with pytest.raises(UserError, match=r"old\*: no such file|old\* is no campaign's results: no such file"):
+        compare_with_baselines(tmp_path / "slow", [tmp_path / "old*"])
     with pytest.raises(UserError, match="at least 3 earlier results, not 2"):
         compare_with_baselines(tmp_path / "slow", earlier[:2])
 

@@ -144,6 +144,13 @@ def test_a_quote_that_is_never_closed_is_named_with_its_line(tmp_path, text, lin
         fetch(tmp_path, source="csv", files=[str(tmp_path / "a.csv")])
 
 
+def test_text_behind_a_closed_quote_is_no_part_of_the_field(tmp_path):
+    """Of a line without its last quote, the next one is the end: two documents would be one."""
+    (tmp_path / "a.csv").write_text('y,text\n1,"a"\n2,"b\n3,"c\n')
+    with pytest.raises(UserError, match=r"a\.csv cannot be read as csv: line 3, or a quote .*: ',' expected after"):
+        fetch(tmp_path, source="csv", files=[str(tmp_path / "a.csv")])
+
+
 def test_quotes_that_are_closed_are_text(tmp_path):
     text = 'y,text\n1,"two\nlines"\n2,"he said ""hi"""\n3,a "word" in it\n4,"the last'
     (tmp_path / "a.csv").write_text(f'{text}"')

@@ -91,8 +91,8 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
     """
     runs_a, runs_b = read_runs_by_cell(a), read_runs_by_cell(b)
     ids_a, ids_b = ({run.metrics.run_id for runs in side.values() for run in runs} for side in (runs_a, runs_b))
-    if ids_a == ids_b:  # copies, too
-        raise UserError(f"{a} and {b} are the same results")
+    if ids_a <= ids_b or ids_b <= ids_a:  # copies, too
+        raise UserError(f"{a} and {b} are the same results, or one is part of the other")
 
     cells_on_one_side: list[str] = []
     if len(runs_a) == len(runs_b) == 1:

@@ -283,13 +283,13 @@ def _read_baselines(
 
     Raises UserError where they are too few, one is damaged, or one is a copy.
     """
+    check_given_once([results, *baselines])
+    earlier = [measured_cells(path) for path in baselines]
     if len(baselines) < LEAST_SESSIONS:
         raise UserError(
             f"a gate needs at least {LEAST_SESSIONS} earlier results, not {len(baselines)}: the spread between "
             "sessions is not known from fewer; for two results use scaleproof compare"
         )
-    check_given_once([results, *baselines])
-    earlier = [measured_cells(path) for path in baselines]
     _check_copies([results, *baselines], [new, *earlier])  # before all that takes long
     for path in baselines:
         folder = folder_of(path)

@@ -259,7 +259,7 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     hint = _same_key_hint(name, known) or _top_hint(place, schema)
     geometry = same_name(name, ("geometry",))  # "geometry" for its synonyms, such as nodes; else None
     if not hint and geometry in (None, name):  # another section has a key `nodes` (trace), which is seldom meant
-        hint = _other_section_hint(name, schema, of_cell, _value_at(data, place))
+        hint = _other_section_hint(name.rpartition(".")[2], schema, of_cell, _value_at(data, place))  # of "work.seed"
     hint = hint or did_you_mean(name, known)
     if not hint:  # a value for a key, fp16: {enabled: true}
         of_value = (key for key in known if name in choices_at(node_at(schema, (*place[:-1], key)), schema))
@@ -287,10 +287,8 @@ def _top_hint(place: Place, schema: Schema) -> str:
 
 def _same_key_hint(name: str, known: list[str]) -> str:
     """Return a hint at the `known` key that `name` means: a synonym, "execution.precision", a plural; else ""."""
-    own_key = same_name(name, known) or same_name(name.rpartition(".")[2], known)
-    if own_key is None:
-        plurals = [key for key in known if f"{name}s" == key or f"{key}s" == name]
-        own_key = plurals[0] if plurals else None
+    plurals = (key for key in known if f"{name}s" == key or f"{key}s" == name)
+    own_key = same_name(name, known) or same_name(name.rpartition(".")[2], known) or next(plurals, None)
     return "" if own_key is None else f' Did you mean "{own_key}"?'
 
 

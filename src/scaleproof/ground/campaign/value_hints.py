@@ -20,6 +20,7 @@ FREE = (r"\S", r"^[^\s]+$")  # of texts, and of paths
 NAMES = (r"^[a-z0-9][a-z0-9._-]*$", r"^[a-z0-9][a-z0-9-]*$")
 NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?([A-Za-z]*)")  # number and unit: 30s, 10 min, 1e3
 DECIMAL = re.compile(r"[0-9]+,[0-9]+(?: ?[A-Za-z%]+)?")  # a decimal with the comma of other languages
+GROUPED = re.compile("(?<=[0-9])[\u00a0\u2009\u202f'’](?=[0-9]{3}(?![0-9]))")  # other marks of thousands than a comma
 THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?: ?[A-Za-z%]+)?")
 PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:%|percent|per cent|pct)?")
 SECONDS = {"seconds": 1, "minutes": 60}  # unit of a key -> its seconds
@@ -68,6 +69,8 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
     `options`: the schemas of what the key takes. Returns "" where there is nothing to suggest.
     """
     choices = [word for option in options for word in choices_at(option, schema)]
+    if isinstance(value, dict) and [*value] in (["name"], [place[-1]]):  # corpus: {name: mine}
+        value = [*value.values()]
     if not isinstance(value, list):
         return (
             _number_hint(value, options, node_at(schema, place).get("unit", ""))
@@ -105,7 +108,7 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     """
     text = str(value).strip("“”„‘’").replace("\N{MINUS SIGN}", "-")  # the quotes and digits of word processors
     text = "".join(str(unicodedata.decimal(character, character)) for character in text)  # any digits, but no "³"
-    text = text.partition(" //")[0].rstrip(",;}])")  # of JSON, and of C
+    text = re.split(" //|#", GROUPED.sub(",", text))[0].rstrip(",;}])")  # a comment of C, or without its blank; JSON
     # {learning_rate: 0,001} is two keys to YAML, which `_join_split_lists` has joined to "0, 1".
     if NUMBER.fullmatch(text.replace(", ", ".")) and ", " in text:
         return " A decimal has a point, not a comma."

@@ -53,7 +53,7 @@ YAML_HINTS = {
     "“": "“ and ” are no quotes in YAML: type \" or '",
     "mapping values are not allowed": 'text with ": " in it needs quotes, and keys of one section begin in one column',
     "found undefined alias": 'text that begins with "*" needs quotes; an anchor stands above its alias',
-    "found another document": 'a file has one document; take away what follows "---"',
+    "found another document": 'a file has one document; take away what follows "---" or "..."',
     "character '\\t'": "indent with spaces, not tabs",
     "that cannot start any token": "text that begins with it needs quotes",
     "expected the node content": "a value or a closing bracket is missing",
@@ -109,8 +109,6 @@ def no_campaign_error(path: Path) -> UserError:
     hint = f' Did you mean "{nearest_campaign}"?' if nearest_campaign else ""
     if path.is_dir():
         fault = " is a folder, not a campaign file"
-        if nearest_campaign:
-            return UserError(f"{path}{fault}.{hint}")
     elif path.exists():
         empty = "" if path.stat().st_size else "is empty, and "
         fault = f" {empty}is no campaign file, which ends with .yaml and has a title"
@@ -183,12 +181,7 @@ def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
             document, keys = "a campaign", ", ".join(properties_at(_cached_schema(model), ()))
         else:
             document, keys = "a table of corpora", "mine: {source: text, files: [a.txt]}, ..."
-        if data is not None:
-            fault = ": a mapping"  # the message goes on: "is expected, ..."
-        elif path.stat().st_size:
-            fault = f" has no key: {document}"
-        else:
-            fault = f" is empty: {document}"
+        fault = f" {'has no key' if path.stat().st_size else 'is empty'}: {document}" if data is None else ": a mapping"
         raise UserError(f"{path}{fault} is expected, with lines such as 'key: value'; allowed: {keys}")
 
     try:
@@ -246,7 +239,7 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     """
     # A conflict anywhere in the file comes before all slips.
     for number, text in enumerate(lines, 1):
-        if text.startswith(("<<<<<<< ", ">>>>>>> ")):
+        if text.startswith(("<<<<<<< ", ">>>>>>> ")) or text == "=" * 7:
             return f", line {number}: a merge conflict of git is not resolved"
     for number, text in enumerate(lines, 1):
         if LOOK_ALIKE.match(text):
@@ -350,8 +343,7 @@ class _Reader:
             line = (positions[key][0] if key in positions else node.lc.line or 0) + 1
             hint = "text in braces needs quotes, and templates ({{ x }}) are not filled in"
             raise UserError(f"{self.path}, line {line}: a key must be a word, not a list or a mapping; {hint}")
-        words = {None: "null", True: "true", False: "false"}
-        return words[key] if key is None or isinstance(key, bool) else str(key)
+        return json.dumps(key) if key is None or isinstance(key, bool) else str(key)
 
     def _entry_value(self, node: CommentedMap, key: Any, place: Place) -> Any:
         """Return the plain value of a key of the mapping at `place`."""

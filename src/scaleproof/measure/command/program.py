@@ -90,7 +90,8 @@ def missing_program_hint(program: str) -> str:
     if "=" in program.partition(" ")[0] and not SHELL_SIGNS & set(program):
         return f"; to set a variable: env {program} ..."
     if os.path.isfile(program):
-        return f"; the file may not be executed: python {program}, or chmod +x"
+        interpreter = "bash" if program.endswith(".sh") else "python"
+        return f"; the file may not be executed: {interpreter} {program}, or chmod +x"
     if program in SHELL_WORDS or SHELL_SIGNS & set(program):
         arguments = "" if " " in program else " ..."
         return f"; no shell reads the command: bash -c '{program}{arguments}'"

@@ -16,7 +16,8 @@ from scaleproof.ground.errors import did_you_mean, shortened
 
 ROWS_AT_ONCE = 100  # of a Parquet file in memory
 LARGEST_DOCUMENT = 10**9  # characters
-END_LINE = "\x1eend,of file"  # added behind the last line; as a row it has two fields
+# Added behind the last line; as a row it has two fields. Its quote closes one that is open.
+END_LINE = '\x1eend,of file"'
 LINE_END = re.compile("\r\n|\r|\n")
 
 
@@ -142,14 +143,15 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     To the csv module a quote that is never closed is text up to the end of the file. Therefore END_LINE is appended to
     the file: it is read as a row of its own, or as the end of such a text, which is then an error.
     """
-    rows = csv.reader(itertools.chain(lines, [END_LINE]))
+    # Strict: else text behind a quoted field is joined to it.
+    rows = csv.reader(itertools.chain(lines, [END_LINE]), strict=True)
     end_row = END_LINE.split(",")
     first_line = 1  # where the row begins
     try:
         for row in rows:
             # The text of an unclosed quote is the row's last field, and ends with END_LINE. The quote stands as many
             # lines below the row's first line as the fields before it have line ends.
-            if row and row[-1].endswith(END_LINE):
+            if row and row[-1].endswith(END_LINE[:-1]):
                 quote_line = first_line + sum(len(LINE_END.findall(field)) for field in row[:-1])
                 raise NotADocument(
                     f"cannot be read as csv: line {quote_line}: a quote is opened there and never closed"

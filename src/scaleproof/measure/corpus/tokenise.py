@@ -94,7 +94,7 @@ def check_documents(corpus: str, documents: int) -> None:
     if documents < 2:
         raise UserError(
             f"config/corpora.yaml: {corpus} has one document, which cannot be split into train and "
-            "validation; for a text file set `document: paragraph` or `document: line`"
+            "validation; of a text file, paragraphs or lines can be documents (`document: paragraph`)"
         )
 
 

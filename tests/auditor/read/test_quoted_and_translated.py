@@ -115,6 +115,19 @@ def test_a_number_of_devices_in_a_label(label):
     assert describe(label).numbers["devices"] == 2
 
 
+@pytest.mark.parametrize(
+    ("heading", "kind"),
+    [
+        ("Durchsatz (Token/s)", "tokens_per_s"),
+        ("Débit (images/s)", "samples_per_s"),
+        ("Schrittzeit (µs)", "step_time_s"),
+        ("Satz", None),
+    ],
+)
+def test_headings_in_another_language(heading, kind):
+    assert column_of(heading).kind == kind
+
+
 def test_a_program_that_prints_times_of_its_parts_prints_no_table_of_results(tmp_path):
     rule = "------------  ----------  -----"
     lines = ["Name          Self CPU    Calls", rule, "aten::linear  188.390ms   12", "aten::conv2d  4.497ms     30"]

@@ -42,7 +42,7 @@ BREAKS: tuple[type[Exception], ...] = (
     *(RecursionError, StopIteration, AssertionError),
 )
 MARK_OF_COMPLETION = re.compile(r"RUN_COMPLETE .*\bworld_size=")
-MARKS_OF_TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):")
+MARKS_OF_TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", b"%),Total Time (ns),")
 # A text without any of these words in its first 64 KiB has no result that a reader would understand.
 RESULT_WORDS = re.compile(
     r"(?i)speed|through|/s|s/it|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"

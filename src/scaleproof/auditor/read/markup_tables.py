@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from itertools import zip_longest
 from typing import NamedTuple
 
-from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid
+from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid, below_titles
 
 TABULAR = re.compile(r"\\begin\{(tabularx?\*?|longtable|tabulary|tblr)\}(.*?)(?:\\end\{\1\}|\Z)", re.S)
 RULES = re.compile(
@@ -31,13 +31,7 @@ def latex_tables(text: str) -> Iterator[Grid]:
     text = re.sub(r"(?m)^[ \t]*%.*$|(?<![\\\d ])%$", "", text)
     for m in TABULAR.finditer(text):
         rows = _latex_rows(text, m.start(2) + len(_column_argument(m[2])), m.end(2))
-        if len(rows) < 2:
-            continue
-        # A row of one filled cell above the headings is a title.
-        header_row = next((k for k, (_, cells) in enumerate(rows) if sum(map(bool, cells)) > 1), 0)
-        line, header = rows[header_row]
-        body = rows[header_row + 1 :][:MOST_ROWS]
-        yield Grid("LaTeX table", line, header, body, caption=_latex_caption(text, m.start(), m.end()))
+        yield from below_titles("LaTeX table", rows, _latex_caption(text, m.start(), m.end()))
 
 
 def _latex_caption(text: str, start: int, end: int) -> str:
@@ -205,6 +199,8 @@ class _TableParser(HTMLParser):
         """End the open table, if any. Its first rows of headings, at least one row, are joined: "A100 img/s"."""
         self._end_row()
         rows, self._rows = self._rows or [], None
+        while len(rows) > 2 and len({*rows[0].cells}) == 1:  # one cell over all columns, above the headings
+            self._caption = " ".join([self._caption, rows.pop(0).cells[0]])
         if len(rows) < 2:
             return
         first_body_row = next((k for k, row in enumerate(rows[:-1]) if not row.is_heading), len(rows) - 1)

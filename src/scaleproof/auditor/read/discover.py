@@ -327,11 +327,11 @@ def _read_rows(reading: Reading, file: TextFile, suffix: str) -> bool:
     """
     if not RESULT_WORDS.search(file.opening):
         return False
+    program = logs.reader_of(file.opening)
     for header_line, header in enumerate(file.opening.splitlines()[:5]):  # comments may stand above the headings
-        if _read_csv(reading, file, header, header_line):
+        if program is None and _read_csv(reading, file, header, header_line):
             return True
 
-    program = logs.reader_of(file.opening)
     longer_opening = ""
     # A program may print much before its first step. An opening of HEAD bytes may be half as many characters.
     if program is None and len(file.opening) >= text_files.HEAD // 2:

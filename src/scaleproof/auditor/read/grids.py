@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 MOST_ROWS = 10_000  # of one table
 WIDEST = 200  # columns
-SEPARATOR = re.compile(r"\|?\s*:?-{1,}:?\s*(?:\|\s*:?-{1,}:?\s*)*\|?")
+SEPARATOR = re.compile(r"\|?\s*:?-{1,}:?\s*(?:[|+]\s*:?-{1,}:?\s*)*\|?")  # of Org mode with "+"
 BORDER = re.compile(r"[+|]?[-=+|:]{3,}[+|]?|[┌┬┐├┼┤└┴┘─━┏┳┓┡╇┩╞╪╡═╒╤╕╘╧╛╔╦╗╠╬╣╚╩╝║╟╢╫╥╨╭╮╰╯|+┠┨┯┷┿╂ ]+")
 STARTS_IN_BOX = tuple("+|│┃║├┡╞╠└┕╘╚╰┗┠╟")  # how the lines of a box begin
 BARS = str.maketrans({"│": "|", "┃": "|", "║": "|"})
@@ -292,7 +292,7 @@ def _lines_of_headings(lines: list[Line], first: int) -> list[Line]:
 def _may_be_headings(text: str) -> bool:
     """Whether a line above a table may have headings of columns. Empty lines and Markdown have none."""
     start = text.lstrip()
-    if not start or start.startswith(("```", "|", "[")):
+    if not start or start.startswith(("```", "|", "[")) or ": " in start:  # "Host: gpu7  ranks: 240"
         return False
     return not start.startswith("#") or len(_fields(text)) >= 3  # "# GPUs" with two more fields is a heading
 

@@ -92,7 +92,7 @@ def _latex_cells(body: str, tall_cells: dict[int, TallCell]) -> list[str]:
 
 
 class _Row(NamedTuple):
-    """A row of an HTML table. `is_heading`: most of its cells are <th>."""
+    """A row of an HTML table. `is_heading`: most of its own cells are <th>."""
 
     line: int
     cells: list[str]
@@ -107,7 +107,7 @@ class _TableParser(HTMLParser):
         self.grids: list[Grid] = []
         self._rows: list[_Row] | None = None  # None outside a table
         self._cells: list[str] = []  # of the open row
-        self._heading_count = 0  # cells of the open row that are <th>
+        self._heading_surplus = 0  # cells of the open row that are <th>, less those that are <td>
         self._texts_of_cell: list[str] | None = None  # None where no cell is open
         self._column_span = self._row_span = 1  # of the open cell
         self._tall_cells: dict[int, TallCell] = {}  # by column
@@ -132,7 +132,7 @@ class _TableParser(HTMLParser):
             self._end_cell()
             attributes = dict(attrs)
             self._texts_of_cell = []
-            self._heading_count += tag == "th"
+            self._heading_surplus += 1 if tag == "th" else -1
             self._column_span = _span(attributes.get("colspan"))
             self._row_span = _span(attributes.get("rowspan"))
         elif tag == "caption":
@@ -190,10 +190,10 @@ class _TableParser(HTMLParser):
         self._end_cell()
         if self._rows is not None and self._cells and len(self._rows) < MOST_ROWS:
             self._add_tall_cells()
-            is_heading = self._heading_count > len(self._cells) / 2
+            is_heading = self._heading_surplus > 0 and len({*self._cells}) > 1
             self._rows.append(_Row(self._line_of_row, self._cells[:WIDEST], is_heading))
         self._cells = []
-        self._heading_count = 0
+        self._heading_surplus = 0
 
     def _end_table(self) -> None:
         """End the open table, if any. Its first rows of headings, at least one row, are joined: "A100 img/s"."""

@@ -209,6 +209,7 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
     else:
         suffixes = dict.fromkeys(Path(name).suffix.lower() for name in evidence.ignored[:MOST_SUFFIXES])
         details += "".join(f"; {need}" for need in dict.fromkeys(NEEDED.get(suffix, TEXT) for suffix in suffixes))
+    details += "; claims are held against runs: name their logs or tables, too" * bool(evidence.published_claims)
     details += "; docs/audit.md lists what is recognised"
     # Among them files with sentences of figures, and those that were not read in all of their lines ("a.csv:7").
     others = {one.file for one in evidence.stated_figures} | {one.name.partition(":")[0] for one in evidence.unread}

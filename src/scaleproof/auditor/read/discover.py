@@ -46,7 +46,7 @@ MARKS_OF_TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(c
 # A text without any of these words in its first 64 KiB has no result that a reader would understand.
 RESULT_WORDS = re.compile(
     r"(?i)speed|through|/s|s/it|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
-    r"latency|batch|rank|mib|per.s|\b[a-z]ps\b|device|DLLL|MLLOG"
+    r"latency|batch|rank|mib|per.s|\b[a-z]ps\b|device|DLLL|MLLOG|zeit|temps|tiempo|tempo"
 )
 
 

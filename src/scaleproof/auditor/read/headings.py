@@ -189,7 +189,7 @@ def _column_with_note(printed: str) -> TableColumn | None:
     if leading and is_phrase:  # "DDP speed (img/s)", but not "1 GPU (img/s)"
         return column_of_part(printed, printed[leading.end() :], note=leading[0])
     if len(printed) > 15 and (m := RATE_INSIDE.search(printed)):  # "ResNet-50 images/sec"
-        rest = printed[: m.start()] + printed[m.end() :]
+        rest = re.sub(r" ?(?:\(\)|\[\])", "", printed[: m.start()] + printed[m.end() :])  # of "Speed (tokens/s) DDP"
         return column_of_part(printed, f"throughput ({m[0]})", note=rest.strip(" ()"))
     return None
 

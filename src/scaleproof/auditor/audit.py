@@ -39,10 +39,8 @@ NEEDED |= {".tex": f"{TABLE}; its rows end in \\\\", ".html": f"{TABLE}; this pa
 NEEDED |= {
     ".json": 'JSON needs an object with a number above 0 under a key such as {"gpus": 8, "tokens_per_sec": 4567}'
 }
-OF_SETTINGS = (
-    "settings alone are no result: give what was printed, or results as CSV or JSON (of a campaign results/NAME)"
-)
-NEEDED |= dict.fromkeys((".yaml", ".yml", ".toml"), OF_SETTINGS)
+SETTINGS = "of a campaign, name its results, results/NAME; settings alone are no result: give what was printed, or JSON"
+NEEDED |= dict.fromkeys((".yaml", ".yml", ".toml"), SETTINGS)
 NEEDED |= dict.fromkeys((".py", ".sh"), "a program is no result; give what it printed")
 MOST_SUFFIXES = 3  # of files whose needs are said
 ERROR = re.compile(
@@ -209,7 +207,6 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
     else:
         suffixes = dict.fromkeys(Path(name).suffix.lower() for name in evidence.ignored[:MOST_SUFFIXES])
         details += "".join(f"; {need}" for need in dict.fromkeys(NEEDED.get(suffix, TEXT) for suffix in suffixes))
-    details += "; claims are held against runs: name their logs or tables, too" * bool(evidence.published_claims)
     details += "; docs/audit.md lists what is recognised"
     # Among them files with sentences of figures, and those that were not read in all of their lines ("a.csv:7").
     others = {one.file for one in evidence.stated_figures} | {one.name.partition(":")[0] for one in evidence.unread}

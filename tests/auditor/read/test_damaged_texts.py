@@ -163,12 +163,10 @@ def test_many_names_make_a_short_message(tmp_path):
     assert len(str(fault.value)) < 400
 
 
-@pytest.mark.parametrize("claims", ["", "claims:\n- {kind: speedup, value: 2, of: a, over: b}\n"])
-def test_a_claims_file_alone_is_no_result(tmp_path, claims):
-    (tmp_path / "claims.yaml").write_text(f"scaleproof_claims: '1.0'\nruns:\n  a: {{world_size: 4}}\n{claims}")
-    with pytest.raises(NoResult, match="no benchmark result among 1 file") as raised:
+def test_a_claims_file_alone_is_no_result(tmp_path):
+    (tmp_path / "claims.yaml").write_text("scaleproof_claims: '1.0'\nruns:\n  a: {world_size: 4}\n")
+    with pytest.raises(NoResult, match="no benchmark result among 1 file"):
         audit_paths([tmp_path / "claims.yaml"])
-    assert ("claims are held against runs: name their logs" in str(raised.value)) == bool(claims)
 
 
 def test_a_ratio_that_has_no_upper_end_is_not_printed(tmp_path):

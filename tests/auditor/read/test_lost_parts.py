@@ -142,7 +142,7 @@ def test_a_page_is_written_to_a_file(tmp_path):
             "among 1 file; not read: t.md:1: a table whose headings",
         ),
         ("k.csv", "Time (%),Total Time (ns),Instances,Name\n33.2,9,4,nccl\n", "for scaleproof trace summary"),
-        ("config.yaml", "batch_size: 12\n", "settings alone are no result: give what was printed, or results as CSV"),
+        ("config.yaml", "batch_size: 12\n", "settings alone are no result: give what was printed, or JSON"),
         ("train.py", "print('step 1 loss 2')\n", "a program is no result; give what it printed"),
     ],
 )

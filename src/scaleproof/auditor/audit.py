@@ -31,6 +31,7 @@ from scaleproof.ground.records.run import Run, read_run
 GUESSED_FORMAT = KeyValues.format
 TABLE = "a table needs a row with a rate or a time above 0, below a heading that names it"
 LOG = 'a log needs three lines or more such as "step: 7 tokens/s: 4567" or "step: 7 step_time_ms: 12.3"'
+TEXT = f"{LOG}; a table needs headings, and bars, tabs or two spaces between its columns"
 # Suffix of a file without a result -> what one of its kind needs.
 NEEDED = dict.fromkeys((".csv", ".tsv"), f"{TABLE}, and commas, semicolons or tabs between its cells")
 NEEDED |= {".md": f"{TABLE}, and a line |---|---| below its headings; pictures of tables are not read"}
@@ -38,8 +39,8 @@ NEEDED |= {".tex": f"{TABLE}; its rows end in \\\\", ".html": f"{TABLE}; this pa
 NEEDED |= {
     ".json": 'JSON needs an object with a number above 0 under a key such as {"gpus": 8, "tokens_per_sec": 4567}'
 }
-OF_SETTINGS = "of a campaign, name its results, results/NAME; settings alone are no result: give what was printed"
-NEEDED |= dict.fromkeys((".yaml", ".yml", ".toml"), OF_SETTINGS)
+SETTINGS = "of a campaign, name its results, results/NAME; settings alone are no result: give what was printed, or JSON"
+NEEDED |= dict.fromkeys((".yaml", ".yml", ".toml"), SETTINGS)
 NEEDED |= dict.fromkeys((".py", ".sh"), "a program is no result; give what it printed")
 MOST_SUFFIXES = 3  # of files whose needs are said
 ERROR = re.compile(
@@ -205,13 +206,13 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
         details += f"; not read: {'; '.join(reasons[:3])}"
     else:
         suffixes = dict.fromkeys(Path(name).suffix.lower() for name in evidence.ignored[:MOST_SUFFIXES])
-        details += "".join(f"; {need}" for need in dict.fromkeys(NEEDED.get(suffix, LOG) for suffix in suffixes))
+        details += "".join(f"; {need}" for need in dict.fromkeys(NEEDED.get(suffix, TEXT) for suffix in suffixes))
     details += "; docs/audit.md lists what is recognised"
-    # Files with sentences of figures, and files that were not read or not in all of their lines ("a.csv:7").
+    # Among them files with sentences of figures, and those that were not read in all of their lines ("a.csv:7").
     others = {one.file for one in evidence.stated_figures} | {one.name.partition(":")[0] for one in evidence.unread}
-    files = len(evidence.ignored) + len(evidence.traces) + len(others)
+    files = len({*evidence.ignored, *evidence.traces} | others)
     what = f"no benchmark result among {plural(files, 'file')}" if files else "there is no file in it"
-    return NoResult(f"{shortened(source, 200)}: {what}{details}")
+    return NoResult(f"{shortened(source, 100)}: {what}{details}")
 
 
 def _count_figures(tables: list[ReportedTable]) -> FigureCount:

@@ -172,7 +172,7 @@ def _lines_not_read(audit: Audit) -> Iterator[str]:
     if audit.columns_not_understood:
         yield _line_of_files("columns of tables that were not understood", audit.columns_not_understood)
     if audit.not_recognised:
-        yield f"  {plural(len(audit.not_recognised), 'file')} of no known form"
+        yield _line_of_files("files of no known form", audit.not_recognised)
 
 
 def _line_of_files(kind: str, files: list[str]) -> str:

@@ -234,11 +234,14 @@ def test_multiples_of_a_peak_are_no_speedups(tmp_path):
     assert "0.27×" in [line.published for line in readings(tmp_path, table.format("speed"))]
 
 
-def test_a_row_with_a_cell_too_many_is_not_read_below_wrong_headings(tmp_path):
-    (tmp_path / "README.md").write_text(rows("Model | A100 | H100", "a | 10 ms | 8 ms", "b | 99 ms | 12 ms | 9 ms"))
+@pytest.mark.parametrize(
+    ("row", "reason"), [("2 | 8 | 9 | 190", "more"), ("2 | 190", "fewer"), ("2 | OOM", ""), ("2 | 8 | 190", "")]
+)
+def test_a_row_that_does_not_fit_is_not_read_below_wrong_headings(tmp_path, row, reason):
+    (tmp_path / "README.md").write_text(rows("GPUs | batch | tokens/s", "1 | 8 | 100", row))
     evidence = gather([tmp_path])
-    assert {row.line for table in evidence.tables for row in table.rows} == {3}
-    assert ["1 row with more cells" in unread.reason for unread in evidence.unread] == [True]
+    assert {row.line for table in evidence.tables for row in table.rows} == ({3} if reason else {3, 4})
+    assert [f"1 line with {reason} values" in unread.reason for unread in evidence.unread] == [True] * bool(reason)
 
 
 def test_a_remark_behind_a_row_does_not_make_rows_headings(tmp_path):

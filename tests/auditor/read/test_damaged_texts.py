@@ -62,7 +62,7 @@ def test_a_table_is_read_however_it_was_saved(tmp_path, name, content):
         (
             "shorter.csv",
             b"gpus,batch,tokens/s,speedup\n1,8,1000,1.0\n2,1900,1.9\n4,8,3700,3.7\n",
-            "fewer values than the heading has names, not read; a value that is missing needs its delimiter",
+            "fewer values than the heading has names, not read; a missing one needs its delimiter",
         ),
         ("commented.json", b'// Monday\n{"gpus": 4, "tokens_per_sec": 4000}\n', "(char 0): JSON has no comments)"),
         (

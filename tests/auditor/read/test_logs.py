@@ -231,6 +231,7 @@ def test_tf_cnn_benchmarks(tmp_path):
         (100, 1203.4, None),
     ]
     assert (run.nan_steps, run.timed_spans[0].samples_per_s) == ([100], 1203.02)
+    assert one(tmp_path, TF_CNN[TF_CNN.index("Step") :]).format == "tf_cnn_benchmarks log"  # not CSV, of that line
     synthetic = one(tmp_path, TF_CNN.replace("imagenet", "imagenet (synthetic)"))
     assert (synthetic.nan_steps, {s.loss for s in synthetic.logged_steps}) == ([], {None})
 

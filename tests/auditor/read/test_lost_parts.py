@@ -15,6 +15,7 @@ LOG = "".join(f"iter {n}: loss {4 - n / 1000:.4f}, time 893.{n % 100:02d}ms, mfu
 FIRST_KIBIBYTES = len("".join(LOG.splitlines(keepends=True)[:1600]))  # more than tell what a file is
 MODEL_HEADINGS = "| model | tokens/s | mem (GB) | tokens/s | mem (GB) |"
 RATES = {1: 1000.0, 2: 1900.0}
+TITLE = "<tr><td colspan=2>Table 2: scaling</tr>"
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,15 @@ def test_what_is_given_twice_is_said(tmp_path, name, text, reason):
                 "2 & 1900 & 9",
             ],
         ),
+        ("t.tex", [r"\begin{tabular}{lc}\multicolumn{2}{c}{A}\\", r"GPUs & tokens/s\\", r"1 & 1000\\", "2 & 1900"]),
+        ("t.html", [f"<table>{TITLE}<tr><td>GPUs<td>tokens/s</tr>", "<tr><td>1<td>1000<tr><td>2<td>1900</table>"]),
+        (
+            "t.html",
+            [
+                "<table><tr><th rowspan=2>GPUs<th colspan=2>DDP<th rowspan=2>Note</tr><tr><th>tokens/s<th>ms</tr>",
+                "<tr><th colspan=4>Runs of May</tr><tr><td>1<td>1000<td>9<td>a</tr><tr><td>2<td>1900<td>9<td>b</table>",
+            ],
+        ),
     ],
 )
 def test_headings_in_several_lines(tmp_path, name, lines):
@@ -125,7 +135,14 @@ def test_a_page_is_written_to_a_file(tmp_path):
         ("t.md", "| GPUs | tokens/s |\n|—|—|\n| 1 | 1000 |\n", "and a line |---|---| below its headings"),
         ("t.tex", "\\begin{tabular}{rr}\nGPUs & tokens/s\n1 & 1000\n\\end{tabular}\n", r"its rows end in \\"),
         ("m.json", '{"ws": 8, "thrpt": 4567}', 'such as {"gpus": 8, "tokens_per_sec": 4567}'),
-        ("config.yaml", "batch_size: 12\n", "settings alone are no result"),
+        ("t.txt", "GPUs tokens/s\n1 1000\n2 1900\n", "tabs or two spaces between its columns"),
+        (
+            "t.md",
+            "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n",
+            "among 1 file; not read: t.md:1: a table whose headings",
+        ),
+        ("k.csv", "Time (%),Total Time (ns),Instances,Name\n33.2,9,4,nccl\n", "for scaleproof trace summary"),
+        ("config.yaml", "batch_size: 12\n", "settings alone are no result: give what was printed, or JSON"),
         ("train.py", "print('step 1 loss 2')\n", "a program is no result; give what it printed"),
     ],
 )
@@ -280,6 +297,20 @@ GPUs & images/s \\
             [100, 790, 795],
         ),
         ("t.md", "| GPUs | images/s |\n|---|---|\n| **A100** |\n| 1 | 100 | 5 |\n| 8 | 790 | 6 |\n", [100, 790]),
+        (
+            "t.md",
+            "| GPUs | batch | images/s |\n|---|---|---|\n| 1 | 8 | 100 |\n| 2 | 190 |\n| 8 | 64 | 790 |\n",
+            [100, 790],
+        ),
+        ("t.md", "| GPUs | images/s | speedup |\n|---|---|---|\n| 1 | 100 |\n| 8 | 790 | 7.9 |\n", [100, 790]),
+        ("t.md", "| GPUs | images/s | note |\n|---|---|---|\n| 1 | 100 | base |\n| 8 | 790 |\n", [100, 790]),
+        (
+            "t.txt",
+            "| GPUs | batch | images/s |\n|---|---|---|\n| 2 | 190 |\n| 8 | 64 | 790 |\n| 9 | 8 | 800 |\n",
+            [790, 800],
+        ),
+        ("t.org", "| GPUs | images/s |\n|------+----------|\n| 1 | 100 |\n| 8 | 790 |\n", [100, 790]),
+        ("t.txt", "Host: n7  2 GPUs  rank: 0\nms     images/s\n9.5     100.5\n8.5     790.5\n", [100.5, 790.5]),
         ("t.tex", TWO_ROWS_IN_A_LINE, [100, 790]),
         ("t.txt", "Link      size MB   images/s\nn0 <- n1  100       12.3\nn1 <- n2  200       11.3\n", [12.3, 11.3]),
         ("t.txt", "GPUs   images/s\n1      100.5  <- baseline\n8      790.5  <- knee\n", [100.5, 790.5]),

@@ -115,6 +115,35 @@ def test_a_number_of_devices_in_a_label(label):
     assert describe(label).numbers["devices"] == 2
 
 
+@pytest.mark.parametrize(
+    ("heading", "kind"),
+    [
+        ("Durchsatz (Token/s)", "tokens_per_s"),
+        ("Débit (images/s)", "samples_per_s"),
+        ("Schrittzeit (µs)", "step_time_s"),
+        ("Satz", None),
+    ],
+)
+def test_headings_in_another_language(heading, kind):
+    assert column_of(heading).kind == kind
+
+
+@pytest.mark.parametrize(("heading", "is_read"), [("Schrittzeit (s)", True), ("Jahreszeit", False)])
+def test_a_table_without_an_english_word(tmp_path, heading, is_read):
+    (tmp_path / "t.csv").write_text(f"Karten;{heading};Satz\n1;41,5;1,00\n2;21,0;1,97\n")
+    assert bool(gather([tmp_path]).tables) == is_read
+
+
+@pytest.mark.parametrize(
+    "heading", ["Throughput (tokens/s) DDP", "Throughput [tokens/s] DDP", "DDP Throughput (tokens/s)"]
+)
+def test_what_stands_beside_a_unit_names_a_column(heading):
+    assert (column_of(heading).kind, column_of(heading).note) in [
+        ("tokens_per_s", "Throughput DDP"),
+        ("tokens_per_s", "DDP"),
+    ]
+
+
 def test_a_program_that_prints_times_of_its_parts_prints_no_table_of_results(tmp_path):
     rule = "------------  ----------  -----"
     lines = ["Name          Self CPU    Calls", rule, "aten::linear  188.390ms   12", "aten::conv2d  4.497ms     30"]

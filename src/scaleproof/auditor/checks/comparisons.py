@@ -9,14 +9,7 @@ from itertools import product
 
 from scaleproof.auditor.checks.columns import FigureColumn, FigureTable
 from scaleproof.auditor.checks.matching import stated_interval
-from scaleproof.auditor.checks.named_cells import (
-    END_OF_CLAUSE,
-    named_columns,
-    named_rows,
-    occurs,
-    units_of,
-    words_of,
-)
+from scaleproof.auditor.checks.named_cells import END_OF_CLAUSE, named_columns, named_rows, occurs, units_of, words_of
 from scaleproof.auditor.read.printed_figures import NUMBER
 from scaleproof.auditor.read.reported import StatedFigure
 from scaleproof.auditor.read.reported_tables import PrintedInterval, exact

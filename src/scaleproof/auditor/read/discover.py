@@ -42,11 +42,11 @@ BREAKS: tuple[type[Exception], ...] = (
     *(RecursionError, StopIteration, AssertionError),
 )
 MARK_OF_COMPLETION = re.compile(r"RUN_COMPLETE .*\bworld_size=")
-MARKS_OF_TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):")
+MARKS_OF_TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", b"%),Total Time (ns),")
 # A text without any of these words in its first 64 KiB has no result that a reader would understand.
 RESULT_WORDS = re.compile(
     r"(?i)speed|through|/s|s/it|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
-    r"latency|batch|rank|mib|per.s|\b[a-z]ps\b|device|DLLL|MLLOG"
+    r"latency|batch|rank|mib|per.s|\b[a-z]ps\b|device|DLLL|MLLOG|zeit|temps|tiempo|tempo"
 )
 
 
@@ -327,11 +327,11 @@ def _read_rows(reading: Reading, file: TextFile, suffix: str) -> bool:
     """
     if not RESULT_WORDS.search(file.opening):
         return False
+    program = logs.reader_of(file.opening)
     for header_line, header in enumerate(file.opening.splitlines()[:5]):  # comments may stand above the headings
-        if _read_csv(reading, file, header, header_line):
+        if program is None and _read_csv(reading, file, header, header_line):
             return True
 
-    program = logs.reader_of(file.opening)
     longer_opening = ""
     # A program may print much before its first step. An opening of HEAD bytes may be half as many characters.
     if program is None and len(file.opening) >= text_files.HEAD // 2:

@@ -6,11 +6,15 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from scaleproof.auditor.read import grids
-from scaleproof.auditor.read.grids import Grid, Line, longer_rows
+from scaleproof.auditor.read.grids import Grid, Line
+from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.markup_tables import html_tables, latex_tables
-from scaleproof.auditor.read.printed_figures import RESULTS
+from scaleproof.auditor.read.pivoted_tables import RATIOS
+from scaleproof.auditor.read.printed_figures import RESULTS, gave_no_figures
 from scaleproof.auditor.read.report_blocks import report_blocks
 from scaleproof.auditor.read.reported import Evidence, Unread
+from scaleproof.auditor.read.reported_tables import ReportedTable
+from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.sentences import ALONE, DIGIT, stated_figures
 from scaleproof.auditor.read.stated_results import MARK_OF_RESULT, stated_results
 from scaleproof.auditor.read.typed_tables import is_profile, read_table, typed_table
@@ -218,31 +222,65 @@ def _caption(lines: list[Line], k: int) -> str:
     return below[:300] if CAPTION.match(below) else ""
 
 
+def fitting_table(grid: Grid, name: str) -> tuple[ReportedTable | None, list[Unread]]:
+    """Return the typed table of the rows that fit the headings of a grid, and notes on those that do not.
+
+    Of a row with more or fewer cells nobody can say which cell is below which heading. Where no others have figures,
+    all of them stay, in a CSV file with the notes.
+    """
+    width = len(grid.header)  # words behind the last cell ("base") move no figure
+    longer = [row for row in grid.rows if DIGIT.search(_NO_CELL.sub("", " ".join(row[1][width:])))]
+    shorter = [row for row in grid.rows if _lacks_a_value(row[1], grid.header, is_first=row is grid.rows[0])]
+    if len(shorter) == len(grid.rows):
+        shorter = []  # the heading has names to spare
+    doubtful = {id(cells) for _, cells in longer + shorter}  # several rows may be of one line
+    fitting = [row for row in grid.rows if id(row[1]) not in doubtful]
+    if any(sum(map(bool, cells)) > 1 and DIGIT.search(" ".join(cells)) for _, cells in fitting):
+        grid.rows = fitting
+    elif grid.form != "CSV":  # only titles fit ("A100" above rows of three): the headings are too few
+        return typed_table(grid, name), []
+
+    cases = ((longer, "more", "commas in numbers need quotes"), (shorter, "fewer", "a missing one needs its delimiter"))
+    notes = [
+        Unread(
+            f"{name}:{rows[0][0]}",
+            f"{plural(len(rows), 'line')} with {how_many} values than the heading has names, not read; {cure}",
+        )
+        for rows, how_many, cure in cases
+        if rows
+    ]
+    return typed_table(grid, name), notes
+
+
+def _lacks_a_value(row: list[str], header: list[str], *, is_first: bool) -> bool:
+    """Whether figures of a row may stand below other headings than theirs: "2,1900,1.9" below four headings.
+
+    A row may leave its last remarks out, the first one its ratios, or say that it has no figures ("8,OOM").
+    """
+    missing_kinds = {column_of(heading).kind for heading in header[len(row) :]}
+    if missing_kinds <= {None, "text", *(RATIOS if is_first else ())}:
+        return False
+    is_of_other_delimiter = len(row) == 1 and figure(row[0]) is None
+    cells = re.split(r"[,;\t|]", row[0]) if is_of_other_delimiter else row
+    return sum(figure(cell) is not None for cell in cells) > 1 and not any(map(gave_no_figures, cells))
+
+
 def take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
     """Add tables of results; note other tables with figures as unread. Return how many have results or settings."""
     added = 0
     for grid in grids:
-        longer = longer_rows(grid.header, grid.rows)  # words behind the last cell ("base") move no figure
-        longer = [row for row in longer if DIGIT.search(_NO_CELL.sub("", " ".join(row[1][len(grid.header) :])))]
-        long_ones = {id(cells) for _, cells in longer}  # several rows may be of one line
-        fitting = [row for row in grid.rows if id(row[1]) not in long_ones]
-        # Else only titles fit ("A100" above rows of three): the headings are too few.
-        if any(sum(map(bool, cells)) > 1 and DIGIT.search(" ".join(cells)) for _, cells in fitting):
-            grid.rows = fitting
-        table = typed_table(grid, name)
+        table, notes = fitting_table(grid, name)
         if table is not None and table.kinds() & RESULTS:
             evidence.tables.append(table)
+            evidence.unread += notes
             added += 1
-            if longer and grid.rows is fitting:
-                reason = f"{plural(len(longer), 'row')} with more cells than the table has headings, not read"
-                evidence.unread.append(Unread(f"{name}:{longer[0][0]}", reason))
             continue
         if table is not None:
             evidence.other_tables.append(table)
         if table is not None and table.states_settings:
             added += 1
         elif _has_figures(grid) and not is_profile(grid.header):
-            headings = ", ".join(heading[:30] for heading in grid.header[:6])
+            headings = ", ".join(heading[:30] for heading in filter(None, grid.header[:6]))
             reason = f"a table whose headings are not understood: {headings}"
             evidence.unread.append(Unread(f"{name}:{grid.line}", reason, "unknown form"))
     return added

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 
 MOST_ROWS = 10_000  # of one table
 WIDEST = 200  # columns
-SEPARATOR = re.compile(r"\|?\s*:?-{1,}:?\s*(?:\|\s*:?-{1,}:?\s*)*\|?")
+SEPARATOR = re.compile(r"\|?\s*:?-{1,}:?\s*(?:[|+]\s*:?-{1,}:?\s*)*\|?")  # of Org mode with "+"
 BORDER = re.compile(r"[+|]?[-=+|:]{3,}[+|]?|[┌┬┐├┼┤└┴┘─━┏┳┓┡╇┩╞╪╡═╒╤╕╘╧╛╔╦╗╠╬╣╚╩╝║╟╢╫╥╨╭╮╰╯|+┠┨┯┷┿╂ ]+")
 STARTS_IN_BOX = tuple("+|│┃║├┡╞╠└┕╘╚╰┗┠╟")  # how the lines of a box begin
 BARS = str.maketrans({"│": "|", "┃": "|", "║": "|"})
 RULE = re.compile(r"[=-]{2,}(?: +[=-]{2,})+")  # "=====  =====", above and below columns
+
+Line = tuple[int, str]  # number in the file, 1-based, and text
+Row = tuple[int, list[str]]  # the number of its line, and its cells
 
 
 @dataclass(slots=True)
@@ -20,7 +23,7 @@ class Grid:
     form: str
     line: int
     header: list[str]
-    rows: list[tuple[int, list[str]]]
+    rows: list[Row]
     caption: str = ""
     section: list[str] = field(default_factory=list)
     cut_off: bool = False
@@ -28,12 +31,12 @@ class Grid:
     before: list[str] = field(default_factory=list)  # the paragraphs of its section above it, the nearest first
 
 
-Line = tuple[int, str]  # number in the file, 1-based, and text
-
-
-def longer_rows(header: list[str], rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
-    """Return the rows with more cells than there are headings: nobody can say which cell is below which."""
-    return [(number, cells) for number, cells in rows if any(cell.strip() for cell in cells[len(header) :])]
+def below_titles(form: str, rows: list[Row], caption: str = "", section: tuple[str, ...] = ()) -> Iterator[Grid]:
+    """Yield the grid of rows below their titles, of one filled cell or one over all columns; none without a body."""
+    first = next((k for k, (_, cells) in enumerate(rows) if sum(map(bool, cells)) > 1 < len({*cells})), 0)
+    titles = " ".join(max(cells) for _, cells in rows[:first])
+    for line, header in rows[first : min(first + 1, len(rows) - 1)]:
+        yield Grid(form, line, header, rows[first + 1 :][:MOST_ROWS], caption=caption or titles, section=[*section])
 
 
 def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
@@ -47,7 +50,7 @@ def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
             continue
 
         header = pipe_cells(text)
-        rows: list[tuple[int, list[str]]] = []
+        rows: list[Row] = []
         i += 2
         while i < len(lines) and "|" in lines[i][1] and len(rows) < MOST_ROWS:
             number, row = lines[i]
@@ -289,7 +292,7 @@ def _lines_of_headings(lines: list[Line], first: int) -> list[Line]:
 def _may_be_headings(text: str) -> bool:
     """Whether a line above a table may have headings of columns. Empty lines and Markdown have none."""
     start = text.lstrip()
-    if not start or start.startswith(("```", "|", "[")):
+    if not start or start.startswith(("```", "|", "[")) or ": " in start:  # "Host: gpu7  ranks: 240"
         return False
     return not start.startswith("#") or len(_fields(text)) >= 3  # "# GPUs" with two more fields is a heading
 
@@ -312,7 +315,7 @@ def _aligned_header(texts: list[str], spans: list[tuple[int, int]]) -> list[str]
             index_names |= {_column_at(start, end, spans): name for name, start, end in _placed(_WORD, text)}
         elif is_alone or len(headings) > len(spans) + 1:
             levels = []  # a title or a sentence: the headings are below it
-        elif len(headings) < len(spans) - 1:  # headings with single spaces between them
+        elif len(headings) < len(spans) - 1 and text == texts[-1]:  # headings with single spaces between them
             levels.append(_headings_at(spans, _placed(_WORD, text)))
         else:
             levels.append(_headings_at(spans, headings))
@@ -332,8 +335,18 @@ def _headings_at(spans: list[tuple[int, int]], headings: list[Field]) -> list[st
 
 
 def _joined_levels(levels: list[list[str]]) -> list[str]:
-    """Return one heading for each column: "A100 time", "A100 rate" of ["A100", ""], ["time", "rate"]; no text twice."""
+    """Return one heading for each column: "A100 time", "A100 rate" of ["A100", ""], ["time", "rate"]; no text twice.
+
+    Where the names of the last line repeat, each heading above them, be it centred, is of one of their rounds.
+    """
+    names = levels[-1]
+    repeated = next((name for name in names if name and names.count(name) > 1), None)
+    rounds = [k for k, name in enumerate(names) if name == repeated]
     for level in levels[:-1]:
+        centred = [k for k, heading in enumerate(level) if heading and names[k]]
+        if len(centred) == len(rounds):
+            headings = {start: level[k] for start, k in zip(rounds, centred, strict=True)}
+            level[:] = [headings.get(k, "" if k in centred else heading) for k, heading in enumerate(level)]
         for k in range(1, len(level)):
             level[k] = level[k] or level[k - 1]
     return [" ".join(dict.fromkeys(filter(None, texts))) for texts in zip(*levels, strict=True)]

@@ -151,6 +151,7 @@ def _without_spread(text: str) -> str:
 
 def _without_unit_and_case(heading: str) -> tuple[str, Unit | None]:
     """Return a heading in lower case without its unit, and the unit. A statistic at its end stays: "step time mean"."""
+    heading = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", heading)  # "SamplesPerSec"
     text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", heading))
     if text == heading:
         return _spaced(text), unit
@@ -189,7 +190,7 @@ def _column_with_note(printed: str) -> TableColumn | None:
     if leading and is_phrase:  # "DDP speed (img/s)", but not "1 GPU (img/s)"
         return column_of_part(printed, printed[leading.end() :], note=leading[0])
     if len(printed) > 15 and (m := RATE_INSIDE.search(printed)):  # "ResNet-50 images/sec"
-        rest = printed[: m.start()] + printed[m.end() :]
+        rest = re.sub(r" ?(?:\(\)|\[\])", "", printed[: m.start()] + printed[m.end() :])  # of "Speed (tokens/s) DDP"
         return column_of_part(printed, f"throughput ({m[0]})", note=rest.strip(" ()"))
     return None
 
@@ -238,9 +239,8 @@ def _kind_without_remark(phrase: str) -> str | None:
 
 
 def _spaced(text: str) -> str:
-    """Return lower case words with single spaces: "StepTime", "step_time" and "step / time" -> "step time"."""
-    text = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", text).lower()
-    text = re.sub(r"(latency|time)[-_ ]*(?=\d\d ?%)", r"\1 p", text)  # "Latency-90%"
+    """Return lower case words with single spaces: "Step_Time", "step_time" and "step / time" -> "step time"."""
+    text = re.sub(r"(latency|time)[-_ ]*(?=\d\d ?%)", r"\1 p", text.lower())  # "Latency-90%"
     text = re.sub(r"[#№]", " number of ", text)
     text = re.sub(r"(?<![a-z])(?:no\.|num\.|nr\.) ?", "number of ", text)
     text = re.sub(r"[_\-–/|.:,;'\"?!*↑↓()\[\]{}=%@]", " ", text)

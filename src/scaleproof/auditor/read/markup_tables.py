@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from itertools import zip_longest
 from typing import NamedTuple
 
-from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid
+from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid, below_titles
 
 TABULAR = re.compile(r"\\begin\{(tabularx?\*?|longtable|tabulary|tblr)\}(.*?)(?:\\end\{\1\}|\Z)", re.S)
 RULES = re.compile(
@@ -31,13 +31,7 @@ def latex_tables(text: str) -> Iterator[Grid]:
     text = re.sub(r"(?m)^[ \t]*%.*$|(?<![\\\d ])%$", "", text)
     for m in TABULAR.finditer(text):
         rows = _latex_rows(text, m.start(2) + len(_column_argument(m[2])), m.end(2))
-        if len(rows) < 2:
-            continue
-        # A row of one filled cell above the headings is a title.
-        header_row = next((k for k, (_, cells) in enumerate(rows) if sum(map(bool, cells)) > 1), 0)
-        line, header = rows[header_row]
-        body = rows[header_row + 1 :][:MOST_ROWS]
-        yield Grid("LaTeX table", line, header, body, caption=_latex_caption(text, m.start(), m.end()))
+        yield from below_titles("LaTeX table", rows, _latex_caption(text, m.start(), m.end()))
 
 
 def _latex_caption(text: str, start: int, end: int) -> str:
@@ -98,7 +92,7 @@ def _latex_cells(body: str, tall_cells: dict[int, TallCell]) -> list[str]:
 
 
 class _Row(NamedTuple):
-    """A row of an HTML table. `is_heading`: most of its cells are <th>."""
+    """A row of an HTML table. `is_heading`: most of its own cells are <th>."""
 
     line: int
     cells: list[str]
@@ -113,7 +107,7 @@ class _TableParser(HTMLParser):
         self.grids: list[Grid] = []
         self._rows: list[_Row] | None = None  # None outside a table
         self._cells: list[str] = []  # of the open row
-        self._heading_count = 0  # cells of the open row that are <th>
+        self._heading_surplus = 0  # cells of the open row that are <th>, less those that are <td>
         self._texts_of_cell: list[str] | None = None  # None where no cell is open
         self._column_span = self._row_span = 1  # of the open cell
         self._tall_cells: dict[int, TallCell] = {}  # by column
@@ -138,7 +132,7 @@ class _TableParser(HTMLParser):
             self._end_cell()
             attributes = dict(attrs)
             self._texts_of_cell = []
-            self._heading_count += tag == "th"
+            self._heading_surplus += 1 if tag == "th" else -1
             self._column_span = _span(attributes.get("colspan"))
             self._row_span = _span(attributes.get("rowspan"))
         elif tag == "caption":
@@ -196,15 +190,17 @@ class _TableParser(HTMLParser):
         self._end_cell()
         if self._rows is not None and self._cells and len(self._rows) < MOST_ROWS:
             self._add_tall_cells()
-            is_heading = self._heading_count > len(self._cells) / 2
+            is_heading = self._heading_surplus > 0 and len({*self._cells}) > 1
             self._rows.append(_Row(self._line_of_row, self._cells[:WIDEST], is_heading))
         self._cells = []
-        self._heading_count = 0
+        self._heading_surplus = 0
 
     def _end_table(self) -> None:
         """End the open table, if any. Its first rows of headings, at least one row, are joined: "A100 img/s"."""
         self._end_row()
         rows, self._rows = self._rows or [], None
+        while len(rows) > 2 and len({*rows[0].cells}) == 1:  # one cell over all columns, above the headings
+            self._caption = " ".join([self._caption, rows.pop(0).cells[0]])
         if len(rows) < 2:
             return
         first_body_row = next((k for k, row in enumerate(rows[:-1]) if not row.is_heading), len(rows) - 1)

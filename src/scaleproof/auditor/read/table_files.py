@@ -12,17 +12,15 @@ from typing import Any
 
 from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.csv_logs import DELIMITERS
-from scaleproof.auditor.read.documents import Document, read_document, take_document, take_grids
-from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid, Line, longer_rows
-from scaleproof.auditor.read.headings import column_of
+from scaleproof.auditor.read.documents import Document, fitting_table, read_document, take_document, take_grids
+from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid, Line, Row, below_titles
 from scaleproof.auditor.read.json_results import DURATION
-from scaleproof.auditor.read.printed_figures import RESULTS, gave_no_figures
+from scaleproof.auditor.read.printed_figures import RESULTS
 from scaleproof.auditor.read.report_blocks import report_blocks
 from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.text_files import TextFile, UnreadableFile
-from scaleproof.auditor.read.typed_tables import read_table
 from scaleproof.ground.errors import plural
 
 ROWS_LEFT_OUT = f"only its first {MOST_ROWS:,} rows were read"
@@ -41,10 +39,13 @@ def read_plain_text(evidence: Evidence, file: TextFile) -> bool:
     lines = _both_ends(list(enumerate(text.splitlines(), start=1)))
     blocks = [grid for grid in report_blocks(lines) if not _is_log_of_pairs(grid, dict(lines))]
     grids = [*read_document(lines, "text").grids, *blocks]
-    tables = [read_table(grid, file.name) for grid in grids]
-    results = [table for table in tables if table is not None and not _is_log(table)]
-    evidence.tables += results
-    return bool(results)
+    has_results = False
+    for table, notes in [fitting_table(grid, file.name) for grid in grids]:
+        if table is not None and table.kinds() & RESULTS and not _is_log(table):
+            evidence.tables.append(table)
+            evidence.unread += notes
+            has_results = True
+    return has_results
 
 
 def _both_ends(lines: list[Line]) -> list[Line]:
@@ -84,25 +85,15 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
     header_line, header = rows[0]
     if len(header) < 2:
         return False
-    # "2,1,024" may be 1,024 tokens/s.
-    longer = longer_rows(header, rows[1:])
-    shorter_rows = [(number, row) for number, row in rows[1:] if _lacks_a_value(row, header)]
-    if len(shorter_rows) == len(rows) - 1:
-        shorter_rows = []  # the heading has names to spare
-    doubtful_rows = longer + shorter_rows
-    doubtful_lines = {number for number, _ in doubtful_rows}
-    fitting_rows = [(number, row) for number, row in rows[1:] if number not in doubtful_lines]
-    # Doubtful rows alone are typed, too: a file of results is reported as broken, any other is passed over.
-    grid = Grid("CSV", header_line, header[:WIDEST], fitting_rows or doubtful_rows, cut_off=is_cut_off)
-    table = read_table(grid, file.name)
-    if table is None or not _is_of_benchmark(table) or (not has_lengths_of_runs and _is_log(table)):
+    cells_by_line = [(number, cells[:WIDEST]) for number, cells in rows[1:]]
+    grid = Grid("CSV", header_line, header[:WIDEST], cells_by_line, cut_off=is_cut_off)
+    table, notes = fitting_table(grid, file.name)
+    if table is None or not table.kinds() & RESULTS or not _is_of_benchmark(table):
         return False
-    cures = {"more": "commas in numbers need quotes", "fewer": "a value that is missing needs its delimiter"}
-    for doubtful, (how_many, cure) in zip((longer, shorter_rows), cures.items(), strict=True):
-        if doubtful:
-            lines = f"{plural(len(doubtful), 'line')} with {how_many} values than the heading has names"
-            evidence.unread.append(Unread(f"{file.name}:{doubtful[0][0]}", f"{lines}, not read; {cure}"))
-    if not fitting_rows:
+    if not has_lengths_of_runs and _is_log(table):
+        return False
+    evidence.unread += notes
+    if notes and grid.rows is cells_by_line:  # doubtful rows alone: a file of results is reported as broken
         return False
     evidence.tables.append(table)
 
@@ -130,21 +121,7 @@ def _is_of_benchmark(table: ReportedTable) -> bool:
     return bool(results) or names_rows or bool(table.kinds() & {"devices", "processes", "nodes"})
 
 
-def _lacks_a_value(row: list[str], header: list[str]) -> bool:
-    """Whether figures of a row may stand below other headings than theirs: "2,1900,1.9" below four headings.
-
-    A row may leave its last remarks out, or say that it has no figures ("8,OOM").
-    """
-    missing_headings = header[len(row) :]
-    if not any(column_of(heading).kind not in (None, "text") for heading in missing_headings):
-        return False
-    if len(row) == 1:
-        other_delimiters = sum(map(row[0].count, DELIMITERS))
-        return figure(row[0]) is None and other_delimiters >= len(missing_headings)
-    return sum(figure(cell) is not None for cell in row) > 1 and not any(map(gave_no_figures, row))
-
-
-def _csv_rows(file: TextFile) -> tuple[list[tuple[int, list[str]]], list[int]]:
+def _csv_rows(file: TextFile) -> tuple[list[Row], list[int]]:
     """Return (line, cells) of each row of a CSV file from its headings on, and lines where a quote stands alone.
 
     Both are [] where only comments begin it.
@@ -159,7 +136,7 @@ def _csv_rows(file: TextFile) -> tuple[list[tuple[int, list[str]]], list[int]]:
 
     numbered = enumerate([*opening[first:], *islice(lines, MOST_ROWS + MOST_LINES_OF_TEXTS)], start=first + 1)
     filled_lines = [(number, line) for number, line in numbered if line.strip()]
-    rows: list[tuple[int, list[str]]] = []
+    rows: list[Row] = []
     odd_lines: list[int] = []
     k = 0
     while k < len(filled_lines) and len(rows) < MOST_ROWS + 2:
@@ -309,13 +286,13 @@ def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
         if len(rows) > MOST_ROWS:
             evidence.unread.append(Unread(f"{name}#{title}", ROWS_LEFT_OUT, "limit"))
         for block in _blocks_of_filled_rows(rows[:MOST_ROWS]):
-            grids += _grid_of_block(block, title)
+            grids += below_titles("spreadsheet", block, section=(title,))
     return take_grids(evidence, grids, name) > 0
 
 
-def _blocks_of_filled_rows(rows: Iterable[tuple[Any, ...]]) -> list[list[tuple[int, list[str]]]]:
+def _blocks_of_filled_rows(rows: Iterable[tuple[Any, ...]]) -> list[list[Row]]:
     """Return the (number, cells) of rows, cut into blocks at empty rows."""
-    blocks: list[list[tuple[int, list[str]]]] = [[]]
+    blocks: list[list[Row]] = [[]]
     for number, values in enumerate(rows, start=1):
         cells = ["" if value is None else str(value) for value in values]
         if any(cells):
@@ -323,18 +300,3 @@ def _blocks_of_filled_rows(rows: Iterable[tuple[Any, ...]]) -> list[list[tuple[i
         else:
             blocks.append([])
     return blocks
-
-
-def _grid_of_block(rows: list[tuple[int, list[str]]], sheet: str) -> list[Grid]:
-    """Return the grid of rows, a first row of one cell as its caption. [] unless rows are below headings."""
-    if len(rows) < 2:
-        return []
-    caption = ""
-    _, first_row = rows[0]
-    filled_cells = [cell for cell in first_row if cell]
-    if len(filled_cells) == 1:
-        caption, rows = filled_cells[0], rows[1:]
-    if len(rows) < 2:
-        return []
-    line, header = rows[0]
-    return [Grid("spreadsheet", line, header, rows[1:], caption=caption, section=[sheet])]

@@ -4,15 +4,7 @@ import re
 from itertools import pairwise
 
 from scaleproof.auditor.read.logged_steps import LoggedStep
-from scaleproof.auditor.read.logs.dialect import (
-    A100_BF16,
-    STEP,
-    Dialect,
-    Line,
-    LogReader,
-    seconds_of,
-    whole_number,
-)
+from scaleproof.auditor.read.logs.dialect import A100_BF16, STEP, Dialect, Line, LogReader, seconds_of, whole_number
 from scaleproof.auditor.read.logs.dialect import NUMBER as N
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.auditor.read.run_fields import figure

@@ -193,8 +193,9 @@ def test_the_gate_to_copy_runs_in_a_new_project(tmp_path, repository):
     assert (command, result, option) == ("gate", snakemake[-1].removesuffix("/report.html"), "--baseline")
     assert difference == ["--difference", "10"], "a gate that can see nothing must not be green"
     (published,) = repository.glob(baseline)
-    shutil.copytree(published, tmp_path / "bench" / published.relative_to(repository))
-    done = scaleproof(command, str(published), option, str(published), cwd=tmp_path / "bench")
+    earlier = tmp_path / "bench" / published.relative_to(repository)
+    shutil.copytree(published, earlier)
+    done = scaleproof(command, str(published), option, str(earlier), cwd=tmp_path / "bench")
     assert done.returncode == 2, "one result is not three"
     assert "at least 3 earlier results" in done.stderr
     git = ["git", "-C", str(tmp_path / "bench")]

@@ -94,3 +94,34 @@ def test_a_program_that_estimates_something_was_measured(tmp_path, verb, is_esti
 def test_the_accumulator_is_not_the_precision(tmp_path, name, precision):
     (tmp_path / "a.csv").write_text(f"us,tflops,backend\n9.808,2189.52,{name}_run30\n9.708,2199.52,{name}_run31\n")
     assert {line.work for line in audit_paths([tmp_path]).readings} == {precision}
+
+
+MINUS = rows(
+    "Metric | SGLang | vLLM | SGLang {} vLLM",
+    "Mean throughput | 673.9 tok/s | 880.5 tok/s | -206.6 tok/s",
+    "Peak GPU memory | 6,551 MB | 6,372 MB | +179 MB",
+)
+
+
+@pytest.mark.parametrize(("word", "is_named"), [("minus", False), ("as", True)])
+def test_a_column_of_differences_is_no_configuration(tmp_path, word, is_named):
+    assert bool(accusations(audited(tmp_path, MINUS.format(word)))) == is_named
+
+
+CHANGES = ("a | 709.09 | +1.6%", "b | 699.50 | +0.2%", "base | 698.19 | {}", "c | 696.44 | -0.3%")
+MORE_CHANGES = ("d | 643.97 | -7.8%", "e | 636.95 | -8.8%", "f | 633.13 | {}")
+
+
+@pytest.mark.parametrize(("base", "last", "is_named"), [("1.00x", "-9.3%", False), ("baseline", "-19.3%", True)])
+def test_the_baseline_of_changes_is_one(tmp_path, base, last, is_named):
+    table = rows("Variant | FPS | vs base", *CHANGES, *MORE_CHANGES).format(base, last)
+    assert bool(accusations(audited(tmp_path, table))) == is_named
+
+
+DELTAS = ("a | 2.025 | 60.882", "b | 0.100 | 3.166", "c | 0.807 | 24.342", "d | 0.025 | 0.922", "e | 0.739 | 22.333")
+
+
+@pytest.mark.parametrize("word", ["delta", "Δ"])
+def test_differences_are_in_no_proportion(tmp_path, word):
+    table = rows(f"scene | {word} train (ms/step) | {word} total wall (s) | GPUs", *(f"{row} | 1" for row in DELTAS))
+    assert not accusations(audited(tmp_path, table))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scaleproof.auditor.read import printed_figures
+from scaleproof.auditor.read.headings import DIFFERENCE
 from scaleproof.auditor.read.reported_tables import ABOUT, WORDS, ReportedTable, TableColumn
 from scaleproof.auditor.read.surroundings import by_own_unit
 from scaleproof.auditor.read.typed_tables import columns_of
@@ -142,6 +143,10 @@ class FigureColumn:
         """Return what 1 in a cell is worth in the base unit: 0.001 in "12 ms"; by the heading if the cell has none."""
         figures = printed_figures.figures_of(self.texts[row])
         return figures[0].unit.scale if figures and figures[0].unit else self.meaning.scale
+
+    @property
+    def is_difference(self) -> bool:
+        return DIFFERENCE.search(self.heading) is not None
 
     @property
     def is_in_percent(self) -> bool:

@@ -332,7 +332,7 @@ def _ordinal(figures: FigureTable, column: FigureColumn) -> int:
 
 def _columns_of(figures: FigureTable, kinds: tuple[str, ...]) -> list[FigureColumn]:
     """Return the columns of these kinds, but for medians and percentiles, which cannot be multiplied."""
-    columns = (column for column in figures.columns if column.kind in kinds)
+    columns = (column for column in figures.columns if column.kind in kinds and not column.is_difference)
     return [column for column in columns if column.meaning.statistic in (None, "mean")]
 
 

@@ -306,7 +306,7 @@ class RelationSearch:
         The first column has 1, so that a product comes once, not as its inverse, too: (1, 1), (1, -1).
         """
         devices = [k for k, column in enumerate(self.columns) if column.kind in agreements.DEVICES][:1]
-        others = [k for k in range(len(self.columns)) if k not in devices]
+        others = [k for k, column in enumerate(self.columns) if k not in devices and not column.is_difference]
         exponents = []
         for chosen in (*combinations(others, 2), *combinations(others, 3)):
             has_brackets = any(self.columns[k].heading.endswith(", in brackets") for k in chosen)

@@ -88,6 +88,7 @@ OF_STATED_WORK = re.compile(
     r"samples)(?: ?\([a-z]+\))?"
 )
 KINDS_OF_STATISTICS = {"time": "latency_s", "rate": "rate"}  # dimension of a unit -> kind: "p95 (ms)" is a latency
+DIFFERENCE = re.compile(r"(?i)\bdelta\b|Δ|\bminus\b|\bdiff(?:erence)?\b")  # of two figures: no rate and no time
 _KIND_OF = {phrase: kind for kind, phrases in PHRASES.items() for phrase in phrases.split("|")}
 
 

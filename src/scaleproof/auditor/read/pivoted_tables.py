@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from scaleproof.auditor.read import printed_figures
 from scaleproof.auditor.read.grids import Grid
-from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, kind_with_unit
+from scaleproof.auditor.read.headings import DIFFERENCE, NOT_FIGURES, column_of, kind_with_unit
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import add_facts_of_label, heading_remarks, take_figures, take_words
 from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
@@ -51,7 +51,8 @@ def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
     table.columns = [columns[0], *(meaning for *_, meaning in lines)]  # the lines are the columns now
     for k, heading in enumerate(grid.header[1:], start=1):
         is_value = VALUE_HEADING.fullmatch(heading.strip().lower()) is not None  # "Value" names no configuration
-        if columns[k].kind in ("change", "speedup", "text", "status", "metric") and not is_value:
+        is_compared = columns[k].kind in ("change", "speedup", "text", "status", "metric") or DIFFERENCE.search(heading)
+        if is_compared and not is_value:
             continue  # the column compares the other ones, or remarks on them
         label = (table.heading or table.caption) if is_value else heading
         row = ReportedRow(file, grid.line, label, remarks=heading_remarks(heading))

@@ -194,16 +194,12 @@ REMARKS: tuple[tuple[str, Remark], ...] = (
     (r"^\W*projection\b|\d[^()]*\((linear )?projection\)|\bproj(?:[.)]|ected\b)|\bextrapolat|\bforecast", "projected"),
     (r"\bpredicted\b|外推|推算", "projected"),
     (r"\btheoretical|\bideal\b|\blinear scaling\b|\bperfect scaling\b|理论|理想|理論|이론", "theoretical"),
-    (
-        r"\bestimat(?:ed?|ions?)\b|\best(?:\.|\))|\bexpect(?:ed|ations?)\b|\btarget|\bgoal\b(?! ?\()|\btypical\b|"
-        r"\bplaceholder|\bsimulated\b|预计|预期|估计|估算|目标|推定|예상",
-        "estimated",
-    ),
+    (r"\bestimat(?:ed?|ions?)\b|\best(?:\.|\))|\bexpect(?:ed|ations?)\b|\btarget|\bgoal\b(?! ?\()", "estimated"),
+    (r"\btypical\b|\bplaceholder|\bsimulated\b|预计|预期|估计|估算|目标|推定|예상", "estimated"),
     (r"\bfail(?:ed|s|ure)?\b|\bimpossible\b|\bcrash|\berror\b|\btimeout\b|\bdiverged\b|失败|실패", "failed"),
     (r"\btbd\b|\btodo\b|\bnot (?:yet )?(?:run|measured|tested)\b|\bpending\b", "not run"),
     (r"\bpaper\b|\bliterature\b|\bpublished (?:by|in)\b", "reference"),
 )
-WORD = re.compile(r"[A-Za-z]{3}|[^\x00-\x7f]")
 NO_FIGURES: set[Remark] = {"out of memory", "failed", "not run"}
 # Words that judge a result, or that count something: "Target Met", "as expected", "above the target", "8 targets".
 _TARGET = r"(?:expected|expectations?|targets?|goals?|ideal|linear)"
@@ -297,8 +293,6 @@ def is_nothing(text: str) -> bool:
 
 def remarks_of(text: str) -> set[Remark]:
     """Return what a text says about itself: projected, estimated, failed, ..."""
-    if not WORD.search(text):  # a figure, as most cells are
-        return set()
     lowered = VERDICT.sub(" ", text.lower())
     return {remark for pattern, remark in REMARKS if re.search(pattern, lowered)}
 

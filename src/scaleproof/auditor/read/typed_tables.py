@@ -328,8 +328,8 @@ def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
 def _is_measured_in_part(row: ReportedRow, columns: list[TableColumn]) -> bool:
     """Whether one column of times or rates has a figure, another has none: the training alone ran out of memory."""
     printed_in = {name: kind.printed_in[:1] for name, kind in printed_figures.KINDS.items() if kind.printed_in}
-    failed = {column.kind for column in columns if printed_figures.gave_no_figures(row.texts.get(column.heading, ""))}
-    dimensions = {printed_in[kind] for kind in failed if kind in printed_in}
+    cells = ((printed_in[c.kind], row.texts.get(c.heading, "")) for c in columns if c.kind in printed_in)
+    dimensions = {dimension for dimension, cell in cells if printed_figures.gave_no_figures(cell)}
     return any(printed_in.get(figure.kind) in dimensions for figure in row.figures)
 
 

@@ -33,6 +33,7 @@ FLAT = "".join(f"step 0 loss 2.{n} time 12.3 ms\n" for n in range(9))
         ("train.log", FLAT, " says step 0 in all of 9 lines"),
         ("train.log", "".join(f"iter {n}: loss 2.3\n" for n in range(9)), ""),
         ("train.log", "step 0 loss 2.3\n" * 2, ""),
+        ("train.log", "412 ms/step 19,883 tok/s\n" * 9, ""),  # 19 is of a rate
         ("train.log", "", ""),
     ],
 )

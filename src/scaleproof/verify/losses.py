@@ -48,22 +48,24 @@ class RawCurve:
         return min(window) if all(map(math.isfinite, window)) else math.inf
 
 
-def loss_curves(runs: Sequence[RawRun]) -> list[RawCurve]:
-    """Return the loss curve of each of a cell's runs.
+def loss_curves(cells: Mapping[str, Sequence[RawRun]]) -> dict[str, list[RawCurve]]:
+    """Return cell -> the loss curve of each of its runs.
 
     A smoothed loss is the mean of the losses, those that are numbers, of the latest steps: a tenth of the longest
-    window, and at least FEWEST_STEPS.
+    window of the cell where that is shortest, and at least FEWEST_STEPS.
     """
-    smoothed_over = max(FEWEST_STEPS, round(SHARE_OF_WINDOW * max(len(run.window) for run in runs)))
-    curves = []
-    for run in runs:
-        losses = [step.loss for step in (*run.warmup, *run.window)]
-        smoothed = []
-        for end in range(1, len(losses) + 1):
-            latest = list(filter(math.isfinite, losses[max(0, end - smoothed_over) : end]))
-            smoothed.append(math.fsum(latest) / len(latest) if latest else math.nan)
-        curves.append(RawCurve(losses, smoothed, run.ends))
-    return curves
+    windows = [max(len(run.window) for run in runs) for runs in cells.values()]
+    smoothed_over = max(FEWEST_STEPS, round(SHARE_OF_WINDOW * min(windows, default=0)))
+    return {cell: [_loss_curve(run, smoothed_over) for run in runs] for cell, runs in cells.items()}
+
+
+def _loss_curve(run: RawRun, smoothed_over: int) -> RawCurve:
+    losses = [step.loss for step in (*run.warmup, *run.window)]
+    smoothed = []
+    for end in range(1, len(losses) + 1):
+        latest = list(filter(math.isfinite, losses[max(0, end - smoothed_over) : end]))
+        smoothed.append(math.fsum(latest) / len(latest) if latest else math.nan)
+    return RawCurve(losses, smoothed, run.ends)
 
 
 def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
@@ -73,10 +75,10 @@ def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
     cells = measured_by_cell(runs)
     if set(rows) != set(cells):
         yield Difference(file, "cells", "are not those with numbers")
+    curves_of = loss_curves(cells)
     for cell in rows.keys() & cells.keys():
-        curves = loss_curves(cells[cell])
         for row in rows[cell]:
-            expected = _expected_means(curves, int(row["step"]))
+            expected = _expected_means(curves_of[cell], int(row["step"]))
             stated = {name: row[name] if name == "phase" else float(row[name]) for name in expected}
             where = f"{cell}, step {int(row['step'])}"
             differences = check_values(file, where, stated, expected, "steps.csv gives", LOSS_TOLERANCE)
@@ -101,7 +103,7 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
     """Yield each time to the target loss, and each derived target, that the raw files do not give."""
     file = "cells.csv"
     cells = measured_by_cell(runs)
-    curves_of = {cell: loss_curves(group) for cell, group in cells.items()}
+    curves_of = loss_curves(cells)
     targets = _derived_targets(cells, curves_of)
     rows = [row for row in csv_of(folder / file) if row["cell"] in cells and row["target_loss"]]
     target = target_loss_of(folder)  # a number, or "derive"; None for older results, which do not say it

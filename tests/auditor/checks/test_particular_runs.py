@@ -158,3 +158,11 @@ def test_runs_of_other_names_did_the_same_work_only_where_both_say_so(larger_sta
     four = ReportedRun("wikitext_bert.json", "f", world_size=4, **(statements if larger_states else {}))
     assert not same_work(one, four)
     assert same_work(replace(one, **statements), replace(four, **statements))
+
+
+@pytest.mark.parametrize("fraction", [0.95, 0.99])
+def test_a_parallel_fraction_is_held_against_its_own_speedup(tmp_path, fraction):
+    claimed(f"{{kind: amdahl, parallel_fraction: {fraction}, speedup: 51.2, devices: 64}}")(tmp_path)
+    flag = findings(tmp_path).get("amdahl-below-one")
+    assert (flag is None) == (fraction == 0.99), "which is near to the 0.996 of the formula"
+    assert flag is None or flag.evidence == "P = 0.95 for 51.2 times with 64 devices; the formula gives 0.996"

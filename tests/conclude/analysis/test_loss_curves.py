@@ -53,6 +53,22 @@ def test_a_series_that_lacks_steps_ends_no_report(runs):
     assert table.groupby("cell")["step"].max().to_dict() == {"ddp-n1x1": 33, "ddp-n1x2": 34}
 
 
+@pytest.mark.parametrize("steps_of_b", [30, 240])
+def test_equal_losses_lie_on_one_line_whichever_cell_ran_for_longer(tmp_path, steps_of_b):
+    """Commands that end by time differ in length: a window of smoothing of each cell's own drew two curves."""
+    work = {"global_batch": 16, "warmup_steps": 5}
+    groups = {
+        name: [write_run(tmp_path / name, cells(work=work | {"steps": steps}, vary={"geometry": ["1x1"]})[0])]
+        for name, steps in (("a", 60), ("b", steps_of_b))
+    }
+    table = losses_table(curves_of(groups)).set_index(["cell", "step"])["smoothed"]
+    a, b = table["a"], table["b"]
+    assert (a - b).dropna().abs().max() < 1e-12
+    if steps_of_b == 240:
+        alone = curves_of({"b": groups["b"]})["b"][0]
+        assert alone.smoothed[40] == pytest.approx(a[40] + 0.02 * 9), "over 24 steps, where it is compared with none"
+
+
 def test_time_to_a_loss_is_the_time_of_the_first_step_below_it(runs):
     found = times(runs, 6.745)  # smoothed: 7.04 - 0.02 x step, so step 15, the eleventh of the window
     assert found["ddp-n1x1"].seconds.value == pytest.approx(1.1)
@@ -94,7 +110,7 @@ def test_a_program_may_print_its_first_loss_later_than_its_first_step(runs):
         steps = [SimpleNamespace(loss=float(loss)) for loss in curve.loss]
         begin = int(curve.timed.argmax())
         raw = SimpleNamespace(warmup=steps[:begin], window=steps[begin:], ends=run.elapsed)
-        (other,) = loss_curves([raw])
+        (other,) = loss_curves({"x": [raw]})["x"]
         assert other.smoothed == pytest.approx(list(curve.smoothed), nan_ok=True)
         assert other.lowest_loss == pytest.approx(float(curve.smoothed[curve.timed].min()))
 

@@ -270,6 +270,20 @@ def test_what_is_said_of_all_repeats_stands_once(results, show):
     assert items == ["ddp-n1x1/rep1, rep2, rep3: 12 MB are kept", "ddp-n1x2/rep1, rep2, rep3: 9 MB are kept"]
 
 
+def test_a_note_of_a_run_is_none_the_worse_for_what_another_run_has(results, show):
+    busy = [
+        Finding(code="machine-busy", severity=severity, cells=["ddp-n1x1"], runs=[run], evidence="9 %", advice="")
+        for severity, run in (("suspect", "ddp-n1x1/rep1"), ("note", "ddp-n1x1/rep2"), ("note", "ddp-n1x1/rep1"))
+    ]
+    results.findings = results.findings.model_copy(update={"findings": busy})
+    rows = show(results.page(names=[])).locator("tr[data-file]")
+    chips = [rows.nth(k).locator(".chip") for k in range(2)]
+    assert [(chip.get_attribute("class"), chip.text_content()) for chip in chips] == [
+        ("chip suspect", "machine-busy"),
+        ("chip note", "machine-busy (note)"),
+    ]
+
+
 def test_the_fastest_of_a_size_is_first_and_the_order_is_said(results, show):
     page = show(results.page(names=[]))
     assert page.locator("#table-cells tbody th").all_inner_texts() == ["ddp-n1x1", "ddp-n1x2", "ddp-n1x4", "ddp-n1x8"]

@@ -222,6 +222,11 @@ def test_a_time_beside_a_rate_gives_the_work_of_a_step(tmp_path):
     work = figures(tmp_path, "\n".join(lines))
     assert (work.unit, set(work.rows["tokens"])) == ("tokens", {64})
     assert work.rows["step_time_s"][1] == pytest.approx(4.2e-3)
+    bare = [f"step {20 * k} | loss 2.{k} | {ms:.2f} ms/step | {64e3 / ms:,.0f} tok/s" for k, ms in enumerate(times)]
+    assert set(figures(tmp_path, "\n".join(bare)).rows["tokens"]) == {64}
+    for other in ("ms/token", "ms/stepwise", "ms"):  # units of something else, or of nobody knows what
+        with pytest.raises(NoFigures, match="not how much work a step is"):
+            figures(tmp_path, "\n".join(line.replace("ms/step", other) for line in bare))
     lines = [f"step {20 * k} loss 2.1 time {4.0 * k + 4:.2f} ms tokens/s {16000 + k}" for k in range(20)]
     with pytest.raises(NoFigures, match="not how much work a step is"):  # the time since the start
         figures(tmp_path, "\n".join(lines))

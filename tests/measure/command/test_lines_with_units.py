@@ -33,7 +33,13 @@ def test_a_rate_with_its_unit(tmp_path, line, field, value):
 
 
 @pytest.mark.parametrize(
-    "line", ["step {k} loss 2.3 time {ms:.2f} ms", "it {k} dt {ms:.2f}ms", "batch {k} took {s:.4f} s"]
+    "line",
+    [
+        "step {k} loss 2.3 time {ms:.2f} ms",
+        "it {k} dt {ms:.2f}ms",
+        "batch {k} took {s:.4f} s",
+        "step {k} | {ms:.2f} ms/step",
+    ],
 )
 def test_a_time_of_each_step(line):
     lines = [line.format(k=k, ms=1e3 * s, s=s) for k, s in enumerate(SECONDS)]

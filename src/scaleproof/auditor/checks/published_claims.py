@@ -113,7 +113,7 @@ def communication_is_not_negative(context: AuditContext) -> Iterator[Flag]:
 
 @of_evidence.finds("amdahl-below-one", "invalid")
 def amdahl_needs_a_speedup(context: AuditContext) -> Iterator[Flag]:
-    """Amdahl's law has no speed-up below 1; a parallel fraction from one means nothing.
+    """A parallel fraction that Amdahl's law does not give. From a speed-up below 1 it gives none.
 
     Detected: P from S < 1, or a P that the formula does not give.
     Seen: a text classifier with DDP on 4 GPUs: P = 0.43 from 0.46x; the formula gives -1.57.
@@ -126,8 +126,8 @@ def amdahl_needs_a_speedup(context: AuditContext) -> Iterator[Flag]:
         stated = claim.values["parallel_fraction"]
         if speedup >= 1 and abs(fraction - stated) <= 0.02:
             continue
-        evidence = f"{claim.source} has P = {stated:g} for {speedup:g} times with {claim.values['devices']:g} devices"
-        evidence += f"; the formula gives {fraction:.2f}"
+        evidence = f"P = {stated:g} for {speedup:g} times with {claim.values['devices']:g} devices"
+        evidence += f"; the formula gives {fraction:.3g}"
         if speedup < 1:
             yield Flag(f"{evidence}, and Amdahl's law has no S below 1", [claim.source])
         else:

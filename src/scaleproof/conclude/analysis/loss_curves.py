@@ -49,13 +49,14 @@ class Curve:
 
 
 def curves_of(groups: dict[str, list[TimedRun]]) -> dict[str, list[Curve]]:
-    """Return the curves of each cell's runs. `groups`: cell -> its runs with numbers."""
-    curves: dict[str, list[Curve]] = {}
-    for cell, runs in groups.items():
-        longest = max((len(run.elapsed) for run in runs), default=0)
-        averaged_steps = max(FEWEST_SMOOTHED, round(SMOOTHED_SHARE * longest))  # one number for all runs of the cell
-        curves[cell] = [_curve(run, averaged_steps) for run in runs]
-    return curves
+    """Return the curves of each cell's runs. `groups`: cell -> its runs with numbers.
+
+    All are smoothed over one number of steps, that of the cell with the shortest window: equal losses have equal
+    curves, also where a cell ran for longer.
+    """
+    windows = [max(len(run.elapsed) for run in runs) for runs in groups.values() if runs]
+    averaged_steps = max(FEWEST_SMOOTHED, round(SMOOTHED_SHARE * min(windows, default=0)))
+    return {cell: [_curve(run, averaged_steps) for run in runs] for cell, runs in groups.items()}
 
 
 def _curve(run: TimedRun, averaged_steps: int) -> Curve:

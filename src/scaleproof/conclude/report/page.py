@@ -241,7 +241,6 @@ def _run_rows(runs: pd.DataFrame, findings: list[Finding]) -> Markup:
     context = {
         "runs": row_dicts(runs),
         "codes_of_run": _codes_by_run(findings),
-        "severity_of": _severities(findings),
     }
     return Markup(jinja_environment(HOUSE, number=number).get_template("run_rows.html.j2").render(context))
 
@@ -362,10 +361,10 @@ def _severities(findings: list[Finding]) -> dict[str, str]:
     return {finding.code: finding.severity for finding in reversed(findings)}
 
 
-def _codes_by_run(findings: list[Finding]) -> dict[str, list[str]]:
-    """Return name of a run -> the codes of its findings, each once."""
-    codes: dict[str, list[str]] = {}
-    for finding in findings:
+def _codes_by_run(findings: list[Finding]) -> dict[str, dict[str, str]]:
+    """Return name of a run -> the codes of its findings -> severity there, which may be less than that of others."""
+    codes: dict[str, dict[str, str]] = {}
+    for finding in findings:  # the most severe first
         for run in finding.runs:
-            codes.setdefault(run, []).append(finding.code)
-    return {run: list(dict.fromkeys(names)) for run, names in codes.items()}
+            codes.setdefault(run, {}).setdefault(finding.code, finding.severity)
+    return codes

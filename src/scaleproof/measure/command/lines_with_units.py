@@ -1,4 +1,4 @@
-"""Lines of steps that no reader knows, whose times have a unit: "it 7 dt 36 ms"."""
+"""Lines of steps that no reader knows, whose times have a unit: "it 7 dt 36 ms", "step 7 | 36 ms/step"."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,9 +9,12 @@ from scaleproof.ground.records.printed_log import PrintedLog, PrintedStep
 from scaleproof.measure.command.progress import FEWEST
 
 NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
-STEP = re.compile(r"\b(?:step|iter|iteration|it|batch)\b[ #:=\[]{1,3}(\d+)", re.IGNORECASE)
+STEP = re.compile(r"\b(?<!/)(?:step|iter|iteration|it|batch)\b[ #:=\[]{1,3}(\d+)", re.IGNORECASE)
 LOSS = re.compile(r"\bloss[ :=]{1,3}(\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
-TIME = re.compile(rf"\b(?:dt|time|took)[ :=]{{1,3}}{NUMBER} ?(ms|s)\b", re.IGNORECASE)
+TIME = re.compile(
+    rf"\b(?P<key>(?:dt|time|took)[ :=]{{1,3}})?(?<![\d.,]){NUMBER} ?(ms|s)\b(?(key)|/(?:step|iter|iteration|it)\b)",
+    re.IGNORECASE,
+)
 SAME_WORK = 1.1  # amounts of work that are this many times apart may be one, rounded
 SHARE_OF_CLOCK = (0.3, 1.1)  # least and most that printed times add up to, as a part of the time between their lines
 
@@ -48,11 +51,11 @@ def _find_steps(lines: Sequence[str]) -> Iterator[PrintedStep]:
         if not step or not time:
             continue
         loss = LOSS.search(line)
-        seconds_per_unit = 1e-3 if time[2].lower() == "ms" else 1.0
+        seconds_per_unit = 1e-3 if time[3].lower() == "ms" else 1.0
         yield PrintedStep(
             step=int(step[1]),
             line=number,
-            seconds=float(time[1].replace(",", "")) * seconds_per_unit,
+            seconds=float(time[2].replace(",", "")) * seconds_per_unit,
             loss=float(loss[1]) if loss else None,
         )
 

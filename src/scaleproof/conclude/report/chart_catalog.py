@@ -79,6 +79,11 @@ def _has_timed_steps(cells: Any, _: "ScalingReport") -> bool:
     return bool((cells["steps"] > 0).any())
 
 
+def _has_whole_runs(cells: Any, report: "ScalingReport") -> bool:
+    """Return whether windows are known to be all of the timed steps: a printed line may be one step of twenty."""
+    return _has_runs(cells, report) and not bool(((cells["evidence"] == "printed") & (cells["steps"] > 0)).any())
+
+
 def _has_several_cells(cells: Any, _: "ScalingReport") -> bool:
     return bool((cells["n"] > 0).sum() > 1)
 
@@ -96,7 +101,7 @@ CATALOG = {
     "waterfall": Chart(_has_sizes, _is_scaled, rule="waterfall"),
     "forecast": Chart(lambda loaded: loaded.campaign.forecast.enabled, rule="forecast_report"),
     "step_time": Chart(has_content=_has_timed_steps, inches_per_cell=0.4),
-    "job_time": Chart(has_content=_has_runs, inches_per_cell=0.3),
+    "job_time": Chart(has_content=_has_whole_runs, inches_per_cell=0.3),
     "loss_step": Chart(has_content=_has_column("loss_last"), rule="loss_charts"),  # programs may print no loss
     "loss_seconds": Chart(has_content=_has_column("loss_last"), rule="loss_charts"),
     "memory": Chart(_is_trained, _has_runs, inches_per_cell=0.3),

@@ -238,11 +238,8 @@ def _finding_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
 
 def _run_rows(runs: pd.DataFrame, findings: list[Finding]) -> Markup:
     """Return the rows of the table of `runs` (runs.csv) as HTML, with links relative to the page's folder."""
-    context = {
-        "runs": row_dicts(runs),
-        "codes_of_run": _codes_by_run(findings),
-    }
-    return Markup(jinja_environment(HOUSE, number=number).get_template("run_rows.html.j2").render(context))
+    template = jinja_environment(HOUSE, number=number).get_template("run_rows.html.j2")
+    return Markup(template.render(runs=row_dicts(runs), codes_of_run=_codes_by_run(findings)))
 
 
 def _bullet_html(bullet: Bullet, slugs: set[str]) -> Markup:

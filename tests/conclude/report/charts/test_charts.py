@@ -252,6 +252,19 @@ def test_no_steps_are_drawn_of_programs_that_are_timed_as_a_whole(results):
     assert not CATALOG["step_time"].has_content(cells, report)
 
 
+@pytest.mark.parametrize(("evidence", "unit"), [("built", "optimizer step"), ("printed", "printed line")])
+def test_lines_that_a_program_prints_are_not_called_steps(results, evidence, unit):
+    """One line may stand for twenty steps: no axis of steps, and no chart of where the time of the run went."""
+    _, cells, report = read_inputs(results.folder)
+    cells["evidence"] = evidence
+    assert CATALOG["job_time"].has_content(cells, report) == (evidence == "built")
+    for against in AGAINST:
+        axes = Figure().subplots()
+        losses(axes, against, read_losses(results.folder)[0], cells)
+        assert axes.get_xlabel() == (f"{unit}, warm-up included" if against == "step" else AGAINST["seconds"])
+    assert CATALOG["job_time"].has_content(cells.assign(steps=0), report), "a program that is timed as a whole"
+
+
 def test_numbers_of_axes_have_no_power_of_ten_beside_them(tmp_path):
     """Two wild pairs, as of a machine that stood still in one of them."""
     wild = paired(ratios=[2e-5, 4_100_000.0], ratio=9.1, low=1e-6, high=8e7, n=2)

@@ -92,7 +92,8 @@ def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -
     targets = measured["target_loss"].dropna().unique()
     if against == "seconds" and len(targets) == 1:
         axes.axhline(targets[0], color="0.5", lw=1, ls="--", zorder=0, label="target")
-    axes.set_xlabel(AGAINST[against])
+    is_printed = against == "step" and (measured["evidence"] == "printed").any()  # of every step, or of one in twenty
+    axes.set_xlabel("printed line, warm-up included" if is_printed else AGAINST[against])
     unit = " (nats)" if (measured["evidence"] == "built").all() else ""  # a program's loss may be anything
     axes.set_ylabel(f"training loss, smoothed{unit}")
     axes.set_title(f"Loss and {AGAINST_WHAT[against]} ({title})")

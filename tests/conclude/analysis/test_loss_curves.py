@@ -12,7 +12,8 @@ from synthetic import cells, rewrite, write_failure, write_run
 from scaleproof.conclude.analysis.loss_curves import POINTS, curves_of, losses_table, times_to_loss
 from scaleproof.conclude.analysis.run_tables import cells_table, measured_by_cell
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.verify.losses import loss_curves
+from scaleproof.verify.losses import check_losses, loss_curves
+from scaleproof.verify.raw import read_runs
 
 
 @pytest.fixture
@@ -67,6 +68,26 @@ def test_equal_losses_lie_on_one_line_whichever_cell_ran_for_longer(tmp_path, st
     if steps_of_b == 240:
         alone = curves_of({"b": groups["b"]})["b"][0]
         assert alone.smoothed[40] == pytest.approx(a[40] + 0.02 * 9), "over 24 steps, where it is compared with none"
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_verify_knows_both_windows_of_smoothing(tmp_path, is_older):
+    """Older results have a window of each cell's own; an edited mean has neither."""
+    groups = {}
+    for geometry, steps in (("1x1", 60), ("1x2", 240)):
+        work = {"global_batch": 16, "warmup_steps": 5, "steps": steps}
+        run = write_run(tmp_path / "runs", cells(work=work, vary={"geometry": [geometry]})[0])
+        groups[run.metrics.cell] = [run]
+    curves = curves_of(groups)
+    if is_older:
+        curves = {cell: curves_of({cell: runs})[cell] for cell, runs in groups.items()}
+    table = losses_table(curves)
+    table.to_csv(tmp_path / "losses.csv", index=False)
+    runs, _ = read_runs(tmp_path)
+    assert list(check_losses(tmp_path, runs)) == []
+    table.loc[len(table) - 1, "smoothed"] += 0.1
+    table.to_csv(tmp_path / "losses.csv", index=False)
+    assert "smoothed" in next(map(str, check_losses(tmp_path, runs)))
 
 
 def test_time_to_a_loss_is_the_time_of_the_first_step_below_it(runs):

@@ -82,7 +82,9 @@ def test_latencies_of_messages_are_no_inference(tmp_path, column, phase):
     assert {line.work or None for line in audit_paths([tmp_path]).readings} == {phase and f"{phase}, batch 64"}
 
 
-@pytest.mark.parametrize(("verb", "is_estimate"), [("estimates Pi", False), ("runs: estimated", True)])
+@pytest.mark.parametrize(
+    ("verb", "is_estimate"), [("estimates Pi", False), ("is target-only", False), ("runs: estimated", True)]
+)
 def test_a_program_that_estimates_something_was_measured(tmp_path, verb, is_estimate):
     table = rows("threads | mean time (ms)", "2 | 136.26", "4 | 70.26")
     (tmp_path / "a.md").write_text(f"**Table 4.1** Time of the program that {verb}\n\n{table}")

@@ -1,7 +1,7 @@
 """Columns that follow from others: by which formula, most of their rows say; the rest of the rows must follow it, too.
 
-No heading has to be understood for that. A ratio of two columns, or of one column over a baseline row, is one where
-more rows than chance explains agree with it to the printed digit.
+No heading has to be understood for that; only a column in percent must be called a ratio. A ratio of two columns, or of
+one column over a baseline row, is one where more rows than chance explains agree with it to the printed digit.
 """
 
 import re

@@ -13,8 +13,9 @@ from scaleproof.conclude.forecast.text import plan_text
 from scaleproof.driver import campaign_preview
 from scaleproof.driver.campaign_preview import preview_campaign
 from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.corpora import Corpus
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.measure.corpus.downloads import lines_of_downloads
+from scaleproof.measure.corpus.downloads import describe_corpora_table, lines_of_downloads
 from scaleproof.measure.machine.gpus import Gpu, LostDevice
 
 
@@ -143,6 +144,12 @@ def test_what_is_downloaded_before_the_first_run_is_a_line(shown):
         shown(f"workload: {{corpus: {corpus}}}\n")
         lines += lines_of_downloads(LoadedCampaign(Path("mine.yaml")))
     assert lines == ["corpus wikitext-103 downloads 2 files, 314 MB"]
+
+
+def test_what_is_streamed_is_downloaded(shown):
+    streamed = Corpus(source="dataset", repo="a/b", revision="0" * 40, field="text", budget="1 MB")
+    line = describe_corpora_table({"mine": streamed})
+    assert "first 1 MB; downloads what is read of it, as a stream from the hub; licence" in line
 
 
 def test_a_corpus_that_is_there_needs_no_download(shown):

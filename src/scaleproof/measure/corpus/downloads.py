@@ -36,13 +36,15 @@ def lines_of_downloads(loaded: LoadedCampaign) -> list[str]:
 
 def _download_text(name: str, corpus: Corpus) -> str:
     """Return in words what of a corpus would be downloaded: "downloads at most 3 files, 1.2 GB"."""
-    if not corpus.remote:
+    if not corpus.remote and corpus.source != "dataset":
         return "nothing to download"
-    files = corpus.remote_files  # none for a streamed data set
+    files = corpus.remote_files
     missing_files = Remote().missing_files(corpus)
     is_complete = bool(files) and not missing_files
     if is_complete or (CORPORA / folder_of(name, corpus) / "corpus.json").exists():
         return "there already"
+    if corpus.source == "dataset":
+        return f"{DOWNLOADS}what is read of it, as a stream from the hub"
     total = bytes_text(corpus.size) if corpus.size else "of unknown size"
     # "at most": the budget may end the download early (unless it is one file of unknown size), or some files are there.
     may_stop_early = corpus.budget and (corpus.size or len(files) > 1)

@@ -147,7 +147,9 @@ def test_what_is_downloaded_before_the_first_run_is_a_line(shown):
 
 
 def test_what_is_streamed_is_downloaded(shown):
-    streamed = Corpus(source="dataset", repo="a/b", revision="0" * 40, field="text", budget="1 MB")
+    streamed = Corpus(
+        source="dataset", load=["a/b", "default", "train"], revision="0" * 40, field="text", budget="1 MB"
+    )
     line = describe_corpora_table({"mine": streamed})
     assert "first 1 MB; downloads what is read of it, as a stream from the hub; licence" in line
 

@@ -123,3 +123,16 @@ def test_what_is_said_of_several_runs_in_the_same_words_is_said_once():
     ((key, merged),) = grouped([finding, *others]).items()
     assert (key, [f.runs for f in merged]) == (("note", "x"), [["a", "b"], ["c"]])
     assert finding.runs == ["a"]
+
+
+def test_its_own_page_is_no_source(tmp_path):
+    (tmp_path / "t.md").write_text(
+        "| GPUs | tokens/s | speed-up |\n|---|---|---|\n| 1 | 1000 | 1 |\n| 8 | 7000 | 7.5 |\n"
+    )
+    first = audit_paths([tmp_path])
+    (tmp_path / "audit.html").write_text(audit_page(first))
+    second = audit_paths([tmp_path])
+    assert (second.findings, second.readings) == (first.findings, first.readings)
+    foreign = (tmp_path / "audit.html").read_text().replace('lang="en"', 'lang="de"')  # anybody's page is read
+    (tmp_path / "audit.html").write_text(foreign)
+    assert len(audit_paths([tmp_path]).readings) > len(first.readings)

@@ -127,3 +127,43 @@ DELTAS = ("a | 2.025 | 60.882", "b | 0.100 | 3.166", "c | 0.807 | 24.342", "d | 
 def test_differences_are_in_no_proportion(tmp_path, word):
     table = rows(f"scene | {word} train (ms/step) | {word} total wall (s) | GPUs", *(f"{row} | 1" for row in DELTAS))
     assert not accusations(audited(tmp_path, table))
+
+
+SERVED = ("a | 1 | 50.12 | 50.34", "a | 4 | 40.44 | 156.35", "b | 1 | 44.07 | 44.26", "c | 1 | 51.20 | 51.43")
+
+
+@pytest.mark.parametrize(("heading", "is_named"), [("concurrency", False), ("seed", True)])
+def test_rates_of_requests_side_by_side_are_in_no_proportion(tmp_path, heading, is_named):
+    table = rows(
+        f"method | {heading} | mean tokens/s | total tokens/s", *SERVED, "b | 4 | 7.47 | 27.74", "d | 1 | 9.81 | 9.85"
+    )
+    assert bool(accusations(audited(tmp_path, table))) == is_named
+
+
+BATCH = " Minibatch[{0}]: loss = 6.8{0} * {1}; time = {2}s; samplesPerSecond = {3}\n"
+BATCHES = (
+    (1, 8192, 0.1487, 55089.7),
+    (2, 8192, 0.1456, 56276.1),
+    (34, 3840, 0.0757, 50697.8),
+    (42, 8192, 0.1414, 57950.9),
+)
+
+
+@pytest.mark.parametrize(("name", "is_named"), [("a.log", False), ("a.txt", True)])
+def test_the_last_batch_of_an_epoch_is_smaller(tmp_path, name, is_named):
+    (tmp_path / name).write_text("".join(BATCH.format(*batch) for batch in BATCHES))
+    accused = {finding.code for finding in audit_paths([tmp_path]).findings if finding.severity != "note"}
+    assert accused == ({"row-stands-out"} if is_named else set())
+
+
+LAYERS = (
+    "v | 1.172 | 8.019 (6.84x) | 3.343 ({})",
+    "mlp | 3.755 | 9.618 (2.56x) | 9.619 (2.56x)",
+    "o | 2.0 | 4.1 (2.05x) | 6.2 (3.10x)",
+)
+
+
+@pytest.mark.parametrize(("ratio", "is_named"), [("2.85x", False), ("8.25x", True)])
+def test_a_ratio_in_brackets_is_of_its_own_cell(tmp_path, ratio, is_named):
+    table = rows("param | base time (ms) | a time (ms) | b time (ms)", *LAYERS).replace("{}", ratio)
+    assert bool(accusations(audited(tmp_path, table))) == is_named

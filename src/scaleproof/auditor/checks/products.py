@@ -91,6 +91,7 @@ CONSTANT_PRODUCTS = (
 # Checks whose findings on a row leave nothing to add for this one.
 MADE_BEFORE = (totals_follow, columns_follow, efficiencies_follow, rate_times_time)
 
+LOGS = (".log", ".out")
 OF_ANSWERS = re.compile(r"(?i)concurren|\busers?\b|_users|\brequests?|prompt|completion|\banswer|\bresponse")
 
 
@@ -107,12 +108,14 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
     Repair: Look at the raw file of that row.
     """
     for table in context.all_tables:
+        if table.form == "report text" and table.file.endswith(LOGS):
+            continue  # of its lines, those at the end of an epoch are of a smaller batch
         works = works_of(table)  # numbers of samples or tokens that the text states
         numbers = works | numbers_around(table)
         for figures in figure_tables(table):
             is_of_answers = _is_of_answers(figures)
             flags = list(_outliers(figures, works, is_of_answers))
-            if not is_of_answers:
+            if not (is_of_answers and _columns_of(figures, DURATIONS)):
                 flags += rows_with_another_product(figures, numbers)
             if flags:  # of each row the first counts; none where another check has a finding on this row alone
                 subjects = (about for check in MADE_BEFORE for about in context.places_of(check) if len(about) == 1)
@@ -166,12 +169,13 @@ def _outliers(figures: FigureTable, works: set[float], is_of_answers: bool) -> I
 
     Example: rate x time of an epoch is 5,596 to 5,606 images in five rows and 6,245 in one. `works`: the amounts of
     work that the text states, with which rate x time is compared even where few rows agree. `is_of_answers`: whether
-    its times are of requests.
+    its times and rates are of requests.
     """
     flagged: set[int] = set()
     all_rows = list(range(len(figures.places)))
     for pattern, products in _possible_products(figures):
-        if is_of_answers and DURATIONS in (pattern.first_kinds, pattern.second_kinds):
+        kinds = {factor.column.kind for factor in products[0][:2]}  # one of both: of a request, and of all side by side
+        if is_of_answers and (DURATIONS in (pattern.first_kinds, pattern.second_kinds) or len(kinds) == 1):
             continue
         if pattern is RATE_TIMES_DURATION and _has_another_time(figures, products[0]):
             continue
@@ -193,9 +197,9 @@ def _outliers(figures: FigureTable, works: set[float], is_of_answers: bool) -> I
 
 
 def _is_of_answers(figures: FigureTable) -> bool:
-    """Whether a table has times of requests, which may fail, and whose answers differ in length."""
+    """Whether a table is of requests, which may fail, come side by side, and get answers that differ in length."""
     headings = (*figures.words, *(column.heading for column in figures.columns))
-    return bool(_columns_of(figures, DURATIONS)) and any(map(OF_ANSWERS.search, (*headings, *figures.names)))
+    return any(map(OF_ANSWERS.search, (*headings, *figures.names)))
 
 
 def _has_another_time(figures: FigureTable, factors: tuple[Factor, ...]) -> bool:

@@ -190,7 +190,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
 
 def _read_text_or_refuse(reading: Reading, file: TextFile) -> bool:
     """Read a text. Return whether a result was in it. Raises UnreadableFile for a broken or stray file of our own."""
-    text_files.check_own_report(file.path)
+    text_files.check_own_report(file)
     text_files.check_conflict(file)
     was_read = not text_files.is_own_series(file) and _read_text(reading, file)
     if not was_read and file.path.name == METRICS:

@@ -338,6 +338,9 @@ OWN_REPORTS: dict[str, Callable[[Path], object]] = {
 }
 MANIFEST = "manifest.json"
 START_OF_OWN_SERIES = ",".join(COLUMNS[:3])
+OWN_PAGE = re.compile(
+    r"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta[^>]*>\n<meta http-equiv=\"Content-Security-Policy\""
+)
 
 
 def note_own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
@@ -359,8 +362,11 @@ def _head_matches(path: Path, pattern: bytes) -> bool:
         return False
 
 
-def check_own_report(path: Path) -> None:
-    """Check a report of a campaign. Raises UnreadableFile for a damaged one, which may still be JSON."""
+def check_own_report(file: TextFile) -> None:
+    """Check a report of a campaign. Raises UnreadableFile for a page, and for a damaged report, which may be JSON."""
+    path = file.path
+    if OWN_PAGE.match(file.opening):
+        raise UnreadableFile("a page of scaleproof; what it was made of is audited", "not a result")
     if path.name not in OWN_REPORTS or not (path.parent / MANIFEST).is_file():
         return
     try:

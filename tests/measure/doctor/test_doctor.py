@@ -158,6 +158,8 @@ def found(**changes):
         ({"collectives": {"allreduce": {"bytes": 8 * 100_000}}}, "800,000 bytes are reduced, the formula says 400,000"),
         ({"dtypes": {"products": "bfloat16"}}, "ran in bfloat16, not fp32"),
         ({"steps_s": 0.5}, "steps add up to 0.5000 s"),
+        ({"steps_s": 0.468, "wall_s": 0.48}, None),  # a rank waited for its core
+        ({"steps_s": 0.4, "wall_s": 0.48}, "steps add up to 0.4000 s"),
         ({"waits": {"scaleproof/strategy/base.py:90": 3}}, "the host waits at scaleproof/strategy/base.py:90 (3x)"),
         ({"errors": [None, "RuntimeError: NCCL"]}, "RuntimeError: NCCL"),
     ],

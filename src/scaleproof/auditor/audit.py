@@ -166,7 +166,7 @@ def audit_context(context: AuditContext) -> list[Finding]:
     for check in of_evidence:
         needs = NEEDS.get(check.function.__module__)  # kinds of evidence, of which one is enough; none: always run
         if not needs or not context.has.isdisjoint(needs):
-            findings += check.findings_on(context)
+            findings += context.findings_of(check)
     return by_severity(_with_guesses_as_notes(context, findings))
 
 

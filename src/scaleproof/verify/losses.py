@@ -54,9 +54,13 @@ def loss_curves(cells: Mapping[str, Sequence[RawRun]]) -> dict[str, list[RawCurv
     A smoothed loss is the mean of the losses, those that are numbers, of the latest steps: a tenth of the longest
     window of the cell where that is shortest, and at least FEWEST_STEPS.
     """
-    windows = [max(len(run.window) for run in runs) for runs in cells.values()]
+    windows = _longest_windows(cells)
     smoothed_over = max(FEWEST_STEPS, round(SHARE_OF_WINDOW * min(windows, default=0)))
     return {cell: [_loss_curve(run, smoothed_over) for run in runs] for cell, runs in cells.items()}
+
+
+def _longest_windows(cells: Mapping[str, Sequence[RawRun]]) -> list[int]:
+    return [max(len(run.window) for run in runs) for runs in cells.values()]
 
 
 def _loss_curve(run: RawRun, smoothed_over: int) -> RawCurve:
@@ -84,6 +88,8 @@ def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
 
 def _curves_smoothed_as_stated(folder: Path, cells: Mapping[str, Sequence[RawRun]]) -> dict[str, list[RawCurve]]:
     """Return the curves as losses.csv has them: older results smooth those of each cell over a window of its own."""
+    if len(set(_longest_windows(cells))) < 2:
+        return loss_curves(cells)
     of_each = {cell: loss_curves({cell: runs})[cell] for cell, runs in cells.items()}
     try:
         rows = [row for row in csv_of(folder / "losses.csv") if row["cell"] in cells]

@@ -38,6 +38,7 @@ _DIMENSIONS = {
 }
 # Kind of a figure, or dimension of a unit -> T(ime), I(tems), F(LOP), B(ytes), J(oules), $.
 DIMENSIONS = {name: dimension for dimension, names in _DIMENSIONS.items() for name in names.split()}
+IN_BRACKETS = ", in brackets"  # end of the heading of a column of such figures
 LETTERS = "TFBJ$"  # how many items one request, step or epoch has is any number
 UNIT_IN_BRACKETS = re.compile(r".*[(\[]([^()\[\]]{2,}|s|h|%)[)\]]")
 DEVICE_HOURS = re.compile(r"(?i)\b(?:node|core|cpu)s?[- ]?hours?\b")
@@ -143,6 +144,11 @@ class FigureColumn:
         """Return what 1 in a cell is worth in the base unit: 0.001 in "12 ms"; by the heading if the cell has none."""
         figures = printed_figures.figures_of(self.texts[row])
         return figures[0].unit.scale if figures and figures[0].unit else self.meaning.scale
+
+    @property
+    def is_in_brackets(self) -> bool:
+        """Whether its figures stand in brackets behind those of another column, in the same cells."""
+        return self.heading.endswith(IN_BRACKETS)
 
     @property
     def is_difference(self) -> bool:
@@ -275,7 +281,7 @@ def _column_in_brackets(column: FigureColumn) -> list[FigureColumn]:
     kind = (printed_figures.KINDS_OF_UNITS | KINDS_OF_RATIOS).get(unit.dimension) if unit else None
     if unit is None or kind is None:
         return []
-    meaning = TableColumn(f"{column.heading}, in brackets", kind, unit.scale, unit.dimension, item=unit.item)
+    meaning = TableColumn(column.heading + IN_BRACKETS, kind, unit.scale, unit.dimension, item=unit.item)
     place = (column.position, column.line, column.place)
     return [FigureColumn(meaning, _figures(texts, unit.scale), texts, *place)]
 

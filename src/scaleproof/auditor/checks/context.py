@@ -14,6 +14,7 @@ from scaleproof.auditor.checks.baselines import Baselines, Scaling, TotalRate, t
 from scaleproof.auditor.checks.rows import RowSeries, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import ReportedTable
+from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.registry import Check, Flag, Register
 
 SAME_TOLERANCE = 0.01  # relative difference of figures that are one figure, rounded
@@ -29,7 +30,7 @@ class AuditContext:
 
     evidence: Evidence
     _named: dict[str, list[ReportedRun]] = field(default_factory=dict)  # part of a name -> its runs
-    _places: dict[str, list[set[str]]] = field(default_factory=dict)  # check -> what each of its findings is about
+    _findings: dict[str, list[Finding]] = field(default_factory=dict)  # name of a check -> what it found
 
     def __post_init__(self) -> None:
         if self.evidence.runs:
@@ -146,11 +147,11 @@ class AuditContext:
             self._named[part] = exact or [run for run in self.runs if part in run.name]
         return self._named[part]
 
-    def places_of(self, check: Check["AuditContext"]) -> list[set[str]]:
-        """Return the rows or runs that each finding of a check is about. It is made once, whoever needs it."""
-        if check.name not in self._places:
-            self._places[check.name] = [set(finding.runs) for finding in check(self)]
-        return self._places[check.name]
+    def findings_of(self, check: Check["AuditContext"]) -> list[Finding]:
+        """Return what a check finds, or the note that it broke. It is made once, for the audit and for other checks."""
+        if check.name not in self._findings:
+            self._findings[check.name] = check.findings_on(self)
+        return self._findings[check.name]
 
     def total_rate_of(self, part: str) -> TotalRate | None:
         """Return the mean rate of the runs that `part` names; None where one has no rate, or their units differ."""

@@ -204,7 +204,7 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
     speedups = list(speedups_follow(context))
     yield from speedups
     flagged = {place for flag in speedups for place in flag.about}
-    flagged = flagged.union(*context.places_of(efficiencies_follow))
+    flagged |= {place for finding in context.findings_of(efficiencies_follow) for place in finding.runs}
     for figures in (figures for table in context.all_tables for figures in figure_tables(table)):
         ratios = (column for column in figures.columns if formulas.is_ratio(column))
         targets = [column for column in ratios if not figures.has_unread_figures_before(column)]
@@ -212,9 +212,10 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
             targets = [column for column in targets if formulas.SPEEDUP_HEADING.search(column.heading)]
         flags = [flag for target in targets for flag in _wrong_ratios(figures, target)]
         # A row gets one finding: nothing is added where another check has one.
-        others = flagged.union(*context.places_of(totals_follow)) if flags else flagged
+        if flags:
+            flagged |= {place for finding in context.findings_of(totals_follow) for place in finding.runs}
         for flag in flags:
-            if not (flagged | others) & set(flag.about):
+            if not flagged & set(flag.about):
                 yield flag
                 flagged |= set(flag.about)
 

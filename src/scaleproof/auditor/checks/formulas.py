@@ -163,7 +163,7 @@ def _ratios_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) ->
         name, headings = f"{above.heading} / {below.heading}", (above.heading, below.heading)
         ratio = above.figures.over(below.figures)
         is_beside_one = target.position in (above.position, below.position)  # the ratio is in brackets: "50 (2x)"
-        if target.heading.endswith(", in brackets") and not is_beside_one:
+        if target.is_in_brackets and not is_beside_one:
             continue  # it is of its own cell
         of_family = [column for column in peers if _have_one_quantity(column, above)]
         is_only_pair = of_family in ([above, below], [below, above])

@@ -118,8 +118,8 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
             if not (is_of_answers and _columns_of(figures, DURATIONS)):
                 flags += rows_with_another_product(figures, numbers)
             if flags:  # of each row the first counts; none where another check has a finding on this row alone
-                subjects = (about for check in MADE_BEFORE for about in context.places_of(check) if len(about) == 1)
-                places = {place for about in subjects for place in about}
+                subjects = (finding.runs for check in MADE_BEFORE for finding in context.findings_of(check))
+                places = {place for about in subjects if len(about) == 1 for place in about}
                 first_of_row = {flag.about[0]: flag for flag in reversed(flags) if not places & set(flag.about)}
                 if len(places & {*figures.places}) <= 1:  # rows that are wrong themselves are no witnesses
                     yield from reversed(first_of_row.values())

@@ -309,7 +309,7 @@ class RelationSearch:
         others = [k for k, column in enumerate(self.columns) if k not in devices and not column.is_difference]
         exponents = []
         for chosen in (*combinations(others, 2), *combinations(others, 3)):
-            has_brackets = any(self.columns[k].heading.endswith(", in brackets") for k in chosen)
+            has_brackets = any(self.columns[k].is_in_brackets for k in chosen)
             if has_brackets and len({self.columns[k].position for k in chosen}) > 1:
                 continue  # a figure in brackets goes with that of its own cell
             choices = [(1.0, -1.0)] * (len(chosen) - 1)

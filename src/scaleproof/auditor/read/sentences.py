@@ -186,7 +186,8 @@ def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
             current.starts.append((len(current.text) + 1, line))
             current.text += " " + text
         last_line = line
-        was_alone, was_heading = is_alone, raw.startswith("#")
+        was_alone = is_alone
+        was_heading = raw.startswith("#")
     if current is not None:
         yield current
 

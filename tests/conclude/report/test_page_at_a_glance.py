@@ -19,7 +19,18 @@ def test_a_decided_answer_says_what_to_do_next(results, show):
 
 def test_an_answer_without_numbers_says_what_to_do_next(nothing, show):
     failed = show(nothing.page(names=[])).inner_text(".answer")
-    assert "Next: mend what made the runs fail; then scaleproof retry config/campaigns/synthetic.yaml" in failed
+    assert "Next: fix what made the runs fail (below); then scaleproof retry config/campaigns/synthetic.yaml" in failed
+
+
+def test_a_page_of_a_question_on_commands_says_what_a_and_b_are(results):
+    question = {"is": "ddp-n1x2", "better_than": "ddp-n1x1", "by": 0.0}
+    results.report.question = AnsweredQuestion.model_validate(question)
+    inputs = results.inputs(names=[])
+    assert "<dt>A</dt>" not in page_text(inputs)
+    commands = {"ddp-n1x1": "python train.py --fused", "ddp-n1x2": "python train.py"}
+    page = page_text(replace(inputs, facts=replace(inputs.facts, commands=commands)))
+    for side, (cell, command) in zip("AB", commands.items(), strict=True):
+        assert f"<dt>{side}</dt><dd>{cell}: <code>{command}</code></dd>" in page
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,15 @@ def test_a_decided_answer_says_what_to_do_next(results, show):
     assert "Next: more devices, a larger model or another machine may answer otherwise: vary them in" in decided
 
 
+def test_on_a_phone_the_next_step_is_on_the_first_screen_and_a_dagger_stands_for_codes(results, show):
+    path = results.page(names=[])
+    page = show(path, 390, 844)
+    step = page.locator(".answer .next").bounding_box()
+    assert step["y"] + step["height"] < 844
+    assert page.locator("#table-cells .codes:visible").count() == 0
+    assert show(path, 1280).locator("#table-cells .codes:visible").count() > 0
+
+
 def test_an_answer_without_numbers_says_what_to_do_next(nothing, show):
     failed = show(nothing.page(names=[])).inner_text(".answer")
     assert "Next: fix what made the runs fail (below); then scaleproof retry config/campaigns/synthetic.yaml" in failed

@@ -163,7 +163,7 @@ def _answer_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     return {
         "verdict": conclusion.verdict,
         "whole_job": _whole_job(inputs.report),
-        "bullets": [_bullet_html(bullet, slugs) for bullet in bullets],
+        "bullets": [(bullet.topic, _bullet_html(bullet, slugs)) for bullet in bullets],
         "trust": trust,
         "trust_text": link_findings(trust.text, severities) if trust else "",
         "trust_elsewhere": link_findings(trust.elsewhere, severities) if trust else "",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from scaleproof.conclude.checks.repeats import APART
 from scaleproof.conclude.checks.replayed import (
     MEANINGLESS,
     SMALL_LOSS,
@@ -30,7 +31,6 @@ TOLERANCE = {"fp32": 2e-4, "tf32": 2e-3, "bf16": 1e-2, "fp16": 1e-2}
 CLASSIFIER_TOLERANCE = {"fp32": 2e-4, "tf32": 5e-3, "bf16": 4e-2, "fp16": 4e-2}
 # What the launcher, Snakemake or a scheduler sets for itself; the census has what the ranks saw.
 OF_THE_LAUNCHER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
-APART = 1.25  # a run stands out where its rate and the median of its cell have a larger ratio
 EXACT, EXACT_STEPS = 1e-5, 30  # in fp32; sound runs of every strategy were within 1.5e-7 over 29 steps
 COMPARED_STEPS = 100  # in later steps training itself has amplified rounding
 GPU_SETTINGS = ("driver", "power_cap", "clock_sm_application", "ecc", "mig")  # as nvidia-smi prints them
@@ -111,15 +111,17 @@ def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
 def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
     """One run of a cell is much faster or slower than its repeats: something disturbed it, or them.
 
-    Detected: Its rate is more than {apart} times from the median.
+    Detected: Its rate is more than {apart} times from the median, as that of less than half of the runs.
     Seen: Shared machines.
     Repair: Run the cell again on a quiet machine (scaleproof retry FILE --cell CELL); nothing is dropped silently.
     """
     for repeats in runs_by_cell(runs).values():
         median_rate = median(run.metrics.window.tokens_per_s for run in repeats)
-        for run in repeats:
-            rate = run.metrics.window.tokens_per_s
-            if max(rate / median_rate, median_rate / rate) > APART:
+        ratios = [run.metrics.window.tokens_per_s / median_rate for run in repeats]
+        apart = [run for run, ratio in zip(repeats, ratios, strict=True) if max(ratio, 1 / ratio) > APART]
+        if 2 * len(apart) < len(repeats):  # else the median is no usual rate, and nobody knows which runs are odd
+            for run in apart:
+                rate = run.metrics.window.tokens_per_s
                 loads = [fixed(rank["cpu_load"], 2) for rank in run.metrics.ranks if "cpu_load" in rank]
                 loads_text = f"; its processes used {', '.join(loads)} cores" if loads else ""
                 yield Flag(

@@ -103,6 +103,13 @@ def test_the_page_has_every_finding_once(tmp_path):
     assert "http" not in page.replace("http-equiv", "")
 
 
+def test_a_column_without_a_text_is_left_out(tmp_path):
+    (tmp_path / "a.csv").write_text("gpus,tokens_per_s\n1,1000\n2,1900\n")
+    headings = re.findall(r"<th[^>]*>([^<]*)</th>", audit_page(audit_paths([tmp_path])))
+    assert {"configuration", "run or row", "speed-up", "over", "rate", "file"} <= {*headings}
+    assert {"beside", "work", "corrected"}.isdisjoint(headings)
+
+
 def test_nothing_tells_where_the_files_lie(tmp_path):
     put(tmp_path / "a")
     (tmp_path / "broken.json").write_text('{"log_history": [')

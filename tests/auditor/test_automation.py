@@ -8,17 +8,21 @@ import subprocess
 import sys
 from datetime import date, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
 from command_line import scaleproof
+from synthetic import cells, rewrite, write_run
 
+from scaleproof.auditor.annotations import github, sarif
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.waivers import Waiver
+from scaleproof.ground.records.run import METRICS
 
 TABLE = "# Results\n\n| GPUs | tokens/s | speedup | efficiency |\n|---|---|---|---|\n"
 FAULTY = TABLE + "| 1 | 1000 | 1.0 | 100% |\n| 4 | 3600 | 3.6 | 50% |\n"
 SOUND = FAULTY.replace("50%", "90%")
+ABSOLUTE = "(absolute)"
 WAIVER = '[[waived]]\ncode = "{code}"\nplace = "{place}"\nreason = "known"\nuntil = {until}\n'
 
 
@@ -56,11 +60,51 @@ def test_a_file_at_the_top_is_waived_however_it_is_given(project, audited):
     assert scaleproof("audit", audited, cwd=project).returncode == 1
 
 
-def test_a_pattern_of_a_folder_covers_the_runs_below_it():
-    finding = SimpleNamespace(code="state-differs", runs=["ddp-n1x2/rep1", "ddp-n1x2/rep2"], cells=["ddp-n1x2"])
-    for place, covered in (("results/demo/*", True), ("results/demo", True), ("results/other/*", False)):
-        waiver = Waiver(code="state-differs", place=place, reason="known", until=date.today())
-        assert waiver.covers(finding, [Path("results/demo")]) == covered, place
+@pytest.fixture
+def campaigns(tmp_path, monkeypatch):
+    """Two results whose runs have the same names, and wrong rates; the working folder is above them."""
+    for name in ("demo", "other"):
+        for repeat in (1, 2):
+            run = write_run(tmp_path / "results" / name / "runs", cells()[0], repeat)
+            rewrite(run, lambda data: data["window"].update(tokens_per_sec_per_device=9.0))
+    monkeypatch.chdir(tmp_path)
+
+
+def wrong_rates(audited):
+    result = audit_paths([Path(audited)])
+    findings = [finding for finding in result.findings if finding.code == "figure-not-reproduced"]
+    return result.model_copy(update={"findings": findings})
+
+
+@pytest.mark.parametrize("audited", [".", "results", "results/demo", "results/demo/runs/ddp-n1x1", ABSOLUTE])
+def test_findings_on_own_runs_stand_at_their_metrics(campaigns, audited):
+    audited = audited.replace(ABSOLUTE, f"{Path.cwd()}/results/demo/runs/ddp-n1x1/rep1")
+    places = [f"results/{name}/runs/ddp-n1x1/rep{k}/{METRICS}" for name in ("demo", "other") for k in (1, 2)]
+    results = json.loads(sarif(wrong_rates(audited), [Path(audited)], "0"))["runs"][0]["results"]
+    uris = [result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in results]
+    of_demo = places[:1] if audited.endswith("rep1") else places[:2]
+    assert sorted(uris) == (places if audited in (".", "results") else of_demo)
+
+
+def test_a_campaign_has_one_note_of_a_code(campaigns):
+    lines = github(wrong_rates("."), [Path()]).splitlines()
+    assert [line.split(",")[0] for line in sorted(lines)] == [
+        f"::error file=results/{name}/runs/ddp-n1x1/rep1/{METRICS}" for name in ("demo", "other")
+    ]
+    assert all(line.endswith("(1 further finding of this code here)") for line in lines)
+    (line,) = github(wrong_rates("results/demo/runs/ddp-n1x1/rep2"), [Path()]).splitlines()
+    assert "further" not in line
+
+
+@pytest.mark.parametrize("audited", [".", "results", "results/demo"])
+@pytest.mark.parametrize("place", ["results/demo/*", "results/demo", "ddp-n1x1/*", "results/third/*"])
+def test_a_pattern_of_a_folder_covers_the_runs_below_it(campaigns, audited, place):
+    waiver = Waiver(code="figure-not-reproduced", place=place, reason="known", until=date.today())
+    findings = wrong_rates(audited).findings
+    covered = {finding.folder for finding in findings if waiver.covers(finding, [Path(audited)])}
+    every = {finding.folder for finding in findings}
+    expected = {"results/demo/runs"} if "demo" in place else every if place.startswith("ddp") else set()
+    assert covered == expected
 
 
 def test_a_waiver_of_one_of_two_places_waives_nothing_and_says_so(project):

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaleproof.auditor.audit import Audit
+from scaleproof.auditor.audit import Audit, OwnFinding
+from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.catalog import meaning_of
 from scaleproof.ground.findings.finding import Finding
+from scaleproof.ground.records.run import METRICS
 
 
 @dataclass(frozen=True)
@@ -19,11 +21,25 @@ class Location:
     line: int | None
 
 
-def located(place: str, paths: Sequence[Path]) -> Location:
+def locations(finding: Finding, paths: Sequence[Path]) -> list[Location]:
+    """Return where a finding is, the first place first. A run of this program, or a cell of it, is at its metrics."""
+    places = finding.runs or finding.cells
+    if not isinstance(finding, OwnFinding):
+        return [_located(place, paths) for place in places]
+    return [Location(_metrics_of(place, Path(finding.folder)), None) for place in places]
+
+
+def _metrics_of(place: str, folder: Path) -> Path:
+    """Return the metrics of a run or of a cell's first run; of what is neither, those of the first run."""
+    candidates = (folder / place / METRICS, folder / place / "rep1" / METRICS)
+    return next(filter(Path.is_file, candidates), None) or min(folder.glob(f"*/*/{METRICS}"), default=folder)
+
+
+def _located(place: str, paths: Sequence[Path]) -> Location:
     """Return the file and line of a finding's `place`: "results.md:7" is line 7 of runs/results.md for paths ["runs"].
 
     An audit names files by their path below `paths`, what it was given; with several paths the name of the path comes
-    first: "runs/results.md:7". A place that is no file, such as the name of a run, gets the first path and no line.
+    first: "runs/results.md:7". A place that is no file gets the first path and no line.
     """
     name, _, number = place.rpartition(":")
     line = int(number) if name and number.isdecimal() else None
@@ -58,13 +74,12 @@ def sarif(audit: Audit, paths: Sequence[Path], version: str) -> str:
 
 def _sarif_result(finding: Finding, rule: int, paths: Sequence[Path]) -> dict[str, Any]:
     """Return a finding as a result of SARIF. `rule`: its index among the rules."""
-    places = finding.runs or finding.cells
     return {
         "ruleId": finding.code,
         "ruleIndex": rule,
         "level": SARIF_LEVELS[finding.severity],
         "message": {"text": _message(finding)},
-        "locations": [_sarif_location(located(place, paths)) for place in places],
+        "locations": [_sarif_location(location) for location in locations(finding, paths)],
     }
 
 
@@ -77,19 +92,22 @@ def _sarif_location(location: Location) -> dict[str, Any]:
 
 
 def github(audit: Audit, paths: Sequence[Path]) -> str:
-    """Return the findings as workflow commands, a line each, at the first place of each."""
-    return "\n".join(_workflow_command(finding, paths) for finding in audit.findings)
+    """Return the findings as workflow commands, at the first place of each: a line for all of a code in a campaign."""
+    groups: dict[tuple[str, ...], list[Finding]] = {}
+    for index, finding in enumerate(audit.findings):
+        group = finding.folder if isinstance(finding, OwnFinding) else str(index)
+        groups.setdefault((finding.severity, finding.code, group), []).append(finding)
+    return "\n".join(_workflow_command(first, len(more), paths) for first, *more in groups.values())
 
 
-def _workflow_command(finding: Finding, paths: Sequence[Path]) -> str:
-    """Return a finding as a command: "::error file=a.md,line=7,title=speedup-differs::..."."""
-    places = finding.runs or finding.cells
+def _workflow_command(finding: Finding, more: int, paths: Sequence[Path]) -> str:
+    """Return a finding, with how many `more` of its code: "::error file=a.md,line=7,title=speedup-differs::..."."""
     properties = {"title": finding.code}
-    if places:
-        location = located(places[0], paths)
+    for location in locations(finding, paths)[:1]:
         properties = {"file": location.file.as_posix(), "line": str(location.line or 1)} | properties
+    further = f" ({plural(more, 'further finding')} of this code here)" if more else ""
     listed = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
-    return f"::{GITHUB_LEVELS[finding.severity]} {listed}::{_escaped(_message(finding))}"
+    return f"::{GITHUB_LEVELS[finding.severity]} {listed}::{_escaped(_message(finding))}{further}"
 
 
 def _message(finding: Finding) -> str:

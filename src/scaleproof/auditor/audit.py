@@ -1,11 +1,12 @@
 """The audit of any files and folders: runs of this program by its own checks, everybody else's in the neutral form."""
 
+import os
 import re
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from scaleproof.auditor.checks.all_checks import NEEDS
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
@@ -52,6 +53,12 @@ SAID_BY_LOGS = {"did-not-train"}  # findings on what a log says in so many words
 
 class NoResult(UserError):
     """None of the files that were audited has a result."""
+
+
+class OwnFinding(Finding):
+    """A finding on runs of this program. `folder`: in which they lie, CELL/repN, seen from the working folder."""
+
+    folder: str = Field(exclude=True)
 
 
 class FigureCount(BaseModel):
@@ -241,24 +248,25 @@ def _not_read(evidence: Evidence) -> dict[str, list[str]]:
 def _audit_own_runs(evidence: Evidence) -> tuple[list[str], list[Finding], Counter[str]]:
     """Audit scaleproof's own runs, campaign by campaign. Return their names, findings, and number by format."""
     campaigns: dict[tuple[str, str], list[Run]] = defaultdict(list)  # (name of the campaign, folder runs/) -> runs
-    findings: list[Finding] = []
+    findings: list[tuple[str, Finding]] = []  # each with its folder runs/
     for folder in evidence.own_runs:
         path = Path(folder)
         cell, repeat = path.absolute().parts[-2:]  # "ddp-n1x2", "rep1" of runs/ddp-n1x2/rep1; the path may be "rep1"
         name = printable(f"{cell}/{repeat}")
+        parent = os.path.relpath(path.absolute().parents[1])
         try:
             run = read_run(path)
-            campaigns[(run.metrics.campaign, str(path.parent.parent))].append(run)
+            campaigns[(run.metrics.campaign, parent)].append(run)
         except UserError as error:
             problem = without_place(str(error), folder).replace(folder, name)  # one fault of many runs, one text
-            findings.append(finding_on_unusable_record(name, printable(cell), problem[:300]))
+            findings.append((parent, finding_on_unusable_record(name, printable(cell), problem[:300])))
 
-    for (campaign, _), runs in campaigns.items():
+    for (campaign, parent), runs in campaigns.items():
         try:
-            findings += audit(campaign, runs).findings
+            findings += [(parent, finding) for finding in audit(campaign, runs).findings]
         except BREAKS as error:
-            findings.append(note_on_broken_check(f"of campaign {campaign}", error))
+            findings.append((parent, note_on_broken_check(f"of campaign {campaign}", error)))
 
     names = [run.name for runs in campaigns.values() for run in runs]
     formats = Counter({"metrics JSON 3 with its series": len(names)}) if names else Counter()
-    return names, findings, formats
+    return names, [OwnFinding(**dict(finding), folder=parent) for parent, finding in findings], formats

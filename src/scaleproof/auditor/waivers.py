@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from scaleproof.auditor.annotations import located
+from scaleproof.auditor.annotations import Location, locations
 from scaleproof.auditor.audit import Audit
 from scaleproof.auditor.overview import OverviewLine, ScalingLine, Subjects, by_subject, mark_of
 from scaleproof.ground.errors import UserError, did_you_mean, shortened
@@ -27,7 +27,7 @@ class Waiver(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     code: str
-    place: str = Field(description="A file, with or without its line, or a pattern of files: docs/*.md.", min_length=1)
+    place: str = Field(description="A file, with or without its line, a folder, or a pattern: docs/*.md.", min_length=1)
     reason: str = Field(min_length=1)
     until: date = Field(description="The last day on which it holds.")
 
@@ -39,13 +39,12 @@ class Waiver(BaseModel):
         places = finding.runs or finding.cells
         if finding.code == OF_SENTENCES:
             places = places[:1]
-        return finding.code == self.code and bool(places) and all(self._has_place(place, paths) for place in places)
+        is_of_code = finding.code == self.code and bool(places)
+        return is_of_code and all(map(self._has_place, places, locations(finding, paths)))
 
-    def _has_place(self, place: str, paths: Sequence[Path]) -> bool:
+    def _has_place(self, place: str, location: Location) -> bool:
         """Whether a place, by its name in the audit or its path, with or without its line, matches this waiver."""
-        location = located(place, paths)
-        # The last name is for a run below an audited folder: "results/ddp-n1x2".
-        names = (place, str(location.file), f"{location.file}:{location.line}", f"{location.file}/{place}")
+        names = (place, str(location.file), f"{location.file}:{location.line}", *map(str, location.file.parents))
         return any(fnmatchcase(name, self.place) for name in names)
 
     def __str__(self) -> str:

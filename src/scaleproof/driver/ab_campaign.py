@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from scaleproof.conclude.report.sentences.next_step import AB_TITLE
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic
@@ -95,7 +96,7 @@ def make_campaign(
     """
     workload: dict[str, Any] = {"command": "{program}", "figures": dict(request.patterns) or request.figures}
     vary: dict[str, Any] = {"program": {A: shlex.join(request.a), B: shlex.join(request.b)}}
-    campaign: dict[str, Any] = {"title": "Is B faster than A?", "workload": workload}
+    campaign: dict[str, Any] = {"title": AB_TITLE, "workload": workload}
     if request.per_step:
         unit, amounts = request.per_step
         workload["per_step"] = {unit: amounts[0]}

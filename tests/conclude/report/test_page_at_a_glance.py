@@ -17,9 +17,29 @@ def test_a_decided_answer_says_what_to_do_next(results, show):
     assert "Next: more devices, a larger model or another machine may answer otherwise: vary them in" in decided
 
 
+def test_on_a_phone_the_next_step_is_on_the_first_screen_and_a_dagger_stands_for_codes(results, show):
+    path = results.page(names=[])
+    page = show(path, 390, 844)
+    step = page.locator(".answer .next").bounding_box()
+    assert step["y"] + step["height"] < 844
+    assert page.locator("#table-cells .codes:visible").count() == 0
+    assert show(path, 1280).locator("#table-cells .codes:visible").count() > 0
+
+
 def test_an_answer_without_numbers_says_what_to_do_next(nothing, show):
     failed = show(nothing.page(names=[])).inner_text(".answer")
-    assert "Next: mend what made the runs fail; then scaleproof retry config/campaigns/synthetic.yaml" in failed
+    assert "Next: fix what made the runs fail (below); then scaleproof retry config/campaigns/synthetic.yaml" in failed
+
+
+def test_a_page_of_a_question_on_commands_says_what_a_and_b_are(results):
+    question = {"is": "ddp-n1x2", "better_than": "ddp-n1x1", "by": 0.0}
+    results.report.question = AnsweredQuestion.model_validate(question)
+    inputs = results.inputs(names=[])
+    assert "<dt>A</dt>" not in page_text(inputs)
+    commands = {"ddp-n1x1": "python train.py --fused", "ddp-n1x2": "python train.py"}
+    page = page_text(replace(inputs, facts=replace(inputs.facts, commands=commands)))
+    for side, (cell, command) in zip("AB", commands.items(), strict=True):
+        assert f"<dt>{side}</dt><dd>{cell}: <code>{command}</code></dd>" in page
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,7 @@ def _template_values(inputs: PageInputs) -> dict[str, Any]:
     """Return what the template is filled with, name -> value, but for the rows of runs (`_run_rows`)."""
     report = inputs.report
     facts = inputs.facts
+    sides = {"A": report.question.base, "B": report.question.subject} if report.question else {}
     slugs = set(inputs.cells["cell"])  # the names of cells, whose rows the page can link to
     tables = _page_tables(inputs)
     machine_facts = facts.machine_check.facts if facts.machine_check else []
@@ -124,6 +125,7 @@ def _template_values(inputs: PageInputs) -> dict[str, Any]:
         "machine": facts.machine,
         "campaign_file": inputs.campaign_file,
         "command": command(report),
+        "sides": [(side, cell, facts.commands[cell]) for side, cell in sides.items() if cell in facts.commands],
         "lost": facts.lost,
         "failed": facts.failed,
         "protocol": facts.protocol,
@@ -161,7 +163,7 @@ def _answer_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     return {
         "verdict": conclusion.verdict,
         "whole_job": _whole_job(inputs.report),
-        "bullets": [_bullet_html(bullet, slugs) for bullet in bullets],
+        "bullets": [(bullet.topic, _bullet_html(bullet, slugs)) for bullet in bullets],
         "trust": trust,
         "trust_text": link_findings(trust.text, severities) if trust else "",
         "trust_elsewhere": link_findings(trust.elsewhere, severities) if trust else "",

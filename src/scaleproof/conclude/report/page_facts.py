@@ -45,6 +45,7 @@ class RunFacts:
     environment: Facts
     failed: list[tuple[str, Failure]]  # runs without numbers
     lost: list[str]  # raw files that are gone: their figures cannot be recomputed
+    commands: dict[str, str]  # cell -> its command, where cells are commands
     losses: list[tuple[list[str], str]]  # cells that were compared, and whether their losses agree
     bytes_per_token: dict[str, float]  # of the text of a cell's corpus
     hosts: set[str]
@@ -66,6 +67,11 @@ def collect_run_facts(runs: list[Run], doctor: Report | None = None) -> RunFacts
         environment=environment_facts(recorded),
         failed=_failures_by_cause(runs),
         lost=[f"{run.name}/{name}" for run, name in raw_files if not (run.folder / name).is_file()],
+        commands={
+            run.metrics.cell: _command_of(run.metrics)
+            for run in recorded
+            if run.metrics.config["workload"].get("command")
+        },
         losses=[
             (cells, text) for cells, _, text in losses_of_sizes(timed_runs(recorded)) if "not compared" not in text
         ],

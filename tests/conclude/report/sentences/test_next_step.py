@@ -7,6 +7,7 @@ import yaml
 from conclude.report.sentences.test_answer import UNEVEN, text_of
 
 from scaleproof.conclude.report.sentences.answer import answer_campaign
+from scaleproof.conclude.report.sentences.next_step import AB_TITLE
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.number_format import duration_text, rounded_up_percent
 
@@ -130,6 +131,24 @@ def test_a_campaign_that_has_spent_its_looks_is_not_extended(campaign):
     report.repeats.why, report.repeats.goes_on = None, True
     unfinished = answer_campaign(report)
     assert not text_of(unfinished, "next"), "further repeats are on their way"
+
+
+def test_after_ab_the_next_step_is_a_line_of_ab(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+    report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]}, question=question)
+    report.title = AB_TITLE
+
+    def page_text():
+        return answer_campaign(report).bullets_of_page(report, has_failures=False)[-1].text
+
+    assert page_text().startswith("give the same scaleproof ab line with more --minutes, which adds rounds")
+    for point in report.points:
+        point.findings = ["machine-busy"]
+    assert page_text() == "on a quiet machine, give the same scaleproof ab line, with --name demo-2"
+    report.status, report.mismatches = "invalid_comparison", ["did-not-train"]
+    assert page_text().startswith("scaleproof explain did-not-train; when that is mended, give the same scaleproof ab")
+    report.status, report.mismatches, report.series = "ok", [], []
+    assert page_text().startswith("fix what made the runs fail (below); then give the same scaleproof ab line")
 
 
 def test_where_the_question_is_answered_there_is_no_next_step(campaign):

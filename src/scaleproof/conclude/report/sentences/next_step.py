@@ -19,6 +19,7 @@ LARGEST_IN_QUESTION = 0.5  # nobody plans repeats to see a larger difference
 # Snakemake does not miss a look whose table of runs is there: forced, it makes the look, and the rounds after it.
 FORCED = "--forcerun collect findings -- "
 
+AB_TITLE = "Is B faster than A?"  # of the campaigns of `scaleproof ab`, whose file nobody has written
 Step = tuple[str, str | None]  # what to do, and what to know about it
 
 
@@ -27,6 +28,8 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
 
     `group`: the ranking of the largest size with two comparable cells or more (`largest_group`), if there is one.
     """
+    if report.title == AB_TITLE:
+        return _step_of_ab(report)
     look = report.repeats  # the last look at the results, in a campaign whose results decide when repeats end
     if look and look.goes_on:
         return None
@@ -80,19 +83,38 @@ def busy_cells(report: ScalingReport) -> list[str]:
 
 def next_step_beyond_repeats(report: ScalingReport) -> Step:
     """Return what to do next where further repeats would settle nothing more, as a sentence and a remark."""
+    if report.title == AB_TITLE:
+        return _step_of_ab(report)
     if report.status == "invalid_comparison":
         cells = {point.cell for point in report.points if set(point.findings) & set(report.mismatches)}
         retry = f"scaleproof retry {_file(report)} {_cell_options(sorted(cells))}{results_option(report.results)}"
         return f"scaleproof explain {report.mismatches[0]}; when that is mended, {retry}, then {command(report)}", None
     if not report.series:
         retry = f"scaleproof retry {_file(report)}{results_option(report.results)}"
-        return f"mend what made the runs fail; then {retry}, and {command(report)}", None
+        return f"fix what made the runs fail (below); then {retry}, and {command(report)}", None
     if report.repeats and report.repeats.goes_on:
         return f"{command(report)} goes on with it", None
     if quiet := _on_a_quiet_machine(report):
         return quiet
     text = f"more devices, a larger model or another machine may answer otherwise: vary them in {_file(report)}"
     return text, f"scaleproof plan {_file(report)} says what it costs"
+
+
+def _step_of_ab(report: ScalingReport) -> Step:
+    """Return what to do next after `scaleproof ab`, by a line of that command."""
+    again = f"give the same scaleproof ab line, with --name {report.campaign}-2"
+    if report.status == "invalid_comparison":
+        return f"scaleproof explain {report.mismatches[0]}; when that is mended, {again}", None
+    if not report.series:
+        return f"fix what made the runs fail (below); then {again}", None
+    if _on_a_quiet_machine(report):
+        return f"on a quiet machine, {again}", None
+    if report.question and report.question.status == "undecided":
+        return (
+            "give the same scaleproof ab line with more --minutes, which adds rounds, or longer runs (--seconds)",
+            None,
+        )
+    return f"another machine or more devices may answer otherwise: there, {again}", None
 
 
 def _step_of_question(report: ScalingReport) -> Step | None:

@@ -1,14 +1,17 @@
 """What a finished run says of those that are left, and collected ones of another campaign."""
 
+import re
 from argparse import Namespace
 
 import pytest
-from synthetic import write_run
+from synthetic import write_failure, write_run
 
+from scaleproof.cli import run as commands
 from scaleproof.cli.analyse import collect
 from scaleproof.cli.run import _remaining_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.records.run import read_run
+from scaleproof.measure.launch import run as launch
 
 TEXT = """title: sizes
 workload: {model: gpt2-tiny, corpus: python-docs, tokenizer: bpe-2048, seq_len: 128}
@@ -44,6 +47,32 @@ def test_on_a_cluster_nothing_is_said(campaign, tmp_path):
     write_run(folder.parents[1], cell, repeat)
     sent = read_run(folder).metrics.model_copy(update={"scheduler": {"type": "slurm"}})
     assert _remaining_text(campaign, tmp_path, sent) == ""
+
+
+def test_a_job_of_several_runs_prints_each_outcome(campaign, tmp_path, monkeypatch, capsys):
+    """Rates go to the console, failures to the job's log: the rule sends the error stream there."""
+    text = campaign.path.read_text() + "resources: {same_allocation: true}\n"
+    campaign.path.write_text(text)
+
+    def make(plan, out, read):
+        if plan.repeat == 2:
+            write_failure(out.parents[1], plan.cell, plan.repeat, "oom")
+        else:
+            write_run(out.parents[1], plan.cell, plan.repeat)
+        return read_run(out).metrics
+
+    monkeypatch.setattr(launch, "run_one_of_several", make)
+    for job in LoadedCampaign(campaign.path).shared_jobs:
+        out = tmp_path / f"sizes/together/{job}.json"
+        commands.shared_job(
+            Namespace(campaign=campaign.path, results=tmp_path, job=job, fingerprints=None, out=out, read_log=None)
+        )
+    printed = capsys.readouterr()
+    assert [re.sub(r": .*;|, about.*", ":", line) for line in printed.out.splitlines()] == [
+        f"ddp-n1x{ranks}/rep1: {left} of 4 runs left:" for ranks, left in ((1, 3), (2, 2))
+    ]
+    failed = sorted(line.partition(": ")[0] for line in printed.err.splitlines())
+    assert failed == ["ddp-n1x1/rep2", "ddp-n1x2/rep2"]
 
 
 def test_runs_of_another_campaign_are_named(campaign, tmp_path, capsys):

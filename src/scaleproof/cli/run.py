@@ -37,7 +37,6 @@ Planned = TypeVar("Planned", "Cell", "SharedJob")
 def train(args: argparse.Namespace) -> None:
     """Make one run of a cell and print its rate. Raises UserError, whose message is in the run's log as well."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.ground.records.metrics import Failed
     from scaleproof.ground.records.run import LOG
     from scaleproof.measure.launch.run import run_cell
 
@@ -54,11 +53,17 @@ def train(args: argparse.Namespace) -> None:
             with suppress(OSError):  # of a full disk; the console has the message
                 (args.out / LOG).write_text(f"scaleproof: {error}\n")
         raise
-    name = f"{args.cell}/rep{args.repeat}"
+    _print_outcome(f"{args.cell}/rep{args.repeat}", metrics, loaded, args.results)
+
+
+def _print_outcome(name: str, metrics: "Timed | Failed", loaded: "LoadedCampaign", results: Path) -> None:
+    """Print the rate of the run `name` and what is left of the campaign, or as an error why the run failed."""
+    from scaleproof.ground.records.metrics import Failed
+
     if isinstance(metrics, Failed):
         print(f"{name}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr)
     else:
-        print(f"{name}: {_rate_text(metrics)}{_remaining_text(loaded, args.results, metrics)}")
+        print(f"{name}: {_rate_text(metrics)}{_remaining_text(loaded, results, metrics)}", flush=True)
 
 
 def _rate_text(metrics: "Timed") -> str:
@@ -173,7 +178,7 @@ def pairs(args: argparse.Namespace) -> None:
 
 
 def shared_job(args: argparse.Namespace) -> None:
-    """Make the missing runs of one job, one after the other, and print how many these were."""
+    """Make the missing runs of one job, one after the other, and print the outcome of each."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir, tokens_of_run
     from scaleproof.measure.launch.run import run_one_of_several
     from scaleproof.measure.launch.shared_job import run_shared_job
@@ -184,13 +189,12 @@ def shared_job(args: argparse.Namespace) -> None:
     def make(cell: "Cell", repeat: int, out: Path) -> "Timed | Failed":
         """Make one run of the job, and publish it in `out`."""
         plan = _plan_run(loaded, cell, repeat, tokens_of_run(args.results, cell))
-        return run_one_of_several(plan, out, args.read_log)
+        metrics = run_one_of_several(plan, out, args.read_log)
+        _print_outcome(f"{cell.slug}/rep{repeat}", metrics, loaded, args.results)
+        return metrics
 
     with stoppable("the runs that this job has finished are kept; it will be sent once more for the others"):
-        made = run_shared_job(
-            job, lambda cell, repeat: run_dir(args.results, loaded.name, cell.slug, repeat), make, args.out
-        )
-    print(f"{made} of {plural(len(job.runs), 'run')} made here; the others were there")
+        run_shared_job(job, lambda cell, repeat: run_dir(args.results, loaded.name, cell.slug, repeat), make, args.out)
 
 
 def retry(args: argparse.Namespace) -> None:

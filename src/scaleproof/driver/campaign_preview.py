@@ -70,9 +70,8 @@ def _training_row(cell: Cell) -> dict[str, Any]:
 def _preview_commands(loaded: LoadedCampaign) -> str:
     """Return the preview of a campaign of commands: the command of each cell, and the source of its figures."""
     campaign = loaded.campaign
-    rows = []
-    for cell in loaded.cells:
-        rows.append([cell.slug, cell.execution.geometry.n_devices, cell.per_step, shlex.join(cell.words)])
+    cells = loaded.cells
+    rows = [[c.slug, c.execution.geometry.n_devices, c.per_step, shlex.join(c.words)] for c in cells]
     unit = campaign.workload.per_step.unit if campaign.workload.per_step else "work"
     headings = ["cell", "devices", f"{unit}/step", "command"]
     # Without `per_step` (None), the log of a run says how much work a step is.

@@ -16,6 +16,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.corpora import local_files
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.json_faults import read_part
 from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
 from scaleproof.ground.records.lost_results import records_of_runs
 from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SEAL, Run, read_planned, retry_command
@@ -135,10 +136,7 @@ def counted_text(rules: Iterable[str]) -> str:
 
 def _is_record_of(cell: Cell, record: Path) -> bool:
     """Return whether the file `record` of a run or trace is there, with the configuration of `cell`."""
-    try:
-        return json.loads(record.read_bytes())["fingerprint"] == cell.fingerprint
-    except (OSError, ValueError, LookupError, TypeError):
-        return False
+    return read_part(record, lambda content: content["fingerprint"]) == cell.fingerprint
 
 
 def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[Path]) -> str | None:

@@ -13,6 +13,7 @@ __all__ = [
     "files",
     "findings",
     "html",
+    "json_faults",
     "losses",
     "nsys_stats",
     "number_format",

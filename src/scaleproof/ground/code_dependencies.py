@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from scaleproof.ground.files import write_atomic
+from scaleproof.ground.json_faults import read_part
 
 PACKAGE = Path(__file__).parents[1]
 HASHES = Path(".snakemake/scaleproof/hashes.json")  # of files whose code was hashed here before
@@ -94,11 +95,8 @@ def code_hash(path: Path) -> str:
 @lru_cache
 def _known_hashes() -> dict[str, str]:
     """Return the hashes in HASHES, to which `code_hash` adds: "Python version:sha256 of a file" -> hash of its code."""
-    try:
-        known: dict[str, str] = json.loads(HASHES.read_text())
-        return known
-    except (OSError, ValueError):
-        return {}
+    known: dict[str, str] | None = read_part(HASHES, dict)
+    return known or {}
 
 
 def documented_nodes(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -1,6 +1,15 @@
-"""Why a text is no JSON, where a parser says only which character it did not expect."""
+"""JSON that may be damaged: what a file says, if it says it, and why a text is none.
 
+A parser says only which character it did not expect.
+"""
+
+import json
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+Part = TypeVar("Part")
 
 # What stands where a parser stops -> why, in the words of somebody who wrote that by hand or with another program.
 REASONS = {
@@ -13,6 +22,17 @@ REASONS = {
     "False": "write false",
     "None": "write null",
 }
+
+
+def read_part(path: Path, part: Callable[[Any], Part]) -> Part | None:
+    """Return what `part` takes from a JSON file's content; None where the file is missing or damaged.
+
+    No error is raised here: the command that needs the file says what is wrong with it.
+    """
+    try:
+        return part(json.loads(path.read_bytes())) if path.is_file() else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 def reason_of_json_fault(content: str | bytes, problem: str) -> str:

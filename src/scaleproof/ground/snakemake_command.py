@@ -3,16 +3,15 @@
 Without it, the advice below the results of a cluster would measure further repeats on the login node.
 """
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+
+from scaleproof.ground.json_faults import read_part
 
 SNAKEFILE = (Path(__file__).parents[1] / "workflow_files/workflow/Snakefile").resolve()  # this package's own
 NOTE = "logs/snakemake.json"  # of a campaign's folder: how the last Snakemake that sent its jobs elsewhere was started
 PROFILE = "slurm"  # of a cluster, where nothing else is said
 HERE, ON_CLUSTER = "--cores 2", f"--profile {PROFILE}"
-T = TypeVar("T")
 RESULTS = Path("results")  # where no option says otherwise
 
 
@@ -34,7 +33,7 @@ def results_option(results: Path | str) -> str:
 def options_for(target: Path) -> str:
     """Return Snakemake's options for `target`: as its campaign was run (by NOTE, or by a run), else for one machine."""
     for folder in (target, *target.parents):
-        noted = _read_part(folder / NOTE, lambda note: str(note["options"]))
+        noted = read_part(folder / NOTE, lambda note: str(note["options"]))
         if options := noted or _recorded_options(folder):
             return options
     return HERE
@@ -47,7 +46,7 @@ def _recorded_options(campaign: Path) -> str | None:
     """
     for path in (campaign / "runs").glob("*/*/training_metrics.json"):
         # A list, so that a run without Slurm, [None], is told from an unreadable record, None.
-        options = _read_part(path, lambda record: [options_of_runs([record["scheduler"]])])
+        options = read_part(path, lambda record: [options_of_runs([record["scheduler"]])])
         if options:
             return options[0]
     return None
@@ -56,14 +55,3 @@ def _recorded_options(campaign: Path) -> str | None:
 def options_of_runs(schedulers: Iterable[Mapping[str, str] | None]) -> str | None:
     """Return Snakemake's options by the `schedulers` in records of runs; None where there was none."""
     return ON_CLUSTER if any(scheduler and scheduler.get("type") == "slurm" for scheduler in schedulers) else None
-
-
-def _read_part(path: Path, part: Callable[[Any], T]) -> T | None:
-    """Return what `part` takes from a JSON file's content; None where the file is missing or damaged.
-
-    No error is raised here: the command that needs the file says what is wrong with it.
-    """
-    try:
-        return part(json.loads(path.read_bytes())) if path.is_file() else None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return None

@@ -16,7 +16,7 @@ from scaleproof.ground.number_format import fixed, integer, significant
 from scaleproof.ground.records.grouping import all_known, group_by
 from scaleproof.ground.records.recomputed_window import quantile
 from scaleproof.verify.contents import points_of
-from scaleproof.verify.intervals import NOISY_PAIR
+from scaleproof.verify.intervals import NOISY_PAIR, half_width
 from scaleproof.verify.raw import RawRun, rate_of
 
 CONFIDENCE = 0.95
@@ -130,8 +130,8 @@ def log_interval(values: list[float]) -> tuple[float, float] | tuple[None, None]
     """
     if len(values) < 2:
         return None, None
-    standard_error = statistics.stdev([math.log(value) for value in values]) / math.sqrt(len(values))
-    half = float(student.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * standard_error
+    variance = statistics.variance([math.log(value) for value in values]) / len(values)  # of the mean logarithm
+    half = half_width(variance, len(values) - 1, CONFIDENCE)
     return math.exp(-half), math.exp(half)
 
 

@@ -21,7 +21,7 @@ from scaleproof.auditor.read import (
 from scaleproof.auditor.read.archives import unpack
 from scaleproof.auditor.read.attach import GENERIC, Reading, add_run, settle
 from scaleproof.auditor.read.documents import quoted_blocks, read_document_file
-from scaleproof.auditor.read.file_kinds import DOCUMENTS, PLAIN, SETTINGS, suffix_by_contents
+from scaleproof.auditor.read.file_kinds import DOCUMENTS, PLAIN, SETTINGS, suffix_by_contents, tables_not_read
 from scaleproof.auditor.read.grids import Line
 from scaleproof.auditor.read.json_files import read_json
 from scaleproof.auditor.read.json_text import begins_like_json
@@ -150,8 +150,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
     """
     evidence = reading.evidence
     start = text_files.head(path)
-    is_event_file = tracker_series.PREFIX in path.name
-    is_named = path.name in GENERIC or path in evidence.named_files or is_event_file
+    is_named = tracker_series.PREFIX in path.name or path.name in GENERIC or path in evidence.named_files
     if not start.strip(b"\0 \t\r\n"):
         if is_named:
             raise UnreadableFile("it holds nothing but bytes of value 0" if b"\0" in start else "it is empty")
@@ -159,7 +158,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
 
     if start.startswith(LFS.encode()):
         raise UnreadableFile(POINTER, "Git LFS pointer")
-    if is_event_file and tracker_series.MARK in start[:200]:
+    if tracker_series.PREFIX in path.name and tracker_series.MARK in start[:200]:
         return tracker_files.read_event_file(reading, path, name)
     if text_files.is_nsys_export(path, start) or any(mark in start for mark in MARKS_OF_TRACES):
         evidence.traces.append(name)
@@ -169,9 +168,9 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
         return read_spreadsheet(evidence, path, name)
 
     encoding = text_files.encoding(start)
-    if encoding is None and is_named:
-        raise UnreadableFile(text_files.kind_of_binary(start), "binary")
     if encoding is None:
+        if is_named:
+            raise UnreadableFile(text_files.kind_of_binary(start), "binary")
         return False
     file = TextFile(
         path=path,
@@ -183,6 +182,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
         is_named=is_named,
     )
     was_read = _read_text_or_refuse(reading, file)
+    evidence.unread += tables_not_read(file.opening, name) if was_read or is_named else []
     fault = text_files.fault_of_bytes(path, encoding) if was_read or is_named else ""
     evidence.unread += [Unread(name, fault)] if fault else []
     return was_read

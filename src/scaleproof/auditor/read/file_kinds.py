@@ -10,6 +10,7 @@ from scaleproof.auditor.read.documents import FENCE, HEADING, unquoted
 from scaleproof.auditor.read.grids import is_separator
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.json_text import begins_like_json
+from scaleproof.auditor.read.reported import Unread
 
 DOCUMENTS = {".tex": "latex", ".html": "html", ".htm": "html"}
 DOCUMENTS |= dict.fromkeys((".md", ".markdown", ".mdx", ".rmd", ".qmd", ".rst", ".org"), "markdown")
@@ -19,6 +20,24 @@ NOTEBOOK = re.compile(r'"(?:nbformat|cell_type)"\s*:')
 LATEX = re.compile(r"\\begin\{(?:document|table\*?|tabular[xy]?\*?|longtable|tblr)\}|\\documentclass")
 HTML = re.compile(r"(?i)\s*<(?:!doctype html|html|head|body|table|div|h\d)\b")
 LINES_LOOKED_AT = 400
+# Tables of forms that are not read, and results that no table has.
+OTHER_TABLES = {
+    r"\|={3,}\s*$": "a table of AsciiDoc",
+    r"\s*\.\. list-table::": "a list-table of reStructuredText",
+    r"\{\| ?\w*": "a table of MediaWiki",
+    r"\|\|.*\|\|.*\|\|\s*$": "a table of Jira",
+    r"```diff\n[^`]*?^[-+]\|": "a table in a diff",
+    r"\{\\rtf\d": "Rich Text",
+    r".*\|[^|]*\d[^|]*<br */?>[^|]*\d[^|]*\|": "a table with several figures in a cell",
+}
+
+
+def tables_not_read(text: str, name: str) -> list[Unread]:
+    """Return a note on the first table whose form is not read, "a table of AsciiDoc". [] where there is none."""
+    matches = [(m.start(), form) for pattern, form in OTHER_TABLES.items() if (m := re.search(f"(?m)^{pattern}", text))]
+    place, form = min(matches, default=(0, ""))
+    reason = f"{form}, which is not read: give a row a line, as Markdown or CSV"
+    return [Unread(f"{name}:{text.count(chr(10), 0, place) + 1}", reason, "unknown form")] if form else []
 
 
 def suffix_by_contents(opening: str) -> str:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from scaleproof.auditor.read.heading_words import PHRASES
 from scaleproof.auditor.read.printed_figures import DEVICE, KINDS, KINDS_OF_UNITS, Unit, plain_text, unit_of
 from scaleproof.auditor.read.reported_tables import Statistic, TableColumn
-from scaleproof.auditor.read.words import describe, in_english
+from scaleproof.auditor.read.words import DEVICES, describe, in_english
 
 STATISTICS: tuple[tuple[str, Statistic], ...] = (
     (
@@ -76,7 +76,7 @@ UNITS_IN_NAMES = re.compile(
 )
 LEADING_WORD = re.compile(
     r"(?i)(?:(?:pytorch )?(?:ddp|fsdp\d?|dp|zero[ -]?\d?|deepspeed|horovod|baseline|single[ -]gpu|fp16|bf16|"
-    r"fp32|tf32|amp|mixed[ -]precision|\d+[ -]?gpus?)[ -]+)+"
+    rf"fp32|tf32|amp|mixed[ -]precision|\d+[ -]?gpus?|{DEVICES})[ -]+)+"
 )
 PRECISION = re.compile(r"(?i)\b(?:tf32|fp32|fp16|bf16|fp8|amp|mixed[ -]precision)\b")
 ENDS_OF_KINDS_WITH_PRECISION = ("_per_s", "_time_s", "rate", "time_s", "efficiency")
@@ -183,7 +183,7 @@ def _column_with_note(printed: str) -> TableColumn | None:
     if m := TRAILING_PRECISION.fullmatch(printed):
         column = column_of_part(printed, m[1] + (m[3] or ""), note=m[2])
         return column if (column.kind or "").endswith(ENDS_OF_KINDS_WITH_PRECISION) else TableColumn(printed)
-    m = re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?) ?@ ?(.+)$", printed)
+    m = re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?)(?: ?@ ?| on )(.+)$", printed)
     leading = LEADING_WORD.match(printed)
     is_phrase = leading is not None and printed[leading.end() :][:1].isalpha()
     if m and not (is_phrase and unit_of(m[2] or "")):  # "speed (A100)", "MFU @ bs 8"
@@ -216,12 +216,13 @@ def column_of_part(printed: str, part: str, note: str) -> TableColumn:
     column = column_of(part)
     if column.kind is None or column.kind in NOT_FIGURES:
         return TableColumn(printed)
-    if column.kind in ("speedup", "efficiency", "change") and len(PRECISION.findall(note)) > 1:
-        return TableColumn(printed)  # a ratio of one precision to another, whatever the devices
     note = note.strip()
     if PRECISION.fullmatch(note):
         note = note.lower()
     description = describe(note)
+    is_ratio = column.kind in ("speedup", "efficiency", "change")
+    if is_ratio and (len(PRECISION.findall(note)) > 1 or printed.startswith(description.words.get("device", " "))):
+        return TableColumn(printed)  # a ratio of one precision or device to another, whatever their number
     devices = description.numbers.get("devices")
     return replace(column, heading=printed, note=note, devices=devices, words=description.words)
 

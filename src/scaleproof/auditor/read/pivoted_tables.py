@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from scaleproof.auditor.read import printed_figures
 from scaleproof.auditor.read.grids import Grid
-from scaleproof.auditor.read.headings import DIFFERENCE, NOT_FIGURES, column_of, kind_with_unit
+from scaleproof.auditor.read.headings import DIFFERENCE, NOT_FIGURES, column_of, kind_with_unit, without_statistic
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import add_facts_of_label, heading_remarks, take_figures, take_words
 from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
@@ -52,12 +52,18 @@ def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
     for k, heading in enumerate(grid.header[1:], start=1):
         is_value = VALUE_HEADING.fullmatch(heading.strip().lower()) is not None  # "Value" names no configuration
         is_compared = columns[k].kind in ("change", "speedup", "text", "status", "metric") or DIFFERENCE.search(heading)
-        if is_compared and not is_value:
-            continue  # the column compares the other ones, or remarks on them
+        statistic, phrase = without_statistic(f"{heading.lower()} figure")
+        is_spread = statistic in ("std", "min", "max") and phrase.strip("+/-± ") == "figure"
+        if (is_compared or is_spread) and not is_value:
+            continue  # the column compares the other ones, remarks on them, or says how they vary
         label = (table.heading or table.caption) if is_value else heading
         row = ReportedRow(file, grid.line, label, remarks=heading_remarks(heading))
+        unit = printed_figures.unit_of(m[1]) if (m := UNIT_IN_BRACKETS.search(heading)) else None
         for line, cells, meaning in lines:
-            if k < len(cells):
+            kind = meaning.kind or ""
+            if k < len(cells) and unit and kind in printed_figures.RESULTS and not kind_with_unit(kind, unit):
+                row.not_understood[cells[0]] = cells[k]  # "(%)" above a time
+            elif k < len(cells):
                 _take_cell(row, line, cells[0], cells[k], meaning)
 
         devices = devices_in(heading)

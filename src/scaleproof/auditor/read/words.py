@@ -166,24 +166,15 @@ WORD_OF_INFERENCE = re.compile(
 WORD_OF_TRAINING = re.compile(
     r"(?i)\b(?:pre-?)?train(?:ing|ed|s)?\b|\bfine-?tun\w+|\bepochs?\b|\bbackward\b|\boptimi[sz]er\b|\bddp\b|\bfsdp\b|训练"
 )
-# Beside one of these a latency is one of training, of a collective, of a network or of a disk.
-OTHER_LATENCY = re.compile(
-    r"(?i)\b(?:step|iteration|communication|network|kernel) latency|\bnccl|all[-_ ]?(?:reduce|gather)|\bcollectives?\b|"
-    r"broadcast|reduce[-_ ]?scatter|\b(?:msg|message)[-_ ]size|_bytes\b|\bbandwidth|bus_?bw|\bp2p\b|\brdma\b|\bdisk\b|"
-    r"\bstorage\b"
-)
 
 
 def is_inference(texts: Sequence[str]) -> bool:
-    """Whether the first text that speaks of training or inference speaks of inference alone.
-
-    Where none does, a latency means inference, unless a text says of what else it may be ("step latency", "NCCL").
-    """
+    """Whether the first text that speaks of training or inference speaks of inference alone. A latency says neither."""
     for text in texts:
         speaks_of_training = WORD_OF_TRAINING.search(text) is not None
         if speaks_of_training or WORD_OF_INFERENCE.search(text):
             return not speaks_of_training
-    return any("latency" in text.lower() for text in texts) and not any(map(OTHER_LATENCY.search, texts))
+    return False
 
 
 def names_in(text: str) -> dict[str, set[str]]:

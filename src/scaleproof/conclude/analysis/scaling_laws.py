@@ -52,9 +52,8 @@ def fit_scaling_law(kind: Kind, rates: dict[int, dict[int, float]], confidence: 
         return ScalingLaw(law=law, undefined="no repeat has runs of all sizes")
 
     sizes = [devices for devices in sorted(rates) if devices > 1]
-    speedups: list[dict[int, float]] = []  # for each repeat, devices -> S
-    for repeat in shared_repeats:
-        speedups.append({devices: rates[devices][repeat] / rates[1][repeat] for devices in sizes})
+    # For each repeat, devices -> S.
+    speedups = [{devices: rates[devices][k] / rates[1][k] for devices in sizes} for k in shared_repeats]
     slower_sizes = [str(size) for size in sizes if np.mean([of_repeat[size] for of_repeat in speedups]) <= 1]
     if slower_sizes:
         return ScalingLaw(law=law, undefined=f"no faster than one device on {', '.join(slower_sizes)}")

@@ -184,9 +184,9 @@ def letter_groups(family: Family, count: int) -> dict[str, str]:
     algorithm is called insert and absorb.
     """
     fastest_first = sorted(range(count), key=lambda cell: -family.log_ratio[cell, 0])  # any column gives this order
-    places_of_groups = []  # for each group the places of its cells in `fastest_first`
-    for group in _groups_not_told_apart(family.differ[:count, :count]):
-        places_of_groups.append([place for place, cell in enumerate(fastest_first) if cell in group])
+    groups = _groups_not_told_apart(family.differ[:count, :count])
+    # For each group the places of its cells in `fastest_first`.
+    places_of_groups = [[place for place, cell in enumerate(fastest_first) if cell in group] for group in groups]
 
     letters = dict.fromkeys(family.cells[:count], "")
     for index, places in enumerate(sorted(places_of_groups)):  # the group of the fastest cell comes first

@@ -3,8 +3,6 @@
 A launch is one start of the ranks of a group, in fresh processes. The figure of a link is its stated bandwidth.
 """
 
-import csv
-import io
 import json
 import statistics
 from collections.abc import Mapping, Sequence
@@ -12,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
 from scaleproof.conclude.forecast.collective import (
@@ -146,17 +145,13 @@ def pair_rows(sweep: Sweep) -> list[NodePair]:
 
 def write_node_pairs(sweep: Sweep, folder: Path) -> None:
     """Write `folder`/node_pairs.csv and the list of slow nodes, exclude.txt; without pairs, remove older files."""
-    rows = [row.model_dump() for row in pair_rows(sweep)]
+    rows = pair_rows(sweep)
     if not rows:
         for name in (NODE_PAIRS, EXCLUDE):
             (folder / name).unlink(missing_ok=True)
         return
-    text = io.StringIO()
-    table = csv.DictWriter(text, rows[0], lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    write_atomic(folder / NODE_PAIRS, text.getvalue())
-    write_atomic(folder / EXCLUDE, exclusion_list(judge_node_pairs(pair_rows(sweep))))
+    write_atomic(folder / NODE_PAIRS, pd.DataFrame(row.model_dump() for row in rows).to_csv(index=False))
+    write_atomic(folder / EXCLUDE, exclusion_list(judge_node_pairs(rows)))
 
 
 def read_sweeps(folder: Path) -> list[Sweep]:

@@ -17,6 +17,7 @@ from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.number_format import duration_text, fixed, integer, number, significant
 from scaleproof.ground.records.comparison_report import AbComparison
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 from scaleproof.ground.records.jobs import job_end_counts
 from scaleproof.ground.records.metrics import Measured, Printed, Recorded
@@ -236,15 +237,9 @@ def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None
 
 def _failures_by_cause(runs: list[Run]) -> list[tuple[str, Failure]]:
     """Return (names of runs, failure) for each distinct failure among `runs`."""
-    names_of: dict[str, list[str]] = {}  # failure, as JSON -> names of runs
-    failures: dict[str, Failure] = {}  # failure, as JSON -> the failure
-    for run in runs:
-        failure = run.metrics.failure
-        if failure:
-            key = failure.model_dump_json()
-            names_of.setdefault(key, []).append(run.name)
-            failures.setdefault(key, failure)
-    return [(names_of_runs(names), failures[key]) for key, names in names_of.items()]
+    failed = [(run.name, run.metrics.failure) for run in runs if run.metrics.failure]
+    causes = group_by(failed, lambda name_and_failure: name_and_failure[1].model_dump_json()).values()
+    return [(names_of_runs([name for name, _ in alike]), alike[0][1]) for alike in causes]
 
 
 def names_of_runs(runs: list[str]) -> str:

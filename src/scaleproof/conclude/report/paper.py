@@ -17,6 +17,7 @@ from scaleproof.conclude.report.page_facts import PageInputs
 from scaleproof.conclude.report.page_tables import cells_view
 from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.ground.chart_words import CHART_WORDS
+from scaleproof.ground.files import whole_file
 from scaleproof.ground.findings.registry import by_severity
 from scaleproof.ground.number_format import in_unit
 
@@ -43,9 +44,8 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
         )
     finally:
         source.unlink()
-    part = out.with_name(f".{out.name}.part")
-    part.write_bytes(pdf)
-    part.replace(out)
+    with whole_file(out) as part:
+        part.write_bytes(pdf)
 
 
 def _paper_texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:

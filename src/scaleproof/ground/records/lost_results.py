@@ -1,13 +1,13 @@
 """Files that results were made from and that are gone: Snakemake looks no further than the next file."""
 
 import csv
-import json
 import os
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from scaleproof.ground.campaign.loaded import LoadedCampaign, asks_for_more_repeats, look_file, run_dir
+from scaleproof.ground.json_faults import read_part
 from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, STEPS
 
 MANIFEST = "manifest.json"  # written with the report
@@ -113,10 +113,8 @@ def _listed_names(path: Path, key: str, field: str | None = None) -> list[str]:
 
     Returns [] where the file is damaged or missing: the stage that needs it says so.
     """
-    try:
-        return [str(entry[field] if field else entry) for entry in json.loads(path.read_bytes())[key]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
+    names = read_part(path, lambda content: [str(entry[field] if field else entry) for entry in content[key]])
+    return names or []
 
 
 def _runs_of_table(folder: Path) -> list[tuple[str, str]]:

@@ -1,11 +1,11 @@
 """Removing runs, so that Snakemake runs them again."""
 
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.json_faults import read_part
 from scaleproof.ground.records.run import CAPTURE, METRICS, read_run
 
 ALL = "all"  # a word for all cells
@@ -59,18 +59,12 @@ def _remove(folder: Path) -> None:
 
 def _has_made_one_of(record: Path, runs: set[str]) -> bool:
     """Return whether one of `runs` was made by the job of this record. True where the record is damaged."""
-    try:
-        return not runs.isdisjoint(json.loads(record.read_text())["runs"])
-    except (KeyError, OSError, ValueError, TypeError):
-        return True
+    return not read_part(record, lambda content: runs.isdisjoint(content["runs"]))
 
 
 def _has_sound_trace(folder: Path) -> bool:
     """Return whether the folder holds a trace that was taken without a fault."""
-    try:
-        return bool(json.loads((folder / CAPTURE).read_text())["status"] == "ok")
-    except (KeyError, OSError, TypeError, ValueError):
-        return False
+    return read_part(folder / CAPTURE, lambda capture: str(capture["status"])) == "ok"
 
 
 def _has_sound_run(folder: Path) -> bool:

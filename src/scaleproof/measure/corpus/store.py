@@ -5,7 +5,6 @@ that of the table, of the hub, or of the first use; and who will not give the fi
 """
 
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -16,6 +15,7 @@ from typing import Any
 
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of, write_json
+from scaleproof.ground.json_faults import read_part
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 MOST_WRONG = 5  # files in a row with another checksum
@@ -182,11 +182,7 @@ def size_on_disk(path: Path) -> int:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file. Returns {} where the file is missing or damaged."""
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    return read_part(path, lambda content: content if isinstance(content, dict) else None) or {}
 
 
 def print_about_file(target: Path, what: object) -> None:

@@ -52,8 +52,8 @@ def learn_tokens(size: int, documents: Iterator[str]) -> list[bytes]:
     trainer = trainers.BpeTrainer(vocab_size=size - 1, initial_alphabet=alphabet, min_frequency=2, show_progress=False)
     learner.train_from_iterator(_first_documents(documents), trainer)
     byte_of = _byte_of_character()  # the library writes bytes as printable characters
-    for merge in json.loads(learner.to_str())["model"]["merges"]:
-        tokens.append(bytes(byte_of[character] for character in "".join(merge)))
+    merges = json.loads(learner.to_str())["model"]["merges"]
+    tokens += [bytes(byte_of[character] for character in "".join(merge)) for merge in merges]
     return list(dict.fromkeys(tokens))  # two merges may give the same token
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from scaleproof.ground.files import scrub, write_json
+from scaleproof.ground.json_faults import read_part
 from scaleproof.ground.verdict import Status, Verdict
 
 DOCTOR = "doctor.json"
@@ -112,7 +113,4 @@ def verdict_line(entry: JudgedLook) -> str:
 
 def read_report(path: Path) -> Report | None:
     """Return the report in the file `path`. Returns None where it is missing or of another schema."""
-    try:
-        return Report.model_validate_json(path.read_text())
-    except (OSError, ValueError):
-        return None
+    return read_part(path, Report.model_validate)

@@ -20,6 +20,7 @@ from typing import Any
 from scaleproof.ground.campaign.strategies import LOW
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.files import write_json
+from scaleproof.ground.json_faults import read_part
 
 VARIABLE = "SCALEPROOF_CACHE"  # a folder; empty: nothing is measured or kept
 PROBE_S = 2.0  # seconds that a probe trains, after a step that does not count
@@ -86,11 +87,8 @@ class MachineSpeed:
 
     def _kept_speeds(self) -> dict[str, float]:
         """Return the speeds in the file: name -> value. Returns {} where it is missing or damaged."""
-        try:
-            speeds: dict[str, float] = json.loads(self.path.read_bytes()) if self.path else {}
-        except (OSError, ValueError):
-            return {}
-        return speeds
+        speeds: dict[str, float] | None = read_part(self.path, dict) if self.path else None
+        return speeds or {}
 
 
 def _can_be_written(folder: Path) -> bool:

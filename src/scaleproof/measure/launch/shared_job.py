@@ -20,13 +20,12 @@ def run_shared_job(
     folder_of: Callable[[Cell, int], Path],
     make_run: Callable[[Cell, int, Path], Timed | Failed],
     record: Path,
-) -> int:
-    """Make the runs of `job` that are missing, write the file `record`, and return how many runs were made.
+) -> None:
+    """Make the runs of `job` that are missing, then write the file `record`.
 
     `folder_of(cell, repeat)`: where a run is published; `make_run(cell, repeat, folder)` makes it there. If the job has
     `same_nodes`, a round that is not complete is made again as a whole.
     """
-    n_made = 0
     for repeat, cells in job.rounds:
         folders = {cell.slug: folder_of(cell, repeat) for cell in cells}
         missing = [cell for cell in cells if not _is_made(folders[cell.slug], cell)]
@@ -36,11 +35,8 @@ def run_shared_job(
             for folder in folders.values():
                 (folder / METRICS).unlink(missing_ok=True)
         for cell in missing:
-            print(f"{cell.slug}/rep{repeat}", flush=True)
             make_run(cell, repeat, folders[cell.slug])  # its result is on disk
-            n_made += 1
     write_json(record, {"job": job.name, "runs": [f"{cell.slug}/rep{repeat}" for cell, repeat in job.runs]})
-    return n_made
 
 
 def _is_made(folder: Path, cell: Cell) -> bool:

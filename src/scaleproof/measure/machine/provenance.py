@@ -162,11 +162,8 @@ def _query_gpus(fields: Mapping[str, str]) -> str:
 
 def parse_gpu_table(text: str, fields: Sequence[str] = tuple(GPU_FIELDS)) -> list[dict[str, str]]:
     """Return the rows of nvidia-smi's table `text`: field -> value with unit. `fields`: our names of its columns."""
-    devices = []
-    for row in csv.reader(text.splitlines(), skipinitialspace=True):
-        if len(row) == len(fields):
-            devices.append(dict(zip(fields, (value.strip() for value in row), strict=True)))
-    return devices
+    rows = csv.reader(text.splitlines(), skipinitialspace=True)
+    return [dict(zip(fields, map(str.strip, row), strict=True)) for row in rows if len(row) == len(fields)]
 
 
 def parse_topology(text: str) -> list[str]:

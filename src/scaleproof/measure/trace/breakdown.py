@@ -15,6 +15,8 @@ from scaleproof.measure.trace.time_spans import Spans, merge_spans, ns_in_window
 from scaleproof.measure.trace.waiting import Waiting, find_waiting
 
 PHASES = ("data", "forward", "backward", "reduce", "optimizer")
+# Fields of a traced step that are not known without communication.
+ACTIVITIES = ("compute_ms", "communication_ms", "exposed_ms", "overlapped_ms", "wait_ms", "exposed_wait_ms")
 TOP = 10  # kernels that a profile lists
 
 
@@ -191,23 +193,18 @@ class StepBreakdown:
 
         rows = []
         for step in range(self.steps or 0):
-            known_ms: dict[str, float] = {}  # empty where communication is not known
+            known_ms: dict[str, Any] = dict.fromkeys(ACTIVITIES)  # None where communication is not known
             if self.knows_communication:
-                known_ms = {name: round(float(of_steps[step]), 6) for name, of_steps in ms.items()}
+                known_ms |= {f"{name}_ms": round(float(of_steps[step]), 6) for name, of_steps in ms.items()}
             rows.append(
                 TracedStep(
                     step=step,
                     rank=rank,
                     wall_ms=(window.ends[step] - window.starts[step]) / 1e6,
-                    compute_ms=known_ms.get("compute"),
-                    communication_ms=known_ms.get("communication"),
-                    exposed_ms=known_ms.get("exposed"),
-                    overlapped_ms=known_ms.get("overlapped"),
-                    wait_ms=known_ms.get("wait"),
-                    exposed_wait_ms=known_ms.get("exposed_wait"),
                     idle_ms=float(idle_ms[step]) if knows_idle else None,
                     gaps=int(gaps[step]) if knows_idle else None,
                     ranges_ms={name: float(of_steps[step]) for name, of_steps in phases.items()},
+                    **known_ms,
                 )
             )
         return rows

@@ -4,16 +4,18 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from verify.test_any_answer import any_campaign, finished
+from verify.test_any_answer import CAMPAIGNS, any_campaign, finished
 
 from scaleproof.conclude.publication import made_again
 from scaleproof.conclude.publication.made_again import compare_with_rewritten
 from scaleproof.conclude.publication.statements import blocks_of, differing
 from scaleproof.conclude.report.page import write_page
+from scaleproof.conclude.report.page_facts import RunFacts, collect_run_facts
 from scaleproof.verify.html_tree import Element, tree_of
 
 PUBLISHED = sorted((Path(__file__).parents[3] / "results/published").glob("demo_*"))[-1]
@@ -75,6 +77,23 @@ def test_a_page_may_have_pseudonyms_of_hosts(tmp_path: Path) -> None:
     write_page(results.inputs(names=("ranking", "speedup"), anonymous=True), tmp_path / "report.html")
     assert "host1" in (tmp_path / "report.html").read_text()
     assert named(tmp_path) == []
+
+
+def test_what_a_and_b_are_may_be_missing_on_a_page_of_before_and_be_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished(tmp_path, **CAMPAIGNS["better than"])
+
+    def of_commands(*arguments: Any) -> RunFacts:
+        commands = {"ddp-n1x2": "python train.py", "zero1-n1x2": "python train.py --fused"}
+        return replace(collect_run_facts(*arguments), commands=commands)
+
+    monkeypatch.setattr(made_again, "collect_run_facts", of_commands)
+    assert named(tmp_path) == [], "without a word on it"
+    page = tmp_path / "report.html"
+    lines = '<dl class="lines sides">\n<dt>A</dt><dd>ddp-n1x2: <code>python {}</code></dd>\n</dl>'
+    page.write_text(page.read_text().replace('<p class="trust">', f'{lines.format("other.py")}<p class="trust">', 1))
+    assert any("other.py" in difference for difference in named(tmp_path))
 
 
 def test_a_chart_that_nobody_asked_for_is_named(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ def test_contents_are_figures_names_and_words_that_decide(text, contents):
         (["long enough"], ["too short"], True),
         (["Next: 12 repeats show 5 %"], ["Next: on a quiet machine, retry ddp-n1x2"], False),
         (["Next: 12 repeats show 5 %"], ["ddp-n1x2 has 12"], True),
+        (["Next: 12 repeats show 5 %", "ddp-n1x2: 5"], ["ddp-n1x2: 5", "Next: retry ddp-n1x2"], False),
         (["Next: none, ddp-n1x2 is faster"], ["Next: on a quiet machine, retry ddp-n1x2"], True),
     ],
 )

@@ -52,6 +52,7 @@ PAGE = "report.html"
 BY_SETTINGS = {"energy", "batch_size", "seq_len"}  # charts that settings of a campaign ask for
 OF_TRAINER = {"memory", "utilization"}  # charts that the page of a command has not, though the workflow draws them
 REBUILT = "; rebuild this page with"  # behind the name of the campaign file
+SIDES = "lines sides"  # class of what a page says of A and B
 REPORTS = ("scaling_report.json", CLAIMS, "findings.json", "comparison.json", "waterfall.json", "traces.json")
 
 
@@ -135,6 +136,8 @@ def _both_versions(folder: Path, records: Sequence[Run]) -> Iterator[tuple[str, 
     names_no_host = Pseudonyms(inputs.facts.hosts).in_text(stated_page) == stated_page
     if names_no_host:
         inputs = replace(inputs, anonymous=True)
+    if SIDES not in stated_page:  # a page of before
+        inputs = replace(inputs, facts=replace(inputs.facts, commands={}))
 
     # Links are relative to the folder of results, as runs.csv states it: X in X/runs/<cell>/rep1/training_metrics.json.
     page_again = page_text(inputs)

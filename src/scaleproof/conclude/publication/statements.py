@@ -130,7 +130,7 @@ def differing_contents(pairs: Sequence[Pair], names: Set[str], is_of_before: boo
     `is_of_before`: the file has an earlier form, with fewer explanations. What it leaves out then counts only if it
     names something or has a decimal figure, as explanations have whole numbers alone.
     """
-    pairs = [pair for pair in pairs if not all(side and ADVICE.match(side.text) for side in pair)]
+    pairs = [(_unless_advice(stated), _unless_advice(again)) for stated, again in pairs]
     known_names = names if is_of_before else names | MARKS  # marks point to explanations
     stated_contents = [stated.contents(known_names) if stated else "" for stated, _ in pairs]
     expected_contents = [again.contents(known_names) if again else "" for _, again in pairs]
@@ -143,6 +143,10 @@ def differing_contents(pairs: Sequence[Pair], names: Set[str], is_of_before: boo
         }
     contents = zip(pairs, stated_contents, expected_contents, strict=True)
     return [pair for pair, stated, expected in contents if stated in too_many or expected in left_out]
+
+
+def _unless_advice(side: Statement | None) -> Statement | None:
+    return None if side and ADVICE.match(side.text) else side
 
 
 def in_words(pair: Pair) -> tuple[str, str]:

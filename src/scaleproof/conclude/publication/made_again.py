@@ -109,10 +109,8 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
             statements_text = plural(count_in_words_alone, "statement")
             reservation = f"{statements_text} with other words and the same figures: other code wrote the page"
 
-    differences = []
-    for file, pairs in pairs_of_file.items():
-        differences += [Difference(file, *statements.in_words(pair)) for pair in pairs]
-    return Rewritten(differences, reservation)
+    all_pairs = [(file, pair) for file, pairs in pairs_of_file.items() for pair in pairs]
+    return Rewritten([Difference(file, *statements.in_words(pair)) for file, pair in all_pairs], reservation)
 
 
 def _names_of_results(folder: Path) -> set[str]:

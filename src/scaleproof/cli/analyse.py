@@ -227,38 +227,21 @@ def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "P
     """Read all inputs of the report of a campaign. Raises UserError where a file is missing or damaged."""
     from scaleproof.conclude.report.chart_catalog import charts_of
     from scaleproof.conclude.report.page_facts import PageInputs, collect_run_facts
-    from scaleproof.conclude.report.read_results import read_inputs, read_traces
-    from scaleproof.ground.findings.finding import read_findings
-    from scaleproof.ground.findings.forecast_report import read_forecast
-    from scaleproof.ground.records.comparison_report import read_comparison
-    from scaleproof.ground.records.profile_schema import PROFILE, read_profile
-    from scaleproof.ground.records.waterfall_report import read_waterfall
+    from scaleproof.conclude.report.read_results import read_inputs
     from scaleproof.measure.doctor.doctor import DOCTOR, read_report
 
     folder = args.results / loaded.name
     drawn = charts_of(loaded)
-    runs_table, cells, scaling = read_inputs(folder)
-    facts = collect_run_facts(_read(loaded, planned), read_report(args.results / DOCTOR))
-    all_findings = read_findings(folder / "findings.json")
-    comparisons = read_comparison(folder / "comparison.json").comparisons if loaded.comparisons else []
-    traces = read_traces(folder)[0] if loaded.traced else None  # without the timelines
-    profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
-    waterfall = read_waterfall(folder / "waterfall.json").cells if "waterfall" in drawn else []
-    forecast = read_forecast(folder / "forecast.json") if "forecast" in drawn else None
-    return PageInputs(
-        facts=facts,
-        runs_table=runs_table,
-        cells=cells,
-        report=scaling.model_copy(update={"title": loaded.campaign.title}),  # a new title changes the page alone
-        findings=all_findings,
-        charts=folder / "charts",
+    planned_parts = {"comparison": loaded.comparisons, "traces": loaded.traced}
+    files = [*(name for name, cells in planned_parts.items() if cells), *drawn]  # charts are named as their files
+    return PageInputs.read(
+        folder,
+        read_inputs(folder),
+        loaded.campaign.title,
+        files,
+        facts=collect_run_facts(_read(loaded, planned), read_report(args.results / DOCTOR)),
         drawn=drawn,
         campaign_file=str(args.campaign),
-        comparisons=comparisons,
-        traces=traces,
-        profiles=profiles,
-        waterfall=waterfall,
-        forecast=forecast,
         anonymous=args.anonymous,
     )
 

@@ -313,10 +313,7 @@ def _plain_text(element: ET.Element) -> str:
 def _points_of_mark(mark: ET.Element) -> list[Point]:
     """Return the points of a mark: the middle of each dot, or the corners of a bar."""
     dots = [(float(use.get("x", "nan")), float(use.get("y", "nan"))) for use in mark.iter(f"{SVG}use")]
-    corners: list[Point] = []
-    for path in mark.findall(f"{SVG}path"):
-        corners += _points_of_path(path)
-    return dots or corners
+    return dots or [corner for path in mark.findall(f"{SVG}path") for corner in _points_of_path(path)]
 
 
 def _points_of_path(path: ET.Element) -> list[Point]:

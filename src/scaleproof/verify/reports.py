@@ -172,10 +172,8 @@ def _paths_left_out(content: Any, complete: Any, parent: str = "") -> Iterator[s
 
 def check_repeated(folder: Path) -> Iterator[Difference]:
     """Yield entries that stand twice in a file of results: by NAMES in JSON, by KEYS_OF_ROWS in CSV files."""
-    names_in: dict[str, list[str]] = {}  # file -> names that stand twice in it
-    for file in MODELS:
-        if (folder / file).exists():
-            names_in[file] = list(_names_stated_twice(json_of(folder / file)))
+    existing_files = [file for file in MODELS if (folder / file).exists()]
+    names_in = {file: list(_names_stated_twice(json_of(folder / file))) for file in existing_files}
     for file in TABLES:
         if (folder / file).exists():
             rows = csv_of(folder / file)  # told apart as "ddp-n1x2 3", by a cell and a repeat

@@ -103,10 +103,8 @@ def add_fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: li
     compared_sizes = sorted({_largest_up_to(sizes, answer.largest / part) for part in (4, 2, 1)})
     # New trials, because those of the search are too short to time.
     timed_trials = [run(size) for size in compared_sizes]
-    rates: dict[int, float] = {}  # micro-batch -> tokens/s
-    for trial in timed_trials:
-        if trial.fits and trial.tokens_per_s is not None:
-            rates[trial.micro_batch] = trial.tokens_per_s
+    # Micro-batch -> tokens/s.
+    rates = {trial.micro_batch: trial.tokens_per_s for trial in timed_trials if trial.fits and trial.tokens_per_s}
     fastest = max(rates, key=rates.__getitem__, default=None)
     return replace(answer, trials=(*answer.trials, *timed_trials), fastest=fastest)
 

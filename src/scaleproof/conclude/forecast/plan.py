@@ -190,10 +190,9 @@ def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price 
 
 def _cells_to_leave_out(rows: list[PlanRow], candidates: list[Candidate]) -> tuple[str, ...]:
     """Return the candidates, cells without runs, that are certainly slower than another one or a measured cell."""
-    measured = []
-    for row in rows:
-        if row.tokens_per_s and row.repeats_done > 1:  # one run says too little of a cell's spread
-            measured.append(Candidate(row.cell, row.tokens_per_s, 0.0))  # a measured cell costs nothing more
+    repeated = [row for row in rows if row.repeats_done > 1]  # one run says too little of a cell's spread
+    # A measured cell costs nothing more.
+    measured = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in repeated if row.tokens_per_s]
     measured_names = {candidate.cell for candidate in measured}
     # Measured cells only beat others: they need no further decision.
     return tuple(cell for cell in certainly_slower_cells([*candidates, *measured]) if cell not in measured_names)

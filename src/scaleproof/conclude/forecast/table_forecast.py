@@ -30,9 +30,8 @@ class RateForecast:
 
 def is_of_cpus(table: Path) -> bool:
     """Return whether a table is among the results of a campaign on CPUs, by its first run; False if it is elsewhere."""
-    metrics_files: list[Path] = []
-    for folder in _possible_results(table):
-        metrics_files += sorted(folder.glob(f"runs/*/rep*/{METRICS}"))
+    folders = _possible_results(table)
+    metrics_files = [file for folder in folders for file in sorted(folder.glob(f"runs/*/rep*/{METRICS}"))]
     run = read_run(metrics_files[0].parent) if metrics_files else None
     return isinstance(run, TimedRun) and all("cpu" in rank["devices"] for rank in run.metrics.ranks)
 

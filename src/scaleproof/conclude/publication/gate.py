@@ -267,9 +267,7 @@ def _why_left_out(run: RawRun, earlier_runs: Sequence[RawRun], result_count: int
 
     `earlier_runs`: of its cell, one of each of the `result_count` earlier results that have the cell.
     """
-    differing: set[str] = set()
-    for earlier_run in earlier_runs:
-        differing |= set(differing_settings(run, earlier_run))
+    differing = set(chain.from_iterable(differing_settings(run, earlier_run) for earlier_run in earlier_runs))
     if differing:
         return f"incomparable: {', '.join(sorted(differing))}"
     missing_count = result_count - len(earlier_runs)

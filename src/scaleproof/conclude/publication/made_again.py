@@ -20,7 +20,7 @@ from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.conclude.report.claims_report import CODE
 from scaleproof.conclude.report.page import claims_text, page_text, with_signature
 from scaleproof.conclude.report.page_facts import PageInputs, collect_run_facts
-from scaleproof.conclude.report.read_results import read_inputs, read_traces, row_dicts
+from scaleproof.conclude.report.read_results import read_inputs, row_dicts
 from scaleproof.conclude.report.tables.cells import write_tables
 from scaleproof.conclude.report.tables.comparison import write_comparison
 from scaleproof.conclude.report.tables.forecast import write_forecast
@@ -30,17 +30,13 @@ from scaleproof.ground.code_dependencies import code_sha256
 from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.errors import describe_first_fault, plural
 from scaleproof.ground.files import read_record
-from scaleproof.ground.findings.finding import read_findings
-from scaleproof.ground.findings.forecast_report import read_forecast
 from scaleproof.ground.number_format import in_unit
 from scaleproof.ground.records.claims import CLAIMS, SCHEMA_VERSION, ClaimsReport
 from scaleproof.ground.records.comparison_report import read_comparison
 from scaleproof.ground.records.host_names import Pseudonyms
 from scaleproof.ground.records.metrics import VERSION
-from scaleproof.ground.records.profile_schema import PROFILE, read_profile
 from scaleproof.ground.records.run import Run, read_run
 from scaleproof.ground.records.scaling_report import ScalingReport, read_scaling_report
-from scaleproof.ground.records.waterfall_report import read_waterfall
 from scaleproof.verify.campaign_file import campaign_beside
 from scaleproof.verify.contents import DAMAGES, text_of
 from scaleproof.verify.html_tree import Element, tree_of
@@ -53,6 +49,7 @@ BY_SETTINGS = {"energy", "batch_size", "seq_len"}  # charts that settings of a c
 OF_TRAINER = {"memory", "utilization"}  # charts that the page of a command has not, though the workflow draws them
 REBUILT = "; rebuild this page with"  # behind the name of the campaign file
 SIDES = "lines sides"  # class of what a page says of A and B
+PARTS = ("comparison", "traces", "waterfall", "forecast")  # files of which a page may have parts
 REPORTS = ("scaling_report.json", CLAIMS, "findings.json", "comparison.json", "waterfall.json", "traces.json")
 
 
@@ -113,10 +110,8 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
             statements_text = plural(count_in_words_alone, "statement")
             reservation = f"{statements_text} with other words and the same figures: other code wrote the page"
 
-    differences = []
-    for file, pairs in pairs_of_file.items():
-        differences += [Difference(file, *statements.in_words(pair)) for pair in pairs]
-    return Rewritten(differences, reservation)
+    all_pairs = [(file, pair) for file, pairs in pairs_of_file.items() for pair in pairs]
+    return Rewritten([Difference(file, *statements.in_words(pair)) for file, pair in all_pairs], reservation)
 
 
 def _names_of_results(folder: Path) -> set[str]:
@@ -234,7 +229,7 @@ def _not_asked_for(cells: pd.DataFrame) -> set[str]:
 
 def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInputs:
     """Return what a page is made from; the page itself gives its campaign file, title and charts by settings."""
-    runs_table, cells, report = read_inputs(folder)
+    tables = runs_table, cells, report = read_inputs(folder)
     records_by_name = {run.name: run for run in records}
     names_of_runs = [f"{row['cell']}/rep{row['repeat']}" for row in row_dicts(runs_table)]  # in the campaign's order
     facts = collect_run_facts([records_by_name[name] for name in names_of_runs])
@@ -245,25 +240,10 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
     rebuilt_facts = [fact.text for fact in page.all("dd") if REBUILT in fact.text]
     campaign_file = rebuilt_facts[0].partition(REBUILT)[0] if rebuilt_facts else ""
 
-    comparison_file, waterfall_file, forecast_file = (
-        folder / f"{name}.json" for name in ("comparison", "waterfall", "forecast")
-    )
-    traces = read_traces(folder)[0] if (folder / "traces.json").exists() else None
-    traced_cells = [trace.cell for trace in traces.traces] if traces else []
-    # forecast.json may have been written after the page.
-    has_forecast = any(True for _ in page.all("section", id="forecast")) and forecast_file.exists()
-    return PageInputs(
-        facts=facts,
-        runs_table=runs_table,
-        cells=cells,
-        report=report.model_copy(update={"title": _title(folder, page, report, demands)}),
-        findings=read_findings(folder / "findings.json"),
-        charts=folder / "charts",
-        drawn=drawn,
-        campaign_file=campaign_file,
-        comparisons=read_comparison(comparison_file).comparisons if comparison_file.exists() else [],
-        traces=traces,
-        profiles=[read_profile(folder / "traces" / cell / PROFILE) for cell in traced_cells],
-        waterfall=read_waterfall(waterfall_file).cells if waterfall_file.exists() and "waterfall" in drawn else [],
-        forecast=read_forecast(forecast_file) if has_forecast else None,
-    )
+    files = {name for name in PARTS if (folder / f"{name}.json").exists()}
+    if "waterfall" not in drawn:
+        files.discard("waterfall")
+    if not any(page.all("section", id="forecast")):  # forecast.json may have been written after the page
+        files.discard("forecast")
+    title = _title(folder, page, report, demands)
+    return PageInputs.read(folder, tables, title, files, facts=facts, drawn=drawn, campaign_file=campaign_file)

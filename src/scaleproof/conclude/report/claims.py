@@ -47,10 +47,8 @@ def claims_of(
     report: ScalingReport, comparisons: Sequence[AbComparison] = (), waterfall: Sequence[WaterfallCell] = ()
 ) -> dict[str, Claim]:
     """Return every claim of a campaign by its id, such as "ratio/zero2-n1x2"."""
-    claims: list[Claim] = []
-    for series in report.series:
-        for point in series.points:
-            claims += _claims_on_point(series, point)
+    sizes = [(series, point) for series in report.series for point in series.points]
+    claims = [claim for size in sizes for claim in _claims_on_point(*size)]
     for index, ranking in enumerate(report.ranking):
         claims += _claims_on_ranking(index, ranking)
     question = report.question

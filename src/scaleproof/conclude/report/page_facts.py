@@ -1,7 +1,7 @@
 """What a report is made from, read once for the page and for the paper, and facts from the records of runs."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -11,29 +11,31 @@ from typing import Any
 import pandas as pd
 
 from scaleproof.conclude.checks.printed import losses_of_sizes
+from scaleproof.conclude.report.read_results import read_traces
 from scaleproof.ground.campaign.command import fill_in
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.finding import Findings
-from scaleproof.ground.findings.forecast_report import ForecastReport
+from scaleproof.ground.findings.finding import Findings, read_findings
+from scaleproof.ground.findings.forecast_report import ForecastReport, read_forecast
 from scaleproof.ground.number_format import duration_text, fixed, integer, number, significant
-from scaleproof.ground.records.comparison_report import AbComparison
+from scaleproof.ground.records.comparison_report import AbComparison, read_comparison
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 from scaleproof.ground.records.jobs import job_end_counts
 from scaleproof.ground.records.metrics import Measured, Printed, Recorded
-from scaleproof.ground.records.profile_schema import Profile
+from scaleproof.ground.records.profile_schema import PROFILE, Profile, read_profile
 from scaleproof.ground.records.run import Run, timed_runs
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.traces_report import TracesReport
 from scaleproof.ground.records.unreadable import is_readable
-from scaleproof.ground.records.waterfall_report import WaterfallCell
+from scaleproof.ground.records.waterfall_report import WaterfallCell, read_waterfall
 from scaleproof.measure.doctor.doctor import JudgedLook, Report
 
 MOST_COMMANDS = 8  # commands that the page quotes
 STEPS_TEXT = "{warmup_steps} warm-up steps, not counted, then {steps} timed steps"
 FLOPS_UNIT = "FLOPs per token, forward and backward"
 Facts = list[tuple[str, str]]
+Tables = tuple[pd.DataFrame, pd.DataFrame, ScalingReport]  # runs.csv, cells.csv, scaling_report.json
 
 
 @dataclass(frozen=True)
@@ -309,6 +311,30 @@ class PageInputs:
     waterfall: Sequence[WaterfallCell] = ()
     forecast: ForecastReport | None = None
     anonymous: bool = False  # whether hosts are named by pseudonyms
+
+    @classmethod
+    def read(cls, folder: Path, tables: Tables, title: str, files: Collection[str], **further: Any) -> "PageInputs":
+        """Return the inputs that are in a campaign's `folder`, beside `further` ones. Raises UserError.
+
+        `tables`: as `read_inputs` returns them. `title`: of the campaign, as it changes the page alone. `files`: which
+        of comparison, traces, waterfall and forecast have a JSON file of that name from which the page is made.
+        """
+        runs_table, cells, report = tables
+        traces = read_traces(folder)[0] if "traces" in files else None  # without the timelines
+        traced = [trace.cell for trace in traces.traces] if traces else []
+        return cls(
+            runs_table=runs_table,
+            cells=cells,
+            report=report.model_copy(update={"title": title}),
+            findings=read_findings(folder / "findings.json"),
+            charts=folder / "charts",
+            comparisons=read_comparison(folder / "comparison.json").comparisons if "comparison" in files else [],
+            traces=traces,
+            profiles=[read_profile(folder / "traces" / cell / PROFILE) for cell in traced],
+            waterfall=read_waterfall(folder / "waterfall.json").cells if "waterfall" in files else [],
+            forecast=read_forecast(folder / "forecast.json") if "forecast" in files else None,
+            **further,
+        )
 
     @property
     def remarks(self) -> list[tuple[list[str], str]]:

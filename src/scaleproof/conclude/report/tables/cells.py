@@ -21,13 +21,9 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
     Cells without numbers come last of their size. Numbers are plain; value, low and high have columns of their own.
     `cells`: cells.csv.
     """
-    series_of: dict[str, ScalingSeries] = {}
-    for series in report.series:
-        series_of |= {point.cell: series for point in series.points}
+    series_of = {point.cell: series for series in report.series for point in series.points}
     points = {point.cell: point for point in report.points}
-    entries: dict[str, RankedCell] = {}
-    for ranking in report.ranking:
-        entries |= {entry.cell: entry for entry in ranking.cells}
+    entries = {entry.cell: entry for ranking in report.ranking for entry in ranking.cells}
     fastest_cells = {ranking.cells[0].cell for ranking in report.ranking if len(ranking.cells) > 1}
 
     rows = []

@@ -50,9 +50,7 @@ def series_rows(report: ScalingReport, kind: str) -> pd.DataFrame:
 
 def series_texts(report: ScalingReport, kind: str) -> pd.DataFrame:
     """Return the table of a `kind` as people read it, without empty columns; findings have a column even then."""
-    rows = []
-    for series in _series_of_kind(report, kind):
-        rows += [_size_row(series, point) for point in series.points]
+    rows = [_size_row(series, point) for series in _series_of_kind(report, kind) for point in series.points]
     table = pd.DataFrame(rows)
     empty_columns = [name for name in table.columns if set(table[name]) <= {"", "–"} and name != "findings"]
     return table.drop(columns=empty_columns)

@@ -10,7 +10,6 @@ FORMS = {
     "AsciiDoc": "|===\n|GPUs |tokens/s\n\n|1 |21300\n|8 |158000\n|===\n",
     "MediaWiki": '{| class="wikitable"\n! GPUs !! tokens/s\n|-\n| 1 || 21300\n|}\n',
     "list-table": ".. list-table::\n\n   * - GPUs\n     - tokens/s\n   * - 8\n     - 158000\n",
-    "in a diff": "```diff\n" + "".join(f"-{line}\n" for line in TABLE.strip().splitlines()) + "```\n",
     "Jira": "||GPUs||tokens/s||\n|8|158000|\n",
     "several figures": rows("GPUs | result", "8 | rate: 158000 tok/s<br>time: 41 ms"),
 }

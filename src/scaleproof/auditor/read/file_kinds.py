@@ -26,7 +26,6 @@ OTHER_TABLES = {
     r"\s*\.\. list-table::": "a list-table of reStructuredText",
     r"\{\| ?\w*": "a table of MediaWiki",
     r"\|\|.*\|\|.*\|\|\s*$": "a table of Jira",
-    r"```diff\n[^`]*?^[-+]\|": "a table in a diff",
     r"\{\\rtf\d": "Rich Text",
     r".*\|[^|]*\d[^|]*<br */?>[^|]*\d[^|]*\|": "a table with several figures in a cell",
 }

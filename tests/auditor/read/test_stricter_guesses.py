@@ -10,8 +10,6 @@ FORMS = {
     "AsciiDoc": "|===\n|GPUs |tokens/s\n\n|1 |21300\n|8 |158000\n|===\n",
     "MediaWiki": '{| class="wikitable"\n! GPUs !! tokens/s\n|-\n| 1 || 21300\n|}\n',
     "list-table": ".. list-table::\n\n   * - GPUs\n     - tokens/s\n   * - 8\n     - 158000\n",
-    "in a diff": "```diff\n" + "".join(f"-{line}\n" for line in TABLE.strip().splitlines()) + "```\n",
-    "Jira": "||GPUs||tokens/s||\n|8|158000|\n",
     "several figures": rows("GPUs | result", "8 | rate: 158000 tok/s<br>time: 41 ms"),
 }
 
@@ -50,3 +48,10 @@ def test_a_spread_is_no_configuration_and_a_percentage_no_time(tmp_path):
 def test_columns_called_after_the_largest_are_configurations(tmp_path):
     (tmp_path / "README.md").write_text(rows("Metric | GPT Max | GPT Min", "Step time (ms) | 41.2 | 11.1"))
     assert len(audit_paths([tmp_path / "README.md"]).readings) == 2
+
+
+def test_headings_that_are_not_understood_are_named_without_markup(tmp_path):
+    rows_of_tex = r"\textbf{Ctx} & \textbf{Foo (bar)} \\" + "\n" + r"4 & 27.3 \\" + "\n" + r"8 & 26.0 \\"
+    (tmp_path / "a.tex").write_text("\\begin{tabular}{rr}\n" + rows_of_tex + "\n\\end{tabular}\n")
+    with pytest.raises(NoResult, match=r"not understood: Ctx, Foo \(bar\);"):
+        audit_paths([tmp_path / "a.tex"])

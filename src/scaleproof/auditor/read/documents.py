@@ -10,7 +10,7 @@ from scaleproof.auditor.read.grids import Grid, Line
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.markup_tables import html_tables, latex_tables
 from scaleproof.auditor.read.pivoted_tables import RATIOS
-from scaleproof.auditor.read.printed_figures import RESULTS, gave_no_figures
+from scaleproof.auditor.read.printed_figures import RESULTS, gave_no_figures, plain_text
 from scaleproof.auditor.read.report_blocks import report_blocks
 from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.reported_tables import ReportedTable
@@ -280,7 +280,7 @@ def take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
         if table is not None and table.states_settings:
             added += 1
         elif _has_figures(grid) and not is_profile(grid.header):
-            headings = ", ".join(heading[:30] for heading in filter(None, grid.header[:6]))
+            headings = ", ".join(heading[:30] for heading in filter(None, map(plain_text, grid.header[:6])))
             reason = f"a table whose headings are not understood: {headings}"
             evidence.unread.append(Unread(f"{name}:{grid.line}", reason, "unknown form"))
     return added

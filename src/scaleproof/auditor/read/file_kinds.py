@@ -25,9 +25,6 @@ OTHER_TABLES = {
     r"\|={3,}\s*$": "a table of AsciiDoc",
     r"\s*\.\. list-table::": "a list-table of reStructuredText",
     r"\{\| ?\w*": "a table of MediaWiki",
-    r"\|\|.*\|\|.*\|\|\s*$": "a table of Jira",
-    r"```diff\n[^`]*?^[-+]\|": "a table in a diff",
-    r"\{\\rtf\d": "Rich Text",
     r".*\|[^|]*\d[^|]*<br */?>[^|]*\d[^|]*\|": "a table with several figures in a cell",
 }
 
@@ -35,9 +32,9 @@ OTHER_TABLES = {
 def tables_not_read(text: str, name: str) -> list[Unread]:
     """Return a note on the first table whose form is not read, "a table of AsciiDoc". [] where there is none."""
     matches = [(m.start(), form) for pattern, form in OTHER_TABLES.items() if (m := re.search(f"(?m)^{pattern}", text))]
-    place, form = min(matches, default=(0, ""))
-    reason = f"{form}, which is not read: give a row a line, as Markdown or CSV"
-    return [Unread(f"{name}:{text.count(chr(10), 0, place) + 1}", reason, "unknown form")] if form else []
+    reason = "which is not read: give a row a line, as Markdown or CSV"
+    places = ((f"{name}:{text.count(chr(10), 0, start) + 1}", form) for start, form in sorted(matches)[:1])
+    return [Unread(place, f"{form}, {reason}", "unknown form") for place, form in places]
 
 
 def suffix_by_contents(opening: str) -> str:
@@ -51,9 +48,7 @@ def suffix_by_contents(opening: str) -> str:
     lines = opening.splitlines()[:LINES_LOOKED_AT]
     if _is_markdown(lines):
         return ".md"
-    if logs.reader_of(opening) or logs.guessing_reader_of(opening):
-        return ""
-    return ".csv" if _is_csv(lines) else ""
+    return ".csv" if _is_csv(lines) and not (logs.reader_of(opening) or logs.guessing_reader_of(opening)) else ""
 
 
 def _is_markdown(lines: list[str]) -> bool:

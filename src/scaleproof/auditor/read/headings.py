@@ -116,7 +116,7 @@ def column_of(heading: str) -> TableColumn:
 
     # Other headings: a statistic ("p95 (ms)"), a form ("tok_s"), a phrase with a remark ("expected speedup") or a note.
     kind_of_statistic = KINDS_OF_STATISTICS.get(unit.dimension) if unit is not None else None
-    if kind is None and kind_of_statistic and (statistic := _statistic_alone(phrase)):
+    if kind is None and kind_of_statistic and (statistic := statistic_alone(phrase)):
         column.statistic, kind = statistic, kind_of_statistic
     if kind is None:
         kind, unit = _kind_of_form(original, unit)
@@ -145,9 +145,7 @@ def _kind_of_form(heading: str, unit: Unit | None) -> tuple[str | None, Unit | N
 def _without_spread(text: str) -> str:
     """Return a heading without the spread that it names: "Time (s, mean ± std)" -> "Time (s, mean)"."""
     shorter = WITH_SPREAD.sub(" ", text).replace("( ", "(").strip(" ([")
-    if shorter in (text, ""):
-        return text
-    return shorter + ")" * (shorter.count("(") - shorter.count(")"))
+    return text if shorter in (text, "") else shorter + ")" * (shorter.count("(") - shorter.count(")"))
 
 
 def _without_unit_and_case(heading: str) -> tuple[str, Unit | None]:
@@ -171,7 +169,7 @@ def _kind_of_phrase(scoped_phrase: str, phrase: str, unit: Unit | None) -> str |
     return _kind_by_unit(phrase, unit) if kind is None or is_step_in_time else kind
 
 
-def _statistic_alone(phrase: str) -> Statistic | None:
+def statistic_alone(phrase: str) -> Statistic | None:
     """Return the statistic that is all of a phrase: "p95", "95" of "95% (ms)". None for any other phrase."""
     # The word is added because `without_statistic` does not take a statistic off that is all of a text.
     statistic, remaining = without_statistic(re.sub(r"^(\d\d)$", r"p\1", phrase) + " figure")

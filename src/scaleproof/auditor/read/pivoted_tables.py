@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from scaleproof.auditor.read import printed_figures
 from scaleproof.auditor.read.grids import Grid
-from scaleproof.auditor.read.headings import DIFFERENCE, NOT_FIGURES, column_of, kind_with_unit, without_statistic
+from scaleproof.auditor.read.headings import DIFFERENCE, NOT_FIGURES, column_of, kind_with_unit, statistic_alone
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import add_facts_of_label, heading_remarks, take_figures, take_words
 from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
@@ -52,8 +52,7 @@ def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
     for k, heading in enumerate(grid.header[1:], start=1):
         is_value = VALUE_HEADING.fullmatch(heading.strip().lower()) is not None  # "Value" names no configuration
         is_compared = columns[k].kind in ("change", "speedup", "text", "status", "metric") or DIFFERENCE.search(heading)
-        statistic, phrase = without_statistic(f"{heading.lower()} figure")
-        is_spread = statistic in ("std", "min", "max") and phrase.strip("+/-± ") == "figure"
+        is_spread = statistic_alone(heading.lower().strip("+/-± ")) in ("std", "min", "max")
         if (is_compared or is_spread) and not is_value:
             continue  # the column compares the other ones, remarks on them, or says how they vary
         label = (table.heading or table.caption) if is_value else heading

@@ -163,9 +163,8 @@ def _rate(text: str) -> Unit | None:
         m = re.fullmatch(pattern, text)
         if m and m[2] in _ITEM:
             return Unit("rate", PREFIXES[m[1] or ""] / _TIME[m[3]], _ITEM[m[2]])
-    if m := re.fullmatch(r"(k|m|g|t)?i?b ?/ ?s(?:ec)?", text):
-        return Unit("bandwidth", PREFIXES[m[1] or ""])
-    return None
+    m = re.fullmatch(r"(k|m|g|t)?i?b ?/ ?s(?:ec)?", text)
+    return Unit("bandwidth", PREFIXES[m[1] or ""]) if m else None
 
 
 def _time_per_step_or_epoch(text: str) -> Unit | None:

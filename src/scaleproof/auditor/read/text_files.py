@@ -168,8 +168,7 @@ def beginning(path: Path, encoding: str) -> str:
         text = cleaned(file.read(LARGEST_TEXT))
     if len(text) < LARGEST_TEXT:
         return text
-    whole_lines = text[: text.rfind("\n") + 1]
-    return whole_lines or text
+    return text[: text.rfind("\n") + 1] or text
 
 
 def lines(path: Path, encoding: str) -> Iterator[str]:

@@ -146,7 +146,8 @@ def read_json_steps(name: str, rows: list[Any], has_lines: bool = True) -> Repor
         return None
     # The name under which nearly all rows have their step.
     step_key = next((key for key in STEP_KEYS if sum(key in row for row in records) >= 0.9 * len(records)), None)
-    if step_key is None or _of_different_runs(records):
+    # Rows of different configurations differ in devices, strategy, global batch, ...
+    if step_key is None or any(len({str(row.get(key)) for row in records}) > 1 for key in _settings_of(records)):
         return None
 
     is_of_wandb = any(clock in records[0] for clock in CLOCKS)
@@ -176,11 +177,6 @@ def whole_step(step: float, row: int) -> int:
     if isinstance(step, float) and not math.isfinite(step):
         raise UnreadableFile(f"the step of row {row} is {step}, not a number of a step")
     return int(step)
-
-
-def _of_different_runs(records: list[dict[str, Any]]) -> bool:
-    """Whether rows are of different configurations: they differ in devices, strategy, global batch, ..."""
-    return any(len({str(row.get(key)) for row in records}) > 1 for key in _settings_of(records))
 
 
 def _settings_of(records: list[dict[str, Any]]) -> dict[str, str]:

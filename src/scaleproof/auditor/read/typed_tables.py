@@ -31,9 +31,7 @@ def is_profile(header: list[str]) -> bool:
 def read_table(grid: Grid, file: str) -> ReportedTable | None:
     """Return the typed table of a grid, a row for each configuration. None where no column is a result."""
     table = typed_table(grid, file)
-    if table is None or table.kinds().isdisjoint(printed_figures.RESULTS):
-        return None
-    return table
+    return None if table is None or table.kinds().isdisjoint(printed_figures.RESULTS) else table
 
 
 def typed_table(grid: Grid, file: str) -> ReportedTable | None:
@@ -284,10 +282,8 @@ def _batch_columns(header: list[str], texts: list[str], names: list[str]) -> dic
 
 def _configuration_of(column: TableColumn, first_heading: str) -> Description | None:
     """Return what the heading of a column says of its configuration: 8 devices by "8 GPUs". None if it names none."""
-    if column.kind not in (None, "device", "strategy", "run"):
-        return None
-    if len(PRECISION.findall(column.heading)) > 1:
-        return None  # a ratio of one precision to another
+    if column.kind not in (None, "device", "strategy", "run") or len(PRECISION.findall(column.heading)) > 1:
+        return None  # a figure, or a ratio of one precision to another
     description = describe(column.heading)
     devices = devices_in(column.heading)
     if devices is not None:

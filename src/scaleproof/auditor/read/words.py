@@ -170,11 +170,8 @@ WORD_OF_TRAINING = re.compile(
 
 def is_inference(texts: Sequence[str]) -> bool:
     """Whether the first text that speaks of training or inference speaks of inference alone. A latency says neither."""
-    for text in texts:
-        speaks_of_training = WORD_OF_TRAINING.search(text) is not None
-        if speaks_of_training or WORD_OF_INFERENCE.search(text):
-            return not speaks_of_training
-    return False
+    speaking = (text for text in texts if WORD_OF_TRAINING.search(text) or WORD_OF_INFERENCE.search(text))
+    return WORD_OF_TRAINING.search(next(speaking, "training")) is None
 
 
 def names_in(text: str) -> dict[str, set[str]]:

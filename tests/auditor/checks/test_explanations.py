@@ -25,11 +25,6 @@ FORMS = {
         ("2 | 0.38 | 1.57 | 4.1x", "4 | 0.50 | 3.03 | {}", "8 | 0.42 | 3.91 | 9.2x"),
         ("4.1x", "6.1x", "speedup-not-in-table", "3.03 / 0.50 = 6.06"),
     ),
-    "shares of a sum": (
-        "Component | Time (ms) | Part",
-        ("forward | 42.1 | 30.9%", "backward | 71.3 | {}", "optimizer | 14.6 | 10.7%", "data | 8.3 | 6.1%"),
-        ("32.5%", "52.3%", "speedup-not-in-table", "Time (ms) over its sum: 71.3 / 136.3"),
-    ),
     "one of several columns that the heading names": (
         "Batch | vLLM (tok/s) | HF (tok/s) | TGI (tok/s) | vs HF | vs TGI",
         (
@@ -39,34 +34,10 @@ FORMS = {
         ),
         ("3.93x", "3.39x", "speedup-not-in-table", "610 / 180"),
     ),
-    "bandwidths of algorithm and bus": (
-        "Size (MB) | Time (ms) | AlgBW (GB/s) | BusBW (GB/s)",
-        ("1 | 0.21 | 4.76 | 8.33", "16 | 0.52 | 30.8 | {}", "64 | 1.41 | 45.4 | 79.4", "256 | 4.80 | 53.3 | 93.3"),
-        ("35.8", "53.8", "row-stands-out", "30.8 / 35.8"),
-    ),
-    "steps of two and of four GPUs": (
-        "Strategy | GPUs | tokens/s | Step time (s)",
-        (
-            *(
-                "DDP | 2 | 8,369 | 0.489",
-                "DDP | 4 | 12,220 | 0.670",
-                "FSDP | 2 | 6,771 | 0.605",
-                "FSDP | 4 | {} | 0.869",
-            ),
-            *("ZeRO-2 | 2 | 10,999 | 0.372", "ZeRO-2 | 4 | 18,147 | 0.451", "ZeRO-3 | 2 | 10,560 | 0.388"),
-            "ZeRO-3 | 4 | 15,977 | 0.513",
-        ),
-        ("4,924", "9,424", "row-stands-out", "4,924 x 0.869 / 4"),
-    ),
     "a unit that nobody knows": (
         "GPUs | Throughput | Speedup",
         ("1 | 12 req/s | 1×", "2 | {} | 1.8×", "4 | 44 req/s | 3.7×", "8 | 86 req/s | 7.2×"),
         ("32 req/s", "22 req/s", "speedup-not-in-table", "32 req/s / 12 req/s"),
-    ),
-    "two rates of one workload": (
-        "Concurrency | Req/s | Tok/s",
-        ("1 | 1.90 | 50.0", "2 | 1.92 | {}", "4 | 0.89 | 23.4", "8 | 1.87 | 49.3"),
-        ("57.0", "50.7", "row-stands-out", "1.92 / 57.0"),
     ),
 }
 

@@ -47,15 +47,6 @@ def test_a_product_of_means_is(tmp_path, rate, time):
     assert "rate-times-time" in codes(audited(tmp_path, WORK.format(rate, time)))
 
 
-COARSE_MFU = "MFU (%),tok/s/GPU,GPUs\n53.7,97019,1\n19.5,35273,16\n{},21005,32\n6.0,11589,64\n"
-
-
-def test_an_mfu_of_a_few_digits_may_be_of_other_steps_than_the_rate(tmp_path):
-    """11.7 has too few digits to show that all are of the same steps; 16.7 beside 11.6 % is no other step."""
-    assert codes(audited(tmp_path, COARSE_MFU.format("11.7"), "results.csv")) & {"row-stands-out"} == set()
-    assert "row-stands-out" in codes(audited(tmp_path, COARSE_MFU.format("16.7"), "results.csv"))
-
-
 def test_a_row_stands_out_by_its_means_only(tmp_path):
     head = "| GPUs | samples/s ({0}) | epoch time (s, {0}) |\n|---|---|---|\n"
     rows = "".join(f"| {n} | {r} | {t} |\n" for n, r, t in ((1, 56, 100), (2, 112, 50), (4, 224, 25), (8, 560, 12.5)))

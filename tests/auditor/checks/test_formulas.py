@@ -36,19 +36,6 @@ FORMS = {
         ("Baseline | 1022 | -", "Compiled | 1280 | +25.2%", "Compiled + AMP | 2410 | {}"),
         ("+115.8%", "+135.8%", "speedup-not-in-table", "2410 / 1022"),
     ),
-    "a group for each baseline": (
-        "Method | Calls | Saving | Steps/s",
-        (
-            "A | 5965 | 0.00% | 0.292",
-            "tree | 3678 | 38.34% | 0.318",
-            "A | 4312 | 0.00% | 0.261",
-            "tree | 2513 | {} | 0.337",
-            "short tree | 2990 | 30.66% | 0.309",
-            "A | 5202 | 0.00% | 0.248",
-            "tree | 3348 | 35.64% | 0.278",
-        ),
-        ("52.69%", "41.72%", "speedup-not-in-table", "2513 / 4312"),
-    ),
     "columns that the heading names": (
         "GPUs | Time to train - TF32 (h) | Time to train - AMP (h) | Time to train speedup (TF32 to AMP)",
         ("8 | 38.1 | 14.2 | {}",),
@@ -319,14 +306,6 @@ SOUND = {
 def test_what_has_another_reason_is_not_accused(tmp_path, form):
     head, lines = SOUND[form]
     assert accusations(tmp_path, head, *lines) == []
-
-
-def test_a_time_that_falls_as_the_epoch_takes_longer_is_a_rate(tmp_path):
-    lines = (
-        f"{n} | 108 | {epoch:.3f} | {108000 / epoch:.5f}" for n, epoch in enumerate((1416, 1579, 1322, 2152, 4417))
-    )
-    findings = accusations(tmp_path, "Run | Batch | Epoch time (s) | Step time (ms)", *lines)
-    assert any("is the inverse" in finding.evidence for finding in findings)
 
 
 @pytest.mark.parametrize(

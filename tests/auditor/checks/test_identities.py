@@ -92,16 +92,6 @@ FAULTS = {
         "rate-times-time",
         "as in 2 other rows",
     ),
-    "MFU of one model": (
-        rows(SIZES, "8 | 3,200 | 45.1%", "16 | 3,150 | 44.4%", "32 | 3,110 | 43.8%", "64 | 2,980 | 47.9%"),
-        "row-stands-out",
-        "47.9% / 2,980",
-    ),
-    "one amount of work": (
-        rows(WORK, "8 | 2,900 | 11.0 h", "16 | 5,700 | 5.6 h", "32 | 10,900 | 4.9 h"),
-        "row-stands-out",
-        "10,900 x 4.9 h",
-    ),
     "a loss above guessing": (
         "## GPT-2 124M, vocabulary of 50,257 tokens\n\n" + rows(LOSSES, "DDP | 212 | 3.91", "FSDP fp8 | 171 | 11.84"),
         "did-not-train",
@@ -129,21 +119,6 @@ FAULTS = {
         "efficiency-not-in-table",
         "44.1%, but its speed-up is 7.05x with 8 times the devices",
     ),
-    "three rows, of which two agree to their digits": (
-        rows(STEP_FLOPS, "139.82 | 115.31", "131.02 | 123.05", "121.48 | 97.71"),
-        "row-stands-out",
-        "97.71",
-    ),
-    "a step of which the text says what it is": (
-        "B=4, T=256\n\n" + rows("Model | ms/step | tok/s", "small | 3126 | 328", "large | 1600 | 467"),
-        "row-stands-out",
-        "467 x 1600",
-    ),
-    "MFU and HFU of one program": (
-        rows(SHARES, "2048 | 36.30 | 48.40", "4096 | 42.42 | 56.56", "8192 | 43.36 | 57.81", "16384 | 46.9 | 48.1"),
-        "row-stands-out",
-        "46.9 / 48.1",
-    ),
     "replicas x tensor x pipeline on equally many nodes": (
         rows(MESH, *MESHES, "32 | 70B | 16 | 8 | 4 | 1024 | 58.3 | 128.2"),
         "row-stands-out",
@@ -161,11 +136,6 @@ FAULTS = {
         ),
         "row-stands-out",
         "Glob-BS",
-    ),
-    "a step of one model that has twice its FLOPs": (
-        rows(MESH, *STEPS, "32 | 70B | 8 | 4 | 8 | 1024 | 132.9 | 112.4"),
-        "row-stands-out",
-        "112.4 x 132.9",
     ),
     "a sentence that names the strategy of the table below": (
         "FSDP keeps 78% scaling efficiency at 64 GPUs.\n\n"

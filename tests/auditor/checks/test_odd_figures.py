@@ -45,37 +45,6 @@ FAULTS = {
         "row-stands-out",
         "5,040 x 13.4 = 67,536",
     ),
-    "an MFU where all others are one number over the rate": (
-        rows(
-            "GPUs | tok/s/GPU | MFU (%)",
-            *("1 | 60,000 | 68.4", "2 | 52,000 | 59.3", "4 | 43,941 | 46.9", "8 | 39,000 | 44.5", "16 | 30,000 | 34.2"),
-        ),
-        "row-stands-out",
-        "46.9 / 43,941",
-    ),
-    "a ratio of columns of which nothing is known": (
-        rows(PRICES, *SEVERAL, "run 6 | 55.93 | 171.01 | 500"),
-        "row-stands-out",
-        "55.93 / 171.01 = 0.3271 (Spot, Reserved); in 5 other rows 0.3703",
-    ),
-    "a product of columns of which nothing is known": (
-        rows(BILL, *FEES, "run 6 | 5.23 | 13.07 | 86.53 | 500"),
-        "row-stands-out",
-        "run 6: 86.53 / 5.23 / 13.07 = 1.266",
-    ),
-    "a speed in seconds": (
-        rows(
-            SPEEDS,
-            *(
-                "48 | 1 | 2048 | 124.01s | 130.00",
-                "48 | 2 | 2048 | 129.61s | 124.38",
-                "48 | 4 | 2048 | 113.95s | 141.47",
-            ),
-            *("48 | 8 | 2048 | 110.64s | 165.68", "48 | 8 | 2048 | 120.90s | 133.34"),
-        ),
-        "row-stands-out",
-        "165.68 x 110.64s",
-    ),
 }
 
 FAULTS |= {

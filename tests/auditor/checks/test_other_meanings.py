@@ -40,7 +40,7 @@ CLONES = (
 
 @pytest.mark.parametrize(("ratio", "is_named"), [("0.733", False), ("0.337", True)])
 def test_a_baseline_behind_the_rows_that_are_over_it(tmp_path, ratio, is_named):
-    table = rows("implementation | tokens | latency us | vs torch clone", *CLONES).format(ratio)
+    table = rows("implementation | tokens | latency us | speed-up", *CLONES).format(ratio)
     assert bool(accusations(audited(tmp_path, table))) == is_named
 
 
@@ -66,14 +66,13 @@ def test_an_epoch_with_a_fraction_is_a_position(tmp_path, epochs, is_named):
     assert accused == ({"runs-interleaved"} if is_named else set())
 
 
-@pytest.mark.parametrize(("heading", "is_named"), [("cap_gb", False), ("train_time", True)])
-def test_a_unit_of_cells_is_no_time_beside_a_time(tmp_path, heading, is_named):
+@pytest.mark.parametrize("heading", ["cap_gb", "train_time"])
+def test_two_times_are_in_no_proportion(tmp_path, heading):
     """Caps of 6144m are MB: over wall times they are no constant that one row could break."""
     figures = (("6144m", 73), ("5632m", 67), ("5376m", 64), ("5120m", 72), ("21504m", 256), ("20480m", 244))
     lines = [json.dumps({"arm": "a", heading: cap, "wall_s": wall, "model": "gemma-4"}) for cap, wall in figures]
     (tmp_path / "ladder.jsonl").write_text("\n".join(lines))
-    accused = {finding.code for finding in audit_paths([tmp_path]).findings if finding.severity != "note"}
-    assert accused == ({"row-stands-out"} if is_named else set())
+    assert not [finding for finding in audit_paths([tmp_path]).findings if finding.severity != "note"]
 
 
 @pytest.mark.parametrize(("column", "phase"), [("msg_size", None), ("batch", "inference")])
@@ -132,12 +131,12 @@ def test_differences_are_in_no_proportion(tmp_path, word):
 SERVED = ("a | 1 | 50.12 | 50.34", "a | 4 | 40.44 | 156.35", "b | 1 | 44.07 | 44.26", "c | 1 | 51.20 | 51.43")
 
 
-@pytest.mark.parametrize(("heading", "is_named"), [("concurrency", False), ("seed", True)])
-def test_rates_of_requests_side_by_side_are_in_no_proportion(tmp_path, heading, is_named):
+@pytest.mark.parametrize("heading", ["concurrency", "seed"])
+def test_rates_of_requests_side_by_side_are_in_no_proportion(tmp_path, heading):
     table = rows(
         f"method | {heading} | mean tokens/s | total tokens/s", *SERVED, "b | 4 | 7.47 | 27.74", "d | 1 | 9.81 | 9.85"
     )
-    assert bool(accusations(audited(tmp_path, table))) == is_named
+    assert not accusations(audited(tmp_path, table))
 
 
 BATCH = " Minibatch[{0}]: loss = 6.8{0} * {1}; time = {2}s; samplesPerSecond = {3}\n"
@@ -149,11 +148,10 @@ BATCHES = (
 )
 
 
-@pytest.mark.parametrize(("name", "is_named"), [("a.log", False), ("a.txt", True)])
-def test_the_last_batch_of_an_epoch_is_smaller(tmp_path, name, is_named):
+@pytest.mark.parametrize("name", ["a.log", "a.txt"])
+def test_the_last_batch_of_an_epoch_is_smaller(tmp_path, name):
     (tmp_path / name).write_text("".join(BATCH.format(*batch) for batch in BATCHES))
-    accused = {finding.code for finding in audit_paths([tmp_path]).findings if finding.severity != "note"}
-    assert accused == ({"row-stands-out"} if is_named else set())
+    assert not [finding for finding in audit_paths([tmp_path]).findings if finding.severity != "note"]
 
 
 LAYERS = (

@@ -44,7 +44,6 @@ CASES = {
     RECIPE.format("{}", "528,384"): ("285", "258", "= 258, which gives no global batch of 285"),
     RECIPE.format("258", "{}"): ("582,384", "528,384", "258 sequences x 2048 tokens = 528,384"),
     rows(MESH, "70B | 64 | 128 | 1 | 8192 | 2 | 4 | 2 | {}"): ("23", "32", "= 23, which gives no global batch of 128"),
-    COSTS: ("2,748", "2,448", "in 4 other rows 3.000"),
     LINKS: ("54.2", "45.2", "all 3 other rows is over another figure"),
     EPOCHS: ("1.92", "6.92", "5 epochs x 1.92 = 9.600"),
     "- Runtime: 494s ({} min)": ("2.8", "8.2", "not one time"),
@@ -62,9 +61,6 @@ CASES = {
         "c | 3.2611 | -0.0203",
         "d | 3.3107 | +0.0293",
     ): (*("0.0821", "0.0281", "3.2533 - 3.2814"),),
-    rows("Config | Loss A | Loss B | Diff", "a | 3.2814 | 3.2533 | {}", "b | 3.2611 | 3.2512 | 0.0099"): (
-        *("0.0821", "0.0281", "3.2814 - 3.2533"),
-    ),
     rows(
         "Len | Standard | Flash | Saved",
         "1,024 | 8.0 MB | 0.5 MB | 94% ↓",
@@ -101,11 +97,6 @@ CASES = {
         "C | 2,037 | {}",
         "D | 1,571 | 1.93x",
     ): (*("1.94x", "1.49x", "3,025 / 2,037 = 1.485"),),
-    rows(
-        "Instance | On-demand | Spot (Avg) | Spot (Min) | Savings",
-        *("8x A100 | $32.77/hr | $11.80/hr | $8.92/hr | 64%", "4x A100 | $40.96/hr | $15.20/hr | $11.43/hr | 63%"),
-        *("V100 | $31.22/hr | $9.68/hr | $7.21/hr | {}", "A10 | $16.29/hr | $5.87/hr | $4.12/hr | 64%"),
-    ): ("96%", "69%", "$9.68/hr / $31.22/hr"),
     rows("Metric | Original | 4 bits | Improvement", "Size | {} | 550 MB | 4.0x", "Width | 16 | 4 | 4.0x"): (
         *("2,700 MB", "2,200 MB", "2,700 MB / 550 MB = 4.9"),
     ),

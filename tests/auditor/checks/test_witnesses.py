@@ -50,13 +50,11 @@ def test_a_baseline_of_another_machine(tmp_path, last, is_named):
 RUNS = ("a | 9.8055 | 10.1984 | 3.4447", "b | 12.359 | 8.0913 | 2.7578", "c | 12.234 | 8.1739 | 2.7459")
 
 
-@pytest.mark.parametrize(
-    ("last", "is_named"), [("d | 13.745 | 7.2754 | 3.0204", False), ("d | 13.745 | 8.2754 | 3.0204", True)]
-)
-def test_a_part_of_the_time(tmp_path, last, is_named):
+def test_a_part_of_the_time(tmp_path):
     """All rates are 100 tokens over the whole time; that of the target model is a part of it, as large as it may be."""
+    last = "d | 13.745 | 7.2754 | 3.0204"
     table = rows("run | tokens_per_second | total_time (s) | total_target_time (s)", *RUNS, last)
-    assert ("row-stands-out" in accusations(audited(tmp_path, table))) == is_named
+    assert not accusations(audited(tmp_path, table))
 
 
 @pytest.mark.parametrize(("name", "is_named"), [("TensorRT (est)", False), ("TensorRT", True)])
@@ -128,11 +126,10 @@ def test_no_nodes_in_a_remark(tmp_path, remark, is_named):
     assert ("figure-impossible" in found) == is_named
 
 
-@pytest.mark.parametrize(("name", "is_named"), [("prompt", False), ("strategy", True)])
-def test_answers_differ_in_length(tmp_path, name, is_named):
+@pytest.mark.parametrize("name", ["prompt", "strategy"])
+def test_answers_differ_in_length(tmp_path, name):
     lines = ["a | 50.0 | 1.872", "b | 66.7 | 1.403", "c | 80.0 | 1.170", "d | 100.0 | 0.936", "e | 76.9 | 1.43"]
-    found = accusations(audited(tmp_path, rows(f"{name} | tokens/s | total time (s)", *lines)))
-    assert ("row-stands-out" in found) == is_named
+    assert not accusations(audited(tmp_path, rows(f"{name} | tokens/s | total time (s)", *lines)))
 
 
 def test_energy_over_power_is_a_time_which_differs(tmp_path):

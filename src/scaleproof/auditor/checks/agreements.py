@@ -10,13 +10,10 @@ import numpy as np
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME_TOLERANCE
 from scaleproof.auditor.checks.rows import TIMES
-from scaleproof.auditor.read.printed_figures import RESULTS
 from scaleproof.ground.number_format import number
 
 NEAR_WHOLE = 2 * SAME_TOLERANCE  # relative difference from a whole factor
 STANDS_OUT = 0.05  # relative difference of a row that stands out
-REQUEST_STANDS_OUT = 0.25  # likewise, of a product with a latency: answers differ in length
-SHARE_STANDS_OUT = 0.12  # relative difference of an MFU that stands out: it may be of other steps than the rate
 FAR_OFF = 2.0  # factor by which rows of one odd product are of another model rather than wrong
 FEWEST_ROWS = 3  # that show what the number is
 # Decimal logarithm of how unlikely it is that rows agree by chance; twice that for all but rate x time.
@@ -32,7 +29,6 @@ PARALLEL = (*REPLICAS, *STAGES)
 BATCHES = ("global_batch", "batch", "micro_batch")
 COUNTS = ("steps", "epochs")
 SIZE_KINDS = (*DEVICES, *BATCHES, "nodes", "devices_per_node")  # what may differ between rows of one configuration
-PRECISION_RATIOS = (2, 4, 8, 16)  # ratios of the peaks of one device
 EXACT_TOLERANCE = 0.002  # relative difference of a ratio that one column was computed by, beside its rounding
 MOST_ROUNDS = 3  # of the samples of a benchmark over the devices of all rows
 LARGEST_IN_DIGITS = 1e9  # from which on a product is printed as a power of ten
@@ -106,25 +102,7 @@ class Agreement:
     @cached_property
     def stands_out(self) -> np.typing.NDArray[np.bool_]:
         """(rows,) whether the product is another number than the expected one."""
-        return self.figures.distance(self.expected) > self._explained_difference
-
-    @property
-    def _explained_difference(self) -> float:
-        """The largest relative difference that other reasons than a wrong figure explain.
-
-        An MFU may be of other steps than the rate beside it: more difference is allowed. Not so where exactly one row
-        is off and all others (four or more) agree to their digits: these show that MFU and rate are of the same steps.
-        """
-        kinds = {factor.column.kind for factor in self.factors}
-        if "latency_s" in kinds:
-            return REQUEST_STANDS_OUT
-        if kinds.isdisjoint(("mfu", "hfu")):
-            return STANDS_OUT
-        distance = self.figures.distance(self.expected)
-        near = distance <= STANDS_OUT
-        has_one_outlier = near.sum() > FEWEST_ROWS and (~near).sum() == 1
-        is_exact = (distance[near] <= EXACT_TOLERANCE).all() and (self.figures.width[near] <= SAME_TOLERANCE).all()
-        return STANDS_OUT if has_one_outlier and is_exact else SHARE_STANDS_OUT
+        return self.figures.distance(self.expected) > STANDS_OUT
 
     @cached_property
     def lone_rows(self) -> list[int]:
@@ -157,11 +135,8 @@ class Agreement:
     def is_multiple(self, i: int) -> bool:
         """Whether a row's product is N or 1/N times the expected one: N times the batch or devices would explain it."""
         times_off = self.factor_of(i)
-        kinds = {factor.column.kind for factor in self.factors}
-        if self._is_identity_of_counts or "device_time_s" in kinds:
+        if self._is_identity_of_counts:
             return False  # batch and devices are factors of the product already: N times as many explain nothing
-        if kinds == {"mfu", "flops_per_s"} and round(times_off) not in PRECISION_RATIOS:
-            return False  # FLOP/s over MFU is a peak: only that of another precision may be N times as high
         return abs(times_off / round(times_off) - 1) <= NEAR_WHOLE or self._has_idle_devices(i)
 
     def _has_idle_devices(self, i: int) -> bool:
@@ -226,20 +201,19 @@ class Agreement:
     def is_constant(self) -> bool:
         """Whether more rows agree than chance explains, and twice as many as stand out.
 
-        What is expected to be constant needs less evidence: counts, FLOP/s over MFU (a peak), then rate x time (work).
+        What is expected to be constant needs less evidence: counts, then rate x time (work).
         """
         agreeing = self.fits.sum()
         if self._is_identity_of_counts:
             return self.evidence >= FEWEST_EVIDENCE_OF_ONE and agreeing >= ROWS_PER_ODD_ROW * self.stands_out.sum()
 
         kinds = {factor.column.kind for factor in self.factors}
-        is_rate_x_time = len(self.factors) == 2 and bool(kinds & {*RATES, "flops_per_s"}) and bool(kinds & {*DURATIONS})
+        is_rate_x_time = len(self.factors) == 2 and bool(kinds & {*RATES}) and bool(kinds & {*DURATIONS})
         certain_evidence = FEWEST_EVIDENCE if is_rate_x_time else 2 * FEWEST_EVIDENCE
-        needed_evidence = FEWEST_EVIDENCE_OF_ONE if kinds == {"mfu", "flops_per_s"} else certain_evidence
         # Where chance is ruled out, one row less suffices.
         fewest_rows = FEWEST_ROWS - 1 if self.evidence >= certain_evidence else FEWEST_ROWS
         needed_rows = max(fewest_rows, ROWS_PER_ODD_ROW * len(self.lone_rows))
-        return self.evidence >= needed_evidence and agreeing >= needed_rows
+        return self.evidence >= certain_evidence and agreeing >= needed_rows
 
 
 OF_DECODING = re.compile(r"(?i)decod|generat")
@@ -278,11 +252,7 @@ def _settings_of_work(figures: FigureTable, agreement: Agreement) -> list[list[s
     """Return the settings that the product depends on, the cells of a column each: [["gpt2", "gpt2", "bert"]]."""
     if agreement.stated is not None or all(factor.is_exact for factor in agreement.factors):
         return []  # a stated number, and a product of counts, hold for any model
-    if agreement.factors[0].column.kind != "flops_per_s":
-        return figures.model_sizes
-    # The FLOPs of a step depend on the model and its length: any setting may be one of these.
-    kinds = (*SIZE_KINDS, *PARALLEL, *RESULTS)
-    return [column.texts for column in figures.columns if column.kind not in kinds]
+    return figures.model_sizes
 
 
 def sentence_of(figures: FigureTable, agreement: Agreement, i: int) -> str:

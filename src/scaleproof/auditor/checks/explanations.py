@@ -26,7 +26,6 @@ FIT_TOLERANCE = 0.005  # relative difference of a figure and its formula, beside
 CONTRADICTION = 0.03  # relative difference of a figure that contradicts its formula
 FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formula fits by chance
 FEWEST_EVIDENCE_OF_NAMED = 0.8  # evidence that suffices where the heading names one of two columns
-FEWEST_UNNAMED = 3  # rows that show a formula which the heading does not name
 FEWEST_OFF = 3  # rows that are off by one factor
 MOST_DIFFERENCE = 1.0  # relative difference of figures that may be about the same at all
 COARSE_RATIO = 0.06  # relative width of a ratio of settings, "16 / 24", that another figure is near by chance
@@ -51,7 +50,7 @@ class Explanation:
 
     formula: formulas.Formula
     stated: Figures
-    is_named: bool  # whether the heading calls the column a speed-up, or names the two columns of the formula
+    is_called_speedup: bool
     tried_count: int  # of how many it is one; ratios and differences, of columns and of rows, have equal chances
 
     @cached_property
@@ -131,15 +130,16 @@ class Explanation:
 
     @cached_property
     def is_meant(self) -> bool:
-        """Whether the column is meant to be computed so, as the heading says or enough rows that agree prove."""
+        """Whether the column is meant to be computed so: rows that agree prove it only of what the heading names."""
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
         if self.formula.expected == formulas.ONLY_MEANING:
             return right >= wrong or self._is_named_yet_mostly_wrong
         if len(self.formula.sources) == 2 and self.formula.expected:  # the heading names one of the two
-            return (right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED) or self.has_one_exception
-        # A formula of two columns that the heading does not name may fit two rows by chance.
-        fewest = FEWEST_UNNAMED if len(self.formula.sources) == 2 else 0
-        return right >= max(ROWS_PER_ODD_ROW * wrong, fewest) and self.weight >= FEWEST_EVIDENCE
+            if self.is_called_speedup:
+                return (right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED) or self.has_one_exception
+            return (right >= ROWS_PER_ODD_ROW * wrong and self.evidence >= FEWEST_EVIDENCE) or self.has_one_exception
+        is_named = self.is_called_speedup and self.formula.expected
+        return bool(is_named) and right >= ROWS_PER_ODD_ROW * wrong and self.weight >= FEWEST_EVIDENCE
 
     @property
     def _is_named_yet_mostly_wrong(self) -> bool:
@@ -150,7 +150,11 @@ class Explanation:
         thousands = np.log10(np.abs(factors)) / LOST_UNIT  # 2 where 1.31 stands for 1.31M
         has_lost_unit = (np.round(thousands) != 0) & (np.abs(thousands - np.round(thousands)) < FIT_TOLERANCE)
         is_near = has_lost_unit | (self.distance[self.contradicts] < MOST_DIFFERENCE)
-        return self.is_named and not has_other_baseline and bool(is_near.all())
+        return (
+            (self.is_called_speedup or len(self.formula.sources) == 2)
+            and not has_other_baseline
+            and bool(is_near.all())
+        )
 
     @cached_property
     def factor_of_all(self) -> float | None:
@@ -273,7 +277,7 @@ def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: boo
     sizes = Counter((formula.is_difference, len(formula.sources)) for formula, _ in possible)
     for formula, stated in possible:
         tried_count = len(sizes) * sizes[formula.is_difference, len(formula.sources)]
-        yield Explanation(formula, stated, is_named=is_speedup or len(formula.sources) == 2, tried_count=tried_count)
+        yield Explanation(formula, stated, is_speedup, tried_count)
 
 
 # A cell that says what it is over, "-2.6% (vs -48%)", or a difference, with its share in brackets: "+201 (+2.4%)".

@@ -1,4 +1,5 @@
-"""Products of columns that are one number in all rows: rate x time is the work, FLOP/s over rate the FLOPs of a sample.
+"""Products of columns that must be one number in all rows: rate x time of an epoch is its work, speed-up x time that of
+the baseline.
 
 The number itself need not be known, nor what exactly a column is of: devices and batch are factors where most of the
 rows say so.
@@ -20,7 +21,6 @@ from scaleproof.auditor.checks.agreements import (
     NEAR_WHOLE,
     RATES,
     REPLICAS,
-    SIZE_KINDS,
     STAGES,
     Agreement,
     Factor,
@@ -34,19 +34,15 @@ from scaleproof.auditor.checks.explanations import columns_follow
 from scaleproof.auditor.checks.formulas import SPEEDUP_HEADING
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.relations import rows_with_another_product
-from scaleproof.auditor.checks.rows import name_two_precisions
+from scaleproof.auditor.checks.rows import TIMES, name_two_precisions
 from scaleproof.auditor.checks.step_work import rate_times_time
-from scaleproof.auditor.read.headings import OF_STATED_WORK, column_of
-from scaleproof.auditor.read.printed_figures import RESULTS, figures_of
-from scaleproof.auditor.read.surroundings import UNIT_AT_END, numbers_around, works_of
+from scaleproof.auditor.read.printed_figures import figures_of
+from scaleproof.auditor.read.surroundings import numbers_around, works_of
 from scaleproof.ground.findings.registry import Flag
 
-FACTORS_OF_STEP = 4  # FLOP/s x time x devices / batch
 THOUSAND = 1000.0
-TIMES_OF_RATES = ("step_time_s", "epoch_time_s", "total_time_s")
 OTHER_PARALLEL = re.compile(r"(?i)(?:cp|ep|context|expert)\b.*")  # then devices are not replicas x stages alone
-EVIDENCE_OF_INVERSE = 6.0  # evidence that one of two columns is the inverse of what it is called
-EVIDENCE_OF_INVERSE_SPEEDUP = 2.5  # likewise, where one of the two columns is called a speed-up
+EVIDENCE_OF_INVERSE = 2.5  # that a speed-up, or a time or rate beside it, is the inverse of what it is called
 
 
 class ProductPattern(NamedTuple):
@@ -58,31 +54,14 @@ class ProductPattern(NamedTuple):
     further_kinds: tuple[tuple[str, ...], ...] = ()  # for each further factor or divisor that there may be
 
 
-# Where one of these products is constant, one column is the inverse of what it is called. -> evidence that is needed
-INVERTED = {
-    ProductPattern(DURATIONS, DURATIONS, 1): EVIDENCE_OF_INVERSE,
-    ProductPattern(RATES, DURATIONS, -1): EVIDENCE_OF_INVERSE,
-    ProductPattern(RATES, RATES, 1): EVIDENCE_OF_INVERSE,
-    ProductPattern(("speedup",), DURATIONS, -1): EVIDENCE_OF_INVERSE_SPEEDUP,
-    ProductPattern(("speedup",), RATES, 1): EVIDENCE_OF_INVERSE_SPEEDUP,
-}
-RATE_TIMES_DURATION = ProductPattern(RATES, DURATIONS, 1, (DEVICES, BATCHES))
-ENERGY_OVER_POWER = ProductPattern(("energy_j",), ("power_w",), -1, ((*DURATIONS, "device_time_s"), DEVICES))
+INVERTED = (ProductPattern(("speedup",), DURATIONS, -1), ProductPattern(("speedup",), RATES, 1))
+RATE_TIMES_EPOCH = ProductPattern(RATES, ("epoch_time_s",), 1, (DEVICES,))
+RATE_TIMES_STEP = ProductPattern(RATES, ("step_time_s",), 1, (BATCHES, DEVICES))
 CONSTANT_PRODUCTS = (
-    RATE_TIMES_DURATION,
-    ProductPattern(("steps_per_s",), DURATIONS, 1),
-    ProductPattern(RATES, RATES, -1, (DEVICES,)),
-    ProductPattern(("flops_per_s",), RATES, -1, (DEVICES,)),
-    ProductPattern(("flops_per_s",), DURATIONS, 1, (DEVICES, BATCHES)),
-    ProductPattern(("mfu", "hfu"), ("flops_per_s",), -1, (DEVICES,)),
-    ProductPattern(("mfu", "hfu"), RATES, -1),
-    ProductPattern(("mfu",), ("hfu",), -1),
-    ProductPattern(DURATIONS, DURATIONS, -1, (COUNTS,)),
-    ENERGY_OVER_POWER,
-    ProductPattern(("cost",), DURATIONS, -1, (DEVICES,)),
-    ProductPattern(("energy_j",), ("cost",), -1),
-    ProductPattern(("speedup", "efficiency"), DURATIONS, 1, (DEVICES,)),
-    ProductPattern(("speedup", "efficiency"), RATES, -1, (DEVICES,)),
+    RATE_TIMES_EPOCH,
+    RATE_TIMES_STEP,
+    ProductPattern(("speedup",), TIMES, 1),
+    ProductPattern(("speedup",), RATES, -1),
     ProductPattern(COUNTS, BATCHES, 1, (DEVICES,)),
     ProductPattern(BATCHES, BATCHES, -1, ((*DEVICES, *REPLICAS), ("accumulation",))),
     ProductPattern((*DEVICES, "nodes"), REPLICAS, -1),
@@ -97,13 +76,13 @@ OF_ANSWERS = re.compile(r"(?i)concurren|\busers?\b|_users|\brequests?|prompt|com
 
 @of_evidence.finds("row-stands-out", "suspect")
 def products_agree(context: AuditContext) -> Iterator[Flag]:
-    """In one row of a table a product is another number than in all other rows: rate x time, although they did the same
-    work, or FLOP/s over rate of one model. One of the figures is wrong.
+    """In one row of a table a product is another number than it must be: rate x time of an epoch, although all rows did
+    the same work, speed-up x time of one baseline, or devices over replicas and stages. One of the figures is wrong.
 
     Detected: Three rows or more of one configuration, whose products agree within 1 % more closely than chance
-    explains, and twice as many as are more than 5 % off (MFU: 12 %, unless the others agree to their digits). Devices
-    and batch may be factors; replicas x tensor x pipeline stages are the devices. Two rows suffice for MFU over rate,
-    and for the time of a stated amount of work, where only the size differs.
+    explains, and twice as many as are more than 5 % off. Products are rate x time of an epoch, or of a step over its
+    batch, speed-up x time or over rate, counts, and what is 1 by its units (ms/token x tokens/s). No other law is
+    inferred from rows that agree.
     Seen: One rate gives 6,245 images an epoch, all others 5,596 to 5,606.
     Repair: Look at the raw file of that row.
     """
@@ -113,9 +92,8 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
         works = works_of(table)  # numbers of samples or tokens that the text states
         numbers = works | numbers_around(table)
         for figures in figure_tables(table):
-            is_of_answers = _is_of_answers(figures)
-            flags = list(_outliers(figures, works, is_of_answers))
-            if not (is_of_answers and _columns_of(figures, DURATIONS)):
+            flags = list(_outliers(figures, works))
+            if not (_is_of_answers(figures) and _columns_of(figures, DURATIONS)):
                 flags += rows_with_another_product(figures, numbers)
             if flags:  # of each row the first counts; none where another check has a finding on this row alone
                 subjects = (finding.runs for check in MADE_BEFORE for finding in context.findings_of(check))
@@ -127,23 +105,18 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
 
 
 def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
-    """Flag two columns of which one is the inverse of what it is called: times 2, 4, 8 s and 0.5, 0.25, 0.125 s."""
+    """Flag a speed-up that is the inverse of what it is called, or a time beside it: 1, 2, 4x of 0.1, 0.2, 0.4 s."""
     all_rows = list(range(len(figures.places)))
-    for pattern, needed_evidence in INVERTED.items():
+    for pattern in INVERTED:
         for one, other in _pairs_of_columns(figures, pattern):
-            if "speedup" in pattern.first_kinds and (
-                not SPEEDUP_HEADING.search(one.heading) or len(_columns_of(figures, pattern.second_kinds)) > 1
-            ):
+            if not SPEEDUP_HEADING.search(one.heading) or len(_columns_of(figures, pattern.second_kinds)) > 1:
                 continue  # "0.167 s (2.04x)" may be how many times as long it takes; a ratio of two times follows one
-            is_second_time = figures.columns.index(one) >= figures.columns.index(other)
-            if pattern.first_kinds == pattern.second_kinds and is_second_time:
-                continue  # each pair once, and no column with itself
             if any(
                 _is_quotient(one, pair) for column in figures.columns for pair in ((column, other), (other, column))
             ):
                 continue  # the speed-up is a ratio to a third column, which hardly varies
             agreement = Agreement((Factor(one, 1), Factor(other, pattern.exponent)), all_rows)
-            if agreement.evidence >= needed_evidence and not agreement.stands_out.any():
+            if agreement.evidence >= EVIDENCE_OF_INVERSE and not agreement.stands_out.any():
                 sign = " x " if pattern.exponent == 1 else " / "
                 rows = np.flatnonzero(agreement.fits)
                 examples = ", ".join(f"{one.texts[i]}{sign}{other.texts[i]}" for i in rows[:2])
@@ -164,29 +137,23 @@ def _printed(text: str) -> float:
     return figures[0].value if figures else np.nan
 
 
-def _outliers(figures: FigureTable, works: set[float], is_of_answers: bool) -> Iterator[Flag]:
+def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
     """Flag each row once in which a product of columns is another number than in the other rows.
 
     Example: rate x time of an epoch is 5,596 to 5,606 images in five rows and 6,245 in one. `works`: the amounts of
-    work that the text states, with which rate x time is compared even where few rows agree. `is_of_answers`: whether
-    its times and rates are of requests.
+    work that the text states, with which rate x time is compared even where few rows agree.
     """
     flagged: set[int] = set()
     all_rows = list(range(len(figures.places)))
     for pattern, products in _possible_products(figures):
-        kinds = {factor.column.kind for factor in products[0][:2]}  # one of both: of a request, and of all side by side
-        if is_of_answers and (DURATIONS in (pattern.first_kinds, pattern.second_kinds) or len(kinds) == 1):
-            continue
-        if pattern is RATE_TIMES_DURATION and _has_another_time(figures, products[0]):
-            continue
         by_group = [[Agreement(factors, rows) for factors in products] for rows in groups_of(figures, FEWEST_ROWS)]
         # For each group of rows the best of its products (with or without devices and batch): most rows share it.
         possible = [max(group, key=lambda a: (a.is_constant, -a.stands_out.sum(), a.evidence)) for group in by_group]
-        if pattern is RATE_TIMES_DURATION:
+        if pattern in (RATE_TIMES_EPOCH, RATE_TIMES_STEP):
             with_work = (Agreement(factors, all_rows, work) for factors, work in product(products, works))
             possible += [agreement for agreement in with_work if agreement.fits.any()]
 
-        proven = [a for a in possible if a.is_constant or (_is_one_number(figures, a) and a.most_fit)]
+        proven = [a for a in possible if a.is_constant or (_is_of_known_work(a) and a.most_fit)]
         alternatives = [alternative for group in by_group for alternative in group]
         for agreement in sorted(proven, key=lambda a: (-a.evidence, a.stands_out.sum())):
             for i in _unexplained_rows(figures, agreement, alternatives):
@@ -202,15 +169,6 @@ def _is_of_answers(figures: FigureTable) -> bool:
     return any(map(OF_ANSWERS.search, (*headings, *figures.names)))
 
 
-def _has_another_time(figures: FigureTable, factors: tuple[Factor, ...]) -> bool:
-    """Whether a rate gives one number in all rows with another time than this one, which may be a part of that."""
-    rate, time, *_ = factors
-    times = [column for column in _columns_of(figures, DURATIONS) if column is not time.column]
-    all_rows = list(range(len(figures.places)))
-    products = (Agreement((rate, Factor(column, 1)), all_rows) for column in times)
-    return any(product.fits.all() and product.is_constant for product in products)
-
-
 def _pairs_of_columns(figures: FigureTable, pattern: ProductPattern) -> Iterator[tuple[FigureColumn, FigureColumn]]:
     """Yield each pair of a column of `first_kinds` and one of `second_kinds`."""
     return product(_columns_of(figures, pattern.first_kinds), _columns_of(figures, pattern.second_kinds))
@@ -224,29 +182,21 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[ProductPattern, l
     stages = tuple(Factor(column, -1) for kind in STAGES for column in _columns_of(figures, (kind,)))
     headings = [*figures.words, *(column.heading for column in figures.columns)]
     has_other_parallel = any(map(OTHER_PARALLEL.fullmatch, headings))
-    times = _columns_of(figures, (*DURATIONS, "device_time_s"))
     for pattern in CONSTANT_PRODUCTS:
         is_of_replicas = pattern.second_kinds == REPLICAS
         if is_of_replicas and has_other_parallel:
             continue
         for one, other in _pairs_of_columns(figures, pattern):
-            have_same_kinds = pattern.first_kinds == pattern.second_kinds
-            if one is other or (have_same_kinds and _are_of_one_quantity(one, other)):
+            if one is other or one.kind == other.kind:
                 continue  # their ratio is no constant
             if _ordinal(figures, one) != _ordinal(figures, other):
                 continue  # of repeated headings, the first "images/s" does not go with the second "efficiency"
             if name_two_precisions(one.heading, other.heading):
                 continue
-            if have_same_kinds and None in (column_of(one.heading).kind, column_of(other.heading).kind):
-                continue  # the unit of their cells alone does not say of what they are: "cap 5120m"
-            if "latency_s" in (one.kind, other.kind) and any(
-                column.kind in TIMES_OF_RATES for column in figures.columns
-            ):
-                continue  # beside another time, of which it may be any part
             # Replicas x stages are the devices: no stage may be left out, as other factors may.
             choices = [stages] if is_of_replicas else _further_factors(figures, pattern.further_kinds, (one, other))
-            if pattern is ENERGY_OVER_POWER:  # alone it is the time of a row, which differs
-                choices = [chosen for chosen in choices if any(factor.column in times for factor in chosen)]
+            if pattern is RATE_TIMES_STEP:  # alone it is the work of a step, which differs
+                choices = [chosen for chosen in choices if any(factor.column.kind in BATCHES for factor in chosen)]
             products = [(Factor(one, 1), Factor(other, pattern.exponent), *chosen) for chosen in choices]
             if products:
                 yield pattern, products
@@ -271,24 +221,8 @@ def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: 
             continue  # another batch or number of devices explains it
         if row in rows_of_others or not is_same_configuration(figures, agreement, row):
             continue  # it fits another product, or is of another configuration
-        if not _is_of_stated_work(figures, alternatives, row) and not _has_other_part(figures, agreement, i):
+        if not _is_of_stated_work(figures, alternatives, row):
             yield i
-
-
-def _has_other_part(figures: FigureTable, agreement: Agreement, i: int) -> bool:
-    """Whether a row fits without a part of its time that a further column states: 1126 ms, of them 102 of prefill."""
-    times = [factor.column for factor in agreement.factors if factor.column.kind in DURATIONS]
-    for whole, part in product(times, figures.columns):
-        units = [m[1] for column in (whole, part) if (m := UNIT_AT_END.search(column.heading))]
-        if part is not whole and len(units) == 2 and units[0] == units[1]:
-            of_part, of_whole = (
-                np.array([_printed(column.texts[k]) for k in agreement.rows]) for column in (part, whole)
-            )
-            remaining = agreement.figures.middle * (of_whole - of_part)  # times the whole
-            expected = np.median(remaining[agreement.fits] / of_whole[agreement.fits]) * of_whole[i]
-            if abs(remaining[i] - expected) <= SAME_TOLERANCE * expected:
-                return True
-    return False
 
 
 def _is_of_stated_work(figures: FigureTable, alternatives: list[Agreement], row: int) -> bool:
@@ -304,29 +238,9 @@ def _is_of_stated_work(figures: FigureTable, alternatives: list[Agreement], row:
     return False
 
 
-def _is_one_number(figures: FigureTable, agreement: Agreement) -> bool:
-    """Whether a product must be one number, so that two rows suffice to show that a third is wrong.
-
-    Either it is rate x time of a step or an epoch whose work a text states. Or all rows are of one model, and it is MFU
-    over the rate of one device, FLOP/s x time of a sample, or rate x time of a stated amount of work.
-    """
-    one, other = (factor.column for factor in agreement.factors[:2])
-    if agreement.stated:
-        return other.kind in ("epoch_time_s", "step_time_s") and one.kind != "rate"
-    is_of_model = one.kind in ("mfu", "hfu") and other.kind in RATES and other.meaning.per_device is True
-    is_of_model |= one.kind == "flops_per_s" and other.kind in DURATIONS and len(agreement.factors) == FACTORS_OF_STEP
-    is_of_work = OF_STATED_WORK.fullmatch(other.heading) is not None
-    settings = [column.texts for column in figures.columns if column.kind not in (*SIZE_KINDS, *RESULTS)]
-    differ_in_size_alone = all(len(set(texts)) == 1 for texts in (*figures.words.values(), *settings))
-    return (is_of_model or is_of_work) and differ_in_size_alone
-
-
-def _are_of_one_quantity(one: FigureColumn, other: FigureColumn) -> bool:
-    """Whether two columns are one quantity of two programs, "eager ms" and "compiled ms": their ratio may vary."""
-    a, b = one.meaning, other.meaning
-    if "latency_s" in (a.kind, b.kind):
-        return True  # nothing says of what a latency is
-    return (a.kind, a.per_device, a.item) == (b.kind, b.per_device, b.item)
+def _is_of_known_work(agreement: Agreement) -> bool:
+    """Whether it is rate x time of a step or an epoch whose work a text states: then two rows suffice."""
+    return agreement.stated is not None and agreement.factors[0].column.kind != "rate"
 
 
 def _ordinal(figures: FigureTable, column: FigureColumn) -> int:

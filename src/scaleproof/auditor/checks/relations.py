@@ -1,7 +1,7 @@
 """Relations between columns that all rows but one fulfil to the digit, whatever the headings mean.
 
-A column is the sum or the difference of others, or the product of some is one natural number: 1, a unit over another,
-what the caption states. The fewer digits agree, and the more relations were tried, the more rows must fulfil one.
+A column is the sum or the difference of others, or the product of counts is 1 or what the caption states. The fewer
+digits agree, and the more relations were tried, the more rows must fulfil one.
 """
 
 import re
@@ -15,33 +15,25 @@ import numpy as np
 import numpy.typing as npt
 
 from scaleproof.auditor.checks import agreements
-from scaleproof.auditor.checks.columns import LETTERS, FigureColumn, FigureTable, Floats, Rows, dimension_of
+from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, Floats, Rows, dimension_of
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import figures_of
 from scaleproof.ground.findings.registry import Flag
 
 FEWEST_ROWS = 3  # of which one contradicts
 FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any relation holds by chance
-MORE_EVIDENCE = 1.0  # where columns are names of rows, where it is not known what they are of, where any number will do
-FEWEST_OF_ANY_NUMBER = 5  # rows that agree in a ratio that may be any number
-FEWEST_OF_PEAK = 3  # likewise, of a share of some peak, or of two rates, as requests/s and tokens/s
+MORE_EVIDENCE = 1.0  # where columns are names of rows, or it is not known what they are of
 MOST_COLUMNS = 9  # that are tried with each other
 MOST_PARTS = 6  # columns side by side that are added up
-EXACT_TOLERANCE = 0.002  # relative difference of what was computed, beside its rounding
+EXACT_TOLERANCE = 0.002  # relative difference of products of counts that are equal
 CONTRADICTION = 0.05  # relative difference of a row that does not fulfil a product
 PART_OF_SUM = 0.1  # gap of a row that does not fulfil a sum, over its smallest part
-ALIKE = 0.25  # logarithm of the ratio of columns that may be of one quantity
-# What one unit is of another, but for powers of ten: bytes of 1,024, minutes, hours, days.
-MANTISSAS = (6.0, 3.6, 8.64, 2.4, 1.024, 1.048576, 1.073741824)
 COUNTS = (*agreements.DEVICES, *agreements.BATCHES, "nodes", "devices_per_node", "accumulation", "epochs", "seq_len")
 SETTINGS = (*NOT_FIGURES, "learning_rate", "zero_stage", "step", "epoch", "repeats")
-RATE_HEADING = re.compile(r"(?i)\w ?(?:/|per) ?s(?:ec(?:ond)?)?\b")
-BANDWIDTHS = (re.compile(r"(?i)\balg"), re.compile(r"(?i)\bbus"))  # of a collective: one is a constant times the other
-OF_PEAK = re.compile(r"(?i)\b(?:peak|roofline|theoretical|max(?:imum)?|[mh]fu)\b")
 TOTAL = re.compile(r"(?i)\b(?:total|sum|all|overall|combined|both|end to end)\b")
 TARGET = re.compile(r"(?i)target|goal|offered|requested|complet|succe|fail")  # which need not have been reached
 NO_CONFIGURATION = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std|total|sum)\b")
-POWERS_OF_TEN = np.arange(-15, 16) * np.log(10)  # natural logarithms
+POWERS_OF_TEN = tuple(10.0**k for k in (-12, -9, -6, -3, 3, 6, 9, 12))  # of units that a heading does not state
 
 Flags = npt.NDArray[np.bool_]
 
@@ -191,114 +183,70 @@ class RelationSearch:
         return f"{terms} = {right}, {column.heading} {column.texts[i]}; in all other rows they are equal"
 
     def products(self) -> Iterator[BrokenRelation]:
-        """Yield the rows that break a product of columns which is one constant in all other rows.
+        """Yield the rows that break a product which must be 1, or of counts a number of the text, and is in all others.
 
-        Example: ms/token x tokens/s is 1,000. A product is a row of exponents: [1, 1, 0] multiplies the first two of
-        three columns. Its constant may be 1, a power of ten, a ratio of units or a number of the text where its units
-        cancel, else only the latter; where the unit of a column is unknown, more rows have to agree.
+        Example: ms/token x tokens/s is 1, their units cancel; devices x batch x steps is the 60,000 samples of the
+        caption. A product is a row of exponents: [1, 1, 0] multiplies the first two of three columns. Of other products
+        no law is inferred from rows that agree.
         """
+        is_count = np.array([column.kind == "steps" for column in self.columns])  # rounded up to whole batches
+        is_exact = is_count | ~(self._relative_digits > 0).any(axis=1)  # of each column
         exponents = self._exponents()  # (products, columns)
-        uses_column = exponents != 0
-        has_unknown_unit = np.isnan(self.dimensions[:, 0])  # of each column
-        is_known = ~(uses_column & has_unknown_unit).any(axis=1)
-        units = exponents @ np.nan_to_num(self.dimensions)  # (products, base units): exponents of the base units
-        is_pure = is_known & (units == 0).all(axis=1)
-        counts_devices = np.array([column.kind in agreements.DEVICES for column in self.columns])
-        is_pair = np.abs(exponents[:, ~counts_devices]).sum(axis=1) == 2  # "$3/GPU-hour": cost / hours / GPUs
+        is_of_counts = ~((exponents != 0) & ~is_exact).any(axis=1)
+        is_known = ~((exponents != 0) & np.isnan(self.dimensions[:, 0])).any(axis=1)
+        is_pure = is_known & (exponents @ np.nan_to_num(self.dimensions) == 0).all(axis=1)  # all units cancel
+        possible = exponents[is_of_counts | is_pure]
+        tried = float(np.log10(max(1, len(possible))))  # chance: so many products were tried
+        for powers, has_counts in zip(possible, is_of_counts[is_of_counts | is_pure], strict=True):
+            yield from self._broken_product(powers, [1.0, *(self.stated if has_counts else POWERS_OF_TEN)], tried)
 
-        is_share = np.array([column.is_in_percent for column in self.columns])
-        has_share = (uses_column & is_share).any(axis=1) & (np.abs(exponents).sum(axis=1) > 2)
-        is_unknown = ~is_known & ~has_share  # a share is of a total that no row has
-
-        # (which products, the numbers that they may be, each with its surprise)
-        groups = [(is_pure, self._numbers(0.0, 0.5, 1.0)), (is_known & ~is_pure & is_pair, self._stated_numbers(0.5))]
-        if not self.table.is_transposed:  # transposed: columns are rows of the file, and may be of anything
-            groups.append((is_unknown, self._numbers(MORE_EVIDENCE, 1.0 + MORE_EVIDENCE, 2.0 + MORE_EVIDENCE)))
-        for is_of_group, numbers in groups:
-            log_product_count = float(np.log10(max(1, is_of_group.sum())))  # chance: so many products were tried
-            for powers in exponents[is_of_group]:
-                yield from self._broken_product(powers, numbers, log_product_count)
-
-    def _broken_product(self, powers: Floats, numbers: Floats, tried: float) -> Iterator[BrokenRelation]:
+    def _broken_product(self, powers: Floats, numbers: list[float], tried: float) -> Iterator[BrokenRelation]:
         """Yield the row in which one product is not the number that it is in all others.
 
-        `powers`: the exponent of each column; `numbers`: (logarithm, surprise) of what it may be; `tried`: decimal
-        logarithm of how many products are tried. Nothing, if it may be chance, or the row is of another configuration.
+        `powers`: the exponent of each column; `numbers`: what the product may be; `tried`: decimal logarithm of how
+        many products are tried. Nothing, if it may be chance, or the row is of another configuration.
         """
         used = np.flatnonzero(powers)
         results = powers[used] @ self.logarithms[used]
         width = self._relative_digits[used].sum(axis=0)
         finite = np.isfinite(results)
-        expected = self._expected_number(used, results[finite], width[finite], numbers)
-        if expected is None:
-            return
-        constant, surprise, is_natural = expected
-        have_one_unit = len({self.columns[k].meaning.scale for k in used}) == 1
-        is_ratio = len(used) == 2 and not powers.sum()
-        if is_ratio and abs(constant) < ALIKE and have_one_unit:
+        if finite.sum() < FEWEST_ROWS or (len(used) == 2 and not powers.sum() and width.any()):
             return  # two nearly equal columns may be two measurements of one thing
-
-        distance = np.abs(results - constant)
-        fits = distance <= width + EXACT_TOLERANCE
-        row = _only_exception(fits, distance > width + CONTRADICTION, finite)
+        distances = np.abs(np.subtract.outer(np.log(numbers), results))
+        nearest = int(np.median(distances[:, finite], axis=1).argmin())
+        fits = distances[nearest] <= width + EXACT_TOLERANCE
+        row = _only_exception(fits, distances[nearest] > width + CONTRADICTION, finite)
         if row is None:
             return
 
-        if self._are_two_rates(used) or self._are_a_price(used):
-            tried, surprise = 0.0, MORE_EVIDENCE  # such a ratio is expected to be constant
-        evidence = self._evidence_by_row(powers, width, fits, is_natural)
+        surprise = MORE_EVIDENCE * bool(np.isnan(self.dimensions[used]).any())
+        surprise += 0.5 + float(np.log10(max(1, len(self.stated)))) if nearest else 0.0
+        evidence = self._evidence_by_row(powers, width, fits)
         certainty = _evidence_of(evidence, self.logarithms[used], fits) - tried - surprise
-        if certainty < self.needed_certainty or (self._are_two_rates(used) and self._is_of_other_work(row, fits)):
-            return
-
-        agreement = self._as_agreement(powers, constant if is_natural else None)
-        is_pure = not (powers[used] @ self.dimensions[used]).any()  # False, too, where a unit is unknown (NaN)
-        is_same = is_pure or agreements.is_same_configuration(self.table, agreement, int(self.rows[row]))
-        if is_same and not agreement.is_multiple(row):  # a multiple may be of another batch, or of other devices
+        agreement = self._as_agreement(powers, numbers[nearest])
+        if certainty >= self.needed_certainty and not agreement.is_multiple(row):  # it may be of other devices
             yield BrokenRelation(int(self.rows[row]), agreements.sentence_of(self.table, agreement, row), certainty)
 
-    def _evidence_by_row(self, powers: Floats, width: Floats, fits: Flags, is_natural: bool) -> Floats:
+    def _evidence_by_row(self, powers: Floats, width: Floats, fits: Flags) -> Floats:
         """Return (rows,) -log10 of the probability that a product is so near by chance. `width`: (rows,), by digits."""
         chance = np.minimum(1.0, width + 2 * EXACT_TOLERANCE)
         if not width.any():  # exact counts: of small ones, one is often twice the other by chance
             chance = np.maximum(chance, 1 / self.values[np.flatnonzero(powers)].max(axis=0))
-        evidence = np.log10(np.maximum(self._spread(powers, fits, float(np.median(width[fits]))) / chance, 1.0))
-        if is_natural:  # one of many numbers: the row that agrees best shows which, the others that it is always that
-            best = np.where(fits, chance, np.inf).argmin()
-            evidence[best] = -np.log10(chance[best])
+        spread = self._spread(powers, fits, float(np.median(width[fits])))
+        evidence: Floats = np.log10(np.maximum(spread / chance, 1.0))
+        best = np.where(fits, chance, np.inf).argmin()
+        evidence[best] = -np.log10(chance[best])  # it shows which number, the others that it is always that
         return evidence
 
-    def _expected_number(
-        self, used: Rows, results: Floats, width: Floats, numbers: Floats
-    ) -> tuple[float, float, bool] | None:
-        """Return the number that a product should be: (its logarithm, its surprise, whether it is one of `numbers`).
-
-        It is the least surprising of `numbers` near the median of `results`. Where none is near, it is the median
-        itself if any number will do, else None; None, too, for fewer than FEWEST_ROWS results. `results`: logarithm of
-        the product in each row; `width`: how far each may be off by its digits; `numbers`: (logarithm, surprise).
-        """
-        if len(results) < FEWEST_ROWS:
-            return None
-        middle = float(np.median(results))
-        width_at_middle = width[np.abs(results - middle).argmin()]
-        near = numbers[np.abs(numbers[:, 0] - middle) <= width_at_middle + EXACT_TOLERANCE]
-        if len(near):
-            # The least surprising, and of these the nearest: lexsort sorts by its last key first.
-            constant, surprise = near[np.lexsort((np.abs(near[:, 0] - middle), near[:, 1]))[0]]
-            return constant, surprise, True
-        # All rows but the exception must agree.
-        return (middle, 2 * MORE_EVIDENCE, False) if self._may_be_any_number(used, len(results) - 1) else None
-
-    def _as_agreement(self, powers: Floats, logarithm: float | None) -> agreements.Agreement:
-        """Return a product as an agreement of all rows, for its sentence; `logarithm`: of its number, if that is known.
+    def _as_agreement(self, powers: Floats, number: float) -> agreements.Agreement:
+        """Return a product as an agreement of all rows, for its sentence; `number`: what it should be.
 
         Divisors come last: "86.53 / 5.23 / 13.07" rather than "5.23 x 13.07 / 86.53".
         """
         sign = -1 if (powers < 0).any() and powers.sum() > 0 else 1  # inverted: one dividend before its divisors
         factors = [agreements.Factor(self.columns[k], int(sign * powers[k])) for k in np.flatnonzero(powers)]
         in_order = tuple(sorted(factors, key=lambda factor: -factor.exponent))
-        number = None if logarithm is None else float(np.exp(sign * logarithm))
-        return agreements.Agreement(in_order, self.rows.tolist(), number)
+        return agreements.Agreement(in_order, self.rows.tolist(), number**sign)
 
     def _exponents(self) -> Floats:
         """Return (products, columns): the exponents of all products of two or three columns, also with devices.
@@ -318,55 +266,6 @@ class RelationSearch:
                 powers[[*chosen, *devices]] = [1.0, *signs, *([of_devices] if devices else [])]
                 exponents.append(powers)
         return np.array(exponents).reshape(-1, len(self.columns))
-
-    def _numbers(self, of_one: float, of_ten: float, of_unit: float) -> Floats:
-        """Return (logarithm, surprise) of 1, powers of ten, units and (as powers of ten) the text's numbers."""
-        mantissas = np.log([*MANTISSAS, *(1 / mantissa for mantissa in MANTISSAS)])
-        units = np.add.outer(mantissas, POWERS_OF_TEN).ravel()
-        logarithms = np.concatenate(([0.0], POWERS_OF_TEN, units))
-        surprises = np.repeat([of_one, of_ten, of_unit], [1, len(POWERS_OF_TEN), len(units)])
-        return np.concatenate((np.stack((logarithms, surprises), axis=1), self._stated_numbers(of_ten)))
-
-    def _stated_numbers(self, surprise: float) -> Floats:
-        """Return (logarithm, surprise) of the text's numbers times powers of ten; more numbers have more surprise."""
-        logarithms = np.add.outer(np.log([*self.stated]), POWERS_OF_TEN).ravel()
-        return np.stack((logarithms, np.full(len(logarithms), surprise + np.log10(max(1, len(self.stated))))), axis=1)
-
-    def _are_two_rates(self, used: Rows) -> bool:
-        """Whether `used` are two rates of one run, whose ratio is constant: requests/s and tokens/s, two bandwidths."""
-        headings = [self.columns[k].heading for k in used]
-        are_of_two_kinds = len({self.columns[k].kind for k in used}) == 2
-        are_of_two_kinds |= all(any(map(pattern.search, headings)) for pattern in BANDWIDTHS)
-        return len(used) == 2 and are_of_two_kinds and all(map(RATE_HEADING.search, headings))
-
-    def _are_a_price(self, used: Rows) -> bool:
-        """Whether `used` are costs and times, perhaps with devices: their ratio is the price of an hour."""
-        kinds = {self.columns[k].kind for k in used} - {*agreements.DEVICES}
-        return len(kinds) == 2 and "cost" in kinds and bool(kinds & {*agreements.DURATIONS, "device_time_s"})
-
-    def _is_of_other_work(self, row: int, fits: Flags) -> bool:
-        """Whether all rows that fit have one setting, and this row another: 128 tokens a request there, 512 here."""
-        settings = [column.texts for column in self.table.columns if not column.has_decimals]
-        of_fitting = [{texts[i] for i in self.rows[fits]} for texts in settings]
-        of_row = [texts[self.rows[row]] for texts in settings]
-        return any(len(alike) == 1 and text not in alike for alike, text in zip(of_fitting, of_row, strict=True))
-
-    def _may_be_any_number(self, used: Rows, agreeing: int) -> bool:
-        """Whether any constant will do: for a price, two rates, FLOP/s over a share of a peak, or unknown columns."""
-        columns = [self.columns[k] for k in used]
-        if self._are_a_price(used):
-            return agreeing >= FEWEST_OF_PEAK
-        if len(used) > 2:
-            return False
-        if self._are_two_rates(used):
-            return agreeing >= FEWEST_OF_PEAK
-        has_share_of_peak = any(OF_PEAK.search(column.heading) and column.is_in_percent for column in columns)
-        # Not so for tokens/s, which may be of other steps than MFU.
-        is_of_flops_or_bytes = np.nan_to_num(self.dimensions[used][:, [LETTERS.index("F"), LETTERS.index("B")]]).any()
-        if agreeing >= FEWEST_OF_PEAK and has_share_of_peak and is_of_flops_or_bytes:
-            return True
-        is_unknown = any(column.kind is None for column in columns)
-        return agreeing >= FEWEST_OF_ANY_NUMBER and is_unknown and all(column.has_decimals for column in columns)
 
     def _spread(self, powers: Floats, fits: Flags, width: float) -> float:
         """Return the least variation, in rows that fit, of the columns of a product and of products of some of them.

@@ -163,7 +163,7 @@ _ENTRIES = (
     Column("nodes", "", "cell", "nodes"),
     Column("devices", "devices", "cell", "devices"),
     Column("runs", "", "note", "runs", "all runs, failed ones too", CELLS),
-    Column("n", "n", "note", "runs", "measured runs, each by processes of its own", CELLS),
+    Column("n", "n", "note", "runs", "measured runs, each in its own processes", CELLS),
     # Rates and times of the window.
     _figure("tokens", "", "tokens", "tokens of the window", RUNS),
     _seconds("wall_time_s", "", "wall time of the window", RUNS),

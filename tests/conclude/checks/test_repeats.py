@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from synthetic import cells, write_run
 
-from scaleproof.conclude.checks.comparability import runs_stay_together
+from scaleproof.conclude.checks.comparability import runs_have_a_usual_rate, runs_stay_together
 from scaleproof.conclude.checks.repeats import (
     lag_one,
     machine_did_not_drift,
@@ -55,24 +55,24 @@ def test_two_states_are_found(runs_with):
     assert machine_did_not_drift(runs) == []
 
 
-def test_a_cell_in_two_groups_is_named_and_none_of_its_runs_stands_out(tmp_path):
-    one, two = cells()
-    times = (1.0, 1.01, 1.04, 2.0, 2.02, 1.98)
-    runs = [write_run(tmp_path, one, k, 0.05 * time, spread=0) for k, time in enumerate(times, 1)]
-    (finding,) = machine_has_one_state(runs)
-    assert (finding.code, finding.cells) == ("two-clock-states", [one.slug])
-    assert finding.evidence.startswith("3 of 6 runs are 49")
-    assert runs_stay_together(runs) == []
-    times = (1.0, 1.01, 1.04, 1.0, 1.02, 1.98)
-    runs = [write_run(tmp_path, two, k, 0.05 * time, spread=0) for k, time in enumerate(times, 1)]
-    assert machine_has_one_state(runs) == []
-    assert [finding.runs for finding in runs_stay_together(runs)] == [[runs[-1].name]]
+TWO_GROUPS = (1.0, 1.01, 1.04, 2.0, 2.02, 1.98)
 
 
-@pytest.mark.parametrize("times", [(1.0, 2.0), (1.0, 1.4, 2.0, 2.8, 4.0, 5.6)])
-def test_runs_that_scatter_far_have_no_odd_ones(tmp_path, times):
+@pytest.mark.parametrize(
+    ("times", "odd", "is_apart"),
+    [
+        (TWO_GROUPS, [], True),
+        ((1.0, 2.0), [], True),
+        ((1.0, 1.4, 2.0, 2.8, 4.0, 5.6), [], True),
+        ((1.0, 1.01, 1.04, 1.0, 1.02, 1.98), [6], False),
+        ((1.0, 1.01, 1.04, 1.0, 2.02, 1.98), [5, 6], False),
+        ((1.0, 1.01, 1.04, 1.0, 1.2, 1.1), [], False),
+    ],
+)
+def test_where_half_of_the_runs_are_apart_none_stands_out(tmp_path, times, odd, is_apart):
     runs = [write_run(tmp_path, cells()[0], k, 0.05 * time, spread=0) for k, time in enumerate(times, 1)]
-    assert machine_has_one_state(runs) == runs_stay_together(runs) == []
+    assert [finding.runs for finding in runs_stay_together(runs)] == [[runs[k - 1].name] for k in odd]
+    assert [finding.runs for finding in runs_have_a_usual_rate(runs)] == [[run.name for run in runs]] * is_apart
 
 
 def test_one_slow_run_is_no_state_and_few_runs_are_no_pattern(runs_with):

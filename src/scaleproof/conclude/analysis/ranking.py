@@ -30,7 +30,7 @@ from scaleproof.ground.records.scaling_report import (
 )
 
 # Findings about what disturbed a run, so that its rate is not that of the cell.
-DISTURBED = {"run-stands-out", "device-throttled", "cores-shared"}
+DISTURBED = {"run-stands-out", "runs-far-apart", "device-throttled", "cores-shared"}
 # With findings about what changes from round to round, which ratios cancel where the repeats of the cells match.
 DISTURBED_UNPAIRED = DISTURBED | {"two-clock-states", "drift-over-repeats", "repeats-correlated"}
 

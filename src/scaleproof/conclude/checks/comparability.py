@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from scaleproof.conclude.checks.repeats import APART
 from scaleproof.conclude.checks.replayed import (
     MEANINGLESS,
     SMALL_LOSS,
@@ -31,6 +30,7 @@ TOLERANCE = {"fp32": 2e-4, "tf32": 2e-3, "bf16": 1e-2, "fp16": 1e-2}
 CLASSIFIER_TOLERANCE = {"fp32": 2e-4, "tf32": 5e-3, "bf16": 4e-2, "fp16": 4e-2}
 # What the launcher, Snakemake or a scheduler sets for itself; the census has what the ranks saw.
 OF_THE_LAUNCHER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+APART = 1.25  # a run is apart where its rate and the median of its cell have a larger ratio
 EXACT, EXACT_STEPS = 1e-5, 30  # in fp32; sound runs of every strategy were within 1.5e-7 over 29 steps
 COMPARED_STEPS = 100  # in later steps training itself has amplified rounding
 GPU_SETTINGS = ("driver", "power_cap", "clock_sm_application", "ecc", "mig")  # as nvidia-smi prints them
@@ -116,19 +116,37 @@ def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
     Repair: Run the cell again on a quiet machine (scaleproof retry FILE --cell CELL); nothing is dropped silently.
     """
     for repeats in runs_by_cell(runs).values():
-        median_rate = median(run.metrics.window.tokens_per_s for run in repeats)
-        ratios = [run.metrics.window.tokens_per_s / median_rate for run in repeats]
-        apart = [run for run, ratio in zip(repeats, ratios, strict=True) if max(ratio, 1 / ratio) > APART]
-        if 2 * len(apart) < len(repeats):  # else the median is no usual rate, and nobody knows which runs are odd
-            for run in apart:
-                rate = run.metrics.window.tokens_per_s
-                loads = [fixed(rank["cpu_load"], 2) for rank in run.metrics.ranks if "cpu_load" in rank]
-                loads_text = f"; its processes used {', '.join(loads)} cores" if loads else ""
-                yield Flag(
-                    f"{number(rate, 4)} {run.metrics.unit}/s, where the median of {len(repeats)} runs of this cell "
-                    f"is {number(median_rate, 4)}{loads_text}",
-                    about=[run],
-                )
+        median_rate, apart = _runs_apart(repeats)
+        for run in apart if 2 * len(apart) < len(repeats) else ():
+            loads = [fixed(rank["cpu_load"], 2) for rank in run.metrics.ranks if "cpu_load" in rank]
+            loads_text = f"; its processes used {', '.join(loads)} cores" if loads else ""
+            yield Flag(
+                f"{number(run.metrics.window.tokens_per_s, 4)} {run.metrics.unit}/s, where the median of "
+                f"{len(repeats)} runs of this cell is {number(median_rate, 4)}{loads_text}",
+                about=[run],
+            )
+
+
+@of_timed.finds("runs-far-apart", "suspect", apart=APART)
+def runs_have_a_usual_rate(runs: list[TimedRun]) -> Iterator[Flag]:
+    """Half of the runs of a cell or more are far from their median: the cell has no usual rate, and its mean is none.
+
+    Detected: Their rates are more than {apart} times from the median.
+    Seen: Shared machines, where runs fall into two groups.
+    Repair: Run the cell again on a quiet machine (scaleproof retry FILE --cell CELL); nothing is dropped silently.
+    """
+    for repeats in runs_by_cell(runs).values():
+        _, apart = _runs_apart(repeats)
+        if 2 * len(apart) >= len(repeats):
+            rates = [number(rate, 4) for rate in sorted(run.metrics.window.tokens_per_s for run in repeats)]
+            yield Flag(f"rates of {', '.join(rates)} {repeats[0].metrics.unit}/s", about=repeats)
+
+
+def _runs_apart(repeats: list[TimedRun]) -> tuple[float, list[TimedRun]]:
+    """Return the median rate of a cell, and the runs that are more than APART times from it."""
+    rates = [run.metrics.window.tokens_per_s for run in repeats]
+    middle = median(rates)
+    return middle, [run for run, rate in zip(repeats, rates, strict=True) if max(rate / middle, middle / rate) > APART]
 
 
 @of_timed.check(SINGLE_RUN)

@@ -309,7 +309,7 @@ def _completion_problems(run: MeasuredRun) -> Iterator[str]:
     Code(
         "code-uncommitted",
         "note",
-        what="The runs were made from code that is in no commit: nobody else can make them again.",
+        what="The repository had changes in no commit when the runs were made: nobody else has exactly these files.",
         detected="`git status` at the launcher's start.",
         seen="Everywhere.",
         repair="Commit and run again before publishing.",

@@ -57,9 +57,7 @@ def machine_was_free_for_the_command(run: TimedRun) -> Iterator[Flag]:
     """Flag a run of a command in which other programs took much of its machine's CPU time."""
     others = run.metrics.host.get("others_cpu")
     if others is not None and others > BUSY:
-        yield Flag(
-            f"other programs used {percent(others)} of the CPU time of {run.metrics.host['hostname']} during the run"
-        )
+        yield Flag(f"other programs used {percent(others)} of {run.metrics.host['hostname']}'s CPU time during the run")
 
 
 def _flag_busy_hosts(run: MeasuredRun) -> Iterator[Flag]:
@@ -79,7 +77,7 @@ def _flag_busy_hosts(run: MeasuredRun) -> Iterator[Flag]:
         is_elsewhere = bool(bound_ranks) and not disturbed
         where = ", on other cores than those of the ranks" if is_elsewhere else ""
         yield Flag(
-            f"other programs used {percent(others_s / capacity_s)} of the CPU time of {host} during the window, "
+            f"other programs used {percent(others_s / capacity_s)} of {host}'s CPU time during the window, "
             f"{seconds(others_s, 2)} of processor time{where}",
             severity="note" if is_elsewhere else None,
         )
@@ -102,7 +100,7 @@ def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
         available_s, taken_s = _available_s(rank), _taken_s(rank)
         if taken_s - busy_time_error_s(available_s) > STARVED * available_s:
             yield Flag(
-                f"others used {percent(taken_s / available_s)} of the cores of rank {rank['rank']}: "
+                f"other programs used {percent(taken_s / available_s)} of rank {rank['rank']}'s cores: "
                 f"{seconds(taken_s, 2)} of the window lost"
             )
 

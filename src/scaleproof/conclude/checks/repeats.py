@@ -15,7 +15,6 @@ from scaleproof.ground.records.grouping import runs_by_cell
 from scaleproof.ground.records.run import TimedRun
 
 FEWEST_REPEATS = 3
-APART = 1.25  # a run stands out where its rate and the median of its cell have a larger ratio
 FEWEST_RUNS = 12  # with fewer runs of all cells together a pattern may be chance
 GAP = 0.04  # two states are apart by this share of the rate or more; closer states make no difference
 CLEAR = 5.0  # and by so many times the scatter within the states
@@ -84,41 +83,36 @@ def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
         )
 
 
-@of_timed.finds("two-clock-states", "suspect", gap=percent(GAP), clear=significant(CLEAR, 6), apart=APART)
+@of_timed.finds("two-clock-states", "suspect", gap=percent(GAP), clear=significant(CLEAR, 6))
 def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
     """Runs fall into two groups of rates with nothing between: the machine has two states (clocks, placement, memory),
     and a few repeats may all be in one of them. Their interval is then narrow and wrong.
 
     Detected: Rates relative to the best of their cell, sorted: a gap of {gap}, {clear} times the spread on either side
-    of it, with a quarter of the runs or more on each; in one cell alone a gap of {apart} times, with two runs on each.
+    of it, with a quarter of the runs or more on each.
     Seen: Simulated: intervals of three repeats hold the truth in 49 to 74 %.
     Repair: Fix the clocks (or pin the cores) and run the cells again; else use more repeats.
     """
-    cells = [repeats for repeats in runs_by_cell(runs).values() if len(repeats) >= FEWEST_REPEATS]
     # Relative to the fastest run of the cell: with two states, the groups then lie at 0 and at the gap below it.
-    logs = [np.log([run.metrics.window.tokens_per_s for run in repeats]) for repeats in cells]
-    values = np.sort(np.concatenate([of_cell - of_cell.max() for of_cell in logs])) if cells else np.array([])
-    if len(values) >= FEWEST_RUNS and (text := _two_groups(values, GAP, len(values) / 4)):
-        yield Flag(text)
+    values: list[float] = []
+    for repeats in runs_by_cell(runs).values():
+        if len(repeats) >= FEWEST_REPEATS:
+            logs = [float(np.log(run.metrics.window.tokens_per_s)) for run in repeats]
+            values += [log - max(logs) for log in logs]
+    if len(values) < FEWEST_RUNS:
         return
-    for repeats, of_cell in zip(cells, logs, strict=True):
-        if text := _two_groups(np.sort(of_cell), np.log(APART), 2):
-            yield Flag(text, about=repeats)
+    values.sort()
 
-
-def _two_groups(values: np.ndarray, least_gap: float, fewest: float) -> str:
-    """Return how far two groups of sorted logarithms are apart, `fewest` or more in each; "" where they are no two."""
     gaps = np.diff(values)
     slow_count = int(np.argmax(gaps)) + 1  # the runs below the largest gap
-    slow_values, fast_values = np.split(values, [slow_count])
+    slow_values, fast_values = np.array(values[:slow_count]), np.array(values[slow_count:])
+    if min(len(slow_values), len(fast_values)) < len(values) / 4:  # a few odd runs are no state of the machine
+        return
     scatter = max(float(slow_values.std()), float(fast_values.std()), 1e-4)  # not 0, where few runs happen to be alike
     distance = float(fast_values.mean() - slow_values.mean())
-    # A few odd runs are no state of the machine.
-    is_few = min(len(slow_values), len(fast_values)) < fewest
-    if is_few or gaps.max() < least_gap or distance <= CLEAR * scatter:
-        return ""
-    slower = percent(-np.expm1(-distance), 1)
-    return f"{slow_count} of {len(values)} runs are {slower} slower than the others, none between"
+    if gaps.max() >= GAP and distance > CLEAR * scatter:
+        slower = -np.expm1(-distance)
+        yield Flag(f"{slow_count} of {len(values)} runs are {percent(slower, 1)} slower than the others, none between")
 
 
 @of_timed.finds(

@@ -332,7 +332,7 @@ def test_a_comparison_claims_what_its_pairs_support():
     assert "8 pairs detect an effect of 2.0 % to 6.0 %, depending on the true noise, 4 times in 5; an effect" in text
     assert "an effect of 2 % needs up to 44 pairs." in text
     assert "within the noise: nothing is claimed" in ab_sentence(ab())
-    assert "From 6 pairs on, it is estimated how many an effect of 2 % needs." in ab_sentence(ab(low=0.99, n=4))
+    assert "With 6 pairs, the report can say how many would show an effect of 2 %." in ab_sentence(ab(low=0.99, n=4))
     assert "more than 1,000 pairs" in ab_sentence(ab(low=0.99, pairs_low=None, pairs_high=None))
 
 

@@ -39,7 +39,7 @@ def test_whether_a_cell_is_not_slower_gets_exactly_its_answer(campaign, time, ve
     answer = answer_campaign(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): time}, question=question))
     assert answer.verdict.startswith(verdict)
     assert answer.decided is decided
-    assert "; asked: not more than 5 % slower (95 % CI" in asked(answer)[1]
+    assert "; asked whether it is not more than 5 % slower (95 % CI" in asked(answer)[1]
 
 
 def test_a_question_about_incomparable_cells(campaign):

@@ -39,7 +39,7 @@ from scaleproof.ground.records.scaling_report import (
 
 MOST_ROBUST = 3  # cells whose median run stands beside their mean
 # Findings that say that the runs of a cell are not a sample of one quantity: its mean is not its rate.
-SPREAD = {"run-stands-out", "two-clock-states", "drift-over-repeats", "repeats-correlated"}
+SPREAD = {"run-stands-out", "runs-far-apart", "two-clock-states", "drift-over-repeats", "repeats-correlated"}
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,11 @@ def _question_bullet(question: AnsweredQuestion | None, claims: Claims) -> list[
     ratio = claim.ratio
     text = f"{question.subject} runs at {number(ratio.value)}x the tokens/s of {question.base}"
     if question.not_slower_than:
-        text += f"; asked: not more than {percent_text(question.by)} slower"
+        text += f"; asked whether it is not more than {percent_text(question.by)} slower"
     elif question.by:
-        text += f"; asked: more than {percent_text(question.by)} faster"
+        text += f"; asked whether it is more than {percent_text(question.by)} faster"
     else:
-        text += "; asked: faster"
+        text += "; asked whether it is faster"
     interval = interval_text(ratio.low, ratio.high, ratio.n)
     return [Bullet("question", "Measured", text, interval, (question.subject, question.base), (claim,))]
 

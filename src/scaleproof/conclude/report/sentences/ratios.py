@@ -115,7 +115,7 @@ def _power_sentence(estimate: "Paired") -> str:
     """Return the sentences on the effect that these pairs detect, and on how many pairs would detect 2 %."""
     text = detected_text(estimate)
     if estimate.n < 6:  # the spread of so few pairs says nothing about the pairs needed
-        return f"{text}. From 6 pairs on, it is estimated how many an effect of 2 % needs."
+        return f"{text}. With 6 pairs, the report can say how many would show an effect of 2 %."
     return f"{text}; an effect of 2 % needs {_pairs_text(estimate.pairs_low, estimate.pairs_high)}."
 
 

@@ -75,10 +75,13 @@ def test_two_times_are_in_no_proportion(tmp_path, heading):
     assert not [finding for finding in audit_paths([tmp_path]).findings if finding.severity != "note"]
 
 
-@pytest.mark.parametrize(("column", "phase"), [("msg_size", None), ("batch", "inference")])
-def test_latencies_of_messages_are_no_inference(tmp_path, column, phase):
-    (tmp_path / "a.csv").write_text(f"job,{column},avg_latency_ms\n1,64,144.78\n2,64,218.65\n3,64,335.86\n")
-    assert {line.work or None for line in audit_paths([tmp_path]).readings} == {phase and f"{phase}, batch 64"}
+@pytest.mark.parametrize(
+    ("job", "column", "work"),
+    [("1", "msg_size", ""), ("1", "batch", "batch 64"), ("serving", "batch", "inference, batch 64")],
+)
+def test_latencies_of_messages_are_no_inference(tmp_path, job, column, work):
+    (tmp_path / "a.csv").write_text(f"job,{column},avg_latency_ms\n{job},64,144.78\n{job},64,218.65\n")
+    assert {line.work for line in audit_paths([tmp_path]).readings} == {work}
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from scaleproof.auditor.read import (
 )
 from scaleproof.auditor.read.archives import unpack
 from scaleproof.auditor.read.attach import GENERIC, Reading, add_run, settle
-from scaleproof.auditor.read.documents import quoted_blocks, read_document_file
-from scaleproof.auditor.read.file_kinds import DOCUMENTS, PLAIN, SETTINGS, suffix_by_contents, tables_not_read
+from scaleproof.auditor.read.documents import quoted_blocks, read_document_file, tables_not_read
+from scaleproof.auditor.read.file_kinds import DOCUMENTS, PLAIN, SETTINGS, suffix_by_contents
 from scaleproof.auditor.read.grids import Line
 from scaleproof.auditor.read.json_files import read_json
 from scaleproof.auditor.read.json_text import begins_like_json

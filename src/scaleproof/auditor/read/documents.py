@@ -316,6 +316,23 @@ def read_document_file(evidence: Evidence, text: str, name: str, kind: str) -> b
     return added > 0
 
 
+# Tables of forms that are not read, and results that no table has.
+OTHER_TABLES = {
+    r"\|={3,}\s*$": "a table of AsciiDoc",
+    r"\s*\.\. list-table::": "a list-table of reStructuredText",
+    r"\{\| ?\w*": "a table of MediaWiki",
+    r".*\|[^|]*\d[^|]*<br */?>[^|]*\d[^|]*\|": "a table with several figures in a cell",
+}
+
+
+def tables_not_read(text: str, name: str) -> list[Unread]:
+    """Return a note on the first table whose form is not read, "a table of AsciiDoc". [] where there is none."""
+    matches = [(m.start(), form) for pattern, form in OTHER_TABLES.items() if (m := re.search(f"(?m)^{pattern}", text))]
+    reason = "which is not read: give a row a line, as Markdown or CSV"
+    places = ((f"{name}:{text.count(chr(10), 0, start) + 1}", form) for start, form in sorted(matches)[:1])
+    return [Unread(place, f"{form}, {reason}", "unknown form") for place, form in places]
+
+
 def _take_short_blocks(evidence: Evidence, lines: list[Line], name: str) -> int:
     """Add blocks without a table, e.g. "4 GPUs" above "Throughput: 390 img/s". Return how many tables were added."""
     added = 0

@@ -10,7 +10,6 @@ from scaleproof.auditor.read.documents import FENCE, HEADING, unquoted
 from scaleproof.auditor.read.grids import is_separator
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.json_text import begins_like_json
-from scaleproof.auditor.read.reported import Unread
 
 DOCUMENTS = {".tex": "latex", ".html": "html", ".htm": "html"}
 DOCUMENTS |= dict.fromkeys((".md", ".markdown", ".mdx", ".rmd", ".qmd", ".rst", ".org"), "markdown")
@@ -20,21 +19,6 @@ NOTEBOOK = re.compile(r'"(?:nbformat|cell_type)"\s*:')
 LATEX = re.compile(r"\\begin\{(?:document|table\*?|tabular[xy]?\*?|longtable|tblr)\}|\\documentclass")
 HTML = re.compile(r"(?i)\s*<(?:!doctype html|html|head|body|table|div|h\d)\b")
 LINES_LOOKED_AT = 400
-# Tables of forms that are not read, and results that no table has.
-OTHER_TABLES = {
-    r"\|={3,}\s*$": "a table of AsciiDoc",
-    r"\s*\.\. list-table::": "a list-table of reStructuredText",
-    r"\{\| ?\w*": "a table of MediaWiki",
-    r".*\|[^|]*\d[^|]*<br */?>[^|]*\d[^|]*\|": "a table with several figures in a cell",
-}
-
-
-def tables_not_read(text: str, name: str) -> list[Unread]:
-    """Return a note on the first table whose form is not read, "a table of AsciiDoc". [] where there is none."""
-    matches = [(m.start(), form) for pattern, form in OTHER_TABLES.items() if (m := re.search(f"(?m)^{pattern}", text))]
-    reason = "which is not read: give a row a line, as Markdown or CSV"
-    places = ((f"{name}:{text.count(chr(10), 0, start) + 1}", form) for start, form in sorted(matches)[:1])
-    return [Unread(place, f"{form}, {reason}", "unknown form") for place, form in places]
 
 
 def suffix_by_contents(opening: str) -> str:

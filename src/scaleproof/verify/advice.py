@@ -17,12 +17,8 @@ from scaleproof.verify.raw import Difference, check_values, close
 from scaleproof.verify.raw_cells import RawAnswer
 from scaleproof.verify.recompute import comparable
 
-DISTURBING = {
-    "run-stands-out",
-    "runs-far-apart",
-    "device-throttled",
-    "cores-shared",
-}  # codes; a cell with one is not recommended
+# Codes: a cell with one is not recommended.
+DISTURBING = {"run-stands-out", "runs-far-apart", "device-throttled", "cores-shared"}
 # They change from round to round, which disturbs no ratio of cells whose repeats match.
 DISTURBING_ROUNDS = {"two-clock-states", "drift-over-repeats", "repeats-correlated"}
 ROUND_CONFIDENCE = 1 - 0.05 * (1 - 1.25**-3)  # of a look after further repeats (docs/statistics.md)

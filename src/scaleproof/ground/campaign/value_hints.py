@@ -24,6 +24,7 @@ GROUPED = re.compile("(?<=[0-9])[\u00a0\u2009\u202f'’](?=[0-9]{3}(?![0-9]))") 
 THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?: ?[A-Za-z%]+)?")
 PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:%|percent|per cent|pct)?")
 SECONDS = {"seconds": 1, "minutes": 60}  # unit of a key -> its seconds
+SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([mgt])(i?)b?", re.IGNORECASE)  # 16GiB, 80G, 16000 MB
 RANGE = re.compile(r"([1-9][0-9]*) ?(?:-|to|\.\.) ?([1-9][0-9]*)")
 PAIR = re.compile(r"(\w+)\s*[:=]\s*(.*\S)")  # a key and its value, without the blank that YAML wants
 CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # strategy and geometry in the name of a cell
@@ -97,8 +98,7 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
     axes = properties_at(schema, ("vary",)) if "vary" in properties_at(schema, ()) else ()
     if place[0] in OF_CELLS or place[-1] not in axes:  # `vary` cannot take the list
         return ""
-    listed = shortened(", ".join(map(str, value)), 60)
-    return f" Several values go under vary: {{{place[-1]}: [{listed}]}}."
+    return f" Several values go under vary: {{{place[-1]}: [{shortened(', '.join(map(str, value)), 60)}]}}."
 
 
 def _number_hint(value: object, options: list[Schema], unit: str) -> str:
@@ -128,13 +128,15 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
         if _is_allowed(quotient, options):
             return f" Write {quotient:g}."
 
+    if unit == "GB" and (size := SIZE.fullmatch(text)):
+        text = f"{float(size[1]) * (1024 if size[3] else 1000) ** ' kMGT'.index(size[2].upper()) / 1e9:.6g}"
     match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
     if match is None or not any(word.startswith(match[2]) for word in ("x", *unit.split())):  # a unit, cut short: "min"
         return ""
-    if match[2] == "s" and unit != "seconds":  # "5s" are seconds, not 5 steps, though "steps" begins with s, too
-        return ""
+    # "5s" are seconds, not 5 steps, though "steps" begins with s, too.
+    is_of_other_unit = match[2] == "s" and unit != "seconds"
     number = float(match[1])
-    if math.isinf(number) or not _is_allowed(number, options):
+    if is_of_other_unit or math.isinf(number) or not _is_allowed(number, options):
         return ""
     return f" Write {int(number) if number.is_integer() else match[1]}."
 
@@ -151,8 +153,7 @@ def _parse_seconds(text: str) -> float | None:
 
 def _form_hint(value: object, options: list[Schema]) -> str:
     """Return a hint at a text in another form than its pattern has: "2 gpus" for 1x2. Returns "" for other values."""
-    patterns = [option.get("pattern", "") for option in options]
-    strict = [pattern for pattern in patterns if not re.search(pattern, "word")]
+    strict = [text for option in options if not re.search(text := option.get("pattern", ""), "word")]
     for form, written in FORMS.items():
         match = re.fullmatch(form, str(value), re.IGNORECASE)
         if match and any(re.search(pattern, match.expand(written)) for pattern in strict):

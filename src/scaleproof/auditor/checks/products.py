@@ -27,7 +27,7 @@ from scaleproof.auditor.checks.agreements import (
     is_same_configuration,
     sentence_of,
 )
-from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables, groups_of
+from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, groups_of
 from scaleproof.auditor.checks.context import SAME_TOLERANCE, AuditContext, of_evidence
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.explanations import columns_follow
@@ -37,7 +37,7 @@ from scaleproof.auditor.checks.relations import rows_with_another_product
 from scaleproof.auditor.checks.rows import name_two_precisions
 from scaleproof.auditor.checks.step_work import rate_times_time
 from scaleproof.auditor.read.headings import OF_STATED_WORK, column_of
-from scaleproof.auditor.read.printed_figures import RESULTS, figures_of
+from scaleproof.auditor.read.printed_figures import RESULTS
 from scaleproof.auditor.read.surroundings import UNIT_AT_END, numbers_around, works_of
 from scaleproof.ground.findings.registry import Flag
 
@@ -112,7 +112,7 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
             continue  # of its lines, those at the end of an epoch are of a smaller batch
         works = works_of(table)  # numbers of samples or tokens that the text states
         numbers = works | numbers_around(table)
-        for figures in figure_tables(table):
+        for figures in context.figures_of(table):
             is_of_answers = _is_of_answers(figures)
             flags = list(_outliers(figures, works, is_of_answers))
             if not (is_of_answers and _columns_of(figures, DURATIONS)):
@@ -154,14 +154,8 @@ def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
 
 def _is_quotient(ratios: FigureColumn, pair: tuple[FigureColumn, FigureColumn]) -> bool:
     """Whether a column is the first of a pair over the second, as printed: 1.70 of 9040 and 5325 ms."""
-    values, above, below = (np.array(list(map(_printed, column.texts))) for column in (ratios, *pair))
+    values, above, below = (column.as_printed for column in (ratios, *pair))
     return bool(np.all(np.abs(values * below - above) <= SAME_TOLERANCE * above))
-
-
-def _printed(text: str) -> float:
-    """Return the figure of a cell in the unit that it is printed in. NaN without one."""
-    figures = figures_of(text)
-    return figures[0].value if figures else np.nan
 
 
 def _outliers(figures: FigureTable, works: set[float], is_of_answers: bool) -> Iterator[Flag]:
@@ -281,9 +275,7 @@ def _has_other_part(figures: FigureTable, agreement: Agreement, i: int) -> bool:
     for whole, part in product(times, figures.columns):
         units = [m[1] for column in (whole, part) if (m := UNIT_AT_END.search(column.heading))]
         if part is not whole and len(units) == 2 and units[0] == units[1]:
-            of_part, of_whole = (
-                np.array([_printed(column.texts[k]) for k in agreement.rows]) for column in (part, whole)
-            )
+            of_part, of_whole = (column.as_printed[agreement.rows] for column in (part, whole))
             remaining = agreement.figures.middle * (of_whole - of_part)  # times the whole
             expected = np.median(remaining[agreement.fits] / of_whole[agreement.fits]) * of_whole[i]
             if abs(remaining[i] - expected) <= SAME_TOLERANCE * expected:

@@ -55,7 +55,7 @@ def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
         if is_compared and not is_value:
             continue  # the column compares the other ones, or remarks on them
         label = (table.heading or table.caption) if is_value else heading
-        row = ReportedRow(file, grid.line, label, remarks=heading_remarks(heading))
+        row = ReportedRow(file, grid.line, label, remarks=set(heading_remarks(heading)))
         for line, cells, meaning in lines:
             if k < len(cells):
                 _take_cell(row, line, cells[0], cells[k], meaning)

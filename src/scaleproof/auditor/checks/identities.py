@@ -75,9 +75,8 @@ def _wrong_rows(table: ReportedTable, rows: Sequence[ReportedRow]) -> Iterator[F
     if len(rows) < FEWEST_ROWS:  # `products_agree` checks batches where there are more rows
         yield from (flag for row in rows if (flag := _wrong_global_batch(row, table)))
     kinds = table.kinds() | {figure.kind for figure in (*table.figures, *table.above)} | {"tokens"}  # of its text
-    for identity in IDENTITIES:
-        if identity.result not in kinds or any(map(kinds.isdisjoint, identity.factors)):
-            continue  # no row states all of them
+    possible = [one for one in IDENTITIES if one.result in kinds and not any(map(kinds.isdisjoint, one.factors))]
+    for identity in possible:
         # Of each row that states them all: the identity's result, and the factors that make it.
         products = [product for row in rows if (product := _product(table, row, identity))]
         for product, evidence in _contradicting_products(products, identity):

@@ -180,18 +180,11 @@ def is_inference(texts: Sequence[str]) -> bool:
 
     Where none does, a latency means inference, unless a text says of what else it may be ("step latency", "NCCL").
     """
-    for speaks_of_inference in map(_speaks_of_inference, texts):
-        if speaks_of_inference is not None:
-            return speaks_of_inference
+    for text in texts:
+        speaks_of_training = WORD_OF_TRAINING.search(text) is not None
+        if speaks_of_training or WORD_OF_INFERENCE.search(text):
+            return not speaks_of_training
     return any("latency" in text.lower() for text in texts) and not any(map(OTHER_LATENCY.search, texts))
-
-
-@lru_cache(maxsize=50_000)
-def _speaks_of_inference(text: str) -> bool | None:
-    """Whether a text speaks of inference alone; False where it speaks of training, None where of neither."""
-    if WORD_OF_TRAINING.search(text):
-        return False
-    return True if WORD_OF_INFERENCE.search(text) else None
 
 
 def names_in(text: str) -> dict[str, set[str]]:

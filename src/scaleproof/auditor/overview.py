@@ -121,7 +121,7 @@ def _row_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
         series_of_row = {id(row): series for series in series_of(table) for row in series.rows}
         # "file:line" -> names of its rows; a line has several where each column is a configuration.
         at_place: dict[str, list[str]] = defaultdict(list)
-        for row in table.rows:
+        for row in (row for row in table.rows if row.place in about):
             at_place[row.place].append(row.description)
         for row in table.rows[:MOST_LISTED_ROWS]:
             findings = [finding for finding in about[row.place] if _is_about(finding, row, at_place[row.place])]

@@ -87,8 +87,9 @@ class Agreement:
         if self.stated is not None:
             value = np.full(len(self.rows), self.stated)
             return Figures(value, value)
-        most_shared = max(range(len(self.rows)), key=lambda i: self.same_as(i).sum())
-        return self.figures[np.full(len(self.rows), most_shared)]
+        as_column = Figures(self.figures.low[:, np.newaxis], self.figures.high[:, np.newaxis])
+        shared_by = (as_column.distance(self.figures) <= SAME_TOLERANCE).sum(axis=1)  # how many rows have each product
+        return self.figures[np.full(len(self.rows), shared_by.argmax())]
 
     def same_as(self, i: int) -> np.typing.NDArray[np.bool_]:
         """Return (rows,) whether the product is the same number as in the i-th row."""

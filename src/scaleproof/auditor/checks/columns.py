@@ -127,12 +127,18 @@ class FigureColumn:
     def kind(self) -> str | None:
         return self.meaning.kind
 
-    @property
+    @cached_property
     def digits(self) -> Floats:
         """What one unit of the last printed digit of each figure is worth."""
         return (self.figures.high - self.figures.low) / 2
 
-    @property
+    @cached_property
+    def as_printed(self) -> Floats:
+        """The figures in the unit that they are printed in."""
+        figures = map(printed_figures.figures_of, self.texts)
+        return np.array([of_cell[0].value if of_cell else math.nan for of_cell in figures])
+
+    @cached_property
     def has_decimals(self) -> bool:
         return any(re.search(r"\d\.\d", text) for text in self.texts)
 
@@ -150,11 +156,11 @@ class FigureColumn:
         """Whether its figures stand in brackets behind those of another column, in the same cells."""
         return self.heading.endswith(IN_BRACKETS)
 
-    @property
+    @cached_property
     def is_difference(self) -> bool:
         return DIFFERENCE.search(self.heading) is not None
 
-    @property
+    @cached_property
     def is_in_percent(self) -> bool:
         return "%" in self.heading or any("%" in text or text.endswith("pp") for text in self.texts)
 

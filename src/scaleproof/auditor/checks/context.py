@@ -11,6 +11,7 @@ from typing import Any
 
 from scaleproof.auditor.checks import matching
 from scaleproof.auditor.checks.baselines import Baselines, Scaling, TotalRate, total_rate
+from scaleproof.auditor.checks.columns import FigureTable, figure_tables
 from scaleproof.auditor.checks.rows import RowSeries, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import ReportedTable
@@ -31,6 +32,7 @@ class AuditContext:
     evidence: Evidence
     _named: dict[str, list[ReportedRun]] = field(default_factory=dict)  # part of a name -> its runs
     _findings: dict[str, list[Finding]] = field(default_factory=dict)  # name of a check -> what it found
+    _figures: dict[int, list[FigureTable]] = field(default_factory=dict)  # id of a table -> its columns
 
     def __post_init__(self) -> None:
         if self.evidence.runs:
@@ -109,6 +111,12 @@ class AuditContext:
                 if run.world_size and base.world_size and run.world_size > base.world_size:
                     baselines[run.name] = base
         return baselines
+
+    def figures_of(self, table: ReportedTable) -> list[FigureTable]:
+        """Return `figure_tables` of a table, formed once for all checks."""
+        if id(table) not in self._figures:
+            self._figures[id(table)] = list(figure_tables(table))
+        return self._figures[id(table)]
 
     def claims(self, *kinds: str) -> Iterator[PublishedClaim]:
         """Yield claims of these kinds: of claims files, and what tables and sentences say about runs beside them."""

@@ -11,7 +11,7 @@ from operator import attrgetter
 import numpy as np
 
 from scaleproof.auditor.checks import formulas
-from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats, figure_tables
+from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.identities import totals_follow
@@ -209,7 +209,7 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
     yield from speedups
     flagged = {place for flag in speedups for place in flag.about}
     flagged |= {place for finding in context.findings_of(efficiencies_follow) for place in finding.runs}
-    for figures in (figures for table in context.all_tables for figures in figure_tables(table)):
+    for figures in (figures for table in context.all_tables for figures in context.figures_of(table)):
         ratios = (column for column in figures.columns if formulas.is_ratio(column))
         targets = [column for column in ratios if not figures.has_unread_figures_before(column)]
         if figures.is_transposed:  # the headings are names of rows, which may say anything

@@ -230,11 +230,12 @@ def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
     """
     for row in (row for row in table.rows if row.measured):
         device = row.words.get("device") or table.words.get("device") or ""
-        rate, parameters = row.known("tokens_per_s"), _dense_parameters(row, table)
-        if not (rate and parameters and (row.devices or rate.per_device)):
+        rate = row.known("tokens_per_s")
+        if rate is None or not (row.devices or rate.per_device):
             continue
         text, flops_of_device = _stated_flops(row, device)
-        if not flops_of_device:
+        parameters = _dense_parameters(row, table) if flops_of_device else None
+        if not parameters:
             continue
 
         device_rate = rate.value / (1 if rate.per_device else row.devices or 1)  # tokens/s

@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, islice, pairwise
 from operator import attrgetter
 
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
@@ -61,8 +61,10 @@ def figures_are_possible(context: AuditContext) -> Iterator[Flag]:
                 yield from _shares_above_one(row, relative_headings)
                 yield from _statistics_out_of_order(row)
                 yield from _more_memory_than_device(row, table)
+        rows = [row for row in table.rows if row.measured and not OF_DIFFERENCES.search(row.label)]
+        rows = [row for row in rows if any(f.kind not in SIZES and f.value for f in row.figures)]  # no remark in a row
         for column in table.columns:
-            yield from _not_above_zero(table, column)
+            yield from _not_above_zero(rows, column)
 
 
 def _shares_above_one(row: ReportedRow, relative_headings: set[str]) -> Iterator[Flag]:
@@ -114,12 +116,10 @@ def _more_memory_than_device(row: ReportedRow, table: ReportedTable) -> Iterator
             yield Flag(f"{row.description}: {evidence}", [row.place])
 
 
-def _not_above_zero(table: ReportedTable, column: TableColumn) -> Iterator[Flag]:
+def _not_above_zero(rows: Sequence[ReportedRow], column: TableColumn) -> Iterator[Flag]:
     """Flag the one cell of a column that is impossible: -12.4 samples/s, 0 nodes. -1 and -99 stand for "not known"."""
     if column.kind not in (*MEASURED, *SIZES) or OF_DIFFERENCES.search(column.heading):
         return
-    rows = [row for row in table.rows if row.measured and not OF_DIFFERENCES.search(row.label)]
-    rows = [row for row in rows if any(f.kind not in SIZES and f.value for f in row.figures)]  # no remark in a row
     cells = [(row, row.texts.get(column.heading, "")) for row in rows]
     figures = [(row, cell, read[0].value) for row, cell in cells if (read := figures_of(cell)) and "%" not in cell]
 
@@ -140,7 +140,7 @@ def measurements_do_not_repeat(context: AuditContext) -> Iterator[Flag]:
     Repair: Look at the raw files of both rows.
     """
     for table in context.tables:
-        rows = [row for row in table.rows if row.measured and row.devices][:MOST_ROWS]
+        rows = list(islice((row for row in table.rows if row.measured and row.devices), MOST_ROWS))
         by_size: dict[int, list[ReportedRow]] = defaultdict(list)
         for row in rows:
             by_size[row.devices or 0].append(row)

@@ -7,6 +7,7 @@ one column over a baseline row, is one where more rows than chance explains agre
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations, permutations
 
 import numpy as np
@@ -62,6 +63,7 @@ ORDINAL = re.compile(r"(?i)(?:\b|_)(?:rank|layer|index|id|position)s?$")  # "fir
 QUALITY = ("accuracy", "loss", "val_loss", "perplexity")  # of what was trained: no speed-up is over it
 
 
+@lru_cache(maxsize=1_000)
 def family(column: FigureColumn) -> str | None:
     """Return the family of a column, such as "time": columns of one family may be divided by each other.
 
@@ -91,6 +93,7 @@ def is_called_ratio(column: FigureColumn) -> bool:
     return column.kind in ("speedup", "efficiency", "change") or RATIO_HEADING.search(column.heading) is not None
 
 
+@lru_cache(maxsize=1_000)
 def has_ratios_alone(column: FigureColumn) -> bool:
     """Whether all cells of a column are in percent or times, "-5 %": it may be one of ratios, whatever it is called."""
     figures = [figures[0] for text in column.texts if (figures := figures_of(text))]

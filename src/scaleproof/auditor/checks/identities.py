@@ -8,7 +8,6 @@ from math import exp, prod
 from typing import Literal
 
 from scaleproof.auditor.checks.agreements import FEWEST_ROWS
-from scaleproof.auditor.checks.columns import figure_tables
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
 from scaleproof.auditor.checks.relations import rows_with_another_sum
 from scaleproof.auditor.checks.rows import RATE_UNITS, TIMES_OF_RUN, multiplies
@@ -53,7 +52,7 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     summaries = list(summaries_follow(context))
     yield from summaries
     places = {place for flag in summaries for place in flag.about}
-    for figures in (figures for table in context.all_tables for figures in figure_tables(table)):
+    for figures in (figures for table in context.all_tables for figures in context.figures_of(table)):
         yield from (flag for flag in rows_with_another_sum(figures) if places.isdisjoint(flag.about))
     for table in (*context.tables, *context.evidence.settings):
         rows = [row for row in table.rows if row.measured and not NO_RUN.search(row.label)]
@@ -75,7 +74,9 @@ def _wrong_rows(table: ReportedTable, rows: Sequence[ReportedRow]) -> Iterator[F
     yield from _wrong_perplexities(rows)
     if len(rows) < FEWEST_ROWS:  # `products_agree` checks batches where there are more rows
         yield from (flag for row in rows if (flag := _wrong_global_batch(row, table)))
-    for identity in IDENTITIES:
+    kinds = table.kinds() | {figure.kind for figure in (*table.figures, *table.above)} | {"tokens"}  # of its text
+    possible = [one for one in IDENTITIES if one.result in kinds and not any(map(kinds.isdisjoint, one.factors))]
+    for identity in possible:
         # Of each row that states them all: the identity's result, and the factors that make it.
         products = [product for row in rows if (product := _product(table, row, identity))]
         for product, evidence in _contradicting_products(products, identity):

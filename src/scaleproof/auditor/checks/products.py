@@ -27,7 +27,7 @@ from scaleproof.auditor.checks.agreements import (
     is_same_configuration,
     sentence_of,
 )
-from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables, groups_of
+from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, groups_of
 from scaleproof.auditor.checks.context import SAME_TOLERANCE, AuditContext, of_evidence
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.explanations import columns_follow
@@ -36,7 +36,6 @@ from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.relations import rows_with_another_product
 from scaleproof.auditor.checks.rows import TIMES, name_two_precisions
 from scaleproof.auditor.checks.step_work import rate_times_time
-from scaleproof.auditor.read.printed_figures import figures_of
 from scaleproof.auditor.read.surroundings import numbers_around, works_of
 from scaleproof.ground.findings.registry import Flag
 
@@ -91,9 +90,10 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
             continue  # of its lines, those at the end of an epoch are of a smaller batch
         works = works_of(table)  # numbers of samples or tokens that the text states
         numbers = works | numbers_around(table)
-        for figures in figure_tables(table):
-            flags = list(_outliers(figures, works))
-            if not (_is_of_answers(figures) and _columns_of(figures, DURATIONS)):
+        for figures in context.figures_of(table):
+            is_of_answers = _is_of_answers(figures)
+            flags = list(_outliers(figures, works, is_of_answers))
+            if not (is_of_answers and _columns_of(figures, DURATIONS)):
                 flags += rows_with_another_product(figures, numbers)
             if flags:  # of each row the first counts; none where another check has a finding on this row alone
                 subjects = (finding.runs for check in MADE_BEFORE for finding in context.findings_of(check))
@@ -127,17 +127,11 @@ def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
 
 def _is_quotient(ratios: FigureColumn, pair: tuple[FigureColumn, FigureColumn]) -> bool:
     """Whether a column is the first of a pair over the second, as printed: 1.70 of 9040 and 5325 ms."""
-    values, above, below = (np.array(list(map(_printed, column.texts))) for column in (ratios, *pair))
+    values, above, below = (column.as_printed for column in (ratios, *pair))
     return bool(np.all(np.abs(values * below - above) <= SAME_TOLERANCE * above))
 
 
-def _printed(text: str) -> float:
-    """Return the figure of a cell in the unit that it is printed in. NaN without one."""
-    figures = figures_of(text)
-    return figures[0].value if figures else np.nan
-
-
-def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
+def _outliers(figures: FigureTable, works: set[float], is_of_answers: bool) -> Iterator[Flag]:
     """Flag each row once in which a product of columns is another number than in the other rows.
 
     Example: rate x time of an epoch is 5,596 to 5,606 images in five rows and 6,245 in one. `works`: the amounts of

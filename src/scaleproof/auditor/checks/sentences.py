@@ -10,7 +10,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from scaleproof.auditor.checks import comparisons
-from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables
+from scaleproof.auditor.checks.columns import FigureColumn, FigureTable
 from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.checks.matching import evidence_index, match, stated_interval
 from scaleproof.auditor.checks.named_cells import END_OF_CLAUSE, has_unit_of, named_columns, named_rows
@@ -73,7 +73,7 @@ def contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
     tables_by_file: dict[str, list[FigureTable]] = {stated.file: [] for stated in all_stated}
     for table in context.all_tables:
         if table.file in tables_by_file:
-            tables_by_file[table.file] += figure_tables(table)
+            tables_by_file[table.file] += context.figures_of(table)
 
     for stated in all_stated:
         tables = tables_by_file[stated.file]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean, harmonic_mean, median
 
-from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables
+from scaleproof.auditor.checks.columns import FigureColumn, FigureTable
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext
 from scaleproof.auditor.checks.rows import RATE_UNITS
 from scaleproof.auditor.read.headings import column_of
@@ -118,7 +118,7 @@ def summaries_follow(context: AuditContext) -> Iterator[Flag]:
         if table.cut_off:
             continue  # its totals are of rows that were not read
         is_understood = id(table) in understood
-        for figures in figure_tables(table):
+        for figures in context.figures_of(table):
             if is_understood and not figures.is_transposed:
                 yield from _shares_not_adding_up(figures)
             for k in range(len(figures.columns)):

@@ -242,9 +242,8 @@ def _fields(text: str) -> list[Field]:
     fields = []
     for m in _SPACED_WORDS.finditer(_REMARK.sub("", text.expandtabs())):
         words = m[0].split(" ")
-        are_figures = [bool(_FIGURE_WORD.fullmatch(word)) for word in words]
-        # From the k-th word on all are figures, two at least.
-        cut = next((k for k in range(len(words) - 1) if all(are_figures[k:])), len(words))
+        trailing = next((k for k, word in enumerate(reversed(words)) if not _FIGURE_WORD.fullmatch(word)), len(words))
+        cut = len(words) - trailing if trailing > 1 else len(words)  # behind it all are figures, two at least
         start = m.start()
         for part in filter(None, [" ".join(words[:cut]), *words[cut:]]):
             fields.append((part, start, start + len(part)))

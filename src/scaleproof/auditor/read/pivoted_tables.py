@@ -56,7 +56,7 @@ def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
         if (is_compared or is_spread) and not is_value:
             continue  # the column compares the other ones, remarks on them, or says how they vary
         label = (table.heading or table.caption) if is_value else heading
-        row = ReportedRow(file, grid.line, label, remarks=heading_remarks(heading))
+        row = ReportedRow(file, grid.line, label, remarks=set(heading_remarks(heading)))
         unit = printed_figures.unit_of(m[1]) if (m := UNIT_IN_BRACKETS.search(heading)) else None
         for line, cells, meaning in lines:
             kind = meaning.kind or ""

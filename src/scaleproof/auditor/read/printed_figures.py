@@ -238,6 +238,7 @@ class PrintedFigure:
     word: str = ""  # behind the unit: "faster", "less", "of peak"; what is counted: "tokens"
 
 
+@lru_cache(maxsize=50_000)
 def plain_text(cell: str) -> str:
     """Return a cell without the markup of Markdown, HTML and LaTeX: "**$2\\times$**<br>" -> "2×"."""
     if not MARKUP.search(cell):
@@ -277,10 +278,13 @@ def is_european(cells: Sequence[str]) -> bool:
     return any(map(CLEARLY_EUROPEAN.search, cells)) and not any(map(CLEARLY_ENGLISH.search, cells))
 
 
+MARKS_IN_NUMBERS = str.maketrans(dict.fromkeys(",'’ \u202f\u00a0") | {"−": "-"})
+
+
 def number(text: str) -> float | None:
     """Return the value of a printed number without magnitude and unit: "1,234.5" -> 1234.5. None where it is none."""
     try:
-        value = float(re.sub(r"[,'’ \u202f\u00a0]", "", text.strip().replace("−", "-")))
+        value = float(text.strip().translate(MARKS_IN_NUMBERS))
     except ValueError:
         return None
     return value if abs(value) < LARGEST else None
@@ -291,10 +295,14 @@ def is_nothing(text: str) -> bool:
     return NO_VALUE.fullmatch(text.strip()) is not None
 
 
-def remarks_of(text: str) -> set[Remark]:
+LETTER = re.compile(r"[^\W\d_]")
+
+
+@lru_cache(maxsize=100_000)
+def remarks_of(text: str) -> frozenset[Remark]:
     """Return what a text says about itself: projected, estimated, failed, ..."""
-    lowered = VERDICT.sub(" ", text.lower())
-    return {remark for pattern, remark in REMARKS if re.search(pattern, lowered)}
+    lowered = VERDICT.sub(" ", text.lower()) if LETTER.search(text) else ""
+    return frozenset(remark for pattern, remark in REMARKS if re.search(pattern, lowered))
 
 
 def gave_no_figures(text: str) -> bool:

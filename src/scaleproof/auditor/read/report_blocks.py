@@ -19,6 +19,7 @@ MAY_HAVE_PAIRS = re.compile(r"[:=.].*\S")
 # What was run for the figures below it.
 COMMAND = re.compile(r"(?:\$ ?)?(?:\w+=\S+ )*(?:python3?|torchrun|bash|sh|srun|sbatch|accelerate|deepspeed|mpirun) \S")
 LEAST_RESULTS = 2  # results in a block
+LONGEST_LINE = 400  # characters, of a title or of pairs
 LONGEST_TITLE = 120  # characters
 MOST_TITLE_WORDS = 14
 
@@ -74,7 +75,7 @@ def _blocks_of_pairs(lines: list[Line]) -> list[Block]:
 def _title_of_next_block(text: str, pairs: list[tuple[str, str]], block: Block) -> str | None:
     """Return the title of the block that a line with these pairs begins. None where it goes on with `block`."""
     if not pairs:
-        return _title(text)
+        return _title(text) if len(text) <= LONGEST_LINE else None
     first_name, first_value = pairs[0]
     kind = column_of(first_name).kind
     has_known_name = any(name in block.values for name, _ in pairs)
@@ -86,7 +87,7 @@ def _title_of_next_block(text: str, pairs: list[tuple[str, str]], block: Block) 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
     """Return the pairs of a line whose name is understood: ("gpus", "8"), ("loss", "2.3") of "gpus=8; loss=2.3"."""
-    if len(text) > 400 or not MAY_HAVE_PAIRS.search(text) or "|" in text.strip("|"):
+    if len(text) > LONGEST_LINE or not MAY_HAVE_PAIRS.search(text) or "|" in text.strip("|"):
         return []
     cleaned = plain_text(text.lstrip("-•*+> ").rstrip(" \\"))  # a backslash at the end breaks the line in Markdown
     understood: list[tuple[str, str]] = []

@@ -1,6 +1,7 @@
 """From the text of a cell to typed figures and words of a row."""
 
 import re
+from collections.abc import Set
 from dataclasses import replace
 from itertools import permutations
 
@@ -72,10 +73,10 @@ def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
         _set_word(row, column.kind, cell, description)
 
 
-def _remarks_of_words(column: TableColumn, cell: str) -> set[Remark]:
+def _remarks_of_words(column: TableColumn, cell: str) -> Set[Remark]:
     """Return the remarks of a cell of words: {"failed"} of "crashed after 10 steps"."""
     if column.kind == "text" and len(cell) >= LONG_TEXT:
-        return set()  # a long text may be about anything
+        return frozenset()  # a long text may be about anything
     if column.kind is None and not VERDICT_HEADING.search(column.heading):
         return remarks_of(cell) - NO_FIGURES  # "OOM" of a column that may be another configuration
     is_verdict = column.kind in ("status", "text") or VERDICT_HEADING.search(column.heading)
@@ -136,7 +137,7 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, *, european: 
     _add_figures(row, column, cell, figures)
 
 
-def heading_remarks(heading: str) -> set[Remark]:
+def heading_remarks(heading: str) -> frozenset[Remark]:
     """Return what a heading says of its figures: "Expected speedup", "Throughput (projected)"."""
     return remarks_of(heading) - {"failed", "not run", "out of memory"}
 
@@ -217,7 +218,7 @@ def _column_in_cell(column: TableColumn, figure: PrintedFigure) -> TableColumn |
         kind = "global_batch_tokens"
     if column.unit is None and KINDS[kind].needs_unit:  # no unit is stated: the figure stays as printed
         scale = 1.0
-    return replace(column, kind=kind, scale=scale)
+    return column if (kind, scale) == (column.kind, column.scale) else replace(column, kind=kind, scale=scale)
 
 
 def _is_possible(value: float, kind: str) -> bool:

@@ -7,7 +7,6 @@ it, and the audit matches them with runs and rows. A figure whose kind the sente
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 from scaleproof.auditor.read.printed_figures import (
@@ -277,15 +276,10 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
     before = sentence[max(0, m.start("n") - 20) : m.start("n")]
     figure.bound = next((bound for pattern, bound in BOUNDS if pattern.search(before)), None)
     _set_devices(figure, sentence, m.start("n"), m.end("n"))
-    figure.words = dict(_words_of(sentence[:400]))  # a copy: `_words_of` remembers its results
+    figure.words = dict(describe(sentence[:400]).words)  # a copy: `describe` remembers its results
     if figure.over_devices == 1 and figure.words.get("strategy") == "single":
         del figure.words["strategy"]  # "over a single GPU"
     return figure
-
-
-@lru_cache(maxsize=1_000)
-def _words_of(sentence: str) -> dict[str, str]:
-    return describe(sentence).words
 
 
 def _set_devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:

@@ -284,7 +284,8 @@ def _configuration_of(column: TableColumn, first_heading: str) -> Description | 
     """Return what the heading of a column says of its configuration: 8 devices by "8 GPUs". None if it names none."""
     if column.kind not in (None, "device", "strategy", "run") or len(PRECISION.findall(column.heading)) > 1:
         return None  # a figure, or a ratio of one precision to another
-    description = describe(column.heading)
+    described = describe(column.heading)
+    description = replace(described, numbers=dict(described.numbers))  # it is added to below
     devices = devices_in(column.heading)
     if devices is not None:
         description.numbers["devices"] = devices
@@ -321,12 +322,14 @@ def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
         table.rows += _split_by_notes(row, table.columns, notes)
 
 
+PRINTED_IN = {name: kind.printed_in[:1] for name, kind in printed_figures.KINDS.items() if kind.printed_in}
+
+
 def _is_measured_in_part(row: ReportedRow, columns: list[TableColumn]) -> bool:
     """Whether one column of times or rates has a figure, another has none: the training alone ran out of memory."""
-    printed_in = {name: kind.printed_in[:1] for name, kind in printed_figures.KINDS.items() if kind.printed_in}
-    cells = ((printed_in[c.kind], row.texts.get(c.heading, "")) for c in columns if c.kind in printed_in)
+    cells = ((PRINTED_IN[c.kind], row.texts.get(c.heading, "")) for c in columns if c.kind in PRINTED_IN)
     dimensions = {dimension for dimension, cell in cells if printed_figures.gave_no_figures(cell)}
-    return any(printed_in.get(figure.kind) in dimensions for figure in row.figures)
+    return bool(dimensions) and any(PRINTED_IN.get(figure.kind) in dimensions for figure in row.figures)
 
 
 def _rows_with_words(grid: Grid, columns: list[TableColumn]) -> Iterator[tuple[int, list[str], list[str]]]:

@@ -123,10 +123,11 @@ _DEVICES_OF_TWO_KINDS = re.compile(r"(?i)\d ?[x×] ?[a-z][\w -]*\+ ?\d+ ?[x×] ?
 _NUMBER_OF_DEVICES = [re.compile(pattern, re.I) for pattern in _DEVICE_COUNTS]
 
 
+@lru_cache(maxsize=50_000)
 def describe(text: str) -> Description:
     """Return what a label says: strategy, device, 4 devices, batch 32 of "DDP, 4x A100, bs 32".
 
-    Of a text longer than LONGEST_LABEL nothing is taken.
+    Of a text longer than LONGEST_LABEL nothing is taken. The result is shared: nobody may change it.
     """
     if not text or len(text) > LONGEST_LABEL:
         return Description()
@@ -211,10 +212,10 @@ def _count_devices(text: str, result: Description) -> None:
 
 def _counts_of_devices(text: str) -> list[int]:
     """Return the numbers of devices in a text by the first pattern that finds any: [1, 8] of "1 GPU, 8 GPUs"."""
-    # Where a number that is a part of a name may end.
-    places_in_names = {place for start, end in spans_of_names(text) for place in range(start + 1, end + 1)}
-    for pattern in _NUMBER_OF_DEVICES:
-        matches = [m for m in pattern.finditer(text) if m[1]]
+    all_matches = ([m for m in pattern.finditer(text) if m[1]] for pattern in _NUMBER_OF_DEVICES)
+    for matches in filter(None, all_matches):
+        # Where a number that is a part of a name may end.
+        places_in_names = {place for start, end in spans_of_names(text) for place in range(start + 1, end + 1)}
         # The 3090 of "RTX 3090 GPU" is no number of devices.
         counts = [integer_of(m[1]) for m in matches if not (m[1].isdigit() and m.end(1) in places_in_names)]
         if counts:

@@ -20,7 +20,6 @@ UNTYPED = {
     "ground.errors.describe_first_fault": "exceptions of pydantic and others, known by what they have",
     "ground.facts.traffic.moved_bytes": "what a probe counted: calls and bytes, beside names of dtypes",
     "ground.findings.registry.codes_of": "registers of any subject; Check does not vary with its subject",
-    "ground.json_faults.read_part": "content of JSON files of any kind, for a function that may fail on it",
     "ground.records.run.Run.take_series": "arrays of several kinds, by the names of the run's own properties",
     "ground.records.run_sections.TrainingConfig.for_cell": "fields of the model itself, which checks them",
     "measure.corpus.documents.gather_documents": OF_CORPUS,

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Part = TypeVar("Part")
 
@@ -24,7 +24,7 @@ REASONS = {
 }
 
 
-def read_part(path: Path, part: Callable[[Any], Part]) -> Part | None:
+def read_part(path: Path, part: Callable[..., Part]) -> Part | None:
     """Return what `part` takes from a JSON file's content; None where the file is missing or damaged.
 
     No error is raised here: the command that needs the file says what is wrong with it.

@@ -313,8 +313,18 @@ class PageInputs:
     anonymous: bool = False  # whether hosts are named by pseudonyms
 
     @classmethod
-    def read(cls, folder: Path, tables: Tables, title: str, files: Collection[str], **further: Any) -> "PageInputs":
-        """Return the inputs that are in a campaign's `folder`, beside `further` ones. Raises UserError.
+    def read(
+        cls,
+        folder: Path,
+        tables: Tables,
+        title: str,
+        files: Collection[str],
+        facts: RunFacts,
+        drawn: list[str],
+        campaign_file: str,
+        anonymous: bool = False,
+    ) -> "PageInputs":
+        """Return the inputs that are in a campaign's `folder`, beside those that are given. Raises UserError.
 
         `tables`: as `read_inputs` returns them. `title`: of the campaign, as it changes the page alone. `files`: which
         of comparison, traces, waterfall and forecast have a JSON file of that name from which the page is made.
@@ -323,6 +333,7 @@ class PageInputs:
         traces = read_traces(folder)[0] if "traces" in files else None  # without the timelines
         traced = [trace.cell for trace in traces.traces] if traces else []
         return cls(
+            facts=facts,
             runs_table=runs_table,
             cells=cells,
             report=report.model_copy(update={"title": title}),
@@ -333,7 +344,9 @@ class PageInputs:
             profiles=[read_profile(folder / "traces" / cell / PROFILE) for cell in traced],
             waterfall=read_waterfall(folder / "waterfall.json").cells if "waterfall" in files else [],
             forecast=read_forecast(folder / "forecast.json") if "forecast" in files else None,
-            **further,
+            drawn=drawn,
+            campaign_file=campaign_file,
+            anonymous=anonymous,
         )
 
     @property

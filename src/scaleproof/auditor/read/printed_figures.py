@@ -160,8 +160,7 @@ def _rate(text: str) -> Unit | None:
         r"(k|m|b)([a-z]{2,}) ?(?:/|\bper\b) ?(s|secs?|seconds?)",  # "ktok/s"
     )
     for pattern in patterns:
-        m = re.fullmatch(pattern, text)
-        if m and m[2] in _ITEM:
+        if (m := re.fullmatch(pattern, text)) and m[2] in _ITEM:
             return Unit("rate", PREFIXES[m[1] or ""] / _TIME[m[3]], _ITEM[m[2]])
     m = re.fullmatch(r"(k|m|g|t)?i?b ?/ ?s(?:ec)?", text)
     return Unit("bandwidth", PREFIXES[m[1] or ""]) if m else None
@@ -203,6 +202,7 @@ REMARKS: tuple[tuple[str, Remark], ...] = (
 NO_FIGURES: set[Remark] = {"out of memory", "failed", "not run"}
 # Words that judge a result, or that count something: "Target Met", "as expected", "above the target", "8 targets".
 _TARGET = r"(?:expected|expectations?|targets?|goals?|ideal|linear)"
+MARKS_IN_NUMBERS = str.maketrans(dict.fromkeys(",'’ \u202f\u00a0") | {"−": "-"})
 VERDICT = re.compile(
     r"\b(?:as|than|of|on|above|below|beyond|within|under|over|meets?|met|hits?|reach(?:ed|es)?|exceed(?:ed|s)?|"
     rf"missed|misses|match(?:es|ed)?|achieved?|near|vs\.?|\d+)[ -](?:the |its |our |all )?{_TARGET}\b|"
@@ -278,9 +278,6 @@ def is_european(cells: Sequence[str]) -> bool:
     return any(map(CLEARLY_EUROPEAN.search, cells)) and not any(map(CLEARLY_ENGLISH.search, cells))
 
 
-MARKS_IN_NUMBERS = str.maketrans(dict.fromkeys(",'’ \u202f\u00a0") | {"−": "-"})
-
-
 def number(text: str) -> float | None:
     """Return the value of a printed number without magnitude and unit: "1,234.5" -> 1234.5. None where it is none."""
     try:
@@ -295,13 +292,10 @@ def is_nothing(text: str) -> bool:
     return NO_VALUE.fullmatch(text.strip()) is not None
 
 
-LETTER = re.compile(r"[^\W\d_]")
-
-
 @lru_cache(maxsize=100_000)
 def remarks_of(text: str) -> frozenset[Remark]:
     """Return what a text says about itself: projected, estimated, failed, ..."""
-    lowered = VERDICT.sub(" ", text.lower()) if LETTER.search(text) else ""
+    lowered = VERDICT.sub(" ", text.lower())
     return frozenset(remark for pattern, remark in REMARKS if re.search(pattern, lowered))
 
 

@@ -168,3 +168,25 @@ LAYERS = (
 def test_a_ratio_in_brackets_is_of_its_own_cell(tmp_path, ratio, is_named):
     table = rows("param | base time (ms) | a time (ms) | b time (ms)", *LAYERS).replace("{}", ratio)
     assert bool(accusations(audited(tmp_path, table))) == is_named
+
+
+BY_SIZE = "Batch | 2 GPU {0} | 2 GPU Total (s) | 4 GPU {0} | 4 GPU Total (s) | Epoch time (s)"
+EQUAL = ("32 | 20.15 | 58.31 | {} | 76.15 | 91.8231", "128 | 17.63 | 17.48 | 17.63 | 19.16 | 88.1234")
+
+
+@pytest.mark.parametrize(
+    ("heading", "other", "copied"), [("Compute (s)", "20.15", False), ("(s)", "11.31", False), ("(s)", "20.15", True)]
+)
+def test_columns_of_one_line_are_shared_by_its_configurations(tmp_path, heading, other, copied):
+    """Their totals are not measured twice, and the part that one device computes may be one figure for all sizes."""
+    table = rows(BY_SIZE.format(heading), *EQUAL, "512 | 19.66 | 10.57 | 19.66 | 10.11 | 80.4321").format(other)
+    assert ("figures-copied" in accusations(audited(tmp_path, table))) == copied
+
+
+SLIP = rows("GPUs | Images/s | Speedup", "1 | 100.0 | 1.00", "2 | 190.0 | 1.90", "4 | 360.0 | 3.10", "8 | 700.0 | 7.00")
+
+
+@pytest.mark.parametrize(("text", "named"), [(f"<!-- of before\n{SLIP}-->\n\nAll is new.\n", False), (SLIP, True)])
+def test_what_is_commented_out_is_not_published(tmp_path, text, named):
+    rate = "| GPUs | tokens/s |\n|---|---|\n| 1 | 100 |\n| 2 | 190 |\n\n"
+    assert bool(accusations(audited(tmp_path, rate + text))) == named

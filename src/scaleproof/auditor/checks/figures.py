@@ -172,11 +172,15 @@ def _copied_rows(rows: Sequence[ReportedRow], shared: Iterable[Quantity]) -> Fla
 
 
 def _shared_figures(row: ReportedRow, other: ReportedRow) -> list[Quantity]:
-    """Return the measured figures of a row that the other row has, too, alike in text, kind, statistic and scope."""
+    """Return the measured figures of a row that the other row has, too, alike in text, kind, statistic and scope.
+
+    Rows that come from one line share its columns: "2 GPU (s)" and "4 GPU (s)" both have its "Total (s)".
+    """
     as_printed = attrgetter("kind", "statistic", "per_device", "text")
+    of_line = row.texts if row.place == other.place else {}
     of_other = set(map(as_printed, other.figures))
     measured = (quantity for quantity in row.figures if quantity.kind in MEASURED and not quantity.bound)
-    return [quantity for quantity in measured if as_printed(quantity) in of_other]
+    return [quantity for quantity in measured if quantity.heading not in of_line and as_printed(quantity) in of_other]
 
 
 def _total_digits(quantities: Iterable[Quantity]) -> int:

@@ -21,6 +21,7 @@ from scaleproof.auditor.read.typed_tables import is_profile, read_table, typed_t
 from scaleproof.ground.errors import plural
 
 _NO_CELL = re.compile(r"<!--.*|\[\^?\w{1,3}\]")  # comments and marks of footnotes
+COMMENTED_OUT = re.compile(r"<!--(?s:.*?)-->")  # no reader sees it
 HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
 LATEX_HEADING = re.compile(r"\\(chapter|section|subsection|subsubsection|paragraph)\*?\{([^}]*)\}")
 UNDERLINE = re.compile(r"([=\-~^\"'*+#])\1{2,}\s*$")
@@ -308,6 +309,8 @@ def take_document(evidence: Evidence, document: Document, name: str) -> int:
 
 def read_document_file(evidence: Evidence, text: str, name: str, kind: str) -> bool:
     """Read a document for people. Return whether a table of results or a stated figure was in it."""
+    if kind == "markdown":
+        text = COMMENTED_OUT.sub(lambda m: "\n" * m[0].count("\n"), text)
     lines: list[Line] = list(enumerate(text.splitlines(), start=1))
     document = read_document(lines, kind)
     added = take_document(evidence, document, name)

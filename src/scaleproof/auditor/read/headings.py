@@ -165,8 +165,8 @@ def _kind_of_phrase(scoped_phrase: str, phrase: str, unit: Unit | None) -> str |
         kind = _KIND_OF.get(phrase) or kind
     if unit is None:
         return kind
-    is_step_in_time = kind in _TIMES and unit.dimension == "time"  # "step (ms)" is a time, though a step is none
-    return _kind_by_unit(phrase, unit) if kind is None or is_step_in_time else kind
+    is_time = not _TIMES.keys().isdisjoint((kind, phrase)) and unit.dimension == "time"  # "step (ms)": a step is none
+    return _kind_by_unit(phrase, unit) if kind is None or is_time else kind
 
 
 def statistic_alone(phrase: str) -> Statistic | None:
@@ -320,6 +320,7 @@ def _without_scope(text: str) -> tuple[bool | None, str]:
 # Phrase -> kind beside a unit of time; phrases that mean memory beside a unit of memory.
 _TIMES = dict.fromkeys(("step", "iteration", "iter", "batch"), "step_time_s")
 _TIMES |= {"epoch": "epoch_time_s", "total": "total_time_s", "train": "time_s", "training": "time_s"}
+_TIMES["compute"] = "compute_time_s"  # without a unit it is what was computed on
 _MEMORY = ("peak", "gpu", "max", "allocated", "reserved", "peak gpu", "gpu peak", "gpu max", "usage")
 
 

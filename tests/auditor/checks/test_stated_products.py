@@ -32,6 +32,7 @@ EPOCHS = "MNIST, 5 epochs:\n\n" + rows(
 CASES = {
     "Training: {} nodes × 4 GPUs = 16 GPUs (ZeRO-3)": ("9", "4", "it is 36"),
     "- Attention: 10.9 MB × 28 = {} MB": ("503", "305", "it is 305.2"),
+    "A layer: 2 × 64 × 2048 × 128 × 0.5 bytes = {} MB": ("8.4", "16.8", "it is 1.678e+07"),
     "- effective batch = 8 × 4 * 2 = {}": ("46", "64", "it is 64"),
     "7B x 18 bytes ÷ 8 GPUs = {} GB": ("51.7", "15.75", "it is 15.75"),
     "That is 100 GPUs × 24 h × $2 = ${}.": ("8,400", "4,800", "in any unit"),

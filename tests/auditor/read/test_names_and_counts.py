@@ -135,6 +135,10 @@ def test_an_estimate_is_one(text):
     assert remarks_of(text) & {"estimated", "theoretical"}
 
 
+def test_the_target_of_a_draft_is_a_model():
+    assert remarks_of("Mamba (130M) as draft model with a Qwen2.5-3B target") == set()
+
+
 def test_what_one_table_makes_of_a_heading_does_not_reach_the_next(tmp_path):
     """Headings are understood once, and each table may change its columns."""
     before = column_of("DDP").words

@@ -193,7 +193,7 @@ REMARKS: tuple[tuple[str, Remark], ...] = (
     (r"\bpredicted\b|外推|推算", "projected"),
     (r"\btheoretical|\bideal\b|\blinear scaling\b|\bperfect scaling\b|理论|理想|理論|이론", "theoretical"),
     (r"\bestimat(?:ed?|ions?)\b|\best(?:\.|\))|\bexpect(?:ed|ations?)\b|\bgoal\b(?! ?\()", "estimated"),
-    (r"\btarget(?![- ](?:only|model))|\btypical\b|\bplaceholder|\bsimulated\b", "estimated"),
+    (r"^(?!.*\bdraft)(?s:.*)\btarget(?![- ](?:only|model))|\btypical\b|\bplaceholder|\bsimulated\b", "estimated"),
     (r"预计|预期|估计|估算|目标|推定|예상", "estimated"),
     (r"\bfail(?:ed|s|ure)?\b|\bimpossible\b|\bcrash|\berror\b|\btimeout\b|\bdiverged\b|失败|실패", "failed"),
     (r"\btbd\b|\btodo\b|\bnot (?:yet )?(?:run|measured|tested)\b|\bpending\b", "not run"),

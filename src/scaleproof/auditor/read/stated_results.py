@@ -178,8 +178,8 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
         value = _sum_of(terms) if "+" in m["terms"] else _product_of(parts)
         stated = _result(m["n"], bool(m["about"] or m["around"]), resolution_of(m["n"]) / 2)
         if value is not None and value.low > 0 and stated.low > 0:
-            middle = (value.low * value.high) ** 0.5
-            yield StatedResult(source, m[0].strip(), stated, _in_any_unit(value, m), f"it is {middle:.4g}, in any unit")
+            right = f"it is {value.middle:.4g}, in any unit"
+            yield StatedResult(source, m[0].strip(), stated, _in_any_unit(value, m), right)
 
 
 def _in_any_unit(value: PrintedInterval, m: re.Match[str]) -> tuple[PrintedInterval, ...]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, samples_rate, steps_rate, total_rate
 from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.checks.rows import MEASURED, RowSeries, series_of
+from scaleproof.auditor.read.printed_figures import RESULTS
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import LARGEST, PrintedInterval, ReportedRow, ReportedTable
 from scaleproof.auditor.read.words import describe, names_in
@@ -190,8 +191,9 @@ def _row_line(
 
 
 def _rate_of_row(row: ReportedRow) -> str:
-    """Return the first figure of speed that a row prints, with its heading: "390 (tokens/s)"; "" without any."""
-    figure = next((figure for kind in MEASURED if (figure := row.usable(kind)) is not None), None)
+    """Return the first figure of speed that a row prints, else its first result, with its heading: "390 (tokens/s)"."""
+    results = (figure.kind for figure in row.figures if figure.kind in RESULTS - {"speedup", "efficiency", "change"})
+    figure = next((figure for kind in (*MEASURED, *results) if (figure := row.usable(kind)) is not None), None)
     if figure is None:
         return ""
     return f"{figure.printed} ({figure.heading})"[:LABEL_LENGTH] if figure.heading else figure.printed

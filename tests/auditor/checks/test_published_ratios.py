@@ -90,6 +90,20 @@ def test_a_faster_epoch_or_other_work_is_not(tmp_path, text):
 BY_UNITS = rows("Model | Step 1 | Step 2", "OPT-13B | 2.5hr | 0.25hr", "OPT-66B | 8.2 hr | 1.5 hr")
 
 
+@pytest.mark.parametrize(
+    ("headings", "cells", "shown"),
+    [
+        ("Latency (ms)", "1.7", "1.7 (Latency (ms))"),
+        ("Memory (GB) | Speedup", "20.3 | 1.9x", "20.3 (Memory (GB))"),
+        ("Memory (GB) | tokens/s", "20.3 | 390", "390 (tokens/s)"),
+        ("Speedup", "1.9x", ""),
+    ],
+)
+def test_a_row_without_a_speed_shows_its_first_result(tmp_path, headings, cells, shown):
+    (tmp_path / "README.md").write_text(rows(f"Model | {headings}", f"bert | {cells}"))
+    assert [line.rate for line in audit_paths([tmp_path]).readings] == [shown]
+
+
 def test_figures_with_units_below_unknown_headings_are_shown_and_not_checked(tmp_path):
     (tmp_path / "README.md").write_text(BY_UNITS)
     audit = audit_paths([tmp_path])

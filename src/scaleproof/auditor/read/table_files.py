@@ -256,6 +256,7 @@ class _LineFinder:
         return lines
 
 
+NO_NUMBER = re.compile(r"(?i)'[-+]?(?:nan|inf)'$")  # a figure that openpyxl stops at
 LARGEST_WORKBOOK_BYTES = 32 << 20
 # A text may be "" by its formula.
 FORMULA_ALONE = re.compile(rb'<c\b(?![^>]*\bt="str")[^>]*><f\b[^>]*>[^<]*</f>(?:<v */>|<v></v>)?</c>')
@@ -274,7 +275,9 @@ def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
         for sheet in book.worksheets:
             rows_by_sheet[sheet.title] = [*sheet.iter_rows(values_only=True, max_row=MOST_ROWS + 1, max_col=WIDEST)]
         book.close()
-    except Exception:  # openpyxl raises whatever its zip and XML readers raise
+    except Exception as error:  # openpyxl raises whatever its zip and XML readers raise
+        if NO_NUMBER.search(str(error)):
+            raise UnreadableFile("a cell of the workbook is NaN or infinite; give it as CSV", "limit") from None
         raise UnreadableFile(f"{fault} it is damaged, encrypted, or not what its name says") from None
     with zipfile.ZipFile(path) as parts, contextlib.suppress(Exception):  # a part that is in no sheet may be damaged
         sheets = (parts.read(part) for part in parts.namelist() if part.startswith("xl/worksheets/sheet"))

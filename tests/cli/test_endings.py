@@ -218,9 +218,18 @@ def test_a_library_that_cannot_be_imported_is_named_with_the_cure(scaleproof, tm
             "psutil cannot be imported (KeyError: 'y'). Install it: pip install --force-reinstall \"psutil<8,>=",
         ),
         ("def", "psutil cannot be imported (SyntaxError: "),
+        (
+            "import os; raise ValueError(f\"Key backend: {os.environ['MPLBACKEND']!r}\")",
+            "psutil does not take MPLBACKEND=foo of the environment (Key backend: 'foo'). Unset it, or correct it",
+        ),
+        (
+            "raise ValueError('Key backend: bar')",
+            "psutil cannot be imported (ValueError: Key backend: bar). Install it",
+        ),
     ],
 )
-def test_a_library_that_is_damaged(scaleproof, tmp_path, text, message):
+def test_a_library_that_is_damaged(scaleproof, tmp_path, monkeypatch, text, message):
+    monkeypatch.setenv("MPLBACKEND", "foo")
     (tmp_path / "psutil.py").write_text(f"{text}\n")
     done = scaleproof(*COMMANDS["doctor"])
     assert done.stderr.startswith(f"scaleproof: {message}"), done.stderr

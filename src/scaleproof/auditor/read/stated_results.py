@@ -185,6 +185,8 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
 def _in_any_unit(value: PrintedInterval, m: re.Match[str]) -> tuple[PrintedInterval, ...]:
     """Return the value of an equation in all units of its kind, or as it is where all its figures have one unit."""
     unit = (m["unit"] or "").strip().lower()
+    if "/" in unit and re.search("[/÷]", m["terms"]):  # "277 / 256 = 0.92 tok/fwd": the label in front is turned round
+        return (value, PrintedInterval(1 / value.high, 1 / value.low))
     units_of_terms = re.findall(r"[A-Za-zµ/]{2,}", m["terms"].lower())
     if not re.search("[+%]", m["terms"]) and units_of_terms == [unit]:  # "3 x 8 GB = 24 GB"
         return (value,)

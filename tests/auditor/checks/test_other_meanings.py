@@ -190,3 +190,43 @@ SLIP = rows("GPUs | Images/s | Speedup", "1 | 100.0 | 1.00", "2 | 190.0 | 1.90",
 def test_what_is_commented_out_is_not_published(tmp_path, text, named):
     rate = "| GPUs | tokens/s |\n|---|---|\n| 1 | 100 |\n| 2 | 190 |\n\n"
     assert bool(accusations(audited(tmp_path, rate + text))) == named
+
+
+STATISTICS = ("10 | 1.1641 | 1.2785 | 1.2177", "6 | 1.2424 | 1.6195 | {}", "2 | 2.3072 | 2.4787 | 2.4158")
+
+
+@pytest.mark.parametrize(("heading", "accused"), [("Chunks | Min (s) | Max (s) | Mean (s)", False)])
+@pytest.mark.parametrize("mean", ["1.4866", "1.2999"])
+def test_a_mean_beside_extremes_is_not_theirs(tmp_path, heading, accused, mean):
+    table = rows(heading, *STATISTICS, "1 | 4.0109 | 4.2727 | 4.1388").format(mean)
+    assert bool(accusations(audited(tmp_path, table))) == accused
+    named = table.replace("Min (s)", "Run 1 (s)").replace("Max (s)", "Run 2 (s)")
+    assert accusations(audited(tmp_path, named))  # the mean of two runs is
+
+
+LEVELS = rows(
+    "Size | Level 6 (TFLOPS) | Level 7 (TFLOPS) | Speedup | cuBLAS (TFLOPS)",
+    *("4096 | ~624 | 1242 | 2.0x | 1659", "6144 | ~700 | 1414 | ~2.0x | 1632", "8192 | ~700 | 1277 | ~1.8x | 1708"),
+    "10240 | — | 1267 | — | 1458",
+)
+
+
+def test_a_row_that_was_not_measured_is_no_baseline(tmp_path):
+    assert not accusations(audited(tmp_path, LEVELS))
+
+
+REGISTERS = ("8 | 32 | 64 | 96", "16 | 16 | 48 | 64", "24 | 24 | 48 | {}", "32 | 8 | 24 | 32", "48 | 64 | 72 | 136")
+
+
+@pytest.mark.parametrize(("heading", "accused"), [("C", False), ("Total", True)])
+def test_sizes_that_add_up_in_all_rows_but_one_are_no_total(tmp_path, heading, accused):
+    rate = "| GPUs | tokens/s |\n|---|---|\n| 1 | 100 |\n| 2 | 190 |\n\n## Blocks\n\n"
+    table = rows(f"D | A | B | {heading}", *REGISTERS).format("16")
+    assert bool(accusations(audited(tmp_path, rate + table))) == accused
+
+
+@pytest.mark.parametrize(("figure", "accused"), [("0.92", False), ("1.08", False), ("0.82", True)])
+def test_a_quotient_may_be_turned_round(tmp_path, figure, accused):
+    rate = "| GPUs | tokens/s |\n|---|---|\n| 1 | 100 |\n| 2 | 190 |\n\n"
+    text = f"forwards / tokens: 277 / 256 = {figure} tok/fwd\n"
+    assert bool(accusations(audited(tmp_path, rate + text))) == accused

@@ -342,7 +342,7 @@ def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, R
     yield "the first row", np.zeros(row_count, dtype=np.int64)
     yield "the last row", np.full(row_count, row_count - 1)
 
-    marked = [i for i in range(row_count) if is_marked(target, i)]
+    marked = [i for i in range(row_count) if is_marked(target, i) and not _lacks_figures(table, target, i)]
     if marked:
         # For each row the nearest marked row at or above it, else the first marked one below.
         last_marked = [max((m for m in marked if m <= i), default=marked[0]) for i in range(row_count)]
@@ -360,6 +360,12 @@ def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, R
             if len(marked) > 1:
                 of_group = {texts[m]: m for m in reversed(marked)}
                 yield f"the row of its {heading} that is 1", np.array([of_group.get(text, -1) for text in texts])
+
+
+def _lacks_figures(table: FigureTable, target: FigureColumn, row: int) -> bool:
+    """Whether "-" stands in a row of `target` and of another column: it was not measured, and is no baseline."""
+    others = (column.texts[row] for column in table.columns if column is not target)
+    return is_nothing(target.texts[row]) and any(map(is_nothing, others))
 
 
 def is_marked(column: FigureColumn, row: int) -> bool:

@@ -161,8 +161,9 @@ class RelationSearch:
         columns = [self.columns[k] for k in (total, *parts)]
         dimensions = self.dimensions[[total, *parts]]
         known = dimensions[~np.isnan(dimensions[:, 0])]
-        if self.table.is_transposed and (len(known) < len(columns) or not TOTAL.search(self.columns[total].heading)):
-            return False  # the columns are rows of the file: only known units and a "total" show what they are
+        has_known_units, is_total = len(known) == len(columns), bool(TOTAL.search(columns[0].heading))
+        if not (has_known_units and is_total if self.table.is_transposed else has_known_units or is_total):
+            return False  # sizes of blocks may add up by chance; the columns of a turned table are rows of the file
         have_one_dimension = bool((known == known[:1]).all())
         return have_one_dimension and len({column.is_in_percent for column in columns}) == 1
 

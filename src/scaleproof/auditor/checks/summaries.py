@@ -23,6 +23,7 @@ SUMMARY = re.compile(
     r"(?: (?:of|over|across) .{1,30}| ?\([^)]{1,30}\)|"
     r" (?:time|throughput|speed|rate|latency|speed-?up|memory|cost|(?:step|epoch) time)(?: ?\([^)]{1,30}\))?| ?± ?\w+)?"
 )
+OTHER_STATISTIC = re.compile(r"(?i)(?:min|max|std|best|worst|p\d\d)(?:imum|dev)?\b")  # a mean beside it is of the same
 # Kinds of which a total is no less than the sum of its parts.
 ADDED_UP = ("cost", "energy_j", "device_time_s", "tokens", "samples", "parameters")
 SAME_SIZE_FACTOR = 3.0  # beyond which a figure is of something else
@@ -209,7 +210,8 @@ def _columns_beside(figures: FigureTable, k: int, step: int) -> list[FigureColum
         units = {(beside.kind or "")[-6:] for beside in (column, *summands[:1])} - {""}
         printed_units = {m[1] for beside in (columns[k], column) if (m := UNIT_AT_END.search(beside.heading))}
         has_other_unit = (not is_transposed and len(units) > 1) or len(printed_units) > 1  # "ms", "ms/token"
-        if SUMMARY.fullmatch(column.heading.strip(" *_:")) or has_other_unit:
+        heading = column.heading.strip(" *_:")
+        if SUMMARY.fullmatch(heading) or OTHER_STATISTIC.match(heading) or has_other_unit:
             break
         if column.position != last.position + step or (is_transposed and column.line != last.line + step):
             return []

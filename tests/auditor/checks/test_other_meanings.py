@@ -230,3 +230,34 @@ def test_a_quotient_may_be_turned_round(tmp_path, figure, accused):
     rate = "| GPUs | tokens/s |\n|---|---|\n| 1 | 100 |\n| 2 | 190 |\n\n"
     text = f"forwards / tokens: 277 / 256 = {figure} tok/fwd\n"
     assert bool(accusations(audited(tmp_path, rate + text))) == accused
+
+
+WINNERS = (
+    "small | 0.004 ms | 0.240 ms | {} | {}",
+    "medium | 0.582 ms | 0.455 ms | **GPU** | 1.28x",
+    "large | 6.467 ms | 2.744 ms | **GPU** | 2.36x",
+    "other | 1.500 ms | 0.321 ms | **GPU** | 4.67x",
+)
+
+
+@pytest.mark.parametrize(
+    ("winner", "printed", "accused"), [("**CPU**", "60x", False), ("**CPU**", "37x", True), ("", "60x", True)]
+)
+def test_a_ratio_is_turned_round_where_the_other_one_wins(tmp_path, winner, printed, accused):
+    table = rows("Operation | CPU time | GPU time | Winner | Speedup", *WINNERS).format(winner, printed)
+    assert bool(accusations(audited(tmp_path, table))) == accused
+
+
+def test_a_mean_below_percentiles_is_not_theirs(tmp_path):
+    lines = ("P50 | 783.41 | 764.11", "P90 | 792.08 | 774.95", "P95 | 793.29 | 781.37", "Mean | 777.73 | 764.98")
+    assert not accusations(audited(tmp_path, rows("Metric | Before (tok/s) | Now (tok/s)", *lines)))
+
+
+ABOUT = rows(
+    "Framework | GFLOPS | Our ratio", *("A | {0}60 | 54%", "B | {0}90 | 36%", "Ours | 32.52 | 100% (new baseline)")
+)
+
+
+def test_about_as_many_have_no_common_factor(tmp_path):
+    table = ABOUT.format("~") + "| C | ~30 | 108% |\n| D | ~8 | 407% |\n"
+    assert not accusations(audited(tmp_path, table))

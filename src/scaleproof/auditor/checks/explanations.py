@@ -297,7 +297,21 @@ def _is_explained(
         return True  # a change of percentages may be a difference of points
     if STATISTIC_NAME.match(figures.names[row]) or _is_of_another_size(figures, meant, row):
         return True
+    if _is_turned_round(figures, target, row, meant):
+        return True
     return any(other.explains(row, meant) for other in possible)
+
+
+def _is_turned_round(figures: FigureTable, target: FigureColumn, row: int, meant: Explanation) -> bool:
+    """Whether a row names the column that wins, over which its ratio is the other way round: CPU, "60x faster"."""
+    cells = [formulas.words_of(texts[row]) for texts in figures.words.values()]
+    columns = [formulas.words_of(heading) for heading in meant.formula.sources]
+    names_winner = any(cell and cell <= column for cell in cells for column in columns)
+    texts = (meant.formula.above[row], meant.formula.below[row], target.texts[row])
+    above, below, stated = (next(iter(figures_of(text)), None) for text in texts)
+    if not (names_winner and above and below and stated):
+        return False
+    return abs(stated.value * above.value - below.value) <= RATIO_TOLERANCE * below.value
 
 
 def _wrong_baseline(
@@ -313,6 +327,8 @@ def _wrong_baseline(
     if wrong is None:
         return None
     (base,), (heading,) = marked, wrong.formula.sources
+    if any(text.startswith(("~", "≈")) for column in figures.columns for text in column.texts):
+        return None  # about 60 and about 90 have no factor in common
     others = f"{target.heading} of all {int(wrong.comparable.sum())} other rows is over another figure"
     text = next(column.texts[base] for column in figures.columns if column.heading == heading)
     evidence = f"{figures.names[base]}: {heading} {text}, but {others}: off by {wrong.factor_of_all:.3g} in each"

@@ -363,9 +363,9 @@ def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, R
 
 
 def _lacks_figures(table: FigureTable, target: FigureColumn, row: int) -> bool:
-    """Whether "-" stands in a row of `target` and of another column: it was not measured, and is no baseline."""
-    others = (column.texts[row] for column in table.columns if column is not target)
-    return is_nothing(target.texts[row]) and any(map(is_nothing, others))
+    """Whether "-" stands in a row of `target` and of a measured column: it was not measured, and is no baseline."""
+    measured = (column.texts[row] for column in table.columns if column is not target and not is_ratio(column))
+    return is_nothing(target.texts[row]) and any(map(is_nothing, measured))
 
 
 def is_marked(column: FigureColumn, row: int) -> bool:

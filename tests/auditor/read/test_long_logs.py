@@ -6,8 +6,10 @@ import pytest
 from scaleproof.auditor.checks.rows import MOST_ROWS, series_of
 from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.discover import gather
+from scaleproof.auditor.read.documents import tables_not_read
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
-from scaleproof.auditor.read.logs.key_values import DIGITS, PAIR, form_of
+from scaleproof.auditor.read.logs.key_values import DIGITS, PAIR, _sequences_of_epochs, form_of
+from scaleproof.auditor.read.reported import TimedSpan
 
 
 @pytest.mark.parametrize("wrong", ["", "7,7,nan,3.0,1,1", "7,7,0.1,nan,1,1", "7,7,-0.1,3.0,1,1", "7,7,0.1,3.0,1"])
@@ -73,3 +75,15 @@ def test_of_a_long_table_the_first_rows_are_held_against_each_other(tmp_path):
     (table,) = gather([tmp_path]).tables
     assert len(table.rows) == 2_000
     assert sum(len(series.rows) for series in series_of(table)) == MOST_ROWS
+
+
+def test_texts_of_many_bars_or_epochs_take_seconds_not_hours(tmp_path):
+    """Each took minutes once: a search across lines for cells of tables, and epochs in thousands of sequences."""
+    words = "".join(f'"{k}: 12 of {k}",\n' for k in range(20_000))
+    assert tables_not_read(f"| a |\n{words}| b |\n{'| 12 ' * 30_000}", "notebook.ipynb") == []
+    (named,) = tables_not_read("| GPUs | rate |\n|---|---|\n| 2 | 97 ms<br>190 tok/s |\n", "README.md")
+    assert (named.name, named.reason.partition(",")[0]) == ("README.md:3", "a table with several figures in a cell")
+
+    spans = [TimedSpan(index=k, seconds=1.0) for k in range(20_000, 0, -1)]
+    assert len(_sequences_of_epochs(spans)) == 20_000
+    assert [len(s) for s in _sequences_of_epochs([TimedSpan(index=k, seconds=1.0) for k in (1, 2, 3, 1, 2)])] == [3, 2]

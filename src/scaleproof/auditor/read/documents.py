@@ -322,14 +322,18 @@ def read_document_file(evidence: Evidence, text: str, name: str, kind: str) -> b
 # Tables of forms that are not read, and results that no table has.
 OTHER_TABLES = {
     r"\|={3,}\s*$": "a table of AsciiDoc",
-    r"\s*\.\. list-table::": "a list-table of reStructuredText",
+    r"[ \t]*\.\. list-table::": "a list-table of reStructuredText",
     r"\{\| ?\w*": "a table of MediaWiki",
-    r".*\|[^|]*\d[^|]*<br */?>[^|]*\d[^|]*\|": "a table with several figures in a cell",
+    r".*\|[^|\n]*\d[^|\n]*<br */?>[^|\n]*\d[^|\n]*\|": "a table with several figures in a cell",
 }
+
+
+LONG_LINE = re.compile(r"(?m)^.{1000,}$")  # an image or data; searched for figures it takes hours
 
 
 def tables_not_read(text: str, name: str) -> list[Unread]:
     """Return a note on the first table whose form is not read, "a table of AsciiDoc". [] where there is none."""
+    text = LONG_LINE.sub("", text)
     matches = [(m.start(), form) for pattern, form in OTHER_TABLES.items() if (m := re.search(f"(?m)^{pattern}", text))]
     reason = "which is not read: give a row a line, as Markdown or CSV"
     places = ((f"{name}:{text.count(chr(10), 0, start) + 1}", form) for start, form in sorted(matches)[:1])

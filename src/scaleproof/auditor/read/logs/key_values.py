@@ -37,6 +37,7 @@ BARE = re.compile(
 NEXT_NUMBER = re.compile(r"\s{1,4}(?:[-+]?\d|nan|NaN|inf)")  # behind "tokens/s" in "loss 3.1 tokens/s 128000"
 MAGNITUDES = {"k": 1e3, "K": 1e3, "M": 1e6}
 LEAST_LINES = 3  # lines with the same keys
+MOST_SEQUENCES = 64  # of epochs that take turns in one log, as several ranks print them
 TOOK = "took_s"  # kind of a time that the step or epoch of its line took; a "time" may run since the start
 BARE_TIME = "bare_step_time_s"  # kind of a step's time by its unit alone: nobody says of how many steps it is the mean
 FIGURES_OF_STEPS = {TOOK, BARE_TIME, "step_time_s", "epoch_time_s", "time_s", "loss"}
@@ -335,7 +336,8 @@ def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[_Epoch]]:
     sequences: list[list[_Epoch]] = []
     for place, span in enumerate(spans):
         number = span.index or 0
-        ends = [sequence[-1].span for sequence in sequences]
+        recent = sequences[-MOST_SEQUENCES:]
+        ends = [sequence[-1].span for sequence in recent]
         same_epoch = next((end for end in ends if end.index == span.index), None)
         if same_epoch is not None and (span.val_loss is None) != (same_epoch.val_loss is None):
             if span.val_loss is not None:
@@ -346,8 +348,8 @@ def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[_Epoch]]:
                         setattr(same_epoch, name, getattr(span, name))
             continue
 
-        rising = [sequence for sequence in sequences if (sequence[-1].span.index or 0) < number]
-        open_sequences = [sequence for sequence in rising if not _is_over(sequence, sequences)]
+        rising = [sequence for sequence in recent if (sequence[-1].span.index or 0) < number]
+        open_sequences = [sequence for sequence in rising if not _is_over(sequence, recent)]
         if open_sequences:
             open_sequences[0].append(_Epoch(place, span))
         else:

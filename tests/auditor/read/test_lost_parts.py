@@ -153,18 +153,6 @@ def test_what_a_file_without_a_result_needs(tmp_path, name, text, need):
     assert need in str(raised.value)
 
 
-@pytest.mark.parametrize(("value", "kinds"), [("NaN", ["limit"]), ("1900", [])])
-def test_a_sound_workbook_that_its_reader_refuses_is_not_called_damaged(tmp_path, value, kinds):
-    book = openpyxl.Workbook()
-    for row in (("gpus", "tokens/s"), (1, 1000), (2, 1900)):
-        book.active.append(row)
-    book.save(tmp_path / "a.xlsx")
-    with zipfile.ZipFile(tmp_path / "a.xlsx") as saved, zipfile.ZipFile(tmp_path / "t.xlsx", "w") as changed:
-        for part in saved.namelist():
-            changed.writestr(part, saved.read(part).replace(b"<v>1900</v>", f"<v>{value}</v>".encode()))
-    assert [unread.kind for unread in gather([tmp_path / "t.xlsx"]).unread] == kinds
-
-
 @pytest.mark.parametrize(("formula", "is_said"), [("=B2/B$2", True), (1.0, False)])
 def test_formulas_without_their_values_are_said(tmp_path, formula, is_said):
     book = openpyxl.Workbook()

@@ -1,5 +1,8 @@
 """Files of other people that are odd and sound: they are read, and nothing is said against them."""
 
+import zipfile
+
+import openpyxl
 import pytest
 
 from scaleproof.auditor.audit import audit_paths
@@ -130,3 +133,15 @@ def test_a_name_in_claims_that_no_run_has_is_said(tmp_path, name, is_said):
     (tmp_path / "c.yaml").write_text(f"scaleproof_claims: 1.0\nruns: {{{name}: {{world_size: 4}}}}\n")
     reasons = [unread.reason for unread in gather([tmp_path]).unread]
     assert reasons == ["runs.exp9 is in no run's name. Runs: run.log"] * is_said
+
+
+@pytest.mark.parametrize(("value", "kinds"), [("NaN", ["limit"]), ("1900", [])])
+def test_a_sound_workbook_that_its_reader_refuses_is_not_called_damaged(tmp_path, value, kinds):
+    book = openpyxl.Workbook()
+    for row in (("gpus", "tokens/s"), (1, 1000), (2, 1900)):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as saved, zipfile.ZipFile(tmp_path / "t.xlsx", "w") as changed:
+        for part in saved.namelist():
+            changed.writestr(part, saved.read(part).replace(b"<v>1900</v>", f"<v>{value}</v>".encode()))
+    assert [unread.kind for unread in gather([tmp_path / "t.xlsx"]).unread] == kinds

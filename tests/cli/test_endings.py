@@ -222,6 +222,7 @@ def test_a_library_that_cannot_be_imported_is_named_with_the_cure(scaleproof, tm
             "import os; raise ValueError(f\"Key backend: {os.environ['MPLBACKEND']!r}\")",
             "psutil does not take MPLBACKEND=foo of the environment (Key backend: 'foo'). Unset it, or correct it",
         ),
+        ("raise ValueError(\"no number: ''\")", "psutil cannot be imported (ValueError: no number: ''). Install it"),
         (
             "raise ValueError('Key backend: bar')",
             "psutil cannot be imported (ValueError: Key backend: bar). Install it",
@@ -230,6 +231,7 @@ def test_a_library_that_cannot_be_imported_is_named_with_the_cure(scaleproof, tm
 )
 def test_a_library_that_is_damaged(scaleproof, tmp_path, monkeypatch, text, message):
     monkeypatch.setenv("MPLBACKEND", "foo")
+    monkeypatch.setenv("EMPTY", "")
     (tmp_path / "psutil.py").write_text(f"{text}\n")
     done = scaleproof(*COMMANDS["doctor"])
     assert done.stderr.startswith(f"scaleproof: {message}"), done.stderr

@@ -41,7 +41,7 @@ def unusable_library(error: BaseException) -> str | None:
         return f"{name} cannot be imported: the memory is used up that this process may have (ulimit -v; {reason})"
     if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType) and error.obj.__file__:
         reason += f"; it is {error.obj.__file__}, maybe another file of that name"
-    refused = [f"{key}={value}" for key, value in os.environ.items() if f"'{value}'" in reason]
+    refused = [f"{key}={value}" for key, value in os.environ.items() if value and f"'{value}'" in reason]
     if isinstance(error, ValueError) and refused:
         return f"{name} does not take {refused[0]} of the environment ({reason}). Unset it, or correct it"
     advice = _how_to_install(name, is_absent=isinstance(error, ModuleNotFoundError))

@@ -124,6 +124,11 @@ class Explanation:
         return self.evidence + 2 * self.formula.expected - float(np.log10(self.tried_count))
 
     @property
+    def is_over_rows(self) -> bool:
+        """Whether it is of one column over its baseline row, and nothing else can be meant."""
+        return len(self.formula.sources) == 1 and self.formula.expected == formulas.ONLY_MEANING
+
+    @property
     def rank(self) -> tuple[bool, float, int, int]:
         """A key to compare explanations by: the larger, the better it explains the column."""
         return self.is_meant, self.weight, int(self.comparable.sum()), -int(self.contradicts.sum())
@@ -238,6 +243,8 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
         return
 
     formula, agreeing = meant.formula, int(meant.agrees.sum())
+    if not agreeing and len(formula.sources) == 1 < len({e.formula.sources for e in explanations if e.is_over_rows}):
+        return  # no row shows which of several columns the ratios are of
     is_base = np.array([above == below for above, below in zip(formula.above, formula.below, strict=True)])
     if agreeing < FEWEST_OFF and len(formula.sources) == 1 and (meant.contradicts & is_base).any():
         return  # the baseline row itself contradicts: the ratios are over another row

@@ -71,7 +71,8 @@ def family(column: FigureColumn) -> str | None:
     family has.
     """
     is_setting = (column.kind in SETTINGS or ORDINAL.search(column.heading)) and not column.has_decimals
-    if is_setting or column.kind in QUALITY or is_ratio(column) or column.is_difference:
+    is_spread = column.meaning.statistic == "std"
+    if is_setting or is_spread or column.kind in QUALITY or is_ratio(column) or column.is_difference:
         return None
     if column.kind is None or column.kind in SETTINGS:  # not understood, or called a setting, but with decimals
         return f"unknown{column.meaning.unit or ''}"

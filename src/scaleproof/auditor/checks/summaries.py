@@ -28,6 +28,7 @@ OTHER_STATISTIC = re.compile(r"(?i)(?:min|max|std|best|worst|p\d\d)(?:imum|dev)?
 ADDED_UP = ("cost", "energy_j", "device_time_s", "tokens", "samples", "parameters")
 SAME_SIZE_FACTOR = 3.0  # beyond which a figure is of something else
 ROUNDING_TOLERANCE = 0.005  # relative difference of a mean or total that is right
+LEAST_GAP = 0.1  # of the values of a mean, relative to it, of which a right mean is no chance
 MEAN_TOLERANCE = 0.02  # relative difference from every mean that shows that it is none
 FEWEST_SUMMANDS = 2  # of a mean or total
 FEWEST_SHARES = 3  # of a sum of shares, and rows of them
@@ -81,6 +82,12 @@ class Summary:
     def right_value(self) -> float:
         """The total or the arithmetic mean of the summands."""
         return sum(self.values) if self.is_total else fmean(self.values)
+
+    @property
+    def shows_meaning(self) -> bool:
+        """Whether the figure is right, and not by chance: any figure between 4.0 and 4.1 is near their mean."""
+        gap = math.inf if self.is_total else max(self.values) - min(self.values)
+        return self.is_near(self.right_value) and gap > LEAST_GAP * self.right_value
 
     @property
     def is_impossible(self) -> bool:
@@ -170,7 +177,7 @@ def _wrong_summaries(figures: FigureTable, k: int, is_understood: bool) -> Itera
 
     of_rows = (Summary(row, name, column, summands, is_total) for row, name in enumerate(figures.names))
     summaries = [summary for summary in of_rows if summary.has_figures and _can_be_summed_up(summary, figures)]
-    right_count = sum(summary.is_near(summary.right_value) for summary in summaries)
+    right_count = sum(summary.shows_meaning for summary in summaries)
     # Unknown headings: enough right figures for each wrong one must show that the column is a summary at all.
     one_suffices = figures.is_transposed and len(summands) > FEWEST_SUMMANDS
     rows_per_wrong_row = 1 if one_suffices else ROWS_PER_ODD_ROW
@@ -184,7 +191,7 @@ def _wrong_summaries(figures: FigureTable, k: int, is_understood: bool) -> Itera
     for summary in summaries:
         is_certain = rows_show_it or (repeat_count > 0 and not summary.is_mean_of_most)
         is_wrong = is_certain and not summary.is_total_or_mean
-        if is_wrong or (summary.is_impossible and (are_right or figures.is_transposed)):
+        if is_wrong or (summary.is_impossible and are_right):
             yield _wrong_summary(figures, summary, is_correctable=right_count > 0 or not is_total)
 
 

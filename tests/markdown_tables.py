@@ -17,5 +17,11 @@ def audited(folder: Path, text: str) -> dict[str, Finding]:
     return {finding.code: finding for finding in audit_paths([folder]).findings}
 
 
+# A finding of these is a note where few rows prove it, a setting was perhaps chosen, or a sentence may be of others.
+PERHAPS_NOTES = ("speedup-not-in-table", "claim-not-in-data", "row-stands-out")
+
+
 def accusations(findings: dict[str, Finding]) -> dict[str, str]:
-    return {code: finding.evidence for code, finding in findings.items() if finding.severity != "note"}
+    """The evidence of each code that accuses, or would with more proof."""
+    accusing = {code: f for code, f in findings.items() if f.severity != "note" or code in PERHAPS_NOTES}
+    return {code: finding.evidence for code, finding in accusing.items()}

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from markdown_tables import PERHAPS_NOTES
 
 from scaleproof.auditor.audit import Audit, audit_paths
 
@@ -235,11 +236,12 @@ OF_OTHERS = {  # text with a place -> (right, wrong)
 @pytest.mark.parametrize("text", OF_OTHERS)
 def test_cells_of_their_own_meaning_are_not_accused_by_those_of_other_rows(tmp_path, text):
     results = "| GPUs | tokens/s |\n|---|---|\n| 1 | 911 |\n| 2 | 1,702 |\n\n"
-    accused = [
-        any(f.severity != "note" for f in audited(tmp_path, results + text.format(figure)).findings)
-        for figure in OF_OTHERS[text]
+    texts = [results + text.format(figure) for figure in OF_OTHERS[text]]
+    named = [
+        [f for f in audited(tmp_path, text).findings if f.severity != "note" or f.code in PERHAPS_NOTES]
+        for text in texts
     ]
-    assert accused == [False, True]
+    assert list(map(bool, named)) == [False, True]
 
 
 def test_settings_that_a_person_chose_follow_from_nothing(tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME_TOLERANCE
 from scaleproof.auditor.checks.rows import TIMES
+from scaleproof.ground.findings.finding import Severity
 from scaleproof.ground.number_format import number
 
 NEAR_WHOLE = 2 * SAME_TOLERANCE  # relative difference from a whole factor
@@ -80,6 +81,11 @@ class Agreement:
         for factor in self.factors[1:]:
             value = value * factor.figures
         return value[np.array(self.rows)]
+
+    @property
+    def severity(self) -> Severity | None:
+        """A note for products of settings, which are chosen and not measured; else that of the finding."""
+        return "note" if all(factor.is_exact for factor in self.factors) else None
 
     @cached_property
     def expected(self) -> Figures:

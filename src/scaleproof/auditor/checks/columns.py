@@ -325,13 +325,17 @@ def _figures(texts: list[str], scale_of_heading: float) -> Figures:
     NaN for cells without a figure, and for bounds such as "< 5"; "~ 5" is wider by ABOUT.
     """
     european = printed_figures.is_european(texts)
+    of_cells = [printed_figures.figures_of(text, european)[:1] for text in texts]
+    units = {figure.unit for figures in of_cells for figure in figures if figure.unit is not None}
+    # "30.4 ms" above 39.0 and 47.3: all are of its unit.
+    is_of_all = len(units) == 1 and scale_of_heading == 1 and next(iter(units)).dimension not in KINDS_OF_RATIOS
+    scale = next(iter(units)).scale if is_of_all else scale_of_heading
     low, high = np.full(len(texts), np.nan), np.full(len(texts), np.nan)
-    for i, text in enumerate(texts):
-        figures = printed_figures.figures_of(text, european)
+    for i, figures in enumerate(of_cells):
         if figures and figures[0].bound in (None, "~"):
             value, unit = figures[0].value, figures[0].unit
             width = max(figures[0].resolution, ABOUT * abs(value) if figures[0].bound else 0.0)
-            factor = unit.scale if unit is not None else scale_of_heading
+            factor = unit.scale if unit is not None else scale
             low[i], high[i] = (value - width) * factor, (value + width) * factor
     return Figures(low, high)
 

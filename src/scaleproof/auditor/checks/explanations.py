@@ -19,6 +19,7 @@ from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
 from scaleproof.auditor.read.printed_figures import figures_of, remarks_of
 from scaleproof.auditor.read.reported_tables import ABOUT
 from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.finding import Severity
 from scaleproof.ground.findings.registry import Flag
 
 EXACT_TOLERANCE = 0.0005  # relative difference of a figure that a formula gives to the digit, beside their rounding
@@ -187,10 +188,14 @@ class Explanation:
         is_rough = ABOUT < self.formula.values.width[row] < 3 * ABOUT and self.distance[row] == 0
         if is_rough and self.formula.expected and not self.contradicts.any():
             return True  # "~147 min" over 43 min
+        is_alike = len(self.formula.sources) == 2 and self.formula.is_difference == meant.formula.is_difference
+        is_as_likely = is_alike and self.formula.expected >= meant.formula.expected
+        if is_as_likely and self.finite.all() and not self.contradicts.any():
+            return True  # no row speaks against it
         if not self.agrees[row]:
             return False
 
-        has_same_sources = self.formula.sources == meant.formula.sources  # the same columns, divided in another way
+        has_same_sources = {*self.formula.sources} == {*meant.formula.sources}  # the columns, divided in another way
         # A formula of other columns may fit by chance. It counts if it is precise, right as often as wrong, and either
         # expected or right in two rows.
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
@@ -206,7 +211,8 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
     """A speed-up does not follow from the rates and times of its own table.
 
     Detected: No rate and no time of the table, against the row that is marked 1, gives the printed speed-up, whatever
-    their rounding, within 5 %; nor does the speed-up times the devices (weak scaling).
+    their rounding, within 5 %; nor does the speed-up times the devices (weak scaling). A note where the heading does
+    not name both columns and fewer than two rows follow the formula for each that does not.
     Seen: Tables retyped by hand; speed-ups of 18.75 to 20.86 that divide 20 epochs by 5.
     Repair: Compute the column from the rates; state the baseline and the clock.
     """
@@ -243,8 +249,10 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
         return
 
     formula, agreeing = meant.formula, int(meant.agrees.sum())
-    if not agreeing and len(formula.sources) == 1 < len({e.formula.sources for e in explanations if e.is_over_rows}):
-        return  # no row shows which of several columns the ratios are of
+    if not agreeing and len(formula.sources) == 1:
+        marked = [text for i, text in enumerate(target.texts) if formulas.is_marked(target, i)]
+        if len(marked) > 1 or len({e.formula.sources for e in explanations if e.is_over_rows}) > 1:
+            return  # no row shows which of several columns the ratios are of, or over which row
     is_base = np.array([above == below for above, below in zip(formula.above, formula.below, strict=True)])
     if agreeing < FEWEST_OFF and len(formula.sources) == 1 and (meant.contradicts & is_base).any():
         return  # the baseline row itself contradicts: the ratios are over another row
@@ -256,7 +264,11 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     is_measured = [not remarks_of(name) & NOT_MEASURED for name in figures.names]
     # "1.00x" among changes in percent is no change of 100 %.
     is_printed = np.abs(target.figures.middle / formula.values.middle - 1) <= FIT_TOLERANCE
-    for i in np.flatnonzero(meant.contradicts & is_measured & ~is_printed).tolist():
+    wrong_rows = np.flatnonzero(meant.contradicts & is_measured & ~is_printed).tolist()
+    # Few rows may follow a formula by chance, or for a reason that the table does not say.
+    is_proven = formula.expected == formulas.ONLY_MEANING or agreeing >= ROWS_PER_ODD_ROW * len(wrong_rows)
+    severity: Severity | None = None if is_proven else "note"
+    for i in wrong_rows:
         other_ways = [e for e in explanations if e.formula.sources == inverse and e.agrees[i]]
         if units[i] not in units_agreeing and other_ways:
             continue  # its figure is a speed, those of the other rows are times: the ratio is the other way round
@@ -268,7 +280,7 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
         if _is_explained(figures, target, i, meant, possible):
             continue
         evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {formula.of(i)}{others}"
-        yield Flag(evidence, [figures.places[i]])
+        yield Flag(evidence, [figures.places[i]], severity=severity)
 
 
 def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: bool) -> Iterator[Explanation]:

@@ -70,7 +70,9 @@ def figures_are_possible(context: AuditContext) -> Iterator[Flag]:
 def _shares_above_one(row: ReportedRow, relative_headings: set[str]) -> Iterator[Flag]:
     """Flag percentages, as of communication, that are above 100 % whatever their rounding: 103.2 %."""
     for quantity in row.figures:
-        in_percent = quantity.kind in SHARE_KINDS and "%" in quantity.text + quantity.heading
+        # 0.94 of "94 %"; "94 (95)" below "median % (p95)" was not understood as such.
+        is_divided = quantity.value < quantity.figure_and_unit[0]
+        in_percent = quantity.kind in SHARE_KINDS and "%" in quantity.text + quantity.heading and is_divided
         is_change = quantity.text.lstrip().startswith("+")
         is_share = in_percent and not is_change and quantity.heading not in relative_headings
         if is_share and quantity.interval.low > LARGEST_SHARE:

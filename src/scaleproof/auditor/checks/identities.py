@@ -12,7 +12,7 @@ from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of
 from scaleproof.auditor.checks.relations import rows_with_another_sum
 from scaleproof.auditor.checks.rows import RATE_UNITS, TIMES_OF_RUN, multiplies
 from scaleproof.auditor.checks.summaries import summaries_follow, totals_not_of_devices
-from scaleproof.auditor.read.printed_figures import PREFIXES, is_nothing
+from scaleproof.auditor.read.printed_figures import PREFIXES, figures_of, is_nothing
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable, exact
 from scaleproof.ground.errors import plural
@@ -195,6 +195,12 @@ class Product:
         may_be_right = [ratio.contains(1.0, tolerance) or _is_misread(ratio) for ratio in self.readings.values()]
         return with_devices in self.readings and not any(may_be_right)
 
+    def has_other_result(self, with_devices: bool) -> bool:
+        """Whether another figure of its kind in the row is what the product gives: 29 of the 50 tokens came."""
+        of_kind = (text for heading, text in self.row.texts.items() if self.result.kind in heading.lower())
+        values = [figure.value for text in of_kind for figure in figures_of(text)]
+        return any(abs(self.value(with_devices) - value) <= CONTRADICTION * value for value in values)
+
     def breaks(self, bound: str) -> bool:
         """Whether the row breaks a `bound` of Identity under all readings: 500 s are not "at least" 2,000 x 0.5 s."""
         ratios = self.readings.values()
@@ -241,7 +247,7 @@ def _contradicting_products(products: list[Product], identity: Identity) -> Iter
     for product in products:
         if product.breaks(identity.bound):
             yield product, product.sentence(max(product.readings), right_count)  # with devices, if that is possible
-        elif right_count and product in wrong:
+        elif right_count and product in wrong and not product.has_other_result(with_devices):
             is_innocent = identity.innocent == ("more" if product.readings[with_devices].low > 1 else "less")
             witnesses = computed_count if is_innocent else right_count
             # One right row for each wrong one suffices where nothing else can be meant.

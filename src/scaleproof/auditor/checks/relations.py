@@ -18,6 +18,7 @@ from scaleproof.auditor.checks import agreements
 from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, Floats, Rows, dimension_of
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import figures_of
+from scaleproof.ground.findings.finding import Severity
 from scaleproof.ground.findings.registry import Flag
 
 FEWEST_ROWS = 3  # of which one contradicts
@@ -44,6 +45,7 @@ class BrokenRelation(NamedTuple):
     row: int  # index in the table
     sentence: str  # that says so
     certainty: float  # decimal logarithm of how unlikely it is that the other rows fulfil it by chance
+    severity: Severity | None = None
 
 
 def rows_with_another_sum(figures: FigureTable) -> Iterator[Flag]:
@@ -79,7 +81,8 @@ def _surest(figures: FigureTable, relations: Iterable[BrokenRelation]) -> Iterat
     surest: dict[int, BrokenRelation] = {}
     for relation in sorted(relations, key=lambda relation: -relation.certainty):
         surest.setdefault(relation.row, relation)
-    yield from (Flag(relation.sentence, [figures.places[i]]) for i, relation in surest.items())
+    for i, relation in surest.items():
+        yield Flag(relation.sentence, [figures.places[i]], severity=relation.severity)
 
 
 @dataclass(frozen=True)
@@ -226,7 +229,8 @@ class RelationSearch:
         certainty = _evidence_of(evidence, self.logarithms[used], fits) - tried - surprise
         agreement = self._as_agreement(powers, numbers[nearest])
         if certainty >= self.needed_certainty and not agreement.is_multiple(row):  # it may be of other devices
-            yield BrokenRelation(int(self.rows[row]), agreements.sentence_of(self.table, agreement, row), certainty)
+            sentence = agreements.sentence_of(self.table, agreement, row)
+            yield BrokenRelation(int(self.rows[row]), sentence, certainty, agreement.severity)
 
     def _evidence_by_row(self, powers: Floats, width: Floats, fits: Flags) -> Floats:
         """Return (rows,) -log10 of the probability that a product is so near by chance. `width`: (rows,), by digits."""

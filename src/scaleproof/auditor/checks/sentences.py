@@ -181,7 +181,7 @@ def _flag_on_mistyped_cell(stated: StatedFigure, tables: Sequence[FigureTable]) 
     cell = next(iter(mistyped.values()))
     if not figure.meets(cell.interval, DIFFERENT):
         evidence = f"“{stated.printed}”, but {cell.row_name} has {cell.column.heading} {cell.text}"
-        yield Flag(f"{evidence}: the same figure but for a slip", [stated.source, cell.place])
+        yield Flag(f"{evidence}: the same figure but for a slip", [stated.source, cell.place], severity="note")
 
 
 def _significant_digits(text: str) -> str:

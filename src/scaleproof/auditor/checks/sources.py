@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations, product
 from statistics import fmean
 
@@ -27,6 +28,7 @@ EQUAL_PER_DIFFERENT = 2  # figures that are equal, for each one that differs
 COMPARED_KINDS = (*MEASURED, "speedup", "efficiency", "mfu", "memory_bytes")
 GENERAL_KINDS = {"rate": RATES, "time_s": TIMES}  # kinds of which a heading says no more, and what they may be
 MOST_TABLES, MOST_ROWS = 60, 100  # that are held against each other
+SIZE_OF_MODEL = re.compile(r"(?<![a-z\d.])\d+(?:\.\d+)?[bm](?![a-z\d])")
 ATTRIBUTES = ("strategy", "precision", "model", "dataset", "device", "backend", "run")
 
 
@@ -36,11 +38,10 @@ def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
 
     Detected: More than 0.5 % (and 0.006) between the claim and the figure recomputed from the files; a change that
     stands beside both its ends ("2x faster (9 s → 3 s)") and is neither their ratio nor their difference, within 5
-    %; a product, quotient or sum
-    that is written out ("4 nodes x 8 GPUs = 64") and is another number in any unit; a figure of a sentence whose
-    words name a cell of a table that differs by one digit, or by two that are exchanged; how many times as fast, or
-    by how many per cent more or less, a sentence says that one row is than another, if no column gives it within 10
-    %.
+    %; a product, quotient or sum that is written out ("4 nodes x 8 GPUs = 64") and is another number in any unit; a
+    figure of a sentence whose words name a cell of a table that differs by one digit, or by two that are exchanged (a
+    note, all of these: prose may mean something else); how many times as fast, or by how many per cent more or less, a
+    sentence says that one row is than another, if no column gives it within 10 %.
     Seen: GPT-2 on L4: 4.789 comes out of no log.
     Repair: Generate tables from files; retype nothing.
     """
@@ -48,7 +49,8 @@ def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
     yield from contradicted_sentences(context)
     for result in context.evidence.stated_results:
         if not any(result.stated.meets(reading, SOURCES_TOLERANCE) for reading in result.readings):
-            yield Flag(f"“{result.printed}”: {result.right}", [result.source])
+            # Prose has more meanings of "=" than are known here: it is to be looked at.
+            yield Flag(f"“{result.printed}”: {result.right}", [result.source], severity="note")
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,15 @@ class _Place:
     row: ReportedRow
     attributes: dict[str, str | float]
 
+    @cached_property
+    def model_sizes(self) -> set[str]:
+        """The sizes of models that the row and the name of its file state: {"70b"}."""
+        return set(SIZE_OF_MODEL.findall(" ".join((self.row.file, *self.row.texts.values())).lower()))
+
     def matches(self, other: "_Place") -> bool:
         """Whether both state something in common, a configuration or a size, and contradict each other in nothing."""
+        if self.model_sizes and other.model_sizes and self.model_sizes.isdisjoint(other.model_sizes):
+            return False
         common = self.attributes.keys() & other.attributes.keys()
         # All places have a phase ("" for training): more than that must be common.
         return len(common) > 1 and all(self.attributes[name] == other.attributes[name] for name in common)

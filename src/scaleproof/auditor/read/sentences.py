@@ -231,10 +231,10 @@ def _figures_of_sentence(
 
 
 def _is_end_of_range(sentence: str, m: re.Match[str]) -> bool:
-    """Whether a figure is the end of a range: "5-10 %", "3-4x"."""
+    """Whether a figure is the end of a range or a spread: "5-10 %", "3-4x", "8.45 ± 1.68 tok/s"."""
     start = m.start("sign") if m.groupdict().get("sign") else m.start("n")
     before = sentence[max(0, start - 3) : start].rstrip()
-    return bool(re.search(r"\d[-–~]?$", before)) or bool(re.match(r"\s?[-–]\s?\d", sentence[m.end("n") :]))
+    return bool(re.search(r"\d[-–~]?$|±$", before)) or bool(re.match(r"\s?[-–]\s?\d", sentence[m.end("n") :]))
 
 
 def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure | None:

@@ -1,5 +1,6 @@
 """Results that a text states with all that they are made of: "2x (9 s → 4 s)", "4 x 8 = 32"."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -71,6 +72,7 @@ _SETTING_BEFORE = re.compile(
     r"accuracy|loss)\W*$"
 )
 _BOUND = re.compile(r"(?i)(?:up to|over|than|at least|at most|above|below|under|[<>≤≥]) ?$")
+_CHAIN_BEFORE = re.compile(rf"{_ARROW} ?[~≈]?$")  # "36.5→40.7→51.4 ms (+41%)" is of the first and the last
 LONGEST_LINE = 2000  # characters
 
 
@@ -106,7 +108,7 @@ def _changes(source: str, text: str) -> Iterator[StatedResult]:
     for dimensions, patterns in CHANGES.items():
         for m in chain.from_iterable(pattern.finditer(text) for pattern in patterns):
             start = m.start("n")
-            if start not in read and not _BOUND.search(text[:start]):
+            if start not in read and not _BOUND.search(text[:start]) and not _CHAIN_BEFORE.search(text[: m.start("a")]):
                 changes = list(_change_of(m, source, dimensions))
                 read |= {start} if changes else set()
                 yield from changes
@@ -149,7 +151,7 @@ _EQUATION = re.compile(
     rf" ?\$?(?P<n>{_POSITIVE})(?P<unit>[\\$ ]{{0,3}}%| ?[A-Za-zµ×][A-Za-zµ/×]*)?"  # "29$%"
 )
 # An operator at either side: the terms are a part of a longer product or sum.
-_OPERATOR_BEFORE = re.compile(r"(?:[\d)[\]}^²³*×·÷/+−–<>-]|\b[xX])\s*[~≈]?$|\w=$")
+_OPERATOR_BEFORE = re.compile(r"(?:[\d)[\]}^²³*×·÷/+−–<>→-]|\b[xX])\s*[~≈]?$|\w=$")
 _OPERATOR_BEHIND = re.compile(r"[(\[]|\s*(?:[\d*×·⋅/÷+−–^=-]|x\b)")
 _INITIALS = re.compile(r"\d[C-FHIJLN-SUX-Z]\b")  # of a name: "32L × 4096H = 6.89B"
 _LIST = re.compile(r"[\d.]+ ?([A-Za-z]+)(?: / [\d.]+ ?\1\b){2,} ?[x×*]")  # three models: "1.5B / 7B / 8B × 4 = 12"
@@ -158,7 +160,8 @@ LEAST_TERM = 10.0  # of a sum: smaller numbers may be names
 _UNIT_FACTORS = (
     ("", (1.0,)),
     (r"(?:\b|\d)(?:m?s|sec\w*|min\w*|h|hrs?|hours?|days?)\b|/h|/day", (60, 1 / 60, 24, 1 / 24, 3.6, 1 / 3.6)),
-    (r"[kmgt]?i?b\b|byte|bit|\b\d+ ?k\b", (8, 1 / 8, *(1024.0**k / 1000.0**k for k in range(-4, 5)))),
+    # "64 × 65 = 16,640 B" leaves out the 4 bytes of each figure.
+    (r"[kmgt]?i?b\b|byte|bit|\b\d+ ?k\b", (8, 1 / 8, 2, 4, *(1024.0**k / 1000.0**k for k in range(-4, 5)))),
     ("%", (0.1, 10)),
 )
 
@@ -176,6 +179,12 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
             continue
 
         value = _sum_of(terms) if "+" in m["terms"] else _product_of(parts)
+        if (
+            "·" in m["terms"]
+            and all(map(str.isdecimal, terms))
+            and float(m["n"].replace(",", "")) < max(map(int, terms))
+        ):
+            continue  # "scenarios 2·4·5·6·7 = 1": no product of whole numbers is less than one of them
         stated = _result(m["n"], bool(m["about"] or m["around"]), resolution_of(m["n"]) / 2)
         if value is not None and value.low > 0 and stated.low > 0:
             right = f"it is {value.middle:.4g}, in any unit"
@@ -185,13 +194,18 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
 def _in_any_unit(value: PrintedInterval, m: re.Match[str]) -> tuple[PrintedInterval, ...]:
     """Return the value of an equation in all units of its kind, or as it is where all its figures have one unit."""
     unit = (m["unit"] or "").strip().lower()
-    if "/" in unit and re.search("[/÷]", m["terms"]):  # "277 / 256 = 0.92 tok/fwd": the label in front is turned round
-        return (value, PrintedInterval(1 / value.high, 1 / value.low))
+    values = [value]
+    is_quotient = re.search("[/÷]", m["terms"]) is not None
+    if is_quotient and "/" in unit:  # "277 / 256 = 0.92 tok/fwd": the label in front is turned round
+        values.append(PrintedInterval(1 / value.high, 1 / value.low))
+    if is_quotient and not unit and m["n"].isdecimal():  # "6250 / 3072 = 3": rounded up
+        return (PrintedInterval(math.floor(value.low), math.ceil(value.high)),)
     units_of_terms = re.findall(r"[A-Za-zµ/]{2,}", m["terms"].lower())
     if not re.search("[+%]", m["terms"]) and units_of_terms == [unit]:  # "3 x 8 GB = 24 GB"
         return (value,)
     possible = [factors for words, factors in _UNIT_FACTORS if re.search(words, m[0], re.I)]
-    return tuple(value * factor * 1000.0**k for factor in chain(*possible) for k in range(-8, 9))
+    factors = [factor * 1000.0**k for factor in chain(*possible) for k in range(-8, 9)]
+    return tuple(value * factor for value in values for factor in factors)
 
 
 def _sum_of(terms: list[str]) -> PrintedInterval | None:

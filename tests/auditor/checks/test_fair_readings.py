@@ -1,0 +1,113 @@
+"""What figures of strangers may mean beside what their neighbours suggest: nobody is accused of it."""
+
+from pathlib import Path
+
+import pytest
+from markdown_tables import accusations, audited, rows
+
+from scaleproof.auditor.audit import audit_paths
+from scaleproof.ground.findings.finding import Finding
+
+RATES = rows("GPUs | tokens/s", "1 | 911", "2 | 1,702")
+
+# text with a place -> (a figure that is right, one that is not)
+SENTENCES = {
+    "Steps of 128, 512 and 2048 tokens take 36.5→40.7→51.4ms ({})": ("+41%", None),
+    "The step went from 36.5 → 51.4ms ({})": ("+41%", "+14%"),
+    "The tail saves 5.27 → 2 ms × 28 token = {} ms": ("92", None),
+    "Scenarios 2·4·5·6·7 = {}, each once": ("1", None),
+    "The tile of floats takes 64 × 65 = {} B": ("16,640", "12,640"),
+    "The floor gives `6250 / 3072 = {}`": ("3", "4"),
+    "**Intensity**: `17.2 GFLOP / 48 MB ≈ {} FLOP/byte`": ("358", "858"),
+}
+
+
+@pytest.mark.parametrize("text", SENTENCES)
+def test_what_is_written_out(tmp_path, text):
+    right, wrong = SENTENCES[text]
+    assert not accusations(audited(tmp_path, f"{RATES}\n{text.format(right)}\n"))
+    if wrong:
+        findings = audited(tmp_path, f"{RATES}\n{text.format(wrong)}\n")
+        assert findings["claim-not-in-data"].severity == "note"
+
+
+# heading, lines with a place -> (a figure that is right, one that is not)
+TABLES = {
+    ("Workload | tok/s | GPU util med % (p95)", "a | 60 | 94 (95)", "b | 400 | {}"): ("80 (94)", None),
+    ("Workload | tok/s | GPU util %", "a | 60 | 94%", "b | 400 | {}"): ("80%", "180%"),
+    ("Load | TRT | masked | Δ", "b1 | 30.4 ms | 25.4 | −16 %", "b2 | 39.0 | 30.9 | {}", "b4 | 47.3 | 36.4 | −23 %"): (
+        "−21 %",
+        None,
+    ),
+    (
+        "Task | fp16 | base | Turbo | CARE | Δ vs base | Δ vs Turbo",
+        *("MMLU | 0.56 | 0.56 | 0.51 | 0.52 | −0.04 | +0.01", "ARC | 0.53 | 0.51 | 0.52 | 0.51 | +0.00 | −0.01"),
+        *("norm | 0.55 | 0.53 | 0.48 | 0.54 | +0.01 | +0.06", "LAMBADA | 0.85 | 0.81 | 0.85 | 0.86 | +0.05 | {}"),
+    ): ("+0.01", None),
+    (
+        "Metric | Baseline | SonicMoE | Improvement",
+        *("Latency | 1.0x | 1.86x | 86% faster", "Memory | 1.0x | 0.55x | {}", "Experts | 100% | 116% | 16% higher"),
+        "Tokens/day | 100B | 186B | 86% increase",
+    ): ("45% reduction", "15% reduction"),
+    ("GPUs | NNODES | TP | PP", "96 | 12 | 8 | 12", "128 | 16 | 8 | 16", "256 | 32 | 8 | 16", "512 | 64 | {} | 16"): (
+        "8",
+        "1",
+    ),
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_figures_of_a_column_that_mean_two_things(tmp_path, table):
+    right, wrong = TABLES[table]
+    text = f"{RATES}\n{rows(*table)}"
+    assert not accusations(audited(tmp_path, text.format(right)))
+    assert wrong is None or accusations(audited(tmp_path, text.format(wrong)))
+
+
+KERNELS = ("a | 120.1 | 60.0 | 2.00x", "b | 90.4 | 30.1 | 3.00x", "c | 80.2 | 20.0 | 4.01x", "d | 70.3 | 35.1 | {}")
+OF_GPUS = ("8B, 1 | 173.8 | 231.7 | 1.33x", "8B, 8 | 803.1 | 599.7 | 0.75x", "70B, 1 | 45.81 | 44.1 | 1.93x")
+
+
+def test_few_witnesses_make_a_note(tmp_path):
+    """ "Normalized to the GPU count", says the page: twice the ratio for 70B, whose baseline runs on two."""
+    findings = audited(tmp_path, rows("Batch | Eager (ms) | Fused (ms) | Speedup", *KERNELS).format("3.00x"))
+    assert findings["speedup-not-in-table"].severity == "suspect"
+    lines = (*OF_GPUS, "70B, 8 | 182.6 | 94 | 1.03x")
+    findings = audited(tmp_path, rows("Model, batch | BF16 tok/s | INT4 tok/s | Speedup", *lines))
+    assert findings["speedup-not-in-table"].severity == "note"
+
+
+def of_files(folder: Path, texts: dict[str, str]) -> set[str]:
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    findings: list[Finding] = audit_paths([folder]).findings
+    return {finding.code for finding in findings if finding.severity != "note"}
+
+
+ASKED = "tag,num_tokens,decode_tokens,total_ms,tok_per_s\n" + "".join(
+    f"{row}\n"
+    for row in (
+        "w1,50,49,2742,18.2",
+        "c1,50,49,2796,17.9",
+        "w2,50,49,2806,17.8",
+        "w3,50,{},2446,12.3",
+        "k1,50,49,3117,16",
+    )
+)
+
+
+@pytest.mark.parametrize(("count", "is_named"), [(29, False), (49, True)])
+def test_an_answer_that_ended_early(tmp_path, count, is_named):
+    """12.3 tokens/s for 2.446 s are 30 of the 50 tokens; that 29 came stands beside them."""
+    assert ("totals-disagree" in of_files(tmp_path, {"summary.csv": ASKED.format(count)})) == is_named
+
+
+OF_8B = "model,label,tp,pp,tps\n" + "".join(f"8b,p{k},{k},1,{1500.5 + 7 * k}\n" for k in range(1, 7))
+OF_70B = OF_8B + "".join(f"70b,p{k},{k},1,{900.5 + 7 * k}\n" for k in range(7, 9))
+
+
+@pytest.mark.parametrize(("size", "is_named"), [("8b", True), ("70b", False)])
+def test_models_of_two_sizes_are_two(tmp_path, size, is_named):
+    other = "cell,label,tp,pp,tps\n" + "".join(f"8b_p{k},p{k},{k},1,{1500.5 + 7 * k}\n" for k in range(1, 9))
+    texts = {"calibration.csv": OF_70B.replace("70b", size), "sweep.csv": other}
+    assert ("files-disagree" in of_files(tmp_path, texts)) == is_named

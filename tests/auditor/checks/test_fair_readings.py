@@ -111,3 +111,16 @@ def test_models_of_two_sizes_are_two(tmp_path, size, is_named):
     other = "cell,label,tp,pp,tps\n" + "".join(f"8b_p{k},p{k},{k},1,{1500.5 + 7 * k}\n" for k in range(1, 9))
     texts = {"calibration.csv": OF_70B.replace("70b", size), "sweep.csv": other}
     assert ("files-disagree" in of_files(tmp_path, texts)) == is_named
+
+
+SCALING = ("1 | 2.079 | 1.00x | 100%", "4 | 0.828 | 2.51x | {}", "8 | 0.806 | 2.58x | {}")
+
+
+@pytest.mark.parametrize(
+    ("figures", "severities"),
+    [(("63%", "32%"), set()), (("81%", "32%"), {"suspect"}), (("81%", "79%"), {"note"})],
+)
+def test_where_most_efficiencies_are_wrong_they_may_be_of_another_kind(tmp_path, figures, severities):
+    text = rows("GPUs | Time (s) | Speedup | Efficiency", *SCALING).format(*figures)
+    findings = audited(tmp_path, text).values()
+    assert {finding.severity for finding in findings if finding.code == "efficiency-not-in-table"} == severities

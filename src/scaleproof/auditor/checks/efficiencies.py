@@ -1,7 +1,7 @@
 """Efficiencies of published tables: a speed-up, printed or implied by rates and times, over the devices."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scaleproof.auditor.checks.context import SAME_TOLERANCE, AuditContext, of_evidence
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, is_over_fewest, one_figure, wrong_baseline, wrong_mark
@@ -21,7 +21,7 @@ EXACT_RESOLUTION = 0.0015  # of an efficiency that is printed with one more digi
         "suspect",
         what="A scaling efficiency is not the speed-up beside it divided by the devices.",
         detected="speed-up / (devices / devices of the baseline) differs from the printed efficiency by more than its "
-        "rounding and 2 %.",
+        "rounding and 2 %. A note where that is so in most rows: the table may have another definition.",
         seen="a text classifier with DDP on 4 GPUs: one chart divides by the index of the bar.",
         repair="Divide by how many times the devices of the baseline there are.",
     ),
@@ -52,9 +52,12 @@ def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
                 efficiencies += of_series
 
         wrong = [efficiency for efficiency in efficiencies if not efficiency.is_right]
-        # Where most are wrong, the table has another definition of efficiency; a single one is flagged, too.
+        # Where most are wrong, the table may have another definition of efficiency; a single one is flagged, too.
         if (wrong and 2 * len(wrong) <= len(efficiencies)) or len(efficiencies) == len(wrong) == 1:
             yield from map(_wrong_efficiency, wrong)
+        else:
+            beside_speedups = (efficiency for efficiency in wrong if efficiency.speedup is not None)
+            yield from (replace(_wrong_efficiency(one), severity="note", corrected=None) for one in beside_speedups)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from scaleproof.conclude.report import HOUSE
 from scaleproof.conclude.report.charts.pairs import draw_ratios
 from scaleproof.conclude.report.inline_svg import inline_svg
 from scaleproof.conclude.report.page_facts import dates_and_duration, environment_facts, machine_text, protocol_facts
+from scaleproof.conclude.report.sentences.next_step import step_of_comparison
 from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict, intervals_note
 from scaleproof.ground.comparison import Compared, claim_on
 from scaleproof.ground.errors import UserError
@@ -36,9 +37,8 @@ class Side:
 
     @property
     def about(self) -> str:
-        """When and on what it was measured, with a leading separator; "" where neither is known."""
-        runs = list(self.runs)
-        return f", {dates_and_duration(runs)}, on {machine_text(runs)}" if runs else ""
+        """When it was measured, with a leading separator; "" where that is not known."""
+        return f", {dates_and_duration(list(self.runs))}" if self.runs else ""
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,14 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
     name_a, name_b = Path(a.path).name, Path(b.path).name
     title = f"{name_b} against {name_a}" if name_a != name_b else f"{b.path} against {a.path}"
     template = jinja_environment(HOUSE).get_template("compare.html.j2")
+    runs = [*a.runs, *b.runs]
     return template.render(
         title=title,
+        machine=machine_text(runs) if runs else "",
+        step=step_of_comparison(compared),
         a=a,
         b=b,
-        verdict=compared_verdict(compared) or compared_sentence(compared[0]),  # of a single cell the sentence
+        verdict=compared_verdict(compared) or compared_sentence(replace(compared[0], a="A", b="B")),
         rows=[_comparison_row(cell, name) for name, cell in comparable],
         intervals=intervals_note(compared),
         unstated=sorted({name for cell in compared for name in cell.unstated}),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from scaleproof.conclude.analysis.ranking import DISTURBED
 from scaleproof.conclude.analysis.simultaneous import MOST_TIMES, POWER_IN_WORDS
+from scaleproof.ground.comparison import NO_INTERVAL, UNDECIDED, Compared, claim_on
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import about, duration_text, rounded_up_percent
@@ -124,6 +125,25 @@ def _step_of_question(report: ScalingReport) -> Step | None:
     first, *_, last = report.points
     key = f'set "question: {{is: {last.cell}, better_than: {first.cell}}}" in {_file(report)}'
     return f"to compare two of them, {key} and run {command(report)} again", None
+
+
+def step_of_comparison(compared: Sequence[Compared]) -> str:
+    """Return what would decide a comparison of two results, or that nothing is left to decide."""
+    claims = [claim_on(cell) for cell in compared if cell.ratio is not None]
+    undecided = [cell for cell in compared if claim_on(cell) == UNDECIDED]
+    in_reach = [cell for cell in undecided if cell.times_runs <= MOST_TIMES]
+    further = f"with {MOST_TIMES} times the runs and the same ratios"
+    if not claims:
+        return "remove what forbids a ratio (below); what is meant to differ is named with --vary"
+    if any(REPEATED_FOR & set(cell.suspect) for cell in compared):
+        return "measure both sides again on a quiet machine"
+    if NO_INTERVAL in claims:
+        return f"make {FEWEST_REPEATS} runs or more on each side: a single run gives no interval"
+    if not undecided:
+        return "nothing is left to decide here; another machine may answer otherwise"
+    if not in_reach:
+        return f"further runs are not worth their time: {further}, nothing more would be decided"
+    return f"more runs of both sides: {further}, {len(in_reach)} of {len(undecided)} undecided would be decided"
 
 
 def _cell_options(names: list[str]) -> str:

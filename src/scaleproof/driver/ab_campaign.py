@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from scaleproof.conclude.report.sentences.next_step import AB_TITLE
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic
+from scaleproof.ground.records.scaling_report import AB_TITLE
 
 A, B = "a", "b"
 FIRST_LOOK = 4  # rounds before the first look at the results

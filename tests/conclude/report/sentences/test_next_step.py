@@ -7,9 +7,9 @@ import yaml
 from conclude.report.sentences.test_answer import UNEVEN, text_of
 
 from scaleproof.conclude.report.sentences.answer import answer_campaign
-from scaleproof.conclude.report.sentences.next_step import AB_TITLE
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.number_format import duration_text, rounded_up_percent
+from scaleproof.ground.records.scaling_report import AB_TITLE
 
 
 def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):

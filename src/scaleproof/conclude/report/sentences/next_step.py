@@ -20,7 +20,6 @@ LARGEST_IN_QUESTION = 0.5  # nobody plans repeats to see a larger difference
 # Snakemake does not miss a look whose table of runs is there: forced, it makes the look, and the rounds after it.
 FORCED = "--forcerun collect findings -- "
 
-AB_TITLE = "Is B faster than A?"  # of the campaigns of `scaleproof ab`, whose file nobody has written
 Step = tuple[str, str | None]  # what to do, and what to know about it
 
 
@@ -29,7 +28,7 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
 
     `group`: the ranking of the largest size with two comparable cells or more (`largest_group`), if there is one.
     """
-    if report.title == AB_TITLE:
+    if report.is_of_ab:
         return _step_of_ab(report)
     look = report.repeats  # the last look at the results, in a campaign whose results decide when repeats end
     if look and look.goes_on:
@@ -84,7 +83,7 @@ def busy_cells(report: ScalingReport) -> list[str]:
 
 def next_step_beyond_repeats(report: ScalingReport) -> Step:
     """Return what to do next where further repeats would settle nothing more, as a sentence and a remark."""
-    if report.title == AB_TITLE:
+    if report.is_of_ab:
         return _step_of_ab(report)
     if report.status == "invalid_comparison":
         cells = {point.cell for point in report.points if set(point.findings) & set(report.mismatches)}

@@ -57,13 +57,16 @@ def train(args: argparse.Namespace) -> None:
 
 
 def _print_outcome(name: str, metrics: "Timed | Failed", loaded: "LoadedCampaign", results: Path) -> None:
-    """Print the rate of the run `name` and what is left of the campaign, or as an error why the run failed."""
+    """Print the rate of the run `name` and what is left of the campaign, or why the run failed, and its log."""
     from scaleproof.ground.records.metrics import Failed
+    from scaleproof.ground.records.run import LOG
 
     if isinstance(metrics, Failed):
-        print(f"{name}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr)
+        log = results / loaded.name / "runs" / name / LOG
+        text = f"{metrics.failure.failure_class}: {metrics.failure.reason} (log: {log})"
     else:
-        print(f"{name}: {_rate_text(metrics)}{_remaining_text(loaded, results, metrics)}", flush=True)
+        text = f"{_rate_text(metrics)}{_remaining_text(loaded, results, metrics)}"
+    print(f"{name}: {text}", flush=True)
 
 
 def _rate_text(metrics: "Timed") -> str:

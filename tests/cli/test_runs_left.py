@@ -35,7 +35,7 @@ def test_runs_are_left_until_all_are_there(campaign, tmp_path):
         run = read_run(folder).metrics.model_copy(update={"total_wall_time_s": 40.0})
         answers.append(_remaining_text(campaign, tmp_path, run))
     assert answers == [
-        "; 3 of 4 runs left, about 2 min",
+        "; 3 of 4 runs left, about 2 min or less",
         "; 2 of 4 runs left, about 80 s",
         "; 1 of 4 runs left, about 40 s",
         "",

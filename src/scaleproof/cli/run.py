@@ -90,7 +90,8 @@ def _plan_run(loaded: "LoadedCampaign", cell: "Cell", repeat: int, tokens: Path)
 def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
     """Describe the runs that are left, each as long as `latest`: "; 5 of 12 runs left, about 4 min".
 
-    Returns "" if no run is left, and on a cluster, where runs go side by side and the time is not known.
+    The first run reads files that later ones find in memory: after it, "or less". Returns "" if no run is left, and on
+    a cluster, where runs go side by side and the time is not known.
     """
     from scaleproof.ground.records.run import METRICS
 
@@ -98,7 +99,7 @@ def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") ->
     missing = [folder for folder, *_ in planned if not (folder / METRICS).is_file()]
     if not missing or latest.scheduler:
         return ""
-    time = duration_text(len(missing) * latest.total_wall_time_s, 2)
+    time = duration_text(len(missing) * latest.total_wall_time_s, 2) + " or less" * (len(missing) + 1 == len(planned))
     return f"; {len(missing)} of {plural(len(planned), 'run')} left, about {time}"
 
 

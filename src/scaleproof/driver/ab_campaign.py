@@ -174,8 +174,8 @@ def campaign_file(request: AbRequest, name: str | None = None) -> Path:
             if content["vary"]["program"] == content_now["vary"]["program"]:
                 others.append(str(earlier))
     if others:
-        reason = "the same commands by other options, or as an earlier version asked"
-        print(f"scaleproof: not gone on with, {reason}: {', '.join(others)}", file=sys.stderr)
+        reason = "it has the same commands with other options, or by an earlier version"
+        print(f"scaleproof: left alone: {', '.join(others)} ({reason})", file=sys.stderr)
     return path
 
 

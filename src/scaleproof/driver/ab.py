@@ -164,8 +164,7 @@ def _ratio_so_far(runs: Path) -> str:
         return ""
 
     a_rate, b_rate = map(median, zip(*rates, strict=True))
-    ratio = f"{b_rate / a_rate:.3g}"
-    return f" ({plural(len(rates), 'round')}: B at {ratio}x A, unchecked)"
+    return f" ({plural(len(rates), 'round')}: B at {b_rate / a_rate:.3g}x A, unchecked)"
 
 
 def _write_first_campaign(path: Path, request: AbRequest) -> dict[str, Any]:

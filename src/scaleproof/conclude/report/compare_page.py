@@ -41,19 +41,6 @@ class Side:
         return f", {dates_and_duration(list(self.runs))}" if self.runs else ""
 
 
-@dataclass(frozen=True)
-class Fact:
-    """A line of the table about both sides."""
-
-    name: str
-    a: str
-    b: str
-
-    @property
-    def differs(self) -> bool:
-        return self.a != self.b
-
-
 def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b: Side, command: str) -> str:
     """Return the page of a comparison of `a` with `b`, as HTML.
 
@@ -65,10 +52,9 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
     name_a, name_b = Path(a.path).name, Path(b.path).name
     title = f"{name_b} against {name_a}" if name_a != name_b else f"{b.path} against {a.path}"
     template = jinja_environment(HOUSE).get_template("compare.html.j2")
-    runs = [*a.runs, *b.runs]
     return template.render(
         title=title,
-        machine=machine_text(runs) if runs else "",
+        machine=machine_text([*a.runs, *b.runs]),
         step=step_of_comparison(compared),
         a=a,
         b=b,
@@ -123,12 +109,12 @@ def _ratio_chart(comparable: Sequence[tuple[str, Compared]]) -> str:
         return inline_svg(Path(folder) / "ratios.svg", "ratios", "B over A of every cell")
 
 
-def _side_facts(a: Side, b: Side) -> list[Fact]:
-    """Return date, protocol and environment of both sides; [] where a side is not of scaleproof."""
+def _side_facts(a: Side, b: Side) -> list[tuple[str, str, str]]:
+    """Return date, protocol and environment, (name, of a, of b); [] where a side is not of scaleproof."""
     if not a.runs or not b.runs:
         return []
     of_a, of_b = _facts_by_name(a), _facts_by_name(b)
-    return [Fact(name, of_a.get(name, "–"), of_b.get(name, "–")) for name in dict.fromkeys([*of_a, *of_b])]
+    return [(name, of_a.get(name, "–"), of_b.get(name, "–")) for name in dict.fromkeys([*of_a, *of_b])]
 
 
 def _facts_by_name(side: Side) -> dict[str, str]:
@@ -180,20 +166,14 @@ def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
         str(first_run.relative_to(folder)): metrics,
     }
 
-    date = machine = verdict = "unknown"
-    if metrics:
-        date = metrics.timestamp_utc[:16].replace("T", " ")
-        machine = _machine_of(metrics)
     match = VERDICT.search(page or "")
-    if match:
-        verdict = html.unescape(match[1]).strip()
     finding_counts = Counter[str](finding.severity for finding in findings.findings) if findings else Counter[str]()
     return IndexedCampaign(
         campaign=folder.name,
         title=report.title if report else folder.name,
-        verdict=verdict,
-        date=date,
-        machine=machine,
+        verdict=html.unescape(match[1]).strip() if match else "unknown",
+        date=metrics.timestamp_utc[:16].replace("T", " ") if metrics else "unknown",
+        machine=_machine_of(metrics) if metrics else "unknown",
         findings={severity: finding_counts[severity] for severity in SEVERITIES if finding_counts[severity]},
         link=quote(f"{folder.relative_to(results)}/report.html"),  # also for a folder "javascript:..."
         unread=tuple(name for name, content in contents.items() if content is None),

@@ -33,12 +33,12 @@ class Side:
     """One of the two results. `runs`: [] where they are not of scaleproof."""
 
     path: str
-    runs: Sequence[Run]
+    runs: list[Run]
 
     @property
     def about(self) -> str:
         """When it was measured, with a leading separator; "" where that is not known."""
-        return f", {dates_and_duration(list(self.runs))}" if self.runs else ""
+        return f", {dates_and_duration(self.runs)}" if self.runs else ""
 
 
 def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b: Side, command: str) -> str:
@@ -110,17 +110,11 @@ def _ratio_chart(comparable: Sequence[tuple[str, Compared]]) -> str:
 
 
 def _side_facts(a: Side, b: Side) -> list[tuple[str, str, str]]:
-    """Return date, protocol and environment, (name, of a, of b); [] where a side is not of scaleproof."""
+    """Return protocol and environment, (name, of a, of b); [] where a side is not of scaleproof."""
     if not a.runs or not b.runs:
         return []
-    of_a, of_b = _facts_by_name(a), _facts_by_name(b)
+    of_a, of_b = (dict([*protocol_facts(side.runs), *environment_facts(side.runs)]) for side in (a, b))
     return [(name, of_a.get(name, "–"), of_b.get(name, "–")) for name in dict.fromkeys([*of_a, *of_b])]
-
-
-def _facts_by_name(side: Side) -> dict[str, str]:
-    """Return name -> text of date, protocol and environment."""
-    runs = list(side.runs)
-    return {"Measured": dates_and_duration(runs), **dict(protocol_facts(runs)), **dict(environment_facts(runs))}
 
 
 VERDICT = re.compile(r'<p class="verdict">(.*?)</p>', re.DOTALL)

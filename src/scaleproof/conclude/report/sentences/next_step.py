@@ -70,9 +70,10 @@ def _on_a_quiet_machine(report: ScalingReport, disturbed_cells: Sequence[str] = 
     if not disturbed_cells and not (busy and set(of_answer) <= set(busy)):
         return None
     names = list(dict.fromkeys([*disturbed_cells, *busy]))
+    if any("window-short" in point.findings for point in report.points if point.cell in names):  # as in new runs, too
+        return f"raise work.steps in {_file(report)} (window-short), and run {command(report)} on a quiet machine", None
     # Up to two cells are named, even where they are all.
-    options = _cell_options([ALL] if len(names) > 2 and set(names) == set(cells) else names)
-    retry = f"scaleproof retry {_file(report)} {options}{results_option(report.results)}"
+    retry = _retry_command(report, [ALL] if len(names) > 2 and set(names) == set(cells) else names)
     return f"on a quiet machine, {retry}, then {command(report)}", None
 
 
@@ -87,11 +88,10 @@ def next_step_beyond_repeats(report: ScalingReport) -> Step:
         return _step_of_ab(report)
     if report.status == "invalid_comparison":
         cells = {point.cell for point in report.points if set(point.findings) & set(report.mismatches)}
-        retry = f"scaleproof retry {_file(report)} {_cell_options(sorted(cells))}{results_option(report.results)}"
+        retry = _retry_command(report, sorted(cells))
         return f"scaleproof explain {report.mismatches[0]}; when that is mended, {retry}, then {command(report)}", None
     if not report.series:
-        retry = f"scaleproof retry {_file(report)}{results_option(report.results)}"
-        return f"fix what made the runs fail (below); then {retry}, and {command(report)}", None
+        return f"fix what made the runs fail (below); then {_retry_command(report)}, and {command(report)}", None
     if report.repeats and report.repeats.goes_on:
         return f"{command(report)} goes on with it", None
     if quiet := _on_a_quiet_machine(report):
@@ -145,9 +145,10 @@ def step_of_comparison(compared: Sequence[Compared]) -> str:
     return f"more runs of both sides: {further}, {len(in_reach)} of {len(undecided)} undecided would be decided"
 
 
-def _cell_options(names: list[str]) -> str:
-    """Return the options of `scaleproof retry` for these cells."""
-    return " ".join(f"--cell {name}" for name in names)
+def _retry_command(report: ScalingReport, cells: Sequence[str] = ()) -> str:
+    """Return the command that repeats all runs of these cells; without any, the failed runs."""
+    options = "".join(f" --cell {cell}" for cell in cells)
+    return f"scaleproof retry {_file(report)}{options}{results_option(report.results)}"
 
 
 def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:

@@ -253,7 +253,7 @@ def compare(args: argparse.Namespace) -> None:
     from scaleproof.auditor.compare_external import compare_external
     from scaleproof.auditor.read.text_files import check_root
     from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results
-    from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict, intervals_note
+    from scaleproof.conclude.report.sentences.ratios import compared_sentences, compared_verdict, intervals_note
 
     if Path("-") in (args.a, args.b):
         raise UserError("compare reads files and folders, not standard input: write each log into a file of its own")
@@ -268,7 +268,7 @@ def compare(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps({"compared": [asdict(pair) for pair in compared], "on_one_side": one_sided_cells}, indent=2))
     else:
-        for line in (compared_verdict(compared), *map(compared_sentence, compared), intervals_note(compared)):
+        for line in (compared_verdict(compared), *compared_sentences(compared), intervals_note(compared)):
             if line:
                 print(line)
         if one_sided_cells:

@@ -22,6 +22,7 @@ from scaleproof.ground.files import read_regular, write_atomic
 from scaleproof.ground.findings.finding import SEVERITIES, read_findings
 from scaleproof.ground.html import jinja_environment
 from scaleproof.ground.number_format import estimate, number
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.metrics import Failed, Measured, Printed, parse_metrics
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import METRICS, Run
@@ -48,7 +49,7 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
     """
     named_cells = [(_compared_cell(cell, a, b), cell) for cell in compared]
     comparable = [(name, cell) for name, cell in named_cells if cell.ratio is not None]
-    refused = [(name, cell.why or "") for name, cell in named_cells if cell.ratio is None]
+    refused = group_by((named for named in named_cells if named[1].ratio is None), lambda named: named[1].why or "")
     name_a, name_b = Path(a.path).name, Path(b.path).name
     title = f"{name_b} against {name_a}" if name_a != name_b else f"{b.path} against {a.path}"
     template = jinja_environment(HOUSE).get_template("compare.html.j2")
@@ -72,9 +73,7 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
 
 def _compared_cell(compared: Compared, a: Side, b: Side) -> str:
     """Return the name of a compared cell; "B against A" where its names on the two sides differ."""
-    name_in_a = _cell_of(compared.a, a)
-    name_in_b = _cell_of(compared.b, b)
-    return name_in_a if name_in_a == name_in_b else f"{name_in_b} against {name_in_a}"
+    return " against ".join(dict.fromkeys([_cell_of(compared.b, b), _cell_of(compared.a, a)]))
 
 
 def _cell_of(text: str, side: Side) -> str:

@@ -103,6 +103,16 @@ def test_the_page_has_every_finding_once(tmp_path):
     assert "http" not in page.replace("http-equiv", "")
 
 
+def test_the_first_screen_says_what_to_mend_first(tmp_path):
+    table = tmp_path / "t.md"
+    rows = "| GPUs | tokens/s | speed-up |\n|---|---|---|\n| 1 | 1000 | 1 |\n| 8 | 7000 | {} |\n"
+    for speedup, step in (("7.5", "t.md:4: Compute the column from the rates; state"), ("7.0", "nothing to mend.")):
+        table.write_text(rows.format(speedup))
+        head, _, rest = audit_page(audit_paths([tmp_path])).partition("<h2>")
+        assert f'<p class="next"><strong>Next:</strong> {step}' in head
+        assert "Next:" not in rest
+
+
 def test_a_column_without_a_text_is_left_out(tmp_path):
     (tmp_path / "a.csv").write_text("gpus,tokens_per_s\n1,1000\n2,1900\n")
     headings = re.findall(r"<th[^>]*>([^<]*)</th>", audit_page(audit_paths([tmp_path])))

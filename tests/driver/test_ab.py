@@ -233,7 +233,7 @@ def test_what_runs_when_the_minutes_are_over_is_ended(monkeypatch, in_time, deci
     assert verdict.word == decided
     assert all(limit <= 120 - ab.GRACE_S for limit, _ in calls)
     if decided == "undecided":
-        assert "cannot tell yet: 2 min were over after 0 runs, before a page; give more of them" in verdict.sentence
+        assert "cannot tell yet: the 2 min were over after 0 runs, before a page; give more of them" in verdict.sentence
     assert LoadedCampaign(path).campaign.most_repeats == {0: 1, 1: 2, 2: 12}[in_time], "two rounds are whole"
     assert in_time != 1 or calls[-1][1] == ["rep1", "rep2"], "what a third has left is removed before the page"
 

@@ -53,8 +53,8 @@ def test_what_another_version_has_named_otherwise_is_gone_on_with(capsys):
     (CAMPAIGNS / "ab-damaged.yaml").write_text("title: [\n")
     at_two = replace(asked, geometry="1x2")
     assert campaign_file(at_two) == CAMPAIGNS / f"{at_two.name}.yaml", "another comparison"
-    said = "not gone on with, the same commands by other options, or as an earlier version asked"
-    assert capsys.readouterr().err == f"scaleproof: {said}: {earlier}\n"
+    said = "it has the same commands with other options, or by an earlier version"
+    assert capsys.readouterr().err == f"scaleproof: left alone: {earlier} ({said})\n"
     assert campaign_file(AbRequest(["a"], ["c"])).stem != earlier.stem
     assert capsys.readouterr().err == ""
 

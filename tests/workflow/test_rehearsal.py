@@ -24,6 +24,7 @@ def test_what_would_fail_at_night_fails_now(built):
     assert "1 of 2 runs of rehearsal-mine failed" in done.stdout
     assert "bad-n1x1/rep1: crash: the command ended with exit code 3" in done.stdout
     page = (built.root / "results/rehearsal-mine/report.html").read_text()
+    assert "<strong>Next:</strong> fix what ended the runs without the status ok, and rehearse again." in page
     assert "Rehearsal of: Does mine run?" in page
     assert "<code>good-n1x1</code></td><td>ok" in page
     assert "tokens" not in page, "it shows no rate"

@@ -13,7 +13,7 @@ from scaleproof.auditor.overview import OverviewLine, ScalingLine
 from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.catalog import anybodys_codes, meaning_of, own_only_codes, pages_by_code
-from scaleproof.ground.findings.finding import Finding, count_text
+from scaleproof.ground.findings.finding import SEVERITIES, Finding, count_text
 from scaleproof.ground.number_format import integer, significant
 
 WIDTH = 110
@@ -210,8 +210,7 @@ def one_line(text: object, indent: str = "") -> str:
 
 def verdict(audit: Audit, waived: int = 0) -> str:
     """Return how many findings of which severity there are: "found: 1 invalid, 2 notes", and how many are `waived`."""
-    counts = {severity: audit.count(severity) for severity in ("invalid", "suspect", "note")}
-    texts = [count_text(count, word) for word, count in counts.items() if count] or ["nothing"]
+    texts = [count_text(count, word) for word in SEVERITIES if (count := audit.count(word))] or ["nothing"]
     return "found: " + ", ".join([*texts, *([f"{waived} waived"] if waived else [])])
 
 

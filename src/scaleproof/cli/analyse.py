@@ -253,7 +253,7 @@ def compare(args: argparse.Namespace) -> None:
     from scaleproof.auditor.compare_external import compare_external
     from scaleproof.auditor.read.text_files import check_root
     from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results
-    from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict, intervals_note
+    from scaleproof.conclude.report.sentences.ratios import compared_sentences, compared_verdict, intervals_note
 
     if Path("-") in (args.a, args.b):
         raise UserError("compare reads files and folders, not standard input: write each log into a file of its own")
@@ -268,7 +268,7 @@ def compare(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps({"compared": [asdict(pair) for pair in compared], "on_one_side": one_sided_cells}, indent=2))
     else:
-        for line in (compared_verdict(compared), *map(compared_sentence, compared), intervals_note(compared)):
+        for line in (compared_verdict(compared), *compared_sentences(compared), intervals_note(compared)):
             if line:
                 print(line)
         if one_sided_cells:
@@ -284,11 +284,8 @@ def _compare_page(args: argparse.Namespace, compared: "list[Compared]", one_side
     from scaleproof.conclude.analysis.compare_runs import are_all_own, read_runs_by_cell
     from scaleproof.conclude.report.compare_page import Side, compare_page
 
-    sides = []
-    for result in (args.a, args.b):
-        runs_by_cell = read_runs_by_cell(result) if are_all_own(args.a, args.b) else {}
-        sides.append(Side(str(result), list(itertools.chain.from_iterable(runs_by_cell.values()))))
-    a, b = sides
+    runs_below = read_runs_by_cell if are_all_own(args.a, args.b) else lambda _: {}
+    a, b = (Side(str(path), [*itertools.chain(*runs_below(path).values())]) for path in (args.a, args.b))
     vary = ["--vary", *args.vary] if args.vary else []
     words = ["scaleproof", "compare", str(args.a), str(args.b), *vary, "--html", str(args.html)]
     write_atomic(args.html, compare_page(compared, one_sided_cells, a, b, shlex.join(words)))

@@ -57,13 +57,16 @@ def train(args: argparse.Namespace) -> None:
 
 
 def _print_outcome(name: str, metrics: "Timed | Failed", loaded: "LoadedCampaign", results: Path) -> None:
-    """Print the rate of the run `name` and what is left of the campaign, or as an error why the run failed."""
+    """Print the rate of the run `name` and what is left of the campaign, or why the run failed, and its log."""
     from scaleproof.ground.records.metrics import Failed
+    from scaleproof.ground.records.run import LOG
 
     if isinstance(metrics, Failed):
-        print(f"{name}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr)
+        log = results / loaded.name / "runs" / name / LOG
+        text = f"{metrics.failure.failure_class}: {metrics.failure.reason} (log: {log})"
     else:
-        print(f"{name}: {_rate_text(metrics)}{_remaining_text(loaded, results, metrics)}", flush=True)
+        text = f"{_rate_text(metrics)}{_remaining_text(loaded, results, metrics)}"
+    print(f"{name}: {text}", flush=True)
 
 
 def _rate_text(metrics: "Timed") -> str:
@@ -87,7 +90,8 @@ def _plan_run(loaded: "LoadedCampaign", cell: "Cell", repeat: int, tokens: Path)
 def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
     """Describe the runs that are left, each as long as `latest`: "; 5 of 12 runs left, about 4 min".
 
-    Returns "" if no run is left, and on a cluster, where runs go side by side and the time is not known.
+    The first run reads files that later ones find in memory: after it, "or less". Returns "" if no run is left, and on
+    a cluster, where runs go side by side and the time is not known.
     """
     from scaleproof.ground.records.run import METRICS
 
@@ -95,7 +99,7 @@ def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") ->
     missing = [folder for folder, *_ in planned if not (folder / METRICS).is_file()]
     if not missing or latest.scheduler:
         return ""
-    time = duration_text(len(missing) * latest.total_wall_time_s, 2)
+    time = duration_text(len(missing) * latest.total_wall_time_s, 2) + " or less" * (len(missing) + 1 == len(planned))
     return f"; {len(missing)} of {plural(len(planned), 'run')} left, about {time}"
 
 

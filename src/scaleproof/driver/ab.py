@@ -138,11 +138,10 @@ def _verdict_without(page: Path, request: AbRequest) -> AbVerdict:
     failures = _failures_by_cell(runs)
     if failures.keys() - {run.cell for run in runs if not run.failure}:
         return no_numbers(failures)
-    run_count = len(runs)
-    advice = "the same command goes on from there" if run_count else "give more of them, or shorter runs (--seconds)"
-    ratio_text = _ratio_so_far(page.parent / "runs")
+    advice = "the same command goes on from there" if runs else "give more of them, or shorter runs (--seconds)"
+    ratio = _ratio_so_far(page.parent / "runs")
     missing = "a page of them" if page.is_file() else "a page"  # the page of an earlier call is of fewer runs
-    why = f"{request.minutes:g} min were over after {plural(run_count, 'run')}, before {missing}{ratio_text}; {advice}"
+    why = f"the {request.minutes:g} min were over after {plural(len(runs), 'run')}, before {missing}{ratio}; {advice}"
     return AbVerdict("undecided", f"cannot tell yet: {why}")
 
 
@@ -165,8 +164,7 @@ def _ratio_so_far(runs: Path) -> str:
         return ""
 
     a_rate, b_rate = map(median, zip(*rates, strict=True))
-    ratio = f"{b_rate / a_rate:.3g}"
-    return f" ({plural(len(rates), 'round')}: B at {ratio}x A, unchecked)"
+    return f" ({plural(len(rates), 'round')}: B at {b_rate / a_rate:.3g}x A, unchecked)"
 
 
 def _write_first_campaign(path: Path, request: AbRequest) -> dict[str, Any]:

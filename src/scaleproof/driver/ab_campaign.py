@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from scaleproof.conclude.report.sentences.next_step import AB_TITLE
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic
+from scaleproof.ground.records.scaling_report import AB_TITLE
 
 A, B = "a", "b"
 FIRST_LOOK = 4  # rounds before the first look at the results
@@ -174,8 +174,8 @@ def campaign_file(request: AbRequest, name: str | None = None) -> Path:
             if content["vary"]["program"] == content_now["vary"]["program"]:
                 others.append(str(earlier))
     if others:
-        reason = "the same commands by other options, or as an earlier version asked"
-        print(f"scaleproof: not gone on with, {reason}: {', '.join(others)}", file=sys.stderr)
+        reason = "it has the same commands with other options, or by an earlier version"
+        print(f"scaleproof: left alone: {', '.join(others)} ({reason})", file=sys.stderr)
     return path
 
 

@@ -130,6 +130,10 @@ def _note(name: str, heading: str, definition: str, file: str) -> Column:
     return Column(name, heading, "note", TEXT, definition, file)
 
 
+RATE_OF_CELL = (
+    "all tokens over all time of the timed windows of a cell's runs; interval: Student's t over runs, on the logarithm "
+    "of their rates"
+)
 _ENTRIES = (
     # What was run.
     Column("cell", "", "cell", TEXT),
@@ -167,17 +171,8 @@ _ENTRIES = (
     # Rates and times of the window.
     _figure("tokens", "", "tokens", "tokens of the window", RUNS),
     _seconds("wall_time_s", "", "wall time of the window", RUNS),
-    _rate(
-        "tokens_per_s",
-        "all tokens over all time of the timed windows of a cell's runs; interval: Student's t over runs, on the "
-        "logarithm of their rates",
-    ),
-    _rate(
-        "tokens_per_sec_global",
-        "all tokens over all time of the timed windows of a cell's runs",
-        SERIES,
-        figure="tokens_per_s",
-    ),
+    _rate("tokens_per_s", RATE_OF_CELL),
+    _rate("tokens_per_sec_global", RATE_OF_CELL, SERIES, figure="tokens_per_s"),
     _figure("tokens_per_s_median", "", "tokens/s", "median of the rates of a cell's runs", CELLS),
     _figure("samples_per_s", "samples/s", "samples/s", "all samples over all time of the timed windows"),
     _figure("tokens_per_s_per_device", "tokens/s/device", "tokens/s", "tokens/s over the number of devices"),

@@ -42,6 +42,13 @@ class Compared:
     freedom: float | None = None  # Student's degrees of freedom of the interval
     claims: int = 1
 
+    @property
+    def times_runs(self) -> float:
+        """How many times the runs would make the interval, as narrow as their square root, leave out 1."""
+        if not self.ratio or not self.low or not self.high or self.ratio == 1:
+            return math.inf
+        return float((math.log(self.high / self.low) / 2 / math.log(self.ratio)) ** 2)
+
 
 def claim_on(compared: Compared) -> str:
     """Return FASTER, SLOWER or UNDECIDED, by where the interval lies; NO_INTERVAL for a ratio without one."""

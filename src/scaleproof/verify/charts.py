@@ -38,7 +38,7 @@ TIPS = {
         (re.compile(rf"{CELL}: median {FIGURE} ms"), "step_time_p50_s", 1e3),
         (re.compile(rf"{CELL}: .* 25-75 %: {FIGURE}-"), "step_time_p25_s", 1e3),
         (re.compile(rf"{CELL}: .* 25-75 %: [\d,.]+-{FIGURE} ms"), "step_time_p75_s", 1e3),
-        (re.compile(rf"{CELL}: .*; {FIGURE} steps$"), "steps", 1.0),
+        (re.compile(rf"{CELL}: .*; {FIGURE} (?:steps|printed lines)$"), "steps", 1.0),
     ],
     "job_time": [
         (re.compile(rf"{CELL}, start-up: {FIGURE} s"), "startup_s", 1.0),

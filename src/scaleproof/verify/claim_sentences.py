@@ -128,9 +128,14 @@ def _is_figure_of(printed: str, claim: Claim) -> bool:
 def _is_stated_inverted(claim: Claim) -> bool:
     """Return whether sentences state a claim's ratio as that of the faster cell over a slower one, above 1."""
     if claim["kind"] == "pairs":
-        *_, high = claim["figure"] or (None,)
-        return high is not None and bool(high < 1)  # by the bound, not by the word: it may be "within-noise"
+        return _is_below_1(claim)  # by the bound, not by the word: it may be "within-noise"
     return claim["kind"] == "ratio" or (claim["kind"], claim["word"]) == ("question", "no")
+
+
+def _is_below_1(claim: Claim) -> bool:
+    """Return whether the whole interval of a claim's figure is below 1."""
+    *_, high = claim["figure"] or (None,)
+    return high is not None and bool(high < 1)
 
 
 def _check_quoted_ratio(claim: Claim, text: str, where: str) -> Iterator[Difference]:
@@ -272,7 +277,7 @@ def _pattern_of_verdict(claim: Claim) -> str:
     if kind == "question":
         patterns = {
             "yes": rf"Yes: {subject} is .*than {base}",
-            "no": rf"No: {subject} is (?:not faster|more than)",
+            "no": rf"No: {subject} is (?:not faster|more than{'|slower' * _is_below_1(claim)})",
             "near": rf"Too near to call: {subject} |No: {subject} is as fast as {base} ",
         }
         return patterns.get(word, "No clear ")

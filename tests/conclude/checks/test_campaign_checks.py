@@ -91,6 +91,22 @@ def test_a_fault_is_found_and_named(sound, code):
     assert finding.advice
 
 
+@pytest.mark.fault("half of a cell's runs are far from their median", "a finding on the cell, none on single runs")
+@pytest.mark.parametrize(
+    ("factors", "code"),
+    [((1, 3, 1 / 3), "runs-far-apart"), ((1, 1, 1 / 3), "run-stands-out"), ((1, 1.01, 0.99), None)],
+)
+def test_half_of_the_runs_or_more_are_a_cell_without_a_usual_rate(sound, factors, code):
+    for place, factor in zip((3, 4, 5), factors, strict=True):  # the runs of ddp-n1x2
+        change = set_in("window", "tokens_per_sec_global", lambda rate, factor=factor: factor * rate)
+        sound[place] = rewrite(sound[place], change)
+    named = {code: finding for code, finding in found(sound).items() if code in ("runs-far-apart", "run-stands-out")}
+    assert {*named} == ({code} if code else set())
+    if code == "runs-far-apart":
+        assert (len(named[code].runs), named[code].severity, named[code].cells) == (3, "suspect", ["ddp-n1x2"])
+        assert named[code].evidence.startswith("rates of ")
+
+
 def test_power_caps_are_one_note_of_a_campaign(sound):
     capped = HOT | {"throttled": {"power_cap": 1.0, "thermal_hardware": 0.01}}
     change = set_in("ranks", 0, lambda rank: rank | {"gpus": [capped]})

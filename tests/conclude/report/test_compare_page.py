@@ -7,6 +7,8 @@ import pytest
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.cli import parser
+from scaleproof.conclude.report.sentences.next_step import step_of_comparison
+from scaleproof.conclude.report.sentences.ratios import compared_sentences
 from scaleproof.ground.comparison import (
     FASTER,
     NO_INTERVAL,
@@ -49,17 +51,49 @@ def test_two_campaigns_on_one_page(tmp_path, capsys):
     assert "ddp-n1x2 is slower than" in console
 
 
-def test_what_differs_is_marked_and_forbids_a_ratio(tmp_path):
+def test_what_differs_is_marked_and_forbids_a_ratio(tmp_path, capsys):
     a, b = results(tmp_path / "a", 0.1, 1), results(tmp_path / "b", 0.12, 2, torch="2")
     with pytest.raises(SystemExit):
         page_of(a, b, tmp_path / "out.html")
     text = (tmp_path / "out.html").read_text()
     assert "No answer: none of the 2 common cells is comparable." in text
-    assert "incomparable: torch_version" in text
+    assert text.count("incomparable: torch_version") == 1, "one reason, one line"
+    assert "<strong>ddp-n1x1, ddp-n1x2</strong>: incomparable: torch_version" in text
+    printed = capsys.readouterr().out
+    assert f"{b} ddp-n1x1 and {a} ddp-n1x1, and 1 further cell: no ratio; incomparable: torch_version" in printed
     assert '<td class="differs">2</td>' in text
     text = page_of(a, b, tmp_path / "out.html", "--vary", "torch_version")
     assert f"Of 2 common cells: 2 slower in {b}." in text
     assert '<td class="text">torch_version</td>' in text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "half", "suspect", "step"),
+    [
+        (1.03, 1.05, [], "more runs of both sides: with 5 times the runs and the same ratios, 1 of 1 undecided"),
+        (1.03, 1.20, [], "further runs are not worth their time: with 5 times the runs and the same ratios, nothing"),
+        (1.00, 1.05, [], "further runs are not worth their time"),
+        (1.20, 1.05, [], "nothing is left to decide here"),
+        (1.20, 1.05, ["machine-busy"], "measure both sides again on a quiet machine"),
+        (1.20, 1.05, ["state-differs"], "nothing is left to decide here"),  # a quiet machine does not help
+        (1.20, None, [], "make 3 runs or more on each side"),
+        (None, None, [], "remove what forbids a ratio"),
+    ],
+)
+def test_what_would_decide_a_comparison(ratio, half, suspect, step):
+    bounds = {"low": ratio / half, "high": ratio * half} if half else {}
+    compared = Compared("a", "b", (3, 3), (1, 1), [], None, ratio, suspect=suspect, **bounds)
+    assert step_of_comparison([compared]).startswith(step)
+
+
+def test_the_first_screen_says_what_is_next_and_the_machine_once(tmp_path):
+    a, b = results(tmp_path / "a", 0.1, 1), results(tmp_path / "b", 0.12, 2)
+    head, _, rest = page_of(a, b, tmp_path / "out.html").partition("<nav")
+    assert '<p class="next"><strong>Next:</strong> nothing is left to decide here;' in head
+    assert head.count("bound to cores of its own") == 1
+    assert "Next:" not in rest
+    single = page_of(a / "runs/ddp-n1x1", b / "runs/ddp-n1x1", tmp_path / "out.html")
+    assert '<p class="verdict">B is slower than A, which has 1.20x its tokens/s' in single, "no paths in the heading"
 
 
 def test_a_title_is_text(tmp_path):
@@ -126,6 +160,13 @@ def test_console_page_chart_and_json_make_one_claim(tmp_path, capsys):
 def main(words):
     args = parser().parse_args([str(word) for word in words])
     args.run(args)
+
+
+def test_cells_share_a_sentence_for_one_reason_alone():
+    sides = [(f"a {cell}", f"b {cell}", (3, 3), (1, 1), []) for cell in ("x", "y", "z")]
+    reasons = ["incomparable: torch_version", "invalid: clock-differs", None]
+    compared = [Compared(*side, why, None if why else 2.0) for side, why in zip(sides, reasons, strict=True)]
+    assert [sentence.count("further cell") for sentence in compared_sentences(compared)] == [0, 0, 0]
 
 
 def test_single_runs_support_no_claim():

@@ -1,14 +1,17 @@
 """report.html in a real browser: whole, self-contained, good on a phone and on paper."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 from result_models import comparison, paired
 
+from scaleproof.conclude.report.page import page_text
 from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.html import link_cells
+from scaleproof.ground.records.scaling_report import AB_TITLE
 
 
 def test_question_answer_table_charts(results, show):
@@ -92,7 +95,16 @@ def test_a_failed_cell_is_a_row_and_says_why(results, show):
     assert "No numbers: ddp-n1x8/rep1 (oom). Once the cause is mended: scaleproof retry" in text
     assert "Runs without numbers" in text
     assert "ddp-n1x8/rep1: oom on rank 1. CUDA out of memory" in text
-    assert "last line of the log" in text
+    assert "The end of results/synthetic/runs/ddp-n1x8/rep1/train.log:\nlast line of the log" in re.sub(
+        r"\n+", "\n", text
+    )
+
+
+def test_a_failed_run_of_ab_is_not_repeated_by_the_file_that_nobody_wrote(results):
+    retry = "Once the cause is mended: <code>scaleproof retry"
+    inputs = results.inputs()
+    assert retry in page_text(inputs)
+    assert retry not in page_text(replace(inputs, report=inputs.report.model_copy(update={"title": AB_TITLE})))
 
 
 def test_repeats_that_failed_alike_stand_together(results, tmp_path):

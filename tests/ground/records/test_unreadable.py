@@ -17,7 +17,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.records.failed_runs import failed_runs_text
-from scaleproof.ground.records.run import METRICS, STEPS, read_run
+from scaleproof.ground.records.run import LOG, METRICS, STEPS, read_run
 from scaleproof.ground.records.unreadable import is_readable, read_or_mark_unreadable
 from scaleproof.verify.campaign import verify
 
@@ -254,6 +254,10 @@ def test_they_are_counted_when_snakemake_ends(campaign, monkeypatch):
     text = failed_runs_text(LoadedCampaign(Path("small.yaml")), Path("results"))
     assert text.startswith("1 of 4 runs of small failed")
     assert "ddp-n1x2/rep2: unreadable: " in text
+    assert "(log: " not in text, "there is none"
+    (campaign / "results/small/runs/ddp-n1x2/rep2" / LOG).touch()
+    text = failed_runs_text(LoadedCampaign(Path("small.yaml")), Path("results"))
+    assert "(log: results/small/runs/ddp-n1x2/rep2/train.log)" in text
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Which script a command starts: an absent one is named before anything runs."""
 
+import shlex
+
 import pytest
 
-from scaleproof.measure.command.program import absent_program
+from scaleproof.measure.command.program import absent_program, describe_program
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,12 @@ def test_an_absent_script_is_named(tmp_path, monkeypatch, line, absent):
         (tmp_path / name).touch()
     problem = absent_program(line.split())
     assert problem is None if absent is None else problem is not None and problem.startswith(absent)
+
+
+def test_the_command_of_a_record_can_be_pasted_into_a_shell():
+    words = ["true", "--note", "a b", "--x=$HOME", "plain/path.py"]
+    assert shlex.split(describe_program(words).command) == words
+    assert describe_program(["true", "plain/path.py"]).command == "true plain/path.py", "no quotes without need"
 
 
 def test_a_program_called_like_a_pattern_is_no_pattern(tmp_path, monkeypatch):

@@ -184,6 +184,7 @@ def test_a_hub_that_is_busy_is_asked_again(server, target):
 def test_nobody_listens(server, file, target):
     text = refused(target, "the connection failed", changed(file, endpoint="http://127.0.0.1:9"))
     assert f"Without a network, put the file at {target}" in text
+    assert "HTTPS_PROXY names a proxy" in text
 
 
 def test_a_proxy_that_is_no_address(file, target, monkeypatch):

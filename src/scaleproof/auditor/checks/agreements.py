@@ -29,7 +29,6 @@ STAGES = ("tensor_parallel", "pipeline_parallel")
 PARALLEL = (*REPLICAS, *STAGES)
 BATCHES = ("global_batch", "batch", "micro_batch")
 COUNTS = ("steps", "epochs")
-SIZE_KINDS = (*DEVICES, *BATCHES, "nodes", "devices_per_node")  # what may differ between rows of one configuration
 EXACT_TOLERANCE = 0.002  # relative difference of a ratio that one column was computed by, beside its rounding
 MOST_ROUNDS = 3  # of the samples of a benchmark over the devices of all rows
 LARGEST_IN_DIGITS = 1e9  # from which on a product is printed as a power of ten

@@ -5,7 +5,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from scaleproof.conclude.report import HOUSE
 from scaleproof.conclude.report.charts.pairs import draw_ratios
 from scaleproof.conclude.report.inline_svg import inline_svg
 from scaleproof.conclude.report.page_facts import dates_and_duration, environment_facts, machine_text, protocol_facts
+from scaleproof.conclude.report.sentences.next_step import step_of_comparison
 from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict, intervals_note
 from scaleproof.ground.comparison import Compared, claim_on
 from scaleproof.ground.errors import UserError
@@ -21,6 +22,7 @@ from scaleproof.ground.files import read_regular, write_atomic
 from scaleproof.ground.findings.finding import SEVERITIES, read_findings
 from scaleproof.ground.html import jinja_environment
 from scaleproof.ground.number_format import estimate, number
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.metrics import Failed, Measured, Printed, parse_metrics
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import METRICS, Run
@@ -32,26 +34,12 @@ class Side:
     """One of the two results. `runs`: [] where they are not of scaleproof."""
 
     path: str
-    runs: Sequence[Run]
+    runs: list[Run]
 
     @property
     def about(self) -> str:
-        """When and on what it was measured, with a leading separator; "" where neither is known."""
-        runs = list(self.runs)
-        return f", {dates_and_duration(runs)}, on {machine_text(runs)}" if runs else ""
-
-
-@dataclass(frozen=True)
-class Fact:
-    """A line of the table about both sides."""
-
-    name: str
-    a: str
-    b: str
-
-    @property
-    def differs(self) -> bool:
-        return self.a != self.b
+        """When it was measured, with a leading separator; "" where that is not known."""
+        return f", {dates_and_duration(self.runs)}" if self.runs else ""
 
 
 def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b: Side, command: str) -> str:
@@ -61,15 +49,17 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
     """
     named_cells = [(_compared_cell(cell, a, b), cell) for cell in compared]
     comparable = [(name, cell) for name, cell in named_cells if cell.ratio is not None]
-    refused = [(name, cell.why or "") for name, cell in named_cells if cell.ratio is None]
+    refused = group_by((named for named in named_cells if named[1].ratio is None), lambda named: named[1].why or "")
     name_a, name_b = Path(a.path).name, Path(b.path).name
     title = f"{name_b} against {name_a}" if name_a != name_b else f"{b.path} against {a.path}"
     template = jinja_environment(HOUSE).get_template("compare.html.j2")
     return template.render(
         title=title,
+        machine=machine_text([*a.runs, *b.runs]),
+        step=step_of_comparison(compared),
         a=a,
         b=b,
-        verdict=compared_verdict(compared) or compared_sentence(compared[0]),  # of a single cell the sentence
+        verdict=compared_verdict(compared) or compared_sentence(replace(compared[0], a="A", b="B")),
         rows=[_comparison_row(cell, name) for name, cell in comparable],
         intervals=intervals_note(compared),
         unstated=sorted({name for cell in compared for name in cell.unstated}),
@@ -83,9 +73,7 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
 
 def _compared_cell(compared: Compared, a: Side, b: Side) -> str:
     """Return the name of a compared cell; "B against A" where its names on the two sides differ."""
-    name_in_a = _cell_of(compared.a, a)
-    name_in_b = _cell_of(compared.b, b)
-    return name_in_a if name_in_a == name_in_b else f"{name_in_b} against {name_in_a}"
+    return " against ".join(dict.fromkeys([_cell_of(compared.b, b), _cell_of(compared.a, a)]))
 
 
 def _cell_of(text: str, side: Side) -> str:
@@ -120,18 +108,12 @@ def _ratio_chart(comparable: Sequence[tuple[str, Compared]]) -> str:
         return inline_svg(Path(folder) / "ratios.svg", "ratios", "B over A of every cell")
 
 
-def _side_facts(a: Side, b: Side) -> list[Fact]:
-    """Return date, protocol and environment of both sides; [] where a side is not of scaleproof."""
+def _side_facts(a: Side, b: Side) -> list[tuple[str, str, str]]:
+    """Return protocol and environment, (name, of a, of b); [] where a side is not of scaleproof."""
     if not a.runs or not b.runs:
         return []
-    of_a, of_b = _facts_by_name(a), _facts_by_name(b)
-    return [Fact(name, of_a.get(name, "–"), of_b.get(name, "–")) for name in dict.fromkeys([*of_a, *of_b])]
-
-
-def _facts_by_name(side: Side) -> dict[str, str]:
-    """Return name -> text of date, protocol and environment."""
-    runs = list(side.runs)
-    return {"Measured": dates_and_duration(runs), **dict(protocol_facts(runs)), **dict(environment_facts(runs))}
+    of_a, of_b = (dict([*protocol_facts(side.runs), *environment_facts(side.runs)]) for side in (a, b))
+    return [(name, of_a.get(name, "–"), of_b.get(name, "–")) for name in dict.fromkeys([*of_a, *of_b])]
 
 
 VERDICT = re.compile(r'<p class="verdict">(.*?)</p>', re.DOTALL)
@@ -177,20 +159,14 @@ def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
         str(first_run.relative_to(folder)): metrics,
     }
 
-    date = machine = verdict = "unknown"
-    if metrics:
-        date = metrics.timestamp_utc[:16].replace("T", " ")
-        machine = _machine_of(metrics)
     match = VERDICT.search(page or "")
-    if match:
-        verdict = html.unescape(match[1]).strip()
     finding_counts = Counter[str](finding.severity for finding in findings.findings) if findings else Counter[str]()
     return IndexedCampaign(
         campaign=folder.name,
         title=report.title if report else folder.name,
-        verdict=verdict,
-        date=date,
-        machine=machine,
+        verdict=html.unescape(match[1]).strip() if match else "unknown",
+        date=metrics.timestamp_utc[:16].replace("T", " ") if metrics else "unknown",
+        machine=_machine_of(metrics) if metrics else "unknown",
         findings={severity: finding_counts[severity] for severity in SEVERITIES if finding_counts[severity]},
         link=quote(f"{folder.relative_to(results)}/report.html"),  # also for a folder "javascript:..."
         unread=tuple(name for name, content in contents.items() if content is None),

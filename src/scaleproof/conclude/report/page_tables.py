@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -199,12 +200,8 @@ def terms_of_page(inputs: PageInputs) -> Terms:
 
 def defined_columns(tables: Iterable[PageTable]) -> Terms:
     """Return (label, definition) of the columns of `tables` that have a definition, each label once."""
-    definitions: dict[str, str] = {}
-    for table in tables:
-        for column in table.columns:
-            if column.definition:
-                definitions.setdefault(column.label, column.definition)
-    return list(definitions.items())
+    columns = chain.from_iterable(table.columns for table in tables)
+    return list({column.label: column.definition for column in columns if column.definition}.items())
 
 
 def _term_of_cell(names: list[str]) -> str:

@@ -164,9 +164,7 @@ def tensorboard(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame,
         return Event(wall_time=time, step=step, summary=Summary(value=values))
 
     for run in runs:
-        settings = {}
-        for name, value in run.settings.items():
-            settings[name] = value if isinstance(value, bool | int | float) else str(value)
+        settings = {name: x if isinstance(x, bool | int | float) else str(x) for name, x in run.settings.items()}
         write(
             out / run.name,
             Event(wall_time=run.began, summary=hparams_pb(settings, run.name, run.began)),
@@ -221,18 +219,14 @@ def mlflow(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame, out:
 
     client = MlflowClient(tracking_uri=out.resolve().as_uri())
     experiment = client.create_experiment(campaign)
-
-    def ms(seconds: float) -> int:
-        return round(seconds * 1000)
-
     for run in runs:
-        run_id = client.create_run(experiment, ms(run.began), {"cell": run.cell}, run.name).info.run_id
+        run_id = client.create_run(experiment, round(1e3 * run.began), {"cell": run.cell}, run.name).info.run_id
         client.log_batch(run_id, params=[Param(name, str(value)) for name, value in run.settings.items()])
         metrics = []
         for point in run.points:
-            step_end_ms = ms(run.began + point.seconds)
+            step_end_ms = round(1e3 * (run.began + point.seconds))
             metrics += [Metric(name, value, step_end_ms, point.step) for name, value in point.figures.items()]
-        end_ms = ms(run.began + run.seconds)
+        end_ms = round(1e3 * (run.began + run.seconds))
         metrics += [Metric(name, value, end_ms, run.last_step) for name, value in run.figures.items()]
         for first in range(0, len(metrics), MOST_AT_ONCE):
             client.log_batch(run_id, metrics[first : first + MOST_AT_ONCE])

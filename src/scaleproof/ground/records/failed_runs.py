@@ -6,7 +6,7 @@ from pathlib import Path
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs
-from scaleproof.ground.records.run import METRICS, DamagedMetrics, read_run, retry_command
+from scaleproof.ground.records.run import LOG, METRICS, DamagedMetrics, read_run, retry_command
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.ground.records.unreadable import UNREADABLE
 from scaleproof.ground.snakemake_command import results_option
@@ -21,17 +21,18 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
 
     A cell that cannot run on this machine has not failed.
     """
-    reasons: dict[str, list[str]] = {}  # "class: reason" -> names of the runs that failed so
+    reasons: dict[str, list[Path]] = {}  # "class: reason" -> folders of the runs that failed so
     for folder, failure in _failures(loaded, results):
-        name = f"{folder.parent.name}/{folder.name}"
-        reasons.setdefault(shortened(f"{failure.failure_class}: {failure.reason}", 300), []).append(name)
+        reasons.setdefault(shortened(f"{failure.failure_class}: {failure.reason}", 300), []).append(folder)
     if not reasons:
         return None
     failed, total = sum(map(len, reasons.values())), len(loaded.cells) * loaded.repeats(results)
     lines = [f"{failed} of {plural(total, 'run')} of {loaded.name} failed (rows of the report):"]
-    for reason, names in reasons.items():
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        lines.append(f"  {', '.join(names[:MOST_NAMES])}{more}: {reason}")
+    for reason, folders in reasons.items():
+        names = ", ".join(f"{folder.parent.name}/{folder.name}" for folder in folders[:MOST_NAMES])
+        more = f" and {len(folders) - MOST_NAMES} more" if len(folders) > MOST_NAMES else ""
+        log = f" (log: {folders[0] / LOG})" if (folders[0] / LOG).is_file() else ""
+        lines.append(f"  {names}{more}: {reason}{log}")
     lines.append(f"Repeat them with: {retry_command(loaded.path, (), results)}")
     return "\n".join(lines)
 

@@ -10,6 +10,7 @@ from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
 from scaleproof.ground.records.result_file import Estimated, ResultPart
 
 SCHEMA_VERSION = "5.3"
+AB_TITLE = "Is B faster than A?"
 Kind = Literal["strong", "weak"]
 Law = Literal["amdahl", "gustafson"]
 Method = Literal["tukey-blocks", "tukey-kramer"]
@@ -237,6 +238,11 @@ class ScalingReport(ResultPart):
     question: AnsweredQuestion | None = None
     ranking: list[SizeRanking]
     repeats: LookTaken | None = None
+
+    @property
+    def is_of_ab(self) -> bool:
+        """Whether it is of `scaleproof ab`, whose campaign file nobody has written."""
+        return self.title == AB_TITLE
 
     @property
     def folder(self) -> str:

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -33,7 +34,7 @@ VERSIONS_PROGRAM = (
 def describe_program(words: Sequence[str]) -> Program:
     """Describe the command `words` before it starts in the current folder."""
     return Program(
-        command=scrub(" ".join(words)),
+        command=scrub(shlex.join(words)),
         files=files_of_command(words),
         **read_git_state(),
         versions=_program_versions(words),

@@ -35,7 +35,7 @@ from scaleproof.measure.corpus.store import (
     what_checked_with,
 )
 
-NO_WAY = "; HF_ENDPOINT names a mirror, and docs/corpora.md says what to do without a network"
+NO_WAY = "; HTTPS_PROXY names a proxy, HF_ENDPOINT a mirror, and docs/corpora.md says what to do without a network"
 ROWS = 20  # of a streamed data set that `corpus check` reads
 # Without this the library asks the hub for a list of programs that may have called it, and names versions and caller.
 constants.HF_HUB_DISABLE_TELEMETRY = True

@@ -255,8 +255,15 @@ def test_no_steps_are_drawn_of_programs_that_are_timed_as_a_whole(results):
 @pytest.mark.parametrize(("evidence", "unit"), [("built", "optimizer step"), ("printed", "printed line")])
 def test_lines_that_a_program_prints_are_not_called_steps(results, evidence, unit):
     """One line may stand for twenty steps: no axis of steps, and no chart of where the time of the run went."""
-    _, cells, report = read_inputs(results.folder)
+    runs, cells, report = read_inputs(results.folder)
     cells["evidence"] = evidence
+    axes = Figure().subplots()
+    CHARTS["step_time"](axes, runs, cells, report)
+    texts = [axes.get_title(), *(label.get_text() for label in axes.get_yticklabels())]
+    assert any(" printed lines" in text for text in texts) == (evidence == "printed")
+    pattern, name, _ = TIPS["step_time"][-1]  # by which verify finds the number
+    assert name == "steps"
+    assert all(pattern.search(box.get_gid().removeprefix("tip:")) for box in axes.patches)
     assert CATALOG["job_time"].has_content(cells, report) == (evidence == "built")
     for against in AGAINST:
         axes = Figure().subplots()

@@ -44,7 +44,7 @@ def test_an_answer_from_disturbed_runs_alone_says_so_in_its_first_words(campaign
     for point in report.points:
         point.findings = ["machine-busy"]
     answer = answer_campaign(report)
-    assert answer.verdict == "With reservations: ddp-n1x2 pays off: 1.67x one device"
+    assert answer.verdict == "ddp-n1x2 pays off: 1.67x one device (reservations: machine-busy)"
     assert text_of(answer, "one-device").startswith("Against one device, with reservations: ddp-n1x2 at 1.67x")
     for sentence, claims in (("verdict", answer.claims), ("one-device", answer.bullets[-1].claims)):
         text = answer.verdict if sentence == "verdict" else text_of(answer, sentence)

@@ -7,9 +7,9 @@ import yaml
 from conclude.report.sentences.test_answer import UNEVEN, text_of
 
 from scaleproof.conclude.report.sentences.answer import answer_campaign
-from scaleproof.conclude.report.sentences.next_step import AB_TITLE
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.number_format import duration_text, rounded_up_percent
+from scaleproof.ground.records.scaling_report import AB_TITLE
 
 
 def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
@@ -175,5 +175,13 @@ def test_a_decided_question_on_disturbed_cells_is_asked_again_on_a_quiet_machine
     text = answer_campaign(report).bullets_of_page(report, has_failures=False)[-1].text
     assert text.startswith("on a quiet machine, scaleproof retry config/campaigns/demo.yaml --cell ")
     assert "zero1" not in text
+
+    short = "raise work.steps in config/campaigns/demo.yaml (window-short), and run snakemake"
+    for point in report.points:
+        disturbed = point.findings
+        point.findings = [*disturbed, "window-short"]
+        step = answer_campaign(report).bullets_of_page(report, has_failures=False)[-1].text
+        assert step.startswith(short) == bool(disturbed), "only of cells that are measured again"
+        point.findings = disturbed
     report.points[0].findings = []
     assert "quiet" not in answer_campaign(report).bullets_of_page(report, has_failures=False)[-1].text

@@ -4,6 +4,7 @@ import pytest
 
 from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
+from scaleproof.verify.claim_sentences import wrong_word
 
 
 def asked(answer):
@@ -16,6 +17,7 @@ def asked(answer):
     [
         (0.02, 0.05, "Yes: zero2-n1x2 is faster than ddp-n1x2: 1.20x its tokens/s"),
         (0.3, 0.05, "No: zero2-n1x2 is not faster than ddp-n1x2 by 30 %: 1.20x"),
+        (0.02, 0.12, "No: zero2-n1x2 is slower than ddp-n1x2, which has 2.00x its tokens/s"),
         (0.02, 0.059, "No clear answer yet: zero2-n1x2 against ddp-n1x2: 1.02x its tokens/s"),
     ],
 )
@@ -40,6 +42,15 @@ def test_whether_a_cell_is_not_slower_gets_exactly_its_answer(campaign, time, ve
     assert answer.verdict.startswith(verdict)
     assert answer.decided is decided
     assert "; asked whether it is not more than 5 % slower (95 % CI" in asked(answer)[1]
+
+
+@pytest.mark.parametrize(("high", "is_slower"), [(0.9, True), (1.02, False), (None, False)])
+def test_only_a_ratio_below_1_is_called_slower(high, is_slower):
+    claim = {"id": "question/b", "kind": "question", "word": "no", "subject": "b", "baseline": "a"}
+    claims = [{**claim, "figure": (0.8, 0.7, high)}]
+    assert (wrong_word("verdict", "No: b is slower than a, which has 1.25x its tokens/s", claims) == "") == is_slower
+    for text in ("No: b is not faster than a", "With reservations: No: b is not faster than a"):  # of earlier versions
+        assert not wrong_word("verdict", text, claims)
 
 
 def test_a_question_about_incomparable_cells(campaign):

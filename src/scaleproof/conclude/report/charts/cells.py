@@ -69,15 +69,14 @@ REST_LOOK: dict[str, Any] = {"color": "white", "edgecolor": "0.35", "lw": 1.2, "
 def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Draw step times of `cells` (cells.csv): 5 to 95 % as a line, 25 to 75 % as a box, the median as a stroke."""
     cells, title = _measured_cells(axes, cells)
-    for i, row in enumerate(cells.to_dict("records")):
+    rows = cells.to_dict("records")
+    for i, row in enumerate(rows):
         if row["steps"]:  # else the program ended within its warm-up, or was timed as a whole
             _draw_step_times(axes, i, row)
-    counts = [fixed(steps, 0) for steps in cells["steps"]]
-    labels = list(cells["cell"])
-    if len(set(counts)) == 1:  # then the title has the number, not each label
-        title = f"{title}, {counts[0]} steps per cell"
-    else:
-        labels = [f"{cell}\n{steps} steps" for cell, steps in zip(labels, counts, strict=True)]
+    counts = [_steps_text(row) for row in rows]
+    are_equal = len(set(counts)) == 1  # then the title has the number, not each label
+    title += f", {counts[0]} per cell" if are_equal else ""
+    labels = [row["cell"] if are_equal else f"{row['cell']}\n{count}" for row, count in zip(rows, counts, strict=True)]
     _label_rows(axes, cells, labels, report, "step time (ms), maximum over ranks")
     axes.set_title(f"Step times ({title})")
 
@@ -90,7 +89,12 @@ def _draw_step_times(axes: Axes, i: int, row: dict[str, Any]) -> None:
     (box,) = axes.barh(i, p75 - p25, left=p25, height=0.5, **style.bar_style(shade))
     axes.plot([p50, p50], [i - 0.25, i + 0.25], "-", color="black", lw=2)
     quartiles = f"25-75 %: {number(p25, 4)}-{number(p75, 4)} ms"
-    style.tip(box, f"{row['cell']}: median {number(p50, 4)} ms; {quartiles}; {fixed(row['steps'], 0)} steps")
+    style.tip(box, f"{row['cell']}: median {number(p50, 4)} ms; {quartiles}; {_steps_text(row)}")
+
+
+def _steps_text(row: dict[str, Any]) -> str:
+    """Return the number of timed steps of a cell; a program may print a line for each, or for one in twenty."""
+    return f"{fixed(row['steps'], 0)} {'printed lines' if row['evidence'] == 'printed' else 'steps'}"
 
 
 def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:

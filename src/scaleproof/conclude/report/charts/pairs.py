@@ -56,13 +56,8 @@ Ratio = tuple[str, float, float | None, float | None]  # cell, B over A, bounds
 
 def draw_ratios(ratios: Sequence[Ratio], out: Path) -> None:
     """Write `out`.svg and .png with the ratios in their order; at most the MOST_ROWS that differ most from 1."""
-
-    def distance_from_one(ratio: Ratio) -> float:
-        _, b_over_a, _, _ = ratio
-        return abs(b_over_a - 1)
-
-    # The selection is by distance from 1, the order of rows stays.
-    extremes = sorted(ratios, key=distance_from_one, reverse=True)[: style.MOST_ROWS]
+    # The selection is by distance of B over A from 1, the order of rows stays.
+    extremes = sorted(ratios, key=lambda ratio: abs(ratio[1] - 1), reverse=True)[: style.MOST_ROWS]
     drawn = [ratio for ratio in ratios if ratio in extremes]
     style.write_chart(out, 1.4 + 0.3 * max(3, len(drawn)), lambda axes: _draw_ratios(axes, drawn, len(ratios)))
 

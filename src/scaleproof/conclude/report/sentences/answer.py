@@ -10,7 +10,7 @@ from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.report.claims import Claims, GroupClaims, claims_of, claims_of_pairs
 from scaleproof.conclude.report.sentences.bullet import Bullet
 from scaleproof.conclude.report.sentences.forecast import answer_sentence
-from scaleproof.conclude.report.sentences.next_step import busy_cells, next_step, next_step_beyond_repeats
+from scaleproof.conclude.report.sentences.next_step import REPEATED_FOR, busy_cells, next_step, next_step_beyond_repeats
 from scaleproof.conclude.report.sentences.ratios import ab_sentence, runs_text
 from scaleproof.conclude.report.sentences.verdict import (
     MOST_LISTED,
@@ -111,18 +111,19 @@ def answer_campaign(
 
     verdict = verdict_on(report, group, comparisons, claims)
     text = verdict.text
-    if not text.startswith("No ") and _rests_on_disturbed_runs(verdict.claims, report):
-        text = f"With reservations: {text}"
+    if not text.startswith("No ") and (disturbances := _disturbances(verdict.claims, report)):
+        text += f" (reservations: {', '.join(disturbances)})"
     step = None if verdict.is_decided else next_step(report, group)
     if step:
         bullets.append(Bullet("next", "Next", *step))
     return Answer(text, tuple(bullets), verdict.is_decided, verdict.claims)
 
 
-def _rests_on_disturbed_runs(claims: Sequence[Claim], report: ScalingReport) -> bool:
-    """Return whether all cells that `claims` are on have findings that a quiet machine may not give."""
+def _disturbances(claims: Sequence[Claim], report: ScalingReport) -> list[str]:
+    """Return the findings that a quiet machine may not give; [] unless all cells that `claims` are on have some."""
     cells = {cell for claim in claims if claim.kind != "pairs" for cell in (claim.subject, claim.baseline) if cell}
-    return bool(cells) and cells.issubset(busy_cells(report))
+    codes = {code for point in report.points if point.cell in cells for code in point.findings}
+    return sorted(codes & REPEATED_FOR) if cells.issubset(busy_cells(report)) else []
 
 
 def _forecast_bullet(forecast: ForecastReport) -> list[Bullet]:
@@ -276,7 +277,7 @@ def _one_device_bullet(group_claims: GroupClaims, report: ScalingReport) -> list
     n = runs_text(*sorted({claim.ratio.n for claim in claims}))
     basis = f"95 % CIs, n={n}, corrected for {group.claims} comparisons"
     cells = tuple(claim.subject for claim in claims)
-    label = "Against one device" + (", with reservations" if _rests_on_disturbed_runs(claims, report) else "")
+    label = "Against one device" + (", with reservations" if _disturbances(claims, report) else "")
     return [Bullet("one-device", label, text, basis, cells, (*claims, *claims_of_efficiency))]
 
 

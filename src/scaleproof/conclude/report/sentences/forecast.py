@@ -30,8 +30,7 @@ def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
     if rows_ahead:
         named_rows = rows_ahead[:MOST_NAMED]
         sentences = [expected_sentence(row).rstrip(".") for row in named_rows]
-        unnamed_count = len(rows_ahead) - len(named_rows)
-        rest = f"; and {unnamed_count} more" if unnamed_count else ""
+        rest = f"; and {len(rows_ahead) - MOST_NAMED} more" if len(rows_ahead) > MOST_NAMED else ""
         return f"Forecast: {'; '.join(sentences)}{rest}", tuple(row.cell for row in named_rows)
     scored = _scored_rows(rows)
     if scored:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from scaleproof.conclude.analysis.ranking import DISTURBED
 from scaleproof.conclude.analysis.simultaneous import MOST_TIMES, POWER_IN_WORDS
+from scaleproof.ground.comparison import NO_INTERVAL, UNDECIDED, Compared, claim_on
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import about, duration_text, rounded_up_percent
@@ -19,7 +20,6 @@ LARGEST_IN_QUESTION = 0.5  # nobody plans repeats to see a larger difference
 # Snakemake does not miss a look whose table of runs is there: forced, it makes the look, and the rounds after it.
 FORCED = "--forcerun collect findings -- "
 
-AB_TITLE = "Is B faster than A?"  # of the campaigns of `scaleproof ab`, whose file nobody has written
 Step = tuple[str, str | None]  # what to do, and what to know about it
 
 
@@ -28,7 +28,7 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
 
     `group`: the ranking of the largest size with two comparable cells or more (`largest_group`), if there is one.
     """
-    if report.title == AB_TITLE:
+    if report.is_of_ab:
         return _step_of_ab(report)
     look = report.repeats  # the last look at the results, in a campaign whose results decide when repeats end
     if look and look.goes_on:
@@ -70,9 +70,10 @@ def _on_a_quiet_machine(report: ScalingReport, disturbed_cells: Sequence[str] = 
     if not disturbed_cells and not (busy and set(of_answer) <= set(busy)):
         return None
     names = list(dict.fromkeys([*disturbed_cells, *busy]))
+    if any("window-short" in point.findings for point in report.points if point.cell in names):  # as in new runs, too
+        return f"raise work.steps in {_file(report)} (window-short), and run {command(report)} on a quiet machine", None
     # Up to two cells are named, even where they are all.
-    options = _cell_options([ALL] if len(names) > 2 and set(names) == set(cells) else names)
-    retry = f"scaleproof retry {_file(report)} {options}{results_option(report.results)}"
+    retry = _retry_command(report, [ALL] if len(names) > 2 and set(names) == set(cells) else names)
     return f"on a quiet machine, {retry}, then {command(report)}", None
 
 
@@ -83,15 +84,14 @@ def busy_cells(report: ScalingReport) -> list[str]:
 
 def next_step_beyond_repeats(report: ScalingReport) -> Step:
     """Return what to do next where further repeats would settle nothing more, as a sentence and a remark."""
-    if report.title == AB_TITLE:
+    if report.is_of_ab:
         return _step_of_ab(report)
     if report.status == "invalid_comparison":
         cells = {point.cell for point in report.points if set(point.findings) & set(report.mismatches)}
-        retry = f"scaleproof retry {_file(report)} {_cell_options(sorted(cells))}{results_option(report.results)}"
+        retry = _retry_command(report, sorted(cells))
         return f"scaleproof explain {report.mismatches[0]}; when that is mended, {retry}, then {command(report)}", None
     if not report.series:
-        retry = f"scaleproof retry {_file(report)}{results_option(report.results)}"
-        return f"fix what made the runs fail (below); then {retry}, and {command(report)}", None
+        return f"fix what made the runs fail (below); then {_retry_command(report)}, and {command(report)}", None
     if report.repeats and report.repeats.goes_on:
         return f"{command(report)} goes on with it", None
     if quiet := _on_a_quiet_machine(report):
@@ -126,9 +126,29 @@ def _step_of_question(report: ScalingReport) -> Step | None:
     return f"to compare two of them, {key} and run {command(report)} again", None
 
 
-def _cell_options(names: list[str]) -> str:
-    """Return the options of `scaleproof retry` for these cells."""
-    return " ".join(f"--cell {name}" for name in names)
+def step_of_comparison(compared: Sequence[Compared]) -> str:
+    """Return what would decide a comparison of two results, or that nothing is left to decide."""
+    claims = [claim_on(cell) for cell in compared if cell.ratio is not None]
+    undecided = [cell for cell in compared if claim_on(cell) == UNDECIDED]
+    in_reach = [cell for cell in undecided if cell.times_runs <= MOST_TIMES]
+    further = f"with {MOST_TIMES} times the runs and the same ratios"
+    if not claims:
+        return "remove what forbids a ratio (below); what is meant to differ is named with --vary"
+    if any(REPEATED_FOR & set(cell.suspect) for cell in compared):
+        return "measure both sides again on a quiet machine"
+    if NO_INTERVAL in claims:
+        return f"make {FEWEST_REPEATS} runs or more on each side: a single run gives no interval"
+    if not undecided:
+        return "nothing is left to decide here; another machine may answer otherwise"
+    if not in_reach:
+        return f"further runs are not worth their time: {further}, nothing more would be decided"
+    return f"more runs of both sides: {further}, {len(in_reach)} of {len(undecided)} undecided would be decided"
+
+
+def _retry_command(report: ScalingReport, cells: Sequence[str] = ()) -> str:
+    """Return the command that repeats all runs of these cells; without any, the failed runs."""
+    options = "".join(f" --cell {cell}" for cell in cells)
+    return f"scaleproof retry {_file(report)}{options}{results_option(report.results)}"
 
 
 def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:

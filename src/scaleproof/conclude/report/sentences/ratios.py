@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import interval_text, number
+from scaleproof.ground.records.grouping import group_by
 
 if TYPE_CHECKING:  # with it come the schemas of all records, whose making takes a third of the time of a table
     from collections.abc import Sequence
@@ -40,10 +41,17 @@ def ratio_sentence(
     return f"{subject} is slower than {base}, which has {number(1 / value)}x its {unit} ({interval})."
 
 
-def compared_sentence(compared: "Compared") -> str:
-    """Return what `scaleproof compare` prints of two results."""
+def compared_sentences(compared: "Sequence[Compared]") -> list[str]:
+    """Return a sentence for each cell; those without a ratio for the same reason have one."""
+    groups = group_by(compared, lambda cell: (cell.why or cell.b, cell.losses)).values()
+    return [compared_sentence(first, others=len(more)) for first, *more in groups]
+
+
+def compared_sentence(compared: "Compared", others: int = 0) -> str:
+    """Return what `scaleproof compare` prints of two results, and of so many `others` with the same reason."""
     if compared.why or compared.ratio is None:  # not comparable, for the reason `why`
-        text = f"{compared.b} and {compared.a}: no ratio; {compared.why}."
+        and_others = f", and {plural(others, 'further cell')}" if others else ""
+        text = f"{compared.b} and {compared.a}{and_others}: no ratio; {compared.why}."
     else:
         n = runs_text(*compared.runs)
         bounds = (compared.low, compared.high)

@@ -34,8 +34,7 @@ HIDING_RATIO = 3.0  # computing over transfers that usually hides them
 
 def is_half_known(cell: WaterfallCell) -> bool:
     """Return whether at least half of a waterfall's parts were measured, so that it says something."""
-    measured = sum(part.ms is not None for part in cell.parts)
-    return 2 * measured >= len(cell.parts)
+    return 2 * sum(part.ms is not None for part in cell.parts) >= len(cell.parts)
 
 
 def loss_sentence(cell: WaterfallCell) -> str:

@@ -35,9 +35,8 @@ def _capture_sentence(profile: Profile) -> str:
 
 def _step_sentences(profile: Profile) -> list[str]:
     """Return the sentences on the parts of a step, means over steps and ranks; [] where they are not known."""
-    wall_ms = mean_of_field(profile, "wall_ms")
-    compute_ms = mean_of_field(profile, "compute_ms")
-    exposed_ms = mean_of_field(profile, "exposed_ms")
+    fields = ("wall_ms", "compute_ms", "exposed_ms")
+    wall_ms, compute_ms, exposed_ms = (mean_of_field(profile, field) for field in fields)
     if wall_ms is None or compute_ms is None or exposed_ms is None:
         return []
 

@@ -80,9 +80,10 @@ def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None, measur
     if claim.word == "yes":
         relation = f"at most {by} slower" if question.not_slower_than else "faster"
         return f"Yes: {subject} is {relation} than {base}: {ratio}", True
-    if claim.word == "no" and question.not_slower_than:
+    if claim.word == "no" and (question.not_slower_than or claim.ratio.below()):
+        slower = f"more than {by} slower" if question.not_slower_than else "slower"
         inverse = f"{number(claim.ratio.inverse.value)}x its tokens/s"
-        return f"No: {subject} is more than {by} slower than {base}, which has {inverse}", True
+        return f"No: {subject} is {slower} than {base}, which has {inverse}", True
     if claim.word == "no":
         margin = f" by {by}" if question.by else ""
         return f"No: {subject} is not faster than {base}{margin}: {ratio}", True

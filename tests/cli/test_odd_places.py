@@ -8,6 +8,7 @@ from command_line import scaleproof
 
 from scaleproof.driver import new_project
 from scaleproof.ground.campaign.value_hints import valid_name
+from scaleproof.ground.errors import nearest_name, printable
 from scaleproof.measure.machine import allocation
 
 WORDS = [
@@ -173,6 +174,22 @@ def test_stale_without_campaigns_says_so(tmp_path):
     assert scaleproof("stale", cwd=tmp_path).stdout.endswith("; there is no folder config/campaigns here\n")
     (tmp_path / "config/campaigns").mkdir(parents=True)
     assert scaleproof("stale", cwd=tmp_path).stdout == "results: no campaign has results\n"
+    (tmp_path / "config/campaigns").rmdir()
+    (tmp_path / "config/campaigns").touch()
+    done = scaleproof("stale", cwd=tmp_path)
+    assert (done.returncode, done.stderr.endswith("; config/campaigns is a file, not a folder\n")) == (2, True), done
+
+
+def test_workers_are_no_work():
+    assert nearest_name("num_workers", ["title", "work", "workload"]) is None
+    assert nearest_name("works", ["title", "work", "workload"]) == "work"
+
+
+def test_a_name_in_bytes_is_spelled_out_in_its_letters():
+    """Where the locale is ASCII, Python gives names as bytes of no character."""
+    assert printable("d\udcc3\udca4mo") == "d\u00e4mo"
+    assert printable("d\udce4mo \t\ud800") == r"d\xe4mo \t\ud800"
+    assert printable("d\u00e4mo\n", besides="\n") == "d\u00e4mo\n"
 
 
 def test_a_file_whose_name_begins_with_a_hyphen(tmp_path):

@@ -37,6 +37,8 @@ COMMANDS = [
     (["ab", "--", "python", "nope.py", "--", "python", "b.py"], "command A: nope.py: there is no such file in "),
     (["ab", "--", "cd", "x", "--", "python", "b.py"], "no shell reads the command: bash -c 'cd ...'"),
     (["ab", "--", __file__, "--", "python", "b.py"], "the file may not be executed: python "),
+    (["ab", "--", "ls", "--n={stepz}", "--", "ls"], 'A: there is no placeholder "stepz". Did you mean "steps"?'),
+    (["ab", "--", "ls", "--", "ls", "{lr}"], 'command B: there is no placeholder "lr". Allowed: devices, nodes'),
     (["ab", "--seconds", "400", "--", "python", "a.py", "--", "python", "b.py"], "are more than --minutes 10"),
     (["ab", "--pattern", "step=a(.)", "--pattern", "step=b(.)", "--", "ls", "--", "ls"], "once for each figure"),
     (["ab", "--pattern", "step=a(.)", "--figures", "NanoGPT", "--", "ls", "--", "ls"], "without --figures"),
@@ -131,6 +133,9 @@ PATHS = [
     (["index", "results/demo"], "results/demo is of one campaign; the folder of all results is results"),
     (["compare", "/", "results/demo"], "/: this is a part of the operating system; name the folder of the results"),
     (["why", "cells/x/n", "results/demo"], "the words are in the wrong order: scaleproof why results/demo cells"),
+    (["export", "prometheus", "new.prom", "results/demo"], "order: scaleproof export prometheus results/demo new.prom"),
+    (["export", "mlflow", "new", "results/demo"], "the words are in the wrong order: scaleproof export mlflow results"),
+    (["export", "mlflow", "results/demo", "results"], '"results" is not empty; give a new folder'),
     (["compare", "demo", "results/demo"], 'Did you mean "results/demo"?'),
     (["audit", "results\\demo"], 'Did you mean "results/demo"?'),
     (["campaign", "show", "config/corpora.yaml"], "is no campaign file, which ends with .yaml and has a title"),
@@ -244,6 +249,14 @@ def metrics_are_a_list(folder: Path) -> None:
 
 def report_is_binary(folder: Path) -> None:
     (folder / "report.html").write_bytes(b"\xff")
+
+
+def test_a_file_of_a_campaign_is_no_side_of_a_comparison(place, tmp_path):
+    folder = shutil.copytree(place / "results/demo", tmp_path / "demo")
+    for parent, is_named in ((folder, True), (tmp_path, False)):
+        (parent / "notes.md").write_text("# Notes\n")
+        done = scaleproof("compare", parent / "notes.md", folder, cwd=tmp_path)
+        assert (done.returncode, f"(a part of {folder}; give that folder)" in done.stderr) == (2, is_named), done
 
 
 def manifest_cut(folder: Path) -> None:

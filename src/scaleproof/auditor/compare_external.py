@@ -212,6 +212,8 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
     # A reason that lies in the path itself replaces what was seen in its files.
     if path.is_dir() and not any(path.iterdir()):
         reasons = " (it is empty)"
+    if any(path.parent.glob("runs/*/rep*")):
+        reasons = f" (a part of {path.parent}; give that folder)"
     if path.suffix == ".yaml":
         results = RESULTS / path.stem
         reasons = f" (a campaign file; give its results{f', {results}' * results.is_dir()})"

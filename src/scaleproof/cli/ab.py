@@ -2,18 +2,20 @@
 
 import argparse
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import Number, campaign_name, count, file_name, log_reader, text
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, no_such
 
 if TYPE_CHECKING:
     from scaleproof.driver.ab_campaign import AbRequest
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
 SEPARATOR = "--"
+PLACEHOLDER = re.compile(r"(--?[\w-]+=)?\{\w+\}")  # as a whole word: other braces may be a program's own text
 METRICS = ("tokens/s", "samples/s", "steps/s", "time")
 LEAST_MINUTES, MOST_MINUTES = 0.1, 100_000.0
 
@@ -48,6 +50,7 @@ def ab(args: argparse.Namespace) -> None:
 def _checked_request(args: argparse.Namespace) -> "AbRequest":
     """Return the comparison that the command line asks for. Raises UserError for wrong input."""
     from scaleproof.driver.ab_campaign import AbRequest
+    from scaleproof.ground.campaign.command import BUILT_IN, free_axes
     from scaleproof.measure.command.program import absent_program
 
     times_whole_runs = args.metric == "time" or args.steps
@@ -64,7 +67,8 @@ def _checked_request(args: argparse.Namespace) -> "AbRequest":
     if not a or not b or SEPARATOR in b:  # there are none, one or three commands
         raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
     for name, words in (("A", a), ("B", b)):
-        if fault := absent_program(words):
+        unknown = free_axes(" ".join(filter(PLACEHOLDER.fullmatch, words)))
+        if fault := absent_program(words) or (unknown and no_such("placeholder", unknown[0], BUILT_IN)):
             raise UserError(f"command {name}: {fault}")
     return AbRequest(
         a,

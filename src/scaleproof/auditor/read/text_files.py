@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 
 from scaleproof.auditor.read.reported import Evidence, Unread, UnreadKind
+from scaleproof.ground import errors
 from scaleproof.ground.errors import UserError, link_fault, path_fault
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.progress import show_bytes
@@ -185,9 +186,8 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
 
 
 def printable(name: str) -> str:
-    """Return a name of at most 200 characters, all of which can be printed: a tab becomes "\\x09"."""
-    safe = name.encode("utf-8", "backslashreplace").decode("utf-8")
-    safe = "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in safe)
+    """Return a name of at most 200 characters, all of which can be printed: a tab becomes "\\t"."""
+    safe = errors.printable(name)
     return safe if len(safe) <= 200 else f"{safe[:120]}...{safe[-60:]}"
 
 

@@ -35,15 +35,10 @@ COMMANDS = [
     (["why", "results/demo"], "required: FIGURE. Example: scaleproof why results/demo"),
     (["model", "fetch", "qwen"], 'cannot be "qwen"; allowed: owner/name, like Qwen/Qwen3-0.6B.'),
     (["ab", "--", "python", "nope.py", "--", "python", "b.py"], "command A: nope.py: there is no such file in "),
-    (["ab", "--", "cd", "x", "--", "python", "b.py"], "no shell reads the command: bash -c 'cd ...'"),
     (["ab", "--", __file__, "--", "python", "b.py"], "the file may not be executed: python "),
-    (["ab", "--", "ls", "--n={stepz}", "--", "ls"], 'A: there is no placeholder "stepz". Did you mean "steps"?'),
-    (["ab", "--", "ls", "--", "ls", "{lr}"], 'command B: there is no placeholder "lr". Allowed: devices, nodes'),
     (["ab", "--seconds", "400", "--", "python", "a.py", "--", "python", "b.py"], "are more than --minutes 10"),
     (["ab", "--pattern", "step=a(.)", "--pattern", "step=b(.)", "--", "ls", "--", "ls"], "once for each figure"),
     (["ab", "--pattern", "step=a(.)", "--figures", "NanoGPT", "--", "ls", "--", "ls"], "without --figures"),
-    (["ab", "--per-step", "1", "2", "3", "--", "ls", "--", "ls"], "--per-step has 3 numbers"),
-    (["ab", "--", "python a.py", "--", "python b.py"], "without quotes: -- python a.py"),
     (["ab", "--figures", "NanoGTP", "--", "python", "--", "python"], 'Did you mean "NanoGPT"?'),
     (["ab", "--minutes", "0.001", "--", "python", "--", "python"], "is too short to start both programs; at least 0.1"),
     (["ab", "--name", "../x", "--", "python", "--", "python"], 'argument --name: cannot be "../x"; allowed: a name, w'),
@@ -144,7 +139,7 @@ PATHS = [
     (["trace", "summary", "results/dmo"], "no such file; allowed: .sqlite (nsys export)"),
     (["trace", "summary", "results/demo"], "a folder without a capture"),
     (["trace", "diff", "results/demo/runs", "results/demo/runs"], "no trace in this folder"),
-    (["publish", "results/demo", "--author", "J", "--out", "picture.png"], '"picture.png" is a file'),
+    (["publish", "results/demo", "--author", "J", "--out", "picture.png"], "picture.png is a file; a folder is exp"),
     (["why", "results/demo", "cells/ddp-n1x9/speedup"], 'no run of "ddp-n1x9" is in results/demo/runs. Did you'),
     (["why", "results/demo", "tokens_per_s"], "Figures: cells/ddp-n1x1/tokens_per_s"),
     (["why", "results/demo", "cells/ddp-n1x1/speed"], "scaling_report.json: no such file; build it with: snakemake"),
@@ -195,7 +190,7 @@ PATHS = [
     (["trace", "diff", "results/demo", "config"], "in this folder; give results/<campaign>/traces/<cell> or files"),
     (["trace", "diff", "nothing.txt", "nothing.txt"], "nothing.txt: the file is empty"),
     (["trace", "diff", "loop", "loop"], "loop is a link that leads back to itself; allowed: .sqlite"),
-    (["trace", "summary", "notes.txt", "--out", "loop"], '"loop" is a link that leads back to itself; give a folder'),
+    (["trace", "summary", "notes.txt", "--out", "loop"], "loop is a link that leads back to itself"),
     (["audit", STEPS], "the series of a run; name the run's folder, results/demo/runs/ddp-n1x1/rep1"),
     (["compare", STEPS, "results/demo"], "the series of a run; name the run's folder, results/demo/runs/ddp-n1x1/rep1"),
     (["audit", "config/corpora.yaml"], "no benchmark result among 1 file; of a campaign, name its results"),
@@ -249,14 +244,6 @@ def metrics_are_a_list(folder: Path) -> None:
 
 def report_is_binary(folder: Path) -> None:
     (folder / "report.html").write_bytes(b"\xff")
-
-
-def test_a_file_of_a_campaign_is_no_side_of_a_comparison(place, tmp_path):
-    folder = shutil.copytree(place / "results/demo", tmp_path / "demo")
-    for parent, is_named in ((folder, True), (tmp_path, False)):
-        (parent / "notes.md").write_text("# Notes\n")
-        done = scaleproof("compare", parent / "notes.md", folder, cwd=tmp_path)
-        assert (done.returncode, f"(a part of {folder}; give that folder)" in done.stderr) == (2, is_named), done
 
 
 def manifest_cut(folder: Path) -> None:

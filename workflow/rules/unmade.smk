@@ -38,7 +38,7 @@ def real_rules():
 
 
 def check_omitted():
-    """End where --omit-from names what is neither a rule nor a file that one makes: Snakemake takes it without a word."""
+    """End where --omit-from names neither a rule nor a file that one makes: Snakemake says nothing of it."""
     for name in workflow.dag_settings.omit_from:
         if not is_made(name):
             or_exit(known_name, "rule", name, real_rules())

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
 SEPARATOR = "--"
-PLACEHOLDER = re.compile(r"(--?[\w-]+=)?\{\w+\}")  # as a whole word: other braces may be a program's own text
 METRICS = ("tokens/s", "samples/s", "steps/s", "time")
 LEAST_MINUTES, MOST_MINUTES = 0.1, 100_000.0
 
@@ -67,7 +66,8 @@ def _checked_request(args: argparse.Namespace) -> "AbRequest":
     if not a or not b or SEPARATOR in b:  # there are none, one or three commands
         raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
     for name, words in (("A", a), ("B", b)):
-        unknown = free_axes(" ".join(filter(PLACEHOLDER.fullmatch, words)))
+        # Placeholders that are a whole word: other braces may be the program's own.
+        unknown = free_axes(" ".join(word for word in words if re.fullmatch(r"(--?[\w-]+=)?\{\w+\}", word)))
         if fault := absent_program(words) or (unknown and no_such("placeholder", unknown[0], BUILT_IN)):
             raise UserError(f"command {name}: {fault}")
     return AbRequest(

@@ -303,7 +303,7 @@ def _fault_of_value(place: str, fault: dict[str, Any], message: str) -> str:
         kind = "null" if fault["input"] is None else f"a {type(fault['input']).__name__}"
         return shortened(message.replace("Input should be", f"{kind} is in it, not"), 300)
     if not message.startswith("Input should be "):
-        return shortened(f"{place}: {message}", 300)
+        return shortened(f"{place} {json.dumps(fault['input'], default=str)[:80]}: {message}", 300)
     allowed = (
         message.removeprefix("Input should be ").replace("valid integer", "whole number").replace("valid array", "list")
     )

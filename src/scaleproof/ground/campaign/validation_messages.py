@@ -251,10 +251,8 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     look_alike = unicodedata.normalize("NFKC", name)  # a wide colon, a space that does not break
     if name != look_alike and ":" in look_alike:
         return f' A colon or a blank in it only looks like one: write "{look_alike}".'
-    if name.isascii() and name != name.strip():
-        return f' Write "{name.strip()}", without the blanks beside it.'
     if name != name.strip():
-        return " A character beside it only looks like a space: type it again, indented with plain spaces."
+        return f' Write "{name.strip()}", without the blanks beside it, or what only looks like a space.'
     hint = _same_key_hint(name, known) or _top_hint(place, schema)
     geometry = same_name(name, ("geometry",))  # "geometry" for its synonyms, such as nodes; else None
     if not hint and geometry in (None, name):  # another section has a key `nodes` (trace), which is seldom meant

@@ -30,6 +30,24 @@ def two(tmp_path):
     return tmp_path / "one", tmp_path / "four"
 
 
+def test_a_file_of_a_campaign_is_no_side_of_a_comparison(tmp_path):
+    folder = tmp_path / "demo"
+    write_run(folder / "runs", cells()[0], 1, seed=1)
+    for parent, is_named in ((folder, True), (tmp_path, False)):
+        (parent / "notes.md").write_text("# Notes\n")
+        with pytest.raises(UserError) as refused:
+            compare_external(parent / "notes.md", folder, [])
+        assert (f"(a part of {folder}; give that folder)" in str(refused.value)) == is_named
+
+
+def test_a_copy_of_a_log_is_the_same_file(tmp_path):
+    for name, rate in (("a.log", 100), ("b.log", 100), ("c.log", 101)):
+        (tmp_path / name).write_text("".join(f"step: {n} tokens/s: {rate + n}\n" for n in range(9)))
+    with pytest.raises(UserError, match="are the same file; compare two"):
+        compare_external(tmp_path / "a.log", tmp_path / "b.log", [])
+    assert compare_external(tmp_path / "a.log", tmp_path / "c.log", []).why is None
+
+
 def test_the_sizes_are_what_is_meant_to_differ(two):
     found = compare_external(*two, ["world_size"])
     assert found.why is None

@@ -8,6 +8,7 @@ from command_line import scaleproof
 
 from scaleproof.driver import new_project
 from scaleproof.ground.campaign.value_hints import valid_name
+from scaleproof.ground.errors import nearest_name, printable
 from scaleproof.measure.machine import allocation
 
 WORDS = [
@@ -31,6 +32,12 @@ WORDS = [
     (["plan", "x.yaml", "--price", "2", "--price-date", "2999-01-01"], "allowed: a date up to today"),
     (["cluster", "check", "--profile", "slrum"], 'slrum: no such profile. Did you mean "slurm"?'),
     (["audit", ".", "--world-size", "2", "--world-size", "4"], "--world-size is 2 and 4 for all runs"),
+    (["ab", "--", "ls", "--n={stepz}", "--", "ls"], 'A: there is no placeholder "stepz". Did you mean "steps"?'),
+    (["ab", "--", "ls", "--", "ls", "{lr}"], 'command B: there is no placeholder "lr". Allowed: devices, nodes'),
+    (["campaign", "show", "config/*.yaml"], '"config/*.yaml": a shell replaces * and ? outside of quotes alone'),
+    (["ab", "--", "cd", "x", "--", "python", "b.py"], "no shell reads the command: bash -c 'cd ...'"),
+    (["ab", "--", "python a.py", "--", "python b.py"], "without quotes: -- python a.py"),
+    (["ab", "--per-step", "1", "2", "3", "--", "ls", "--", "ls"], "--per-step has 3 numbers"),
     (["ab", "--name", "My test", "--", "ls", "--", "ls"], 'argument --name: cannot be "My test"; allowed: lower-case'),
     (["forecast", "--devices", "64,128", "--from", "x.csv"], "1 to 1,000,000; without commas, several with blanks"),
     (["explain", ""], 'argument CODE: cannot be ""; allowed: one line of text that is not blank'),
@@ -173,6 +180,22 @@ def test_stale_without_campaigns_says_so(tmp_path):
     assert scaleproof("stale", cwd=tmp_path).stdout.endswith("; there is no folder config/campaigns here\n")
     (tmp_path / "config/campaigns").mkdir(parents=True)
     assert scaleproof("stale", cwd=tmp_path).stdout == "results: no campaign has results\n"
+    (tmp_path / "config/campaigns").rmdir()
+    (tmp_path / "config/campaigns").touch()
+    done = scaleproof("stale", cwd=tmp_path)
+    assert (done.returncode, done.stderr.endswith("; config/campaigns is a file, not a folder\n")) == (2, True), done
+
+
+def test_workers_are_no_work():
+    assert nearest_name("num_workers", ["title", "work", "workload"]) is None
+    assert nearest_name("works", ["title", "work", "workload"]) == "work"
+
+
+def test_a_name_in_bytes_is_spelled_out_in_its_letters():
+    """Where the locale is ASCII, Python gives names as bytes of no character."""
+    assert printable("d\udcc3\udca4mo") == "d\u00e4mo"
+    assert printable("d\udce4mo \t\ud800") == r"d\xe4mo \t\ud800"
+    assert printable("d\u00e4mo\n", besides="\n") == "d\u00e4mo\n"
 
 
 def test_a_file_whose_name_begins_with_a_hyphen(tmp_path):

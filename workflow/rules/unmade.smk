@@ -27,10 +27,21 @@ def refuse_elsewhere(wildcards):
         if "".join(path.parts[:1]).partition(".")[0] in CAMPAIGN_NAMES:
             or_exit(refuse_target, file, str(path) if path.parts[1:] else path.stem, MADE)
         if file in rules_meant:
-            real_rules = {rule.name: rule for rule in workflow.rules if "no_such_file" not in rule.name}
-            or_exit(known_name, "rule", file, real_rules)
+            or_exit(known_name, "rule", file, real_rules())
         or_exit(known_name, "target", file, {f"{RESULTS}/{name}/report.html": name for name in CAMPAIGN_NAMES})
     return f"no rule makes {RESULTS / file}"
+
+
+def real_rules():
+    """Return the rules by name, without those that refuse targets."""
+    return {rule.name: rule for rule in workflow.rules if "no_such_file" not in rule.name}
+
+
+def check_omitted():
+    """End where --omit-from names neither a rule nor a file that one makes: Snakemake says nothing of it."""
+    for name in workflow.dag_settings.omit_from:
+        if not is_made(name):
+            or_exit(known_name, "rule", name, real_rules())
 
 
 def refuse_unmade(wildcards):

@@ -15,7 +15,7 @@ from scaleproof.auditor.read.reported import Evidence, ReportedRun, TimedSpan
 from scaleproof.ground.comparison import Compared, field_error, why_incomparable
 from scaleproof.ground.confidence import mean_rate, ratio_of_independent
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import content_fault
+from scaleproof.ground.files import content_fault, sha256_of
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
 from scaleproof.ground.losses import compare_losses
@@ -56,7 +56,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
             raise _no_speed(path, gathered)
     runs_a, runs_b = (_runs_with_rate(path, gathered) for path, gathered in zip((a, b), evidence, strict=True))
     unit, remark, rates = _rates_in_common_unit({a: runs_a, b: runs_b})
-    if a == b:
+    if a == b or (a.is_file() and b.is_file() and sha256_of(a) == sha256_of(b)):
         raise UserError(f"{a} and {b} are the same {'folder' if a.is_dir() else 'file'}; compare two")
     rates_a, rates_b = rates
     stated_a, stated_b = _stated_fields(runs_a), _stated_fields(runs_b)
@@ -212,9 +212,10 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
     # A reason that lies in the path itself replaces what was seen in its files.
     if path.is_dir() and not any(path.iterdir()):
         reasons = " (it is empty)"
+    if any(path.parent.glob("runs/*/rep*")):
+        reasons = f" (a part of {path.parent}; give that folder)"
     if path.suffix == ".yaml":
-        results = RESULTS / path.stem
-        reasons = f" (a campaign file; give its results{f', {results}' * results.is_dir()})"
+        reasons = f" (a campaign file; give its results{f', {RESULTS / path.stem}' * (RESULTS / path.stem).is_dir()})"
     if fault := content_fault(path):
         return UserError(f"{path}{fault}")
     if (path / CAPTURE).exists():

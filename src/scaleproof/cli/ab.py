@@ -2,12 +2,13 @@
 
 import argparse
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import Number, campaign_name, count, file_name, log_reader, text
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, no_such
 
 if TYPE_CHECKING:
     from scaleproof.driver.ab_campaign import AbRequest
@@ -48,6 +49,7 @@ def ab(args: argparse.Namespace) -> None:
 def _checked_request(args: argparse.Namespace) -> "AbRequest":
     """Return the comparison that the command line asks for. Raises UserError for wrong input."""
     from scaleproof.driver.ab_campaign import AbRequest
+    from scaleproof.ground.campaign.command import BUILT_IN, free_axes
     from scaleproof.measure.command.program import absent_program
 
     times_whole_runs = args.metric == "time" or args.steps
@@ -64,7 +66,9 @@ def _checked_request(args: argparse.Namespace) -> "AbRequest":
     if not a or not b or SEPARATOR in b:  # there are none, one or three commands
         raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
     for name, words in (("A", a), ("B", b)):
-        if fault := absent_program(words):
+        # Placeholders that are a whole word: other braces may be the program's own.
+        unknown = free_axes(" ".join(word for word in words if re.fullmatch(r"(--?[\w-]+=)?\{\w+\}", word)))
+        if fault := absent_program(words) or (unknown and no_such("placeholder", unknown[0], BUILT_IN)):
             raise UserError(f"command {name}: {fault}")
     return AbRequest(
         a,

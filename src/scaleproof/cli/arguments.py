@@ -107,6 +107,8 @@ class Parser(argparse.ArgumentParser):
             message = f"argument {value_of_flag[1]}: takes no value, and {value_of_flag[2]} is one; leave it out"
         elif is_about_positional and unknown and not groups:  # it may have got the value of the unknown option
             self.reject_unknown(unknown)
+        elif is_about_positional:
+            self.check_order()
         super().error(shortened(message, 1000))
 
     def _example(self) -> str:
@@ -124,14 +126,14 @@ class Parser(argparse.ArgumentParser):
             if needs and action.dest in given and self._option_string_actions[needs].dest not in given:
                 self.error(f"{action.option_strings[-1]} belongs to {needs}, which is not given")
 
-    def check_order(self, args: argparse.Namespace) -> None:
-        """End with exit code 2 where the two words of a command, a path and a name, are in the wrong order."""
+    def check_order(self) -> None:
+        """End with exit code 2 where the two words of a command, a path and what is no path yet, are swapped."""
         # The positional arguments that must be given.
         arguments = [action for action in self._actions if not action.option_strings and action.nargs is None]
-        if len(arguments) == 2 and arguments[1].type is None:  # the second is no path, but a name
-            first, second = (str(getattr(args, action.dest)) for action in arguments)
-            if os.path.exists(second) and not os.path.exists(first):
-                self.error(f"the words are in the wrong order: {self.prog} {shortened(second)} {shortened(first)}")
+        words = [shortened(word) for word in sys.argv if not word.startswith("-")][len(self.prog.split()) :]
+        are_two = len(arguments) == 2 and len(words) >= 2 and arguments[1].type not in (path, folder, file_to_read)
+        if are_two and os.path.exists(words[1]) and not os.path.exists(words[0]):
+            self.error(f"the words are in the wrong order: {self.prog} {words[1]} {words[0]}")
 
     def reject_unknown(self, words: list[str]) -> NoReturn:
         """End with exit code 2 and name the `words` that no option or argument of the command takes."""

@@ -79,7 +79,7 @@ def run() -> None:
     if unknown:
         args.parser.reject_unknown(unknown)
     args.parser.check_needs(getattr(args, "given", ()))
-    args.parser.check_order(args)
+    args.parser.check_order()
     args.run(args)
 
 

@@ -88,6 +88,8 @@ def path(text: str) -> Path:
         raise argparse.ArgumentTypeError(f'"{shortened(text)}" begins with ~, which a shell replaces: write {advice}')
     if ADDRESS.match(text):
         raise argparse.ArgumentTypeError(f'"{shortened(text)}" is an address; download it, and give the file or folder')
+    if re.search(r"[*?]", text) and not os.path.lexists(text):
+        raise argparse.ArgumentTypeError(f'"{shortened(text)}": a shell replaces * and ? outside of quotes alone')
     if any(len(part.encode(errors="replace")) > LONGEST_NAME for part in Path(text).parts):
         raise argparse.ArgumentTypeError(f'"{shortened(text, 40)}" has a name of more than {LONGEST_NAME} bytes')
     return Path(text)
@@ -127,12 +129,10 @@ def file_to_write(text: str, replaced: tuple[str, ...]) -> Path:
     ending but that of another format (.png, .csv).
     """
     place = path(text)
-    if place.is_dir():
-        raise argparse.ArgumentTypeError(f'"{place}" is a folder; give the name of a file in it')
     if text == "-":
         raise argparse.ArgumentTypeError('"-" is standard output; give the name of a file')
-    if os.path.lexists(place) and (fault := path_fault(place)):
-        raise argparse.ArgumentTypeError(f"{place}{fault}")
+    if os.path.lexists(place):
+        file_to_read(text)
     endings = " or ".join(replaced)
     if place.is_file() and place.suffix not in replaced:
         allowed = f"a new name, or one that ends in {endings}"
@@ -151,9 +151,8 @@ record_to_write = partial(file_to_write, replaced=(".json",))
 def folder_to_write(text: str) -> Path:
     """Return `text` as a folder, which may be new, inside of one that is there. Raises ArgumentTypeError."""
     place = path(text)
-    if os.path.lexists(place) and not place.is_dir():
-        fault = path_fault(place) or " is a file"
-        raise argparse.ArgumentTypeError(f'"{place}"{fault}; give a folder, which is made where there is none')
+    if os.path.lexists(place):
+        folder(text)
     _check_parent(place)
     return place
 
@@ -169,10 +168,9 @@ def new_folder(text: str) -> Path:
 def _check_parent(place: Path) -> None:
     """Raise ArgumentTypeError unless the folder that `place` is to be written into is there."""
     parent = place.parent
-    if os.path.lexists(parent) and not parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{parent}{path_fault(parent) or ' is a file; a folder is expected'}")
-    if not parent.is_dir():
+    if not os.path.lexists(parent):
         raise argparse.ArgumentTypeError(f'there is no folder "{parent}".{nearest_path(parent)}')
+    folder(str(parent))
 
 
 @dataclass(frozen=True)

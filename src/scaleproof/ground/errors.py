@@ -66,8 +66,9 @@ nsight nsightsystems: nsys | pytorch kineto: torch.profiler
 """
 # Words of other programs' names that make no difference here: max_epochs, dataset_name, lr_scheduler_type.
 FILLERS = re.compile(r"(?:^|[_-])(?:adam|implementation|max|name|num|ratio|train|type)(?=[_-]|$)")
-# Near by their letters to what they do not mean: devices that are not supported.
-UNRELATED = ("tpu", "npu", "xpu", "hpu", "ipu", "vpu", "intel")
+# Near by their letters to what they do not mean: devices that are not supported, processes (of "work").
+UNRELATED = ("tpu", "npu", "xpu", "hpu", "ipu", "vpu", "intel", "worker", "workers")
+BYTES = re.compile("[\udc80-\udcff]+")  # of a name, as Python decodes it with "surrogateescape"
 LFS = "version https://git-lfs"
 POINTER = "a pointer of Git LFS, not the file itself; fetch it with: git lfs pull"
 
@@ -248,13 +249,12 @@ def _letters(text: str) -> str:
 
 
 def printable(text: str, besides: str = "") -> str:
-    """Return the text with its unprintable characters spelled out, except those in `besides`."""
-    return "".join(
-        character
-        if character.isprintable() or character in besides
-        else character.encode("unicode_escape", "replace").decode()
-        for character in text
-    )
+    """Return the text with its unprintable characters spelled out, except those in `besides`.
+
+    Bytes of a name that the locale could not decode are read as UTF-8, and spelled out where they are none: "\\xe4".
+    """
+    text = BYTES.sub(lambda run: run[0].encode(errors="surrogateescape").decode(errors="backslashreplace"), text)
+    return "".join(c if c.isprintable() or c in besides else ascii(c)[1:-1] for c in text)
 
 
 def shortened(value: object, limit: int = 80) -> str:
@@ -303,7 +303,7 @@ def _fault_of_value(place: str, fault: dict[str, Any], message: str) -> str:
         kind = "null" if fault["input"] is None else f"a {type(fault['input']).__name__}"
         return shortened(message.replace("Input should be", f"{kind} is in it, not"), 300)
     if not message.startswith("Input should be "):
-        return shortened(f"{place}: {message}", 300)
+        return shortened(f"{place} {json.dumps(fault['input'], default=str)[:80]}: {message}", 300)
     allowed = (
         message.removeprefix("Input should be ").replace("valid integer", "whole number").replace("valid array", "list")
     )

@@ -118,7 +118,7 @@ def content_fault(path: Path) -> str:
     with path.open("rb") as file:
         text = file.read(MOST_LOOKED_AT).decode("utf-8", "replace")
     if HTML_PAGE.match(text) and path.suffix not in (".html", ".htm"):
-        return " is an HTML page, whatever its name says: did a server answer with its sign-in or error page?"
+        return " is an HTML page, whatever its name says: name it .html. Or is it a server's sign-in or error page?"
     steps = STEP_IN_LINE.findall(text)
     if len(steps) >= FEWEST_STEPS and len(set(steps)) == 1:
         return f" says step {steps[0]} in all of {len(steps)} lines: a series needs steps that rise"

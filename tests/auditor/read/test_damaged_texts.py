@@ -27,6 +27,7 @@ STEPS = [{"step": 1, "loss": 5.0, "tokens_per_s": 100}, {"step": 2, "loss": 4.9,
         ("of Excel.csv", f"sep=;\n{TABLE.replace(',', ';')}".encode()),
         ("utf-32.csv", TABLE.encode("utf-32")),
         ("cut off.html", PAGE.encode()),
+        ("cut in a cell.html", f"{PAGE}</td></tr>\n<tr><td>4</td> <td>3".encode()),
         ("title.csv", f"Scaling of ours\n\n{TABLE}".encode()),
         ("about git.csv", f"# <<<<<<< is a mark of git\n{TABLE}".encode()),
     ],
@@ -34,8 +35,16 @@ STEPS = [{"step": 1, "loss": 5.0, "tokens_per_s": 100}, {"step": 2, "loss": 4.9,
 def test_a_table_is_read_however_it_was_saved(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     evidence = gather([tmp_path / name])
-    assert [(row.devices, row.value("tokens_per_s")) for row in evidence.tables[0].rows] == [(1, 100.0), (2, 190.0)]
+    rows = [(row.devices, row.value("tokens_per_s")) for row in evidence.tables[0].rows]
+    assert [row for row in rows if row[1]] == [(1, 100.0), (2, 190.0)]
+    assert len(rows) == 2 + name.startswith("cut in"), "a figure that is cut off is none"
     assert not evidence.unread
+
+
+def test_a_figure_whose_digits_are_lost_is_none(tmp_path):
+    (tmp_path / "zeros.csv").write_bytes(TABLE.encode() + b"4,38\0\0\n\0\0\x008,700\n")
+    rows = gather([tmp_path]).tables[0].rows
+    assert [(row.devices, row.value("tokens_per_s")) for row in rows] == [(1, 100), (2, 190), (4, None), (8, 700)]
 
 
 @pytest.mark.parametrize(
@@ -86,6 +95,7 @@ def test_a_table_is_read_however_it_was_saved(tmp_path, name, content):
         ),
         ("chart.wandb", b":W&B", "a .wandb file; export its table as CSV"),
         ("long.csv", TABLE.encode() + b"4," + b"1" * 200_000, "field larger than field limit (131072)"),
+        ("of 2014.ipynb", b'{"nbformat": 3, "worksheets": [{"cells": []}]}', "cells: save it with a newer Jupyter"),
         ("cleared.ipynb", b'{"nbformat": 4, "cells": [{"cell_type": "code", "outputs": []}]}', "save it with them"),
         ("run.json", b'{"devices": 1, "runs": [{"tokens_per_s": 100}, {"tokens', "it is cut off in line 1"),
         ("nothing.log", b"\0" * 99, "it holds nothing but bytes of value 0"),

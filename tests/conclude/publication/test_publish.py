@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import shutil
 from collections import Counter
 from importlib.resources import files
@@ -18,6 +19,7 @@ from urllib3 import HTTPResponse
 from verify.test_verify import finished
 
 from scaleproof.conclude.forecast.ledger import Forecasts, read_forecasts, write_forecasts
+from scaleproof.conclude.publication import publish as publication
 from scaleproof.conclude.publication.publish import Publication, publish
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of, write_json
@@ -65,6 +67,22 @@ def test_a_publication_verifies_and_can_be_cited(folder, tmp_path):
         publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
     with pytest.raises(UserError, match="is published already: cite it as it is"):
         publish(out, tmp_path, Publication(("Jane Doe",)), "0")
+
+
+def test_two_calls_at_once_pack_folders_of_their_own(folder, tmp_path, monkeypatch):
+    """The second call packs while the first does: each its own copy, and the one that is ready first stays."""
+
+    def check_copy(part):
+        out.mkdir()  # as of the other call
+        assert os.listdir(tmp_path).count(part.name) == 1
+
+    out = publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+    shutil.rmtree(out)
+    (tmp_path / f".{out.name}.1.part").mkdir()  # of the other call
+    monkeypatch.setattr(publication, "_check_copy", check_copy)
+    with pytest.raises(UserError, match="exists; for another of one day"):
+        publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+    assert sorted(os.listdir(tmp_path)) == [f".{out.name}.1.part", out.name]
 
 
 def test_results_are_not_packed_into_themselves(folder):

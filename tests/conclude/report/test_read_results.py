@@ -1,5 +1,6 @@
 """Results that were damaged or cut short are told with the way out, and never read as if they were whole."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -29,6 +30,17 @@ def test_a_damaged_file_is_told_with_the_way_out(results, name, content):
     path.write_bytes(content)
     with pytest.raises(UserError, match=f"rm {path} && snakemake --cores 2 {path}"):
         read_inputs(results.folder)
+
+
+@pytest.mark.parametrize(("version", "is_read"), [("5.9", True), ("6.0", False)])
+def test_a_report_of_a_newer_version_is_not_read(results, version, is_read):
+    path = results.folder / "scaling_report.json"
+    path.write_text(re.sub(r'(?<="schema_version": ")5\.\d', version, path.read_text(), count=1))
+    if is_read:
+        assert read_scaling_report(path).schema_version == version
+    else:
+        with pytest.raises(UserError, match=r'schema_version "6\.0": String should match pattern'):
+            read_scaling_report(path)
 
 
 @pytest.mark.parametrize("name", ["runs.csv", "cells.csv"])

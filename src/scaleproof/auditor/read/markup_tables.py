@@ -14,6 +14,7 @@ RULES = re.compile(
     r"footnotesize)\b(?:\[[^\]]*\])?|\\(?:cmidrule|cline)(?:\([^)]*\))?\{[^}]*\}|"
     r"\\specialrule(?:\{[^}]*\}){3}|\\rowcolor(?:\[[^\]]*\])?\{[^}]*\}"
 )
+CUT_CELL = re.compile(r"(</t[dhr]>\s*(?:<tr[^<>]*>\s*)?)<t[dh]\b[^<]*\Z", re.IGNORECASE)
 CELL_OF_COLUMNS = re.compile(r"\s*\\multicolumn\{(\d{1,2})\}\{[^}]*\}\{(.*)\}\s*", re.S)
 CELL_OF_ROWS = re.compile(r"\s*\\multirow(?:\[[^\]]*\])?\{(\d{1,3})\}\{[^}]*\}\{(.*)\}\s*", re.S)
 
@@ -217,8 +218,11 @@ def _span(text: str | None) -> int:
 
 
 def html_tables(text: str) -> list[Grid]:
-    """Return the tables of an HTML page, or of HTML inside Markdown. A table inside another ends that one."""
+    """Return the tables of an HTML page, or of HTML inside Markdown. A table inside another ends that one.
+
+    A cell that the end of the page cuts off is left out, where others have their end tags.
+    """
     parser = _TableParser()
-    parser.feed(text)
+    parser.feed(CUT_CELL.sub(r"\1", text))
     parser.close()
     return parser.grids

@@ -187,9 +187,9 @@ def read_notebook_file(evidence: Evidence, text: str, name: str) -> tuple[bool, 
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UnreadableFile(f"it is no notebook: {str(error)[:100]}") from None
-    cells = data.get("cells", []) if isinstance(data, dict) else []
+    cells = data.get("cells") if isinstance(data, dict) else None
     if not isinstance(cells, list):
-        raise UnreadableFile("it is no notebook: its cells are no list")
+        raise UnreadableFile("it is no notebook of format 4, which has a list of cells: save it with a newer Jupyter")
 
     document = Document()
     finder = _LineFinder(text)

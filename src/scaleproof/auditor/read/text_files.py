@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 
 from scaleproof.auditor.read.reported import Evidence, Unread, UnreadKind
+from scaleproof.ground import errors
 from scaleproof.ground.errors import UserError, link_fault, path_fault
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.progress import show_bytes
@@ -31,6 +32,7 @@ CONFLICT = re.compile(r"(?ms)^<<<<<<< .*^=======$.*^>>>>>>> ")
 CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])|[\0\ufeff\u200b-\u200d\u2060]"
 )
+LOST_DIGITS = re.compile(r"(?<=\d)\0+")  # bytes of value 0 in place of what may have been further digits
 BINARY = re.compile(rb"[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f]")  # bytes that no text has
 # How files of other kinds begin, whatever they are called.
 KINDS_OF_BINARY = {
@@ -146,7 +148,7 @@ def cleaned(text: str) -> str:
     """Return a text without colours and characters of no width; a hyphen that does not break is "-"."""
     if text.isascii() and "\x1b" not in text and "\0" not in text:
         return text
-    return CONTROL.sub("", text).replace("\u2011", "-")
+    return CONTROL.sub("", LOST_DIGITS.sub("\ufffd", text)).replace("\u2011", "-")
 
 
 def full_text(path: Path, name: str) -> str:
@@ -185,9 +187,8 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
 
 
 def printable(name: str) -> str:
-    """Return a name of at most 200 characters, all of which can be printed: a tab becomes "\\x09"."""
-    safe = name.encode("utf-8", "backslashreplace").decode("utf-8")
-    safe = "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in safe)
+    """Return a name of at most 200 characters, all of which can be printed: a tab becomes "\\t"."""
+    safe = errors.printable(name)
     return safe if len(safe) <= 200 else f"{safe[:120]}...{safe[-60:]}"
 
 

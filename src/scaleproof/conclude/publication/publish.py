@@ -5,6 +5,7 @@ It is made under another name beside its place (`part`), and renamed only when i
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections import Counter
@@ -80,11 +81,10 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     if not runs:
         raise UserError(f"{folder} has no run with numbers; there is nothing to publish")
     out = root / f"{folder.name}_{_device_name(runs)}_{runs[0].metrics['timestamp_utc'][:10]}"
-    if out.exists():
-        raise UserError(f"{out} exists; for another of one day give another folder (--out {root}2), or remove it")
+    _check_absent(out)
     _check_campaign(folder, all_runs)
 
-    part = root / f".{out.name}.part"  # renamed to `out` when it is complete
+    part = root / f".{out.name}.{os.getpid()}.part"  # renamed to `out` when it is complete
     try:
         shutil.rmtree(part, ignore_errors=True)
         _copy_files(folder, part, all_runs)
@@ -96,10 +96,17 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
             write_atomic(page, with_signature(page.read_text("utf-8"), fingerprint_of(request.key), SIGNATURE))
         _describe_and_seal(part, folder, request, version)
         _check_copy(part)
+        _check_absent(out)  # another call may have made it meanwhile
         part.rename(out)
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return out
+
+
+def _check_absent(out: Path) -> None:
+    """Raise UserError where the folder of a publication is there."""
+    if out.exists():
+        raise UserError(f"{out} exists; for another of one day give another folder (--out {out.parent}2), or remove it")
 
 
 def _describe_and_seal(part: Path, folder: Path, request: Publication, version: str) -> None:

@@ -373,13 +373,9 @@ class Campaign(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_empty_sections(cls, data: Any) -> Any:
-        """Drop empty sections (`vary:` with nothing under it is null in YAML); move placeholders into `settings`."""
-        if not isinstance(data, dict):
-            return data
-        values = {name for name, field in cls.model_fields.items() if isinstance(field.default, int | float | str)}
-        sections = {name: content for name, content in data.items() if content is not None or name in values}
-        return move_placeholders_to_settings(sections)
+    def _move_placeholders(cls, data: Any) -> Any:
+        """Move the values of the command's placeholders, which stand beside the axes, into `settings`."""
+        return move_placeholders_to_settings(data) if isinstance(data, dict) else data
 
 
 def tokenizer_entries(tokenizer: str) -> int:

@@ -221,7 +221,7 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
         return f"{where}{dotted(place)}{colon}{error['msg'].removeprefix('Value error, ')}"
     is_infinite = isinstance(value, float) and math.isinf(value)  # 1e400 is infinite, too
     text = "infinite" if is_infinite else shortened(json.dumps(value, default=str, ensure_ascii=False))
-    fault = "has no value" if value is None else f"cannot be {text}"
+    fault = 'has no value ("#" begins a comment)' if value is None else f"cannot be {text}"
     return f"{where}{dotted(place)} {fault}; {_allowed_sentence(place, schema, value)}"
 
 
@@ -231,13 +231,12 @@ def _missing_text(place: Place, name: Any, schema: Schema) -> str:
         options = union_members(node_at(schema, place), schema)
         length = next((option["minItems"] for option in options if option.get("minItems")), name + 1)
         return f"{dotted(place)}: a list of {length} is expected, and entry {name + 1} is missing"
-    place_of_key = place if place[-1:] == (name,) else (*place, name)  # a key that is there lacks its value only
+    place_of_key = (*place, name)
     node = node_at(schema, place_of_key)
     if choices_at(node, schema):
         return f"{dotted(place_of_key)} is missing; allowed: {_words_for_allowed(node, schema)}"
     description = f": {node['description']}" if node.get("description") else ""
-    fault = 'has no value ("#" begins a comment)' if place_of_key == place else "is missing"
-    return f"{dotted(place_of_key)} {fault}{description}"
+    return f"{dotted(place_of_key)} is missing{description}"
 
 
 def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
@@ -252,10 +251,8 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     look_alike = unicodedata.normalize("NFKC", name)  # a wide colon, a space that does not break
     if name != look_alike and ":" in look_alike:
         return f' A colon or a blank in it only looks like one: write "{look_alike}".'
-    if name.isascii() and name != name.strip():
-        return f' Write "{name.strip()}", without the blanks beside it.'
     if name != name.strip():
-        return " A character beside it only looks like a space: type it again, indented with plain spaces."
+        return f' Write "{name.strip()}", without the blanks beside it, or what only looks like a space.'
     hint = _same_key_hint(name, known) or _top_hint(place, schema)
     geometry = same_name(name, ("geometry",))  # "geometry" for its synonyms, such as nodes; else None
     if not hint and geometry in (None, name):  # another section has a key `nodes` (trace), which is seldom meant

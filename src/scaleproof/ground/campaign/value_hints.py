@@ -72,7 +72,7 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
     choices = [word for option in options for word in choices_at(option, schema)]
     if isinstance(value, dict) and [*value] in (["name"], [place[-1]]):  # corpus: {name: mine}
         value = [*value.values()]
-    if not isinstance(value, list):
+    if value is not None and not isinstance(value, list):
         return (
             _number_hint(value, options, node_at(schema, place).get("unit", ""))
             or _truth_hint(value, options)

@@ -154,7 +154,7 @@ class LedgerCoverage(Coverage):
 class ForecastReport(ResultPart):
     """The content of forecast.json."""
 
-    schema_version: str = SCHEMA_VERSION
+    schema_version: str = Field(SCHEMA_VERSION, pattern=r"^1\.")
     campaign: str
     machine: str
     forecasts: list[ForecastRow]

@@ -38,7 +38,7 @@ class Sentence(ResultPart):
 class ClaimsReport(ResultPart):
     """The file."""
 
-    schema_version: str = SCHEMA_VERSION
+    schema_version: str = Field(SCHEMA_VERSION, pattern=r"^1\.")
     campaign: str
     code_sha256: str | None = Field(
         None, description="Of the code that wrote the sentences: whoever has the same code writes them again."

@@ -65,7 +65,7 @@ class AbComparison(ResultPart):
 class ComparisonReport(ResultPart):
     """The file."""
 
-    schema_version: str = SCHEMA_VERSION
+    schema_version: str = Field(SCHEMA_VERSION, pattern=r"^1\.")
     campaign: str
     confidence: float
     comparisons: list[AbComparison]

@@ -222,7 +222,7 @@ class LookTaken(ResultPart):
 class ScalingReport(ResultPart):
     """The file."""
 
-    schema_version: str = SCHEMA_VERSION
+    schema_version: str = Field(SCHEMA_VERSION, pattern=r"^[1-5]\.")
     campaign: str
     title: str
     clock: Literal["window"] = "window"

@@ -66,7 +66,7 @@ class CellTrace(StepParts):
 class TracesReport(ResultPart):
     """The file."""
 
-    schema_version: str = SCHEMA_VERSION
+    schema_version: str = Field(SCHEMA_VERSION, pattern=r"^1\.")
     campaign: str
     traces: list[CellTrace]
 

@@ -38,7 +38,7 @@ class WaterfallCell(ResultPart):
 class WaterfallReport(ResultPart):
     """The file."""
 
-    schema_version: str = SCHEMA_VERSION
+    schema_version: str = Field(SCHEMA_VERSION, pattern=r"^1\.")
     campaign: str
     cells: list[WaterfallCell]
 

@@ -15,6 +15,7 @@ from scaleproof.auditor.checks.columns import FigureTable, figure_tables
 from scaleproof.auditor.checks.rows import RowSeries, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import ReportedTable
+from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.registry import Check, Flag, Register
 
@@ -207,6 +208,11 @@ def differences(a: ReportedRun, b: ReportedRun, names: Iterable[str]) -> dict[st
     """Return field -> (value of a, value of b) of the named fields that both runs state, but differently."""
     pairs = {name: (getattr(a, name), getattr(b, name)) for name in names}
     return {name: pair for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
+
+
+def rows_that_follow(count: int) -> str:
+    """Return "1 other row follows this", of the rows of a table that fulfil what one of them does not."""
+    return f"{plural(count, 'other row')} {'follows' if count == 1 else 'follow'} this"
 
 
 def listed(items: Iterable[Any], most: int = MOST_LISTED, separator: str = ", ") -> str:

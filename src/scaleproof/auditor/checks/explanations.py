@@ -12,13 +12,13 @@ import numpy as np
 
 from scaleproof.auditor.checks import formulas
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats
-from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
+from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence, rows_that_follow
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.identities import totals_follow
+from scaleproof.auditor.checks.ratio_readings import readings_of
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
 from scaleproof.auditor.read.printed_figures import figures_of, remarks_of
 from scaleproof.auditor.read.reported_tables import ABOUT
-from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Severity
 from scaleproof.ground.findings.registry import Flag
 
@@ -40,7 +40,6 @@ BASELINE = re.compile(
     r"cublas|standard|old)\b"
 )
 STATISTIC_NAME = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std)\b")
-SAVING_HEADING = re.compile(r"(?i)\breduc(?:tion|ed)\b|\bsav(?:ed|ings?)\b")
 NOT_MEASURED = {"projected", "theoretical", "estimated"}
 Flags = np.typing.NDArray[np.bool_]
 
@@ -257,7 +256,7 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     if agreeing < FEWEST_OFF and len(formula.sources) == 1 and (meant.contradicts & is_base).any():
         return  # the baseline row itself contradicts: the ratios are over another row
 
-    others = f"; so in {plural(agreeing, 'other row')} of the table" if agreeing else ""
+    others = f"; {rows_that_follow(agreeing)}" if agreeing else ""
     inverse = formula.sources[::-1] if len(formula.sources) == 2 else None
     units = [re.sub(r"[\d.,]|\(.*", "", text).strip() for text in formula.above]  # "ms" of "24.1 ms (8)"
     units_agreeing = {units[k] for k in np.flatnonzero(meant.agrees)}
@@ -288,7 +287,7 @@ def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: boo
     possible_formulas = list(formulas.formulas_of(target, figures))
     possible = [
         (formula, stated)
-        for reading, stated in _readings(target).items()
+        for reading, stated in readings_of(target).items()
         for formula in possible_formulas
         if formula.is_difference == (reading == formulas.DIFFERENCE)
     ]
@@ -363,48 +362,3 @@ def _is_of_another_size(figures: FigureTable, meant: Explanation, row: int) -> b
     numbered = [texts for texts in figures.words.values() if re.search(r"\d", texts[row])]
     shared = (texts for texts in numbered if all(texts[i] == texts[first] for i in agreeing))
     return any(texts[first] != texts[row] and texts.count(texts[first]) > 1 for texts in shared)
-
-
-def _readings(column: FigureColumn) -> dict[str, Figures]:
-    """Return each way to read a column of ratios -> its figures.
-
-    A printed 20 is 20 ("1.0 of"), 20 % ("0.01 of": 0.2), 20 % more ("0.01 more": 1.2) or less (0.8). "is": a speed-up,
-    which has one reading; DIFFERENCE: in the unit of the source.
-    """
-    printed = [figures_of(text) for text in column.texts]
-    units = [figures[0].unit if figures else None for figures in printed]
-    are_ratios = [unit is None or unit.dimension in formulas.RATIO_DIMENSIONS for unit in units]
-    low, high = column.figures.low, column.figures.high
-    least, most = np.sort(np.abs([low, high]), axis=0)
-    difference = {formulas.DIFFERENCE: Figures(np.where(low * high < 0, 0.0, least), most)}  # "+3,530 tok/s", "0.00"
-
-    ratios = Figures(np.where(are_ratios, low, np.nan), np.where(are_ratios, high, np.nan))
-    if not np.isfinite(ratios.low).any():
-        return difference
-
-    are_times = all(unit is not None and unit.dimension == "times" for unit in units if unit)
-    is_speedup = (
-        column.kind == "speedup" or formulas.SPEEDUP_HEADING.search(column.heading) or (any(units) and are_times)
-    )
-    if not column.is_in_percent and is_speedup:
-        return {"is": ratios}
-
-    readings = {}
-    is_saving = column.is_in_percent and SAVING_HEADING.search(column.heading)
-    for scale in _scales_of(column):
-        if not is_saving:
-            readings[f"{scale} of"] = ratios.scaled(scale)
-            readings[f"{scale} more"] = ratios.scaled(scale, 1.0)
-        readings[f"{scale} less"] = ratios.scaled(-scale, 1.0)
-    if not any(units) and formulas.DIFFERENCE_HEADING.search(column.heading):
-        readings |= difference
-    if column.kind == "efficiency":  # it is a share, no change
-        return {name: figures for name, figures in readings.items() if name.endswith("of")}
-    return readings
-
-
-def _scales_of(column: FigureColumn) -> tuple[float, ...]:
-    """Return by what the figures of a column may be multiplied to be ratios: by 1 or 0.01, of a plain 50."""
-    if any("%" in text for text in column.texts) or column.meaning.unit == "percent":
-        return (1.0,)  # the figures are divided by 100 already, for the "%" of the cells or heading
-    return (0.01,) if column.is_in_percent else (1.0, 0.01)

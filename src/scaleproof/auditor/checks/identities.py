@@ -8,7 +8,7 @@ from math import exp, prod
 from typing import Literal
 
 from scaleproof.auditor.checks.agreements import FEWEST_ROWS
-from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
+from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence, rows_that_follow
 from scaleproof.auditor.checks.relations import rows_with_another_sum
 from scaleproof.auditor.checks.rows import RATE_UNITS, TIMES_OF_RUN, multiplies
 from scaleproof.auditor.checks.summaries import summaries_follow, totals_not_of_devices
@@ -218,14 +218,14 @@ class Product:
         return bound == "at least" and all(ratio.high < least for ratio in ratios)
 
     def sentence(self, with_devices: bool, others: int) -> str:
-        """Return "2000 x 0.5 s = 1,000 s, given is 500 s; so in 3 other rows of the table". `others`: the 3."""
+        """Return "2000 x 0.5 s = 1,000 s, given is 500 s; 3 other rows follow it". `others`: the 3."""
         by_devices = [str(self.devices)] if with_devices and self.devices not in (None, 1) else []
         terms = " x ".join([*(factor.printed for factor in self.factors), *by_devices])
         if self.over:
             terms += f" / {self.over.printed}"
         stated, unit = self.result.figure_and_unit  # as printed, not in the base unit
         right = number(stated * self.value(with_devices) / self.result.value, 4)
-        follow = f"; so in {plural(others, 'other row')} of the table" if others else ""
+        follow = f"; {rows_that_follow(others)}" if others else ""
         verb = "are" if self.result.kind in COUNTED_KINDS else "is"
         return f"{terms} = {right}{unit}, given {verb} {self.result.printed}{follow}"
 
@@ -331,8 +331,7 @@ def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[Flag]:
             far_off.append((row, f"{terms}, {perplexity.heading} is {perplexity.printed}"))
 
     for row, evidence in far_off if right_count >= wrong_count else ():
-        others = f"so in {plural(right_count, 'other row')} of the table"
-        yield Flag(f"{row.description}: {evidence}; {others}", [row.place])
+        yield Flag(f"{row.description}: {evidence}; {rows_that_follow(right_count)}", [row.place])
 
 
 def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | None:

@@ -178,7 +178,8 @@ def fields_are_usable(context: AuditContext) -> Iterator[Flag]:
     """Flag fields that do not hold what their name says (text for a number, a time below zero) or are missing."""
     for run in context.runs:
         if run.nan_steps and _lost_since(run) is None:  # else the run did not train: `runs_trained`
-            yield Flag(f"the loss of {plural(len(run.nan_steps), 'iteration')} is not a number", [run], NOT_FINITE.name)
+            evidence = f"the loss of {plural(len(run.nan_steps), 'iteration')} is not a number"
+            yield Flag(f"{evidence}, first in step {min(run.nan_steps)}", [run], NOT_FINITE.name)
         if run.problems:  # sentences on what the reader of its file left out: no check uses it, so only "suspect"
             yield Flag(listed(run.problems), [run], "field-unusable", severity="suspect")
     missing = [run for run in context.runs if run.details.get("missing")]

@@ -124,3 +124,30 @@ def test_where_most_efficiencies_are_wrong_they_may_be_of_another_kind(tmp_path,
     text = rows("GPUs | Time (s) | Speedup | Efficiency", *SCALING).format(*figures)
     findings = audited(tmp_path, text).values()
     assert {finding.severity for finding in findings if finding.code == "efficiency-not-in-table"} == severities
+
+
+INSTRUCTIONS = (
+    *("small | 344,102 | 990,713 | +664,601", "large | 335,179 | 979,903 | +663,796"),
+    *("grow | 824,375 | 4,482,381 | +664,814", "x16 | 389,584 | 1,049,340 | +666,629"),
+    *("x64 | 389,587 | 1,055,522 | +666,643", "y16 | 445,851 | 1,117,709 | +669,772"),
+)
+WITH_ALL = (
+    *("small | 344,102 | 990,713 | +646,611", "large | 335,179 | 979,903 | +644,724"),
+    *("grow | 824,375 | 4,482,381 | +664,814", "x16 | 389,584 | 1,049,340 | +659,756"),
+)
+
+
+@pytest.mark.parametrize(("lines", "is_named"), [(INSTRUCTIONS, False), (WITH_ALL, True)])
+def test_a_difference_to_a_column_that_is_not_shown(tmp_path, lines, is_named):
+    """Two rows of six are 1 % from it by chance."""
+    text = f"{RATES}\n{rows('bench | hardened Ir | hardened EC | Δ EC', *lines)}"
+    assert bool(accusations(audited(tmp_path, text))) == is_named
+
+
+@pytest.mark.parametrize(("names", "is_named"), [(("a_1.csv", "a_2.csv"), False), (("a.csv", "table.csv"), True)])
+def test_files_of_two_runs(tmp_path, names, is_named):
+    heading = "strategy,threads,gflops,speedup\n"
+    lines = [f"s{k},{k},{100.5 + 31 * k},{1 + k / 8}\n" for k in range(1, 9)]
+    other = [*lines[:-1], "s8,8,136.2,2.0\n"]
+    texts = {name: heading + "".join(text) for name, text in zip(names, (lines, other), strict=True)}
+    assert ("files-disagree" in of_files(tmp_path, texts)) == is_named

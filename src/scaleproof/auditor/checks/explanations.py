@@ -102,7 +102,10 @@ class Explanation:
         expected = self.formula.values.middle
         change = expected if self.formula.is_difference else np.abs(expected - 1)
         rounding = self.width * expected
-        chance = rounding / (2 * np.maximum(change, rounding))  # a change of 20 % may by chance be any from 0 to 40 %
+        with np.errstate(invalid="ignore"):  # 0 / 0 where both columns are 0
+            chance = rounding / (
+                2 * np.maximum(change, rounding)
+            )  # a change of 20 % may by chance be any from 0 to 40 %
         chances = {f"{self.stated.middle[i]:.3g}": chance[i] for i in np.flatnonzero(self.is_exact)}
         return -sum(math.log10(min(1.0, chance)) for chance in chances.values()) >= FEWEST_EVIDENCE_OF_NAMED
 
@@ -139,6 +142,8 @@ class Explanation:
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
         if self.formula.expected == formulas.ONLY_MEANING:
             return right >= wrong or self._is_named_yet_mostly_wrong
+        if 2 * right < self.comparable.sum() and not self.has_one_exception:
+            return False  # most rows are near it at best
         if len(self.formula.sources) == 2 and self.formula.expected:  # the heading names one of the two
             if self.is_called_speedup:
                 return (right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED) or self.has_one_exception

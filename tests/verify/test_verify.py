@@ -288,6 +288,8 @@ def test_why_names_value_formula_and_files(folder):
             why(folder, of_cell)
     with pytest.raises(UserError, match='Did you mean "cells/ddp-n1x1/tokens_per_s"'):
         why(folder, "cells/ddp-n1x1")
+    with pytest.raises(UserError, match=r"no run of ddp-n1x8 has numbers; the logs are in .*/runs/ddp-n1x8$"):
+        why(folder, "cells/ddp-n1x8/tokens_per_s")
     with pytest.raises(UserError, match="no campaign's results"):
         verify(folder / "runs")
 

@@ -327,11 +327,12 @@ def _fault_of_cell(identity: str, differences: list[Difference]) -> str:
 
 
 def _absent_cell(identity: str, folder: Path, runs: list[RawRun]) -> str:
-    """Return that the cell in `identity` has no run, and which cells have; "" where it has one, or is none."""
+    """Return that the cell in `identity` has no run (and which cells have), or no numbers; "" where it has some."""
     cells = sorted({run.cell for run in runs})
     cell, _, _ = identity.removeprefix("cells/").partition("/")
-    is_absent = identity.startswith("cells/") and cell not in cells
-    if not is_absent or not cells:
+    if cell in cells and not any(run.ok for run in runs if run.cell == cell):
+        return f": no run of {cell} has numbers; the logs are in {folder / 'runs' / cell}"
+    if cell in cells or not cells or not identity.startswith("cells/"):
         return ""
     hint = f"{did_you_mean(cell, cells)} Cells: {', '.join(cells)}"
     return f': no run of "{cell}" is in {folder / "runs"}.{hint}'

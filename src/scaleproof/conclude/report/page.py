@@ -46,7 +46,7 @@ MOST_CELLS = 8  # named in the heading of a finding
 PLACED = ("waterfall", "forecast", "comparison")  # charts that stand in sections of their own
 MOST_JOBS = 4  # whole jobs, or cells with one device, that are named below the table of cells
 TRACE_CHARTS = tuple(name for name in CHART_WORDS if name.startswith("trace-"))
-COMPARING = ("trace-communication",)  # for a single cell it repeats the chart of its steps
+LEAST_TRACES = {"trace-communication": 2}  # of a chart; for a single cell this one repeats the chart of its steps
 SIGNED = '<dd id="signature">'  # with "unsigned" in it, or the key of a publication
 
 
@@ -306,9 +306,7 @@ def _charts_with_content(inputs: PageInputs) -> list[Drawing]:
 def _trace_charts(inputs: PageInputs) -> list[Drawing]:
     """Return the charts of traces; charts that compare traces only where there are several."""
     trace_count = len(inputs.traces.ok) if inputs.traces else 0
-    if not trace_count:
-        return []
-    names = [name for name in TRACE_CHARTS if trace_count > 1 or name not in COMPARING]
+    names = [name for name in TRACE_CHARTS if trace_count >= LEAST_TRACES.get(name, 1)]
     return [_drawing(inputs, name) for name in names]
 
 

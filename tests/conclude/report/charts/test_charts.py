@@ -15,7 +15,7 @@ from result_models import comparison, paired, point, series
 from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.conclude.report.chart_style import ALARM, COLOURS, WIDTH, chart_style, places_side_by_side
 from scaleproof.conclude.report.charts import CHARTS, draw, draw_comparison, draw_losses
-from scaleproof.conclude.report.charts.sweeps import AGAINST, losses
+from scaleproof.conclude.report.charts.sweeps import AGAINST, PRINTED, losses
 from scaleproof.conclude.report.read_results import read_inputs, read_losses
 from scaleproof.ground.chart_words import CHART_WORDS
 from scaleproof.verify.charts import TIPS
@@ -268,7 +268,8 @@ def test_lines_that_a_program_prints_are_not_called_steps(results, evidence, uni
     for against in AGAINST:
         axes = Figure().subplots()
         losses(axes, against, read_losses(results.folder)[0], cells)
-        assert axes.get_xlabel() == (f"{unit}, warm-up included" if against == "step" else AGAINST["seconds"])
+        words = {"built": AGAINST, "printed": PRINTED}[evidence]
+        assert axes.get_xlabel() == (f"{unit}, warm-up included" if against == "step" else words["seconds"])
     assert CATALOG["job_time"].has_content(cells.assign(steps=0), report), "a program that is timed as a whole"
 
 

@@ -67,6 +67,8 @@ def _draw_sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: st
 
 
 AGAINST = {"step": "optimizer step, warm-up included", "seconds": "time in the window (s)"}
+# Of a program that may print one step of twenty.
+PRINTED = {"step": "printed line, warm-up included", "seconds": "summed times of printed lines (s)"}
 AGAINST_WHAT = {"step": "steps", "seconds": "time"}
 MARKS, LEAST_APART = 8, 8  # marks along a line, and points between two
 
@@ -92,8 +94,7 @@ def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -
     targets = measured["target_loss"].dropna().unique()
     if against == "seconds" and len(targets) == 1:
         axes.axhline(targets[0], color="0.5", lw=1, ls="--", zorder=0, label="target")
-    is_printed = against == "step" and (measured["evidence"] == "printed").any()  # of every step, or of one in twenty
-    axes.set_xlabel("printed line, warm-up included" if is_printed else AGAINST[against])
+    axes.set_xlabel((PRINTED if (measured["evidence"] == "printed").any() else AGAINST)[against])
     unit = " (nats)" if (measured["evidence"] == "built").all() else ""  # a program's loss may be anything
     axes.set_ylabel(f"training loss, smoothed{unit}")
     axes.set_title(f"Loss and {AGAINST_WHAT[against]} ({title})")

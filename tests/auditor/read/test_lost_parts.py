@@ -72,10 +72,18 @@ def test_what_is_given_twice_is_said(tmp_path, name, text, reason):
                 r"& \multicolumn{2}{c}{DDP}\\",
                 r"GPUs & tokens/s & mem\\",
                 r"1 & 1000 & 9\\",
-                "2 & 1900 & 9",
+                r"2 & 1900 & 9\end{tabular}",
             ],
         ),
-        ("t.tex", [r"\begin{tabular}{lc}\multicolumn{2}{c}{A}\\", r"GPUs & tokens/s\\", r"1 & 1000\\", "2 & 1900"]),
+        (
+            "t.tex",
+            [
+                r"\begin{tabular}{lc}\multicolumn{2}{c}{A}\\",
+                r"GPUs & tokens/s\\",
+                r"1 & 1000\\",
+                r"2 & 1900\end{tabular}",
+            ],
+        ),
         ("t.html", [f"<table>{TITLE}<tr><td>GPUs<td>tokens/s</tr>", "<tr><td>1<td>1000<tr><td>2<td>1900</table>"]),
         (
             "t.html",

@@ -242,15 +242,12 @@ def fitting_table(grid: Grid, name: str) -> tuple[ReportedTable | None, list[Unr
         return typed_table(grid, name), []
 
     cases = ((longer, "more", "commas in numbers need quotes"), (shorter, "fewer", "a missing one needs its delimiter"))
-    notes = [
-        Unread(
-            f"{name}:{rows[0][0]}",
-            f"{plural(len(rows), 'line')} with {how_many} values than the heading has names, not read; {cure}",
-        )
+    fault = "values than the heading has names, not read"
+    return typed_table(grid, name), [
+        Unread(f"{name}:{rows[0][0]}", f"{plural(len(rows), 'line')} with {how_many} {fault}; {cure}")
         for rows, how_many, cure in cases
         if rows
     ]
-    return typed_table(grid, name), notes
 
 
 def _lacks_a_value(row: list[str], header: list[str], *, is_first: bool) -> bool:

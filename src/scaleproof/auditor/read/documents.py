@@ -279,7 +279,8 @@ def take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
             added += 1
         elif _has_figures(grid) and not is_profile(grid.header):
             headings = ", ".join(heading[:30] for heading in filter(None, map(plain_text, grid.header[:6])))
-            reason = f"a table whose headings are not understood: {headings}"
+            what = "figures" if any(column_of(heading).kind in RESULTS for heading in grid.header) else "headings"
+            reason = f"a table whose {what} are not understood: {headings}"
             evidence.unread.append(Unread(f"{name}:{grid.line}", reason, "unknown form"))
     return added
 

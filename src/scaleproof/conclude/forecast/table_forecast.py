@@ -143,7 +143,9 @@ def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str
     for forecast in forecasts:
         rate = forecast.rate
         if rate is None or rate.likely is None:
-            refusals.setdefault(forecast.refusal, []).append(f"{forecast.series} on {integer(forecast.devices)}")
+            refusals.setdefault(forecast.refusal, []).append(
+                f"{forecast.series} on {integer(forecast.devices)}".strip()
+            )
             continue
         if rate.construction == "leave-largest-out":
             basis = f"about the largest size of each series here (n={rate.n}), as public tables have no CPUs"

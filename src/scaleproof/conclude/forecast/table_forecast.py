@@ -143,7 +143,7 @@ def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str
     for forecast in forecasts:
         rate = forecast.rate
         if rate is None or rate.likely is None:
-            refusals.setdefault(forecast.refusal, []).append(f"{forecast.series} on {integer(forecast.devices)}")
+            refusals.setdefault(forecast.refusal, []).append(f"{forecast.series} on {forecast.devices:,}".strip())
             continue
         if rate.construction == "leave-largest-out":
             basis = f"about the largest size of each series here (n={rate.n}), as public tables have no CPUs"
@@ -159,9 +159,7 @@ def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str
         lines.append(tabulate(rows, ["series", "devices", "rate", "80 %", "95 %"], disable_numparse=True))
         note = f"Rates are of all devices, in the unit of the table; intervals: how wrong the same law is {basis}."
         lines.append(f"{note} {WITHOUT_POINT}" if has_wide_rate else note)
-    lines += [
-        f"{', '.join(map(str.strip, sizes))}: no forecast. {reason}".strip() for reason, sizes in refusals.items()
-    ]
+    lines += [f"{', '.join(sizes)}: no forecast. {reason}".strip() for reason, sizes in refusals.items()]
     if disturbances:
         lines.append(f"With reservations: {disturbances}; measured on a quiet machine, rates may be others.")
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.interval import WITHOUT_POINT, Interval, half_widths_by_largest_sizes, widen_by_noise
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import read_findings
-from scaleproof.ground.number_format import TOO_WIDE, integer, number
+from scaleproof.ground.number_format import TOO_WIDE, number
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
 

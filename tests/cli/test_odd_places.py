@@ -34,7 +34,6 @@ WORDS = [
     (["audit", ".", "--world-size", "2", "--world-size", "4"], "--world-size is 2 and 4 for all runs"),
     (["ab", "--", "ls", "--n={stepz}", "--", "ls"], 'A: there is no placeholder "stepz". Did you mean "steps"?'),
     (["ab", "--", "ls", "--", "ls", "{lr}"], 'command B: there is no placeholder "lr". Allowed: devices, nodes'),
-    (["campaign", "show", "config/*.yaml"], '"config/*.yaml": a shell replaces * and ? outside of quotes alone'),
     (["ab", "--", "cd", "x", "--", "python", "b.py"], "no shell reads the command: bash -c 'cd ...'"),
     (["ab", "--", "python a.py", "--", "python b.py"], "without quotes: -- python a.py"),
     (["ab", "--per-step", "1", "2", "3", "--", "ls", "--", "ls"], "--per-step has 3 numbers"),

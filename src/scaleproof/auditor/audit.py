@@ -37,9 +37,8 @@ TEXT = f"{LOG}; a table needs headings, and bars, tabs or two spaces between its
 NEEDED = dict.fromkeys((".csv", ".tsv"), f"{TABLE}, and commas, semicolons or tabs between its cells")
 NEEDED |= {".md": f"{TABLE}, and a line |---|---| below its headings; pictures of tables are not read"}
 NEEDED |= {".tex": f"{TABLE}; its rows end in \\\\", ".html": f"{TABLE}; this page has no <table> of results"}
-NEEDED |= {
-    ".json": 'JSON needs an object with a number above 0 under a key such as {"gpus": 8, "tokens_per_sec": 4567}'
-}
+JSON = 'JSON needs an object with a number above 0 under a key such as {"gpus": 8, "tokens_per_sec": 4567}'
+NEEDED |= dict.fromkeys((".json", ".jsonl"), JSON)
 SETTINGS = "of a campaign, name its results, results/NAME; settings alone are no result: give what was printed, or JSON"
 NEEDED |= dict.fromkeys((".yaml", ".yml", ".toml"), SETTINGS)
 NEEDED |= dict.fromkeys((".py", ".sh"), "a program is no result; give what it printed")

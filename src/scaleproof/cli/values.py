@@ -88,8 +88,6 @@ def path(text: str) -> Path:
         raise argparse.ArgumentTypeError(f'"{shortened(text)}" begins with ~, which a shell replaces: write {advice}')
     if ADDRESS.match(text):
         raise argparse.ArgumentTypeError(f'"{shortened(text)}" is an address; download it, and give the file or folder')
-    if re.search(r"[*?]", text) and not os.path.lexists(text):
-        raise argparse.ArgumentTypeError(f'"{shortened(text)}": a shell replaces * and ? outside of quotes alone')
     if any(len(part.encode(errors="replace")) > LONGEST_NAME for part in Path(text).parts):
         raise argparse.ArgumentTypeError(f'"{shortened(text, 40)}" has a name of more than {LONGEST_NAME} bytes')
     return Path(text)

@@ -239,8 +239,7 @@ def _content_text(folder: Path, names: list[str]) -> str:
     """Return a hint that lists the first ten of the `names` in a folder."""
     if not names:
         return f" {folder} is empty"
-    ending = ", ..." if len(names) > 10 else ""
-    return f" In {folder}: {shortened(', '.join(names[:10]), 300)}{ending}"
+    return f" In {folder}: {shortened(', '.join(names[:10]), 300)}{', ...' * (len(names) > 10)}"
 
 
 def _letters(text: str) -> str:

@@ -41,6 +41,29 @@ def test_a_table_is_read_however_it_was_saved(tmp_path, name, content):
     assert not evidence.unread
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "ending"),
+    [
+        ("t.md", "| GPUs | tokens/s |\n|---|---|\n| 1 | 100 |\n| 2 | 190 |\n| 4 | 38", "0 |\n"),
+        ("t.md", "GPUs | tokens/s\n--- | ---\n1 | 100\n2 | 190\n4 | 38", None),  # no row has a bar at its end
+        ("t.tex", "\\begin{tabular}{lr}\nGPUs & tokens/s \\\\\n1 & 100 \\\\\n2 & 190 \\\\\n4 & 38", "0\\end{tabular}"),
+    ],
+)
+def test_a_figure_at_which_a_table_is_cut_off_is_none(tmp_path, name, text, ending):
+    for whole, figure in ((text, None if ending else 38), (text + (ending or "0"), 380)):
+        (tmp_path / name).write_text(whole)
+        rows = [(row.devices, row.value("tokens_per_s")) for row in gather([tmp_path]).tables[0].rows]
+        assert rows[:2] == [(1, 100), (2, 190)]
+        assert {rate for _, rate in rows[2:]} <= {figure}, rows
+
+
+def test_rows_that_pandas_leaves_out_do_not_end_a_table(tmp_path):
+    rows = "0        1      1000\n1        2      1980\n..     ...       ...\n7      128    120000\n"
+    (tmp_path / "t.txt").write_text(f"   devices  tokens/s\n{rows}")
+    (table,) = gather([tmp_path]).tables
+    assert [(row.devices, row.value("tokens_per_s")) for row in table.rows] == [(1, 1000), (2, 1980), (128, 120000)]
+
+
 def test_a_figure_whose_digits_are_lost_is_none(tmp_path):
     (tmp_path / "zeros.csv").write_bytes(TABLE.encode() + b"4,38\0\0\n\0\0\x008,700\n")
     rows = gather([tmp_path]).tables[0].rows

@@ -72,10 +72,18 @@ def test_what_is_given_twice_is_said(tmp_path, name, text, reason):
                 r"& \multicolumn{2}{c}{DDP}\\",
                 r"GPUs & tokens/s & mem\\",
                 r"1 & 1000 & 9\\",
-                "2 & 1900 & 9",
+                r"2 & 1900 & 9\end{tabular}",
             ],
         ),
-        ("t.tex", [r"\begin{tabular}{lc}\multicolumn{2}{c}{A}\\", r"GPUs & tokens/s\\", r"1 & 1000\\", "2 & 1900"]),
+        (
+            "t.tex",
+            [
+                r"\begin{tabular}{lc}\multicolumn{2}{c}{A}\\",
+                r"GPUs & tokens/s\\",
+                r"1 & 1000\\",
+                r"2 & 1900\end{tabular}",
+            ],
+        ),
         ("t.html", [f"<table>{TITLE}<tr><td>GPUs<td>tokens/s</tr>", "<tr><td>1<td>1000<tr><td>2<td>1900</table>"]),
         (
             "t.html",
@@ -143,6 +151,7 @@ def test_a_page_is_written_to_a_file(tmp_path):
         ),
         ("k.csv", "Time (%),Total Time (ns),Instances,Name\n33.2,9,4,nccl\n", "for scaleproof trace summary"),
         ("config.yaml", "batch_size: 12\n", "settings alone are no result: give what was printed, or JSON"),
+        ("settings.jsonl", '{"lr": 1}\n{"lr": 2}\n', "JSON needs an object with a number above 0 under a key such as"),
         ("train.py", "print('step 1 loss 2')\n", "a program is no result; give what it printed"),
     ],
 )
@@ -151,6 +160,13 @@ def test_what_a_file_without_a_result_needs(tmp_path, name, text, need):
     with pytest.raises(NoResult) as raised:
         audit_paths([tmp_path / name])
     assert need in str(raised.value)
+
+
+@pytest.mark.parametrize(("heading", "what"), [("tokens/s", "figures"), ("zorks", "headings")])
+def test_what_of_a_table_is_not_understood(tmp_path, heading, what):
+    (tmp_path / "t.md").write_text(f"| GPUs | {heading} |\n|---|---|\n| 1 | 950-1050 |\n| 2 | 1900-2060 |\n")
+    (unread,) = gather([tmp_path / "t.md"]).unread
+    assert unread.reason == f"a table whose {what} are not understood: GPUs, {heading}"
 
 
 @pytest.mark.parametrize(("formula", "is_said"), [("=B2/B$2", True), (1.0, False)])

@@ -108,6 +108,8 @@ def test_a_table_of_which_nothing_can_be_forecast_is_refused(tmp_path):
     done = [scaleproof("forecast", "--from", "t.csv", "--devices", *sizes, cwd=tmp_path) for sizes in ("2", "28")]
     assert [one.returncode for one in done] == [2, 0]
     assert done[0].stderr == "scaleproof: t.csv: on 2: no forecast. The table has it\n"
+    done = scaleproof("forecast", "--from", "t.csv", "--devices", "1", "2", cwd=tmp_path)
+    assert done.stderr == "scaleproof: t.csv: on 1, on 2: no forecast. The table has it\n"
 
 
 def test_a_table_of_nodes_says_how_many_devices_a_node_counts_as(tmp_path):

@@ -242,15 +242,12 @@ def fitting_table(grid: Grid, name: str) -> tuple[ReportedTable | None, list[Unr
         return typed_table(grid, name), []
 
     cases = ((longer, "more", "commas in numbers need quotes"), (shorter, "fewer", "a missing one needs its delimiter"))
-    notes = [
-        Unread(
-            f"{name}:{rows[0][0]}",
-            f"{plural(len(rows), 'line')} with {how_many} values than the heading has names, not read; {cure}",
-        )
+    fault = "values than the heading has names, not read"
+    return typed_table(grid, name), [
+        Unread(f"{name}:{rows[0][0]}", f"{plural(len(rows), 'line')} with {how_many} {fault}; {cure}")
         for rows, how_many, cure in cases
         if rows
     ]
-    return typed_table(grid, name), notes
 
 
 def _lacks_a_value(row: list[str], header: list[str], *, is_first: bool) -> bool:
@@ -282,7 +279,8 @@ def take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
             added += 1
         elif _has_figures(grid) and not is_profile(grid.header):
             headings = ", ".join(heading[:30] for heading in filter(None, map(plain_text, grid.header[:6])))
-            reason = f"a table whose headings are not understood: {headings}"
+            what = "figures" if any(column_of(heading).kind in RESULTS for heading in grid.header) else "headings"
+            reason = f"a table whose {what} are not understood: {headings}"
             evidence.unread.append(Unread(f"{name}:{grid.line}", reason, "unknown form"))
     return added
 

@@ -57,6 +57,8 @@ def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
             if not SEPARATOR.fullmatch(row.strip()):
                 rows.append((number, pipe_cells(row)))
             i += 1
+        if i == len(lines) and rows and text.strip()[-1] == "|" != lines[-1][1].strip()[-1]:  # cut off
+            rows[-1][1].pop()
         if len(header) >= 2 and rows:
             yield Grid("Markdown table", first_line, header, rows)
 
@@ -198,6 +200,7 @@ _FIGURE_WORD = re.compile(r"[-+~]?[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?(?:%|x|×|ms|s|G
 
 def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
     """Yield tables set with spaces: rows of figures below one to four lines of headings."""
+    lines = [line for line in lines if not re.fullmatch(r"\s*\.{2,3}(\s+\.{3})+\s*", line[1])]  # pandas left rows out
     texts = [text for _, text in lines]
     i = 0
     while i < len(lines):

@@ -31,7 +31,8 @@ def latex_tables(text: str) -> Iterator[Grid]:
     # Generated tables often have "%" where "\\%" is meant: behind a figure "%" is read as percent, not as a comment.
     text = re.sub(r"(?m)^[ \t]*%.*$|(?<![\\\d ])%$", "", text)
     for m in TABULAR.finditer(text):
-        rows = _latex_rows(text, m.start(2) + len(_column_argument(m[2])), m.end(2))
+        end = m.end(2) if m.end() > m.end(2) else text.rfind("\\\\")  # of a text that is cut off, the last whole row
+        rows = _latex_rows(text, m.start(2) + len(_column_argument(m[2])), end)
         yield from below_titles("LaTeX table", rows, _latex_caption(text, m.start(), m.end()))
 
 

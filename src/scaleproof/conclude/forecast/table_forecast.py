@@ -14,7 +14,7 @@ from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.interval import WITHOUT_POINT, Interval, half_widths_by_largest_sizes, widen_by_noise
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import read_findings
-from scaleproof.ground.number_format import TOO_WIDE, integer, number
+from scaleproof.ground.number_format import TOO_WIDE, number
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
 
@@ -143,7 +143,7 @@ def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str
     for forecast in forecasts:
         rate = forecast.rate
         if rate is None or rate.likely is None:
-            refusals.setdefault(forecast.refusal, []).append(f"{forecast.series} on {integer(forecast.devices)}")
+            refusals.setdefault(forecast.refusal, []).append(f"{forecast.series} on {forecast.devices:,}".strip())
             continue
         if rate.construction == "leave-largest-out":
             basis = f"about the largest size of each series here (n={rate.n}), as public tables have no CPUs"

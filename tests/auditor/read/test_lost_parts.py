@@ -398,18 +398,3 @@ def test_an_array_of_steps_is_one_run(tmp_path):
     (run,) = evidence.runs
     assert len(run.logged_steps) == 40
     assert not evidence.tables
-
-
-def test_an_array_of_results_is_a_table(tmp_path):
-    results = [{"gpus": n, "step": 100, "loss": 2.0, "tokens_per_sec": 9000 * n} for n in (1, 2, 4, 8)]
-    (tmp_path / "m.json").write_text(json.dumps(results))
-    evidence = gather([tmp_path / "m.json"])
-    assert not evidence.runs
-    assert [row.devices for row in evidence.tables[0].rows] == [1, 2, 4, 8]
-
-
-@pytest.mark.parametrize(("rate", "is_infinite"), [("Infinity", True), ("4567", False), ("NaN", False)])
-def test_an_infinite_figure_is_said(tmp_path, rate, is_infinite):
-    (tmp_path / "m.json").write_text(f'{{"gpus": 8, "tokens_per_sec": {rate}, "step_time_ms": 414.8}}')
-    reasons = [file.reason for file in gather([tmp_path / "m.json"]).unread]
-    assert reasons == ["tokens_per_sec is Infinity, which was left out"] * is_infinite

@@ -14,8 +14,8 @@ from scaleproof.auditor.checks import formulas
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence, rows_that_follow
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
+from scaleproof.auditor.checks.excuses import is_explained
 from scaleproof.auditor.checks.identities import totals_follow
-from scaleproof.auditor.checks.ratio_readings import readings_of
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
 from scaleproof.auditor.read.printed_figures import figures_of, remarks_of
 from scaleproof.auditor.read.reported_tables import ABOUT
@@ -39,7 +39,7 @@ BASELINE = re.compile(
     r"(?i)\b(?:baseline|before|original|(?:py)?torch|eager|naive|vanilla|reference|default|serial|sequential|cpu|fp32|"
     r"cublas|standard|old)\b"
 )
-STATISTIC_NAME = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std)\b")
+SAVING_HEADING = re.compile(r"(?i)\breduc(?:tion|ed)\b|\bsav(?:ed|ings?)\b")
 NOT_MEASURED = {"projected", "theoretical", "estimated"}
 Flags = np.typing.NDArray[np.bool_]
 
@@ -71,10 +71,15 @@ class Explanation:
         precise = self.width < (COARSEST_WIDTH if is_expected else COARSE_WIDTH)
         return np.isfinite(self.distance) & nontrivial & precise & (self.stated.middle > 0)
 
+    @property
+    def fits(self) -> Flags:
+        """(rows,) whether the stated figure is near what the formula gives, however coarse both are."""
+        return self.distance <= FIT_TOLERANCE
+
     @cached_property
     def agrees(self) -> Flags:
         """(rows,) whether the stated figure is what the formula gives."""
-        return self.comparable & (self.distance <= FIT_TOLERANCE)
+        return self.comparable & self.fits
 
     @cached_property
     def finite(self) -> Flags:
@@ -205,7 +210,7 @@ class Explanation:
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
         is_likely = right >= wrong and (bool(self.formula.expected) or right >= ROWS_PER_ODD_ROW)
         if meant.has_one_exception:  # to the digit in all other rows: the other formula must hold in most of them
-            misses = self.finite & (self.distance > FIT_TOLERANCE)
+            misses = self.finite & ~self.fits
             is_likely = right > misses.sum()
         return has_same_sources or (is_likely and self.formula.values.width[row] < COARSE_RATIO)
 
@@ -281,7 +286,7 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
         # A column of speed-ups does not change direction: "18.95x" is wrong where 24.08 / 679.65 is .04x.
         is_one_way = is_speedup and agreeing >= ROWS_PER_ODD_ROW and "slow" not in target.texts[i].lower()
         possible = [other for other in explanations if not (is_one_way and other.formula.sources == inverse)]
-        if _is_explained(figures, target, i, meant, possible):
+        if is_explained(figures, target, i, meant, possible):
             continue
         evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {formula.of(i)}{others}"
         yield Flag(evidence, [figures.places[i]], severity=severity)
@@ -301,40 +306,6 @@ def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: boo
     for formula, stated in possible:
         tried_count = len(sizes) * sizes[formula.is_difference, len(formula.sources)]
         yield Explanation(formula, stated, is_speedup, tried_count)
-
-
-# A cell that says what it is over, "-2.6% (vs -48%)", or a difference, with its share in brackets: "+201 (+2.4%)".
-OWN_MEANING = re.compile(r"\([^)]*\bvs\b|^[+−-][^%x×(]*\([^)]*%")
-
-
-def _is_explained(
-    figures: FigureTable, target: FigureColumn, row: int, meant: Explanation, possible: list[Explanation]
-) -> bool:
-    """Whether a row that breaks the formula of most rows may be right: by another formula, or as a mean or the like."""
-    of_formula = (meant.formula.above[row], meant.formula.below[row])
-    is_distance = re.fullmatch(r"[+−-][\d.,]+", target.texts[row]) is not None
-    is_of_ratios = "%" in "".join(target.texts) or not meant.formula.is_difference
-    if (is_distance and is_of_ratios) or OWN_MEANING.search(target.texts[row]):
-        return True  # "+1.8" is how far 22.5 GiB is from 20.7
-    if all("%" in text for text in (target.texts[row], *of_formula)):
-        return True  # a change of percentages may be a difference of points
-    if STATISTIC_NAME.match(figures.names[row]) or _is_of_another_size(figures, meant, row):
-        return True
-    if _is_turned_round(figures, target, row, meant):
-        return True
-    return any(other.explains(row, meant) for other in possible)
-
-
-def _is_turned_round(figures: FigureTable, target: FigureColumn, row: int, meant: Explanation) -> bool:
-    """Whether a row names the column that wins, over which its ratio is the other way round: CPU, "60x faster"."""
-    cells = [formulas.words_of(texts[row]) for texts in figures.words.values()]
-    columns = [formulas.words_of(heading) for heading in meant.formula.sources]
-    names_winner = any(cell and cell <= column for cell in cells for column in columns)
-    texts = (meant.formula.above[row], meant.formula.below[row], target.texts[row])
-    above, below, stated = (next(iter(figures_of(text)), None) for text in texts)
-    if not (names_winner and above and below and stated):
-        return False
-    return abs(stated.value * above.value - below.value) <= RATIO_TOLERANCE * below.value
 
 
 def _wrong_baseline(
@@ -358,12 +329,46 @@ def _wrong_baseline(
     return Flag(evidence, [figures.places[base]])
 
 
-def _is_of_another_size(figures: FigureTable, meant: Explanation, row: int) -> bool:
-    """Whether all rows that agree share one size in a column of words, "257×257", and this row has another."""
-    agreeing = np.flatnonzero(meant.distance <= FIT_TOLERANCE).tolist()
-    if not agreeing:
-        return False
-    first = agreeing[0]
-    numbered = [texts for texts in figures.words.values() if re.search(r"\d", texts[row])]
-    shared = (texts for texts in numbered if all(texts[i] == texts[first] for i in agreeing))
-    return any(texts[first] != texts[row] and texts.count(texts[first]) > 1 for texts in shared)
+def readings_of(column: FigureColumn) -> dict[str, Figures]:
+    """Return each way to read a column of ratios -> its figures.
+
+    A printed 20 is 20 ("1.0 of"), 20 % ("0.01 of": 0.2), 20 % more ("0.01 more": 1.2) or less (0.8). "is": a speed-up,
+    which has one reading; DIFFERENCE: in the unit of the source.
+    """
+    printed = [figures_of(text) for text in column.texts]
+    units = [figures[0].unit if figures else None for figures in printed]
+    are_ratios = [unit is None or unit.dimension in formulas.RATIO_DIMENSIONS for unit in units]
+    low, high = column.figures.low, column.figures.high
+    least, most = np.sort(np.abs([low, high]), axis=0)
+    difference = {formulas.DIFFERENCE: Figures(np.where(low * high < 0, 0.0, least), most)}  # "+3,530 tok/s", "0.00"
+
+    ratios = Figures(np.where(are_ratios, low, np.nan), np.where(are_ratios, high, np.nan))
+    if not np.isfinite(ratios.low).any():
+        return difference
+
+    are_times = all(unit is not None and unit.dimension == "times" for unit in units if unit)
+    is_speedup = (
+        column.kind == "speedup" or formulas.SPEEDUP_HEADING.search(column.heading) or (any(units) and are_times)
+    )
+    if not column.is_in_percent and is_speedup:
+        return {"is": ratios}
+
+    readings = {}
+    is_saving = column.is_in_percent and SAVING_HEADING.search(column.heading)
+    for scale in _scales_of(column):
+        if not is_saving:
+            readings[f"{scale} of"] = ratios.scaled(scale)
+            readings[f"{scale} more"] = ratios.scaled(scale, 1.0)
+        readings[f"{scale} less"] = ratios.scaled(-scale, 1.0)
+    if not any(units) and formulas.DIFFERENCE_HEADING.search(column.heading):
+        readings |= difference
+    if column.kind == "efficiency":  # it is a share, no change
+        return {name: figures for name, figures in readings.items() if name.endswith("of")}
+    return readings
+
+
+def _scales_of(column: FigureColumn) -> tuple[float, ...]:
+    """Return by what the figures of a column may be multiplied to be ratios: by 1 or 0.01, of a plain 50."""
+    if any("%" in text for text in column.texts) or column.meaning.unit == "percent":
+        return (1.0,)  # the figures are divided by 100 already, for the "%" of the cells or heading
+    return (0.01,) if column.is_in_percent else (1.0, 0.01)

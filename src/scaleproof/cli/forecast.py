@@ -94,12 +94,18 @@ def forecast_cells(args: argparse.Namespace) -> None:
 
     evidence = read_evidence(args.campaign, args.results)
     forecasts = make_forecasts(evidence)
-    file = write_forecasts(args.results / evidence.loaded.name / "forecasts", forecasts)
+    measured = [entry.cell for entry in forecasts.entries if entry.cell in evidence.runs]
     print(forecasts_text(forecasts))
     pilots = plan_pilots(evidence, run_times(args.results, evidence.loaded.name))
     if pilots:
         print(f"\n{pilots_text(pilots)}")
-    print(f"\nwritten before its runs: {file}")
+    if measured:
+        print(f"\nno forecast is sealed of what has runs already: {', '.join(measured)}")
+    ahead = [entry for entry in forecasts.entries if entry.cell not in measured]
+    if any(entry.interval for entry in ahead):
+        folder = args.results / evidence.loaded.name / "forecasts"
+        file = write_forecasts(folder, forecasts.model_copy(update={"entries": ahead}))
+        print(f"\nwritten before its runs: {file}")
     _score(evidence, args.results)
 
 

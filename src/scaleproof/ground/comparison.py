@@ -39,8 +39,14 @@ class Compared:
     unstated: list[str] = field(default_factory=list)  # fields that one of the sides does not state
     losses: str = ""  # a sentence on the losses of equal steps
     suspect: list[str] = field(default_factory=list)  # codes of findings that do not forbid a ratio
+    suspect_sides: dict[str, str] = field(default_factory=dict)  # such a code -> "A", "B" or "A and B"
     freedom: float | None = None  # Student's degrees of freedom of the interval
     claims: int = 1
+
+    @property
+    def reservations(self) -> list[str]:
+        """The codes of `suspect`, each with its side: "machine-busy (B)"."""
+        return [f"{code} ({self.suspect_sides.get(code, 'A and B')})" for code in self.suspect]
 
     @property
     def times_runs(self) -> float:

@@ -69,7 +69,7 @@ def test_suspicions_stand_beside_a_ratio(two):
     rewrite(compare_run(two[1] / "rep1"), lambda d: d["host"].update(cpu_busy_before=0.5))
     (found,), _ = compare_results(*two, ["fused_optimizer"])
     assert found.ratio is not None
-    assert compared_sentence(found).endswith("With reservations: machine-busy.")
+    assert compared_sentence(found).endswith("With reservations: machine-busy (B).")
 
 
 def test_results_are_not_compared_with_themselves(two):

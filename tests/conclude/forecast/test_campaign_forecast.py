@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -59,6 +60,31 @@ def test_runs_of_held_out_cells_are_never_used(tmp_path):
     before = make_forecasts(evidence(made, tmp_path)).entries
     make_runs(made, tmp_path, sizes=(4,), slower={"ddp-n1x4": 3.0})
     assert make_forecasts(evidence(made, tmp_path)).entries == before
+
+
+def test_only_what_has_no_runs_is_sealed(tmp_path, monkeypatch, capsys):
+    made = loaded(tmp_path)
+    path = str(tmp_path / "weak.yaml")
+    monkeypatch.setattr("sys.argv", ["scaleproof", "forecast", path, "--results", str(tmp_path)])
+
+    def sealed() -> list[set[str]]:
+        main()
+        files = sorted((tmp_path / "weak/forecasts").glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
+        return [{entry["cell"] for entry in json.loads(file.read_text())["entries"]} for file in files]
+
+    make_runs(made, tmp_path)
+    assert sealed() == [{"ddp-n1x4", "fsdp-n1x4"}]
+    assert "already" not in capsys.readouterr().out
+    make_runs(made, tmp_path, sizes=(4,))
+    shutil.rmtree(tmp_path / "weak/runs/fsdp-n1x4")
+    assert sealed()[1:] == [{"fsdp-n1x4"}]
+    assert "no forecast is sealed of what has runs already: ddp-n1x4\n" in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "weak/runs/ddp-n1x4")
+    make_runs(made, tmp_path, sizes=(4,))
+    assert len(sealed()) == 2
+    said = capsys.readouterr().out
+    assert "already: ddp-n1x4, fsdp-n1x4\n" in said
+    assert "written before" not in said
 
 
 def test_without_a_held_out_size_what_is_not_measured_is_forecast(tmp_path):

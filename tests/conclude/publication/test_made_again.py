@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from scaleproof.conclude.publication.made_again import compare_with_rewritten
 from scaleproof.conclude.publication.statements import blocks_of, differing
 from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.page_facts import RunFacts, collect_run_facts
+from scaleproof.measure.doctor.doctor import JudgedLook, Report
 from scaleproof.verify.html_tree import Element, tree_of
 
 PUBLISHED = sorted((Path(__file__).parents[3] / "results/published").glob("demo_*"))[-1]
@@ -110,6 +112,33 @@ def test_every_table_is_written_again() -> None:
         "claims.json",
         *tables,
     }
+
+
+def looked_at(results: Any) -> Report:
+    """The doctor's report of the machine of `results`, of a time before."""
+    run = results.runs[0].metrics
+    values = {"cores": 2, "threads_per_core": 2}
+    look = JudgedLook(
+        name="cores", area="cpu", status="PASS", evidence="2 logical CPUs", advice="", seconds=0, values=values
+    )
+    examined = datetime(2000, 1, 1, tzinfo=UTC)
+    return Report(timestamp_utc=examined, host=run.host["hostname"], device="cpu", checks=[look])
+
+
+def test_a_page_with_what_the_doctor_said_is_what_the_results_give(tmp_path: Path) -> None:
+    """doctor.json is not among the results: what it alone knows stands in its own part of the page."""
+    results = finished(tmp_path, **any_campaign(3))
+    inputs = results.inputs(names=("ranking", "speedup"))
+    facts = collect_run_facts(results.runs, looked_at(results))
+    write_page(replace(inputs, facts=facts), tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    assert "2 logical CPUs" in text
+    assert named(tmp_path) == []
+    row = '<tr><th scope="row">Python</th>'
+    (tmp_path / "report.html").write_text(text.replace(row, f'<tr><th scope="row">More</th><td>1</td></tr>{row}', 1))
+    differences = named(tmp_path)
+    assert any('"More"' in difference for difference in differences), differences
+    assert not any("<tr>" in difference for difference in differences), differences
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 import json
 import re
 
+import matplotlib.pyplot as plt
 import pytest
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.cli import parser
+from scaleproof.conclude.report.charts.pairs import _draw_ratios
 from scaleproof.conclude.report.sentences.next_step import step_of_comparison
 from scaleproof.conclude.report.sentences.ratios import compared_sentences
 from scaleproof.ground.comparison import (
@@ -19,6 +21,8 @@ from scaleproof.ground.comparison import (
     with_simultaneous_intervals,
 )
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.result_file import Estimated
+from scaleproof.ground.records.run import read_run
 
 
 def results(root, step_time, seed, torch="1"):
@@ -40,14 +44,15 @@ def page_of(a, b, out, *words):
 def test_two_campaigns_on_one_page(tmp_path, capsys):
     a, b = results(tmp_path / "a", 0.1, 1), results(tmp_path / "b", 0.12, 2)
     text = page_of(a, b, tmp_path / "out.html")
-    assert f"Of 2 common cells: 2 slower in {b}." in text
+    head = f"Of 2 common cells: 2 slower in {b} (0.835x to 0.836x)."
+    assert f'<p class="verdict">{head}</p>' in text, "no reservations"
     assert text.count('<td class="text">slower</td>') == 2
     assert "B / A 0.83" in text, "the chart's values appear on hover"
     assert '<th scope="row">torch</th>\n<td colspan="2">1</td>' in text
     assert "<h1>b against a</h1>" in text
     assert f"scaleproof compare {a} {b} --html {tmp_path}/out.html" in text
     console = capsys.readouterr().out
-    assert console.startswith(f"Of 2 common cells: 2 slower in {b}."), "the verdict comes first"
+    assert console.startswith(f"{head}\n"), "the verdict comes first"
     assert "ddp-n1x2 is slower than" in console
 
 
@@ -63,8 +68,35 @@ def test_what_differs_is_marked_and_forbids_a_ratio(tmp_path, capsys):
     assert f"{b} ddp-n1x1 and {a} ddp-n1x1, and 1 further cell: no ratio; incomparable: torch_version" in printed
     assert '<td class="differs">2</td>' in text
     text = page_of(a, b, tmp_path / "out.html", "--vary", "torch_version")
-    assert f"Of 2 common cells: 2 slower in {b}." in text
+    assert f"Of 2 common cells: 2 slower in {b} (0.835x to 0.836x)." in text
     assert '<td class="text">torch_version</td>' in text
+
+
+def test_the_head_says_by_how_much_and_whose_reservations(tmp_path, capsys):
+    a, b = results(tmp_path / "a", 0.1, 1), results(tmp_path / "b", 0.12, 2)
+    for name in ("ddp-n1x1", "ddp-n1x2"):
+        for repeat in (1, 2, 3):
+            rewrite(read_run(b / f"runs/{name}/rep{repeat}"), lambda d: d["host"].update(cpu_busy_before=0.5))
+    rewrite(read_run(a / "runs/ddp-n1x2/rep1"), lambda d: d["host"].update(cpu_busy_before=0.5))
+    text = page_of(a, b, tmp_path / "out.html")
+    busy = "machine-busy (B) in ddp-n1x1; machine-busy (A and B) in ddp-n1x2"
+    head = f"Of 2 common cells: 2 slower in {b} (0.835x to 0.836x). With reservations: {busy}."
+    assert f'<p class="verdict">{head}</p>' in text
+    assert '<span class="chip suspect">machine-busy (B)</span>' in text
+    console = capsys.readouterr().out
+    assert console.startswith(head)
+    assert console.count("machine-busy") == 2, "the head has all of them"
+
+
+def test_the_chart_withholds_what_the_table_withholds():
+    figure, axes = plt.subplots()
+    ratios = [Estimated(value=0.4, low=low, high=1.2, n=3) for low in (0.05, 0.2)]
+    _draw_ratios(axes, [("wide", ratios[0]), ("narrow", ratios[1])], 2)
+    assert [list(line.get_xdata()) for line in axes.lines if line.get_marker() == "|"] == [[0.2, 1.2]]
+    tips = [line.get_gid() or "" for line in axes.lines]
+    assert any(tip.endswith("wide: B / A 0.4000 (n=3: interval too wide to print)") for tip in tips)
+    assert any(tip.endswith("narrow: B / A 0.4000 (95 % CI 0.200-1.20, n=3)") for tip in tips)
+    plt.close(figure)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """results/index.html lists what is there, whatever state it is in."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from scaleproof.conclude.report.compare_page import write_index
+from scaleproof.conclude.report.page import write_page
 from scaleproof.ground.findings.finding import Finding
+from scaleproof.ground.records.scaling_report import AnsweredQuestion
 
 
 def test_campaigns_with_verdict_date_machine_and_findings(results, tmp_path_factory):
@@ -44,6 +47,30 @@ def test_page_list_and_audit_count_alike(results, tmp_path_factory):
     for text in (page, (root / "index.html").read_text()):
         assert "3 notes</" in text
         assert "1 suspect</" in text
+
+
+def test_an_entry_says_what_a_and_b_are_and_whether_there_are_numbers(results, tmp_path_factory):
+    root = tmp_path_factory.mktemp("results")
+    (root / "scale").symlink_to(results.folder)
+    results.page()
+    results.findings_json()
+    (entry,) = write_index(root)
+    assert (entry.sides, entry.has_numbers) == ([], True)
+    results.report.question = AnsweredQuestion.model_validate({"is": "ddp-n1x2", "better_than": "ddp-n1x1", "by": 0.0})
+    inputs = results.inputs(names=[])
+    commands = {"ddp-n1x1": "python a.py --fused <x>", "ddp-n1x2": "python b.py"}
+    facts = replace(inputs.facts, commands=commands)
+    write_page(replace(inputs, facts=facts), results.folder / "report.html")
+    (entry,) = write_index(root)
+    assert entry.sides == [("A", "python a.py --fused <x>"), ("B", "python b.py")]
+    text = (root / "index.html").read_text()
+    assert "A: <code>python a.py --fused &lt;x&gt;</code>" in text
+    assert "Findings:\nnone." in text
+    report = json.loads((results.folder / "scaling_report.json").read_text())
+    (results.folder / "scaling_report.json").write_text(json.dumps(report | {"series": []}))
+    (entry,) = write_index(root)
+    assert not entry.has_numbers
+    assert "Findings:\nno run has numbers, so nothing was checked." in (root / "index.html").read_text()
 
 
 def test_no_campaign_is_said(tmp_path):

@@ -121,14 +121,14 @@ def test_a_pattern_of_the_step_alone_is_timed_by_the_launcher(tmp_path):
 @pytest.mark.parametrize(
     ("text", "keys", "message"),
     [
-        (NANOGPT, {}, r"of 40 steps \(the last: 0.011 s a step, 3.61 loss\).*give workload.per_step.*--metric steps/s"),
+        (NANOGPT, {}, r"of 40 steps \(the last: 0.011 s a step, 3.61 loss\).*--metric steps/s.*workload.per_step"),
         (RATES, {}, r"\(the last: 1039 tokens/s, 3.61 loss\), but not how much work a step is, which gives its time"),
         (
             RATES,
             {},
-            r"\{tokens: \"\{global_batch\} \* 1024\"\} \(of ab: --per-step with A's tokens of a step and B's\)$",
+            r"add --per-step with A's tokens of a step and B's \(.*, e.g. \{tokens: \"\{global_batch\} \* 1024\"\}\)$",
         ),
-        (NANOGPT, {}, r"\{steps: 1\} to compare steps/s \(of ab: --metric steps/s if a step of A is as much"),
+        (NANOGPT, {}, r"work a step is: with ab, add --metric steps/s if .*or \{steps: 1\} to compare steps/s\)$"),
         ("hello\nworld\n", {}, r"no figure in its log is understood: .* \(its last line: world\)\. Give patterns"),
         ("hello\nworld\n", {"ended": True}, "let it train longer: it had printed 2 lines$"),
         ("hello\n" * 100, {"ended": True}, "with {steps} in the command$"),

@@ -90,7 +90,7 @@ TORCHRUN = '-c \'import sys; print("[rank1]: RuntimeError: no such data"); sys.e
             "crash",
             "the command ended with exit code 1 after printing: no GPU here",
         ),
-        ("nanogpt.py --no-tokens", "no_figures", "give workload.per_step"),
+        ("nanogpt.py --no-tokens", "no_figures", "a campaign file: workload.per_step"),
         ("silent.py 1", "no_figures", "no figure in its log is understood"),
         ("-c 'import no_such_module'", "crash", "with exit code 1: ModuleNotFoundError: No module named"),
         ("-c 'raise MemoryError'", "oom", "after printing MemoryError"),

@@ -143,6 +143,8 @@ def _compare(
     expected_codes = _expected_codes(keys)
     all_findings = audit("compare", [*runs_a, *runs_b]).findings
     findings = [finding for finding in all_findings if finding.code not in expected_codes]
+    suspect = sorted({finding.code for finding in findings if finding.severity == "suspect"})
+    codes_a, codes_b = ({finding.code for finding in audit("compare", runs).findings} for runs in (runs_a, runs_b))
     why = _why_invalid(findings, a, b)
     if unexpected_fields:  # this reason comes before a finding, which may follow from it
         why = why_incomparable(unexpected_fields, sorted(vary))
@@ -165,7 +167,8 @@ def _compare(
         low=None if why else b_over_a.low,
         high=None if why else b_over_a.high,
         losses=losses_of_cells(a, b, runs_a, runs_b)[1] if isinstance(first_a, Printed) else "",
-        suspect=sorted({finding.code for finding in findings if finding.severity == "suspect"}),
+        suspect=suspect,
+        suspect_sides={code: "A" if code in codes_a else "B" for code in codes_a ^ codes_b if code in suspect},
         freedom=b_over_a.freedom,
     )
 

@@ -110,7 +110,9 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
             statements_text = plural(count_in_words_alone, "statement")
             reservation = f"{statements_text} with other words and the same figures: other code wrote the page"
 
-    all_pairs = [(file, pair) for file, pairs in pairs_of_file.items() for pair in pairs]
+    # A bare tag, as "<tr>", is named only where nothing else differs.
+    shown_pairs = {file: [*filter(statements.is_telling, pairs)] or pairs for file, pairs in pairs_of_file.items()}
+    all_pairs = [(file, pair) for file, pairs in shown_pairs.items() for pair in pairs]
     return Rewritten([Difference(file, *statements.in_words(pair)) for file, pair in all_pairs], reservation)
 
 
@@ -159,10 +161,6 @@ def _leave_out_machine_check(page: Element) -> None:
         ids = [child.attributes.get("id") if isinstance(child, Element) else "" for child in part.children]
         if "machine-check" in ids:
             del part.children[ids.index("machine-check") :]  # its heading, and all that follows
-        for table in part.all("table"):
-            table.children = [
-                row for row in table.children if isinstance(row, str) or not row.text.startswith("Threads per core ")
-            ]
 
 
 def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:

@@ -149,6 +149,11 @@ def _unless_advice(side: Statement | None) -> Statement | None:
     return None if side and ADVICE.match(side.text) else side
 
 
+def is_telling(pair: Pair) -> bool:
+    """Return whether one of the two is more than a tag without attributes."""
+    return any(side and (side.text or "=" in side.whole) for side in pair)
+
+
 def in_words(pair: Pair) -> tuple[str, str]:
     """Return the statement that differs, in quotes, and how it differs, as the end of a sentence."""
     stated, again = pair

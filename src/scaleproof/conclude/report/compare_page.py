@@ -81,15 +81,20 @@ def _cell_of(text: str, side: Side) -> str:
     return text.removeprefix(side.path).strip() or Path(text).name
 
 
-def _comparison_row(cell: Compared, name: str) -> dict[str, str]:
-    """Return the row of a compared cell, called `name`: heading -> text."""
-    ratio = Estimated(value=cell.ratio, low=cell.low, high=cell.high, n=min(cell.runs)) if cell.ratio else None
+def _ratio_of(cell: Compared) -> Estimated:
+    """Return the ratio of a comparable cell."""
+    assert cell.ratio is not None
+    return Estimated(value=cell.ratio, low=cell.low, high=cell.high, n=min(cell.runs))
+
+
+def _comparison_row(cell: Compared, name: str) -> dict[str, object]:
+    """Return the row of a comparable cell, called `name`: heading -> text, or all findings."""
     rate_a, rate_b = cell.rates
     runs_a, runs_b = cell.runs
     return {
         "cell": name,
-        "findings": " ".join(cell.suspect),
-        "B over A [95 %]": estimate(ratio),
+        "findings": cell.reservations,
+        "B over A [95 %]": estimate(_ratio_of(cell)),
         "claim": claim_on(cell),
         f"A ({cell.unit})": number(rate_a, 4),
         f"B ({cell.unit})": number(rate_b, 4),
@@ -102,7 +107,7 @@ def _ratio_chart(comparable: Sequence[tuple[str, Compared]]) -> str:
     """Return the chart of ratios as SVG; "" where there are fewer than two. `comparable`: names with results."""
     if len(comparable) < 2:
         return ""
-    ratios = [(name, cell.ratio, cell.low, cell.high) for name, cell in comparable if cell.ratio is not None]
+    ratios = [(name, _ratio_of(cell)) for name, cell in comparable]
     with tempfile.TemporaryDirectory() as folder:
         draw_ratios(ratios, Path(folder) / "ratios")
         return inline_svg(Path(folder) / "ratios.svg", "ratios", "B over A of every cell")
@@ -117,6 +122,7 @@ def _side_facts(a: Side, b: Side) -> list[tuple[str, str, str]]:
 
 
 VERDICT = re.compile(r'<p class="verdict">(.*?)</p>', re.DOTALL)
+SIDE = re.compile(r"<dt>([AB])</dt><dd>[^<]*: <code>([^<]*)</code></dd>")
 Content = TypeVar("Content")
 
 
@@ -130,6 +136,8 @@ class IndexedCampaign:
     date: str
     machine: str
     findings: dict[str, int]
+    has_numbers: bool
+    sides: list[tuple[str, str]]  # "A" and "B" with their commands, of a campaign that compares two
     link: str
     unread: tuple[str, ...]  # its files that could not be read
 
@@ -168,6 +176,8 @@ def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
         date=metrics.timestamp_utc[:16].replace("T", " ") if metrics else "unknown",
         machine=_machine_of(metrics) if metrics else "unknown",
         findings={severity: finding_counts[severity] for severity in SEVERITIES if finding_counts[severity]},
+        has_numbers=report is None or bool(report.points),
+        sides=[(side, html.unescape(command)) for side, command in SIDE.findall(page or "")],
         link=quote(f"{folder.relative_to(results)}/report.html"),  # also for a folder "javascript:..."
         unread=tuple(name for name, content in contents.items() if content is None),
     )

@@ -116,7 +116,6 @@ def _template_values(inputs: PageInputs) -> dict[str, Any]:
     sides = {"A": report.question.base, "B": report.question.subject} if report.question else {}
     slugs = set(inputs.cells["cell"])  # the names of cells, whose rows the page can link to
     tables = _page_tables(inputs)
-    machine_facts = facts.machine_check.facts if facts.machine_check else []
     context: dict[str, Any] = {
         "report": report,
         "evidence": MEANING[report.evidence],
@@ -129,7 +128,7 @@ def _template_values(inputs: PageInputs) -> dict[str, Any]:
         "lost": facts.lost,
         "failed": facts.failed,
         "protocol": facts.protocol,
-        "environment": [*facts.environment, *machine_facts],
+        "environment": facts.environment,
         "machine_check": facts.machine_check,
         "tables": tables,
         "columns": page_tables.defined_columns(tables.values()),

@@ -209,15 +209,6 @@ class MachineCheck:
     failed: list[JudgedLook]
     others: list[JudgedLook]
 
-    @property
-    def facts(self) -> Facts:
-        """What it knows of the machine beyond the runs' own records."""
-        for look in (*self.failed, *self.others):
-            if "threads_per_core" in look.values:  # one of the checks has it
-                threads = look.values["threads_per_core"]
-                return [("Threads per core", str(threads))] if threads else []
-        return []
-
 
 def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None:
     """Return the doctor's report, where it is of one of the hosts of each run and older than all runs; else None."""

@@ -253,16 +253,16 @@ def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell
     figures = f"its log has figures of {plural(len(steps), 'step')} (the last: {_figures_text(last)})"
     if last.seconds or not (last.tokens_per_s or last.samples_per_s):
         raise NoFigures(
-            f"{figures}, but not how much work a step is: give workload.per_step, e.g. {{tokens: 8192}}, "
-            '{samples: "{micro_batch} * {devices}"}, or {steps: 1} to compare steps/s (of ab: --metric steps/s if a '
-            "step of A is as much work as one of B, else --per-step with A's tokens and B's)"
+            f"{figures}, but not how much work a step is: with ab, add --metric steps/s if a step of A is as much "
+            "work as one of B, else --per-step with A's tokens and B's (in a campaign file: workload.per_step, e.g. "
+            '{tokens: 8192}, {samples: "{micro_batch} * {devices}"}, or {steps: 1} to compare steps/s)'
         )
     rate_unit = "tokens" if last.tokens_per_s else "samples"
     example = '{tokens: "{global_batch} * 1024"}' if last.tokens_per_s else '{samples: "{global_batch}"}'
     metric = "" if last.tokens_per_s else "--metric samples/s "
     raise NoFigures(  # {steps: 1} is not offered: work in steps gives no time by a rate in tokens or samples
-        f"{figures}, but not how much work a step is, which gives its time: give workload.per_step, e.g. "
-        f"{example} (of ab: {metric}--per-step with A's {rate_unit} of a step and B's)"
+        f"{figures}, but not how much work a step is, which gives its time: with ab, add {metric}--per-step with "
+        f"A's {rate_unit} of a step and B's (in a campaign file: workload.per_step, e.g. {example})"
     )
 
 

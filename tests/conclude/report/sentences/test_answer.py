@@ -32,7 +32,7 @@ def test_a_cell_that_is_fastest_and_beats_one_device_pays_off(campaign):
     assert "n=5" in text_of(answer, "fastest")
     one_device = text_of(answer, "one-device")
     assert "Against one device: ddp-n1x2 at 1.67x (1.6" in one_device
-    assert "; scaling efficiency of ddp-n1x2: 83 % (8" in one_device
+    assert "; scaling efficiency of ddp-n1x2: 83 % (82-85 %) (95" in one_device
     assert text_of(answer, "recommended") == "Recommended: ddp-n1x2, the fastest on 2 devices"
     assert not text_of(answer, "slower"), "the second is named already"
     assert answer.bullets[0].cells == ("ddp-n1x2", "zero1-n1x2")
@@ -123,7 +123,8 @@ def test_intervals_that_say_nothing_are_not_printed_and_that_is_said(campaign):
     wild = (0.02, 0.2, 0.06)
     times = {("ddp", "1x2"): 0.06, ("zero1", "1x2"): wild, ("zero2", "1x2"): wild[::-1]}
     text = text_of(answer_campaign(campaign(times, repeats=3)), "fastest")
-    assert re.search(r"x zero[12]-n1x2 and [\d.]+x zero[12]-n1x2 \(95 % CIs too wide to print, n=3", text), text
+    each = r"[\d.]+x zero[12]-n1x2 \(interval too wide\)"
+    assert re.search(rf"{each} and {each} \(95 % CIs, n=3", text), text
 
 
 def test_each_ratio_of_the_answer_stands_in_the_row_of_its_cell(campaign):
@@ -161,7 +162,23 @@ def test_a_single_cell_beside_one_device_has_its_speed_up(campaign):
     answer = answer_campaign(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06}))
     assert not text_of(answer, "one-device")
     scaling = text_of(answer, "scaling")
-    assert "Scaling: ddp on 2 devices is faster: 1.67x its rate on 1, at 83 % scaling efficiency (95 % CI 1." in scaling
+    ratio = "Scaling: ddp on 2 devices is faster: 1.67x its rate on 1"
+    assert f"{ratio}; scaling efficiency of ddp-n1x2: 83 % of ddp-n1x1 (82-85 %) (95 % CI 1." in scaling
+
+
+def test_an_efficiency_names_its_baseline_and_has_an_interval_or_says_why_not(campaign):
+    """The best single device may be of another series: its ratio is not that of the efficiency."""
+    times = {("ddp", "1x1"): 0.1, ("zero2", "1x1"): 0.09, ("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.08}
+    report = campaign(times)
+    (point,) = [point for point in report.points if point.cell == "ddp-n1x2"]
+    point.speedup_in_answer = None
+    assert {p.best_single for p in report.points if p.devices == 2} == {"zero2-n1x1"}
+    of_baseline = "; scaling efficiency of ddp-n1x2: 83 % of ddp-n1x1"
+    assert re.search(rf"{of_baseline} \(\d+-\d+ %, not corrected\)", text_of(answer_campaign(report), "one-device"))
+    point.scaling_efficiency.low = 0.05
+    assert f"{of_baseline} (interval too wide)" in text_of(answer_campaign(report), "one-device")
+    point.scaling_efficiency.low = point.scaling_efficiency.high = None
+    assert f"{of_baseline} (95 % CIs" in text_of(answer_campaign(report), "one-device")
 
 
 def test_a_larger_size_outside_of_the_ranking_has_its_efficiency(campaign):

@@ -148,7 +148,7 @@ def test_after_ab_the_next_step_is_a_line_of_ab(campaign):
     report.status, report.mismatches = "invalid_comparison", ["did-not-train"]
     assert page_text().startswith("scaleproof explain did-not-train; when that is mended, give the same scaleproof ab")
     report.status, report.mismatches, report.series = "ok", [], []
-    assert page_text().startswith("fix what made the runs fail (below); then give the same scaleproof ab line")
+    assert page_text().startswith("add the option that the reason below names, or fix what made the runs fail; then")
 
 
 def test_where_the_question_is_answered_there_is_no_next_step(campaign):

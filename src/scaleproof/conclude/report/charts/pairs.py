@@ -7,8 +7,9 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report import chart_style as style
-from scaleproof.ground.number_format import number
+from scaleproof.ground.number_format import interval_text, is_useless, number
 from scaleproof.ground.records.comparison_report import AbComparison, Paired
+from scaleproof.ground.records.result_file import Estimated
 
 OFFSET = 0.22  # of what is drawn beside the pairs of a comparison, in rows
 
@@ -51,26 +52,25 @@ def _draw_comparison(axes: Axes, i: int, name: str, estimate: Paired, is_in_lege
     style.tip(mean, f"{name}: B / A {number(estimate.ratio, 4)} ({interval})")
 
 
-Ratio = tuple[str, float, float | None, float | None]  # cell, B over A, bounds
+Ratio = tuple[str, Estimated]  # cell, B over A
 
 
 def draw_ratios(ratios: Sequence[Ratio], out: Path) -> None:
     """Write `out`.svg and .png with the ratios in their order; at most the MOST_ROWS that differ most from 1."""
     # The selection is by distance of B over A from 1, the order of rows stays.
-    extremes = sorted(ratios, key=lambda ratio: abs(ratio[1] - 1), reverse=True)[: style.MOST_ROWS]
+    extremes = sorted(ratios, key=lambda ratio: abs(ratio[1].value - 1), reverse=True)[: style.MOST_ROWS]
     drawn = [ratio for ratio in ratios if ratio in extremes]
     style.write_chart(out, 1.4 + 0.3 * max(3, len(drawn)), lambda axes: _draw_ratios(axes, drawn, len(ratios)))
 
 
 def _draw_ratios(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
     """Draw the ratios with their intervals, each in a row. `total`: number of all ratios, drawn or not."""
-    for i, (cell, value, low, high) in enumerate(ratios):
-        interval = " (n=1: no interval)"
-        if low is not None and high is not None:
-            axes.plot([low, high], [i, i], "|-", color="0.2", ms=8, lw=1.4)
-            interval = f" (95 % CI {number(low, 4)}-{number(high, 4)})"
-        (mark,) = axes.plot([value], [i], "o", ms=7, mec="white", mew=0.6, color=style.COLOURS[0])
-        style.tip(mark, f"{cell}: B / A {number(value, 4)}{interval}")
+    for i, (cell, ratio) in enumerate(ratios):
+        if ratio.bounds and not is_useless(*ratio.bounds, ratio.n):
+            axes.plot([*ratio.bounds], [i, i], "|-", color="0.2", ms=8, lw=1.4)
+        (mark,) = axes.plot([ratio.value], [i], "o", ms=7, mec="white", mew=0.6, color=style.COLOURS[0])
+        interval = interval_text(ratio.low, ratio.high, ratio.n)
+        style.tip(mark, f"{cell}: B / A {number(ratio.value, 4)} ({interval})")
     axes.axvline(1, color="0.5", lw=1, ls="--")
     labels = [textwrap.shorten(cell, style.LABEL_WIDTH, placeholder="...") for cell, *_ in ratios]
     style.label_rows(axes, labels, above=0.5)

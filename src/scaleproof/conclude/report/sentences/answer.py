@@ -37,6 +37,7 @@ from scaleproof.ground.records.scaling_report import (
     SizeRanking,
 )
 
+TOO_WIDE = " (interval too wide)"  # behind a figure
 MOST_ROBUST = 3  # cells whose median run stands beside their mean
 # Findings that say that the runs of a cell are not a sample of one quantity: its mean is not its rate.
 SPREAD = {"run-stands-out", "runs-far-apart", "two-clock-states", "drift-over-repeats", "repeats-correlated"}
@@ -213,26 +214,28 @@ def _fastest_ratios_text(group_claims: GroupClaims, claims: list[Claim]) -> tupl
         (claim,) = claims
         ratio = claim.ratio.inverse
         return f"{number(ratio.value)}x {claim.subject}", interval_text(ratio.low, ratio.high, n)
-    are_too_wide = all(_is_too_wide(claim.ratio) for claim in claims)
-    interval_kind = "95 % CIs too wide to print" if are_too_wide else "95 % CIs"
     texts = [_ratio_with_bounds(claim.ratio.inverse, f" {claim.subject}") for claim in claims]
-    return _list_or_ends(texts), f"{interval_kind}, n={n}, corrected for {group.claims} comparisons"
+    return _list_or_ends(texts), f"95 % CIs, n={n}, corrected for {group.claims} comparisons"
 
 
-def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
-    """Return "; scaling efficiency of CELL: 82 % (71-93 %)" and its claims; "" and [] where it cannot be stated.
+def _efficiency_of(cell: str, claims: Claims, baseline: str | None = None) -> tuple[str, list[Claim]]:
+    """Return "; scaling efficiency of CELL: 82 % of BASELINE (71-93 %)", its claims; "", [] where it cannot be stated.
 
-    Its interval is scaled from that of the speed-up, which is corrected for picking the best of several cells.
+    `baseline`: of the ratios beside it, so that it is not named again. The interval is scaled from that of the
+    speed-up, which is corrected for picking the best of several cells; without that, its own is not.
     """
     efficiency, speedup = claims.get(f"efficiency/{cell}"), claims.get(f"speed-up/{cell}")
     if not efficiency or not 0 < efficiency.ratio.value <= 1:  # above 1 a finding, `super-linear`, says why
         return "", []
-    text = f"; scaling efficiency of {cell}: {number(100 * efficiency.ratio.value, 2)} %"
-    if not speedup or speedup.ratio.bounds is None:
-        return text, [efficiency]
-    percent_of_speedup = 100 * efficiency.ratio.value / speedup.ratio.value  # the same for the value and both bounds
-    low, high = (number(bound * percent_of_speedup, 2) for bound in speedup.ratio.bounds)
-    return f"{text} ({low}-{high} %)", [efficiency, speedup]
+    over = "" if efficiency.baseline == baseline else f" of {efficiency.baseline}"
+    text = f"; scaling efficiency of {cell}: {number(100 * efficiency.ratio.value, 2)} %{over}"
+    stated_claims = [efficiency, speedup] if speedup and speedup.ratio.bounds else [efficiency]
+    interval = stated_claims[-1].ratio
+    if interval.bounds is None or _is_too_wide(interval):
+        return text + (TOO_WIDE if interval.bounds else ""), stated_claims
+    percent_of_interval = 100 * efficiency.ratio.value / interval.value  # the same for the value and both bounds
+    low, high = (number(bound * percent_of_interval, 2) for bound in interval.bounds)
+    return f"{text} ({low}-{high} %{', not corrected' if interval is efficiency.ratio else ''})", stated_claims
 
 
 def _list_or_ends(texts: list[str]) -> str:
@@ -243,10 +246,10 @@ def _list_or_ends(texts: list[str]) -> str:
 
 
 def _ratio_with_bounds(ratio: Estimated, after_x: str = "") -> str:
-    """Return a ratio with its interval, if that says anything: "1.17x (0.917-1.48)"."""
+    """Return a ratio with its interval, if it has one: "1.17x (0.917-1.48)", "1.17x (interval too wide)"."""
     value = f"{number(ratio.value)}x{after_x}"
     if ratio.bounds is None or _is_too_wide(ratio):
-        return value
+        return value + (TOO_WIDE if ratio.bounds else "")
     low, high = ratio.bounds
     return f"{value} ({number(low)}-{number(high)})"
 
@@ -272,7 +275,7 @@ def _one_device_bullet(group_claims: GroupClaims, report: ScalingReport) -> list
             statements.append(f"{_list_or_ends(texts)} {verb} {word}")
 
     fastest = group.cells[0].cell
-    efficiency_text, claims_of_efficiency = _efficiency_of(fastest, group_claims.claims)
+    efficiency_text, claims_of_efficiency = _efficiency_of(fastest, group_claims.claims, claims[0].baseline)
     text = "; ".join(statements) + efficiency_text
     n = runs_text(*sorted({claim.ratio.n for claim in claims}))
     basis = f"95 % CIs, n={n}, corrected for {group.claims} comparisons"
@@ -328,12 +331,7 @@ def _scaling_bullet(series: ScalingSeries, claims: Claims, one_device: list[Bull
     interval = interval_text(claim.ratio.low, claim.ratio.high, runs_text(base.n, last.n))
     subject = f"{series.subject} on {devices_text(last.devices)}"
     ratio = f"{number(claim.ratio.value)}x its rate on {base.devices}"
-    stated_claims = [claim]
-    efficiency_text = ""
-    efficiency = claims.get(f"efficiency/{last.cell}")
-    if efficiency and 0 < efficiency.ratio.value <= 1:  # above 100 % the finding `super-linear` says why
-        efficiency_text = f", at {number(100 * efficiency.ratio.value, 2)} % scaling efficiency"
-        stated_claims.append(efficiency)
+    efficiency_text, claims_of_efficiency = _efficiency_of(last.cell, claims)
     texts = {
         "unclaimed": f"{subject} ran at {ratio}; nothing is claimed",
         "undecided": f"{subject} cannot be told apart from {base.devices}: {ratio}",
@@ -341,7 +339,8 @@ def _scaling_bullet(series: ScalingSeries, claims: Claims, one_device: list[Bull
         "slower": f"{subject} is slower: {ratio}",
     }
     text = texts[claim.word or ""]
-    return [Bullet("scaling", "Scaling", text, interval, (base.cell, last.cell), tuple(stated_claims))]
+    stated_claims = (claim, *claims_of_efficiency[:1])
+    return [Bullet("scaling", "Scaling", text, interval, (base.cell, last.cell), stated_claims)]
 
 
 def _unranked_bullets(report: ScalingReport, claims: Claims, stated_cells: Set[str]) -> list[Bullet]:

@@ -106,7 +106,7 @@ def _step_of_ab(report: ScalingReport) -> Step:
     if report.status == "invalid_comparison":
         return f"scaleproof explain {report.mismatches[0]}; when that is mended, {again}", None
     if not report.series:
-        return f"fix what made the runs fail (below); then {again}", None
+        return f"add the option that the reason below names, or fix what made the runs fail; then {again}", None
     if _on_a_quiet_machine(report):
         return f"on a quiet machine, {again}", None
     if report.question and report.question.status == "undecided":

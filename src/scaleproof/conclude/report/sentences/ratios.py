@@ -1,5 +1,6 @@
 """What a ratio with its interval supports, in one sentence; `answer.py` says the same of a series."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scaleproof.ground.errors import plural
@@ -42,7 +43,12 @@ def ratio_sentence(
 
 
 def compared_sentences(compared: "Sequence[Compared]") -> list[str]:
-    """Return a sentence for each cell; those without a ratio for the same reason have one."""
+    """Return a sentence for each cell; those without a ratio for the same reason have one.
+
+    The reservations of several cells are in `compared_verdict`.
+    """
+    if len(compared) > 1:
+        compared = [replace(cell, suspect=[]) for cell in compared]
     groups = group_by(compared, lambda cell: (cell.why or cell.b, cell.losses)).values()
     return [compared_sentence(first, others=len(more)) for first, *more in groups]
 
@@ -63,26 +69,40 @@ def compared_sentence(compared: "Compared", others: int = 0) -> str:
     if compared.unit == "steps/s" and not compared.why:
         text += " A step of one is taken for as much work as one of the other: nobody checked that."
     if compared.suspect:
-        text += f" With reservations: {', '.join(compared.suspect)}."
+        text += f" With reservations: {', '.join(compared.reservations)}."
     return text
 
 
 def compared_verdict(compared: "Sequence[Compared]") -> str:
     """Return what all cells of a comparison say together; "" for a single cell, whose own sentence says it."""
+    from scaleproof.conclude.report.sentences.verdict import names_or_count
     from scaleproof.ground.comparison import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, claim_on
 
     if len(compared) == 1:
         return ""
-    claims = [claim_on(cell) for cell in compared if cell.ratio is not None]
-    if not claims:
+    comparable = [cell for cell in compared if cell.ratio is not None]
+    if not comparable:
         return f"No answer: none of the {len(compared)} common cells is comparable."
     b = compared[0].b.rpartition(" ")[0]  # without the cell
     words = {FASTER: f"faster in {b}", SLOWER: f"slower in {b}"}
     words |= {UNDECIDED: UNDECIDED, NO_INTERVAL: "without an interval"}
-    parts = [f"{claims.count(outcome)} {word}" for outcome, word in words.items() if outcome in claims]
-    if len(claims) < len(compared):
-        parts.append(f"{len(compared) - len(claims)} not comparable")
-    return f"Of {len(compared)} common cells: {', '.join(parts)}."
+    parts = []
+    for outcome, word in words.items():
+        ratios = sorted(cell.ratio or 0 for cell in comparable if claim_on(cell) == outcome)
+        if ratios:
+            ends = dict.fromkeys(f"{number(ratio)}x" for ratio in (ratios[0], ratios[-1]))
+            by = f" ({' to '.join(ends)})" if outcome in (FASTER, SLOWER) else ""
+            parts.append(f"{len(ratios)} {word}{by}")
+    if len(comparable) < len(compared):
+        parts.append(f"{len(compared) - len(comparable)} not comparable")
+    cells_of: dict[str, list[str]] = {}  # reservation -> its cells
+    for cell in comparable:
+        for reservation in cell.reservations:
+            cells_of.setdefault(reservation, []).append(cell.b.removeprefix(f"{b} "))
+    reservations = "; ".join(f"{name} in {names_or_count(cells)}" for name, cells in cells_of.items())
+    return (
+        f"Of {len(compared)} common cells: {', '.join(parts)}.{reservations and f' With reservations: {reservations}.'}"
+    )
 
 
 def intervals_note(compared: "Sequence[Compared]") -> str:

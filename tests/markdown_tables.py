@@ -18,7 +18,7 @@ def audited(folder: Path, text: str) -> dict[str, Finding]:
 
 
 # A finding of these is a note where few rows prove it, a setting was perhaps chosen, or a sentence may be of others.
-PERHAPS_NOTES = ("speedup-not-in-table", "claim-not-in-data", "row-stands-out")
+PERHAPS_NOTES = ("totals-disagree", "speedup-not-in-table", "claim-not-in-data", "row-stands-out")
 
 
 def accusations(findings: dict[str, Finding]) -> dict[str, str]:

@@ -49,6 +49,7 @@ TABLES = {
         *("Latency | 1.0x | 1.86x | 86% faster", "Memory | 1.0x | 0.55x | {}", "Experts | 100% | 116% | 16% higher"),
         "Tokens/day | 100B | 186B | 86% increase",
     ): ("45% reduction", "15% reduction"),
+    ("case | pesto | nyuu | pesto/nyuu", "a | 1477 MiB/s | 1333 | 1.11x", "b | 1355 | 475 | {}"): ("2.85x", None),
     ("GPUs | NNODES | TP | PP", "96 | 12 | 8 | 12", "128 | 16 | 8 | 16", "256 | 32 | 8 | 16", "512 | 64 | {} | 16"): (
         "8",
         "1",
@@ -151,3 +152,17 @@ def test_files_of_two_runs(tmp_path, names, is_named):
     other = [*lines[:-1], "s8,8,136.2,2.0\n"]
     texts = {name: heading + "".join(text) for name, text in zip(names, (lines, other), strict=True)}
     assert ("files-disagree" in of_files(tmp_path, texts)) == is_named
+
+
+PHASES = (
+    "a | 223.2 | 992.0 | 1215.2",
+    "b | 185.4 | 780.9 | 966.3",
+    "c | 183.1 | 748.7 | 831.8",
+    "d | 219.1 | 988.9 | 1208",
+)
+
+
+@pytest.mark.parametrize(("heading", "severity"), [("Step (s)", "note"), ("Total (s)", "suspect")])
+def test_a_sum_that_no_heading_calls_a_total_is_perhaps_none(tmp_path, heading, severity):
+    findings = audited(tmp_path, rows(f"Run | Forward (s) | Backward (s) | {heading}", *PHASES))
+    assert findings["totals-disagree"].severity == severity

@@ -146,6 +146,12 @@ class FigureColumn:
     def is_model_size(self) -> bool:
         return self.kind == "parameters" or MODEL_SIZE.fullmatch(self.heading.strip()) is not None
 
+    @cached_property
+    def has_units(self) -> bool:
+        """Whether its heading or one of its cells has a unit."""
+        of_cells = (figure.unit for text in self.texts for figure in printed_figures.figures_of(text)[:1])
+        return self.meaning.unit is not None or any(of_cells)
+
     def unit_of_cell(self, row: int) -> float:
         """Return what 1 in a cell is worth in the base unit: 0.001 in "12 ms"; by the heading if the cell has none."""
         figures = printed_figures.figures_of(self.texts[row])

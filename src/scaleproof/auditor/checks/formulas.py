@@ -185,7 +185,8 @@ def _have_one_quantity(one: FigureColumn, other: FigureColumn) -> bool:
     last_words = {column.heading.lower().rpartition(" ")[2] for column in (one, other)}
     are_called_alike = None in (one.kind, other.kind) and len(last_words) == 1
     is_of_family = family(one) == family(other) or are_called_alike
-    return is_of_family and one.meaning.per_device == other.meaning.per_device
+    have_units = one.has_units == other.has_units  # "1477 MiB/s" over a plain 1333 is no ratio of these numbers
+    return is_of_family and have_units and one.meaning.per_device == other.meaning.per_device
 
 
 def _expectation(target: FigureColumn, one: FigureColumn, other: FigureColumn, is_only_pair: bool) -> int:

@@ -45,7 +45,7 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     Detected: Outside of what the printed digits and 2 % allow. A total time may be longer than its parts (evaluation,
     start-up), never shorter; of steps on several devices not by more than 10 %: the slowest rank of each step may be
     another one, and their times add up to more than the time of any rank. A mean outside of its rows, a total below its
-    largest part.
+    largest part. A sum that no heading calls a total is a note.
     Seen: Tables whose columns come from different runs.
     Repair: Compute one column from the other, or say what else is in the total.
     """

@@ -149,7 +149,8 @@ class RelationSearch:
             certainty = _evidence_of(evidence, terms, fits) - np.log10(2 if is_beside else len(choices))
             if certainty >= self.needed_certainty:
                 sentence = f"{self.table.names[self.rows[row]]}: {self._sum_in_words(total, parts, row)}"
-                yield BrokenRelation(int(self.rows[row]), sentence, certainty)
+                is_named = TOTAL.search(self.columns[total].heading)  # else it may be no total, and right by chance
+                yield BrokenRelation(int(self.rows[row]), sentence, certainty, None if is_named else "note")
 
     def _possible_sums(self) -> list[tuple[int, Sequence[int]]]:
         """Return (total, its parts) as indices of columns, (2, [0, 1]): parts that stand side by side, or any two."""

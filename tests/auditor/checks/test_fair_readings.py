@@ -166,3 +166,15 @@ PHASES = (
 def test_a_sum_that_no_heading_calls_a_total_is_perhaps_none(tmp_path, heading, severity):
     findings = audited(tmp_path, rows(f"Run | Forward (s) | Backward (s) | {heading}", *PHASES))
     assert findings["totals-disagree"].severity == severity
+
+
+BLOCKS = (
+    *("llama, Q4 | 302.07 | 0.78 | 1.16x", "quant, Q4 | ~350 | ~0.67 | 1.00x"),
+    *("llama, Q8 | 822.11 | 0.29 | {}", "quant, Q8 | ~900 | ~0.26 | 1.00x"),
+)
+
+
+@pytest.mark.parametrize(("ratio", "is_named"), [("1.09x", False), ("1.90x", True)])
+def test_a_baseline_below_the_rows_of_its_block(tmp_path, ratio, is_named):
+    text = rows("Program | Time (µs) | TFLOPS | Speedup", *BLOCKS).format(ratio)
+    assert bool(accusations(audited(tmp_path, text))) == is_named

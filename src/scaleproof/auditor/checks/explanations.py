@@ -195,7 +195,7 @@ class Explanation:
             return False  # the heading names both columns: it leaves no other meaning
         # Right, but for a figure with "~", whose interval is 2 * ABOUT wide.
         is_rough = ABOUT < self.formula.values.width[row] < 3 * ABOUT and self.distance[row] == 0
-        if is_rough and self.formula.expected and not self.contradicts.any():
+        if is_rough and not self.contradicts.any():
             return True  # "~147 min" over 43 min
         is_alike = len(self.formula.sources) == 2 and self.formula.is_difference == meant.formula.is_difference
         is_as_likely = is_alike and self.formula.expected >= meant.formula.expected
@@ -258,10 +258,10 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
         return
 
     formula, agreeing = meant.formula, int(meant.agrees.sum())
-    if not agreeing and len(formula.sources) == 1:
-        marked = [text for i, text in enumerate(target.texts) if formulas.is_marked(target, i)]
-        if len(marked) > 1 or len({e.formula.sources for e in explanations if e.is_over_rows}) > 1:
-            return  # no row shows which of several columns the ratios are of, or over which row
+    marked_count = sum(formulas.is_marked(target, i) for i in range(len(target.texts)))
+    is_of_one_column = len({e.formula.sources for e in explanations if e.is_over_rows}) == 1
+    if not agreeing and len(formula.sources) == 1 and not (marked_count == 1 and is_of_one_column):
+        return  # no row shows which of several columns the ratios are of, or over which row
     is_base = np.array([above == below for above, below in zip(formula.above, formula.below, strict=True)])
     if agreeing < FEWEST_OFF and len(formula.sources) == 1 and (meant.contradicts & is_base).any():
         return  # the baseline row itself contradicts: the ratios are over another row

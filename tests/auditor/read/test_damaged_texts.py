@@ -64,6 +64,13 @@ def test_rows_that_pandas_leaves_out_do_not_end_a_table(tmp_path):
     assert [(row.devices, row.value("tokens_per_s")) for row in table.rows] == [(1, 1000), (2, 1980), (128, 120000)]
 
 
+@pytest.mark.parametrize(("heading", "what"), [("tokens/s", "figures"), ("zorks", "headings")])
+def test_what_of_a_table_is_not_understood(tmp_path, heading, what):
+    (tmp_path / "t.md").write_text(f"| GPUs | {heading} |\n|---|---|\n| 1 | 950-1050 |\n| 2 | 1900-2060 |\n")
+    (unread,) = gather([tmp_path / "t.md"]).unread
+    assert unread.reason == f"a table whose {what} are not understood: GPUs, {heading}"
+
+
 def test_a_figure_whose_digits_are_lost_is_none(tmp_path):
     (tmp_path / "zeros.csv").write_bytes(TABLE.encode() + b"4,38\0\0\n\0\0\x008,700\n")
     rows = gather([tmp_path]).tables[0].rows

@@ -162,13 +162,6 @@ def test_what_a_file_without_a_result_needs(tmp_path, name, text, need):
     assert need in str(raised.value)
 
 
-@pytest.mark.parametrize(("heading", "what"), [("tokens/s", "figures"), ("zorks", "headings")])
-def test_what_of_a_table_is_not_understood(tmp_path, heading, what):
-    (tmp_path / "t.md").write_text(f"| GPUs | {heading} |\n|---|---|\n| 1 | 950-1050 |\n| 2 | 1900-2060 |\n")
-    (unread,) = gather([tmp_path / "t.md"]).unread
-    assert unread.reason == f"a table whose {what} are not understood: GPUs, {heading}"
-
-
 @pytest.mark.parametrize(("formula", "is_said"), [("=B2/B$2", True), (1.0, False)])
 def test_formulas_without_their_values_are_said(tmp_path, formula, is_said):
     book = openpyxl.Workbook()

@@ -64,6 +64,27 @@ def test_rows_that_pandas_leaves_out_do_not_end_a_table(tmp_path):
     assert [(row.devices, row.value("tokens_per_s")) for row in table.rows] == [(1, 1000), (2, 1980), (128, 120000)]
 
 
+@pytest.mark.parametrize(("heading", "what"), [("tokens/s", "figures"), ("zorks", "headings")])
+def test_what_of_a_table_is_not_understood(tmp_path, heading, what):
+    (tmp_path / "t.md").write_text(f"| GPUs | {heading} |\n|---|---|\n| 1 | 950-1050 |\n| 2 | 1900-2060 |\n")
+    (unread,) = gather([tmp_path / "t.md"]).unread
+    assert unread.reason == f"a table whose {what} are not understood: GPUs, {heading}"
+
+
+@pytest.mark.parametrize(("formula", "is_said"), [("=B2/B$2", True), (1.0, False)])
+def test_formulas_without_their_values_are_said(tmp_path, formula, is_said):
+    book = openpyxl.Workbook()
+    for row in (("gpus", "tokens/s", "speedup"), (1, 1000, formula), (2, 1900, 1.9)):
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    with zipfile.ZipFile(tmp_path / "t.xlsx", "a") as parts:  # of no sheet: a text that is "" by its formula
+        parts.writestr("xl/worksheets/sheet9.xml", '<c r="A1" t="str"><f>B1</f><v></v></c>')
+    evidence = gather([tmp_path / "t.xlsx"])
+    assert {row.devices: row.value("tokens_per_s") for row in evidence.tables[0].rows} == {1: 1000.0, 2: 1900.0}
+    reasons = [unread.reason for unread in evidence.unread]
+    assert reasons == ["formulas without their values were not read; open the workbook, and save it again"] * is_said
+
+
 def test_a_figure_whose_digits_are_lost_is_none(tmp_path):
     (tmp_path / "zeros.csv").write_bytes(TABLE.encode() + b"4,38\0\0\n\0\0\x008,700\n")
     rows = gather([tmp_path]).tables[0].rows

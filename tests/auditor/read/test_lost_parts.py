@@ -1,9 +1,7 @@
 """Files of which a part is lost, given twice or not understood: that is said, and the rest is read."""
 
 import json
-import zipfile
 
-import openpyxl
 import pytest
 from command_line import scaleproof
 
@@ -160,27 +158,6 @@ def test_what_a_file_without_a_result_needs(tmp_path, name, text, need):
     with pytest.raises(NoResult) as raised:
         audit_paths([tmp_path / name])
     assert need in str(raised.value)
-
-
-@pytest.mark.parametrize(("heading", "what"), [("tokens/s", "figures"), ("zorks", "headings")])
-def test_what_of_a_table_is_not_understood(tmp_path, heading, what):
-    (tmp_path / "t.md").write_text(f"| GPUs | {heading} |\n|---|---|\n| 1 | 950-1050 |\n| 2 | 1900-2060 |\n")
-    (unread,) = gather([tmp_path / "t.md"]).unread
-    assert unread.reason == f"a table whose {what} are not understood: GPUs, {heading}"
-
-
-@pytest.mark.parametrize(("formula", "is_said"), [("=B2/B$2", True), (1.0, False)])
-def test_formulas_without_their_values_are_said(tmp_path, formula, is_said):
-    book = openpyxl.Workbook()
-    for row in (("gpus", "tokens/s", "speedup"), (1, 1000, formula), (2, 1900, 1.9)):
-        book.active.append(row)
-    book.save(tmp_path / "t.xlsx")
-    with zipfile.ZipFile(tmp_path / "t.xlsx", "a") as parts:  # of no sheet: a text that is "" by its formula
-        parts.writestr("xl/worksheets/sheet9.xml", '<c r="A1" t="str"><f>B1</f><v></v></c>')
-    evidence = gather([tmp_path / "t.xlsx"])
-    assert {row.devices: row.value("tokens_per_s") for row in evidence.tables[0].rows} == RATES
-    reasons = [unread.reason for unread in evidence.unread]
-    assert reasons == ["formulas without their values were not read; open the workbook, and save it again"] * is_said
 
 
 @pytest.mark.parametrize(

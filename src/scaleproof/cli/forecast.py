@@ -87,25 +87,18 @@ def forecast_cells(args: argparse.Namespace) -> None:
         raise UserError(f"{args.campaign} is no campaign file; a table is given as --from {args.campaign}")
 
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
-    from scaleproof.conclude.forecast.ledger import write_forecasts
+    from scaleproof.conclude.forecast.ledger import seal_ahead
     from scaleproof.conclude.forecast.plan import plan_pilots
     from scaleproof.conclude.forecast.requirements import run_times
     from scaleproof.conclude.forecast.text import forecasts_text, pilots_text
 
     evidence = read_evidence(args.campaign, args.results)
     forecasts = make_forecasts(evidence)
-    measured = [entry.cell for entry in forecasts.entries if entry.cell in evidence.runs]
     print(forecasts_text(forecasts))
     pilots = plan_pilots(evidence, run_times(args.results, evidence.loaded.name))
     if pilots:
         print(f"\n{pilots_text(pilots)}")
-    if measured:
-        print(f"\nno forecast is sealed of what has runs already: {', '.join(measured)}")
-    ahead = [entry for entry in forecasts.entries if entry.cell not in measured]
-    if any(entry.interval for entry in ahead):
-        folder = args.results / evidence.loaded.name / "forecasts"
-        file = write_forecasts(folder, forecasts.model_copy(update={"entries": ahead}))
-        print(f"\nwritten before its runs: {file}")
+    print(seal_ahead(args.results / evidence.loaded.name / "forecasts", forecasts, evidence.runs))
     _score(evidence, args.results)
 
 

@@ -98,7 +98,7 @@ def is_useless(low: float, high: float, n: float) -> bool:
     return low > 0 and high > (TOO_WIDE_OF_TWO if n <= 2 else TOO_WIDE) * low
 
 
-def interval_text(low: float | None, high: float | None, n: str | int) -> str:
+def interval_text(low: float | None, high: float | None, n: str | int, digits: int = 3) -> str:
     """Return an interval in words, "95 % CI 1.45-1.82, n=3"; else n, and why there is no interval to print.
 
     `n`: the number of runs, or several in a text such as "3 and 2"; the smallest counts.
@@ -108,7 +108,7 @@ def interval_text(low: float | None, high: float | None, n: str | int) -> str:
         return f"n={n}: {'no' if fewest < 2 else 'too few for an'} interval"
     if is_useless(low, high, fewest):
         return f"n={n}: interval too wide to print"
-    return f"95 % CI {number(low)}-{number(high)}, n={n}"
+    return f"95 % CI {number(low, digits)}-{number(high, digits)}, n={n}"
 
 
 def estimate(interval: "Estimated | None", factor: float = 1.0, digits: int = 3) -> str:

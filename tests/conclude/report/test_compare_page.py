@@ -95,7 +95,7 @@ def test_the_chart_withholds_what_the_table_withholds():
     assert [list(line.get_xdata()) for line in axes.lines if line.get_marker() == "|"] == [[0.2, 1.2]]
     tips = [line.get_gid() or "" for line in axes.lines]
     assert any(tip.endswith("wide: B / A 0.4000 (n=3: interval too wide to print)") for tip in tips)
-    assert any(tip.endswith("narrow: B / A 0.4000 (95 % CI 0.200-1.20, n=3)") for tip in tips)
+    assert any(tip.endswith("narrow: B / A 0.4000 (95 % CI 0.2000-1.200, n=3)") for tip in tips)
     plt.close(figure)
 
 

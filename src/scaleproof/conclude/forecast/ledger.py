@@ -5,7 +5,7 @@ A file of forecasts is sealed: it carries the hash of its content.
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -109,6 +109,17 @@ def write_forecasts(folder: Path, forecasts: Forecasts) -> Path:
     path = folder / f"{forecasts.made_utc.replace(':', '').replace('-', '')}-{seal[:8]}.json"
     write_json(path, forecasts.content() | {"sha256": seal})
     return path
+
+
+def seal_ahead(folder: Path, forecasts: Forecasts, with_runs: Collection[str]) -> str:
+    """Write the forecasts of the cells without runs, where there are any, and return in lines what is sealed."""
+    measured = [entry.cell for entry in forecasts.entries if entry.cell in with_runs]
+    lines = ["", f"no forecast is sealed of what has runs already: {', '.join(measured)}"] if measured else []
+    ahead = [entry for entry in forecasts.entries if entry.cell not in with_runs]
+    if any(entry.interval for entry in ahead):
+        file = write_forecasts(folder, forecasts.model_copy(update={"entries": ahead}))
+        lines += ["", f"written before its runs: {file}"]
+    return "\n".join(lines)
 
 
 def read_forecasts(folder: Path) -> list[Forecasts]:

@@ -22,7 +22,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator, ScalarFormatter
 
 from scaleproof.ground.campaign.strategies import without_offload
 from scaleproof.ground.files import whole_file, write_atomic
-from scaleproof.ground.number_format import in_unit, integer, is_useless, number, significant
+from scaleproof.ground.number_format import in_unit, integer, interval_text, number, significant
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
 
@@ -144,12 +144,7 @@ TIP = "tip:"
 def hover_text(subject: str, figure: Estimated, unit: str) -> str:
     """Return what hovering over a point says: `subject`, its figure in `unit`, and the interval."""
     text = f"{subject}: {number(figure.value, 4)} {unit}".strip()
-    if figure.bounds is None:
-        return text
-    if is_useless(*figure.bounds, figure.n):
-        return f"{text} (n={figure.n}: interval too wide to print)"
-    low, high = figure.bounds
-    return f"{text} (95 % CI {number(low, 4)}-{number(high, 4)}, n={figure.n})"
+    return f"{text} ({interval_text(figure.low, figure.high, figure.n, 4)})" if figure.bounds else text
 
 
 def places_side_by_side(every_series: Sequence[ScalingSeries]) -> list[dict[int, float]]:

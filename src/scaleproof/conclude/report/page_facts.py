@@ -1,6 +1,5 @@
 """What a report is made from, read once for the page and for the paper, and facts from the records of runs."""
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,7 +28,7 @@ from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.traces_report import TracesReport
 from scaleproof.ground.records.unreadable import is_readable
 from scaleproof.ground.records.waterfall_report import WaterfallCell, read_waterfall
-from scaleproof.measure.doctor.doctor import JudgedLook, Report
+from scaleproof.measure.doctor.doctor import Report
 
 MOST_COMMANDS = 8  # commands that the page quotes
 STEPS_TEXT = "{warmup_steps} warm-up steps, not counted, then {steps} timed steps"
@@ -52,7 +51,7 @@ class RunFacts:
     losses: list[tuple[list[str], str]]  # cells that were compared, and whether their losses agree
     bytes_per_token: dict[str, float]  # of the text of a cell's corpus
     hosts: set[str]
-    machine_check: "MachineCheck | None"
+    machine_check: Report | None  # what `scaleproof doctor` found before on the same machine
 
 
 def collect_run_facts(runs: list[Run], doctor: Report | None = None) -> RunFacts:
@@ -200,32 +199,15 @@ def environment_facts(runs: list[Run]) -> Facts:
     return facts
 
 
-@dataclass(frozen=True)
-class MachineCheck:
-    """What `scaleproof doctor` found before the campaign ran on the same machine."""
-
-    date: str
-    counts: str  # "20 PASS, 1 FAIL, 5 not here"
-    failed: list[JudgedLook]
-    others: list[JudgedLook]
-
-
-def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None:
+def machine_check(report: Report | None, runs: list[Run]) -> Report | None:
     """Return the doctor's report, where it is of one of the hosts of each run and older than all runs; else None."""
     if report is None or not runs:
         return None
-    examined = report.timestamp_utc.astimezone(UTC)
     for run in runs:
         hosts = set(hosts_of(run.metrics.host, run.metrics.ranks))
-        if report.host not in hosts or datetime.fromisoformat(run.metrics.timestamp_utc) < examined:
+        if report.host not in hosts or datetime.fromisoformat(run.metrics.timestamp_utc) < report.timestamp_utc:
             return None
-    counts = Counter(look.status for look in report.checks)
-    return MachineCheck(
-        date=f"{examined:%Y-%m-%d %H:%M} UTC",
-        counts=", ".join(f"{counts[status]} {status}" for status in ("PASS", "FAIL", "not here") if counts[status]),
-        failed=report.failed,
-        others=[look for look in report.checks if look.status != "FAIL"],
-    )
+    return report
 
 
 def _failures_by_cause(runs: list[Run]) -> list[tuple[str, Failure]]:

@@ -7,6 +7,7 @@ repeats all of it for the reports of campaigns that run afterwards.
 import socket
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -60,6 +61,12 @@ class Report(BaseModel):
     def failed(self) -> list[JudgedLook]:
         """The verdicts that are FAIL."""
         return [entry for entry in self.checks if entry.status == "FAIL"]
+
+    @property
+    def counts(self) -> str:
+        """How many checks have each verdict, "20 PASS, 1 FAIL, 5 not here"; those that none has are left out."""
+        counts = Counter(entry.status for entry in self.checks)
+        return ", ".join(f"{counts[status]} {status}" for status in ("PASS", "FAIL", "not here") if counts[status])
 
 
 def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], None], out: Path | None = None) -> Report:

@@ -48,7 +48,7 @@ def _draw_comparison(axes: Axes, i: int, name: str, estimate: Paired, is_in_lege
     axes.plot([low, high], [i - OFFSET] * 2, "|-", color="black", ms=9, lw=1.6, label=label)
     label = legend_label("mean of pairs")
     (mean,) = axes.plot([estimate.ratio], [i - OFFSET], "D", ms=6, color="black", label=label)
-    interval = f"95 % CI {number(low, 4)}-{number(high, 4)}, n={estimate.n} pairs"
+    interval = interval_text(low, high, f"{estimate.n} pairs", 4)
     style.tip(mean, f"{name}: B / A {number(estimate.ratio, 4)} ({interval})")
 
 
@@ -69,7 +69,7 @@ def _draw_ratios(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
         if ratio.bounds and not is_useless(*ratio.bounds, ratio.n):
             axes.plot([*ratio.bounds], [i, i], "|-", color="0.2", ms=8, lw=1.4)
         (mark,) = axes.plot([ratio.value], [i], "o", ms=7, mec="white", mew=0.6, color=style.COLOURS[0])
-        interval = interval_text(ratio.low, ratio.high, ratio.n)
+        interval = interval_text(ratio.low, ratio.high, ratio.n, 4)
         style.tip(mark, f"{cell}: B / A {number(ratio.value, 4)} ({interval})")
     axes.axvline(1, color="0.5", lw=1, ls="--")
     labels = [textwrap.shorten(cell, style.LABEL_WIDTH, placeholder="...") for cell, *_ in ratios]

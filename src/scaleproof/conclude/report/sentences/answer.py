@@ -37,7 +37,6 @@ from scaleproof.ground.records.scaling_report import (
     SizeRanking,
 )
 
-TOO_WIDE = " (interval too wide)"  # behind a figure
 MOST_ROBUST = 3  # cells whose median run stands beside their mean
 # Findings that say that the runs of a cell are not a sample of one quantity: its mean is not its rate.
 SPREAD = {"run-stands-out", "runs-far-apart", "two-clock-states", "drift-over-repeats", "repeats-correlated"}
@@ -214,7 +213,8 @@ def _fastest_ratios_text(group_claims: GroupClaims, claims: list[Claim]) -> tupl
         (claim,) = claims
         ratio = claim.ratio.inverse
         return f"{number(ratio.value)}x {claim.subject}", interval_text(ratio.low, ratio.high, n)
-    texts = [_ratio_with_bounds(claim.ratio.inverse, f" {claim.subject}") for claim in claims]
+    ratios = [(claim.subject, claim.ratio.inverse) for claim in claims]
+    texts = [f"{number(ratio.value)}x {cell}{_bounds_text(ratio)}" for cell, ratio in ratios]
     return _list_or_ends(texts), f"95 % CIs, n={n}, corrected for {group.claims} comparisons"
 
 
@@ -231,11 +231,9 @@ def _efficiency_of(cell: str, claims: Claims, baseline: str | None = None) -> tu
     text = f"; scaling efficiency of {cell}: {number(100 * efficiency.ratio.value, 2)} %{over}"
     stated_claims = [efficiency, speedup] if speedup and speedup.ratio.bounds else [efficiency]
     interval = stated_claims[-1].ratio
-    if interval.bounds is None or _is_too_wide(interval):
-        return text + (TOO_WIDE if interval.bounds else ""), stated_claims
     percent_of_interval = 100 * efficiency.ratio.value / interval.value  # the same for the value and both bounds
-    low, high = (number(bound * percent_of_interval, 2) for bound in interval.bounds)
-    return f"{text} ({low}-{high} %{', not corrected' if interval is efficiency.ratio else ''})", stated_claims
+    unit = " %, not corrected" if interval is efficiency.ratio else " %"
+    return text + _bounds_text(interval, percent_of_interval, 2, unit), stated_claims
 
 
 def _list_or_ends(texts: list[str]) -> str:
@@ -245,18 +243,14 @@ def _list_or_ends(texts: list[str]) -> str:
     return join_with_and(texts)
 
 
-def _ratio_with_bounds(ratio: Estimated, after_x: str = "") -> str:
-    """Return a ratio with its interval, if it has one: "1.17x (0.917-1.48)", "1.17x (interval too wide)"."""
-    value = f"{number(ratio.value)}x{after_x}"
-    if ratio.bounds is None or _is_too_wide(ratio):
-        return value + (TOO_WIDE if ratio.bounds else "")
-    low, high = ratio.bounds
-    return f"{value} ({number(low)}-{number(high)})"
-
-
-def _is_too_wide(ratio: Estimated) -> bool:
-    """Return whether a ratio has an interval that is too wide to say anything, so that it is not printed."""
-    return ratio.bounds is not None and is_useless(*ratio.bounds, ratio.n)
+def _bounds_text(ratio: Estimated, factor: float = 1.0, digits: int = 3, unit: str = "") -> str:
+    """Return the interval of a ratio, times `factor`, as " (0.917-1.48)" or " (interval too wide)"; "" without one."""
+    if ratio.bounds is None:
+        return ""
+    if is_useless(*ratio.bounds, ratio.n):
+        return " (interval too wide)"
+    low, high = (number(bound * factor, digits) for bound in ratio.bounds)
+    return f" ({low}-{high}{unit})"
 
 
 def _one_device_bullet(group_claims: GroupClaims, report: ScalingReport) -> list[Bullet]:
@@ -268,10 +262,10 @@ def _one_device_bullet(group_claims: GroupClaims, report: ScalingReport) -> list
         return []
     statements = []
     for word in ("faster", "undecided", "slower"):
-        with_word = [claim for claim in claims if claim.word == word]
-        if with_word:
-            texts = [f"{claim.subject} at {_ratio_with_bounds(claim.ratio)}" for claim in with_word]
-            verb = "are" if len(with_word) > 1 else "is"
+        ratios = [(claim.subject, claim.ratio) for claim in claims if claim.word == word]
+        texts = [f"{cell} at {number(ratio.value)}x{_bounds_text(ratio)}" for cell, ratio in ratios]
+        if texts:
+            verb = "are" if len(texts) > 1 else "is"
             statements.append(f"{_list_or_ends(texts)} {verb} {word}")
 
     fastest = group.cells[0].cell

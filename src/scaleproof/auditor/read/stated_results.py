@@ -25,7 +25,7 @@ _UNIT = r"(?: ?(?:[kKMBT] ?)?(?:[A-Za-zµ]+|%)(?:/(?!tok(?:en)?\b)[A-Za-z]+){0,2
 _PER_TOKEN = r"(?:/tok(?:en)?\b)?"  # of a time
 _ARROW = "(?:→|->|=>)"
 _BETWEEN = rf" ?(?:{_ARROW}|to|vs\.?|versus|against) ?"
-_ENDS = rf"(?<![\w.,–-])(?P<a>\$?{NUMBER}{_UNIT}){_PER_TOKEN}{_BETWEEN}(?P<b>[~≈]?\$?{NUMBER}{_UNIT}){_PER_TOKEN}"
+_ENDS = rf"(?<![\w.,=–-])(?P<a>\$?{NUMBER}{_UNIT}){_PER_TOKEN}{_BETWEEN}(?P<b>[~≈]?\$?{NUMBER}{_UNIT}){_PER_TOKEN}"
 _ABOUT = r"(?P<about>~|≈|about |around |roughly |nearly |almost |approximately )?"
 _WAY = (
     r"(?P<way>faster|slower|less|more|fewer|higher|lower|smaller|larger|reduction|improvement|increase|decrease|gain|"
@@ -84,6 +84,7 @@ def stated_results(lines: Iterable[tuple[int, str]], file: str) -> Iterator[Stat
         yield from _same_figures(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
         if "=" in raw or "≈" in raw:
             text = _MARKS.sub("", raw[:LONGEST_LINE]).replace("\\times", "×").replace("\\%", "%")
+            text = _ROMAN.sub(r"\1", text)
             yield from _equations(f"{file}:{line}", text)
 
 
@@ -141,6 +142,7 @@ def _change_of(m: re.Match[str], source: str, dimensions: frozenset[str]) -> Ite
     yield StatedResult(source, m[0].strip(), stated, readings, f"between the two it is {values}")
 
 
+_ROMAN = re.compile(r"(?:\\ )?\\mathrm\{(\w+)\}")  # LaTeX's: "8.72\ \mathrm{GiB}"
 _MARKS = re.compile(r"\*\*|`|^\s*(?:[-*+>]|\d+\.) ")  # of bold figures, and of the item of a list
 # A number with its unit, "$2/GPU-hour"; "x" is no unit here.
 _TERM = rf"\$?{_POSITIVE}(?: ?%|(?:/| ?(?![x×](?![a-z])))[A-Za-zµ][A-Za-zµ/.-]*(?: (?!x )[A-Za-z][A-Za-z/-]*){{0,2}})?"
@@ -154,6 +156,8 @@ _EQUATION = re.compile(
 _OPERATOR_BEFORE = re.compile(r"(?:[\d)[\]}^²³*×·÷/+−–<>→-]|\b[xX])\s*[~≈]?$|\w=$")
 _OPERATOR_BEHIND = re.compile(r"[(\[]|\s*(?:[\d*×·⋅/÷+−–^=-]|x\b)")
 _INITIALS = re.compile(r"\d[C-FHIJLN-SUX-Z]\b")  # of a name: "32L × 4096H = 6.89B"
+_SHAPE = re.compile(r"\d+[×x]\d+(?: [a-z]+)?")  # "a 64×16 block": no product
+_FACTOR_BEFORE = re.compile(r"\d[kKMB]? [a-z]+ (?:at|of|with) $")  # "50K chunks at 769 dims × 4 bytes"
 _LIST = re.compile(r"[\d.]+ ?([A-Za-z]+)(?: / [\d.]+ ?\1\b){2,} ?[x×*]")  # three models: "1.5B / 7B / 8B × 4 = 12"
 LEAST_TERM = 10.0  # of a sum: smaller numbers may be names
 # Words of an equation -> factors between the units that its result may have, beside powers of 1,000.
@@ -170,8 +174,17 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
     """Yield products, quotients and sums that are written out: "3 GPUs x 8 GB = 24 GB"."""
     for m in _EQUATION.finditer(text):
         unit = (m["unit"] or "").strip("\\$ ")
-        is_part = _OPERATOR_BEFORE.search(text[: m.start()]) or _OPERATOR_BEHIND.match(text, m.end())
-        if is_part or unit in ("x", "×") or _INITIALS.search(m["terms"]) or _LIST.match(m["terms"]):
+        before = text[: m.start()]
+        is_part = (
+            _OPERATOR_BEFORE.search(before) or _FACTOR_BEFORE.search(before) or _OPERATOR_BEHIND.match(text, m.end())
+        )
+        if (
+            is_part
+            or _SHAPE.fullmatch(m["terms"])
+            or unit in ("x", "×")
+            or _INITIALS.search(m["terms"])
+            or _LIST.match(m["terms"])
+        ):
             continue  # part of a longer one; a ratio of rates ("8 GPUs / 1 GPU = 7.2x"); a name ("32L"); a list
         parts = re.split(rf"({_TERM})", m["terms"])
         terms = parts[1::2]
@@ -198,7 +211,7 @@ def _in_any_unit(value: PrintedInterval, m: re.Match[str]) -> tuple[PrintedInter
     is_quotient = re.search("[/÷]", m["terms"]) is not None
     if is_quotient and "/" in unit:  # "277 / 256 = 0.92 tok/fwd": the label in front is turned round
         values.append(PrintedInterval(1 / value.high, 1 / value.low))
-    if is_quotient and not unit and m["n"].isdecimal():  # "6250 / 3072 = 3": rounded up
+    if is_quotient and not re.search("[A-Za-z%.]", m[0]):  # "6250 / 3072 = 3": rounded up
         return (PrintedInterval(math.floor(value.low), math.ceil(value.high)),)
     units_of_terms = re.findall(r"[A-Za-zµ/]{2,}", m["terms"].lower())
     if not re.search("[+%]", m["terms"]) and units_of_terms == [unit]:  # "3 x 8 GB = 24 GB"

@@ -106,7 +106,7 @@ def test_the_page_has_every_finding_once(tmp_path):
 def test_the_first_screen_says_what_to_mend_first(tmp_path):
     table = tmp_path / "t.md"
     rows = "| GPUs | tokens/s | speed-up |\n|---|---|---|\n| 1 | 1000 | 1 |\n| 8 | 7000 | {} |\n"
-    for speedup, step in (("7.5", "t.md:4: Compute the column from the rates; state"), ("7.0", "nothing to mend.")):
+    for speedup, step in (("7.5", "t.md:4, speedup-not-in-table: Compute the column"), ("7.0", "nothing to mend.")):
         table.write_text(rows.format(speedup))
         head, _, rest = audit_page(audit_paths([tmp_path])).partition("<h2>")
         assert f'<p class="next"><strong>Next:</strong> {step}' in head

@@ -18,11 +18,6 @@ COSTS = rows(
     *("1 | 720 hours | $2,160", "8 | 97 hours | $2,328", "16 | 51 hours | ${}", "32 | 27 hours | $2,592"),
     "64 | 16 hours | $3,072",
 )
-LINKS = rows(
-    "Optimization | Bandwidth (GB/s) | Latency (ms) | Speedup",
-    *("Baseline | 12.3 | {} | 1.0x", "Compressed | 118.5 | 4.7 | 9.6x", "In levels | 89.2 | 12.1 | 3.7x"),
-    "In buckets | 34.1 | 23.4 | 1.9x",
-)
 EPOCHS = "MNIST, 5 epochs:\n\n" + rows(
     "Mode | GPUs | Total time (s) | Avg epoch time (s)",
     *("Single | 1 | 44.69 | 8.94", "DDP | 2 | 34.69 | 6.94", "FSDP | 2 | 34.63 | {}"),
@@ -45,7 +40,6 @@ CASES = {
     RECIPE.format("{}", "528,384"): ("285", "258", "= 258, which gives no global batch of 285"),
     RECIPE.format("258", "{}"): ("582,384", "528,384", "258 sequences x 2048 tokens = 528,384"),
     rows(MESH, "70B | 64 | 128 | 1 | 8192 | 2 | 4 | 2 | {}"): ("23", "32", "= 23, which gives no global batch of 128"),
-    LINKS: ("54.2", "45.2", "all 3 other rows is over another figure"),
     EPOCHS: ("1.92", "6.92", "5 epochs x 1.92 = 9.600"),
     "- Runtime: 494s ({} min)": ("2.8", "8.2", "not one time"),
     "A **{}x** TTFT improvement at c=50 (24,554ms → 143ms)": ("127", "172", "between the two"),

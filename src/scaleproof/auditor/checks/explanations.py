@@ -27,7 +27,7 @@ FIT_TOLERANCE = 0.005  # relative difference of a figure and its formula, beside
 CONTRADICTION = 0.03  # relative difference of a figure that contradicts its formula
 FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formula fits by chance
 FEWEST_EVIDENCE_OF_NAMED = 0.8  # evidence that suffices where the heading names one of two columns
-FEWEST_OFF = 3  # rows that are off by one factor
+FEWEST_FOLLOWING = 3  # rows beside a baseline that contradicts itself
 MOST_DIFFERENCE = 1.0  # relative difference of figures that may be about the same at all
 COARSE_RATIO = 0.06  # relative width of a ratio of settings, "16 / 24", that another figure is near by chance
 COARSE_WIDTH = 0.15  # relative width of figures that agree with nearly everything
@@ -35,10 +35,6 @@ COARSEST_WIDTH = 1.0  # likewise, of figures whose formula is expected: ".03x" o
 TRIVIAL_DIFFERENCE = 0.02  # ratios as near to 1 prove nothing
 TIMES_CELL = re.compile(r"\d ?[x×]")
 LOST_UNIT = 3.0  # decimal logarithm of the factor between "1.31" and 1.31M, or a multiple of it
-BASELINE = re.compile(
-    r"(?i)\b(?:baseline|before|original|(?:py)?torch|eager|naive|vanilla|reference|default|serial|sequential|cpu|fp32|"
-    r"cublas|standard|old)\b"
-)
 SAVING_HEADING = re.compile(r"(?i)\breduc(?:tion|ed)\b|\bsav(?:ed|ings?)\b")
 NOT_MEASURED = {"projected", "theoretical", "estimated"}
 Flags = np.typing.NDArray[np.bool_]
@@ -171,24 +167,6 @@ class Explanation:
             and bool(is_near.all())
         )
 
-    @cached_property
-    def factor_of_all(self) -> float | None:
-        """The one factor by which all comparable rows, three or more, are off; None if it is about a whole number.
-
-        Such a factor shows that their common baseline is wrong: 54.2 ms, where 9.6x, 3.7x and 1.9x are over 45.2 ms.
-        """
-        rows = np.flatnonzero(self.comparable)
-        if len(rows) < FEWEST_OFF or self.agrees.any():
-            return None
-        off = self.stated / self.formula.values
-        low, high = float(off.low[rows].max()), float(off.high[rows].min())
-        times_off = max((low + high) / 2, 2 / (low + high))
-        is_whole = abs(times_off / round(times_off) - 1) <= CONTRADICTION  # devices, or another batch, explain it
-        spread = 1 + 2 * np.abs(np.log(np.maximum(self.formula.values.middle[rows], 1e-9)))
-        chances = (self.width[rows] + 2 * FIT_TOLERANCE) / spread
-        evidence = -np.log10(np.minimum(chances, 1.0)).sum() * (1 - 1 / len(rows))  # a first row only shows the factor
-        return (low + high) / 2 if low <= high and not is_whole and evidence >= FEWEST_EVIDENCE else None
-
     def explains(self, row: int, meant: "Explanation") -> bool:
         """Whether `row`, which contradicts the `meant` explanation, may be right by this one."""
         if meant.formula.expected == formulas.ONLY_MEANING and len(meant.formula.sources) == 2:
@@ -251,9 +229,6 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     is_speedup = (formulas.SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
     explanations = list(_explanations_of(figures, target, is_speedup))
     meant = max(explanations, key=attrgetter("rank"), default=None)
-    if flag := _wrong_baseline(figures, target, explanations, meant):
-        yield flag
-        return
     if meant is None or not meant.is_meant:
         return
 
@@ -263,7 +238,7 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     if not agreeing and len(formula.sources) == 1 and not (marked_count == 1 and is_of_one_column):
         return  # no row shows which of several columns the ratios are of, or over which row
     is_base = np.array([above == below for above, below in zip(formula.above, formula.below, strict=True)])
-    if agreeing < FEWEST_OFF and len(formula.sources) == 1 and (meant.contradicts & is_base).any():
+    if agreeing < FEWEST_FOLLOWING and len(formula.sources) == 1 and (meant.contradicts & is_base).any():
         return  # the baseline row itself contradicts: the ratios are over another row
 
     others = f"; {rows_that_follow(agreeing)}" if agreeing else ""
@@ -306,27 +281,6 @@ def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: boo
     for formula, stated in possible:
         tried_count = len(sizes) * sizes[formula.is_difference, len(formula.sources)]
         yield Explanation(formula, stated, is_speedup, tried_count)
-
-
-def _wrong_baseline(
-    figures: FigureTable, target: FigureColumn, explanations: list[Explanation], meant: Explanation | None
-) -> Flag | None:
-    """Flag the row that is marked 1 and called the baseline, where all others are over another figure; else None."""
-    marked = [i for i in range(len(target.texts)) if formulas.is_marked(target, i)]
-    if len(marked) != 1 or not BASELINE.search(f"{figures.names[marked[0]]} {target.texts[marked[0]]}"):
-        return None  # the baseline may be elsewhere
-    expected = (e for e in explanations if e.formula.expected == formulas.ONLY_MEANING and e.factor_of_all)
-    # Only where no other formula explains nearly as many rows.
-    wrong = next((e for e in expected if meant is None or meant.agrees.sum() < e.comparable.sum() - 1), None)
-    if wrong is None:
-        return None
-    (base,), (heading,) = marked, wrong.formula.sources
-    if any(text.startswith(("~", "≈")) for column in figures.columns for text in column.texts):
-        return None  # about 60 and about 90 have no factor in common
-    others = f"{target.heading} of all {int(wrong.comparable.sum())} other rows is over another figure"
-    text = next(column.texts[base] for column in figures.columns if column.heading == heading)
-    evidence = f"{figures.names[base]}: {heading} {text}, but {others}: off by {wrong.factor_of_all:.3g} in each"
-    return Flag(evidence, [figures.places[base]])
 
 
 def readings_of(column: FigureColumn) -> dict[str, Figures]:

@@ -119,11 +119,6 @@ FAULTS = {
         "efficiency-not-in-table",
         "44.1%, but its speed-up is 7.05x with 8 times the devices",
     ),
-    "replicas x tensor x pipeline on equally many nodes": (
-        rows(MESH, *MESHES, "32 | 70B | 16 | 8 | 4 | 1024 | 58.3 | 128.2"),
-        "row-stands-out",
-        "32 / 16 / 8 / 4 = 0.06250",
-    ),
     "a global batch of replicas and chunks": (
         rows(
             CHUNKS,

@@ -35,7 +35,7 @@ CASES = {
     "30.5 + 20.1 s = {} s": ("56.0", "50.6", "it is 50.6"),
     "MLP total: 82.5 MB × 28    = {} MB": ("3,210", "2,310", "it is 2310"),
     rows("Total GPUs | GPUs per node | Number of nodes", "8 | 8 | 1", "64 | 8 | 8", "128 | 8 | 16", "256 | 8 | {}"): (
-        *("23", "32", "256 / 8 / 23"),
+        *("23", "32", "8 x 23 = 184"),
     ),
     RECIPE.format("{}", "528,384"): ("285", "258", "= 258, which gives no global batch of 285"),
     RECIPE.format("258", "{}"): ("582,384", "528,384", "258 sequences x 2048 tokens = 528,384"),

@@ -182,14 +182,9 @@ class Agreement:
 
     @property
     def _is_identity_of_counts(self) -> bool:
-        """Whether all factors are counts and the product is 1, as in global batch / batch / devices.
-
-        So is nodes / devices, where it is 1/N for a whole N.
-        """
-        product = float(self.expected.middle[0])
-        if self.factors[0].column.kind == "nodes" and math.isfinite(product) and product:
-            product *= round(1 / product)  # N devices on each node: 1/N x N is 1
-        return abs(product - 1) <= SAME_TOLERANCE and all(factor.is_exact for factor in self.factors)
+        """Whether all factors are counts and the product is 1, as in global batch / batch / devices."""
+        is_one = abs(float(self.expected.middle[0]) - 1) <= SAME_TOLERANCE
+        return is_one and all(factor.is_exact for factor in self.factors)
 
     @property
     def most_fit(self) -> bool:

@@ -141,6 +141,7 @@ class Identity:
 
 
 IDENTITIES = (
+    Identity("devices", (("devices_per_node",), ("nodes",)), "", "equal"),
     Identity("total_time_s", (("steps",), ("step_time_s",)), "more", "at least"),
     Identity("total_time_s", (("epochs",), ("epoch_time_s",)), "more", "at least"),
     Identity("tokens", (("global_batch",), ("seq_len",), ("steps",)), "", "equal"),
@@ -298,6 +299,8 @@ def _possible_readings(stated: Quantity, factors: Sequence[Quantity], devices: i
 
     Empty where the figures do not go together: the time of all devices with the rate of all.
     """
+    if stated.kind == "devices":
+        return {False}
     kinds = {factor.kind for factor in factors}
     per_device = {factor.per_device for factor in factors} - {None}
     if "device_time_s" in kinds:  # of all devices: the rate of one goes with it, never that of all

@@ -14,14 +14,12 @@ import numpy as np
 
 from scaleproof.auditor.checks.agreements import (
     BATCHES,
-    COUNTS,
     DEVICES,
     DURATIONS,
     FEWEST_ROWS,
     NEAR_WHOLE,
     RATES,
     REPLICAS,
-    STAGES,
     Agreement,
     Factor,
     is_same_configuration,
@@ -36,11 +34,10 @@ from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.relations import rows_with_another_product
 from scaleproof.auditor.checks.rows import TIMES, name_two_precisions
 from scaleproof.auditor.checks.step_work import rate_times_time
-from scaleproof.auditor.read.surroundings import numbers_around, works_of
+from scaleproof.auditor.read.surroundings import works_of
 from scaleproof.ground.findings.registry import Flag
 
 THOUSAND = 1000.0
-OTHER_PARALLEL = re.compile(r"(?i)(?:cp|ep|context|expert)\b.*")  # then devices are not replicas x stages alone
 EVIDENCE_OF_INVERSE = 2.5  # that a speed-up, or a time or rate beside it, is the inverse of what it is called
 
 
@@ -61,9 +58,7 @@ CONSTANT_PRODUCTS = (
     RATE_TIMES_STEP,
     ProductPattern(("speedup",), TIMES, 1),
     ProductPattern(("speedup",), RATES, -1),
-    ProductPattern(COUNTS, BATCHES, 1, (DEVICES,)),
     ProductPattern(BATCHES, BATCHES, -1, ((*DEVICES, *REPLICAS), ("accumulation",))),
-    ProductPattern((*DEVICES, "nodes"), REPLICAS, -1),
 )
 
 # Checks whose findings on a row leave nothing to add for this one.
@@ -76,11 +71,11 @@ OF_ANSWERS = re.compile(r"(?i)concurren|\busers?\b|_users|\brequests?|prompt|com
 @of_evidence.finds("row-stands-out", "suspect")
 def products_agree(context: AuditContext) -> Iterator[Flag]:
     """In one row of a table a product is another number than it must be: rate x time of an epoch, although all rows did
-    the same work, speed-up x time of one baseline, or devices over replicas and stages. One of the figures is wrong.
+    the same work, speed-up x time of one baseline, or global batch over batch and devices. One of the figures is wrong.
 
     Detected: Three rows or more of one configuration, whose products agree within 1 % more closely than chance
     explains, and twice as many as are more than 5 % off. Products are rate x time of an epoch, or of a step over its
-    batch, speed-up x time or over rate, counts, and what is 1 by its units (ms/token x tokens/s). No other law is
+    batch, speed-up x time or over rate, batches, and what is 1 by its units (ms/token x tokens/s). No other law is
     inferred from rows that agree. A note where the product is of settings alone, which are chosen.
     Seen: One rate gives 6,245 images an epoch, all others 5,596 to 5,606.
     Repair: Look at the raw file of that row.
@@ -89,12 +84,11 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
         if table.form == "report text" and table.file.endswith(LOGS):
             continue  # of its lines, those at the end of an epoch are of a smaller batch
         works = works_of(table)  # numbers of samples or tokens that the text states
-        numbers = works | numbers_around(table)
         for figures in context.figures_of(table):
             is_of_answers = _is_of_answers(figures)
             flags = list(_outliers(figures, works, is_of_answers))
             if not (is_of_answers and _columns_of(figures, DURATIONS)):
-                flags += rows_with_another_product(figures, numbers)
+                flags += rows_with_another_product(figures)
             if flags:  # of each row the first counts; none where another check has a finding on this row alone
                 subjects = (finding.runs for check in MADE_BEFORE for finding in context.findings_of(check))
                 places = {place for about in subjects if len(about) == 1 for place in about}
@@ -174,13 +168,7 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[ProductPattern, l
 
     A pair forms several products: rate x time, rate x time x GPUs, rate x time / GPUs.
     """
-    stages = tuple(Factor(column, -1) for kind in STAGES for column in _columns_of(figures, (kind,)))
-    headings = [*figures.words, *(column.heading for column in figures.columns)]
-    has_other_parallel = any(map(OTHER_PARALLEL.fullmatch, headings))
     for pattern in CONSTANT_PRODUCTS:
-        is_of_replicas = pattern.second_kinds == REPLICAS
-        if is_of_replicas and has_other_parallel:
-            continue
         for one, other in _pairs_of_columns(figures, pattern):
             if one is other or one.kind == other.kind:
                 continue  # their ratio is no constant
@@ -188,8 +176,7 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[ProductPattern, l
                 continue  # of repeated headings, the first "images/s" does not go with the second "efficiency"
             if name_two_precisions(one.heading, other.heading):
                 continue
-            # Replicas x stages are the devices: no stage may be left out, as other factors may.
-            choices = [stages] if is_of_replicas else _further_factors(figures, pattern.further_kinds, (one, other))
+            choices = list(_further_factors(figures, pattern.further_kinds, (one, other)))
             if pattern is RATE_TIMES_STEP:  # alone it is the work of a step, which differs
                 choices = [chosen for chosen in choices if any(factor.column.kind in BATCHES for factor in chosen)]
             products = [(Factor(one, 1), Factor(other, pattern.exponent), *chosen) for chosen in choices]

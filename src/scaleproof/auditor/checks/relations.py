@@ -1,11 +1,10 @@
 """Relations between columns that all rows but one fulfil to the digit, whatever the headings mean.
 
-A column is the sum or the difference of others, or the product of counts is 1 or what the caption states. The fewer
-digits agree, and the more relations were tried, the more rows must fulfil one.
+A column is the sum or the difference of others, or a product without a unit is 1. The fewer digits agree, and the more relations were tried, the more rows must fulfil one.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -23,7 +22,7 @@ from scaleproof.ground.findings.registry import Flag
 
 FEWEST_ROWS = 3  # of which one contradicts
 FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any relation holds by chance
-MORE_EVIDENCE = 1.0  # where columns are names of rows, or it is not known what they are of
+MORE_EVIDENCE = 1.0  # where columns are names of rows
 MOST_COLUMNS = 9  # that are tried with each other
 MOST_PARTS = 6  # columns side by side that are added up
 EXACT_TOLERANCE = 0.002  # relative difference of products of counts that are equal
@@ -34,7 +33,8 @@ SETTINGS = (*NOT_FIGURES, "learning_rate", "zero_stage", "step", "epoch", "repea
 TOTAL = re.compile(r"(?i)\b(?:total|sum|all|overall|combined|both|end to end)\b")
 TARGET = re.compile(r"(?i)target|goal|offered|requested|complet|succe|fail")  # which need not have been reached
 NO_CONFIGURATION = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std|total|sum)\b")
-POWERS_OF_TEN = tuple(10.0**k for k in (-12, -9, -6, -3, 3, 6, 9, 12))  # of units that a heading does not state
+NUMBERS = tuple(10.0**k for k in (0, -12, -9, -6, -3, 3, 6, 9, 12))  # 1, or by a unit that a heading does not state
+SURPRISE = 0.5  # decimal logarithm of how easily a product is near one of these other than 1 by chance
 
 Flags = npt.NDArray[np.bool_]
 
@@ -54,13 +54,13 @@ def rows_with_another_sum(figures: FigureTable) -> Iterator[Flag]:
         yield from _surest(figures, search.sums())
 
 
-def rows_with_another_product(figures: FigureTable, stated: set[float]) -> Iterator[Flag]:
-    """Flag rows in which a product of columns is not the number of all others. `stated`: numbers around the table."""
-    if search := _search_in(figures, stated):
+def rows_with_another_product(figures: FigureTable) -> Iterator[Flag]:
+    """Flag rows in which a product of columns without a unit is not the number of all others."""
+    if search := _search_in(figures):
         yield from _surest(figures, search.products())
 
 
-def _search_in(figures: FigureTable, stated: Set[float] = frozenset()) -> "RelationSearch | None":
+def _search_in(figures: FigureTable) -> "RelationSearch | None":
     """Return a search in the columns and rows that can be compared. Returns None where there are too few."""
     means = [column for column in figures.columns if column.meaning.statistic in (None, "mean")]
     # A setting follows from nothing; a "step" with decimals is no setting.
@@ -68,7 +68,7 @@ def _search_in(figures: FigureTable, stated: Set[float] = frozenset()) -> "Relat
     results = [column for column in measured if not TARGET.search(column.heading) and not _was_chosen(column)]
     rows = np.array([i for i, name in enumerate(figures.names) if not NO_CONFIGURATION.match(name)], dtype=np.int64)
     is_enough = len(rows) >= FEWEST_ROWS and len(results) >= 2
-    return RelationSearch(figures, results[:MOST_COLUMNS], rows, stated) if is_enough else None
+    return RelationSearch(figures, results[:MOST_COLUMNS], rows) if is_enough else None
 
 
 def _was_chosen(column: FigureColumn) -> bool:
@@ -89,14 +89,12 @@ def _surest(figures: FigureTable, relations: Iterable[BrokenRelation]) -> Iterat
 class RelationSearch:
     """The relations of some columns of a table in some of its rows.
 
-    Arrays are (columns, rows), exponents (products, columns). `used`: the columns of a product. `surprise` of a number:
-    how easily a product is near it by chance, as a decimal logarithm: 1 has 0, powers of ten and units have more.
+    Arrays are (columns, rows), exponents (products, columns). `used`: the columns of a product.
     """
 
     table: FigureTable
     columns: list[FigureColumn]
     rows: Rows
-    stated: Set[float]
 
     @cached_property
     def values(self) -> Floats:
@@ -188,28 +186,26 @@ class RelationSearch:
         return f"{terms} = {right}, {column.heading} {column.texts[i]}; in all other rows they are equal"
 
     def products(self) -> Iterator[BrokenRelation]:
-        """Yield the rows that break a product which must be 1, or of counts a number of the text, and is in all others.
+        """Yield the rows that break a product which must be 1 because its units cancel, and is in all others.
 
-        Example: ms/token x tokens/s is 1, their units cancel; devices x batch x steps is the 60,000 samples of the
-        caption. A product is a row of exponents: [1, 1, 0] multiplies the first two of three columns. Of other products
-        no law is inferred from rows that agree.
+        Example: ms/token x tokens/s is 1. A product is a row of exponents: [1, 1, 0] multiplies the first two of three
+        columns. Of other products no law is inferred from rows that agree.
         """
-        is_count = np.array([column.kind == "steps" for column in self.columns])  # rounded up to whole batches
-        is_exact = is_count | ~(self._relative_digits > 0).any(axis=1)  # of each column
+        is_measured = (self._relative_digits > 0).any(axis=1)  # of each column
         exponents = self._exponents()  # (products, columns)
-        is_of_counts = ~((exponents != 0) & ~is_exact).any(axis=1)
+        has_figures = ((exponents != 0) & is_measured).any(axis=1)
         is_known = ~((exponents != 0) & np.isnan(self.dimensions[:, 0])).any(axis=1)
         is_pure = is_known & (exponents @ np.nan_to_num(self.dimensions) == 0).all(axis=1)  # all units cancel
-        possible = exponents[is_of_counts | is_pure]
+        possible = exponents[is_pure & has_figures]
         tried = float(np.log10(max(1, len(possible))))  # chance: so many products were tried
-        for powers, has_counts in zip(possible, is_of_counts[is_of_counts | is_pure], strict=True):
-            yield from self._broken_product(powers, [1.0, *(self.stated if has_counts else POWERS_OF_TEN)], tried)
+        for powers in possible:
+            yield from self._broken_product(powers, tried)
 
-    def _broken_product(self, powers: Floats, numbers: list[float], tried: float) -> Iterator[BrokenRelation]:
-        """Yield the row in which one product is not the number that it is in all others.
+    def _broken_product(self, powers: Floats, tried: float) -> Iterator[BrokenRelation]:
+        """Yield the row in which one product is not the number that it is in all others: 1, or a power of ten.
 
-        `powers`: the exponent of each column; `numbers`: what the product may be; `tried`: decimal logarithm of how
-        many products are tried. Nothing, if it may be chance, or the row is of another configuration.
+        `powers`: the exponent of each column; `tried`: decimal logarithm of how many products are tried. Nothing, if
+        it may be chance, or the row is of another configuration.
         """
         used = np.flatnonzero(powers)
         results = powers[used] @ self.logarithms[used]
@@ -217,27 +213,23 @@ class RelationSearch:
         finite = np.isfinite(results)
         if finite.sum() < FEWEST_ROWS or (len(used) == 2 and not powers.sum() and width.any()):
             return  # two nearly equal columns may be two measurements of one thing
-        distances = np.abs(np.subtract.outer(np.log(numbers), results))
+        distances = np.abs(np.subtract.outer(np.log(NUMBERS), results))
         nearest = int(np.median(distances[:, finite], axis=1).argmin())
         fits = distances[nearest] <= width + EXACT_TOLERANCE
         row = _only_exception(fits, distances[nearest] > width + CONTRADICTION, finite)
         if row is None:
             return
 
-        surprise = MORE_EVIDENCE * bool(np.isnan(self.dimensions[used]).any())
-        surprise += 0.5 + float(np.log10(max(1, len(self.stated)))) if nearest else 0.0
         evidence = self._evidence_by_row(powers, width, fits)
-        certainty = _evidence_of(evidence, self.logarithms[used], fits) - tried - surprise
-        agreement = self._as_agreement(powers, numbers[nearest])
+        certainty = _evidence_of(evidence, self.logarithms[used], fits) - tried - (SURPRISE if nearest else 0.0)
+        agreement = self._as_agreement(powers, NUMBERS[nearest])
         if certainty >= self.needed_certainty and not agreement.is_multiple(row):  # it may be of other devices
             sentence = agreements.sentence_of(self.table, agreement, row)
-            yield BrokenRelation(int(self.rows[row]), sentence, certainty, agreement.severity)
+            yield BrokenRelation(int(self.rows[row]), sentence, certainty)
 
     def _evidence_by_row(self, powers: Floats, width: Floats, fits: Flags) -> Floats:
         """Return (rows,) -log10 of the probability that a product is so near by chance. `width`: (rows,), by digits."""
         chance = np.minimum(1.0, width + 2 * EXACT_TOLERANCE)
-        if not width.any():  # exact counts: of small ones, one is often twice the other by chance
-            chance = np.maximum(chance, 1 / self.values[np.flatnonzero(powers)].max(axis=0))
         spread = self._spread(powers, fits, float(np.median(width[fits])))
         evidence: Floats = np.log10(np.maximum(spread / chance, 1.0))
         best = np.where(fits, chance, np.inf).argmin()

@@ -106,16 +106,6 @@ def works_of(table: ReportedTable) -> set[float]:
     return works
 
 
-LARGE_NUMBER = re.compile(r"(?<![\w.,])(\d[\d,]*\d(?:\.\d+)?)(?![\d,]*\d|[xX×]|-bit)")
-
-
-def numbers_around(table: ReportedTable) -> set[float]:
-    """Return the numbers of two digits and more of a caption and of headings: 312 of "A100 (peak 312 TFLOP/s)"."""
-    texts = [table.caption, *table.section[-1:], *(column.heading for column in table.columns)]
-    numbers = (float(m[1].replace(",", "")) for text in texts for m in LARGE_NUMBER.finditer(text))
-    return {number for number in numbers if number > 0}
-
-
 UNIT_AT_END = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")
 MAGNITUDES = ("M", "B", "G", "T", "K")  # "Parameters (M)": millions, not minutes
 

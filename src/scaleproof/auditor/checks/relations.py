@@ -1,6 +1,7 @@
 """Relations between columns that all rows but one fulfil to the digit, whatever the headings mean.
 
-A column is the sum or the difference of others, or a product without a unit is 1. The fewer digits agree, and the more relations were tried, the more rows must fulfil one.
+A column is the sum or the difference of others, or a product without a unit is 1. The fewer digits agree, and the more
+relations were tried, the more rows must fulfil one.
 """
 
 import re

@@ -182,3 +182,16 @@ BLOCKS = (
 def test_a_baseline_below_the_rows_of_its_block(tmp_path, ratio, is_named):
     text = rows("Program | Time (µs) | TFLOPS | Speedup", *BLOCKS).format(ratio)
     assert bool(accusations(audited(tmp_path, text))) == is_named
+
+
+SIZES = (
+    *("Serial | 6656 | 0.0216 | 1.0", "MPI | 6656 | 0.0125 | 1.728", "Serial | 13312 | 0.0408 | 1.0"),
+    *("MPI | 13312 | 0.0217 | 1.880", "Serial | 26624 | 0.1374 | 1.0", "MPI | 26624 | 0.0712 | 1.930"),
+    *("GPU | 6656 | 0.2780 | 0.0777", "GPU | 13312 | 0.2961 | {}", "GPU | 26624 | 0.3621 | 0.3795"),
+)
+
+
+@pytest.mark.parametrize(("ratio", "is_named"), [("0.1378", False), ("0.8731", True)])
+def test_the_baseline_of_a_size_stands_far_above(tmp_path, ratio, is_named):
+    text = rows("Version | Linhas | Tempo (s) | Speedup", *SIZES).format(ratio)
+    assert bool(accusations(audited(tmp_path, text))) == is_named

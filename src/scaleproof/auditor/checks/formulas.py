@@ -353,7 +353,9 @@ def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, R
             next_marked = [min((m for m in marked if m >= i), default=-1) for i in range(row_count)]
             yield "the next row that is 1", np.array(next_marked)
 
-    settings = [column for column in table.columns if family(column) is None and not is_ratio(column)]
+    # Also whole numbers that are not understood: "linhas_dataset", the rows of a data set.
+    are_counts = {column for column in table.columns if column.kind is None and not column.has_decimals}
+    settings = [c for c in table.columns if (family(c) is None or c in are_counts) and not is_ratio(c)]
     groupings = {**table.words, **{column.heading: column.texts for column in settings}}
     for heading, texts in groupings.items():
         if 1 < len(set(texts)) < row_count:

@@ -95,7 +95,7 @@ PAGE_EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]
         "report.html",
         r'<tr><th scope="row" id="row-zero1-n1x2".*?</tr>',
         "",
-        'report.html: "<tr>',
+        'report.html: "zero1-n1x2": is left out',
     ),
     "a version": ("report.html", r'(<th scope="row">torch</th>\s*<td>)[^<]*', r"\g<1>1.0", 'report.html: "1.0'),
     "a hash that is shown": (

@@ -224,7 +224,7 @@ FAULTS = {
     "A26 inverse ratio": Fault(
         "-n1x2 is at 0.",
         ("report",),
-        lambda patch: patch.setattr(answer, "_ratio_with_bounds", lambda ratio, of="": f"{1 / ratio.value:.3g}x{of}"),
+        lambda patch: patch.setattr(answer, "number", lambda value, digits=3: f"{1 / value:.{digits}g}"),
     ),
     "A39 cost": Fault("seconds_per_repeat", ANALYSIS, wrap(scaling, "_seconds_per_repeat", lambda s: s / 2)),
     "A40 ranks of a trace": Fault(

@@ -2,6 +2,7 @@
 
 CAMPAIGN_NAMES = [path.stem for path in Path("config/campaigns").glob("*.yaml")]
 MADE = [os.path.relpath(path, FOUND) for rule in workflow.rules for path in rule.products()]
+REAL_RULES = {rule.name: rule for rule in workflow.rules if "no_such_file" not in rule.name}  # that make something
 # What the command line names: targets, rules, values of options. Files below results/ have a rule of their own.
 WORDS = {word.rpartition("=")[2] for word in sys.argv[1:] if not word.startswith(("results/", "./results/"))}
 
@@ -27,21 +28,16 @@ def refuse_elsewhere(wildcards):
         if "".join(path.parts[:1]).partition(".")[0] in CAMPAIGN_NAMES:
             or_exit(refuse_target, file, str(path) if path.parts[1:] else path.stem, MADE)
         if file in rules_meant:
-            or_exit(known_name, "rule", file, real_rules())
+            or_exit(known_name, "rule", file, REAL_RULES)
         or_exit(known_name, "target", file, {f"{RESULTS}/{name}/report.html": name for name in CAMPAIGN_NAMES})
     return f"no rule makes {RESULTS / file}"
 
 
-def real_rules():
-    """Return the rules by name, without those that refuse targets."""
-    return {rule.name: rule for rule in workflow.rules if "no_such_file" not in rule.name}
-
-
 def check_omitted():
-    """End where --omit-from names neither a rule nor a file that one makes: Snakemake says nothing of it."""
+    """End where --omit-from names nothing that is made, of which Snakemake says nothing."""
     for name in workflow.dag_settings.omit_from:
         if not is_made(name):
-            or_exit(known_name, "rule", name, real_rules())
+            or_exit(known_name, "rule", name, REAL_RULES)
 
 
 def refuse_unmade(wildcards):

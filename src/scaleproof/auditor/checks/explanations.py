@@ -261,7 +261,8 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
         # A column of speed-ups does not change direction: "18.95x" is wrong where 24.08 / 679.65 is .04x.
         is_one_way = is_speedup and agreeing >= ROWS_PER_ODD_ROW and "slow" not in target.texts[i].lower()
         possible = [other for other in explanations if not (is_one_way and other.formula.sources == inverse)]
-        if is_explained(figures, target, i, meant, possible):
+        is_right = is_explained(figures, target, i, formula, meant.fits)
+        if is_right or any(other.explains(i, meant) for other in possible):
             continue
         evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {formula.of(i)}{others}"
         yield Flag(evidence, [figures.places[i]], severity=severity)

@@ -8,6 +8,7 @@ import zipfile
 import openpyxl
 import pytest
 from command_line import scaleproof
+from workbooks import changed_workbook
 
 from scaleproof.auditor.audit import NoResult, audit_paths
 from scaleproof.auditor.compare_external import compare_external
@@ -188,15 +189,9 @@ def test_rows_that_are_not_read_are_said(tmp_path):
     "damage", [(b"</sheetData>", b"<"), (b"<v>97</v>", b"<v>9x7</v>"), (b'r="A2"', b'r="AAAAAA2"')]
 )
 def test_a_sheet_that_is_damaged_inside_its_workbook_is_named(tmp_path, damage):
-    book = openpyxl.Workbook()
-    for row in (("devices", "tokens_per_s"), (1, 97), (2, 190)):
-        book.active.append(row)
-    book.save(tmp_path / "sound.xlsx")
-    with zipfile.ZipFile(tmp_path / "sound.xlsx") as sound, zipfile.ZipFile(tmp_path / "t.xlsx", "w") as damaged:
-        for name in sound.namelist():
-            damaged.writestr(name, sound.read(name).replace(*damage))
-    assert len(gather([tmp_path / "sound.xlsx"]).tables) == 1
-    (unread,) = gather([tmp_path / "t.xlsx"]).unread
+    books = changed_workbook(tmp_path, (("devices", "tokens_per_s"), (1, 97), (2, 190)), *damage)
+    assert len(gather([books.sound]).tables) == 1
+    (unread,) = gather([books.changed]).unread
     assert unread.reason.startswith("the workbook cannot be opened: it is damaged")
 
 

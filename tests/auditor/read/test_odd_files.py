@@ -1,9 +1,7 @@
 """Files of other people that are odd and sound: they are read, and nothing is said against them."""
 
-import zipfile
-
-import openpyxl
 import pytest
+from workbooks import changed_workbook
 
 from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read.discover import gather
@@ -137,11 +135,6 @@ def test_a_name_in_claims_that_no_run_has_is_said(tmp_path, name, is_said):
 
 @pytest.mark.parametrize(("value", "kinds"), [("NaN", ["limit"]), ("1900", [])])
 def test_a_sound_workbook_that_its_reader_refuses_is_not_called_damaged(tmp_path, value, kinds):
-    book = openpyxl.Workbook()
-    for row in (("gpus", "tokens/s"), (1, 1000), (2, 1900)):
-        book.active.append(row)
-    book.save(tmp_path / "a.xlsx")
-    with zipfile.ZipFile(tmp_path / "a.xlsx") as saved, zipfile.ZipFile(tmp_path / "t.xlsx", "w") as changed:
-        for part in saved.namelist():
-            changed.writestr(part, saved.read(part).replace(b"<v>1900</v>", f"<v>{value}</v>".encode()))
-    assert [unread.kind for unread in gather([tmp_path / "t.xlsx"]).unread] == kinds
+    rows = (("gpus", "tokens/s"), (1, 1000), (2, 1900))
+    books = changed_workbook(tmp_path, rows, b"<v>1900</v>", f"<v>{value}</v>".encode())
+    assert [unread.kind for unread in gather([books.changed]).unread] == kinds

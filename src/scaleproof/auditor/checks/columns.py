@@ -334,8 +334,8 @@ def _figures(texts: list[str], scale_of_heading: float) -> Figures:
     of_cells = [printed_figures.figures_of(text, european)[:1] for text in texts]
     units = {figure.unit for figures in of_cells for figure in figures if figure.unit is not None}
     # "30.4 ms" above 39.0 and 47.3: all are of its unit.
-    is_of_all = len(units) == 1 and scale_of_heading == 1 and next(iter(units)).dimension not in KINDS_OF_RATIOS
-    scale = next(iter(units)).scale if is_of_all else scale_of_heading
+    only_unit = units.pop() if len(units) == 1 and scale_of_heading == 1 else None
+    scale = only_unit.scale if only_unit and only_unit.dimension not in KINDS_OF_RATIOS else scale_of_heading
     low, high = np.full(len(texts), np.nan), np.full(len(texts), np.nan)
     for i, figures in enumerate(of_cells):
         if figures and figures[0].bound in (None, "~"):

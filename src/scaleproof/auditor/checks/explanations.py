@@ -103,10 +103,9 @@ class Explanation:
         expected = self.formula.values.middle
         change = expected if self.formula.is_difference else np.abs(expected - 1)
         rounding = self.width * expected
+        # A change of 20 % may by chance be any from 0 to 40 %.
         with np.errstate(invalid="ignore"):  # 0 / 0 where both columns are 0
-            chance = rounding / (
-                2 * np.maximum(change, rounding)
-            )  # a change of 20 % may by chance be any from 0 to 40 %
+            chance = rounding / (2 * np.maximum(change, rounding))
         chances = {f"{self.stated.middle[i]:.3g}": chance[i] for i in np.flatnonzero(self.is_exact)}
         return -sum(math.log10(min(1.0, chance)) for chance in chances.values()) >= FEWEST_EVIDENCE_OF_NAMED
 

@@ -173,35 +173,42 @@ _UNIT_FACTORS = (
 def _equations(source: str, text: str) -> Iterator[StatedResult]:
     """Yield products, quotients and sums that are written out: "3 GPUs x 8 GB = 24 GB"."""
     for m in _EQUATION.finditer(text):
-        unit = (m["unit"] or "").strip("\\$ ")
-        before = text[: m.start()]
-        is_part = (
-            _OPERATOR_BEFORE.search(before) or _FACTOR_BEFORE.search(before) or _OPERATOR_BEHIND.match(text, m.end())
-        )
-        if (
-            is_part
-            or _SHAPE.fullmatch(m["terms"])
-            or unit in ("x", "×")
-            or _INITIALS.search(m["terms"])
-            or _LIST.match(m["terms"])
-        ):
-            continue  # part of a longer one; a ratio of rates ("8 GPUs / 1 GPU = 7.2x"); a name ("32L"); a list
+        unit = _unit_of_result(m)
+        if _is_part_of_longer(m) or _is_no_equation(m):
+            continue
         parts = re.split(rf"({_TERM})", m["terms"])
         terms = parts[1::2]
         if not _has_unit_of_terms(unit, terms, m["n"]):
             continue
 
         value = _sum_of(terms) if "+" in m["terms"] else _product_of(parts)
-        if (
-            "·" in m["terms"]
-            and all(map(str.isdecimal, terms))
-            and float(m["n"].replace(",", "")) < max(map(int, terms))
-        ):
-            continue  # "scenarios 2·4·5·6·7 = 1": no product of whole numbers is less than one of them
         stated = _result(m["n"], bool(m["about"] or m["around"]), resolution_of(m["n"]) / 2)
         if value is not None and value.low > 0 and stated.low > 0:
             right = f"it is {value.middle:.4g}, in any unit"
             yield StatedResult(source, m[0].strip(), stated, _in_any_unit(value, m), right)
+
+
+def _unit_of_result(m: re.Match[str]) -> str:
+    return (m["unit"] or "").strip("\\$ ")
+
+
+def _is_part_of_longer(m: re.Match[str]) -> bool:
+    """Whether the terms of an equation are a part of a longer product or sum."""
+    before = m.string[: m.start()]
+    goes_before = _OPERATOR_BEFORE.search(before) or _FACTOR_BEFORE.search(before)
+    return bool(goes_before or _OPERATOR_BEHIND.match(m.string, m.end()))
+
+
+def _is_no_equation(m: re.Match[str]) -> bool:
+    """Whether it is a ratio of rates ("8 GPUs / 1 GPU = 7.2x"), a shape, a name ("32L") or a list."""
+    if _unit_of_result(m) in ("x", "×") or _SHAPE.fullmatch(m["terms"]):
+        return True
+    # "scenarios 2·4·5·6·7 = 1": no product of whole numbers is less than one of them.
+    numbers = re.findall(_TERM, m["terms"])
+    is_of_names = "·" in m["terms"] and all(map(str.isdecimal, numbers))
+    if is_of_names and float(m["n"].replace(",", "")) < max(map(int, numbers)):
+        return True
+    return bool(_INITIALS.search(m["terms"]) or _LIST.match(m["terms"]))
 
 
 def _in_any_unit(value: PrintedInterval, m: re.Match[str]) -> tuple[PrintedInterval, ...]:

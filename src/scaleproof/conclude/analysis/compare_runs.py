@@ -144,7 +144,6 @@ def _compare(
     all_findings = audit("compare", [*runs_a, *runs_b]).findings
     findings = [finding for finding in all_findings if finding.code not in expected_codes]
     suspect = sorted({finding.code for finding in findings if finding.severity == "suspect"})
-    codes_a, codes_b = ({finding.code for finding in audit("compare", runs).findings} for runs in (runs_a, runs_b))
     why = _why_invalid(findings, a, b)
     if unexpected_fields:  # this reason comes before a finding, which may follow from it
         why = why_incomparable(unexpected_fields, sorted(vary))
@@ -168,9 +167,17 @@ def _compare(
         high=None if why else b_over_a.high,
         losses=losses_of_cells(a, b, runs_a, runs_b)[1] if isinstance(first_a, Printed) else "",
         suspect=suspect,
-        suspect_sides={code: "A" if code in codes_a else "B" for code in codes_a ^ codes_b if code in suspect},
+        suspect_sides=_sides_of(suspect, runs_a, runs_b),
         freedom=b_over_a.freedom,
     )
+
+
+def _sides_of(codes: list[str], runs_a: list[TimedRun], runs_b: list[TimedRun]) -> dict[str, str]:
+    """Return the side, "A" or "B", of each code that is found on one side alone. Without codes neither is audited."""
+    if not codes:
+        return {}
+    codes_a, codes_b = ({finding.code for finding in audit("compare", runs).findings} for runs in (runs_a, runs_b))
+    return {code: "A" if code in codes_a else "B" for code in codes_a ^ codes_b if code in codes}
 
 
 def _why_invalid(findings: list[Finding], a: str, b: str) -> str | None:

@@ -132,6 +132,28 @@ def test_cells_and_exclude_take_placeholders():
     assert slugs == ["x1-n1x1", "x3-n1x1"]
 
 
+def test_cells_alone_fill_placeholders_in():
+    made = cells("p {x} {y}", cells=[{"x": 1, "y": 2}, {"x": 3, "y": 4, "geometry": "1x2"}])
+    assert [(cell.slug, cell.words) for cell in made] == [
+        ("x1-y2-n1x1", ["p", "1", "2"]),
+        ("x3-y4-n1x2", ["p", "3", "4"]),
+    ]
+    assert [cell.slug for cell in cells("p {seed}", cells=[{"seed": 2}])] == ["n1x1", "n1x1-seed2"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"vary": {"geometry": ["1x1"]}, "cells": [{"x": 1}]}, "{x} has no value; list its values under vary"),
+        ({"cells": [{"x": 1}, {}]}, "or, without vary, in each entry of cells"),
+        ({"cells": [{"x": 1}], "exclude": [{"x": 1}]}, "exclude: x: x1 matches no combination of `vary`; remove it"),
+    ],
+)
+def test_a_cell_without_a_value_for_a_placeholder_is_refused(keys, message):
+    with pytest.raises(UserError, match=message):
+        cells("p {x}", **keys)
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [

@@ -277,7 +277,9 @@ def _combinations_to_run(campaign: Campaign, axes: dict[str, list[Any]]) -> list
     excluded = [_values_given(entry) for entry in campaign.exclude]
     unmatched = set(range(len(excluded)))  # indices into `exclude`
     remaining = []
-    for values in itertools.product(*axes.values()):
+    # Without `vary` the sections are a cell, but for a command that lacks there what the entries of `cells` give.
+    is_cell = bool(axes) or not any(entry.settings for entry in campaign.cells)
+    for values in itertools.product(*axes.values()) if is_cell else ():
         choice = dict(zip(axes, values, strict=True))  # axis -> value
         matches = set()
         for index, entry in enumerate(excluded):
@@ -298,7 +300,7 @@ def _unmatched_text(campaign: Campaign, axes: dict[str, list[Any]], entry: dict[
     differences = []
     for name, value in entry.items():
         values = [str(present) for present in axes.get(name) or [_axis_value(campaign, {}, name)]]
-        if str(value) not in values:
+        if str(value) not in values and values != ["None"]:  # without `vary` a placeholder has none
             differences.append(f"{name} is {', '.join(values)}")
     reason = f" ({'; '.join(differences)})" if differences else ""
     entry_text = ", ".join(f"{name}: {value}" for name, value in entry.items())

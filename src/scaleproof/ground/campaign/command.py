@@ -191,7 +191,8 @@ def check_axes(command: str, settings: Collection[str], varied: Iterable[str]) -
             problem = f"{{{name}}} needs another name, as {name} is a key of every campaign"
             raise UserError(f"workload.command: {problem}", ("vary", name))
         if name not in settings:
-            advice = f"list its values under vary ({name}: [..., ...]).{did_you_mean(name, BUILT_IN)}"
+            advice = f"list its values under vary ({name}: [..., ...]) or, without vary, in each entry of cells"
+            advice += f".{did_you_mean(name, BUILT_IN)}"
             raise UserError(f"workload.command: {{{name}}} has no value; {advice}", ("workload", "command"))
     effective = {*settings, "geometry", *OF_EXECUTION, *placeholders(command)}
     # Each of several programs may have a batch of its own, which per_step then says.

@@ -220,7 +220,7 @@ def add(commands: Group) -> None:
         "scaleproof audit ../somebody/logs --world-size 8 --html audit.html\n"
         "scaleproof audit logs --global-batch run2=64   # for runs with run2 in their path\n"
         "pbpaste | scaleproof audit -                   # a table from the clipboard\n\n"
-        "scaleproof.toml in this folder waives findings that are known (docs/ci.md)."
+        "Waivers: scaleproof.toml in this folder names findings that are known (docs/ci.md)."
     )
     parser = add_command(commands, "audit", audit_results, doc, example)
     help_text = "files and folders, their formats recognised by their contents; -: a table or log on standard input"

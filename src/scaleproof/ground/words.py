@@ -100,6 +100,8 @@ ANSWERS: Words = {
     "page.",
     "comparison": "Pairs of runs, A and B: the key compare of a campaign; or two results: scaleproof compare A B.",
     "not read": "Of an audit: files and headings that nobody understood. They are in no check.",
+    "waiver, waived": "A finding that a project lives with, by its code, place, reason and last day: scaleproof.toml "
+    "(docs/ci.md). An audit counts it, and does not fail for it.",
     "coverage": "How often intervals hold the truth, by simulation or over published series.",
     "timed window": MEASURED["step, window"],
     "warm-up": "The steps before the window, in no figure: work.warmup_steps.",

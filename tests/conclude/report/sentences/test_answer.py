@@ -253,7 +253,8 @@ def test_one_run_claims_nothing(campaign):
     [
         (0.06, "ddp pays off: 1.67x on 2 devices"),
         (0.2, "ddp is slower on 2 devices: 0.500x"),
-        ((0.1, 0.103, 0.098, 0.097, 0.102), "No clear answer yet: ddp runs at 1.0"),
+        ((0.1, 0.103, 0.098, 0.097, 0.102), "No clear answer yet: ddp on 2 devices against 1: 0.9"),
+        ((0.002, 0.2, 0.01, 0.5, 0.04), "No clear answer yet: ddp on 2 devices against 1: the interval is too wide"),
     ],
 )
 def test_of_one_series_the_speed_up_is_the_answer(campaign, two, verdict):

@@ -116,6 +116,21 @@ def test_where_all_cells_were_busy_a_quiet_machine_comes_before_repeats(campaign
     assert "quiet" not in text_of(answer_campaign(report), "next"), "a cell that was undisturbed"
 
 
+@pytest.mark.parametrize("repeats", [2, 3])
+def test_before_too_few_repeats_are_measured_again_more_are_set(campaign, repeats):
+    """On the quietest machine two repeats have no interval."""
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): UNEVEN}, repeats=repeats)
+    few = repeats == 2
+    for findings, start in (
+        (["machine-busy"], 'Next: set "repeats: 3" in config/campaigns/demo.yaml; then on a quiet machine, scaleproof'),
+        (["machine-busy", "window-short"], 'Next: raise work.steps, set "repeats: 3" in config/campaigns/demo.yaml ('),
+    ):
+        for point in report.points:
+            point.findings = findings
+        text = answer_campaign(report).bullets_of_page(report, has_failures=False)[-1].sentence
+        assert text.startswith(start) == ('"repeats: 3"' in text) == few
+
+
 def test_a_difference_that_no_number_of_repeats_shows_has_no_number(campaign):
     report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
     report.ranking[0].resolve.repeats = None

@@ -70,11 +70,20 @@ def _on_a_quiet_machine(report: ScalingReport, disturbed_cells: Sequence[str] = 
     if not disturbed_cells and not (busy and set(of_answer) <= set(busy)):
         return None
     names = list(dict.fromkeys([*disturbed_cells, *busy]))
+    are_too_few = not report.repeats and _rounds(report) < FEWEST_REPEATS  # as many new runs would claim nothing
+    fewest = f'set "repeats: {FEWEST_REPEATS}"' if are_too_few else ""
     if any("window-short" in point.findings for point in report.points if point.cell in names):  # as in new runs, too
-        return f"raise work.steps in {_file(report)} (window-short), and run {command(report)} on a quiet machine", None
+        text = f"raise work.steps{fewest and f', {fewest}'} in {_file(report)} (window-short), and run"
+        return f"{text} {command(report)} on a quiet machine", None
     # Up to two cells are named, even where they are all.
     retry = _retry_command(report, [ALL] if len(names) > 2 and set(names) == set(cells) else names)
-    return f"on a quiet machine, {retry}, then {command(report)}", None
+    first = f"{fewest} in {_file(report)}; then " if fewest else ""
+    return f"{first}on a quiet machine, {retry}, then {command(report)}", None
+
+
+def _rounds(report: ScalingReport) -> int:
+    """Return in how many rounds cells were measured, by their last repeat; 0 without a cell."""
+    return max((repeat for point in report.points for repeat in point.repeats), default=0)
 
 
 def busy_cells(report: ScalingReport) -> list[str]:
@@ -159,8 +168,7 @@ def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, 
     `n`: repeats so far, of the cell with the fewest.
     """
     if resolve is None:
-        rounds = max((repeat for point in report.points for repeat in point.repeats), default=0)
-        if not 0 < n <= rounds < FEWEST_REPEATS:  # more rounds: a run of one of them has failed
+        if not 0 < n <= _rounds(report) < FEWEST_REPEATS:  # more rounds: a run of one of them has failed
             return None
         key = f'set "repeats: {FEWEST_REPEATS}" in {_file(report)}'
         return f"{key} and {_repeats_command(report, n, FEWEST_REPEATS)}", None

@@ -10,9 +10,10 @@ from scaleproof.conclude.report.claims import Claims, GroupClaims
 from scaleproof.ground.campaign.strategies import STAGES, simplicity, without_offload
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
-from scaleproof.ground.number_format import number, rounded_up_percent
+from scaleproof.ground.number_format import is_useless, number, rounded_up_percent
 from scaleproof.ground.records.claims import Claim
 from scaleproof.ground.records.comparison_report import AbComparison
+from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import AnsweredQuestion, ScalingReport, ScalingSeries, SizeRanking
 
 MOST_NAMED = 2  # cells that the verdict names; of more, their number
@@ -59,7 +60,8 @@ def _verdict_on_pairs(claim: Claim) -> Verdict:
     if claim.word == "slower":
         inverse = number(claim.ratio.inverse.value)
         return Verdict(f"{subject} is slower than {base}, which has {inverse}x its tokens/s", True, (claim,))
-    return Verdict(f"No clear winner yet: {subject} runs at {ratio}x the tokens/s of {base}", False, (claim,))
+    text = f"No clear winner yet: {subject} against {base}: {_span_text(claim.ratio)}"
+    return Verdict(text, False, (claim,))
 
 
 def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None, measured: Sequence[str]) -> tuple[str, bool]:
@@ -94,7 +96,7 @@ def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None, measur
         return f"No: {subject} is as fast as {base} within {within}: {ratio}", True
     if claim.ratio.n < FEWEST_REPEATS:
         return _too_few_verdict(claim.ratio.n), False
-    return f"No clear answer yet: {subject} against {base}: {ratio}", False
+    return f"No clear answer yet: {subject} against {base}: {_span_text(claim.ratio)}", False
 
 
 def _verdict_on_group(group_claims: GroupClaims) -> Verdict:
@@ -166,7 +168,16 @@ def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str,
         return f"{series.subject} pays off: {number(claim.ratio.value)}x {where}", True
     if claim.word == "slower":
         return f"{series.subject} is slower {where}: {number(claim.ratio.value)}x", True
-    return f"No clear answer yet: {series.subject} runs at {number(claim.ratio.value)}x {where}", False
+    against = f"{series.subject} {where} against {series.points[0].devices}"
+    return f"No clear answer yet: {against}: {_span_text(claim.ratio)}", False
+
+
+def _span_text(ratio: Estimated) -> str:
+    """Return what an undecided ratio may be, "0.95x to 1.09x its tokens/s": its value alone would read as a claim."""
+    if ratio.bounds is None or is_useless(*ratio.bounds, ratio.n):
+        return "the interval is too wide to print"
+    low, high = map(number, ratio.bounds)
+    return f"{low}x to {high}x its tokens/s"
 
 
 def _too_few_verdict(n: int) -> str:

@@ -253,6 +253,7 @@ def compare(args: argparse.Namespace) -> None:
     from scaleproof.auditor.compare_external import compare_external
     from scaleproof.auditor.read.text_files import check_root
     from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results
+    from scaleproof.conclude.report.sentences.next_step import NOTHING_OPEN, step_of_comparison
     from scaleproof.conclude.report.sentences.ratios import compared_sentences, compared_verdict, intervals_note
 
     if Path("-") in (args.a, args.b):
@@ -265,14 +266,18 @@ def compare(args: argparse.Namespace) -> None:
         compared, one_sided_cells = compare_results(args.a, args.b, args.vary)
     else:
         compared, one_sided_cells = [compare_external(args.a, args.b, args.vary)], []
+    step = step_of_comparison(compared)
     if args.json:
-        print(json.dumps({"compared": [asdict(pair) for pair in compared], "on_one_side": one_sided_cells}, indent=2))
+        pairs = [asdict(pair) for pair in compared]
+        print(json.dumps({"compared": pairs, "on_one_side": one_sided_cells, "next": step}, indent=2))
     else:
         for line in (compared_verdict(compared), *compared_sentences(compared), intervals_note(compared)):
             if line:
                 print(line)
         if one_sided_cells:
             print(f"on one side alone: {', '.join(one_sided_cells)}")
+        if step != NOTHING_OPEN:
+            print(f"Next: {step}.")
     if args.html:
         _compare_page(args, compared, one_sided_cells)
     if all(pair.why for pair in compared):  # `why`: the reason why a pair is not comparable

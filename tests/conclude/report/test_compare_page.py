@@ -108,7 +108,6 @@ def test_the_chart_withholds_what_the_table_withholds():
         (1.20, 1.05, [], "nothing is left to decide here"),
         (1.20, 1.05, ["machine-busy"], "measure both sides again on a quiet machine"),
         (1.20, 1.05, ["state-differs"], "nothing is left to decide here"),  # a quiet machine does not help
-        (1.20, None, [], "make 3 runs or more on each side"),
         (None, None, [], "remove what forbids a ratio"),
     ],
 )
@@ -118,12 +117,37 @@ def test_what_would_decide_a_comparison(ratio, half, suspect, step):
     assert step_of_comparison([compared]).startswith(step)
 
 
-def test_the_first_screen_says_what_is_next_and_the_machine_once(tmp_path):
+@pytest.mark.parametrize(
+    ("runs", "half", "suspect", "step"),
+    [
+        ((1, 1), None, [], "make 3 runs or more on each side: A has 1, B 1"),
+        ((3, 2), 1.5, [], "make 3 runs or more on each side: A has 3, B 2"),
+        ((3, 2), 1.5, ["machine-busy"], "measure both sides again on a quiet machine, 3 runs or more on each side: A"),
+        ((3, 2), 1.05, [], "nothing is left to decide here"),  # two runs that are enough
+        ((3, 3), 1.5, [], "further runs are not worth their time"),
+    ],
+)
+def test_an_open_comparison_of_fewer_than_three_runs_asks_for_three(runs, half, suspect, step):
+    bounds = {"low": 1.1 / half, "high": 1.1 * half} if half else {}
+    decided = Compared("a", "b", (2, 2), (1, 1), [], None, 1.5, low=1.4, high=1.6)  # needs no third run
+    compared = Compared("a", "b", runs, (1, 1), [], None, 1.1, suspect=suspect, **bounds)
+    assert step_of_comparison([decided, compared]).startswith(step)
+
+
+def log_of(path, ms):
+    path.write_text("".join(f"step: {step} step_time_ms: {ms}\n" for step in range(9)))
+    return path
+
+
+def test_the_first_screen_says_what_is_next_and_the_machine_once(tmp_path, capsys):
     a, b = results(tmp_path / "a", 0.1, 1), results(tmp_path / "b", 0.12, 2)
     head, _, rest = page_of(a, b, tmp_path / "out.html").partition("<nav")
     assert '<p class="next"><strong>Next:</strong> nothing is left to decide here;' in head
     assert head.count("bound to cores of its own") == 1
     assert "Next:" not in rest
+    assert "Next:" not in capsys.readouterr().out, "nothing is left to decide"
+    main(["compare", log_of(tmp_path / "a.log", 20), log_of(tmp_path / "b.log", 21)])
+    assert capsys.readouterr().out.endswith("\nNext: make 3 runs or more on each side: A has 1, B 1.\n")
     single = page_of(a / "runs/ddp-n1x1", b / "runs/ddp-n1x1", tmp_path / "out.html")
     assert '<p class="verdict">B is slower than A, which has 1.20x its tokens/s' in single, "no paths in the heading"
 

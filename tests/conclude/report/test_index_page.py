@@ -20,7 +20,7 @@ def test_campaigns_with_verdict_date_machine_and_findings(results, tmp_path_fact
     (root / "damaged/report.html").write_text("<p class='other'>")
     (root / "corpora").mkdir()
     first, second = write_index(root)
-    assert (first.campaign, first.verdict, first.machine) == ("damaged", "unknown", "unknown")
+    assert (first.campaign, first.verdict, first.machine, first.step) == ("damaged", "unknown", "unknown", "")
     assert second.title == "Does it scale?"
     assert second.verdict.startswith("ddp")
     metrics = json.loads(next(iter(sorted(results.folder.glob("runs/*/rep*/training_metrics.json")))).read_text())
@@ -28,6 +28,9 @@ def test_campaigns_with_verdict_date_machine_and_findings(results, tmp_path_fact
     assert second.machine == "CPU, 8 logical CPUs"
     text = (root / "index.html").read_text()
     assert 'href="scale/report.html"' in text
+    assert text.count("<strong>Next:</strong>") == 1
+    assert second.step.startswith("more devices, a larger model or another machine may answer otherwise")
+    assert "<" not in second.step
     assert "corpora" not in text
 
 

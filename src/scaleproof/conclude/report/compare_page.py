@@ -122,6 +122,7 @@ def _side_facts(a: Side, b: Side) -> list[tuple[str, str, str]]:
 
 
 VERDICT = re.compile(r'<p class="verdict">(.*?)</p>', re.DOTALL)
+NEXT = re.compile(r'<p class="next"><strong>Next:</strong> (.*?)</p>', re.DOTALL)
 SIDE = re.compile(r"<dt>([AB])</dt><dd>[^<]*: <code>([^<]*)</code></dd>")
 Content = TypeVar("Content")
 
@@ -133,6 +134,7 @@ class IndexedCampaign:
     campaign: str
     title: str
     verdict: str
+    step: str  # what the page says is to be done next
     date: str
     machine: str
     findings: dict[str, int]
@@ -168,11 +170,13 @@ def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
     }
 
     match = VERDICT.search(page or "")
+    step = NEXT.search(page or "")
     finding_counts = Counter[str](finding.severity for finding in findings.findings) if findings else Counter[str]()
     return IndexedCampaign(
         campaign=folder.name,
         title=report.title if report else folder.name,
         verdict=html.unescape(match[1]).strip() if match else "unknown",
+        step=html.unescape(re.sub("<[^>]*>", "", step[1])).strip() if step else "",
         date=metrics.timestamp_utc[:16].replace("T", " ") if metrics else "unknown",
         machine=_machine_of(metrics) if metrics else "unknown",
         findings={severity: finding_counts[severity] for severity in SEVERITIES if finding_counts[severity]},

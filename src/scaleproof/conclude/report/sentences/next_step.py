@@ -135,23 +135,36 @@ def _step_of_question(report: ScalingReport) -> Step | None:
     return f"to compare two of them, {key} and run {command(report)} again", None
 
 
+NOTHING_OPEN = "nothing is left to decide here; another machine may answer otherwise"
+
+
 def step_of_comparison(compared: Sequence[Compared]) -> str:
-    """Return what would decide a comparison of two results, or that nothing is left to decide."""
+    """Return what would decide a comparison of two results, or NOTHING_OPEN."""
     claims = [claim_on(cell) for cell in compared if cell.ratio is not None]
     undecided = [cell for cell in compared if claim_on(cell) == UNDECIDED]
     in_reach = [cell for cell in undecided if cell.times_runs <= MOST_TIMES]
     further = f"with {MOST_TIMES} times the runs and the same ratios"
     if not claims:
-        return "remove what forbids a ratio (below); what is meant to differ is named with --vary"
+        return "remove what forbids a ratio; what is meant to differ is named with --vary"
+    few = _too_few_runs(compared)
     if any(REPEATED_FOR & set(cell.suspect) for cell in compared):
-        return "measure both sides again on a quiet machine"
-    if NO_INTERVAL in claims:
-        return f"make {FEWEST_REPEATS} runs or more on each side: a single run gives no interval"
+        return f"measure both sides again on a quiet machine{few and f', {few}'}"
+    if few:
+        return f"make {few}"
     if not undecided:
-        return "nothing is left to decide here; another machine may answer otherwise"
+        return NOTHING_OPEN
     if not in_reach:
         return f"further runs are not worth their time: {further}, nothing more would be decided"
     return f"more runs of both sides: {further}, {len(in_reach)} of {len(undecided)} undecided would be decided"
+
+
+def _too_few_runs(compared: Sequence[Compared]) -> str:
+    """Return how many runs an open comparison needs, "3 runs or more on each side: A has 3, B 2"; "" for enough."""
+    open_cells = [cell for cell in compared if cell.ratio is not None and claim_on(cell) in (UNDECIDED, NO_INTERVAL)]
+    n_a, n_b = min((cell.runs for cell in open_cells), key=min, default=(FEWEST_REPEATS, FEWEST_REPEATS))
+    if min(n_a, n_b) >= FEWEST_REPEATS:
+        return ""
+    return f"{FEWEST_REPEATS} runs or more on each side: A has {n_a}, B {n_b}"
 
 
 def _retry_command(report: ScalingReport, cells: Sequence[str] = ()) -> str:

@@ -118,7 +118,7 @@ def load_checked_campaign(campaign: Path, results: Path) -> "LoadedCampaign":
         try:
             inventory_of(cell)
         except UserError as error:
-            raise UserError(f"{campaign}: cell {cell.slug}: {error}") from None
+            raise loaded.placed(UserError(f"cell {cell.slug}: {error}", error.key)) from None
     return loaded
 
 

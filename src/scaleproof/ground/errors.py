@@ -35,25 +35,27 @@ OTHER_WORDS = """
 gpu gpus nvidia nccl amd rocm hip rccl: cuda | gloo: cpu
 float32 float full 32 32true: fp32 | tensorfloat32: tf32
 float16 half amp 16 16mixed 16true: fp16 | bfloat16 mixed bf16mixed bf16true: bf16
-amp dtype: precision | backend accelerator: device | attn: attention
+amp dtype mixedprecision: precision | backend accelerator usecpu usecuda nocuda: device | attn: attention
 gpu gpus ngpus worldsize nproc ntasks: devices | split subset configuration: load
 distributeddataparallel: ddp | dataparallel: dp | hybridshard: hsdp
-fsdp2 fullysharded fullyshardeddataparallel fullyshard fullshard: fsdp
+fsdp2 fullysharded fullyshardeddataparallel fullyshard fullshard fullshardautowrap shardgradop: fsdp | noshard: ddp
 deepspeed zero: zero2 | stage0: zero0 | stage1 deepspeedstage1: zero1 | none: single
 stage2 deepspeedstage2: zero2 | stage3 deepspeedstage3: zero3
 deepspeedstage2offload: zero2-offload | deepspeedstage3offload: zero3-offload
-zerostage zerooptimization parallel parallelism strategies: strategy | cmd script: command
-nodes gpus devices worldsize ngpus gpuspernode nproc ntasks machines processes: geometry
+deepspeed zerostage zerooptimization distributed parallel parallelism strategies: strategy | cmd script: command
+nodes nnodes gpu gpus ngpus gres nvidiagpu gpuspernode gpuspertask devices worldsize nproc nprocpernode: geometry
+ntasks machines processes: geometry | reducebucketsize allgatherbucketsize bucketcapmb: bucket_elements
+wd: weight_decay | gradientcheckpointing: activation_checkpointing | optim: optimizer
 lm languagemodeling: language-modelling | classify: classification | bert: encoder-small | gpt2: gpt2-small
 flashattention flashattention2 flashattn fa2 fa3: flash | crossentropy: plain
-lr: learning_rate | warmup: ramp_steps warmup_steps | iterations iters epochs: steps
+lr: learning_rate | warmup: ramp_steps warmup_steps | iterations iters epochs totalsteps: steps
 warmupsteps: ramp_steps | geometry: on | margin: by | cells: hold_out
-batch batchsize: global_batch | microbatchsize microbatchsizepergpu batchsize perdevicebatchsize: micro_batch
+batch batchsize bs: global_batch | microbatchsize microbatchsizepergpu batchsize perdevicebatchsize: micro_batch
 gradientaccumulation gradientaccumulationsteps gradaccum gradaccumsteps: accumulation | epsilon: eps
 gradclip gradclipnorm gradclipval gradientclipping clipgrad clipgradnorm gradnorm: max_grad_norm
 blocksize sequencelength contextlength: seq_len | contextlength: context
-throughput tokenspersec: tokens_per_s
-nlayer: layers | nhead: heads | nembd hidden hiddensize dmodel: width | hiddensize: d_model
+throughput tokenspersec: tokens_per_s | modelorpath: model | beta1 beta2: betas
+nlayer hiddenlayers: layers | nhead attentionheads: heads | nembd hidden hiddensize dmodel: width | hiddensize: d_model
 dataset data: corpus | path file: files place config | column textcolumn: field | url: urls
 huggingface hf: hub repository | hub: repository
 txt: text | json: jsonl
@@ -61,7 +63,8 @@ type kind: source name | name description: title | include: cells | license: lic
 repeats: pairs | baseline before: a | candidate after: b
 runs nruns seeds: repeats | seeds: seed | max maximum: at_most largest | min minimum: at_least
 cpuspertask threads: cpus_per_device | than: better_than | varies: vary
-walltime timeout runtime: time_limit | ram memory memmb: memory_per_device | spawn: fresh | fork: forked
+ram memory mem memmb memgb mempercpu mempernode mempergpu: memory_per_device
+walltime timeout runtime: time_limit | spawn: fresh | fork: forked
 nsight nsightsystems: nsys | pytorch kineto: torch.profiler
 """
 # Words of other programs' names that make no difference here: max_epochs, dataset_name, lr_scheduler_type.

@@ -207,6 +207,10 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     "tiny tokenizer": ("title: x\nworkload:\n  tokenizer: bpe-100\n", ["bpe-100 is too small", "bpe-257"]),
     "empty axis": ("title: x\nvary:\n  geometry: []\n", ["line 3", "vary.geometry", "a list of at least 1"]),
     "axis without a list": ("title: x\nvary:\n  geometry: 1x1\n", ["line 3", "vary.geometry", "a list"]),
+    "merged twice": (
+        "a: &a {}\nb: &b {}\nwork:\n  <<: *a\n  <<: *b\n",
+        ["line 5", "<< is given twice; several aliases stand in one list, <<: [*a, *b]"],
+    ),
     "given twice": ("title: x\nrepeats: 2\nrepeats: 3\n", ["line 3", "repeats is given twice"]),
     "not YAML": ("title: [x\nrepeats: 2\n", ["line 2", "not valid YAML"]),
     "tab": ("title: x\nwork:\n\tsteps: 3\n", ["line 3", "not valid YAML"]),

@@ -39,6 +39,29 @@ def test_an_absent_script_is_named(tmp_path, monkeypatch, line, absent):
     assert problem is None if absent is None else problem is not None and problem.startswith(absent)
 
 
+@pytest.mark.parametrize(
+    ("first_line", "fault"),
+    [
+        (b"#!/bin/sh\r\n", "./go ends its lines as Windows does, and so cannot be started: sed -i 's/\\r$//' ./go"),
+        (b"#!/usr/bin/env python\r\n", "./go ends its lines as Windows does"),
+        (b"#!/opt/gone/python\n", "./go names an interpreter in its first line that is not here: /opt/gone/python"),
+        (b"#!/usr/bin/env pythno3\n", "./go names an interpreter in its first line that is not here: pythno3"),
+        (b"#!/usr/bin/env -S sh -e\n", None),
+        (b"#!/bin/sh\n", None),
+        (b"#! /bin/sh -e\n", None),
+        (b"#!\n", None),
+        (b"\x7fELF\r\n", None),
+    ],
+)
+def test_a_script_whose_interpreter_is_not_here_is_named(tmp_path, monkeypatch, first_line, fault):
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "go"
+    script.write_bytes(first_line)
+    script.chmod(0o755)
+    problem = absent_program(["./go", "--fast"])
+    assert problem is None if fault is None else (problem or "").startswith(fault)
+
+
 def test_the_command_of_a_record_can_be_pasted_into_a_shell():
     words = ["true", "--note", "a b", "--x=$HOME", "plain/path.py"]
     assert shlex.split(describe_program(words).command) == words

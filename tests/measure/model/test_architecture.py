@@ -152,16 +152,18 @@ def test_another_file_is_another_fingerprint(tmp_path):
         ({"hidden_act": "sluw"}, "hidden_act is sluw, which transformers does not know"),
         (
             {"num_attention_heads": 5, "num_key_value_heads": 5},
-            "transformers refuses it: .* not a multiple of the number of attention heads",
+            "hidden_size 32 is not a multiple of num_attention_heads 5",
         ),
+        ({"model_type": "mistral", "intermediate_size": "x"}, "transformers refuses it: .*intermediate_size"),
         ({"max_position_embeddings": 16}, "longer than the model's context of 16"),
         ({"model_type": None}, 'it has no "model_type"'),
         ({"rms_norm_esp": 1e-5}, 'unknown key rms_norm_esp. Did you mean "rms_norm_eps"'),
     ],
 )
 def test_what_cannot_be_exact_is_refused(tmp_path, changes, message):
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=message) as refusal:
         inventory_of(cell_of(written(tmp_path, **changes)))
+    assert refusal.value.key[:1] == ("workload",), "the line of the campaign is found by it"
 
 
 def test_a_decoder_is_no_classifier(tmp_path):

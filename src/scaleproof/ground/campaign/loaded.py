@@ -51,16 +51,20 @@ class LoadedCampaign:
             allowed = f"lower-case letters, digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}"
             fault = f"{path} cannot be the name of a campaign, which is a folder of results/ as well"
             raise UserError(f"{fault}; allowed: {allowed}.{_rename_advice(path)}")
-        self.campaign, lines = load_campaign(path)
+        self.campaign, self._lines = load_campaign(path)
         try:
             self._expand(results)
         except UserError as error:
             if str(error).startswith(f"{CORPORA}"):  # the fault is in the other file
                 raise
-            place = error.key
-            if place and ("vary", place[-1]) in lines:  # the file gives the values of that key under `vary`
-                place = ("vary", place[-1])
-            raise UserError(f"{lines.place_prefix(path, place)}{error}") from None
+            raise self.placed(error) from None
+
+    def placed(self, error: UserError) -> UserError:
+        """Return an error with the file, and the line of its key, before its message."""
+        place = error.key
+        if place and ("vary", place[-1]) in self._lines:  # the file gives the values of that key under `vary`
+            place = ("vary", place[-1])
+        return UserError(f"{self._lines.place_prefix(self.path, place)}{error}")
 
     def _expand(self, results: Path) -> None:
         """Make the cells, and check their corpora and whether keys go together. Raises UserError without a line."""

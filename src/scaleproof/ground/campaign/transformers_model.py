@@ -24,6 +24,8 @@ REFUSED = {
     "logit_scale": "its logits are scaled, which the loss here does not do",
     "logits_scaling": "its logits are scaled, which the loss here does not do",
 }
+# Models whose heads share the width equally. transformers says so, too, after seconds in which it imports torch.
+HEADS_DIVIDE_WIDTH = ("bert", "falcon", "gpt_neox", "llama", "opt", "phi")
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 
@@ -136,6 +138,10 @@ def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
     heads, groups = architecture.get("num_attention_heads"), architecture.get("num_key_value_heads")
     if isinstance(heads, int) and isinstance(groups, int) and (groups < 1 or heads % groups):
         raise UserError(f"{place}: num_attention_heads {heads} is not a multiple of num_key_value_heads {groups}", key_)
+    width = architecture.get("hidden_size")
+    divides = architecture["model_type"] in HEADS_DIVIDE_WIDTH and "head_dim" not in architecture
+    if divides and isinstance(width, int) and isinstance(heads, int) and width % heads:
+        raise UserError(f"{place}: hidden_size {width} is not a multiple of num_attention_heads {heads}", key_)
     for reason in reasons_not_measurable(architecture):
         raise UserError(f"{place} ({architecture['model_type']}) cannot be measured exactly: {reason}", key_)
     return architecture

@@ -45,7 +45,8 @@ PATTERNS = {
 }
 ALLOWED = re.compile(r"(?:; allowed: |Allowed here: ).{60,}?(?=\. [A-Z]|\.?$)", re.DOTALL)  # up to a hint, or the end
 # Key that people write into a campaign -> key of a profile.
-OF_PROFILES = {"partition": "slurm_partition", "queue": "slurm_partition", "account": "slurm_account", "qos": "qos"}
+OF_PROFILES = {"partition": "slurm_partition", "queue": "slurm_partition", "account": "slurm_account"}
+OF_PROFILES |= {name: name for name in ("qos", "constraint")}
 EMPTY_KEY = '""'  # the spelling of a key without a name
 MOST_MESSAGES = 20
 
@@ -257,19 +258,24 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     geometry = same_name(name, ("geometry",))  # "geometry" for its synonyms, such as nodes; else None
     if not hint and geometry in (None, name):  # another section has a key `nodes` (trace), which is seldom meant
         hint = _other_section_hint(name.rpartition(".")[2], schema, of_cell, _value_at(data, place))  # of "work.seed"
-    hint = hint or did_you_mean(name, known)
-    if not hint:  # a value for a key, fp16: {enabled: true}
-        of_value = (key for key in known if name in choices_at(node_at(schema, (*place[:-1], key)), schema))
-        hint = next((f" Write {key}: {name}." for key in of_value), "")
+    key = next((key for key in known if name in choices_at(node_at(schema, (*place[:-1], key)), schema)), None)
+    if not hint and key:  # a value for a key, fp16: {enabled: true}; "fused" is near to a key, too
+        near = "" if key in ("precision", "strategy") else did_you_mean(name, known)
+        hint = near or f" Write {key}: {name}."
     if hint or of_cell:
-        return hint
+        return hint or did_you_mean(name, known)
 
     if of_profile := OF_PROFILES.get(name.removeprefix("slurm_")):
         return f" It is the profile's business: {of_profile} in profiles/slurm (docs/cluster.md)."
-    keys = (key for section in _sections(schema) for key in properties_at(schema, section))
-    other_name = geometry or same_name(name, keys)
-    hint = _other_section_hint(other_name, schema, of_cell, _value_at(data, place)) if other_name else ""
-    return f"{hint.removesuffix('.')}, as {other_name}." if hint else ""
+    keys = [(section, key) for section in _sections(schema) for key in properties_at(schema, section)]
+    other_name = geometry or same_name(name, (key for _, key in keys))
+    if other_name and (hint := _other_section_hint(other_name, schema, of_cell, _value_at(data, place))):
+        return f"{hint.removesuffix('.')}, as {other_name}."
+    if hint := did_you_mean(name, known):
+        return hint
+    places = ((*section, key) for section, key in keys if section[0] not in OF_CELLS)
+    of_value = (place for place in places if name in choices_at(node_at(schema, place), schema))  # fp16: true
+    return next((f" It belongs under {dotted(place[:-1])}, as {place[-1]}: {name}." for place in of_value), "")
 
 
 def _top_hint(place: Place, schema: Schema) -> str:

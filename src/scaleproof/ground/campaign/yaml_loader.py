@@ -54,7 +54,7 @@ YAML_HINTS = {
     "mapping values are not allowed": 'text with ": " in it needs quotes, and keys of one section begin in one column',
     "found undefined alias": 'text that begins with "*" needs quotes; an anchor stands above its alias',
     "found another document": 'a file has one document; take away what follows "---" or "..."',
-    "character '\\t'": "indent with spaces, not tabs",
+    "character '\\t'": "indent with spaces, not tabs, and have one before a comment",
     "that cannot start any token": "text that begins with it needs quotes",
     "expected the node content": "a value or a closing bracket is missing",
     "expected alphabetic or numeric": 'text that begins with "*" or "&" needs quotes',
@@ -216,8 +216,10 @@ def _parse_document(path: Path) -> Any:
             return YAML(typ="rt").load(text)
     except DuplicateKeyError as error:
         line = error.problem_mark.line + 1
-        name = re.match(r'found duplicate key "(.*?)"', error.problem or "", re.DOTALL)
-        raise UserError(f"{path}, line {line}: {name[1] if name else 'a key'} is given twice") from None
+        name = re.match(r'found duplicate (?:merge )?key "(.*?)"', error.problem or "", re.DOTALL)
+        key = name[1] if name else "a key"
+        hint = "; several aliases stand in one list, <<: [*a, *b]" if key == "<<" else ""
+        raise UserError(f"{path}, line {line}: {key} is given twice{hint}") from None
     except MarkedYAMLError as error:
         raise UserError(f"{path}{_describe_yaml_fault(error, text.split(LINE_END))}") from None
     except YAMLError as error:

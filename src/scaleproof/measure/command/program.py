@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from scaleproof.ground.campaign.command import existing_files
-from scaleproof.ground.errors import did_you_mean, nearest_path
+from scaleproof.ground.errors import did_you_mean, nearest_path, shortened
 from scaleproof.ground.files import scrub, sha256_of
 from scaleproof.ground.records.run_sections import Program
 from scaleproof.measure.machine.provenance import OF_PROGRAMS, read_git_state, versions_of
@@ -47,10 +47,13 @@ def files_of_command(words: Sequence[str], sha256: Callable[[Path], str] = sha25
 
 
 def absent_program(words: Sequence[str]) -> str | None:
-    """Return which file a command lacks, its program or its Python script. Returns None if both exist."""
+    """Return which file a command lacks: program, interpreter of that, or Python script. Returns None if all exist."""
     program = words[0]
-    if shutil.which(program) is None:
+    path = shutil.which(program)
+    if path is None:
         return f"{program}: there is no such program here{missing_program_hint(program).rstrip('.')}"
+    if fault := _interpreter_fault(path):
+        return f"{program} {fault}"
     script = _script_of(words)
     if script.endswith(".ipynb"):
         return f"{script} is a notebook, which python does not run"
@@ -60,6 +63,29 @@ def absent_program(words: Sequence[str]) -> str | None:
     if Path(program).name.startswith("python") and "-m" in words[1:2] and "{" not in "".join(words):
         return _absent_module(program, "".join(words[2:3]))
     return None
+
+
+def _interpreter_fault(program: str) -> str:
+    """Return why the system cannot start a script by the interpreter that its first line names. "" where it can."""
+    line = _shebang(program)
+    if line.endswith("\r"):
+        return f"ends its lines as Windows does, and so cannot be started: sed -i 's/\\r$//' {program}"
+    words = line.split()
+    if not words:
+        return ""
+    name = words[1] if Path(words[0]).name == "env" and len(words) > 1 else words[0]
+    is_here = name.startswith("-") or shutil.which(name) is not None  # an option of env
+    return "" if is_here else f"names an interpreter in its first line that is not here: {shortened(name)}"
+
+
+def _shebang(program: str) -> str:
+    """Return the first line of a script behind its "#!", without the newline. "" for a program without such a line."""
+    try:
+        with open(program, "rb") as file:
+            first_line = file.readline(4096)
+    except OSError:  # a program that may be started and not read
+        return ""
+    return first_line[2:].decode("utf-8", "replace").removesuffix("\n") if first_line.startswith(b"#!") else ""
 
 
 def _absent_module(python: str, module: str) -> str | None:
@@ -119,11 +145,7 @@ def interpreter_of(words: Sequence[str]) -> Path | None:
     if Path(program).name.startswith("python"):
         return Path(program)
 
-    with Path(program).open("rb") as file:
-        first_line = file.readline(4096)
-    if not first_line.startswith(b"#!"):
-        return None
-    shebang_words = first_line[2:].decode("utf-8", "replace").split()
+    shebang_words = _shebang(program).split()
     if not shebang_words:
         return None
     interpreter = Path(shebang_words[0])

@@ -5,6 +5,7 @@ from functools import lru_cache
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.campaign.transformers_model import TransformersModel
+from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.counts import Inventory, inventory_of_shape
 
 SOME_CLASSES = 2  # classes of a classifier whose corpus has not been read yet
@@ -32,8 +33,11 @@ def _count_network(model: TransformersModel, description: str, vocab_size: int, 
 
     from scaleproof.measure.model.architecture import PRODUCTS, blocks_of, make_network
 
-    with torch.device("meta"):
-        network = make_network(model, vocab_size, classes)
+    try:
+        with torch.device("meta"):
+            network = make_network(model, vocab_size, classes)
+    except UserError as error:
+        raise UserError(str(error), ("workload", "model")) from None
     blocks = blocks_of(network)
     sizes_of_blocks = [sum(parameter.numel() for parameter in block.parameters()) for block in blocks]
     ids_in_blocks = {id(module) for block in blocks for module in block.modules()}

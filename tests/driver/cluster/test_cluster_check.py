@@ -9,7 +9,7 @@ from synthetic import campaign, cells
 
 from scaleproof.driver.cluster import check as cluster_check
 from scaleproof.driver.cluster import questions
-from scaleproof.driver.cluster.profile import SnakemakeProfile
+from scaleproof.driver.cluster.profile import SnakemakeProfile, check_profile_of_call
 from scaleproof.driver.cluster.site import check_resource_names
 from scaleproof.ground.campaign.cells import arms_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -294,6 +294,14 @@ def test_a_misspelt_rule_of_a_profile_is_named(tmp_path, key):
         ("default-resources: {mem_mb: 4GB}", "default-resources.mem_mb cannot be '4GB'; allowed: a whole number .MB"),
         ("set-resources: {train: {runtime: two hours}}", "train.runtime cannot be 'two hours'; allowed: a whole"),
         (
+            "default-resources:\n  gres: gpu:a100:4",
+            "line 3: default-resources.gres reaches no job that measures: how many devices .* config: {gpu_type: NAME}",
+        ),
+        (
+            "set-resources:\n- train:slurm_extra=--nice",
+            "set-resources.train.slurm_extra cannot be set: it comes from",
+        ),
+        (
             "default-resources: {partition: gpu}",
             'knows "partition". Did you mean "slurm_partition"',
         ),
@@ -316,6 +324,21 @@ def test_numbers_of_a_profile_are_taken(tmp_path, key):
 def test_times_and_expressions_of_snakemake_are_taken(tmp_path, value):
     (tmp_path / "profile.v9+.yaml").write_text(f"executor: scaleproof\ndefault-resources: {{runtime: '{value}'}}\n")
     assert SnakemakeProfile(tmp_path).resources("train") == {"runtime": value}
+
+
+@pytest.mark.parametrize("words", [["snakemake", "--profile", "mine", "x"], ["snakemake", "--profile=mine"]])
+def test_the_profile_of_a_call_is_checked(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    file = tmp_path / "mine/profile.v9+.yaml"
+    file.write_text("executor: scaleproof\nset-resources: {trian: {runtime: 60}}\n")
+    with pytest.raises(UserError, match=r'mine/profile.v9\+.yaml, line 2: .* Did you mean "train"'):
+        check_profile_of_call(words)
+    file.write_text(
+        "executor: scaleproof\nset-resources: {train: {runtime: 60}}\ndefault-resources: {slurm_extra: -v}\n"
+    )
+    check_profile_of_call(words)
+    check_profile_of_call(["snakemake", "--cores", "2", "x"])
 
 
 def test_other_rules_of_a_profile_are_of_other_workflows(tmp_path):

@@ -1,8 +1,9 @@
 """A Snakemake profile's folder, as far as `scaleproof cluster check` needs to know what it says."""
 
+import itertools
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,29 @@ UNITS = {"mem_mb": "MB", "runtime": "minutes", "cpus_per_task": "cores", "nodes"
 IS_AMOUNT = re.compile(r"(\d+ ?[smhdw] ?)*\d*|.*([(*+/]|attempt|input|threads).*")
 RULE = re.compile(r"^rule (\w+):", re.MULTILINE)
 EXECUTORS = ("scaleproof", "slurm", "local", "cluster-generic")
+# Rules that measure, and the resources that the workflow sets for each of their jobs -> where they come from.
+MEASURING = ("train", "frontier", "shared_job", "pairs", "trace_capture", "reference", "sweep")
+OF_MEASURING = {
+    "nodes": "geometry in the campaign",
+    "tasks": "geometry in the campaign",
+    "slurm_extra": "the workflow (--no-kill, --exclusive; without whole nodes config: {exclusive: false})",
+}
+OF_DEVICES = "how many devices a job gets is geometry in the campaign; which ones, config: {gpu_type: NAME}"
 
 
 def check_profile(name: str) -> None:
     """Raise UserError unless there is a sound profile of this name: here, or where Snakemake looks for a user's."""
     places = (Path(), Path.home() / ".config/snakemake", Path("/etc/xdg/snakemake"))
     SnakemakeProfile(next((place / name for place in places if (place / name).is_dir()), Path(name)))
+
+
+def check_profile_of_call(words: Sequence[str]) -> None:
+    """Check the profile that the command line `words` of a snakemake names, or SNAKEMAKE_PROFILE. Raises UserError."""
+    named = [word.removeprefix("--profile=") for word in words if word.startswith("--profile=")]
+    named += [name for option, name in itertools.pairwise(words) if option == "--profile"]
+    for name in named or [os.environ.get("SNAKEMAKE_PROFILE", "none")]:
+        if name != "none":
+            check_profile(name)
 
 
 class SnakemakeProfile:
@@ -42,6 +60,7 @@ class SnakemakeProfile:
             raise UserError(f"{self.path}: a mapping is expected, with lines such as 'jobs: 20'")
         self.settings: dict[str, Any] = dict(data or {})
         self._check_keys()
+        self._check_resources()
 
     def _check_keys(self) -> None:
         """Raise UserError for a misspelt option, executor or rule in the profile.
@@ -69,6 +88,21 @@ class SnakemakeProfile:
             names = self.settings.get(setting)
             if isinstance(names, Mapping):
                 self._check_names((setting,), names, rules, "the workflow has no rule")
+
+    def _check_resources(self) -> None:
+        """Raise UserError for a wrong value of a resource or of `config`, and for a resource that reaches no job."""
+        _ = self.site
+        if "gres" in self.resources(""):
+            raise self._misplaced(("default-resources", "gres"), f"reaches no job that measures: {OF_DEVICES}")
+        for rule, name in itertools.product(MEASURING, OF_MEASURING):
+            if name in self.replaced(rule):
+                raise self._misplaced(
+                    ("set-resources", rule, name), f"cannot be set: it comes from {OF_MEASURING[name]}"
+                )
+
+    def _misplaced(self, place: tuple[str, ...], fault: str) -> UserError:
+        """Return the error for a resource that jobs that measure do not have from a profile."""
+        return UserError(f"{self._lines.place_prefix(self.path, place)}{dotted(place)} {fault}")
 
     def _check_names(self, place: tuple[str, ...], names: Iterable[str], known: Collection[str], what: str) -> None:
         """Check the names at a place of the profile. Raises UserError for a name within two letters of a known one."""

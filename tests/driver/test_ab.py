@@ -175,6 +175,33 @@ def test_a_program_that_fails_is_not_started_again(monkeypatch, capsys):
     assert campaign.most_repeats == 1
 
 
+@pytest.mark.parametrize(("of_b", "has_page"), [("no_figures", False), ("crash", True), (None, True)])
+def test_where_no_log_can_be_read_there_is_no_page(monkeypatch, of_b, has_page):
+    """What is missing in a log is known after the first run, and nobody waits for a page without a figure."""
+    targets_of_calls = []
+
+    def run(campaign, targets, limit_s):
+        targets_of_calls.append([target.name for target in targets])
+        for cell in ("a-n1x1", "b-n1x1"):
+            (place := Path("results/mine/runs", cell, "rep1")).mkdir(parents=True, exist_ok=True)
+            (place / ab.METRICS).touch()
+
+    def read(place):
+        kind = of_b if place.parent.name == "b-n1x1" else "no_figures"
+        failure = kind and SimpleNamespace(failure_class=kind, reason="not how much work a step is")
+        return SimpleNamespace(metrics=SimpleNamespace(cell=place.parent.name, failure=failure, total_wall_time_s=5.0))
+
+    monkeypatch.setattr(ab, "run_snakemake", run)
+    monkeypatch.setattr(ab, "read_run", read)
+    monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("failed", "of the page"))
+    _, verdict = run_comparison(AbRequest(["a"], ["b"], minutes=2), "mine")
+    assert (["report.html"] in targets_of_calls) == (verdict.sentence == "of the page") == has_page
+    if not has_page:
+        assert verdict.sentence == (
+            "no numbers: a-n1x1, b-n1x1: no_figures: not how much work a step is; logs: results/mine/runs/*/*/train.log"
+        )
+
+
 def cut_short(reason: str = f"it printed nothing; {LONGER}"):
     failure = SimpleNamespace(failure_class="no_figures", reason=reason)
     return SimpleNamespace(failure=failure, total_wall_time_s=61.0)

@@ -55,6 +55,9 @@ def test_programs_that_were_seen_to_do_other_work_are_not_compared_unasked():
     assert (accepted.word, accepted.sentence[-36:]) == ("faster", "; differs: parameters: 9 in a, 8 in b"[-36:])
 
 
+TWO = [("a", 11), ("b", 7)]
+
+
 @pytest.mark.parametrize(
     ("made", "word", "sentence"),
     [
@@ -66,6 +69,16 @@ def test_programs_that_were_seen_to_do_other_work_are_not_compared_unasked():
         (verdict("yes", mismatches=["did-not-train"]), "did-not-train", "did not train: b-n1x1: the loss is 3.1"),
         (verdict("yes", mismatches=["clock-differs"]), "not-comparable", "not comparable: clock-differs"),
         (verdict("unmeasured", None, failures={"a-n1x1": "crash: no"}), "failed", "no numbers: a-n1x1: crash: no"),
+        (
+            verdict("unmeasured", None, failures={c: f"no_figures: {n} steps (2.{n}e+04), no work" for c, n in TWO}),
+            "failed",
+            "no numbers: a, b: no_figures: 11 steps (2.11e+04), no work",
+        ),
+        (
+            verdict("unmeasured", None, failures={c: f"crash: exit code {n}" for c, n in TWO}),
+            "failed",
+            "no numbers: a: crash: exit code 11; b: crash: exit code 7",
+        ),
     ],
 )
 def test_the_verdict_in_a_line(made, word, sentence):

@@ -114,8 +114,10 @@ def run_comparison(request: AbRequest, name: str | None = None, results: Path = 
     call = _Call(path, request, results, end=end, chance=chance, earlier_rounds=earlier_rounds)
     try:
         page_s = _make_first_round(call, campaign)
-        _make_page(call, page_s)
-        verdict = read_verdict(path, request, results)
+        verdict = _verdict_without_figures(call)
+        if not verdict:
+            _make_page(call, page_s)
+            verdict = read_verdict(path, request, results)
     except OutOfTime:
         page = results / path.stem / "report.html"
         verdict = read_verdict(path, request, results) if _is_of_all_runs(page) else _verdict_without(page, request)
@@ -124,6 +126,16 @@ def run_comparison(request: AbRequest, name: str | None = None, results: Path = 
         entries[path.stem]["decided"] = verdict.word in ("faster", "slower")
         write_json(budget, entries)
     return path, verdict
+
+
+def _verdict_without_figures(call: _Call) -> AbVerdict | None:
+    """Return the verdict where no run of either command has figures that can be read: no page would say more."""
+    folders = LoadedCampaign(call.path, call.results).runs(call.results)
+    runs = [read_run(folder).metrics for folder in folders if (folder / METRICS).is_file()]
+    if not runs or any(not run.failure or run.failure.failure_class != "no_figures" for run in runs):
+        return None
+    logs = call.results / call.path.stem / "runs/*/*/train.log"
+    return with_words(no_numbers(_failures_by_cell(runs)), f"logs: {logs}")
 
 
 def _is_of_all_runs(page: Path) -> bool:

@@ -1,5 +1,6 @@
 """A run of somebody's program: its record, and what becomes of those that fail."""
 
+import re
 import shlex
 import sys
 
@@ -133,6 +134,22 @@ def test_an_end_that_is_given_hides_no_failure(here, command, kind, reason):
     made = run(here, f"{PYTHON} {command}", work={"seconds": 1.5})
     assert made.metrics.failure.failure_class == kind
     assert reason in made.metrics.failure.reason
+
+
+@pytest.mark.parametrize(
+    ("command", "most_s", "ending"),
+    [
+        ("nanogpt.py --ms 20 --no-tokens --steps 100000", 8.0, "not how much work a step is"),
+        ("counting.py 1 1", 8.0, "no figure in its log"),  # ends by itself
+        ("-c 'import time; print(1, flush=True); time.sleep(99)'", 99.0, "no figure in its log"),  # some may come
+    ],
+)
+def test_a_run_whose_log_lacks_what_only_the_campaign_can_say_ends_early(here, command, most_s, ending):
+    made = run(here, f"{PYTHON} {command}", work={"seconds": 10.0})
+    assert ending in made.metrics.failure.reason
+    early = re.search(r"it was ended after ([\d.]+) s, and", made.metrics.failure.reason)
+    assert bool(early) == ("how much work" in ending)
+    assert not early or float(early[1]) < most_s
 
 
 def test_a_program_that_ends_by_itself_was_not_ended(here):

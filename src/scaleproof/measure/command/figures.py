@@ -28,6 +28,10 @@ class NoFigures(Exception):
     """Raised where a run that ended well has no figures; says why, and which keys of the campaign would help."""
 
 
+class UnknownWork(NoFigures):
+    """Raised where steps have times or rates, and neither log nor campaign says what is missing: a longer log may not."""
+
+
 @dataclass(frozen=True)
 class TimedWork:
     """The figures of a run, as they were read from its `log`."""
@@ -252,7 +256,7 @@ def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell
     last = steps[-1]
     figures = f"its log has figures of {plural(len(steps), 'step')} (the last: {_figures_text(last)})"
     if last.seconds or not (last.tokens_per_s or last.samples_per_s):
-        raise NoFigures(
+        raise UnknownWork(
             f"{figures}, but not how much work a step is: with ab, add --metric steps/s if a step of A is as much "
             "work as one of B, else --per-step with A's tokens and B's (in a campaign file: workload.per_step, e.g. "
             '{tokens: 8192}, {samples: "{micro_batch} * {devices}"}, or {steps: 1} to compare steps/s)'
@@ -260,7 +264,7 @@ def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell
     rate_unit = "tokens" if last.tokens_per_s else "samples"
     example = '{tokens: "{global_batch} * 1024"}' if last.tokens_per_s else '{samples: "{global_batch}"}'
     metric = "" if last.tokens_per_s else "--metric samples/s "
-    raise NoFigures(  # {steps: 1} is not offered: work in steps gives no time by a rate in tokens or samples
+    raise UnknownWork(  # {steps: 1} is not offered: work in steps gives no time by a rate in tokens or samples
         f"{figures}, but not how much work a step is, which gives its time: with ab, add {metric}--per-step with "
         f"A's {rate_unit} of a step and B's (in a campaign file: workload.per_step, e.g. {example})"
     )
@@ -288,7 +292,7 @@ def _rate_factor(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, 
     if devices == 1 or rate_of == "all" or not needs_rate:
         return 1
     if rate_of is None:
-        raise NoFigures(
+        raise UnknownWork(
             f"its log has a rate, and not whether it is that of one device or of all {devices}: give workload.rate_of "
             "(all, device)"
         )

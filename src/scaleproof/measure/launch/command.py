@@ -22,7 +22,7 @@ from scaleproof.ground.records.run import STEPS
 from scaleproof.ground.records.run_sections import Failure, LogReading, PrintedWindow, Program
 from scaleproof.ground.records.steps import write_steps
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, WatchedRank, read_watched
-from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures, step_rows
+from scaleproof.measure.command.figures import NoFigures, TimedWork, UnknownWork, read_figures, step_rows
 from scaleproof.measure.command.program import describe_program
 from scaleproof.measure.command.watched import figures_of_watched_run
 from scaleproof.measure.launch import allocated
@@ -61,7 +61,7 @@ def attempt_command(
     program = describe_program(_command_words(request, nodes, cell.work.steps))  # its files as they are before it runs
     for steps in step_counts:
         words = _command_words(request, nodes, steps)
-        outcome = _run_command(request, nodes, words, log, deadline - time.monotonic(), attempt / FOLDER)
+        outcome = _run_command(request, nodes, words, log, deadline - time.monotonic(), attempt / FOLDER, read)
         program_s.append(outcome.ranks_s)
         has_crashed = outcome.exit_code and not outcome.ended  # ended by us, as planned: any exit code will do
         if outcome.timed_out or has_crashed:
@@ -76,7 +76,9 @@ def attempt_command(
         else:
             timed = read_figures(log, cell, read, outcome.arrivals, outcome.ended)
     except NoFigures as error:
-        ending = f"it was ended after {cell.work.seconds:g} s (work.seconds), and " if outcome.ended else ""
+        seconds = cell.work.seconds or 0.0
+        after = f"{seconds:g} s (work.seconds)" if outcome.ranks_s >= seconds else f"{outcome.ranks_s:.2g} s"
+        ending = f"it was ended after {after}, and " if outcome.ended else ""
         failure = Failure(failure_class="no_figures", reason=f"{ending}{error}", log_tail=outcome.tail[-TAIL:])
         return make_failed_metrics(request, failure), outcome
 
@@ -107,12 +109,18 @@ def _local_rendezvous(command: str) -> dict[str, object]:
 
 
 def _run_command(
-    request: Request, nodes: Allocation | None, words: Sequence[str], log: Path, limit: float, watch: Path
+    request: Request,
+    nodes: Allocation | None,
+    words: Sequence[str],
+    log: Path,
+    limit: float,
+    watch: Path,
+    read: ReadLog,
 ) -> CommandOutcome:
     """Run the command `words` here, or on each node of a cell with several nodes, and return how it ended.
 
-    `limit`: seconds that it may take; `watch`: the folder that scaleproof.watch writes into, if the program uses it.
-    Raises UserError where it cannot be started.
+    `limit`: seconds that it may take; `watch`: the folder that scaleproof.watch writes into, if the program uses it;
+    `read`: as in `attempt_command`. A first run whose log will not do is ended early. Raises UserError where it cannot be started.
     """
     # Unbuffered, so that lines arrive when they are printed.
     environment = os.environ | {"PYTHONUNBUFFERED": "1", VARIABLE: str(watch.absolute())}
@@ -123,9 +131,21 @@ def _run_command(
         remote = partial(signal_steps, nodes.job)
 
     seconds = request.cell.work.seconds
+
+    def is_hopeless() -> bool:
+        """Return whether the log so far has figures of steps, and lacks what only the campaign can say."""
+        try:
+            if log.is_file() and not watch.is_dir() and request.repeat == 1 and request.cell.workload.figures != WHOLE:
+                read_figures(log, request.cell, read, was_ended=True)
+        except UnknownWork:
+            return True
+        except NoFigures:  # it may come
+            pass
+        return False
+
     try:
         with OtherPrograms() as others:
-            outcome = run_supervised(list(words), environment, log, limit, remote=remote, end_after=seconds)
+            outcome = run_supervised(list(words), environment, log, limit, None, remote, seconds, is_hopeless)
     except (FileNotFoundError, PermissionError) as error:
         raise UserError(f"workload.command: {words[0]} cannot be started: {error.strerror}") from None
     if remote:  # the ranks are no descendants of this process: their CPU time would count as that of others

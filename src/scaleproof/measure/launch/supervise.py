@@ -27,6 +27,7 @@ STOPPED_GRACE = 0.5  # ... if we ourselves were told to stop, and somebody waits
 STOP = (signal.SIGTERM, signal.SIGKILL)
 PLANNED_STOP = (signal.SIGINT, *STOP)  # the first as from a keyboard: programs tidy up
 LOG_LINES = 400  # lines of the log that are kept in memory
+LOOK_SHARE = 0.25  # share of the time after which a command is ended: then `is_hopeless` is asked
 STUCK_SHARE = 0.25  # share of the time limit: a run without a step for so long hangs, it is not slow
 
 
@@ -119,12 +120,14 @@ def run_supervised(
     heartbeat: Heartbeat | None = None,
     remote: Callable[[str], None] | None = None,
     end_after: float | None = None,
+    is_hopeless: Callable[[], bool] | None = None,
 ) -> CommandOutcome:
     """Run `command` in its own process group for at most `limit` seconds, and return how it ended.
 
     `log`: the file that takes its output, without private paths. `heartbeat`: the marks of its ranks' progress.
     `remote`: a function that sends a signal (a name without SIG) to its processes on other nodes. `end_after`: the
-    seconds after which the command is ended as planned, by SIGINT first. Raises Interrupted, with nothing left running,
+    seconds after which the command is ended as planned, by SIGINT first; a quarter of them where it `is_hopeless` by then.
+    Raises Interrupted, with nothing left running,
     on SIGINT or SIGTERM, and when the Snakemake that started us ends.
     """
     last_lines: list[str] = []
@@ -139,7 +142,7 @@ def run_supervised(
         copier = threading.Thread(target=_copy_output, args=copier_arguments, daemon=True)
         copier.start()
         try:
-            stop = _wait_for_end(process, limit, end_after, heartbeat, received)
+            stop = _wait_for_end(process, limit, end_after, heartbeat, received, is_hopeless)
             if stop.timed_out:
                 _ask_for_stacks(process, remote)
             grace = GRACE  # nobody has told us to stop, so that there is time
@@ -212,10 +215,11 @@ def _wait_for_end(
     end_after: float | None,
     heartbeat: Heartbeat | None,
     received: list[int],
+    is_hopeless: Callable[[], bool] | None,
 ) -> _Stop:
     """Wait until `process` ends, or must be ended: at its `limit`, or as planned after `end_after` (both seconds).
 
-    Raises Interrupted when a signal is `received`, or the Snakemake that started us is gone.
+    As planned it is also ended where it `is_hopeless` before, which is asked once. Raises Interrupted when a signal is `received`, or the Snakemake that started us is gone.
     """
     driver = _snakemake_process()
     began = time.monotonic()
@@ -231,6 +235,10 @@ def _wait_for_end(
             return _stop_at_limit(heartbeat, limit)
         if end_after is not None and passed_s > end_after:
             return _Stop(as_planned=True)
+        if end_after is not None and is_hopeless and passed_s > LOOK_SHARE * end_after:
+            if is_hopeless():
+                return _Stop(as_planned=True)
+            is_hopeless = None
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(POLL)
     # Whoever ends us may end the ranks at the same moment: they have not failed.

@@ -1,6 +1,7 @@
 """A/B in words: the verdict on two commands in one line (`scaleproof ab`); where cells and pairs differ in one work."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -94,8 +95,14 @@ def ab_verdict(
 
 def no_numbers(failures: Mapping[str, str]) -> AbVerdict:
     """Return the verdict where a command has no figures. `failures`: cell -> why a run of it has no numbers."""
-    cells_of = group_by(failures, failures.__getitem__)  # reason -> its cells
-    reasons = "; ".join(f"{', '.join(cells)}: {reason}" for reason, cells in cells_of.items())
+
+    def without_figures(cell: str) -> str:
+        """Return the reason of a cell; of one whose log is not enough without how many steps it had printed."""
+        reason = failures[cell]
+        return re.sub(r"\d[\d.,e+-]*", "", reason) if reason.startswith("no_figures") else reason
+
+    groups = group_by(failures, without_figures).values()  # the first reason of each is shown
+    reasons = "; ".join(f"{', '.join(cells)}: {failures[cells[0]]}" for cells in groups)
     return AbVerdict("failed", f"no numbers: {reasons or 'no run has numbers'}")
 
 

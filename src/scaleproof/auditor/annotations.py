@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def _located(place: str, paths: Sequence[Path]) -> Location:
     """Return the file and line of a finding's `place`: "results.md:7" is line 7 of runs/results.md for paths ["runs"].
 
     An audit names files by their path below `paths`, what it was given; with several paths the name of the path comes
-    first: "runs/results.md:7". A place that is no file gets the first path and no line.
+    first: "runs/results.md:7". A part of a file ("a.ipynb#cell:3") gets no line; what is no file the first path, too.
     """
     name, _, number = place.rpartition(":")
     line = int(number) if name and number.isdecimal() else None
@@ -54,7 +54,8 @@ def _located(place: str, paths: Sequence[Path]) -> Location:
             file = folder / name
             if file.is_relative_to(path) and file.exists():
                 return Location(file, line)
-    return Location(paths[0], None)
+    file_alone, _, part = name.partition("#")
+    return replace(_located(file_alone, paths), line=None) if part else Location(paths[0], None)
 
 
 SARIF_LEVELS = {"invalid": "error", "suspect": "warning", "note": "note"}

@@ -13,9 +13,11 @@ def audit_page(audit: Audit, date: str = "", base: str = "") -> str:
     """
 
     def link(place: str) -> str:
-        """Return the address of a place: "a.md:7" -> "https://.../a.md#L7"."""
-        file, _, line = place.rpartition(":")
-        return f"{base.rstrip('/')}/{file}#L{line}" if line.isdigit() else f"{base.rstrip('/')}/{place}"
+        """Return the address of a place: "a.md:7" -> "https://.../a.md#L7"; of a part of a file ("a.xlsx#B:7") its file."""
+        whole, _, part = place.partition("#")
+        file, _, line = whole.rpartition(":")
+        is_line = line.isdigit() and not part
+        return f"{base.rstrip('/')}/{file}#L{line}" if is_line else f"{base.rstrip('/')}/{whole}"
 
     html = jinja_environment(
         "scaleproof.auditor",

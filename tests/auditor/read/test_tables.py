@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from scaleproof.auditor.annotations import locations
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read import printed_figures
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.heading_words import PHRASES
@@ -124,6 +126,18 @@ def test_a_notebook_gives_its_tables_with_the_lines_of_its_file(tmp_path):
     (tmp_path / "a.ipynb").write_text(f'{{"nbformat": 4, "cells": [\n{cell}\n]}}')
     (table,) = gather([tmp_path]).tables
     assert [(row.line, row.devices, row.value("tokens_per_s")) for row in table.rows] == [(4, 1, 1000), (5, 2, 1900)]
+
+
+def test_a_notebook_in_one_line_gives_the_numbers_of_its_cells(tmp_path):
+    table = ["| GPUs | tokens/s | speed-up |\n", "|---|---|---|\n", "| 2 | 21300 | 1 |\n", "| 8 | 83500 | 4.79 |\n"]
+    cells = [{"cell_type": "markdown", "source": source} for source in (["# A title\n"], table)]
+    for name, indent in (("packed.ipynb", None), ("indented.ipynb", 1)):
+        (tmp_path / name).write_text(json.dumps({"nbformat": 4, "cells": cells}, indent=indent))
+    found = [one for one in audit_paths([tmp_path]).findings if one.code == "speedup-not-in-table"]
+    indented, packed = (location for one in found for location in sorted(locations(one, [tmp_path]), key=str))
+    assert sorted(place for one in found for place in one.runs) == ["indented.ipynb:16", "packed.ipynb#cell:2"]
+    assert (indented.file.name, indented.line) == ("indented.ipynb", 16)
+    assert (packed.file.name, packed.line) == ("packed.ipynb", None)
 
 
 def test_a_column_for_each_number_of_devices_becomes_rows(tmp_path):

@@ -182,7 +182,10 @@ def _is_comment(lines: list[str], k: int) -> bool:
 
 
 def read_notebook_file(evidence: Evidence, text: str, name: str) -> tuple[bool, list[list[Line]]]:
-    """Read a notebook. Return whether a result was in it, and what each cell printed. Raises UnreadableFile."""
+    """Read a notebook. Return whether a result was in it, and what each cell printed. Raises UnreadableFile.
+
+    In a file of fewer lines than cells, cells are numbered instead of lines: "a.ipynb#cell:3".
+    """
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -193,14 +196,18 @@ def read_notebook_file(evidence: Evidence, text: str, name: str) -> tuple[bool, 
 
     document = Document()
     finder = _LineFinder(text)
+    is_packed = text.count("\n") < len(cells)
     lines_by_cell: list[list[Line]] = []
-    for cell in cells:
+    for number, cell in enumerate(cells, start=1):
         if not isinstance(cell, dict):
             continue
+        finder.cell = number if is_packed else None
         if cell.get("cell_type") == "markdown":
             document += read_document(finder.lines(_joined(cell.get("source"))))
         lines_by_cell.append(_read_outputs(cell, document, finder))
 
+    if is_packed:
+        name += "#cell"
     added = take_document(evidence, document, name)
     for lines in lines_by_cell:
         added += take_grids(evidence, report_blocks(lines), name)
@@ -243,9 +250,12 @@ class _LineFinder:
     def __init__(self, text: str) -> None:
         self._lines_of_file = text.splitlines()
         self._last_index = 0  # of the line of the file that was found last
+        self.cell: int | None = None  # the number that all lines get; None: that of their line in the file
 
     def lines(self, text: str) -> list[Line]:
         """Return the lines of a text with their numbers in the file. A line that is not found has the number before."""
+        if self.cell is not None:
+            return [(self.cell, line) for line in text.splitlines()]
         lines = []
         for line in text.splitlines():
             encoded = json.dumps(line)[1:-1].strip()

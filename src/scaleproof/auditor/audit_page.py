@@ -13,7 +13,7 @@ def audit_page(audit: Audit, date: str = "", base: str = "") -> str:
     """
 
     def link(place: str) -> str:
-        """Return the address of a place: "a.md:7" -> "https://.../a.md#L7"; of a part of a file ("a.xlsx#B:7") its file."""
+        """Return the address of a place: "a.md:7" -> "https://.../a.md#L7"; of "a.xlsx#B:7" its file's."""
         whole, _, part = place.partition("#")
         file, _, line = whole.rpartition(":")
         is_line = line.isdigit() and not part

@@ -29,7 +29,7 @@ class NoFigures(Exception):
 
 
 class UnknownWork(NoFigures):
-    """Raised where steps have times or rates, and neither log nor campaign says what is missing: a longer log may not."""
+    """Raised where steps have times or rates, and neither log nor campaign says their work: a longer log may not."""
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,8 @@ def _run_command(
     def is_hopeless() -> bool:
         """Return whether the log so far has figures of steps, and lacks what only the campaign can say."""
         try:
-            if log.is_file() and not watch.is_dir() and request.repeat == 1 and request.cell.workload.figures != WHOLE:
+            is_read = log.is_file() and not watch.is_dir() and request.cell.workload.figures != WHOLE
+            if is_read and request.repeat == 1:
                 read_figures(log, request.cell, read, was_ended=True)
         except UnknownWork:
             return True

@@ -126,9 +126,8 @@ def run_supervised(
 
     `log`: the file that takes its output, without private paths. `heartbeat`: the marks of its ranks' progress.
     `remote`: a function that sends a signal (a name without SIG) to its processes on other nodes. `end_after`: the
-    seconds after which the command is ended as planned, by SIGINT first; a quarter of them where it `is_hopeless` by then.
-    Raises Interrupted, with nothing left running,
-    on SIGINT or SIGTERM, and when the Snakemake that started us ends.
+    seconds after which the command is ended as planned, by SIGINT first; after a quarter of them if `is_hopeless`.
+    Raises Interrupted, with nothing left running, on SIGINT or SIGTERM, and when the Snakemake that started us ends.
     """
     last_lines: list[str] = []
     arrivals = array("d")
@@ -219,7 +218,8 @@ def _wait_for_end(
 ) -> _Stop:
     """Wait until `process` ends, or must be ended: at its `limit`, or as planned after `end_after` (both seconds).
 
-    As planned it is also ended where it `is_hopeless` before, which is asked once. Raises Interrupted when a signal is `received`, or the Snakemake that started us is gone.
+    As planned it is also ended where it `is_hopeless` before, which is asked once. Raises Interrupted when a signal is
+    `received`, or the Snakemake that started us is gone.
     """
     driver = _snakemake_process()
     began = time.monotonic()

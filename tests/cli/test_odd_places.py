@@ -202,3 +202,26 @@ def test_a_file_whose_name_begins_with_a_hyphen(tmp_path):
     done = scaleproof("audit", "-x.csv", cwd=tmp_path)
     assert done.returncode == 2
     assert '"-x.csv" is taken for an option; for the file write ./-x.csv' in done.stderr
+
+
+def test_a_pattern_in_quotes_is_expanded_by_an_audit_alone(tmp_path):
+    for name in ("a.csv", "b.csv", "[x].csv"):
+        (tmp_path / name).write_text("gpus,tokens_per_s\n1,100\n2,190\n")
+    assert "read: CSV (3)" in scaleproof("audit", "*.csv", cwd=tmp_path).stdout
+    assert "read: CSV (1)" in scaleproof("audit", "[x].csv", cwd=tmp_path).stdout, "it is the name of a file"
+    for words, part in (
+        (["audit", "*.tsv"], "*.tsv: the pattern matches no file or folder here"),
+        (["compare", "*.csv", "b.csv"], "*.csv: no such file or folder, and a pattern is expanded by the shell alone"),
+        (["compare", "c.csv", "b.csv"], "c.csv: no such file or folder."),
+    ):
+        done = scaleproof(*words, cwd=tmp_path)
+        assert (done.returncode, part in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(("kind", "code"), [("speedpu", 2), ("throughput", 0)])
+def test_an_audit_with_a_mistake_in_its_claims_file_has_not_looked_at_them(tmp_path, kind, code):
+    (tmp_path / "a.log").write_text("".join(f"step: {k} loss: {9 - k} tokens/s: 12{k}\n" for k in range(5)))
+    claim = f"{{kind: {kind}, value: 122, of: a.log}}"
+    (tmp_path / "claims.yaml").write_text(f'scaleproof_claims: "1.0"\nclaims: [{claim}]\n')
+    done = scaleproof("audit", tmp_path, cwd=tmp_path)
+    assert (done.returncode, 'Did you mean "speedup"?' in done.stdout) == (code, code == 2), done.stdout

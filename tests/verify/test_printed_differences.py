@@ -1,6 +1,7 @@
 """What `scaleproof verify` prints of results of which a file was changed: the cause, and not what follows from it."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -107,6 +108,11 @@ def no_page(folder: Path) -> None:
     (folder / "report.html").unlink()
 
 
+def a_nan(folder: Path) -> None:
+    path = folder / "runs/ddp-n1x2/rep1/training_metrics.json"
+    path.write_text(re.sub(r'("tokens_per_sec_global": )[\d.]+', r"\1NaN", path.read_text()))
+
+
 def no_window(folder: Path) -> None:
     path = folder / "runs/ddp-n1x2/rep1/training_metrics.json"
     path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "window"}))
@@ -137,6 +143,7 @@ def no_pairs(folder: Path) -> None:
         (decimal_commas, "steps.csv: not readable: steps.csv, line 2: 11 values, not 8; a decimal comma?", 2),
         (a_row_twice, "cells.csv: ddp-n1x2: stands there twice; changed since the report was written", 2),
         (no_manifest, "manifest.json: is missing; the report writes it: snakemake", 2),
+        (a_nan, "not readable: window.tokens_per_sec_global is NaN, which is no number of JSON; changed since", 2),
         (no_window, "training_metrics.json: not readable: window is missing; changed since", 2),
         (folder_for_steps, "steps.csv: not readable: is a folder; a file is expected; changed since", 2),
         (later_schema, "scaling_report.json: schema_version: is 7.0, and 5.3 is the latest known", 2),

@@ -1,6 +1,7 @@
 """Is it true? The audit of any results, ours or anybody's, and what its findings mean."""
 
 import argparse
+import glob
 import json
 import re
 import shutil
@@ -17,7 +18,7 @@ from scaleproof import __version__
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import page_to_write, path, url
 from scaleproof.cli.values import text as text_type
-from scaleproof.ground.errors import UserError, did_you_mean, path_fault
+from scaleproof.ground.errors import UserError, did_you_mean, nearest_path, path_fault
 from scaleproof.ground.files import write_atomic
 
 if TYPE_CHECKING:
@@ -36,12 +37,13 @@ def audit_results(args: argparse.Namespace) -> None:
     """Audit files and folders, and print the findings.
 
     Ends with SystemExit: 1 for findings of the severity of `--fail-on` or above, 0 without them, 2 if no file could be
-    read, or this user may not open one.
+    read, this user may not open one, or a claims file has a mistake.
     """
     from scaleproof.auditor.audit import NoResult, audit_paths
     from scaleproof.auditor.waivers import WAIVER_FILE, read_waivers, without_waived
     from scaleproof.ground.records.watched import watched_folder
 
+    args.paths = [match for given in args.paths for match in _matches_of(given)]
     stated = _stated_of_runs(args)  # part of a run's name, "" for all runs -> {"world_size": 8}
     for folder in dict.fromkeys(filter(None, map(watched_folder, args.paths))):
         remark = f"scaleproof.watch recorded {folder}; its checks: scaleproof watched {folder}"
@@ -67,7 +69,21 @@ def audit_results(args: argparse.Namespace) -> None:
     failing_severities = SEVERITIES[: SEVERITIES.index(args.fail_on) + 1]
     if any(waived.audit.count(severity) for severity in failing_severities):
         raise SystemExit(1)
-    raise SystemExit(2 if "permission" in result.not_read else 0)  # what this user may not open may hold the fault
+    # What this user may not open may hold the fault; a claims file with a mistake was meant to be part of the audit.
+    raise SystemExit(2 if {"permission", "claims file"} & set(result.not_read) else 0)
+
+
+def _matches_of(given: Path) -> list[Path]:
+    """Return the files that a pattern matches, which quotes or the YAML of a CI keep from the shell; else the path.
+
+    Raises UserError where it matches none.
+    """
+    if given.exists() or not glob.has_magic(str(given)):
+        return [given]
+    matches = [Path(match) for match in sorted(glob.glob(str(given), recursive=True))]
+    if not matches:
+        raise UserError(f"{given}: the pattern matches no file or folder here{nearest_path(given)}")
+    return matches
 
 
 def _output_audit(args: argparse.Namespace, result: "Audit", waived: int) -> None:

@@ -199,7 +199,8 @@ def path_fault(path: Path) -> str:
         above = next((place for place in path.parents if os.path.lexists(place)), Path())
         if not above.is_dir():
             return f": {above}{path_fault(above) or ' is a file, not a folder'}"
-        return f": no such file or folder.{nearest_path(path)}"
+        of_pattern = ", and a pattern is expanded by the shell alone, without quotes" * any(map(str(path).count, "*?["))
+        return f": no such file or folder{of_pattern}.{nearest_path(path)}"
     kinds = {"is_fifo": "pipe", "is_socket": "socket", "is_char_device": "device", "is_block_device": "device"}
     kind = next((word for name, word in kinds.items() if getattr(path, name)()), "special file")
     return f" is a {kind}, not a regular file"

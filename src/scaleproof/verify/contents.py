@@ -3,7 +3,8 @@
 import csv
 import io
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,30 @@ def schema_of(content: dict[str, Any]) -> tuple[int, ...]:
 
 def parse_json(data: bytes) -> Any:
     """Return the content of JSON. Raises ValueError also for NaN and Infinity, which Python would take."""
+    words: list[str] = []
 
-    def refuse(word: str) -> float:
-        raise ValueError(f"{word} is no number of JSON")
+    def note(word: str) -> float:
+        words.append(word)
+        return math.nan
 
-    return json.loads(data, parse_constant=refuse)
+    content = json.loads(data, parse_constant=note)
+    if words:
+        raise ValueError(
+            f"{next(_places_of_nan(content), 'a key that is given twice')} is {words[0]}, which is no number of JSON"
+        )
+    return content
+
+
+def _places_of_nan(content: Any, place: str = "") -> Iterator[str]:
+    """Yield the places of NaN in the content of JSON: "window.loss", "ranks[1].step_s"."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield from _places_of_nan(value, f"{place}.{key}".lstrip("."))
+    elif isinstance(content, list):
+        for index, value in enumerate(content):
+            yield from _places_of_nan(value, f"{place}[{index}]")
+    elif isinstance(content, float) and math.isnan(content):
+        yield place or "all of it"
 
 
 def csv_of(path: Path) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import socket
 from collections import Counter
 from importlib.resources import files
 from io import BytesIO
@@ -83,6 +84,18 @@ def test_two_calls_at_once_pack_folders_of_their_own(folder, tmp_path, monkeypat
     with pytest.raises(UserError, match="exists; for another of one day"):
         publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
     assert sorted(os.listdir(tmp_path)) == [f".{out.name}.1.part", out.name]
+
+
+def test_what_a_killed_call_has_left_is_removed(folder, tmp_path):
+    """Of a call that still runs, or of another machine, nothing is."""
+    out = publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+    shutil.rmtree(out)
+    names = [f".{out.name}.{socket.gethostname()}-{process}.part" for process in (2**22 + 1, os.getppid())]
+    for name in (*names, other := f".{out.name}.elsewhere-{2**22 + 1}.part"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "report.html").write_text("")
+    publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+    assert sorted(os.listdir(tmp_path)) == sorted([names[1], other, out.name])
 
 
 def test_results_are_not_packed_into_themselves(folder):

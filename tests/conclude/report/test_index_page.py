@@ -19,6 +19,8 @@ def test_campaigns_with_verdict_date_machine_and_findings(results, tmp_path_fact
     (root / "damaged").mkdir()
     (root / "damaged/report.html").write_text("<p class='other'>")
     (root / "corpora").mkdir()
+    (root / "published/.scale_cpu_2026.host-1.part").mkdir(parents=True)  # of a call of `publish` that was killed
+    (root / "published/.scale_cpu_2026.host-1.part/report.html").write_text("")
     first, second = write_index(root)
     assert (first.campaign, first.verdict, first.machine, first.step) == ("damaged", "unknown", "unknown", "")
     assert second.title == "Does it scale?"

@@ -37,29 +37,36 @@ KINDS = {
 TEXTS = {"of", "over", "what", "of_total", "run", "how", "device", "precision", "because", "tied"}
 
 
+class FaultyClaims(UnreadableFile):
+    """Why a claims file was not read: a mistake of whoever asks for the audit."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, "claims file")
+
+
 def is_claims_file(text: str) -> bool:
     return BEGINNING.search(text, 0, 4000) is not None
 
 
 def read_claims_file(path: Path, evidence: Evidence) -> dict[str, dict[str, Any]]:
-    """Add the statements of a claims file; return its facts about runs. Raises UnreadableFile with the mistake."""
+    """Add the statements of a claims file; return its facts about runs. Raises FaultyClaims with the mistake."""
     from scaleproof.ground.campaign.yaml_loader import read_yaml  # takes a tenth of a second; few folders have claims
 
     try:
         data, _ = read_yaml(path)
     except UserError as error:
-        raise UnreadableFile(str(error).removeprefix(str(path)).lstrip(":, ")) from None
+        raise FaultyClaims(str(error).removeprefix(str(path)).lstrip(":, ")) from None
 
     key = next((key for key in KEYS if isinstance(data, dict) and key in data), KEYS[0])
     if not isinstance(data, dict) or str(data.get(key)) != VERSION:
-        raise UnreadableFile(f'{key} must be "{VERSION}"')
+        raise FaultyClaims(f'{key} must be "{VERSION}"')
     allowed = (key, "title", "runs", "claims")
     for name in data:
         if name not in allowed:
-            raise UnreadableFile(f"{name} is unknown.{did_you_mean(name, allowed)} Allowed: {', '.join(allowed)}")
+            raise FaultyClaims(f"{name} is unknown.{did_you_mean(name, allowed)} Allowed: {', '.join(allowed)}")
     claims, runs = data.get("claims") or [], data.get("runs") or {}
     if not isinstance(claims, list) or not isinstance(runs, dict):
-        raise UnreadableFile("`claims` must be a list and `runs` a mapping")
+        raise FaultyClaims("`claims` must be a list and `runs` a mapping")
 
     for k, entry in enumerate(claims):
         evidence.published_claims.append(_claim_of(entry, f"claims[{k}]"))
@@ -69,47 +76,47 @@ def read_claims_file(path: Path, evidence: Evidence) -> dict[str, dict[str, Any]
 
 
 def _claim_of(entry: Any, where: str) -> PublishedClaim:
-    """Return one entry of `claims` (`where`: "claims[0]"), checked. Raises UnreadableFile with the mistake."""
+    """Return one entry of `claims` (`where`: "claims[0]"), checked. Raises FaultyClaims with the mistake."""
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
         fault = f"{where}.kind is {str(kind)[:40]!r}"
-        raise UnreadableFile(f"{fault}.{did_you_mean(kind, KINDS)} Kinds: {', '.join(KINDS)}")
+        raise FaultyClaims(f"{fault}.{did_you_mean(kind, KINDS)} Kinds: {', '.join(KINDS)}")
     values = {key: value for key, value in entry.items() if key not in ("kind", "source")}
     allowed = {key.rstrip("?") for key in KINDS[kind]}
     for key in KINDS[kind]:
         if key not in values and not key.endswith("?"):
-            raise UnreadableFile(f"{where} ({kind}) lacks `{key}`; it has the keys {', '.join(KINDS[kind])}")
+            raise FaultyClaims(f"{where} ({kind}) lacks `{key}`; it has the keys {', '.join(KINDS[kind])}")
 
     for key, value in values.items():
         if key not in allowed:
             hint = did_you_mean(key, allowed) or " Numbers have a decimal point: 7.6" * str(key).isdigit()
-            raise UnreadableFile(f"{where}.{key} is no key of {kind}.{hint}")
+            raise FaultyClaims(f"{where}.{key} is no key of {kind}.{hint}")
         values[key] = _value_of(key, value, where)
     return PublishedClaim(kind, values, str(entry.get("source") or "as published")[:200])
 
 
 def _value_of(key: str, value: Any, where: str) -> Any:
-    """Return the text or the number of a key of a claim. Raises UnreadableFile for any other value."""
+    """Return the text or the number of a key of a claim. Raises FaultyClaims for any other value."""
     if key in TEXTS and isinstance(value, bool if key == "tied" else str):  # `on` is a truth to YAML, no name of a run
         return value
     number = figure(value) if isinstance(value, str) else value  # YAML 1.1 reads 1e9 as a text
     if key in TEXTS or not is_number(number) or abs(number) >= LARGEST:
-        raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a {'text' if key in TEXTS else 'number'}")
+        raise FaultyClaims(f"{where}.{key} is {str(value)[:40]!r}, not a {'text' if key in TEXTS else 'number'}")
     return number
 
 
 def _check_facts(facts: Any, where: str) -> None:
-    """Check what a claims file says about a run. Raises UnreadableFile with the mistake."""
+    """Check what a claims file says about a run. Raises FaultyClaims with the mistake."""
     if not isinstance(facts, dict):
-        raise UnreadableFile(f"{where} must be a mapping")
+        raise FaultyClaims(f"{where} must be a mapping")
     for key, value in facts.items():
         if key not in CLAIMED:
-            raise UnreadableFile(f"{where}.{key} is unknown.{did_you_mean(key, CLAIMED)} Allowed: {', '.join(CLAIMED)}")
+            raise FaultyClaims(f"{where}.{key} is unknown.{did_you_mean(key, CLAIMED)} Allowed: {', '.join(CLAIMED)}")
         least = 0 if key == "zero_stage" else 1
         if FIELDS[key].whole and (isinstance(value, bool) or not isinstance(value, int) or not least <= value < 10**12):
-            raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a whole number from {least} on")
+            raise FaultyClaims(f"{where}.{key} is {str(value)[:40]!r}, not a whole number from {least} on")
         if not FIELDS[key].whole and not isinstance(value, str):
-            raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a text")
+            raise FaultyClaims(f"{where}.{key} is {str(value)[:40]!r}, not a text")
 
 
 def complete(run: ReportedRun, facts: dict[str, Any]) -> None:

@@ -270,12 +270,13 @@ UnreadKind = Literal[
     "Git LFS pointer",
     "trace",  # of a profiler: another command's
     "permission",
+    "claims file",  # with a mistake in it
     "special",  # a FIFO, a device, a link that leads nowhere or round in a circle
 ]
 
 
 # Kinds of files that may have been results.
-KINDS_OF_LOST_RESULTS: tuple[UnreadKind, ...] = ("damaged", "limit", "permission", "special")
+KINDS_OF_LOST_RESULTS: tuple[UnreadKind, ...] = ("damaged", "limit", "permission", "special", "claims file")
 
 
 @dataclass(slots=True)

@@ -3,11 +3,13 @@
 It is made under another name beside its place (`part`), and renamed only when it is complete and verifies.
 """
 
+import glob
 import hashlib
 import json
 import os
 import re
 import shutil
+import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -84,9 +86,12 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     _check_absent(out)
     _check_campaign(folder, all_runs)
 
-    part = root / f".{out.name}.{os.getpid()}.part"  # renamed to `out` when it is complete
+    prefix = f".{out.name}.{socket.gethostname()}-"
+    part = root / f"{prefix}{os.getpid()}.part"  # renamed to `out` when it is complete
+    for left in root.glob(f"{glob.escape(prefix)}*.part"):
+        if not _runs_elsewhere(left.name.removeprefix(prefix).removesuffix(".part")):
+            shutil.rmtree(left, ignore_errors=True)  # of a call that was killed
     try:
-        shutil.rmtree(part, ignore_errors=True)
         _copy_files(folder, part, all_runs)
         _copy_workflow(folder.resolve(), part)
         if request.anonymous:
@@ -101,6 +106,17 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return out
+
+
+def _runs_elsewhere(process: str) -> bool:
+    """Return whether another process of this number runs on this machine."""
+    try:
+        os.kill(int(process), 0)
+    except (ValueError, ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # another user's
+        pass
+    return int(process) != os.getpid()
 
 
 def _check_absent(out: Path) -> None:

@@ -147,7 +147,8 @@ class IndexedCampaign:
 def write_index(results: Path) -> list[IndexedCampaign]:
     """Write index.html into `results` from the reports below it, the latest first, and return its entries."""
     pages = [*results.glob("*/report.html"), *results.glob("published/*/report.html")]
-    entries = [_index_entry(page.parent, results) for page in sorted(pages)]
+    # A hidden folder is a publication that was not finished.
+    entries = [_index_entry(page.parent, results) for page in sorted(pages) if page.parent.name[0] != "."]
     entries.sort(key=lambda entry: entry.date, reverse=True)
     index = jinja_environment(HOUSE).get_template("index.html.j2").render(entries=entries)
     write_atomic(results / "index.html", index)

@@ -76,10 +76,9 @@ def _read_printed(log: Path, lines: Sequence[str], cell: Cell, read: ReadLog, ar
     if isinstance(figures, Patterns):
         return read_by_patterns(lines, figures)
     printed = _read_log(log, figures, read)
-    has_times = _steps_with_time(printed) or printed.spans
     if figures != "auto":
         return printed
-    if has_times:
+    if _steps_with_time(printed) or printed.spans:
         return with_times_beside_rates(printed, lines)
     return read_lines_with_units(lines, arrivals) or printed
 
@@ -105,10 +104,9 @@ def _figures_by_arrivals(
     if progress:
         return _figures_of_progress(progress, cell, texts[-1])
 
-    reason = _no_figures_text(cell, texts[-1] if texts else "")
-    if was_ended and len(texts) < FEW_LINES:
-        reason += f"; {LONGER}: it had printed {plural(len(texts), 'line')}"
-    raise NoFigures(reason)
+    is_short = was_ended and len(texts) < FEW_LINES
+    advice = f"; {LONGER}: it had printed {plural(len(texts), 'line')}" if is_short else ""
+    raise NoFigures(_no_figures_text(cell, texts[-1] if texts else "") + advice)
 
 
 def _steps_with_time(printed: PrintedLog) -> list[PrintedStep]:
@@ -176,8 +174,8 @@ def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: C
     timed: list[PrintedStep] = []
     amounts: list[int] = []  # the work of each step, in `unit`
     for step in steps:
-        printed_rate = {"tokens": step.tokens_per_s, "samples": step.samples_per_s}.get(unit)  # none is of steps
-        rate = factor * (printed_rate or 0.0)  # 0: unknown
+        # 0: unknown; none is of steps.
+        rate = factor * ({"tokens": step.tokens_per_s, "samples": step.samples_per_s}.get(unit) or 0.0)
         seconds = step.seconds or (per_step / rate if rate and per_step else None)
         if not seconds:
             raise NoFigures(f"the line of step {step.step} has no time and no rate in {unit}/s; {_other_unit(step)}")
@@ -224,8 +222,7 @@ def _check_resolution(printed: PrintedLog, first_of_window: int) -> None:
     step with a rate gets its time from the rate.
     """
     for step in printed.steps:  # not those of `_steps_with_time`, which leaves out a time of 0
-        has_rate = step.tokens_per_s or step.samples_per_s
-        if step.seconds == 0 and not has_rate and step.step >= first_of_window:
+        if step.seconds == 0 and not (step.tokens_per_s or step.samples_per_s) and step.step >= first_of_window:
             raise NoFigures(f"the time of step {step.step} is printed as 0: print more digits of it, or a rate")
 
 

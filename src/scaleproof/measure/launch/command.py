@@ -120,7 +120,8 @@ def _run_command(
     """Run the command `words` here, or on each node of a cell with several nodes, and return how it ended.
 
     `limit`: seconds that it may take; `watch`: the folder that scaleproof.watch writes into, if the program uses it;
-    `read`: as in `attempt_command`. A first run whose log will not do is ended early. Raises UserError where it cannot be started.
+    `read`: as in `attempt_command`. A first run whose log will not do is ended early. Raises UserError where it
+    cannot be started.
     """
     # Unbuffered, so that lines arrive when they are printed.
     environment = os.environ | {"PYTHONUNBUFFERED": "1", VARIABLE: str(watch.absolute())}

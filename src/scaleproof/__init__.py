@@ -7,12 +7,14 @@ imports what it needs when it is called, so that `import scaleproof` costs nothi
 
 from __future__ import annotations
 
+from functools import wraps
+
 TYPE_CHECKING = False  # as of typing, whose import takes as long as a command has until it can be interrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
-    from typing import Literal, TypeVar
+    from typing import Literal, ParamSpec, TypeVar
 
     import pandas as pd
     from torch.nn import Module
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from scaleproof.measure.watch.trainer_callback import WatchCallback
 
     Batch = TypeVar("Batch")
+    Parameters = ParamSpec("Parameters")
+    Result = TypeVar("Result")
 
 __version__ = "0.1.0"
 __all__ = [
@@ -48,6 +52,23 @@ __all__ = [
 ]
 
 
+def _in_words(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Return `function` with UserError in place of an OSError, as of a file that this user may not read."""
+
+    @wraps(function)
+    def in_words(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        try:
+            return function(*args, **kwargs)
+        except OSError as error:
+            from scaleproof.ground.errors import UserError
+            from scaleproof.ground.files import os_fault
+
+            raise UserError(os_fault(error)) from None
+
+    return in_words
+
+
+@_in_words
 def audit(*paths: str | Path, world_size: int | None = None, global_batch: int | None = None) -> Audit:
     """Check the results in files and folders, ours or anybody's; return what was read, and the findings.
 
@@ -102,6 +123,7 @@ def peak(device: str, precision: str) -> DevicePeak | None:
     return published_peak(device, precision)
 
 
+@_in_words
 def load_runs(folder: str | Path) -> list[Run]:
     """Return all runs of scaleproof below `folder` (results/<campaign>, a cell, or one run), also failed ones, by path.
 
@@ -113,6 +135,7 @@ def load_runs(folder: str | Path) -> list[Run]:
     return read_runs(*_paths(folder))
 
 
+@_in_words
 def to_frame(folder: str | Path) -> pd.DataFrame:
     """Return all runs below `folder` as a table: one row each, with the columns of runs.csv (`columns`), and `unit`.
 
@@ -126,6 +149,7 @@ def to_frame(folder: str | Path) -> pd.DataFrame:
     return add_pair_columns(runs_table(runs)).assign(unit=[getattr(run.metrics, "unit", None) for run in runs])
 
 
+@_in_words
 def compare(a: str | Path, b: str | Path, vary: str | Sequence[str] = ()) -> list[Compared]:
     """Compare `b` with `a`: for each pair of cells the ratio b/a with its interval, or why there is none.
 
@@ -144,6 +168,7 @@ def compare(a: str | Path, b: str | Path, vary: str | Sequence[str] = ()) -> lis
     return [compare_external(first, second, fields)]
 
 
+@_in_words
 def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None = None) -> Profile:
     """Return where the time of a step goes, from a summarised capture of scaleproof or from anybody's trace files.
 
@@ -201,6 +226,7 @@ def workflow_file() -> str:
 
 def _paths(*given: str | Path) -> list[Path]:
     """Return what is given as paths. Raises UserError where nothing is, or one is something else."""
+    from os.path import expanduser
     from pathlib import Path
 
     from scaleproof.ground.errors import UserError, shortened
@@ -209,4 +235,4 @@ def _paths(*given: str | Path) -> list[Path]:
     if strange or not given:
         what = f"not {shortened(repr(strange[0]))}" if strange else "and none is given"
         raise UserError(f"each argument is the path of a file or folder, {what}")
-    return [Path(path) for path in given]
+    return [Path(expanduser(path)) for path in given]  # in a notebook no shell has replaced "~"

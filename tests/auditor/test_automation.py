@@ -136,8 +136,8 @@ def test_a_waiver_that_does_not_hold_waives_nothing(project, change, remark):
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("code", "cdoe", 'unknown key "cdoe". Did you mean "code"?'),
-        ("place", "path", 'unknown key "path". Did you mean "place"?'),
+        ("code", "cdoe", 'unknown key "waived.1.cdoe". Did you mean "code"?'),
+        ("place", "path", 'unknown key "waived.1.path". Did you mean "place"?'),
         ("efficiency-not", "efficency-not", 'Did you mean "efficiency-not-in-table"?'),
         ('reason = "known"\n', "", "waived.1.reason is missing"),
         ("until = 2", "until = 2027-13-01 # 2", "dates of the calendar do not"),
@@ -147,8 +147,6 @@ def test_a_waiver_that_does_not_hold_waives_nothing(project, change, remark):
         ('reason = "known"', 'reason = ""', "waived.1.reason cannot be ''; allowed: a text that is not empty"),
         ("[[waived]]", "[waived]", "waived is a list: each waiver begins with [[waived]]"),
         ("[[waived]]", "[waived", "is no TOML"),
-        ('reason = "', 'reason = "C:\\Users', "'...' takes it as it is"),
-        ('reason = "', 'reason = "C:\\my', "'...' takes it as it is"),
     ],
 )
 def test_a_damaged_file_of_waivers_is_one_message(project, before, after, message):

@@ -168,7 +168,7 @@ def test_an_index_names_what_it_could_not_read(tmp_path):
     (tmp_path / "results/mine").mkdir(parents=True)
     (tmp_path / "results/mine/report.html").write_text("<h1>x</h1>")
     done = scaleproof("index", cwd=tmp_path)
-    assert "1 campaign; not there, or damaged: mine/" in done.stdout
+    assert "1 campaign; not there, damaged or closed to this user: mine/" in done.stdout
     (tmp_path / "config/campaigns").mkdir(parents=True)
     (tmp_path / "docs").mkdir()
     done = scaleproof("index", cwd=tmp_path / "docs")

@@ -101,3 +101,26 @@ def test_where_no_peak_is_published_there_is_no_mfu():
     assert scaleproof.peak("NVIDIA A100-SXM4-80GB MIG 3g.40gb", "bf16") is None
     with pytest.raises(UserError, match=r"fp8.*allowed: fp32, tf32, bf16, fp16"):
         scaleproof.peak("NVIDIA H100 80GB HBM3", "fp8")
+
+
+def test_a_lost_series_is_named_with_the_way_to_get_it_again(tmp_path):
+    write_run(tmp_path / "results/demo/runs", cells()[0])
+    (run,) = scaleproof.load_runs(tmp_path)
+    (run.folder / "steps.csv").unlink()
+    with pytest.raises(UserError, match=r"rep1/steps\.csv: no such file; measure it again: scaleproof retry"):
+        _ = run.steps
+
+
+def test_what_this_user_may_not_read_is_wrong_input(tmp_path, monkeypatch):
+    def refused(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("pathlib.Path.iterdir", refused)
+    with pytest.raises(UserError, match=f"{tmp_path}: this user may not read or write it"):
+        scaleproof.load_runs(tmp_path)
+
+
+def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_run(tmp_path / "mine", cells()[0])
+    assert len(scaleproof.load_runs("~/mine")) == 1

@@ -13,6 +13,7 @@ from patience import alive, wait_until
 
 from scaleproof.cli import main
 from scaleproof.cli.ab import split
+from scaleproof.cli.commands import run
 from scaleproof.conclude.analysis.measured_cells import unintended_differences
 from scaleproof.conclude.report.sentences.ab import AbVerdict
 from scaleproof.driver import ab
@@ -35,6 +36,15 @@ def test_commands_are_split_at_their_separators():
     options, programs = split(["ab", "--json", "--", "a", "-x", "--", "b"])
     assert options == ["ab", "--json"]
     assert split(programs) == (["a", "-x"], ["b"])
+
+
+@pytest.mark.parametrize(
+    "words", [["python", "a.py", "python", "b.py", "--x"], ["python", "a.py", "--", "python", "b.py"]]
+)
+def test_commands_without_their_separators_are_told_how_they_are_written(monkeypatch, words):
+    monkeypatch.setattr(sys, "argv", ["scaleproof", "ab", "--minutes", "3", *words])
+    with pytest.raises(UserError, match="two commands are compared, each behind --: scaleproof ab"):
+        run()
 
 
 def written(request: AbRequest, rounds: int = 1, chance: float | None = None) -> LoadedCampaign:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scaleproof.driver.surroundings import check_start
+from scaleproof.driver.surroundings import check_start, has_config
 from scaleproof.ground.errors import UserError
 
 
@@ -19,3 +19,25 @@ def test_no_core_and_a_file_in_place_of_results_are_refused(tmp_path, monkeypatc
     (tmp_path / "results/mine").touch()
     with pytest.raises(UserError, match="results/mine is a file"):
         check_start(1)
+
+
+@pytest.mark.parametrize(
+    ("text", "has_keys"), [(None, False), ("", False), ("# anonymous: true\n", False), ("a: 1", True)]
+)
+def test_a_file_without_keys_is_no_configuration(tmp_path, text, has_keys):
+    if text is not None:
+        (tmp_path / "config.yaml").write_text(text)
+    assert has_config(tmp_path / "config.yaml") == has_keys
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- anonymous\n", "config.yaml: a mapping is expected, with lines such as"),
+        ("a: [", "line 1, column 5: not valid"),
+    ],
+)
+def test_a_configuration_that_snakemake_cannot_read_is_one_message(tmp_path, text, message):
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(UserError, match=message):
+        has_config(tmp_path / "config.yaml")

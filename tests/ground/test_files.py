@@ -84,3 +84,12 @@ def test_a_link_to_a_device_is_called_one(tmp_path):
     assert path_fault(tmp_path / "nothing") == " is a link to nowhere, which leads nowhere"
     with pytest.raises(UserError, match="is a device, not a regular file"):
         read_regular(tmp_path / "endless")
+
+
+def test_what_may_not_be_read_is_the_folder_that_is_closed(tmp_path):
+    (tmp_path / "open").mkdir()
+    inside = OSError(errno.EACCES, "Permission denied", str(tmp_path / "open/not/there.txt"))
+    assert os_fault(inside).startswith(f"{tmp_path}/open: this user may not")
+    (tmp_path / "open/a.txt").touch()
+    there = OSError(errno.EACCES, "Permission denied", str(tmp_path / "open/a.txt"))
+    assert os_fault(there).startswith(f"{tmp_path}/open/a.txt: this user may not")

@@ -18,7 +18,6 @@ from scaleproof.ground.findings.catalog import pages_by_code
 from scaleproof.ground.findings.finding import Finding
 
 OF_SENTENCES = "claim-not-in-data"  # begins with the place of its sentence
-ESCAPES = "in \"...\" a backslash begins an escape; '...' takes it as it is"
 WAIVER_FILE = Path("scaleproof.toml")
 
 
@@ -74,8 +73,7 @@ def read_waivers(file: Path) -> list[Waiver]:
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not UTF-8 text (byte {error.start})") from None
     except tomllib.TOMLDecodeError as error:
-        is_escape = "hex" in str(error) or "\\" in str(error)
-        cure = ESCAPES if is_escape else "texts stand in quotes, dates of the calendar do not: 2027-01-31"
+        cure = "texts stand in quotes, dates of the calendar do not: 2027-01-31"
         raise UserError(f"{file} is no TOML: {error}; {cure}") from None
     except ValidationError as error:
         raise UserError(f"{file}: {_fault(error)}") from None
@@ -122,7 +120,7 @@ def _fault(error: ValidationError) -> str:
             if name in {*Waiver.model_fields} - {*keys}
             else did_you_mean(name, keys)
         )
-        return f'unknown key "{name}".{hint} Allowed: {", ".join(keys)}'
+        return f'unknown key "{place}".{hint} Allowed: {", ".join(keys)}'
     if first["type"] == "missing":
         return f"{place} is missing; a waiver has {', '.join(keys)}"
     if "date" in first["type"]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
 SEPARATOR = "--"
+WITHOUT_COMMANDS = f"two commands are compared, each behind {SEPARATOR}: {USAGE}"
 METRICS = ("tokens/s", "samples/s", "steps/s", "time")
 LEAST_MINUTES, MOST_MINUTES = 0.1, 100_000.0
 
@@ -64,7 +65,7 @@ def _checked_request(args: argparse.Namespace) -> "AbRequest":
         raise UserError("--pattern is given once for each figure, and without --figures, which it would replace")
     a, b = split(args.programs)
     if not a or not b or SEPARATOR in b:  # there are none, one or three commands
-        raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
+        raise UserError(WITHOUT_COMMANDS)
     for name, words in (("A", a), ("B", b)):
         # Placeholders that are a whole word: other braces may be the program's own.
         unknown = free_axes(" ".join(word for word in words if re.fullmatch(r"(--?[\w-]+=)?\{\w+\}", word)))

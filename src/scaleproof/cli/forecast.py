@@ -1,6 +1,7 @@
 """Forecasts: sweep collectives, forecast what was not measured, plan what it takes, find the largest micro-batch."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -265,11 +266,15 @@ def read_evidence(campaign: Path, results: Path) -> "ForecastEvidence":
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     loaded = LoadedCampaign(campaign, results)
-    measured = read_measured(loaded, results)
+    damaged: list[str] = []
+    measured = read_measured(loaded, results, damaged)
+    command_times_s = read_command_times(loaded, results, damaged)
+    for fault in damaged:
+        print(f"warning: left out: {fault}", file=sys.stderr)
     findings = audit(loaded.name, [run for runs in measured.values() for run in runs])
     ledger = read_ledger(results / "forecasts" / LEDGER)
     sweeps = read_sweeps(results / loaded.name / "sweep")
-    return ForecastEvidence(loaded, measured, findings, sweeps, ledger, read_command_times(loaded, results))
+    return ForecastEvidence(loaded, measured, findings, sweeps, ledger, command_times_s)
 
 
 def _score(evidence: "ForecastEvidence", results: Path) -> None:

@@ -96,14 +96,13 @@ def count_tables_and_charts(loaded: "LoadedCampaign") -> int:
     return len(charts_of(loaded)) + len(tables_of(loaded)) + of_traces
 
 
-def _check_memory_limit(loaded: "LoadedCampaign", campaign: Path) -> None:
-    """Raise UserError where a micro-batch is searched on a CPU and the file `campaign` states no limit of memory."""
+def _check_memory_limit(loaded: "LoadedCampaign") -> None:
+    """Raise UserError where a micro-batch is searched on a CPU and the campaign states no limit of memory."""
     searched = [cell.slug for cell in loaded.cells if cell.searched and cell.execution.device == "cpu"]
     if searched and loaded.campaign.frontier.limit_gb is None:
-        raise UserError(
-            f"{campaign}: frontier.limit_gb is missing: the micro-batch of {searched[0]} is searched on a CPU, "
-            "which has no memory of its own; write frontier: {limit_gb: 4} or what one process may use"
-        )
+        fault = f"frontier.limit_gb is missing: the micro-batch of {searched[0]} is searched on a CPU"
+        advice = "which has no memory of its own; write frontier: {limit_gb: 4} or what one process may use"
+        raise loaded.placed(UserError(f"{fault}, {advice}", ("work", "micro_batch")))
 
 
 def load_checked_campaign(campaign: Path, results: Path) -> "LoadedCampaign":
@@ -112,7 +111,7 @@ def load_checked_campaign(campaign: Path, results: Path) -> "LoadedCampaign":
     from scaleproof.measure.model.inventory import inventory_of
 
     loaded = LoadedCampaign(campaign, results)
-    _check_memory_limit(loaded, campaign)
+    _check_memory_limit(loaded)
     _check_corpora(loaded, results)
     for cell in loaded.cells:
         try:
@@ -148,7 +147,7 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
         most_entries = most_trainable_entries(text, max(entries.values(), default=FEWEST)) if text else None
         for tokenizer, n_entries in entries.items():
             if most_entries is not None and n_entries > most_entries:
-                raise UserError(f"{loaded.path}: {error_for_small_text(tokenizer, most_entries)}")
+                raise loaded.placed(error_for_small_text(tokenizer, most_entries))
 
         # Tokens that are made already are counted; without them the text gives an upper limit.
         sizes = {folder: size_of_tokens(folder) for folder in {tokens_dir(results, cell) for cell in cells}}
@@ -160,7 +159,7 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
                 if size:
                     check_samples(samples_in(size, cell.workload), cell.batch.global_, at_most)
             except UserError as error:
-                raise UserError(f"{loaded.path}: cell {cell.slug}: {error}") from None
+                raise loaded.placed(UserError(f"cell {cell.slug}: {error}", error.key)) from None
 
 
 def stale(args: argparse.Namespace) -> None:

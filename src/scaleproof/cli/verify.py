@@ -253,7 +253,8 @@ def index(args: argparse.Namespace) -> None:
         raise UserError(f"{args.results}: no folder there has a report.html; give the folder of all results")
     entries = write_index(args.results)
     unread = [f"{entry.campaign}/{name}" for entry in entries for name in entry.unread]
-    more = f"; not there, or damaged: {shortened(', '.join(unread), 300)}" if unread else ""
+    unread += [f"{place.name}/" for place in sorted(args.results.iterdir()) if not os.access(place, os.R_OK)]
+    more = f"; not there, damaged or closed to this user: {shortened(', '.join(unread), 300)}" if unread else ""
     print(f"{args.results}/index.html: {plural(len(entries), 'campaign')}{more}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
+from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
 from scaleproof.ground.code_dependencies import PACKAGE
 from scaleproof.ground.errors import UserError, printable
 from scaleproof.ground.snakemake_command import RESULTS
@@ -33,6 +33,17 @@ def find_package() -> None:
     os.environ["SCALEPROOF_ROOT"] = str(PACKAGE.parents[1].resolve())
     if not shutil.which("scaleproof"):
         os.environ["PATH"] = f"{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
+
+
+def has_config(path: Path) -> bool:
+    """Return whether the YAML file `path` has keys for Snakemake, which refuses a file without any. Raises UserError.
+
+    The error says what is wrong with the file, and where.
+    """
+    content = read_yaml(path)[0] if path.is_file() else None
+    if content is not None and not isinstance(content, dict):
+        raise UserError(f"{path}: a mapping is expected, with lines such as 'anonymous: true'")
+    return content is not None
 
 
 def check_start(cores: int | None) -> None:

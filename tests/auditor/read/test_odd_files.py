@@ -108,14 +108,6 @@ def test_a_run_in_a_file_store_of_mlflow(tmp_path):
     assert not evidence.unread
 
 
-def test_a_run_in_a_store_without_its_meta_file_is_read(tmp_path):
-    write_store(tmp_path / "mlruns/0/1a2b")
-    (tmp_path / "mlruns/0/1a2b/meta.yaml").unlink()
-    (tmp_path / "mlruns/0/1a2b/metrics/notes").write_text("1 2 3\n")
-    evidence = gather([tmp_path / "mlruns"])
-    assert [(run.format, run.world_size) for run in evidence.runs] == [("MLflow file store", 4)]
-
-
 def test_a_line_of_a_store_that_is_cut_off_is_named(tmp_path):
     write_store(tmp_path / "mlruns/0/1a2b", end="1700000")
     evidence = gather([tmp_path / "mlruns"])
@@ -146,3 +138,23 @@ def test_a_sound_workbook_that_its_reader_refuses_is_not_called_damaged(tmp_path
     rows = (("gpus", "tokens/s"), (1, 1000), (2, 1900))
     books = changed_workbook(tmp_path, rows, b"<v>1900</v>", f"<v>{value}</v>".encode())
     assert [unread.kind for unread in gather([books.changed]).unread] == kinds
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "reason"),
+    [
+        ("results.xlsx", b"\x03\0\x02", "it does not begin like a workbook: it is damaged, or not what its name says"),
+        (
+            "events.out.tfevents.1.host",
+            b"\x18\0\0\0",
+            "it does not begin like an event file of TensorBoard: it is damaged",
+        ),
+        ("results.dat", b"\x03\0\x02", "it is binary (byte 1 of it is 0)"),
+        ("results.xlsx", b"\x1f\x8b\0", "by its first bytes it is gzip data"),
+    ],
+)
+def test_what_is_damaged_is_called_by_its_name(tmp_path, name, start, reason):
+    (tmp_path / name).write_bytes(start + bytes(range(40)))
+    (unread,) = gather([tmp_path / name]).unread
+    assert unread.reason.startswith(reason)
+    assert unread.kind == ("damaged" if "does not begin" in reason else "binary")

@@ -87,6 +87,17 @@ def test_only_what_has_no_runs_is_sealed(tmp_path, monkeypatch, capsys):
     assert "written before" not in said
 
 
+def test_a_damaged_run_is_named_where_it_is_left_out(tmp_path, monkeypatch, capsys):
+    make_runs(loaded(tmp_path), tmp_path)
+    monkeypatch.setattr("sys.argv", ["scaleproof", "plan", str(tmp_path / "weak.yaml"), "--results", str(tmp_path)])
+    main()
+    assert "left out" not in capsys.readouterr().err
+    damaged = tmp_path / "weak/runs/ddp-n1x1/rep1" / METRICS
+    damaged.write_text("{")
+    main()
+    assert f"warning: left out: {damaged} is not a metrics file of schema 3: no JSON" in capsys.readouterr().err
+
+
 def test_without_a_held_out_size_what_is_not_measured_is_forecast(tmp_path):
     made = loaded(tmp_path, "{}")
     make_runs(made, tmp_path)

@@ -319,3 +319,30 @@ def test_jobs_on_shared_nodes_are_a_chain(tmp_path):
             slurm.submit(several)
     assert calls[:4] == [[], ["--dependency=afterany:7"], [], ["--dependency=afterany:8"]]
     assert calls[4:] == [["--array=1-3"], ["--array=1-3%1", "--dependency=afterany:10"]]
+
+
+NO_CONFIGURATION = "squeue: fatal: Could not establish a configuration source"
+AWAY = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
+
+
+@pytest.mark.fault("there is no Slurm on this machine", "nothing is sent, and it is said at once")
+@pytest.mark.parametrize(
+    ("squeue", "reason"),
+    [(f"#!/bin/sh\necho '{NO_CONFIGURATION}' >&2; exit 1", "Could not establish"), (None, "squeue: No such file")],
+)
+def test_without_slurm_nothing_is_sent(stub, monkeypatch, squeue, reason):
+    if squeue is None:
+        (stub / "squeue").unlink()
+        monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    else:
+        (stub / "squeue").write_text(squeue)
+    done = snakemake(stub)
+    assert done.returncode == 1
+    assert f"nothing was submitted: there is no Slurm here ({reason}" in done.stderr
+    assert not (stub / "calls").read_text()
+
+
+def test_a_controller_that_does_not_answer_now_may_later(stub):
+    (stub / "squeue").write_text(SQUEUE.replace("*%Z*)", f"--me) echo '{AWAY}' >&2; exit 1 ;;\n*%Z*)", 1))
+    done = snakemake(stub)
+    assert done.returncode == 0, done.stderr

@@ -4,6 +4,7 @@ import pytest
 
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.yaml_loader import load_campaign
 from scaleproof.ground.errors import UserError
 
 
@@ -219,3 +220,15 @@ def test_an_axis_that_the_command_does_not_read_is_refused(command, axis):
 def test_a_name_that_is_no_placeholder_is_refused():
     with pytest.raises(ValueError, match="Extra inputs"):
         cells("p {x}", vary={"x": [1], "y": [2]})
+
+
+def test_placeholders_of_a_faulty_command_are_no_faults_of_their_own(tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_text('title: x\nworkload: {command: [python, "{mode}"]}\nvary: {mode: [a, b]}\nwork: {stesp: 3}\n')
+    with pytest.raises(UserError, match=r"Write python \{mode\}") as refused:
+        load_campaign(file)
+    assert "vary.mode" not in str(refused.value)
+    assert "unknown key work.stesp" in str(refused.value)
+    file.write_text("title: x\nworkload: {command: python x.py}\nvary: {mode: [a, b]}\n")
+    with pytest.raises(UserError, match=r"unknown key vary.mode. workload.command has no \{mode\}"):
+        load_campaign(file)

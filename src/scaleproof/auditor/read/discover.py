@@ -170,7 +170,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
     encoding = text_files.encoding(start)
     if encoding is None:
         if is_named:
-            raise UnreadableFile(text_files.kind_of_binary(start), "binary")
+            raise text_files.fault_of_binary(path, start)
         return False
     file = TextFile(
         path=path,

@@ -50,6 +50,7 @@ KINDS_OF_BINARY = {
     b"\x89PNG": "a picture",
     b"\xff\xd8\xff": "a picture",
 }
+FORMS_BY_NAME = {".xlsx": "a workbook", ".tfevents.": "an event file of TensorBoard"}
 
 
 class UnreadableFile(Exception):
@@ -120,10 +121,14 @@ def encoding(start: bytes) -> str | None:
     return "utf-8"
 
 
-def kind_of_binary(start: bytes) -> str:
-    """Return what a file that is no text begins like: "gzip data; name it .gz"."""
+def fault_of_binary(path: Path, start: bytes) -> UnreadableFile:
+    """Return why a file that is no text was not read: by its first bytes it is "gzip data; name it .gz"."""
     kind = next((kind for mark, kind in KINDS_OF_BINARY.items() if start.startswith(mark)), None)
-    return f"by its first bytes it is {kind}" if kind else f"it is binary (byte {start.index(0)} of it is 0)"
+    form = None if kind else next((form for word, form in FORMS_BY_NAME.items() if word in path.name.lower()), None)
+    if form:
+        return UnreadableFile(f"it does not begin like {form}: it is damaged, or not what its name says")
+    fault = f"by its first bytes it is {kind}" if kind else f"it is binary (byte {start.index(0)} of it is 0)"
+    return UnreadableFile(fault, "binary")
 
 
 def fault_of_bytes(path: Path, encoding: str) -> str:
@@ -168,9 +173,7 @@ def beginning(path: Path, encoding: str) -> str:
     """Return the text of a file up to some LARGEST_TEXT characters, in whole lines."""
     with path.open(encoding=encoding, errors="replace") as file:
         text = cleaned(file.read(LARGEST_TEXT))
-    if len(text) < LARGEST_TEXT:
-        return text
-    return text[: text.rfind("\n") + 1] or text
+    return text if len(text) < LARGEST_TEXT else text[: text.rfind("\n") + 1] or text
 
 
 def lines(path: Path, encoding: str) -> Iterator[str]:
@@ -192,13 +195,11 @@ def printable(name: str) -> str:
     return safe if len(safe) <= 200 else f"{safe[:120]}...{safe[-60:]}"
 
 
-SKIPPED_FOLDERS = {"node_modules", "__pycache__", "site-packages", "dist-packages", "venv", "env", ".venv"}
-
-
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+SKIPPED_FOLDERS = _words("node_modules __pycache__ site-packages dist-packages venv env .venv")
 SYSTEM_FOLDERS = ("/proc", "/sys", "/dev", "/run")
 SOURCES = _words(
     ".py .pyx .pyi .sh .bash .zsh .c .cc .cpp .cxx .h .hpp .cu .cuh .js .mjs .ts .tsx .jsx .go .rs .java "

@@ -1,6 +1,5 @@
 """The forecasts of a campaign: what its measured cells say of the other cells."""
 
-import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -71,33 +70,43 @@ class ForecastEvidence:
         return f"{model} {self.backend}"
 
 
-def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[MeasuredRun]]:
-    """Return cell -> its runs of the built-in trainer with numbers so far, as `_finished_runs` has them."""
+def read_measured(
+    loaded: LoadedCampaign, results: Path, damaged: list[str] | None = None
+) -> dict[str, list[MeasuredRun]]:
+    """Return cell -> its runs of the built-in trainer with numbers so far. Faults of others are added to `damaged`."""
     runs: dict[str, list[MeasuredRun]] = {}
-    for cell, run in _finished_runs(loaded, results, of_commands=False):
+    for cell, run in _finished_runs(loaded, results, damaged, of_commands=False):
         if isinstance(run, MeasuredRun):
             runs.setdefault(cell.slug, []).append(run)
     return runs
 
 
-def read_command_times(loaded: LoadedCampaign, results: Path) -> dict[str, list[float]]:
-    """Return cell of a command -> the seconds that each of its runs with numbers took as a whole."""
+def read_command_times(
+    loaded: LoadedCampaign, results: Path, damaged: list[str] | None = None
+) -> dict[str, list[float]]:
+    """Return cell of a command -> the seconds that each of its runs with numbers took. `damaged`: as above."""
     times_s: dict[str, list[float]] = {}
-    for cell, run in _finished_runs(loaded, results, of_commands=True):
+    for cell, run in _finished_runs(loaded, results, damaged, of_commands=True):
         if isinstance(run, TimedRun):
             times_s.setdefault(cell.slug, []).append(run.metrics.total_wall_time_s)
     return times_s
 
 
-def _finished_runs(loaded: LoadedCampaign, results: Path, *, of_commands: bool) -> Iterator[tuple[Cell, Run]]:
+def _finished_runs(
+    loaded: LoadedCampaign, results: Path, damaged: list[str] | None, *, of_commands: bool
+) -> Iterator[tuple[Cell, Run]]:
     """Yield the runs made so far, of commands or of the trainer: none damaged, none of another configuration."""
     for folder, cell, _ in loaded.planned(results):
         if (cell.command is not None) != of_commands or not (folder / METRICS).is_file():
             continue  # the other kind, or not made yet
-        with contextlib.suppress(DamagedMetrics):  # the report names damaged runs
+        try:
             run = read_run(folder)
-            if run.metrics.fingerprint == cell.fingerprint:
-                yield cell, run
+        except DamagedMetrics as error:
+            if damaged is not None:
+                damaged.append(str(error))
+            continue
+        if run.metrics.fingerprint == cell.fingerprint:
+            yield cell, run
 
 
 def split_cells(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:

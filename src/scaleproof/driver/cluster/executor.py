@@ -71,13 +71,17 @@ class Executor(RemoteExecutor):
     def __post_init__(self) -> None:
         """Set up scheduler, ledger and memory of bad nodes.
 
-        Raises WorkflowError where jobs of an earlier Snakemake could still start, or publish, beside this one's.
+        Raises WorkflowError where there is no scheduler, or where jobs of an earlier Snakemake could still start, or
+        publish, beside this one's.
         """
         settings = self.workflow.executor_settings
         variables = _split_names(settings.variables)
         self._settings = settings
         self._array_rules = _split_names(settings.array_jobs)
         self._scheduler = _make_scheduler(settings, variables)
+        if reason := self._scheduler.why_absent():
+            advice = "start snakemake on a login node of the cluster, or without --profile for this machine"
+            raise WorkflowError(f"nothing was submitted: there is no {self._scheduler.name} here ({reason}); {advice}")
         self._ledger = Ledger(RESULTS)
         self._bad_nodes = BadNodes(self._scheduler, _split_names(settings.exclude_nodes), RESULTS)
         self._first_refused: dict[str, float] = {}  # outputs of a refused job -> time, by the monotonic clock

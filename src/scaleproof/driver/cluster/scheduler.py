@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 Phase = Literal["waiting", "running", "done", "failed", "cancelled", "unknown"]
 OVER: tuple[Phase, ...] = ("done", "failed", "cancelled", "unknown")
 NO_ANSWER = 124  # the exit code of timeout(1)
+NOT_STARTED = 127  # the exit code of a shell where there is no such command
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,10 @@ class Scheduler(Protocol):
     name: str  # for messages
     cancel_command: str  # what a person types before the numbers of jobs: "scancel"
 
+    def why_absent(self) -> str:
+        """Return why this machine cannot send it any job, "" where it can: one that does not answer now may later."""
+        return ""
+
     def submit(self, job: Submission) -> str:
         """Send a job and return its number. Raises Refused where the scheduler does not take it."""
 
@@ -108,7 +113,7 @@ def run_scheduler_command(
 ) -> tuple[int, str, str]:
     """Run a command of a scheduler. Returns its exit code, its standard output and its standard error.
 
-    The exit code is NO_ANSWER if the command takes longer than `timeout` seconds, and 127 if it cannot be started.
+    The exit code is NO_ANSWER if the command takes longer than `timeout` seconds, NOT_STARTED if it cannot be started.
     """
     try:
         process = subprocess.run(
@@ -117,5 +122,5 @@ def run_scheduler_command(
     except subprocess.TimeoutExpired:
         return NO_ANSWER, "", f"{command[0]} does not answer within {timeout:g} s"
     except OSError as error:
-        return 127, "", str(error)
+        return NOT_STARTED, "", f"{command[0]}: {error.strerror or error}"
     return process.returncode, process.stdout, process.stderr

@@ -10,6 +10,7 @@ from typing import Any
 
 from scaleproof.driver.cluster.scheduler import (
     NO_ANSWER,
+    NOT_STARTED,
     JobEnd,
     JobState,
     Phase,
@@ -47,6 +48,7 @@ AWAY = re.compile(
     r"Unable to contact slurm controller|Socket timed out|temporarily unable|Resource temporarily unavailable"
     r"|Connection refused|Zero Bytes were transmitted"
 )
+ABSENT = re.compile(r"configuration source|Unable to process configuration file")  # a client without a cluster
 MEMORY = (
     "It took more memory than it had asked for. Raise resources.memory_per_device in the campaign, or for a job that "
     "makes tokens `set-resources: {corpus_tokenise: {mem_mb: ...}}` in the profile. "
@@ -90,6 +92,13 @@ class Slurm:
         self._nodes: dict[str, str] = {}  # job -> its nodes when it was first seen running
         self._arrays: set[str] = set()  # the numbers of job arrays that were sent
         self._queue_read_at = time.monotonic()
+
+    def why_absent(self) -> str:
+        """Return why there is no Slurm here, "" where there is: its commands are missing, or know of no cluster."""
+        code, _, errors = run_scheduler_command(["squeue", "--me"], os.environ, ANSWER_S)
+        if code == NOT_STARTED:
+            return errors
+        return join_error_lines(errors) if ABSENT.search(errors) else ""
 
     def submit(self, job: Submission) -> str:
         """Send a job and return its number, with sbatch's options written into its script. Raises Refused.
@@ -262,6 +271,6 @@ def join_error_lines(text: str) -> str:
 
     No line is left out, because the site's own explanation often comes first, and a general one last.
     """
-    prefix = re.compile(r"^(?:(?:sbatch|srun|allocation failure|error): )+")
+    prefix = re.compile(r"^(?:(?:sbatch|srun|squeue|allocation failure|error|fatal): )+")
     lines = [prefix.sub("", line.strip()) for line in text.splitlines()]
     return "; ".join(dict.fromkeys(filter(None, lines)))

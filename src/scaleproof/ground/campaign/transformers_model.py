@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import JsonValue, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
-from scaleproof.ground.errors import UserError, did_you_mean, nearest_path, shortened
+from scaleproof.ground.errors import UserError, describe_first_fault, did_you_mean, nearest_path
 
 FETCHED = Path("config/models")  # configurations that `scaleproof model fetch` has written
 SIZES = ("num_hidden_layers", "n_layer", "num_attention_heads", "n_head", "hidden_size", "n_embd", "intermediate_size")
@@ -129,7 +129,7 @@ def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
         architecture = json.loads(data)
     except (ValueError, RecursionError) as error:
         hint = "; a function that makes a model is {module: file.py:function}" if path.endswith(".py") else ""
-        raise UserError(f"{place} is no JSON: {shortened(str(error))}{hint}", key_) from None
+        raise UserError(f"{place}: {describe_first_fault(error)}{hint}", key_) from None
     if not isinstance(architecture, dict) or not isinstance(architecture.get("model_type"), str):
         raise UserError(f'{place} is no configuration of transformers: it has no "model_type"', key_)
     for name in SIZES:

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import unicodedata
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,9 @@ def fault_messages(
         return [f"{path} is no campaign; it has {keys}; allowed: {', '.join(known)}"]
 
     faults = _deepest_faults(error.errors(), schema, data)
-    places = [_file_place(fault["loc"], data) for fault in error.errors()]  # in pydantic's order
+    order = {_file_place(fault["loc"], data): number for number, fault in enumerate(error.errors())}  # pydantic's
     # In the order of lines. On one line, faults of the whole file come last, others in pydantic's order.
-    places_by_line = sorted(faults, key=lambda place: (lines.get(place, 0), not place, places.index(place)))
+    places_by_line = sorted(faults, key=lambda place: (lines.get(place, 0), not place, order.get(place, 0)))
     messages = {}
     for place in places_by_line[:MOST_MESSAGES]:
         messages[place] = _fault_message(path, lines, place, faults[place], schema, data)
@@ -103,8 +104,11 @@ def _deepest_faults(reported: list[ErrorDetails], schema: Schema, data: object) 
         faults.setdefault(_file_place(error["loc"], data), error)
 
     # Each alternative of a union reports its own unknown keys; a key that another alternative knows is not a fault.
-    real_faults = {place: fault for place, fault in faults.items() if not _known_to_another(place, fault, schema)}
-    faults = real_faults or faults
+    unknown_keys = {place for place, fault in faults.items() if fault["type"] == "extra_forbidden"}
+    known_to_others = {place for place in unknown_keys if place and place[-1] in properties_at(schema, place[:-1])}
+    if ("workload", "command") in faults:  # the placeholders of a faulty command, which would be keys here
+        known_to_others |= {place for place in unknown_keys if place[0] in OF_CELLS}
+    faults = {place: fault for place, fault in faults.items() if place not in known_to_others} or faults
     _join_split_lists(faults, data)
 
     outer_places = {place[:depth] for place in faults for depth in range(1, len(place))}
@@ -135,14 +139,16 @@ def _join_split_lists(faults: dict[Place, ErrorDetails], data: Any) -> None:
     for place in unknown_keys:  # in the order of the file: each is joined to all entries before it
         mapping = _value_at(data, place[:-1])
         key = place[-1]
-        keys = list(mapping)
-        position = keys.index(key)
-        if position == 0 or mapping[key] is not None:
+        earlier_keys = list(mapping)[: list(mapping).index(key)]
+        if not earlier_keys or mapping[key] is not None:
             continue
-        previous_key = keys[position - 1]
+        previous_key = earlier_keys[-1]
         previous_value = mapping[previous_key]
-        if (*place[:-1], previous_key) in faults and isinstance(previous_value, str | int):
+        previous_place = (*place[:-1], previous_key)
+        is_number = isinstance(previous_value, int) and str(key).isdigit()  # 1,024 is two numbers, and the first may do
+        if is_number or (previous_place in faults and isinstance(previous_value, str | int)):
             mapping[previous_key] = f"{previous_value}, {key}"
+            faults.setdefault(previous_place, {**faults[place], "type": "int_type"})
             del faults[place], mapping[key]
 
 
@@ -154,29 +160,26 @@ def _value_at(data: Any, place: Place) -> Any:
 
 
 def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
-    """Return the errors without those of alternatives that are not meant, because they do not know all given keys.
+    """Return the errors without those of alternatives that are not meant, because others know more of the given keys.
 
     Where a key takes one of several mappings (a union), pydantic reports the errors of each alternative: as a shape of
-    an encoder, a GPT-2 has unknown keys. Returns all errors where no alternative knows all keys. Here an alternative is
-    the beginning of pydantic's locations up to its name, which is not in the file: workload, model, EncoderShape.
+    an encoder, a GPT-2 has unknown keys. Here an alternative is the beginning of pydantic's locations up to its name,
+    which is not in the file: workload, model, EncoderShape.
     """
-    with_unknown_keys: set[Place] = set()
+    n_unknown: Counter[Place] = Counter()  # alternative -> keys that it does not know
     for error in errors:
         alternative = error["loc"][:-1]
         if error["type"] == "extra_forbidden" and _file_place(alternative, data) != alternative:  # not all in the file
-            with_unknown_keys.add(alternative)
+            n_unknown[alternative] += 1
 
-    # All alternatives of these unions that have read the mapping: an error is inside it, or says that it breaks a rule.
-    alternatives: set[Place] = set()
-    for alternative in with_unknown_keys:
-        depth = len(alternative)
-        for error in errors:
-            is_of_union = error["loc"][: depth - 1] == alternative[:-1]
-            if is_of_union and (error["type"] == "value_error" or len(error["loc"]) > depth):
-                alternatives.add(error["loc"][:depth])
-    if alternatives <= with_unknown_keys:
-        return errors
-    return [error for error in errors if not any(error["loc"][: len(start)] == start for start in with_unknown_keys)]
+    least: dict[Place, int] = {}  # union -> unknown keys of the alternative that knows most
+    for union in {alternative[:-1] for alternative in n_unknown}:
+        of_union = [error for error in errors if error["loc"][: len(union)] == union]
+        # An alternative has read the mapping where an error is inside it, or says that it breaks a rule.
+        has_read = [error for error in of_union if error["type"] == "value_error" or error["loc"][len(union) + 1 :]]
+        least[union] = min(n_unknown[error["loc"][: len(union) + 1]] for error in has_read)
+    not_meant = [alternative for alternative, n in n_unknown.items() if n > least[alternative[:-1]]]
+    return [error for error in errors if not any(error["loc"][: len(start)] == start for start in not_meant)]
 
 
 def dotted(place: Place) -> str:
@@ -197,11 +200,6 @@ def _file_place(loc: Place, data: Any) -> Place:
     return place
 
 
-def _known_to_another(place: Place, error: ErrorDetails, schema: Schema) -> bool:
-    """Return whether the key at `place`, unknown to one alternative of a union, is known to another alternative."""
-    return error["type"] == "extra_forbidden" and bool(place) and place[-1] in properties_at(schema, place[:-1])
-
-
 def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema: Schema, data: Any) -> str:
     """Return the message on pydantic's `error` at `place` of a file with the content `data`, after path and line."""
     where = lines.place_prefix(path, place)
@@ -209,10 +207,10 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
         return f"{where}{_missing_text(place, error['loc'][-1], schema)}"
     if error["type"] == "extra_forbidden":
         known = list(properties_at(schema, place[:-1]))
-        if known:
+        if known and place[-1] not in known:
             hint = _key_hint(place, known, schema, data)
             return f"{where}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
-        place = place[:-1]  # no keys are allowed there: a mapping stands where a word is expected
+        place = place[:-1]  # a mapping stands where a word is expected, or has keys of several alternatives
     if error["loc"][-1:] == ("[key]",):  # the fault is in the name of the key
         return f'{where}"{dotted(place)}" cannot be a name; allowed: {NAME_WORDS}.{nearest_valid_name(str(place[-1]))}'
 

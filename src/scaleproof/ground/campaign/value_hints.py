@@ -14,11 +14,6 @@ from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
 from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at, properties_at, union_members
 from scaleproof.ground.errors import Place, did_you_mean, nearest_name, same_name, shortened
 
-# Keys of other programs that have no key here -> what is to be said of them.
-NOT_HERE = {
-    r"(tensor|pipeline|sequence|context|expert)_(model_)?parallel\w*|[tpce]p": " Only data parallelism is measured.",
-    r"(hf_|hub_|auth_|use_auth_|access_)?token": " The hub's token is the variable HF_TOKEN, in no file.",
-}
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
 PROGRAMS = ' Programs vary by a placeholder: command: "{program}", and vary: {program: [..., ...]}.'
 FREE = (r"\S", r"^[^\s]+$")  # of texts, and of paths
@@ -114,9 +109,9 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     text = str(value).strip("“”„‘’").replace("\N{MINUS SIGN}", "-")  # the quotes and digits of word processors
     text = "".join(str(unicodedata.decimal(character, character)) for character in text)  # any digits, but no "³"
     text = re.split(" //|#", GROUPED.sub(",", text))[0].rstrip(",;}])")  # a comment of C, or without its blank; JSON
-    # {learning_rate: 0,001} is two keys to YAML, which `_join_split_lists` has joined to "0, 1".
-    if NUMBER.fullmatch(text.replace(", ", ".")) and ", " in text:
-        return " A decimal has a point, not a comma."
+    # {learning_rate: 0,001} is two keys to YAML, which `_join_split_lists` has joined to "0, 001".
+    if re.fullmatch("[0-9]+(, [0-9]+)+", text):
+        text = text.replace(", ", ",")
     if THOUSANDS.fullmatch(text) or DECIMAL.fullmatch(text):
         text = text.replace(",", "" if THOUSANDS.fullmatch(text) else ".")
     seconds = _parse_seconds(text) if unit in SECONDS else None
@@ -309,7 +304,7 @@ def placeholder_hint(place: Place, value: object, data: dict[str, object]) -> st
     workload = data.get("workload")
     command = workload.get("command") if isinstance(workload, dict) else None
     if not isinstance(command, str):
-        return next((hint for pattern, hint in NOT_HERE.items() if re.fullmatch(pattern, name.lower())), "")
+        return ""
     if name in placeholders(command):
         return f" Values of {{{name}}} stand under vary: {{{name}: [{shortened(value)}]}}."
     if f"{{{name}}}" in command:

@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq, CommentedSet, TaggedScalar
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
-from ruamel.yaml.scalarint import HexInt
+from ruamel.yaml.scalarint import HexInt, ScalarInt
 
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import CorpusTable
@@ -47,7 +47,6 @@ MOST_DIGITS = 30  # of a whole number
 LONG_NUMBER = re.compile(r"\d{4301}")  # more digits than Python reads
 LOOK_ALIKE = re.compile(r"\s*[\w.-]+(?::[^\S \t\r]|\uff1a)")  # a blank that does not break, a wide colon
 WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither `key: value` nor an entry of a list
-PYTHON = re.compile(r"(?:from [\w.]+ )?import \w|def \w+\(|\w+ = \w+\(")
 LINE_END = "\n"
 # Words of the parser -> what the author probably has to change.
 YAML_HINTS = {
@@ -219,8 +218,12 @@ def _parse_document(path: Path) -> Any:
         line = error.problem_mark.line + 1
         name = re.match(r'found duplicate (?:merge )?key "(.*?)"', error.problem or "", re.DOTALL)
         key = name[1] if name else "a key"
-        hint = "; several aliases stand in one list, <<: [*a, *b]" if key == "<<" else ""
-        raise UserError(f"{path}, line {line}: {key} is given twice{hint}") from None
+        fault = f"{key} is given twice"
+        if key == "<<":
+            fault += "; several aliases stand in one list, <<: [*a, *b]"
+        if key.isdigit():  # {steps: 1,000,000} is three keys
+            fault = "a comma stands between values: write a number without commas, 1000000, and a list in brackets"
+        raise UserError(f"{path}, line {line}: {fault}") from None
     except MarkedYAMLError as error:
         raise UserError(f"{path}{_describe_yaml_fault(error, text.split(LINE_END))}") from None
     except YAMLError as error:
@@ -251,8 +254,6 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
             return f", line {number}: a fence of Markdown (```) is no YAML: take it away"
         if text.startswith("%") and not text.startswith(("%YAML ", "%TAG ")):
             return f", line {number}: text that begins with % needs quotes"
-        if PYTHON.match(text):
-            return f", line {number}: this is Python, not YAML: keys and values stand as in 'steps: 10'"
         if "{%" in text or "{{ " in text:
             return f", line {number}: templates (Jinja) are not filled in; write the values"
 
@@ -348,6 +349,8 @@ class _Reader:
             line = (positions[key][0] if key in positions else node.lc.line or 0) + 1
             hint = "text in braces needs quotes, and templates ({{ x }}) are not filled in"
             raise UserError(f"{self.path}, line {line}: a key must be a word, not a list or a mapping; {hint}")
+        if isinstance(key, ScalarInt):  # with its zeros: of 1,000 the key is 000
+            return f"{key:0{vars(key)['_width'] or 1}}"
         return json.dumps(key) if key is None or isinstance(key, bool) else str(key)
 
     def _entry_value(self, node: CommentedMap, key: Any, place: Place) -> Any:

@@ -57,14 +57,14 @@ class Run:
     def steps_file(self) -> bytes:
         """Return the bytes of steps.csv. Raises UserError where it is not the file that the metrics belong to."""
         path = self.folder / STEPS
-        data = read_regular(path)
-        if hashlib.sha256(data).hexdigest() != self.metrics.files.get(STEPS):
-            raise UserError(
-                f"{path} is not the file that {METRICS} beside it describes (its sha256 differs); "
-                f"measure it again: "
-                f"{_retry_command_of_run(path.parent, self.metrics.campaign)}"
-            )
-        return data
+        fault = f"{path}: no such file"
+        if path.exists():
+            data = read_regular(path)
+            if hashlib.sha256(data).hexdigest() == self.metrics.files.get(STEPS):
+                return data
+            fault = f"{path} is not the file that {METRICS} beside it describes (its sha256 differs)"
+        command = _retry_command_of_run(path.parent, self.metrics.campaign)
+        raise UserError(f"{fault}; measure it again: {command}")
 
     @cached_property
     def window(self) -> dict[str, np.ndarray]:
@@ -208,6 +208,8 @@ def read_runs(folder: Path) -> list[Run]:
     files = sorted(folder.rglob(METRICS))  # below `together` is a run that was made with others; `runs` has its copy
     folders = [file.parent for file in files if "together" not in file.relative_to(folder).parts]
     if not folders:
+        if folder.is_dir():
+            next(folder.iterdir(), None)  # raises where this user may not look into it, which `rglob` does not
         fault = path_fault(folder) or f": no run below; a run is a folder with {METRICS}"
         raise UserError(f"{folder}{fault}")
     return [read_run(place) for place in folders]

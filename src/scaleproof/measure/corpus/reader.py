@@ -100,7 +100,8 @@ def check_samples(samples: int, global_batch: int, at_most: str = "") -> None:
     if samples < global_batch:
         raise UserError(
             f"the corpus has {at_most}{samples} training samples of this seq_len, fewer than one global batch of "
-            f"{global_batch}; take a larger corpus, a smaller work.global_batch or a shorter workload.seq_len"
+            f"{global_batch}; take a larger corpus, a smaller work.global_batch or a shorter workload.seq_len",
+            ("workload", "corpus"),
         )
 
 

@@ -35,7 +35,8 @@ def error_for_small_text(name: str, most_entries: int) -> UserError:
     """Return the error to raise where the text is too small for a tokenizer of more than `most_entries` entries."""
     return UserError(
         f"workload.tokenizer {name}: the corpus supports at most bpe-{most_entries} "
-        f"(no further pair of tokens occurs twice); allowed: bpe-{FEWEST} to bpe-{most_entries}"
+        f"(no further pair of tokens occurs twice); allowed: bpe-{FEWEST} to bpe-{most_entries}",
+        ("workload", "tokenizer"),
     )
 
 

@@ -28,6 +28,10 @@ SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id"
 PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in; a Conv1D is a transposed Linear
 
 
+def _fault(text: str) -> UserError:
+    return UserError(f"workload.model: {text}", ("workload", "model"))
+
+
 def make_network(model: ModelShape | TransformersModel, vocab_size: int, classes: int = 0) -> PreTrainedModel:
     """Return a network of `transformers`, in fp32 and without dropout, which is a classifier if there are `classes`.
 
@@ -46,9 +50,9 @@ def make_network(model: ModelShape | TransformersModel, vocab_size: int, classes
     except (Exception, SystemExit) as error:  # whatever the user's code raises, or transformers with the user's numbers
         if isinstance(model, ModelShape):  # a shape of ours
             raise
-        raise UserError(f"workload.model: {_failure_text(model, error)}") from None
+        raise _fault(_failure_text(model, error)) from None
     for reason in faults:
-        raise UserError(f"workload.model: {name} ({type(network).__name__}) cannot be measured exactly: {reason}")
+        raise _fault(f"{name} ({type(network).__name__}) cannot be measured exactly: {reason}")
     return network
 
 
@@ -72,9 +76,7 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
     architecture = keys["model_type"]
     if architecture not in CONFIG_MAPPING:
         near = did_you_mean(architecture, CONFIG_MAPPING.keys())
-        raise UserError(
-            f'workload.model: {model.file}: transformers has no model_type "{shortened(architecture)}".{near}'
-        )
+        raise _fault(f'{model.file}: transformers has no model_type "{shortened(architecture)}".{near}')
 
     try:
         config = AutoConfig.for_model(
@@ -83,12 +85,12 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
         known = type(config)().to_dict()
     except (ValueError, TypeError, KeyError, StrictDataclassError) as error:
         first_line = str(error.__cause__ or error).strip().splitlines()[0]  # the cause says which rule was broken
-        raise UserError(f"workload.model: {model.file}: transformers refuses it: {first_line}") from None
+        raise _fault(f"{model.file}: transformers refuses it: {first_line}") from None
     # A key that transformers does not know is kept without a word; a letter beside one that is absent, it is misspelt.
     for key in sorted(keys.keys() - known.keys()):
         for name in sorted(known.keys() - keys.keys()):
             if edit_distance(key, name) == 1:
-                raise UserError(f'workload.model: {model.file}: unknown key {key}. Did you mean "{name}"?')
+                raise _fault(f'{model.file}: unknown key {key}. Did you mean "{name}"?')
     return config
 
 
@@ -104,7 +106,7 @@ def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> Pre
     config.vocab_size = vocab_size
     _set_for_measurement(config)
     if type(config) not in mapping:
-        raise UserError(f"workload.model: transformers has no model of type {config.model_type} for {task}")
+        raise _fault(f"transformers has no model of type {config.model_type} for {task}")
     network_class: Any = mapping[type(config)]
     return cast(PreTrainedModel, network_class(config))
 
@@ -133,9 +135,9 @@ def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel
     path, _, function_name = str(model.module).partition(":")
     network = _load_function(Path(path), function_name)(vocab_size=vocab_size)
     if not isinstance(network, PreTrainedModel):
-        raise UserError(f"workload.model: {model.module} returns a {type(network).__name__}, no model of transformers")
+        raise _fault(f"{model.module} returns a {type(network).__name__}, no model of transformers")
     for reason in reasons_not_measurable(network.config.to_dict()):
-        raise UserError(f"workload.model: {model.module} cannot be measured exactly: {reason}")
+        raise _fault(f"{model.module} cannot be measured exactly: {reason}")
     network.config.use_cache = False
     return network
 
@@ -171,7 +173,7 @@ def _load_function(path: Path, name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     if not callable(getattr(module, name, None)):
-        raise UserError(f'workload.model: {path} has no function "{name}"')
+        raise _fault(f'{path} has no function "{name}"')
     return getattr(module, name)
 
 

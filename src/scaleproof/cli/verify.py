@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ def verify(args: argparse.Namespace) -> None:
     be younger than the report: findings that only these rules make are printed, and do not count.
     """
     from scaleproof.verify.campaign import folder_of, verify
+    from scaleproof.verify.manifest import CRATE
     from scaleproof.verify.signature import signer_of
 
     folder = folder_of(args.results)
@@ -59,7 +61,12 @@ def verify(args: argparse.Namespace) -> None:
     if differences:
         more = f"; {following_count} more may follow from it" if following_count else ""
         print(f"FAIL  {plural(count, 'difference')}{more}; {work}")
-        if any(map(_is_missing_file, differences)) and not (folder / "campaign.yaml").exists():  # no publication
+        if (folder / CRATE).exists():
+            back = f"put the files back (git checkout -- {shlex.quote(str(folder))})"
+            print(
+                f"A publication is not edited: {back}, or publish the results anew: scaleproof publish RESULTS --author"
+            )
+        elif any(map(_is_missing_file, differences)):
             print("What is missing is made again, or restored: scaleproof stale" + results_option(folder.parent))
         raise SystemExit(1)
     of_folder = f" of {folder}" if folder != args.results else ""  # the user has given a page, not its folder

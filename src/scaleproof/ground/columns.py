@@ -187,7 +187,7 @@ _ENTRIES = (
         "step_time_p95_s", "step p95 (ms)", "95 % quantile over the steps of all runs; none for fewer than 20 steps"
     ),
     _seconds("step_time_max_s", "", "the longest step of all runs", CELLS),
-    _figure("steps", "", "steps", "timed steps; of a cell those of all runs"),
+    _figure("steps", "", "steps", "timed steps (of a command printed lines); of a cell those of all runs"),
     _figure("data_wait_share", "", "", "part of a step that waits for its samples"),
     # Ratios.
     _ratio(
@@ -282,7 +282,13 @@ _ENTRIES = (
         "seconds in the window until the smoothed training loss falls to the target loss",
     ),
     _note("time_to_loss_why", "", "why there is no time to loss", CELLS),
-    _figure("steps_to_loss", "", "steps", "steps until the smoothed training loss falls to the target loss", CELLS),
+    _figure(
+        "steps_to_loss",
+        "",
+        "steps",
+        "steps (of a command printed lines) until the smoothed training loss falls to the target loss",
+        CELLS,
+    ),
     # Hardware.
     _figure("mfu", "MFU", "", "model FLOPs per second over the peak of the devices"),
     _figure("device_load", "", "", "part of the window in which the devices were busy"),

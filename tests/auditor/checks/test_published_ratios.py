@@ -41,6 +41,17 @@ def test_a_speedup_over_fewer_devices_is_checked_whatever_its_heading(tmp_path, 
     assert accusations(tmp_path, text.format(ratio="2.80"))["speedup-not-in-table"].corrected.value == 3.5714
 
 
+@pytest.mark.parametrize("heading", ["speedup_pct", "speedup_percent", "speedup (%)"])
+@pytest.mark.parametrize(("ratios", "is_right"), [("0,90,270", True), ("0,90,150", False), ("100,190,370", True)])
+def test_speedups_in_percent_are_checked_whatever_the_heading_calls_percent(tmp_path, heading, ratios, is_right):
+    """More than the baseline, or of it: 90 % and 190 % of 1,000 and 1,900."""
+    rates = (1000, 1900, 3700)
+    lines = [f"{n},{rate},{ratio}" for n, rate, ratio in zip((1, 2, 4), rates, ratios.split(","), strict=True)]
+    (tmp_path / "a.csv").write_text("\n".join([f"gpus,tokens_per_s,{heading}", *lines]) + "\n")
+    severe = [finding for finding in audit_paths([tmp_path]).findings if finding.severity != "note"]
+    assert [finding.code for finding in severe] == ([] if is_right else ["speedup-not-in-table"])
+
+
 def notes(folder: Path, text: str) -> dict[str, Finding]:
     (folder / "README.md").write_text(text)
     return {f.code: f for f in audit_paths([folder]).findings}

@@ -86,6 +86,19 @@ def test_two_calls_at_once_pack_folders_of_their_own(folder, tmp_path, monkeypat
     assert sorted(os.listdir(tmp_path)) == [f".{out.name}.1.part", out.name]
 
 
+@pytest.mark.parametrize("name", ["README.md", "report.html"])
+def test_what_was_edited_after_publishing_is_answered_with_commands(folder, tmp_path, name):
+    out = publish(folder, tmp_path / "published", Publication(("Jane Doe",)), "0")
+    assert "git checkout" not in scaleproof("verify", out, cwd=tmp_path).stdout
+    own = shutil.copytree(folder, tmp_path / "results" / folder.name)
+    for results, is_published in ((out, True), (own, False)):
+        if (file := results / name).exists():
+            file.write_text(file.read_text() + " ")
+            last = scaleproof("verify", results, cwd=tmp_path).stdout.splitlines()[-1]
+            advice = f"A publication is not edited: put the files back (git checkout -- {results}), or publish"
+            assert last.startswith(advice) == is_published, last
+
+
 def test_what_a_killed_call_has_left_is_removed(folder, tmp_path):
     """Of a call that still runs, or of another machine, nothing is."""
     out = publish(folder, tmp_path, Publication(("Jane Doe",)), "0")

@@ -168,7 +168,8 @@ class FigureColumn:
 
     @cached_property
     def is_in_percent(self) -> bool:
-        return "%" in self.heading or any("%" in text or text.endswith("pp") for text in self.texts)
+        is_of_heading = "%" in self.heading or self.meaning.unit == "percent"
+        return is_of_heading or any("%" in text or text.endswith("pp") for text in self.texts)
 
 
 @dataclass(frozen=True)

@@ -63,9 +63,8 @@ def verify(args: argparse.Namespace) -> None:
         print(f"FAIL  {plural(count, 'difference')}{more}; {work}")
         if (folder / CRATE).exists():
             back = f"put the files back (git checkout -- {shlex.quote(str(folder))})"
-            print(
-                f"A publication is not edited: {back}, or publish the results anew: scaleproof publish RESULTS --author"
-            )
+            again = "publish the results anew: scaleproof publish RESULTS --author NAME"
+            print(f"A publication is not edited: {back}, or {again}")
         elif any(map(_is_missing_file, differences)):
             print("What is missing is made again, or restored: scaleproof stale" + results_option(folder.parent))
         raise SystemExit(1)

@@ -67,6 +67,7 @@ def test_what_differs_is_marked_and_forbids_a_ratio(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert f"{b} ddp-n1x1 and {a} ddp-n1x1, and 1 further cell: no ratio; incomparable: torch_version" in printed
     assert '<td class="differs">2</td>' in text
+    assert re.search(r"\.differs {[^}]*font-weight: bold", text), "a colour alone is lost in print"
     text = page_of(a, b, tmp_path / "out.html", "--vary", "torch_version")
     assert f"Of 2 common cells: 2 slower in {b} (0.835x to 0.836x)." in text
     assert '<td class="text">torch_version</td>' in text

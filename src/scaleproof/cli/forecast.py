@@ -256,11 +256,7 @@ def _stated_limit_bytes(loaded: "LoadedCampaign") -> float | None:
 def read_evidence(campaign: Path, results: Path) -> "ForecastEvidence":
     """Read all inputs for forecasts of a campaign, and check its runs. Raises UserError."""
     from scaleproof.conclude.checks.all_checks import audit
-    from scaleproof.conclude.forecast.campaign_forecast import (
-        ForecastEvidence,
-        read_command_times,
-        read_measured,
-    )
+    from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, read_command_times, read_measured
     from scaleproof.conclude.forecast.ledger import LEDGER, read_ledger
     from scaleproof.conclude.forecast.sweep_file import read_sweeps
     from scaleproof.ground.campaign.loaded import LoadedCampaign

@@ -147,6 +147,8 @@ def test_a_waiver_that_does_not_hold_waives_nothing(project, change, remark):
         ('reason = "known"', 'reason = ""', "waived.1.reason cannot be ''; allowed: a text that is not empty"),
         ("[[waived]]", "[waived]", "waived is a list: each waiver begins with [[waived]]"),
         ("[[waived]]", "[waived", "is no TOML"),
+        ('reason = "', 'reason = "C:\\Users', "'...' takes it as it is"),
+        ('reason = "', 'reason = "C:\\my', "'...' takes it as it is"),
     ],
 )
 def test_a_damaged_file_of_waivers_is_one_message(project, before, after, message):

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from scaleproof.auditor.audit import NoResult, audit_paths
 from scaleproof.auditor.compare_external import compare_external
 from scaleproof.auditor.read.rates_by_size import rates_by_size
-from scaleproof.ground.errors import UserError, describe_first_fault
+from scaleproof.ground.errors import UserError, describe_first_fault, nearest_path
 from scaleproof.ground.files import content_fault
 from scaleproof.verify.contents import json_of
 
@@ -97,3 +97,19 @@ def test_a_value_of_json_is_called_as_in_json(value, name):
     with pytest.raises(ValidationError) as fault:
         Figure.model_validate_json(f'{{"value": {value}}}')
     assert describe_first_fault(fault.value) == f"value cannot be {name}; allowed: a valid number"
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("src/example/results.csv", ' Did you mean "example/results.csv"?'),
+        ("../wt/example/results.csv", ' Did you mean "example/results.csv"?'),
+        ("src/example/resluts.csv", " In .: example"),
+        ("exmaple/results.csv", ' Did you mean "example/results.csv"?'),
+    ],
+)
+def test_a_path_seen_from_another_folder_is_found(tmp_path, monkeypatch, path, hint):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "example").mkdir()
+    (tmp_path / "example/results.csv").touch()
+    assert nearest_path(Path(path)) == hint

@@ -116,9 +116,15 @@ def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = Non
 
 def _fault_of(path: Path) -> str:
     """Return why a path has no result, to follow its name: it is empty, or its program ended in an error. Else ""."""
-    if (fault := content_fault(path)) or path.suffix in NEEDED or not path.is_file():
+    fault = content_fault(path)
+    if fault or not path.is_file():
         return fault
     start = text_files.head(path)
+    if path.suffix in (".json", ".jsonl"):
+        opening = start.decode(text_files.encoding(start) or "ascii", "replace").lstrip().partition("\n")[0]
+        return "" if opening[:1] in ("{", "[") else f' has text before its object or list: "{shortened(opening, 30)}"'
+    if path.suffix in NEEDED:
+        return ""
     with path.open("rb") as file:
         file.seek(max(path.stat().st_size - text_files.HEAD, 0))
         text = text_files.cleaned(file.read().decode(text_files.encoding(start) or "ascii", "replace"))

@@ -18,6 +18,7 @@ from scaleproof.ground.findings.catalog import pages_by_code
 from scaleproof.ground.findings.finding import Finding
 
 OF_SENTENCES = "claim-not-in-data"  # begins with the place of its sentence
+ESCAPES = "in \"...\" a backslash begins an escape; '...' takes it as it is"
 WAIVER_FILE = Path("scaleproof.toml")
 
 
@@ -73,7 +74,8 @@ def read_waivers(file: Path) -> list[Waiver]:
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not UTF-8 text (byte {error.start})") from None
     except tomllib.TOMLDecodeError as error:
-        cure = "texts stand in quotes, dates of the calendar do not: 2027-01-31"
+        is_escape = "hex" in str(error) or "\\" in str(error)
+        cure = ESCAPES if is_escape else "texts stand in quotes, dates of the calendar do not: 2027-01-31"
         raise UserError(f"{file} is no TOML: {error}; {cure}") from None
     except ValidationError as error:
         raise UserError(f"{file}: {_fault(error)}") from None

@@ -42,11 +42,12 @@ fsdp2 fullysharded fullyshardeddataparallel fullyshard fullshard fullshardautowr
 deepspeed zero: zero2 | stage0: zero0 | stage1 deepspeedstage1: zero1 | none: single
 stage2 deepspeedstage2: zero2 | stage3 deepspeedstage3: zero3
 deepspeedstage2offload: zero2-offload | deepspeedstage3offload: zero3-offload
-deepspeed zerostage zerooptimization distributed parallel parallelism strategies: strategy | cmd script: command
+deepspeed zerostage zerooptimization distributed distributedbackend parallel parallelism strategies: strategy
 nodes nnodes gpu gpus ngpus gres nvidiagpu gpuspernode gpuspertask devices worldsize nproc nprocpernode: geometry
 ntasks machines processes: geometry | reducebucketsize allgatherbucketsize bucketcapmb: bucket_elements
 wd: weight_decay | gradientcheckpointing: activation_checkpointing | optim: optimizer
-lm languagemodeling: language-modelling | classify: classification | bert: encoder-small | gpt2: gpt2-small
+lm languagemodeling: language-modelling | classify: classification | bert: encoder-small
+gpt2: gpt2-small | cmd script: command
 flashattention flashattention2 flashattn fa2 fa3: flash | crossentropy: plain
 lr: learning_rate | warmup: ramp_steps warmup_steps | iterations iters epochs totalsteps: steps
 warmupsteps: ramp_steps | geometry: on | margin: by | cells: hold_out
@@ -57,15 +58,13 @@ blocksize sequencelength contextlength: seq_len | contextlength: context
 throughput tokenspersec: tokens_per_s | modelorpath: model | beta1 beta2: betas
 nlayer hiddenlayers: layers | nhead attentionheads: heads | nembd hidden hiddensize dmodel: width | hiddensize: d_model
 dataset data: corpus | path file: files place config | column textcolumn: field | url: urls
-huggingface hf: hub repository | hub: repository
-txt: text | json: jsonl
+huggingface hf: hub repository | hub: repository | txt: text | json: jsonl | trainer: execution | training: work
 type kind: source name | name description: title | include: cells | license: licence | auto: derive
-repeats: pairs | baseline before: a | candidate after: b
+repeats: pairs | baseline before: a | candidate after: b | nsight nsightsystems: nsys | pytorch kineto: torch.profiler
 runs nruns seeds: repeats | seeds: seed | max maximum: at_most largest | min minimum: at_least
 cpuspertask threads: cpus_per_device | than: better_than | varies: vary
 ram memory mem memmb memgb mempercpu mempernode mempergpu: memory_per_device
 walltime timeout runtime: time_limit | spawn: fresh | fork: forked
-nsight nsightsystems: nsys | pytorch kineto: torch.profiler
 """
 # Words of other programs' names that make no difference here: max_epochs, dataset_name, lr_scheduler_type.
 FILLERS = re.compile(r"(?:^|[_-])(?:adam|implementation|max|name|num|ratio|train|type)(?=[_-]|$)")
@@ -233,7 +232,9 @@ def nearest_path(path: Path) -> str:
             return ""
         nearest = nearest_name(part, names)
         if nearest is None:
-            return _content_text(mended, names)
+            tails = (Path(*posix_path.parts[n:]) for n in range(1, len(posix_path.parts)))  # seen from a folder above
+            tail = next((tail for tail in tails if tail.exists()), None)
+            return f' Did you mean "{tail}"?' if tail else _content_text(mended, names)
         mended /= nearest
     is_folder_for_file = path.suffix and mended.is_dir()  # config, for config.json
     return f' Did you mean "{mended}"?' if mended != path and not is_folder_for_file else ""

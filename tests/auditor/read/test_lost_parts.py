@@ -150,6 +150,7 @@ def test_a_page_is_written_to_a_file(tmp_path):
         ("k.csv", "Time (%),Total Time (ns),Instances,Name\n33.2,9,4,nccl\n", "for scaleproof trace summary"),
         ("config.yaml", "batch_size: 12\n", "settings alone are no result: give what was printed, or JSON"),
         ("settings.jsonl", '{"lr": 1}\n{"lr": 2}\n', "JSON needs an object with a number above 0 under a key such as"),
+        ("m.json", 'Done.\n{"gpus": 2}', 'm.json has text before its object or list: "Done."'),
         ("train.py", "print('step 1 loss 2')\n", "a program is no result; give what it printed"),
     ],
 )

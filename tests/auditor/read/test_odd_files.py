@@ -108,6 +108,14 @@ def test_a_run_in_a_file_store_of_mlflow(tmp_path):
     assert not evidence.unread
 
 
+def test_a_run_in_a_store_without_its_meta_file_is_read(tmp_path):
+    write_store(tmp_path / "mlruns/0/1a2b")
+    (tmp_path / "mlruns/0/1a2b/meta.yaml").unlink()
+    (tmp_path / "mlruns/0/1a2b/metrics/notes").write_text("1 2 3\n")
+    evidence = gather([tmp_path / "mlruns"])
+    assert [(run.format, run.world_size) for run in evidence.runs] == [("MLflow file store", 4)]
+
+
 def test_a_line_of_a_store_that_is_cut_off_is_named(tmp_path):
     write_store(tmp_path / "mlruns/0/1a2b", end="1700000")
     evidence = gather([tmp_path / "mlruns"])

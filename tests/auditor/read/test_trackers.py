@@ -56,6 +56,30 @@ def test_an_event_file_that_is_cut_off_or_broken_is_read_up_to_there(tmp_path, d
     assert not [u for u in evidence.unread if u.kind == "damaged"]
 
 
+def test_each_fault_of_an_event_file_has_its_byte_and_other_records_are_read(tmp_path):
+    events = base64.b64decode(EVENTS["simple values"])
+
+    def reasons_and_steps(content: bytes) -> tuple[list[str], int]:
+        (tmp_path / EVENT_FILE).write_bytes(content)
+        evidence = gather([tmp_path])
+        return [unread.reason for unread in evidence.unread], sum(len(run.logged_steps) for run in evidence.runs)
+
+    assert reasons_and_steps(events) == ([], 3)
+    last = len(events) - 47  # of the last record, whose data are 31 bytes long
+    cut_off = [f"its record at byte {last} is cut off, or damaged; what stands before was read"]
+    for length in (last + 1, last + 12, len(events) - 1):
+        assert reasons_and_steps(events[:length]) == (cut_off, 3)
+    assert reasons_and_steps(events[:12] + b"\xff" * 4 + events[16:]) == (
+        ["1 record damaged, the first at byte 0; others were read"],
+        3,
+    )
+    whole_length = (1 << 62).to_bytes(8, "little")
+    assert reasons_and_steps(whole_length + events[8:]) == (
+        ["its record at byte 0 is cut off, or damaged; what stands before was read"],
+        0,
+    )
+
+
 LIGHTNING = """epoch,lr-AdamW,step,train_loss_epoch,train_loss_step,val_loss
 ,0.0003,49,,,
 0,,49,,9.8123,

@@ -259,3 +259,10 @@ def test_rows_of_another_encoding_are_refused_with_their_cure(tmp_path, form):
     (tmp_path / "a").write_bytes(rows[form].encode("latin-1"))
     with pytest.raises(UserError, match=r"it is not UTF-8 \(byte 0xf6.*\): iconv -f LATIN1 -t UTF-8 \S+/a "):
         check_corpus("mine", Corpus(source=form, files=[str(tmp_path / "a")]))
+
+
+def test_a_token_of_the_hub_stands_in_no_file(tmp_path):
+    file = tmp_path / "corpora.yaml"
+    file.write_text("mine: {source: hub, repository: a/b, revision: main, token: hf_x}\n")
+    with pytest.raises(UserError, match=r"line 1: unknown key mine\.token\. The hub's token is the variable HF_TOKEN"):
+        load_corpora(file)

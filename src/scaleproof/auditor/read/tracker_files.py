@@ -42,8 +42,12 @@ def add_runs(reading: Reading) -> None:
 def _place_in_store(path: Path) -> tuple[Path, str] | None:
     """Return the folder of the run that a file of MLflow's store is a metric of, and the metric. Else None."""
     metrics = next((folder for folder in path.parents if folder.name == "metrics"), None)
-    if metrics is None or not (metrics.parent / "meta.yaml").is_file():
+    if metrics is None:
         return None
+    if not (metrics.parent / "meta.yaml").is_file():  # of a run that was killed, or copied in part
+        with path.open(encoding="utf-8", errors="replace") as file:
+            if not VALUE.fullmatch(file.readline(100).rstrip()):
+                return None
     return metrics.parent, path.relative_to(metrics).as_posix()
 
 
@@ -63,6 +67,8 @@ def read_event_file(reading: Reading, path: Path, name: str) -> bool:
         series.add(step, tag, value)
     reading.evidence.unread += [Unread(name, fault, "limit") for fault in faults]
     if (run := series.finish()) is None:
+        if faults:  # which are the reason
+            return True
         raise UnreadableFile("it has no scalar of a loss, a rate or a time in three steps or more", "not a result")
     add_run(reading, run, path)
     return True

@@ -20,6 +20,7 @@ from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import figure, is_number, not_finite
 from scaleproof.auditor.read.text_files import UnreadableFile
+from scaleproof.ground.errors import plural
 
 STEP_KEYS = ("_step", "global_step", "trainer/global_step", "train/global_step", "step", "iter", "iteration", "Step")
 CLOCKS = ("_runtime", "_timestamp")
@@ -264,7 +265,7 @@ def _rows(names: list[str], lines: Iterable[str], first_line: int) -> Iterator[t
 PREFIX = "events.out.tfevents."
 MARK = b"brain.Event:"  # what the first record of every event file states
 MOST_RECORD_BYTES = 1 << 20  # with scalars; pictures and histograms are larger, and left out
-CHECKSUM_BYTES = 4
+HEADER_BYTES, CHECKSUM_BYTES = 12, 4
 VARINT, EIGHT_BYTES = 0, 1  # wire types
 BYTES, FOUR_BYTES = 2, 5
 FLOAT, DOUBLE = 1, 2  # DataType of a tensor
@@ -273,24 +274,24 @@ Value = int | float | bytes
 
 
 def scalars(path: Path, faults: list[str]) -> Iterator[tuple[int, str, float]]:
-    """Yield (step, tag, value) of each scalar of a file, up to a broken record, which is noted in `faults`."""
+    """Yield (step, tag, value) of each scalar of a file. What is wrong with its records is noted in `faults`."""
+    size = path.stat().st_size
+    damaged = []  # the byte at which each record without sense begins
     with path.open("rb") as file:
-        while len(header := file.read(12)) == 12:
-            (length,) = struct.unpack_from("<Q", header)
-            if length > MOST_RECORD_BYTES:
-                file.seek(length + CHECKSUM_BYTES, 1)
-                continue
-            record = file.read(length)
-            is_cut_off = len(record) < length or len(file.read(CHECKSUM_BYTES)) < CHECKSUM_BYTES
+        while header := file.read(HEADER_BYTES):
+            start = file.tell() - len(header)
+            length = struct.unpack_from("<Q", header)[0] if len(header) == HEADER_BYTES else size
+            if start + HEADER_BYTES + length + CHECKSUM_BYTES > size:
+                faults.append(f"its record at byte {start:,} is cut off, or damaged; what stands before was read")
+                break
+            record = file.read(length) if length <= MOST_RECORD_BYTES else b""
+            file.seek(start + HEADER_BYTES + length + CHECKSUM_BYTES)
             try:
-                if not is_cut_off:
-                    yield from _scalars_of_event(record)
-                    continue
+                yield from _scalars_of_event(record)
             except (ValueError, IndexError, struct.error):
-                pass
-            fault = "cut off" if is_cut_off else "damaged"
-            faults.append(f"it is {fault} at byte {file.tell():,}; what stands before was read")
-            return
+                damaged.append(start)
+    if damaged:
+        faults.append(f"{plural(len(damaged), 'record')} damaged, the first at byte {damaged[0]:,}; others were read")
 
 
 def _scalars_of_event(record: bytes) -> Iterator[tuple[int, str, float]]:

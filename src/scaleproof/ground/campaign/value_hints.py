@@ -14,6 +14,11 @@ from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
 from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at, properties_at, union_members
 from scaleproof.ground.errors import Place, did_you_mean, nearest_name, same_name, shortened
 
+# Keys of other programs that have no key here -> what is to be said of them.
+NOT_HERE = {
+    r"(tensor|pipeline|sequence|context|expert)_(model_)?parallel\w*|[tpce]p": " Only data parallelism is measured.",
+    r"(hf_|hub_|auth_|use_auth_|access_)?token": " The hub's token is the variable HF_TOKEN, in no file.",
+}
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
 PROGRAMS = ' Programs vary by a placeholder: command: "{program}", and vary: {program: [..., ...]}.'
 FREE = (r"\S", r"^[^\s]+$")  # of texts, and of paths
@@ -304,7 +309,7 @@ def placeholder_hint(place: Place, value: object, data: dict[str, object]) -> st
     workload = data.get("workload")
     command = workload.get("command") if isinstance(workload, dict) else None
     if not isinstance(command, str):
-        return ""
+        return next((hint for pattern, hint in NOT_HERE.items() if re.fullmatch(pattern, name.lower())), "")
     if name in placeholders(command):
         return f" Values of {{{name}}} stand under vary: {{{name}: [{shortened(value)}]}}."
     if f"{{{name}}}" in command:

@@ -39,6 +39,8 @@ WORDS = [
     (["ab", "--per-step", "1", "2", "3", "--", "ls", "--", "ls"], "--per-step has 3 numbers"),
     (["ab", "--name", "My test", "--", "ls", "--", "ls"], 'argument --name: cannot be "My test"; allowed: lower-case'),
     (["forecast", "--devices", "64,128", "--from", "x.csv"], "1 to 1,000,000; without commas, several with blanks"),
+    (["plan", "x.yaml", "--budget", "1,000"], 'cannot be "1,000"; allowed: a number above 0'),
+    (["plan", "x.yaml", "--budget", "1,000"], "; write 1000, without commas"),
     (["explain", ""], 'argument CODE: cannot be ""; allowed: one line of text that is not blank'),
     (["model", "fetch", "https://huggingface.co/a/b"], "allowed: owner/name, like Qwen/Qwen3-0.6B; write a/b."),
     (["campaign", "show", "demo"], "Campaign files: none; `scaleproof init NAME` makes a folder with one"),

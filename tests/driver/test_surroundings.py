@@ -2,7 +2,7 @@
 
 import pytest
 
-from scaleproof.driver.surroundings import check_start, has_config
+from scaleproof.driver.surroundings import check_config_name, check_start, has_config
 from scaleproof.ground.errors import UserError
 
 
@@ -41,3 +41,15 @@ def test_a_configuration_that_snakemake_cannot_read_is_one_message(tmp_path, tex
     (tmp_path / "config.yaml").write_text(text)
     with pytest.raises(UserError, match=message):
         has_config(tmp_path / "config.yaml")
+
+
+def test_a_config_that_nobody_reads_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").mkdir()
+    check_config_name({})
+    (tmp_path / "config/config.yml").touch()
+    with pytest.raises(UserError, match=r"config/config\.yml is not read: rename it to config/config\.yaml"):
+        check_config_name({})
+    check_config_name({"own": "a workflow that has ours as a module, and reads the file itself"})
+    (tmp_path / "config/config.yaml").touch()
+    check_config_name({})

@@ -11,6 +11,7 @@ WHOLE_MACHINE = workflow.resource_settings.cores or 1
 
 # How the cluster of this profile wants to be asked; `config` of a profile says it.
 SITE = or_exit(Site.from_config, config)
+or_exit(check_config_name, config)
 or_exit(check_start, workflow.resource_settings.cores)
 if workflow.is_main_process:
     or_exit(check_profile_of_call, sys.argv)

@@ -208,6 +208,8 @@ class Number:
         if self.whole:
             are_several = re.fullmatch(r"[0-9]+(, ?[0-9]+)+", text)
             return "; without commas, several with blanks between them" if are_several else ""
+        if re.fullmatch(r"[0-9]{1,3}(,[0-9]{3})+", text):
+            return f"; write {text.replace(',', '')}, without commas"
         # Sign of a currency, number, sign or code of a currency: "$2.50", "2,50 EUR".
         match = re.fullmatch(r"([$€£¥]? ?)([0-9]+(?:\.[0-9]+|,[0-9]{1,2})?)( ?(?:[$€£¥]|[A-Z]{3}))?", text)
         if match is None or (self.unit and (match[1] or match[3])):  # a currency where another unit is expected

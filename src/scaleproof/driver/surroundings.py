@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,6 +44,13 @@ def has_config(path: Path) -> bool:
     if content is not None and not isinstance(content, dict):
         raise UserError(f"{path}: a mapping is expected, with lines such as 'anonymous: true'")
     return content is not None
+
+
+def check_config_name(config: Mapping[str, Any]) -> None:
+    """Raise UserError where Snakemake's `config` is empty because its file has another name than the one we read."""
+    named = Path("config/config.yml")
+    if not config and named.is_file() and not named.with_suffix(".yaml").exists():
+        raise UserError(f"{named} is not read: rename it to {named.with_suffix('.yaml')}")
 
 
 def check_start(cores: int | None) -> None:

@@ -341,3 +341,26 @@ def test_a_span_that_is_no_number_counts_as_one(tmp_path, span):
     head = f'<table><tr><th colspan="{span}">GPUs</th><th>tokens/s</th></tr>'
     table = read(tmp_path, "page.html", f"{head}<tr><td>1</td><td>100</td></tr><tr><td>2</td><td>190</td></tr></table>")
     assert [(row.devices, row.value("tokens_per_s")) for row in table.rows] == [(1, 100), (2, 190)]
+
+
+INDEXED = """               tokens/s  speed-up
+strategy GPUs
+DDP      1        10000      1.00
+         2        19500      1.95
+FSDP     2        19000      1.90
+         4        36000      3.60
+"""
+
+
+def test_an_index_that_pandas_prints_once_holds_below(tmp_path):
+    (tmp_path / "t.txt").write_text(INDEXED)
+    (table,) = gather([tmp_path]).tables
+    assert [row.label.split()[0] for row in table.rows] == ["DDP", "DDP", "FSDP", "FSDP"]
+
+
+def test_a_row_without_a_name_is_of_no_group(tmp_path):
+    """Without names of an index on a line of their own, nobody knows what an empty cell means: a total, perhaps."""
+    (tmp_path / "t.txt").write_text(
+        "name  GPUs  tokens/s\nDDP      1     10000\nDDP      2     19500\n         4     36000\n"
+    )
+    assert [row.label for row in gather([tmp_path]).tables[0].rows] == ["DDP", "DDP"]

@@ -3,6 +3,7 @@
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -40,6 +41,15 @@ def test_a_folder_that_cannot_be_is_refused_before_the_training(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="file: file exists"):
         trained(tmp_path / "file")
+
+
+def test_a_schedule_is_no_optimizer(tmp_path):
+    network = Tiny()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    schedule: Any = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    with pytest.raises(UserError, match=r"takes batches, a model .* and its optimizer, not list, Tiny, StepLR"):
+        scaleproof.watch(batches(), network, schedule, tmp_path)
+    assert scaleproof.watch(batches(), network, optimizer, tmp_path)
 
 
 def trained(folder: Path, loader=None, learning_rate: float = 0.1, accumulation: int = 1, model=None) -> WatchedRun:

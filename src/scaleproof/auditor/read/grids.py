@@ -14,6 +14,7 @@ RULE = re.compile(r"[=-]{2,}(?: +[=-]{2,})+")  # "=====  =====", above and below
 
 Line = tuple[int, str]  # number in the file, 1-based, and text
 Row = tuple[int, list[str]]  # the number of its line, and its cells
+Field = tuple[str, int, int]  # text, and the columns where it starts and ends
 
 
 @dataclass(slots=True)
@@ -210,15 +211,27 @@ def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
             i += 1
             continue
 
-        stop = i + 1
-        while stop < len(lines) and stop - i < MOST_ROWS:
-            next_fields = _fields(texts[stop])
+        rows = [fields]
+        names_end = len(texts[i - 1].rstrip()) if i else 0  # of the names of a pandas index, on a line of their own
+        for text in texts[i + 1 : i + MOST_ROWS]:
+            next_fields = _with_index(_fields(text), rows[-1], names_end)
             if len(next_fields) != len(fields) or not _is_row(next_fields):
                 break
-            stop += 1
-        if grid := _aligned_table(lines, i, stop):
+            rows.append(next_fields)
+        if grid := _aligned_table(lines, i, rows):
             yield grid
-        i = stop
+        i += len(rows)
+
+
+def _with_index(fields: list[Field], above: list[Field], names_end: int) -> list[Field]:
+    """Return a row with the index that pandas prints once, in the row `above`, before the levels that change."""
+    missing = len(above) - len(fields)
+    has_names_above = 0 < names_end <= above[-1][1]
+    if missing < 1 or not fields or above[missing - 1][2] > fields[0][1] or not has_names_above:
+        return fields
+    pairs = zip(fields, above[missing:], strict=True)
+    are_below = all(start == start_above or end == end_above for (_, start, end), (_, start_above, end_above) in pairs)
+    return [*above[:missing], *fields] if are_below else fields
 
 
 def _may_be_row(text: str) -> bool:
@@ -234,7 +247,6 @@ def _may_be_row(text: str) -> bool:
 
 FIGURE_STARTS = frozenset("0123456789+-~.,")
 MISSING_FIGURES = frozenset(("nan", "n/a", "oom"))
-Field = tuple[str, int, int]  # text, and the columns where it starts and ends
 _WORD = re.compile(r"\S+")
 _REMARK = re.compile(r"(?<!\s)\s+(?:<-+|←) \D{0,80}$")  # behind a row: "99.8  <- knee"
 _SPACED_WORDS = re.compile(r"\S+(?: (?! )\S+)*")  # with single spaces between them
@@ -265,17 +277,16 @@ def _is_row(fields: list[Field]) -> bool:
     return any(re.search(r"\d", text) for text in texts[1:])  # figures may be "nan" and "-", but not all
 
 
-def _aligned_table(lines: list[Line], first: int, last: int) -> Grid | None:
-    """Return the table whose rows are `lines[first:last]`. None where no headings are above them."""
-    numbered_rows = [(number, _fields(text)) for number, text in lines[first:last]]
-    columns = zip(*(fields for _, fields in numbered_rows), strict=True)
+def _aligned_table(lines: list[Line], first: int, rows: list[list[Field]]) -> Grid | None:
+    """Return the table of `rows`, which begin at `lines[first]`. None where no headings are above them."""
+    columns = zip(*rows, strict=True)
     spans = [(min(start for _, start, _ in column), max(end for _, _, end in column)) for column in columns]
     lines_above = _lines_of_headings(lines, first)
     header = _aligned_header([text for _, text in lines_above], spans)
     if header is None:
         return None
     first_line, _ = lines_above[0]
-    body = [(number, [text for text, _, _ in fields]) for number, fields in numbered_rows]
+    body = [(number, [text for text, _, _ in fields]) for (number, _), fields in zip(lines[first:], rows, strict=False)]
     return Grid("text table", first_line, header, body)
 
 

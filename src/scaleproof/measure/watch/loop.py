@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.watch.watcher import Watcher
@@ -22,7 +23,8 @@ class Watched(Generic[Batch]):
     ) -> None:
         """Begin to watch `model` and `optimizer`. `folder`: of the records. Raises UserError for wrong types."""
         is_iterable = any(hasattr(batches, name) for name in ("__iter__", "__next__", "__getitem__"))
-        if not is_iterable or not isinstance(model, nn.Module) or not hasattr(optimizer, "step"):
+        is_optimizer = hasattr(optimizer, "step") and not isinstance(optimizer, LRScheduler)  # which has a step(), too
+        if not is_iterable or not isinstance(model, nn.Module) or not is_optimizer:
             types = ", ".join(type(argument).__name__ for argument in (batches, model, optimizer))
             raise UserError(f"watch takes batches, a model (a module of torch) and its optimizer, not {types}")
         self._batches = batches

@@ -8,7 +8,8 @@ import pytest
 from synthetic_traces import trace, write_sqlite
 
 from scaleproof.ground.errors import UserError
-from scaleproof.measure.trace.readers.open_trace import read_trace, traces_in
+from scaleproof.measure.trace.readers.kineto import _load_events
+from scaleproof.measure.trace.readers.open_trace import read_trace, trace_kind, traces_in
 from scaleproof.measure.trace.summarise import summarise_files
 
 
@@ -174,6 +175,8 @@ BAD = {
     "cut.json.gz": (gzip.compress(json.dumps(chrome()).encode())[:60], "cut off or damaged"),
     "cut.json": (json.dumps(chrome()).encode()[:300], "cut off or damaged"),
     "foreign.json": (b'{"name": "package"}', "it has no traceEvents"),
+    "wrapped.json": (b'{"traceEvents": {"traceEvents": []}}', "its traceEvents are no list"),
+    "list.json": (b'[{"ph": "X", "name": "add"}]', "a list of events, as torch.autograd.profiler"),
     "none.json": (json.dumps(chrome(events=[])).encode(), "holds no events"),
     "photo.bin": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "this is no trace"),
     "letter.txt": (b"Dear reader,\n", "this is no trace"),
@@ -190,6 +193,13 @@ def test_what_is_no_trace_gets_one_clear_message(tmp_path, name):
         summarise_files([tmp_path / name])
     assert str(tmp_path / name) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_control_character_in_a_name_is_read(tmp_path):
+    (tmp_path / "t.json").write_text(json.dumps(chrome()).replace('"name": "', '"name": "\x01'))
+    (tmp_path / "sound.json").write_text(json.dumps(chrome()))
+    assert trace_kind(tmp_path / "t.json") == trace_kind(tmp_path / "sound.json") == "kineto"
+    assert len(_load_events(tmp_path / "t.json")["traceEvents"]) == len(chrome()["traceEvents"])
 
 
 def test_traces_are_found_among_other_files(tmp_path):

@@ -79,12 +79,13 @@ def _load_events(path: Path) -> dict[str, Any]:
     try:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-        data = json.loads(text)
+        data = json.loads(text, strict=False)  # names of events may hold control characters
     except (ValueError, EOFError, OSError, RecursionError, zlib.error) as error:
         cause = "it is empty" if path.exists() and not path.stat().st_size else f"it is cut off or damaged ({error})"
         raise UserError(f"{path}: not a trace of torch's profiler: {cause}; capture it again") from None
     if not isinstance(data, dict) or not isinstance(data.get("traceEvents"), list):
-        raise UserError(f"{path}: not a trace of torch's profiler: it has no traceEvents")
+        fault = "its traceEvents are no list" if "traceEvents" in data else "it has no traceEvents"
+        raise UserError(f"{path}: not a trace of torch's profiler: {fault}")
     return data
 
 

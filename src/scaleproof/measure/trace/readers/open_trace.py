@@ -102,6 +102,9 @@ def trace_kind(path: Path) -> str:
     if head.startswith(b"\x1f\x8b") or head.lstrip().startswith(b"{"):
         return "kineto"
 
+    if head.lstrip().startswith(b"[") and b'"ph"' in head:
+        fault = "a list of events, as torch.autograd.profiler and other programs write it"
+        raise NoTrace(f"{path}: {fault}; {ALLOWED}")
     try:
         text = head.decode("utf-8", errors="strict" if len(head) < HEAD_BYTES else "ignore")
     except UnicodeDecodeError:

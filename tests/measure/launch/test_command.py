@@ -13,7 +13,6 @@ from scaleproof.cli.run import _rate_text
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.run import TimedRun, read_run
 from scaleproof.measure.launch.run import run_cell
@@ -172,11 +171,12 @@ def test_what_is_not_there_is_a_row_in_the_words_of_validate(here, command, reas
     assert made.metrics.failure.reason.startswith(reason), made.metrics.failure
 
 
-def test_a_program_that_has_no_interpreter_ends_the_campaign(here):
+def test_a_program_that_has_no_interpreter_is_a_row_too(here):
     (here / "go.sh").write_text("#!/no/such/interpreter\n")
     (here / "go.sh").chmod(0o755)
-    with pytest.raises(UserError, match=r"go\.sh cannot be started"):
-        run(here, "./go.sh")
+    failure = run(here, "./go.sh").metrics.failure
+    assert failure.failure_class == "not_applicable"
+    assert "names an interpreter in its first line that is not here: /no/such/interpreter" in failure.reason
 
 
 WATCHED = """

@@ -1,11 +1,13 @@
 """Commands in odd places, and options that need others: one message with what is meant."""
 
+import argparse
 import subprocess
 import sys
 
 import pytest
 from command_line import scaleproof
 
+from scaleproof.cli.values import page_to_write
 from scaleproof.driver import new_project
 from scaleproof.ground.campaign.value_hints import valid_name
 from scaleproof.ground.errors import nearest_name, printable
@@ -227,3 +229,12 @@ def test_an_audit_with_a_mistake_in_its_claims_file_has_not_looked_at_them(tmp_p
     (tmp_path / "claims.yaml").write_text(f'scaleproof_claims: "1.0"\nclaims: [{claim}]\n')
     done = scaleproof("audit", tmp_path, cwd=tmp_path)
     assert (done.returncode, 'Did you mean "speedup"?' in done.stdout) == (code, code == 2), done.stdout
+
+
+def test_a_file_of_a_campaign_is_not_written_over(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"files": {"report.html": "8a7f", "charts/a.svg": "11c0"}}')
+    for name in ("report.html", "audit.html"):
+        (tmp_path / name).touch()
+    with pytest.raises(argparse.ArgumentTypeError, match="is a file of a campaign's results, and would be lost"):
+        page_to_write(str(tmp_path / "report.html"))
+    assert page_to_write(str(tmp_path / "audit.html")).name == "audit.html"

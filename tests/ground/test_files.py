@@ -86,10 +86,12 @@ def test_a_link_to_a_device_is_called_one(tmp_path):
         read_regular(tmp_path / "endless")
 
 
-def test_what_may_not_be_read_is_the_folder_that_is_closed(tmp_path):
+def test_what_may_not_be_read_is_the_folder_that_is_closed(tmp_path, monkeypatch):
     (tmp_path / "open").mkdir()
     inside = OSError(errno.EACCES, "Permission denied", str(tmp_path / "open/not/there.txt"))
     assert os_fault(inside).startswith(f"{tmp_path}/open: this user may not")
+    monkeypatch.chdir(tmp_path)
+    assert os_fault(OSError(errno.EACCES, "Permission denied", "a/b")).startswith(f"{tmp_path}: this user may not")
     (tmp_path / "open/a.txt").touch()
     there = OSError(errno.EACCES, "Permission denied", str(tmp_path / "open/a.txt"))
     assert os_fault(there).startswith(f"{tmp_path}/open/a.txt: this user may not")

@@ -135,6 +135,11 @@ def file_to_write(text: str, replaced: tuple[str, ...]) -> Path:
     if place.is_file() and place.suffix not in replaced:
         allowed = f"a new name, or one that ends in {endings}"
         raise argparse.ArgumentTypeError(f"{place} is there, and would be lost; allowed: {allowed}")
+    for folder in place.absolute().parents if place.is_file() else ():
+        manifest = folder / "manifest.json"  # of a campaign's results
+        if manifest.is_file() and f'"{place.absolute().relative_to(folder)}"' in manifest.read_text(errors="replace"):
+            fault = "is a file of a campaign's results, and would be lost; give another name"
+            raise argparse.ArgumentTypeError(f"{place} {fault}")
     if place.suffix in OTHER_FORMATS and place.suffix not in replaced:
         raise argparse.ArgumentTypeError(f"{place}: what is written is no {place.suffix}; give a name with {endings}")
     _check_parent(place)

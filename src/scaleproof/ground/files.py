@@ -175,6 +175,7 @@ def os_fault(error: OSError) -> str:
         return f"{path}: no such file or folder.{nearest_path(path)}"
     if error.errno in (errno.EACCES, errno.EPERM):  # of a folder that is closed, rather than of what may be in it
         path = next((place for place in (path, *path.parents) if os.path.lexists(place)), path)
+        path = Path.cwd() if path == Path() else path
     return f"{path}: {PATH_FAULTS.get(error.errno or 0, error.strerror or str(error))}"
 
 

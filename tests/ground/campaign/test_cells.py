@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from scaleproof.conclude.forecast.frontier import limit_of
 from scaleproof.ground.campaign.batch import resolve_batch
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign, Work
+from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import load_campaign
 from scaleproof.ground.errors import UserError
 
@@ -90,3 +92,28 @@ def test_published_runs_keep_their_fingerprints(repository):
         for file in folder.glob("runs/*/rep1/training_metrics.json"):
             record = json.loads(file.read_text())
             assert planned[record["cell"]].fingerprint == record["fingerprint"]
+
+
+def test_what_is_no_folder_cannot_hold_the_results(tmp_path):
+    (tmp_path / "mine.yaml").write_text("title: x\n")
+    LoadedCampaign(tmp_path / "mine.yaml", tmp_path)
+    (tmp_path / "mine").symlink_to("nowhere")
+    with pytest.raises(UserError, match="mine is a link to nowhere, which leads nowhere; the folder of a campaign's"):
+        LoadedCampaign(tmp_path / "mine.yaml", tmp_path)
+    (tmp_path / "mine").unlink()
+    (tmp_path / "mine").touch()
+    with pytest.raises(UserError, match="mine is a file; the folder of a campaign's results is made there"):
+        LoadedCampaign(tmp_path / "mine.yaml", tmp_path)
+
+
+def test_settings_are_those_of_a_command():
+    with pytest.raises(UserError, match=r"settings are of the placeholders of .*, and there is none"):
+        cells(vary={"settings": {"lr": [1, 2]}})
+    assert len(cells(workload={"command": "p {lr}"}, vary={"settings": {"lr": [1, 2]}})) == 2
+
+
+def test_no_trial_chooses_the_batch_of_a_command():
+    (cell,) = cells(workload={"command": "p"})
+    with pytest.raises(UserError, match="is a cell of a command, whose batch no trial can choose"):
+        limit_of(cell, [], 1e9)
+    assert limit_of(cells()[0], [], 1e9) == 1e9

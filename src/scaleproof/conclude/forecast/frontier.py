@@ -228,8 +228,12 @@ def sizes_to_try(most: int) -> list[int]:
 def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
     """Return the bytes of a device that a trial may use: as `given`, else the memory of the smallest GPU.
 
-    Raises UserError on a CPU without a given limit, because no device has all memory of a machine.
+    Raises UserError on a CPU without a given limit, because no device has all memory of a machine, and for a command.
     """
+    if cell.command is not None:
+        raise UserError(
+            f"{cell.slug} is a cell of a command, whose batch no trial can choose; trials are of our trainer"
+        )
     if given is not None:
         return given
     capacities = [gpu.memory for gpu in gpus if gpu.memory]

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import random
 import re
 from functools import cached_property, lru_cache
@@ -23,7 +24,7 @@ from scaleproof.ground.campaign.yaml_loader import (
     load_corpora,
     no_campaign_error,
 )
-from scaleproof.ground.errors import UserError, did_you_mean, no_such
+from scaleproof.ground.errors import UserError, did_you_mean, no_such, path_fault
 from scaleproof.ground.files import read_record
 from scaleproof.ground.snakemake_command import RESULTS
 
@@ -52,6 +53,10 @@ class LoadedCampaign:
             fault = f"{path} cannot be the name of a campaign, which is a folder of results/ as well"
             raise UserError(f"{fault}; allowed: {allowed}.{_rename_advice(path)}")
         self.campaign, self._lines = load_campaign(path)
+        place = results / self.name
+        if os.path.lexists(place) and not place.is_dir():
+            fault = path_fault(place) or " is a file"
+            raise UserError(f"{place}{fault}; the folder of a campaign's results is made there: move it away")
         try:
             self._expand(results)
         except UserError as error:

@@ -27,10 +27,9 @@ def fetch_config(hub: str, revision: str, endpoint: str, token: str | None) -> s
     except OfflineModeIsEnabled:
         raise UserError("HF_HUB_OFFLINE is set, which forbids to ask the hub; unset it") from None
     except (LocalEntryNotFoundError, httpx2.HTTPError, OSError) as error:
-        raise UserError(
-            f"{endpoint} cannot be reached, or is no hub ({type(error).__name__}); HF_ENDPOINT names a mirror, and "
-            "without a network a campaign takes the model's config.json: model: {config: FILE}"
-        ) from None
+        fault = f"{endpoint} cannot be reached, or is no hub ({type(error).__name__})"
+        advice = "without a network a campaign takes the model's config.json: model: {config: FILE}"
+        raise UserError(f"{fault}; HTTPS_PROXY names a proxy, HF_ENDPOINT a mirror, and {advice}") from None
     with open(downloaded, encoding="utf-8") as file:
         architecture = json.load(file)
     for reason in reasons_not_measurable(architecture):

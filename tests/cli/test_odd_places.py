@@ -238,3 +238,18 @@ def test_a_file_of_a_campaign_is_not_written_over(tmp_path):
     with pytest.raises(argparse.ArgumentTypeError, match="is a file of a campaign's results, and would be lost"):
         page_to_write(str(tmp_path / "report.html"))
     assert page_to_write(str(tmp_path / "audit.html")).name == "audit.html"
+
+
+def test_results_that_are_seen_from_a_folder_above_are_told_with_it(tmp_path):
+    for folder in ("results/mine/runs", "config"):
+        (tmp_path / folder).mkdir(parents=True)
+    done = scaleproof("verify", "results/mine", cwd=tmp_path / "config")
+    assert f"give results/<campaign>. They are seen from {tmp_path}: cd {tmp_path}\n" in done.stderr
+    done = scaleproof("verify", "results/other", cwd=tmp_path / "config")
+    assert "seen from" not in done.stderr
+
+
+def test_a_file_in_place_of_the_folder_config_is_told(tmp_path):
+    (tmp_path / "config").touch()
+    done = scaleproof("corpus", "list", cwd=tmp_path)
+    assert done.stderr == "scaleproof: config/corpora.yaml: config is a file, not a folder\n"

@@ -18,6 +18,7 @@ def verdict(status: str, ratio: tuple[float, float, float] | None = (1.08, 1.05,
     estimated = Estimated(value=ratio[0], low=ratio[1], high=ratio[2], n=6) if ratio else None
     question = AnsweredQuestion.model_validate(
         {"is": "b-n1x1", "better_than": "a-n1x1", "by": 0.0, "status": status, "ratio": estimated}
+        | {"incomparable": report.pop("incomparable", [])}
     )
     mismatches = report.pop("mismatches", [])
     made = ScalingReport(
@@ -136,3 +137,14 @@ def test_a_doubt_about_the_training_stands_behind_the_verdict():
     assert (made.word, made.reservations) == ("faster", ("did-not-train", "machine-busy"))
     assert made.sentence.endswith("; perhaps did not train: all gradients are 0; with reservations: machine-busy")
     assert ("reservations" in verdict("yes").sentence, verdict("yes").reservations) == (False, ())
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (["unit"], "their rates are in different units; let both print the same one, or"),
+        (["code", "torch"], "code, torch differ"),
+    ],
+)
+def test_what_forbids_a_ratio_is_told(fields, words):
+    assert verdict("incomparable", None, incomparable=fields).sentence.startswith(f"not comparable: {words}")

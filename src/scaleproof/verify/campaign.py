@@ -76,7 +76,8 @@ def _campaign_hint(path: Path) -> str:
     if candidates:
         return f' Did you mean "{candidates[0]}"?'
     if not os.path.lexists(path):
-        return nearest_path(path)
+        above = next((folder for folder in Path.cwd().parents if (folder / path / "runs").is_dir()), None)
+        return f" They are seen from {above}: cd {above}" if above else nearest_path(path)
 
     has_results = path.is_dir() and any(path.glob("*/runs"))
     parent = path if has_results else RESULTS

@@ -133,6 +133,8 @@ def test_what_a_file_says_counts_more_than_what_is_said_about_it(tmp_path):
         ("claim: [{kind: throughput, value: 5, of: a}]", 'claim is unknown. Did you mean "claims"?'),
         ("runs: {a: {world_size: 2, world_size: 4}}", "line 2: world_size is given twice"),
         ("claims: [{kind: throughput, value: 1, of: a, unit: s}]", "no key of throughput"),
+        ("claims: {kind: speedup}", "claims is no list; each claim begins with a hyphen"),
+        ("runs: [a]", "runs is no mapping of names to facts"),
         ("runs: {a: {worldsize: 2}}", 'Did you mean "world_size"?'),
         ("runs: {a: {world_size: two}}", "not a whole number"),
     ],

@@ -65,8 +65,10 @@ def read_claims_file(path: Path, evidence: Evidence) -> dict[str, dict[str, Any]
         if name not in allowed:
             raise FaultyClaims(f"{name} is unknown.{did_you_mean(name, allowed)} Allowed: {', '.join(allowed)}")
     claims, runs = data.get("claims") or [], data.get("runs") or {}
-    if not isinstance(claims, list) or not isinstance(runs, dict):
-        raise FaultyClaims("`claims` must be a list and `runs` a mapping")
+    if not isinstance(claims, list):
+        raise FaultyClaims("claims is no list; each claim begins with a hyphen: - {kind: speedup, ...}")
+    if not isinstance(runs, dict):
+        raise FaultyClaims("runs is no mapping of names to facts, such as {exp042: {world_size: 4}}")
 
     for k, entry in enumerate(claims):
         evidence.published_claims.append(_claim_of(entry, f"claims[{k}]"))

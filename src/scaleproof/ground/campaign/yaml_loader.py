@@ -82,7 +82,8 @@ def load_campaign(path: Path) -> tuple[Campaign, Lines]:
 def load_corpora(path: Path) -> CorpusTable:
     if not os.path.lexists(path):
         elsewhere = other_folder_hint() or f"; scaleproof works in the folder of the Snakefile; this is {Path.cwd()}"
-        raise UserError(f"{path}{path_fault(path) if CAMPAIGNS.is_dir() else f': no such file{elsewhere}'}")
+        is_here = CAMPAIGNS.is_dir() or path.parent.is_file()
+        raise UserError(f"{path}{path_fault(path) if is_here else f': no such file{elsewhere}'}")
     return _read_model(path, CorpusTable)[0]
 
 

@@ -112,7 +112,11 @@ def _why_not_comparable(report: ScalingReport, question: AnsweredQuestion, findi
         invalid = next(finding for finding in findings.findings if finding.severity == "invalid")
         text = f"{', '.join(report.mismatches)}: {invalid.evidence}"
         return f"{text}. {invalid.advice}" if invalid.advice else text
-    return f"{', '.join(question.incomparable)} differ" if question.status == "incomparable" else ""
+    if question.status != "incomparable":
+        return ""
+    if "unit" in question.incomparable:
+        return "their rates are in different units; let both print the same one, or give --metric and --per-step"
+    return f"{', '.join(question.incomparable)} differ"
 
 
 def with_words(verdict: AbVerdict, *words: str) -> AbVerdict:

@@ -39,8 +39,8 @@ amp dtype mixedprecision: precision | backend accelerator usecpu usecuda nocuda:
 gpu gpus ngpus worldsize nproc ntasks: devices | split subset configuration: load
 distributeddataparallel: ddp | dataparallel: dp | hybridshard: hsdp
 fsdp2 fullysharded fullyshardeddataparallel fullyshard fullshard fullshardautowrap shardgradop: fsdp | noshard: ddp
-deepspeed zero: zero2 | stage0: zero0 | stage1 deepspeedstage1: zero1 | none: single
-stage2 deepspeedstage2: zero2 | stage3 deepspeedstage3: zero3
+deepspeed zero: zero2 | stage0: zero0 | stage1 z1 deepspeedstage1: zero1 | none: single
+stage2 z2 deepspeedstage2: zero2 | stage3 z3 deepspeedstage3: zero3
 deepspeedstage2offload: zero2-offload | deepspeedstage3offload: zero3-offload
 deepspeed zerostage zerooptimization distributed distributedbackend parallel parallelism strategies: strategy
 nodes nnodes gpu gpus ngpus gres nvidiagpu gpuspernode gpuspertask devices worldsize nproc nprocpernode: geometry

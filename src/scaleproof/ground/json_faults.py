@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 Part = TypeVar("Part")
+BEGIN = re.compile(r"""^(?:\{\s*(?:["}]|$)|\[\s*(?:[\[{"\]]|$))""", re.MULTILINE)  # of an object or a list
 
 # What stands where a parser stops -> why, in the words of somebody who wrote that by hand or with another program.
 REASONS = {
@@ -44,6 +45,11 @@ def reason_of_json_fault(content: str | bytes, problem: str) -> str:
     lines = text.splitlines(keepends=True)
     position = sum(map(len, lines[: int(match[1]) - 1])) + int(match[2]) - 1
     before, rest = text[:position].rstrip(), text[position:]
+    begin = BEGIN.search(text)
+    if not before and begin and begin.start() and not rest.startswith(("#", "/", "\ufeff", "<<<<<<<")):
+        return f': the JSON begins in line {text.count(chr(10), 0, begin.start()) + 1}, behind "{lines[0].strip()[:30]}"'
+    if not before and begin is None and rest.startswith("#"):
+        return ": it is text, not JSON"
     reason = next((reason for start, reason in REASONS.items() if rest.startswith(start)), "")
     if rest.startswith(("]", "}")) and before.endswith(","):
         reason = "the comma before it has nothing behind it"

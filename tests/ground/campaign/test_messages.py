@@ -19,7 +19,7 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     "a list": ("- title: x\n", ["a mapping is expected"]),
     "no title": ("repeats: 2\n", ["title is missing", "The question"]),
     "a backslash": ('title: "C:\\users"\n', ["line 1, column 13", "expected escape sequence", "takes it as it is"]),
-    "a comment for a title": ("title: #1\n", ["line 1", 'title has no value ("#" begins a comment)']),
+    "a comment for a title": ("title: #1\n", ["line 1", 'title has no value (empty, null or behind a "#")']),
     "merged with a list": (GOOD + "trace:\n  <<: [5]\n", ["line 7", "after <<: stands an alias of a section"]),
     "bytes": ("title: x\nwork: !!binary aGVsbG8=\n", ["work: tags such as !!binary are not allowed"]),
     "a variable": ("title: x\nwork: {steps: ${STEPS}}\n", ["line 2", "variables (${X}) are not filled in"]),

@@ -220,7 +220,7 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
         return f"{where}{dotted(place)}{colon}{error['msg'].removeprefix('Value error, ')}"
     is_infinite = isinstance(value, float) and math.isinf(value)  # 1e400 is infinite, too
     text = "infinite" if is_infinite else shortened(json.dumps(value, default=str, ensure_ascii=False))
-    fault = 'has no value ("#" begins a comment)' if value is None else f"cannot be {text}"
+    fault = 'has no value (empty, null or behind a "#")' if value is None else f"cannot be {text}"
     return f"{where}{dotted(place)} {fault}; {_allowed_sentence(place, schema, value)}"
 
 

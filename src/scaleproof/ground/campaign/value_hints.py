@@ -37,7 +37,7 @@ FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, ('/', *OF_FILES)))})$
 WEIGHTS = ("/", ".bin", ".pt")  # no config.json
 # What people write in place of a text with a pattern -> how it is written. The first: ddp-n1x2, 1X2, [1, 2].
 FORMS = {
-    r"(?:[a-z0-9]+(?:-offload)?-)?[n([]?([1-9][0-9]*)(?:[\sx*×,:]+|by)([1-9][0-9]*)[)\]]?": r"\1x\2",
+    r"(?:[a-z][a-z0-9]*(?:-offload)?-)?[n([]?([1-9][0-9]*)(?:[\sx*×,:]+|by)([1-9][0-9]*)[)\]]?": r"\1x\2",
     r"([1-9][0-9]*)(?: ?(?:gpu|device|process)\w*)?": r"1x\1",
     r"bpe[\W_]?([1-9][0-9]*)": r"bpe-\1",
     r"bpe[\W_]?([1-9][0-9]*)k": r"bpe-\g<1>000",
@@ -46,7 +46,8 @@ FORMS = {
     r"([0-9.,]+) ?docs": r"\1 documents",
     r"https?://[^/]+/(?:datasets/)?([\w.-]+/[\w.-]+)/?": r"\1",  # an address of owner/name
 }
-TRUTHS = dict.fromkeys(("on", "yes", "y", "true"), "true") | dict.fromkeys(("off", "no", "n", "false"), "false")
+TRUTHS = dict.fromkeys(("on", "yes", "y", "true", "enable", "enabled", "inductor"), "true")
+TRUTHS |= dict.fromkeys(("off", "no", "n", "false", "disable", "disabled"), "false")
 LIMITS = (
     ("minimum", ">=", operator.ge),
     ("exclusiveMinimum", ">", operator.gt),
@@ -291,11 +292,19 @@ def list_hint(value: object, array: Schema, schema: Schema) -> str:
         entries = [*value] if all(entry is None for entry in entries) else entries  # {ddp, fsdp}
     elif isinstance(value, str):  # "ddp, fsdp", "(0.9, 0.95)"; of lines such as -ddp, YAML makes "-ddp -fsdp"
         words = re.split(r"[\s,;|]+", re.sub(r"(^|\s)-(?=[a-z])", r"\1", value.strip("()[]")))
-        entries = [float(word) if NUMBER.fullmatch(word) and word.isascii() and "." in word else word for word in words]
+        has_numbers = any(option.get("type") == "integer" for option in options)
+        entries = [_as_number(word, has_numbers) for word in words]
     has_length = len(entries) == array.get("maxItems", len(entries)) and len(entries) >= array.get("minItems", 0)
     choices = choices_at(items, schema)
     are_allowed = has_length and all(_is_allowed(entry, options, choices) for entry in entries)
     return f" Write [{shortened(', '.join(map(str, entries)), 60)}]." if are_allowed else ""
+
+
+def _as_number(word: str, can_be_whole: bool) -> float | str:
+    """Return the number that a word of a list is, or the word: "0.9" -> 0.9, and "8" -> 8 where `can_be_whole`."""
+    if can_be_whole and re.fullmatch("[0-9]{1,9}", word):
+        return int(word)
+    return float(word) if NUMBER.fullmatch(word) and word.isascii() and "." in word else word
 
 
 def placeholder_hint(place: Place, value: object, data: dict[str, object]) -> str:

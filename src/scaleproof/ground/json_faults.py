@@ -47,7 +47,8 @@ def reason_of_json_fault(content: str | bytes, problem: str) -> str:
     before, rest = text[:position].rstrip(), text[position:]
     begin = BEGIN.search(text)
     if not before and begin and begin.start() and not rest.startswith(("#", "/", "\ufeff", "<<<<<<<")):
-        return f': the JSON begins in line {text.count(chr(10), 0, begin.start()) + 1}, behind "{lines[0].strip()[:30]}"'
+        line = text.count("\n", 0, begin.start()) + 1
+        return f': the JSON begins in line {line}, behind "{lines[0].strip()[:30]}"'
     if not before and begin is None and rest.startswith("#"):
         return ": it is text, not JSON"
     reason = next((reason for start, reason in REASONS.items() if rest.startswith(start)), "")

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from scaleproof.ground.campaign.config import ENTRIES, TOKENIZER
 from scaleproof.ground.campaign.corpora import BUDGET
 from scaleproof.ground.campaign.geometry import GEOMETRY
+from scaleproof.ground.campaign.joined_faults import join_dedented_keys, join_split_lists, value_at
 from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at, properties_at, union_members
 from scaleproof.ground.campaign.value_hints import (
     LIMITS,
@@ -48,6 +49,7 @@ ALLOWED = re.compile(r"(?:; allowed: |Allowed here: ).{60,}?(?=\. [A-Z]|\.?$)", 
 # Key that people write into a campaign -> key of a profile.
 OF_PROFILES = {"partition": "slurm_partition", "queue": "slurm_partition", "account": "slurm_account"}
 OF_PROFILES |= {name: name for name in ("qos", "constraint")}
+KEY_AND_COLON = re.compile(r"(\w+) ?:(?=\S)(.*)", re.DOTALL)  # which YAML takes for one word
 EMPTY_KEY = '""'  # the spelling of a key without a name
 MOST_MESSAGES = 20
 
@@ -109,7 +111,8 @@ def _deepest_faults(reported: list[ErrorDetails], schema: Schema, data: object) 
     if ("workload", "command") in faults:  # the placeholders of a faulty command, which would be keys here
         known_to_others |= {place for place in unknown_keys if place[0] in OF_CELLS}
     faults = {place: fault for place, fault in faults.items() if place not in known_to_others} or faults
-    _join_split_lists(faults, data)
+    join_split_lists(faults, data)
+    join_dedented_keys(faults, schema, data)
 
     outer_places = {place[:depth] for place in faults for depth in range(1, len(place))}
     return {place: fault for place, fault in faults.items() if place not in outer_places}
@@ -127,36 +130,6 @@ def _allowed_said_once(messages: list[str]) -> list[str]:
         shorter_messages.append(message)
         earlier_lists.add(allowed_list)
     return shorter_messages
-
-
-def _join_split_lists(faults: dict[Place, ErrorDetails], data: Any) -> None:
-    """Join the entries of a list that lacks its brackets, as in {strategy: ddp, fsdp}, to one value: "ddp, fsdp".
-
-    YAML reads `fsdp` as a key of its own, without a value, and pydantic calls it unknown. Its fault is removed from
-    `faults`, and the key from `data`: the fault of the value before it then is that "ddp, fsdp" lacks brackets.
-    """
-    unknown_keys = [place for place, fault in faults.items() if fault["type"] == "extra_forbidden"]
-    for place in unknown_keys:  # in the order of the file: each is joined to all entries before it
-        mapping = _value_at(data, place[:-1])
-        key = place[-1]
-        earlier_keys = list(mapping)[: list(mapping).index(key)]
-        if not earlier_keys or mapping[key] is not None:
-            continue
-        previous_key = earlier_keys[-1]
-        previous_value = mapping[previous_key]
-        previous_place = (*place[:-1], previous_key)
-        is_number = isinstance(previous_value, int) and str(key).isdigit()  # 1,024 is two numbers, and the first may do
-        if is_number or (previous_place in faults and isinstance(previous_value, str | int)):
-            mapping[previous_key] = f"{previous_value}, {key}"
-            faults.setdefault(previous_place, {**faults[place], "type": "int_type"})
-            del faults[place], mapping[key]
-
-
-def _value_at(data: Any, place: Place) -> Any:
-    """Return the value at a place of a file with the content `data`."""
-    for step in place:
-        data = data[step]
-    return data
 
 
 def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
@@ -214,7 +187,7 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
     if error["loc"][-1:] == ("[key]",):  # the fault is in the name of the key
         return f'{where}"{dotted(place)}" cannot be a name; allowed: {NAME_WORDS}.{nearest_valid_name(str(place[-1]))}'
 
-    value = _value_at(data, place)
+    value = value_at(data, place)
     if error["type"] == "value_error":
         colon = ": " if place else ""
         return f"{where}{dotted(place)}{colon}{error['msg'].removeprefix('Value error, ')}"
@@ -244,18 +217,20 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     `known`: the keys that are allowed there; `data`: the file's content. Returns "" where there is nothing to suggest.
     """
     name = str(place[-1])
-    if hint := placeholder_hint(place, _value_at(data, place), data):
+    if hint := placeholder_hint(place, value_at(data, place), data):
         return hint
     of_cell = place[0] in OF_SINGLE_CELLS  # the key describes one cell, which has no keys of other sections
     look_alike = unicodedata.normalize("NFKC", name)  # a wide colon, a space that does not break
     if name != look_alike and ":" in look_alike:
         return f' A colon or a blank in it only looks like one: write "{look_alike}".'
+    if (pair := KEY_AND_COLON.match(name)) and pair[1] in known:  # execution:{precision: bf16}
+        return f' A blank is missing behind the colon: write "{pair[1]}: " before "{shortened(pair[2], 40)}".'
     if name != name.strip():
         return f' Write "{name.strip()}", without the blanks beside it, or what only looks like a space.'
     hint = _same_key_hint(name, known) or _top_hint(place, schema)
     geometry = same_name(name, ("geometry",))  # "geometry" for its synonyms, such as nodes; else None
     if not hint and geometry in (None, name):  # another section has a key `nodes` (trace), which is seldom meant
-        hint = _other_section_hint(name.rpartition(".")[2], schema, of_cell, _value_at(data, place))  # of "work.seed"
+        hint = _other_section_hint(name.rpartition(".")[2], schema, of_cell, value_at(data, place))  # of "work.seed"
     key = next((key for key in known if name in choices_at(node_at(schema, (*place[:-1], key)), schema)), None)
     if not hint and key:  # a value for a key, fp16: {enabled: true}; "fused" is near to a key, too
         near = "" if key in ("precision", "strategy") else did_you_mean(name, known)
@@ -267,7 +242,7 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
         return f" It is the profile's business: {of_profile} in profiles/slurm (docs/cluster.md)."
     keys = [(section, key) for section in _sections(schema) for key in properties_at(schema, section)]
     other_name = geometry or same_name(name, (key for _, key in keys))
-    if other_name and (hint := _other_section_hint(other_name, schema, of_cell, _value_at(data, place))):
+    if other_name and (hint := _other_section_hint(other_name, schema, of_cell, value_at(data, place))):
         return f"{hint.removesuffix('.')}, as {other_name}."
     if hint := did_you_mean(name, known):
         return hint

@@ -115,7 +115,7 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     text = str(value).strip("“”„‘’").replace("\N{MINUS SIGN}", "-")  # the quotes and digits of word processors
     text = "".join(str(unicodedata.decimal(character, character)) for character in text)  # any digits, but no "³"
     text = re.split(" //|#", GROUPED.sub(",", text))[0].rstrip(",;}])")  # a comment of C, or without its blank; JSON
-    # {learning_rate: 0,001} is two keys to YAML, which `_join_split_lists` has joined to "0, 001".
+    # {learning_rate: 0,001} is two keys to YAML, which `join_split_lists` has joined to "0, 001".
     if re.fullmatch("[0-9]+(, [0-9]+)+", text):
         text = text.replace(", ", ",")
     if THOUSANDS.fullmatch(text) or DECIMAL.fullmatch(text):

@@ -1,0 +1,60 @@
+"""Faults of a configuration file that are one mistake: a list without its brackets, keys without their indentation."""
+
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+from scaleproof.ground.campaign.schema_nodes import Schema, properties_at
+from scaleproof.ground.errors import Place, shortened
+
+
+def value_at(data: Any, place: Place) -> Any:
+    """Return the value at a place of a file with the content `data`."""
+    for step in place:
+        data = data[step]
+    return data
+
+
+def join_split_lists(faults: dict[Place, ErrorDetails], data: Any) -> None:
+    """Join the entries of a list that lacks its brackets, as in {strategy: ddp, fsdp}, to one value: "ddp, fsdp".
+
+    YAML reads `fsdp` as a key of its own, without a value, and pydantic calls it unknown. Its fault is removed from
+    `faults`, and the key from `data`: the fault of the value before it then is that "ddp, fsdp" lacks brackets.
+    """
+    for place in _unknown_keys(faults):  # in the order of the file: each is joined to all entries before it
+        mapping = value_at(data, place[:-1])
+        key = place[-1]
+        earlier_keys = list(mapping)[: list(mapping).index(key)]
+        if not earlier_keys or mapping[key] is not None:
+            continue
+        previous_key = earlier_keys[-1]
+        previous_value = mapping[previous_key]
+        previous_place = (*place[:-1], previous_key)
+        is_number = isinstance(previous_value, int) and str(key).isdigit()  # 1,024 is two numbers, and the first may do
+        if is_number or (previous_place in faults and isinstance(previous_value, str | int)):
+            mapping[previous_key] = f"{previous_value}, {key}"
+            faults.setdefault(previous_place, {**faults[place], "type": "int_type"})
+            del faults[place], mapping[key]
+
+
+def join_dedented_keys(faults: dict[Place, ErrorDetails], schema: Schema, data: Any) -> None:
+    """Make one fault of an empty section and the keys of it that stand below, not indented.
+
+    Their own faults, "unknown key", are removed from `faults`.
+    """
+    keys: dict[Place, list[str]] = {}  # place of a section -> its keys
+    for place in _unknown_keys(faults):
+        mapping = value_at(data, place[:-1])
+        earlier_keys = list(mapping)[: list(mapping).index(place[-1])]
+        empty_key = next((key for key in reversed(earlier_keys) if mapping[key] is None), None)
+        section = (*place[:-1], empty_key) if empty_key is not None else ()
+        if section in faults and place[-1] in properties_at(schema, section):
+            keys.setdefault(section, []).append(str(place[-1]))
+            del faults[place]
+    for section, names in keys.items():
+        advice = f"its keys need two blanks more before them than it has: {shortened(', '.join(names), 100)}"
+        faults[section] = {**faults[section], "type": "value_error", "msg": advice}
+
+
+def _unknown_keys(faults: dict[Place, ErrorDetails]) -> list[Place]:
+    return [place for place, fault in faults.items() if fault["type"] == "extra_forbidden"]

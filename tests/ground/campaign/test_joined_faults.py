@@ -1,0 +1,37 @@
+"""Several faults of one mistake are one message: keys that are not indented, a list without its brackets."""
+
+import pytest
+from command_line import scaleproof
+
+TITLE = "title: x\n"
+GRID = "vary: {strategy: [ddp, zero2], geometry: [1x1, 1x2]}\n"
+DEDENTED = "need two blanks more before them than it has: "
+
+
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        (GRID + "execution:\nprecision: bf16\n", [f"line 3: execution: its keys {DEDENTED}precision"]),
+        ("vary:\nstrategy: [ddp]\ngeometry: [1x1]\n", [f"line 2: vary: its keys {DEDENTED}strategy, geometry"]),
+        (
+            GRID + "work:\n  optimizer:\n  learning_rate: 0.1\n",
+            [f"line 4: work.optimizer: its keys {DEDENTED}learning_rate"],
+        ),
+        # One message each, where the keys are not those of the empty section, or stand before it.
+        (GRID + "execution:\nsteps: 8\n", ["execution has no value", "steps. It belongs under "]),
+        (GRID + "precision: bf16\nexecution:\n", ["precision. It belongs under execution.", "execution has no value"]),
+        (GRID + "execution: {precision: bf16}\nsteps: 8\n", ["steps. It belongs under "]),
+        ("vary: {strategy: ddp, zero2, geometry: [1x1]}\n", ["Write [ddp, zero2]."]),
+        (GRID + "execution:{precision: bf16}\n", ['write "execution: " before "{precision".']),
+        (GRID + "execution: {precision :bf16}\n", ['write "precision: " before "bf16".']),
+    ],
+)
+def test_one_message_for_one_mistake(tmp_path, repository, text, messages):
+    path = tmp_path / "mine.yaml"
+    path.write_text(TITLE + text)
+    done = scaleproof("campaign", "validate", path, cwd=repository)
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(messages), done.stderr
+    for line, message in zip(lines, messages, strict=True):
+        assert message in line

@@ -82,11 +82,11 @@ def test_another_run_of_the_same_configurations(tmp_path):
 
     write("a.csv", rates)
     write("b.csv", others)
-    assert "files-disagree" not in accusations(audited(tmp_path, "# Runs\n"))
+    assert "files-disagree" not in audited(tmp_path, "# Runs\n")
     write("b.csv", (2308.61, *rates[1:]))
-    assert "files-disagree" in accusations(audited(tmp_path, "# Runs\n"))
+    assert "files-disagree" in audited(tmp_path, "# Runs\n")
     write("b.csv", (2308.61, others[1], *rates[2:]))
-    assert "; 8 other figures of the two" in accusations(audited(tmp_path, "# Runs\n"))["files-disagree"]
+    assert "; 8 other figures of the two" in audited(tmp_path, "# Runs\n")["files-disagree"].evidence
 
 
 MFU = rows("strategy | tokens/s | MFU", "ddp | 5120 | 30.8%", "fsdp | 9120 | 44.2%")

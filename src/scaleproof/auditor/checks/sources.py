@@ -29,6 +29,7 @@ COMPARED_KINDS = (*MEASURED, "speedup", "efficiency", "mfu", "memory_bytes")
 GENERAL_KINDS = {"rate": RATES, "time_s": TIMES}  # kinds of which a heading says no more, and what they may be
 MOST_TABLES, MOST_ROWS = 60, 100  # that are held against each other
 SIZE_OF_MODEL = re.compile(r"(?<![a-z\d.])\d+(?:\.\d+)?[bm](?![a-z\d])")
+FILE_OF_DATA = re.compile(r"\.(?:jsonl?|csv|tsv)(?:#|$)")
 ATTRIBUTES = ("strategy", "precision", "model", "dataset", "device", "backend", "run")
 
 
@@ -80,7 +81,8 @@ def sources_agree(context: AuditContext) -> Iterator[Flag]:
 
     Detected: World size, rate or wall time in RUN_COMPLETE or in the launcher's record differ from the metrics by more
     than 0.1 %; or two tables, or a table and runs, print most figures of the same configurations alike, and one of them
-    more than 5 % apart. Rows that state the same are repeats: their mean is compared, and must be outside of them.
+    more than 5 % apart (a note in two files of data: the newer may repeat what was not measured again). Rows that state
+    the same are repeats: their mean is compared, and must be outside of them.
     Seen: A README whose notebook measured other figures.
     Repair: Make tables and sentences from the files; write every run into a folder of its own, its end marker last.
     """
@@ -95,7 +97,8 @@ def sources_agree(context: AuditContext) -> Iterator[Flag]:
         files = {re.sub(r"\d", "", first[0].row.file), re.sub(r"\d", "", second[0].row.file)}
         # Names that differ in their digits alone, "bench_2025.csv" and "bench_2026.csv", are of two runs.
         if len(files) > 1 and len(these & those) >= EQUAL_PER_DIFFERENT:
-            yield from _contradicting_places(first, second)
+            severity = "note" if all(FILE_OF_DATA.search(file) for file in files) else None
+            yield from (replace(flag, severity=severity) for flag in _contradicting_places(first, second))
 
 
 def _places(table: ReportedTable) -> list[_Place]:

@@ -64,6 +64,7 @@ FINDING = {
     "ground/campaign/question.py",
     "ground/campaign/repeats.py",
     "ground/campaign/schema_nodes.py",
+    "ground/campaign/joined_faults.py",
     "ground/campaign/value_hints.py",
     "ground/campaign/shared_jobs.py",
     "ground/campaign/strategies.py",

@@ -8,21 +8,22 @@ from scaleproof.ground.campaign.schema_nodes import Schema, properties_at
 from scaleproof.ground.errors import Place, shortened
 
 
-def value_at(data: Any, place: Place) -> Any:
+def value_at(data: object, place: Place) -> object:
     """Return the value at a place of a file with the content `data`."""
+    value: Any = data
     for step in place:
-        data = data[step]
-    return data
+        value = value[step]
+    return value
 
 
-def join_split_lists(faults: dict[Place, ErrorDetails], data: Any) -> None:
+def join_split_lists(faults: dict[Place, ErrorDetails], data: object) -> None:
     """Join the entries of a list that lacks its brackets, as in {strategy: ddp, fsdp}, to one value: "ddp, fsdp".
 
     YAML reads `fsdp` as a key of its own, without a value, and pydantic calls it unknown. Its fault is removed from
     `faults`, and the key from `data`: the fault of the value before it then is that "ddp, fsdp" lacks brackets.
     """
     for place in _unknown_keys(faults):  # in the order of the file: each is joined to all entries before it
-        mapping = value_at(data, place[:-1])
+        mapping: Any = value_at(data, place[:-1])
         key = place[-1]
         earlier_keys = list(mapping)[: list(mapping).index(key)]
         if not earlier_keys or mapping[key] is not None:
@@ -37,14 +38,14 @@ def join_split_lists(faults: dict[Place, ErrorDetails], data: Any) -> None:
             del faults[place], mapping[key]
 
 
-def join_dedented_keys(faults: dict[Place, ErrorDetails], schema: Schema, data: Any) -> None:
+def join_dedented_keys(faults: dict[Place, ErrorDetails], schema: Schema, data: object) -> None:
     """Make one fault of an empty section and the keys of it that stand below, not indented.
 
     Their own faults, "unknown key", are removed from `faults`.
     """
     keys: dict[Place, list[str]] = {}  # place of a section -> its keys
     for place in _unknown_keys(faults):
-        mapping = value_at(data, place[:-1])
+        mapping: Any = value_at(data, place[:-1])
         earlier_keys = list(mapping)[: list(mapping).index(place[-1])]
         empty_key = next((key for key in reversed(earlier_keys) if mapping[key] is None), None)
         section = (*place[:-1], empty_key) if empty_key is not None else ()

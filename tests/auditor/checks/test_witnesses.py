@@ -89,17 +89,6 @@ def test_another_run_of_the_same_configurations(tmp_path):
     assert "; 8 other figures of the two" in audited(tmp_path, "# Runs\n")["files-disagree"].evidence
 
 
-MFU = rows("strategy | tokens/s | MFU", "ddp | 5120 | 30.8%", "fsdp | 9120 | 44.2%")
-
-
-@pytest.mark.parametrize(
-    ("sentence", "is_named"),
-    [("DDP spends 40.8% on waiting.", False), ("DDP has an MFU of 40.8%.", True), ("DDP has an MFU of 30.8%.", False)],
-)
-def test_per_cents_of_what_is_no_column(tmp_path, sentence, is_named):
-    assert ("claim-not-in-data" in accusations(audited(tmp_path, f"{MFU}\n{sentence}\n"))) == is_named
-
-
 SPEED = "Throughput: 390 images/s on 4 GPUs\n"
 NEAR_ONE = ("a | 1.41 | 1.43 | -1%", "b | 0.88 | 0.89 | -1%", "c | 4.12 | 4.21 | -2%", "d | 3.35 | 3.83 | -12%")
 

@@ -283,12 +283,12 @@ def test_a_bar_of_one_step_is_no_rate_of_steps(tmp_path):
     assert readings(tmp_path, "".join(bar.format(k, 9) for k in range(4)), "a.log")
 
 
-@pytest.mark.parametrize("printed", ["Memory allocated [FWD]: 3.532 GB", "The peak was 3.532 GB here."])
+@pytest.mark.parametrize("printed", ["Memory [FWD]: 3.532 GB", "The peak memory was 3.532 GB here."])
 def test_a_pair_that_a_program_printed_is_no_sentence(tmp_path, printed):
     output = {"output_type": "stream", "text": [f"Max time: 9.1 s\n{printed}\n"]}
     cells = [{"cell_type": "code", "outputs": [output]}]
     (tmp_path / "a.ipynb").write_text(json.dumps({"nbformat": 4, "cells": cells}))
-    assert len(gather([tmp_path]).other_figures) == (": " not in printed)
+    assert len(gather([tmp_path]).stated_figures) == (": " not in printed)
 
 
 def test_figures_of_one_sentence_are_named_by_what_stands_before_them(tmp_path):

@@ -253,7 +253,6 @@ def test_a_full_disk_is_no_fault_of_the_archive(tmp_path, monkeypatch):
 
 # What is no result by itself, but beside results, or said of the files.
 BESIDE = {
-    "other_figures",
     "published_claims",
     "copies",
     "configurations",

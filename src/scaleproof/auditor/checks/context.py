@@ -54,7 +54,7 @@ class AuditContext:
         beside_runs = (evidence.traced_folders, evidence.published_claims, evidence.unread)
         sources = {
             "runs": any(of_runs) or any(beside_runs),
-            "sentences": bool(evidence.stated_figures or evidence.other_figures or evidence.stated_results),
+            "sentences": bool(evidence.stated_figures or evidence.stated_results),
             "several tables": len(tables) > 1,
             "marks of ratios": any(map(_may_have_ratios, self.all_tables)),
             "related figures": any(map(_has_related_figures, self.all_tables)),

@@ -7,7 +7,6 @@ from functools import lru_cache
 
 from scaleproof.auditor.checks.columns import ITEM_NAMES, FigureColumn, FigureTable
 from scaleproof.auditor.read.printed_figures import figures_of, unit_of
-from scaleproof.auditor.read.reported import StatedFigure
 from scaleproof.auditor.read.sentences import ANY_DEVICE
 from scaleproof.auditor.read.words import in_english
 
@@ -26,14 +25,6 @@ _JOINED = re.compile(r"(?<=[a-z])(?:[-_]|=(?!\d+[.,]\d))(?=\d)|(?<=\d)[-_](?=[a-
 _WORD = re.compile(r"\d+(?:\.\d+)*(?![a-z\d.])|[^\W\d_][^\W_]*|\d[^\W_]*")
 
 
-def has_unit_of(stated: StatedFigure, column: FigureColumn) -> bool:
-    """Whether all figures of a column have the dimension of a stated figure, "rate", and the same items, "tokens"."""
-    if stated.dimension == "times" and column.kind != stated.kind:
-        return False  # a "Relative cost" of 1.93x is no speed-up
-    dimensions, items = units_of(column)
-    return dimensions == {stated.dimension} and (stated.item is None or not items or stated.item in items)
-
-
 @lru_cache(maxsize=2_000)
 def units_of(column: FigureColumn) -> tuple[set[str | None], set[str]]:
     """Return the dimensions of the figures of a column and the items that they count: ({"rate"}, {"tokens"}).
@@ -49,16 +40,13 @@ def units_of(column: FigureColumn) -> tuple[set[str | None], set[str]]:
     return dimensions, {item for item in items if item}
 
 
-def named_columns(clauses: Sequence[str], columns: list[FigureColumn], needs_name: bool = False) -> list[FigureColumn]:
-    """Return the columns that share most words with the first clause that names any, "step time".
-
-    Where none does: all of them, or, if it `needs_name`, none.
-    """
+def named_columns(clauses: Sequence[str], columns: list[FigureColumn]) -> list[FigureColumn]:
+    """Return the columns that share most words with the first clause that names any, "step time"; else all."""
     for words in map(words_of, clauses):
         counts = [sum(occurs(word, words) for word in _telling_words(column.heading)) for column in columns]
         if any(counts):
             return [column for column, count in zip(columns, counts, strict=True) if count == max(counts)]
-    return [] if needs_name else columns
+    return columns
 
 
 def _telling_words(heading: str) -> set[str]:

@@ -294,10 +294,8 @@ def _has_figures(grid: Grid) -> bool:
 def take_document(evidence: Evidence, document: Document, name: str) -> int:
     """Add the stated figures, marked results and tables of a document. Return how many figures and tables it has."""
     has_digits = any(DIGIT.search(text) for _, text, _ in document.prose)
-    in_prose = stated_figures(document.prose, name) if has_digits else []
-    figures = [figure for figure in in_prose if figure.kind != "other"]
+    figures = stated_figures(document.prose, name) if has_digits else []
     evidence.stated_figures += figures
-    evidence.other_figures += [figure for figure in in_prose if figure.kind == "other"]
     cells = ((line, cell) for grid in document.grids for line, row in grid.rows for cell in row)
     lines = chain(((line, text) for line, text, _ in document.prose), document.comments, cells)
     if marked := [(line, text) for line, text in lines if MARK_OF_RESULT.search(text)]:

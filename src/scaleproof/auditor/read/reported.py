@@ -213,7 +213,7 @@ class PublishedClaim:
     source: str
 
 
-StatedKind = Literal["speedup", "change", "efficiency", "mfu", "rate", "time", "memory", "share", "other"]
+StatedKind = Literal["speedup", "change", "efficiency", "mfu", "rate", "time", "memory", "share"]
 
 
 @dataclass(slots=True)
@@ -236,8 +236,6 @@ class StatedFigure:
     words: dict[str, str] = field(default_factory=dict)  # strategy, precision, model, device that the sentence names
     bound: Literal["<", ">", "~"] | None = None  # "up to 3x" is "<", "more than 3x" is ">", "about 3x" is "~"
     hypothetical: bool = False  # expected, ideal, should, target, ...: not a result
-    dimension: str = ""  # of its unit: "rate", "percent", "times"
-    item: str | None = None  # of rates: what is counted
     position: int = 0  # of its number in the sentence
 
     @property
@@ -296,7 +294,6 @@ class Evidence:
     tables: list[ReportedTable] = field(default_factory=list)
     other_tables: list[ReportedTable] = field(default_factory=list)  # without results, or with unknown headings
     stated_figures: list[StatedFigure] = field(default_factory=list)  # of sentences
-    other_figures: list[StatedFigure] = field(default_factory=list)  # of sentences that do not say what they are of
     stated_results: list[StatedResult] = field(default_factory=list)  # of sentences and cells: changes, products
     operator_tables: list[OperatorTable] = field(default_factory=list)
     gpu_logs: list[GpuLog] = field(default_factory=list)

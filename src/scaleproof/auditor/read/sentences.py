@@ -76,8 +76,6 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
         rf"(?:only |about |around |roughly |approximately |~ ?|≈ ?)?{N} ?{TIME_UNIT}",
     ),
     ("rate", rf"{RANGE} ?(?P<k>[kKM]?) ?{UNIT}\b(?! ?[:=] ?\d)"),  # not "loss: 2.5 tokens/s: 900"
-    # Of what is not said.
-    ("other", rf"(?<![+−-]){N} ?(?P<u>%|(?:s|[A-Za-zµ]{{2,}})(?:/[A-Za-z]+)*)(?![A-Za-z])(?! (?:{WAYS})\b| ?[:=] ?\d)"),
 )
 _COMPILED = [(kind, re.compile(pattern, re.I)) for kind, pattern in PATTERNS]
 # Without one of these a sentence has no figure of the kind; looking for them is fast.
@@ -88,7 +86,7 @@ _NEEDED_BY_KIND: dict[StatedKind, tuple[str, ...]] = {
     "rate": ("/", "per"),
     "memory": ("memory", "vram"),
 }
-_WITH_UNIT = ("rate", "time", "memory", "other")
+_WITH_UNIT = ("rate", "time", "memory")
 _REMARK_ON_TARGET = re.compile(r"\([^()]*\btarget[^()]*\)")  # beside what was measured
 HYPOTHETICAL = re.compile(
     r"(?i)\b(?:expect\w*|ideal\w*|should|could|can|may|might|would|target\w*|goal|theoretical\w*|aim\w*|"
@@ -146,7 +144,7 @@ class Paragraph:
 
 
 def stated_figures(prose: Prose, file: str) -> list[StatedFigure]:
-    """Return the figures that sentences state, in their order; those with a unit and no subject are "other"."""
+    """Return the figures that sentences state, in their order."""
     figures: list[StatedFigure] = []
     for paragraph in _paragraphs(prose):
         if not _may_state_figure(paragraph.text):
@@ -248,8 +246,9 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
     unit = Unit("times", 1.0) if kind == "speedup" else Unit("percent", 0.01)
     if kind in _WITH_UNIT:
         printed_unit = unit_of((groups.get("k") or "") + re.sub(r" ?per ?", "/", groups["u"]))
-        is_of_kind = printed_unit is not None and kind in (printed_unit.dimension, "other")
-        if printed_unit is None or not is_of_kind or value <= 0:  # below 0 by a hyphen: "GPT-2 350 tokens/s"
+        if (
+            printed_unit is None or kind != printed_unit.dimension or value <= 0
+        ):  # below 0 by a hyphen: "GPT-2 350 tokens/s"
             return None
         unit = printed_unit
     scale = unit.scale
@@ -271,7 +270,6 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
         printed += sentence[m.end() : parts.end()].rstrip()
 
     figure = StatedFigure(kind, sign * value * scale, printed, resolution * scale, sentence.strip()[:400], "", 0)
-    figure.dimension, figure.item = unit.dimension, unit.item
     figure.position = m.start("n") - (len(sentence) - len(sentence.lstrip()))  # in the stripped sentence
     before = sentence[max(0, m.start("n") - 20) : m.start("n")]
     figure.bound = next((bound for pattern, bound in BOUNDS if pattern.search(before)), None)

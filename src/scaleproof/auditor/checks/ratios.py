@@ -45,9 +45,10 @@ def is_over_fewest(series: RowSeries, kind: str) -> bool:
 
 
 def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
-    """Flag a baseline whose rate or time is wrong: all larger rows print ratios over one other figure.
+    """Flag a baseline whose rate or time may be wrong: all larger rows print ratios over one other figure.
 
-    Example: rates 100, 250, 500 and speed-ups 1, 2, 4 on 1, 2, 4 devices: the baseline's was 125. `kind`: "speedup" or
+    Example: rates 100, 250, 500 and speed-ups 1, 2, 4 on 1, 2, 4 devices: the baseline's was 125. A note: they may be
+    over a run that the table does not have, as without compilation or start-up. `kind`: "speedup" or
     "efficiency". Where figures of another kind give a printed ratio, three sizes must show it, else two.
     """
     base = series.baseline
@@ -78,7 +79,7 @@ def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
         right = figure * factor if measured in RATES else figure / factor
         over = f"the ratio of each of the {len(printed)} larger rows is over {number(right, 4)}{unit}"
         evidence = f"{base.description}: {of_base.heading} {of_base.printed}, but {over}"
-        return Flag(evidence, [base.place], f"{kind}-not-in-table")
+        return Flag(evidence, [base.place], f"{kind}-not-in-table", severity="note")
     return None
 
 

@@ -7,7 +7,6 @@ SCALING = "GPUs | Ideal Speedup | Real Speedup | Efficiency"
 SIZES = "Model | Params | GPUs | MFU | Tokens/sec/GPU"
 PHASES = "Run | Forward (s) | Backward (s) | Step (s) | TFLOPS/GPU"
 FLOPS = "Run | TFLOPS/GPU | MFU"
-MESH = "Nodes | GPUs | DP | Global Batch | Tokens/sec | Scaling Efficiency"
 POWER = "Model | GPU power | GPU-hours | Total power consumption"
 BILL = "Run | GPU | $/hr | Hours | Cost"
 GRIDS = "Grid Size | GPUs | Time (s) | Speedup | Efficiency"
@@ -33,15 +32,6 @@ FAULTS = {
         ),
         "totals-disagree",
         "183.1 + 748.7 = 931.8, Step (s) 831.8",
-    ),
-    "the rate of the baseline, beside replicas": (
-        rows(
-            MESH,
-            *("8 | 64 | 2 | 192 | 112K | 100%", "16 | 128 | 4 | 384 | 110K | 98.2%"),
-            *("32 | 256 | 8 | 768 | 216K | 96.4%", "64 | 512 | 16 | 1536 | 425K | 94.8%"),
-        ),
-        "efficiency-not-in-table",
-        "over 56",
     ),
     "the baseline's own efficiency": (
         rows("GPUs | Images/s | Efficiency", "1 | 406.0 | 50%", "2 | 804.1 | 99.0%", "4 | 1,571.4 | 96.8%"),

@@ -143,7 +143,9 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     measured = [*sources, *(column for column in others if column.kind in QUALITY or _is_share(column))]
     yield from _differences_of_two_columns(target, measured)
 
-    meant = columns_of_speedups(target, sources)
+    notes = {column.meaning.note for column in table.columns if column.kind == target.kind}
+    is_of_another = len(notes) > 1 and len(sources) == 1  # "Speedup (ours)", "Speedup (theirs)" beside one rate
+    meant = [] if is_of_another else columns_of_speedups(target, sources)
     rule_meant = "the row above" if OVER_THE_ROW_ABOVE.search(target.heading) else "the row that is 1"
     counts = (column.figures.middle for column in table.columns if column.kind in ("devices", "processes", "nodes"))
     devices = next((Figures(count, count) for count in counts), table.devices)

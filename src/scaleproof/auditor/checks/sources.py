@@ -19,6 +19,7 @@ from scaleproof.auditor.checks.sentences import contradicted_sentences
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
 from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.finding import Severity
 from scaleproof.ground.findings.registry import Flag
 
 SOURCES_TOLERANCE = 0.05  # relative difference of two figures of one measurement
@@ -97,7 +98,7 @@ def sources_agree(context: AuditContext) -> Iterator[Flag]:
         files = {re.sub(r"\d", "", first[0].row.file), re.sub(r"\d", "", second[0].row.file)}
         # Names that differ in their digits alone, "bench_2025.csv" and "bench_2026.csv", are of two runs.
         if len(files) > 1 and len(these & those) >= EQUAL_PER_DIFFERENT:
-            severity = "note" if all(FILE_OF_DATA.search(file) for file in files) else None
+            severity: Severity | None = "note" if all(FILE_OF_DATA.search(file) for file in files) else None
             yield from (replace(flag, severity=severity) for flag in _contradicting_places(first, second))
 
 

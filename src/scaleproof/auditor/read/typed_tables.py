@@ -373,13 +373,14 @@ def _split_by_notes(row: ReportedRow, columns: list[TableColumn], notes: list[st
     """Return a row for each note of columns ("A100"), with the shared figures; the row whole if no note has one."""
     columns_with_note = [column for column in columns if column.note in notes]
     headings_with_note = {column.heading for column in columns_with_note}
+    others = [figure for figure in row.figures if figure.heading not in headings_with_note]
     parts: list[ReportedRow] = []
     for note in notes:
         columns_of_note = [column for column in columns_with_note if column.note == note]
-        headings = {column.heading for column in columns_of_note}
-        own_figures = [figure for figure in row.figures if figure.heading in headings]
+        own_figures = [figure for figure in row.figures if figure.heading in {c.heading for c in columns_of_note}]
         own_kinds = {figure.kind for figure in own_figures}
-        others = [figure for figure in row.figures if figure.heading not in headings_with_note]
+        if own_kinds & {"speedup", "efficiency"}:
+            own_kinds |= printed_figures.RESULTS  # a shared rate does not say whose it is
         shared_figures = [figure for figure in others if figure.kind not in own_kinds]
         if own_figures:
             parts.append(_part_of_row(row, columns_of_note[0], shared_figures + own_figures))

@@ -135,7 +135,7 @@ def test_a_figure_whose_digits_are_lost_is_none(tmp_path):
         ("events.out.tfevents.1.gpu7.cs", b"\n", "it is empty"),
         (
             "events.out.tfevents.1.h.2",
-            b"\x0f\0\0\0\0\0\0\0cccc\x1a\x0bbrain.Event:2cccc",
+            b"\x0f\0\0\0\0\0\0\0cccc\x1a\x0dbrain.Event:2cccc",
             "it has no scalar of a loss, a rate or a time in three steps or more",
         ),
         ("chart.wandb", b":W&B", "a .wandb file; export its table as CSV"),

@@ -167,7 +167,9 @@ def test_a_campaign_that_ended_early_says_how_it_goes_on(measured):
     left = "1 of 4 runs of sizes left; the same command goes on with them"
     assert ended_early_text(loaded, results, planned, {lost}) == left
     ended_meanwhile = results / "sizes/runs/ddp-n1x1/rep1/training_metrics.json"  # snakemake makes it again
-    assert ended_early_text(loaded, results, planned, {lost, ended_meanwhile}) == left.replace("1 of", "2 of")
+    keep = f"scaleproof keep {path} --results {results}"
+    again = f"{left.replace('1 of', '2 of')}, and measures 1 again that is there, unless you first type: {keep}"
+    assert ended_early_text(loaded, results, planned, {lost, ended_meanwhile}) == again
     (results / "sizes/runs.csv").write_text("cell,repeat\nddp-n1x2,1\n")
     assert ended_early_text(loaded, results, planned, {lost}) == left
     said = f"{lost.parent} is no longer complete; what to type: scaleproof stale {path} --results {results}"

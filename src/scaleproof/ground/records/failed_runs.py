@@ -54,9 +54,17 @@ def ended_early_text(
     if unplanned := [run for run in missing_runs if output_of_run[run] not in planned]:
         return f"{lost_text(unplanned)}; what to type: scaleproof stale {loaded.path}{results_option(results)}"
     # A job of several runs keeps those that exist: only the others are left to be made.
-    left = sum(output in unfinished and (run == output or not run.is_file()) for run, output in output_of_run.items())
+    of_unfinished = ((run, output) for run, output in output_of_run.items() if output in unfinished)
+    left = [run for run, output in of_unfinished if run == output or not run.is_file()]
+    if not left:
+        return None
     total = plural(len(output_of_run), "run")
-    return f"{left} of {total} of {loaded.name} left; the same command goes on with them" if left else None
+    text = f"{len(left)} of {total} of {loaded.name} left; the same command goes on with them"
+    if measured := sum(run.is_file() for run in left):  # its job had not ended, or its configuration changed
+        keep = f"scaleproof keep {loaded.path}{results_option(results)}"
+        verb = "is" if measured == 1 else "are"
+        text += f", and measures {measured} again that {verb} there, unless you first type: {keep}"
+    return text
 
 
 def _failures(loaded: LoadedCampaign, results: Path) -> Iterator[tuple[Path, Failure]]:

@@ -196,3 +196,11 @@ SIZES = (
 def test_the_baseline_of_a_size_stands_far_above(tmp_path, ratio, is_named):
     text = rows("Version | Linhas | Tempo (s) | Speedup", *SIZES).format(ratio)
     assert bool(accusations(audited(tmp_path, text))) == is_named
+
+
+@pytest.mark.parametrize(("ratio", "is_named"), [("~1.0x", False), ("~1.9x", True)])
+def test_about_as_fast_as_something(tmp_path, ratio, is_named):
+    pairs = ("norm", 0.32, 0.04, "8.0x"), ("sum", 0.33, 0.05, "6.6x"), ("glu", 0.18, 0.10, "1.8x")
+    lines = [line for n, a, b, r in pairs for line in (f"{n} (eager) | {a} | 1.0x", f"{n} (fused) | {b} | {r}")]
+    text = rows("Kernel | Latency (ms) | Speedup", *lines, "fp16 GEMM | 0.76 | 1.0x", f"int8 GEMM | 0.09 | {ratio}")
+    assert bool(accusations(audited(tmp_path, text))) == is_named

@@ -12,6 +12,7 @@ from scaleproof.auditor.read.printed_figures import figures_of
 
 Flags = np.typing.NDArray[np.bool_]
 STATISTIC_NAME = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std)\b")
+ABOUT_ONE = re.compile(r"[~≈]\s*1(?:\.0+)?\s*[x×]?$")
 # A cell that says what it is over, "-2.6% (vs -48%)", or a difference, with its share in brackets: "+201 (+2.4%)".
 OWN_MEANING = re.compile(r"\([^)]*\bvs\b|^[+−-][^%x×(]*\([^)]*%")
 
@@ -25,6 +26,8 @@ def is_explained(figures: FigureTable, target: FigureColumn, row: int, formula: 
         return True  # "+1.8" is how far 22.5 GiB is from 20.7
     if all("%" in text for text in (target.texts[row], *of_formula)):
         return True  # a change of percentages may be a difference of points
+    if ABOUT_ONE.match(target.texts[row]):
+        return True  # it is as fast as something, which need not be a row of the table
     if STATISTIC_NAME.match(figures.names[row]) or _is_of_another_size(figures, fits, row):
         return True
     return _is_turned_round(figures, target, row, formula)

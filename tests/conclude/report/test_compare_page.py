@@ -81,11 +81,11 @@ def test_the_head_says_by_how_much_and_whose_reservations(tmp_path, capsys):
     rewrite(read_run(a / "runs/ddp-n1x2/rep1"), lambda d: d["host"].update(cpu_busy_before=0.5))
     text = page_of(a, b, tmp_path / "out.html")
     busy = "machine-busy (B) in ddp-n1x1; machine-busy (A and B) in ddp-n1x2"
-    head = f"Of 2 common cells: 2 slower in {b} (0.835x to 0.836x). With reservations: {busy}."
-    assert f'<p class="verdict">{head}</p>' in text
+    verdict = f"Of 2 common cells: 2 slower in {b} (0.835x to 0.836x)."
+    assert f'<p class="verdict">{verdict}</p>\n<p><strong>With reservations:</strong> {busy}.</p>' in text
     assert '<span class="chip suspect">machine-busy (B)</span>' in text
     console = capsys.readouterr().out
-    assert console.startswith(head)
+    assert console.startswith(f"{verdict} With reservations: {busy}.")
     assert console.count("machine-busy") == 2, "the head has all of them"
 
 

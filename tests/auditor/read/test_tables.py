@@ -118,6 +118,18 @@ def test_a_spreadsheet_is_read(tmp_path):
     assert [(row.devices, row.value("tokens_per_s")) for row in table.rows] == [(1, 1000), (2, 1900)]
 
 
+def test_headings_that_come_again_in_a_spreadsheet_begin_a_table(tmp_path):
+    """The last column of the second is a power; in one table it would be a wrong speed-up."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    compute = [["app", "GPUs", "time (s)", "speedup"], ["compute", 1, 8.0, 1], ["", 2, 4.0, 2.0], ["", 4, 2.0, 4.0]]
+    for row in (*compute, ["app", "GPUs", "time (s)", "idle power"], ["idle", 1, 2.0, 38.5], ["", 2, 2.0, 43.2]):
+        book.active.append(row)
+    book.save(tmp_path / "results.xlsx")
+    tables = gather([tmp_path]).tables
+    assert [[row.value("speedup") for row in table.rows] for table in tables] == [[1, 2, 4], [None, None]]
+
+
 def test_a_notebook_gives_its_tables_with_the_lines_of_its_file(tmp_path):
     cell = (
         '{"cell_type": "code", "outputs": [{"data": {"text/plain": [\n "   gpus  tokens_per_s\\n",\n'

@@ -304,12 +304,14 @@ def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
 
 
 def _blocks_of_filled_rows(rows: Iterable[tuple[Any, ...]]) -> list[list[Row]]:
-    """Return the (number, cells) of rows, cut into blocks at empty rows."""
+    """Return the (number, cells) of rows, cut into blocks at empty rows and where most headings of a block come again."""
     blocks: list[list[Row]] = [[]]
     for number, values in enumerate(rows, start=1):
         cells = ["" if value is None else str(value) for value in values]
+        headings = blocks[-1][0][1] if blocks[-1] else []
+        repeated = sum(bool(re.search("[A-Za-z]", cell)) and cell in headings for cell in cells)
+        if not any(cells) or 2 * repeated > sum(map(bool, cells)):
+            blocks.append([])
         if any(cells):
             blocks[-1].append((number, cells))
-        else:
-            blocks.append([])
     return blocks

@@ -304,7 +304,7 @@ def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
 
 
 def _blocks_of_filled_rows(rows: Iterable[tuple[Any, ...]]) -> list[list[Row]]:
-    """Return the (number, cells) of rows, cut into blocks at empty rows and where most headings of a block come again."""
+    """Return the (number, cells) of rows, in blocks: cut at empty rows, and where most headings come again."""
     blocks: list[list[Row]] = [[]]
     for number, values in enumerate(rows, start=1):
         cells = ["" if value is None else str(value) for value in values]

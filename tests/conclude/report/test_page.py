@@ -7,9 +7,10 @@ from html.parser import HTMLParser
 import pytest
 from result_models import comparison, paired
 
+from scaleproof.conclude.analysis.run_tables import cells_table
 from scaleproof.conclude.report.page import page_text
 from scaleproof.conclude.report.sentences.answer import answer_campaign
-from scaleproof.ground.findings.finding import Finding
+from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.html import link_cells
 from scaleproof.ground.records.scaling_report import AB_TITLE
 
@@ -282,13 +283,18 @@ def test_what_is_said_of_all_repeats_stands_once(results, show):
     assert items == ["ddp-n1x1/rep1, rep2, rep3: 12 MB are kept", "ddp-n1x2/rep1, rep2, rep3: 9 MB are kept"]
 
 
-def test_a_note_of_a_run_is_none_the_worse_for_what_another_run_has(results, show):
+def test_a_note_is_none_the_worse_for_what_another_run_or_cell_has(results, show):
     busy = [
         Finding(code="machine-busy", severity=severity, cells=["ddp-n1x1"], runs=[run], evidence="9 %", advice="")
         for severity, run in (("suspect", "ddp-n1x1/rep1"), ("note", "ddp-n1x1/rep2"), ("note", "ddp-n1x1/rep1"))
     ]
-    results.findings = results.findings.model_copy(update={"findings": busy})
-    rows = show(results.page(names=[])).locator("tr[data-file]")
+    busy.append(busy[1].model_copy(update={"cells": ["ddp-n1x2"], "runs": ["ddp-n1x2/rep1"]}))
+    results.findings = Findings(campaign="synthetic", checks=[], findings=busy)
+    cells_table(results.runs, results.findings).to_csv(results.folder / "cells.csv", index=False)
+    page = show(results.page(names=[]))
+    cells = [page.locator(f"#table-cells tr:has(#row-ddp-n1x{devices}) .chip") for devices in (1, 2)]
+    assert [chip.text_content() for chip in cells] == ["machine-busy", "machine-busy (note)"], "of cells as well"
+    rows = page.locator("tr[data-file]")
     chips = [rows.nth(k).locator(".chip") for k in range(2)]
     assert [(chip.get_attribute("class"), chip.text_content()) for chip in chips] == [
         ("chip suspect", "machine-busy"),

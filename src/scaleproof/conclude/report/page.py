@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from markupsafe import Markup
@@ -234,13 +234,14 @@ def _finding_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
         "groups": groups,
         "severities": {severity: counts[severity] for severity in SEVERITIES},
         "severity_of": _severities(findings),
+        "codes_of_cell": _codes_by_place(findings, "cells"),
     }
 
 
 def _run_rows(runs: pd.DataFrame, findings: list[Finding]) -> Markup:
     """Return the rows of the table of `runs` (runs.csv) as HTML, with links relative to the page's folder."""
     template = jinja_environment(HOUSE, number=number).get_template("run_rows.html.j2")
-    return Markup(template.render(runs=row_dicts(runs), codes_of_run=_codes_by_run(findings)))
+    return Markup(template.render(runs=row_dicts(runs), codes_of_run=_codes_by_place(findings, "runs")))
 
 
 def _bullet_html(bullet: Bullet, slugs: set[str]) -> Markup:
@@ -357,10 +358,10 @@ def _severities(findings: list[Finding]) -> dict[str, str]:
     return {finding.code: finding.severity for finding in reversed(findings)}
 
 
-def _codes_by_run(findings: list[Finding]) -> dict[str, dict[str, str]]:
-    """Return name of a run -> the codes of its findings -> severity there, which may be less than that of others."""
+def _codes_by_place(findings: list[Finding], places: Literal["cells", "runs"]) -> dict[str, dict[str, str]]:
+    """Return name of a cell or run -> the codes of its findings -> severity there, which may be less than elsewhere."""
     codes: dict[str, dict[str, str]] = {}
     for finding in findings:  # the most severe first
-        for run in finding.runs:
-            codes.setdefault(run, {}).setdefault(finding.code, finding.severity)
+        for place in getattr(finding, places):
+            codes.setdefault(place, {}).setdefault(finding.code, finding.severity)
     return codes

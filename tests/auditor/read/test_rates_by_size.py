@@ -21,6 +21,12 @@ def test_words_tell_series_apart_and_figures_do_not(series):
     assert series(table) == {"A": {8: [10_000], 16: [9_500]}, "B": {8: [125]}}
 
 
+def test_a_command_is_named_once_and_different_words_all(series):
+    table = "task,strategy,model,devices,tokens_per_s\n{0},{1},{0},1,100\n{0},{1},{0},2,190\n"
+    assert set(series(table.format("command", "command"))) == {"command"}
+    assert set(series(table.format("gpt2", "ddp"))) == {"gpt2 ddp gpt2"}
+
+
 def test_rates_of_one_device_are_taken_before_those_of_all(series):
     assert series("gpus,tokens/s/gpu,tokens/s\n1,100,100\n2,98,190\n") == {"": {1: [100], 2: [98]}}
 

@@ -93,7 +93,11 @@ def test_an_interval_that_says_nothing_is_no_forecast():
     noisy = {"ddp": {1: [100.0, 60.0, 140.0], 2: [120.0, 20.0, 200.0]}}
     (made,) = forecast_rates(noisy, (8,), 8, on_cpus=True)
     assert made.rate is None
-    assert "more than 10 times its lower bound: measure a further size" in table_text([made])
+    further = "more than 10 times its lower bound: measure a further size"
+    assert f"{further}, on a CPU with 3 cores or more: ranks that share cores are no scaling" in table_text([made])
+    many = {"ddp": {1: [100.0, 1.0, 1e4], 2: [120.0, 0.1, 2e4], 8: [50.0, 0.01, 9e3]}}
+    (on_gpus,) = forecast_rates(many, (32,), 8)
+    assert table_text([on_gpus]).endswith(further)
 
 
 def test_a_wide_interval_has_no_point():

@@ -109,6 +109,8 @@ def _series_of(table: ReportedTable, devices_per_node: int) -> Iterator[tuple[st
 def _name_without_size(row: ReportedRow, varied_settings: list[str]) -> str:
     """Return the name of a row at any size: "ddp" of "DDP, 4 GPUs". `varied_settings` differ between rows."""
     words = [word for kind, word in row.words.items() if kind not in NO_NAME]
+    if len(set(words)) == 1:  # a command is task, strategy and model
+        words = words[:1]
     label = NAMED_SIZE.sub(" ", row.words.get("run", "" if words else row.label))  # beside words it would repeat them
     if status := row.words.get("status"):  # "ok" and "crashed" are no names
         label = label.replace(status, " ")

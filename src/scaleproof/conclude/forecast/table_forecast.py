@@ -129,6 +129,9 @@ def _rate_forecast(
     interval = Interval.around(rate, half_with_noise, construction, n)
     if interval.likely and interval.likely[1] > TOO_WIDE * interval.likely[0]:
         reason = f"Its interval of 80 % would span more than {TOO_WIDE:g} times its lower bound: measure a further size"
+        if held_out is not None:
+            cores = max(step.group.size for step in steps) + 1
+            reason += f", on a CPU with {cores} cores or more: ranks that share cores are no scaling"
         return RateForecast(name, group.size, None, reason)
     return RateForecast(name, group.size, interval)
 

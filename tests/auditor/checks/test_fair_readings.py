@@ -204,3 +204,25 @@ def test_about_as_fast_as_something(tmp_path, ratio, is_named):
     lines = [line for n, a, b, r in pairs for line in (f"{n} (eager) | {a} | 1.0x", f"{n} (fused) | {b} | {r}")]
     text = rows("Kernel | Latency (ms) | Speedup", *lines, "fp16 GEMM | 0.76 | 1.0x", f"int8 GEMM | 0.09 | {ratio}")
     assert bool(accusations(audited(tmp_path, text))) == is_named
+
+
+ANSWERS = "business | 130 | 7.74s", "reasoning | 160 | 9.26s"
+
+
+@pytest.mark.parametrize(("heading", "is_named"), [("Latencia", False), ("ms/token", True)])
+def test_answers_of_as_many_tokens(tmp_path, heading, is_named):
+    """130 x 7.74 and 6 x 186.91 are about 1,000 tokens; ms/token x tokens/s is 1,000 by its units."""
+    cells = ANSWERS if heading == "Latencia" else ("business | 130 | 7.74", "reasoning | 160 | 9.26")
+    last = "decision | 6 | 186.91s" if heading == "Latencia" else "decision | 5.35 | 186.91"
+    text = rows(f"Test | tok/s | {heading}", *cells, last)
+    assert bool(accusations(audited(tmp_path, text))) == is_named
+
+
+SPANS = "a | 45,000 | 23,000 | 12,000 | 80,000", "b | 52,000 | 25,000 | 15,000 | 92,000"
+
+
+@pytest.mark.parametrize(("end", "is_named"), [("97", False), ("97.000 |", False), ("79,000 |", True)])
+def test_a_row_that_is_cut_off_and_a_thousand(tmp_path, end, is_named):
+    text = rows("Run | Data (s) | Compute (s) | Other (s) | Total (s)", *SPANS)
+    findings = audited(tmp_path, f"{text}| c | 48,000 | 31,000 | 18,000 | {end}\n")
+    assert bool(accusations(findings)) == is_named

@@ -140,6 +140,10 @@ class RelationSearch:
             row = _only_exception(fits, gap > np.maximum(PART_OF_SUM * smallest, 4 * digits), np.isfinite(gap))
             if row is None or not self._has_one_unit((total, *parts), row):
                 continue
+            if any(
+                abs(terms[0, row] / terms[1:, row].sum() / thousand - 1) < EXACT_TOLERANCE for thousand in (1e-3, 1e3)
+            ):
+                continue  # "1.000" of 700 and 300
 
             # By chance a gap is about as large as the smallest part.
             evidence = np.log10(np.maximum(smallest / (2 * gap + digits), 1.0))
@@ -218,8 +222,8 @@ class RelationSearch:
         nearest = int(np.median(distances[:, finite], axis=1).argmin())
         fits = distances[nearest] <= width + EXACT_TOLERANCE
         row = _only_exception(fits, distances[nearest] > width + CONTRADICTION, finite)
-        if row is None:
-            return
+        if row is None or (nearest and all(self.columns[k].has_units for k in used)):
+            return  # with all units known only 1 shows a law: 1,000 may be the tokens of two answers
 
         evidence = self._evidence_by_row(powers, width, fits)
         certainty = _evidence_of(evidence, self.logarithms[used], fits) - tried - (SURPRISE if nearest else 0.0)

@@ -84,6 +84,11 @@ class Summary:
         return sum(self.values) if self.is_total else fmean(self.values)
 
     @property
+    def is_in_other_unit(self) -> bool:
+        """Whether the figure is right but for a thousand: 1.000 of 700 and 300, $108K of 56, 28 and 24."""
+        return any(self.is_near(self.right_value * factor) for factor in (1e-6, 1e-3, 1e3, 1e6))
+
+    @property
     def shows_meaning(self) -> bool:
         """Whether the figure is right, and not by chance: any figure between 4.0 and 4.1 is near their mean."""
         gap = math.inf if self.is_total else max(self.values) - min(self.values)
@@ -176,7 +181,8 @@ def _wrong_summaries(figures: FigureTable, k: int, is_understood: bool) -> Itera
         return
 
     of_rows = (Summary(row, name, column, summands, is_total) for row, name in enumerate(figures.names))
-    summaries = [summary for summary in of_rows if summary.has_figures and _can_be_summed_up(summary, figures)]
+    usable = (summary for summary in of_rows if summary.has_figures and not summary.is_in_other_unit)
+    summaries = [summary for summary in usable if _can_be_summed_up(summary, figures)]
     right_count = sum(summary.shows_meaning for summary in summaries)
     # Unknown headings: enough right figures for each wrong one must show that the column is a summary at all.
     one_suffices = figures.is_transposed and len(summands) > FEWEST_SUMMANDS

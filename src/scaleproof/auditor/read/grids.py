@@ -58,8 +58,8 @@ def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
             if not SEPARATOR.fullmatch(row.strip()):
                 rows.append((number, pipe_cells(row)))
             i += 1
-        if i == len(lines) and rows and text.strip()[-1] == "|" != lines[-1][1].strip()[-1]:  # cut off
-            rows[-1][1].pop()
+        if rows and text.strip()[-1] == "|" != lines[i - 1][1].strip()[-1]:
+            rows[-1][1].pop()  # the last row is cut off, as in an extract
         if len(header) >= 2 and rows:
             yield Grid("Markdown table", first_line, header, rows)
 

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from notebooks import NOTEBOOKS, run
+from notebooks import NOTEBOOKS, REPOSITORY, run
+from synthetic import cells, write_run
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -25,3 +26,17 @@ def test_another_output_is_seen(tmp_path):
     changed.write_text(json.dumps(notebook))
     (tmp_path / "place").mkdir()
     assert run(changed, tmp_path / "place") != notebook
+
+
+@pytest.mark.parametrize(("number", "line"), [(1, "ddp-n1x1/rep1"), (2, "ddp-n1x2 / ddp-n1x1: ")])
+def test_results_in_pandas_takes_any_campaign(tmp_path, number, line):
+    for cell in cells()[:number]:
+        for k in (1, 2, 3):
+            write_run(tmp_path / "mine/runs", cell, k, 0.1 / cell.batch.n_devices)
+    text = (REPOSITORY / "docs/notebooks/results-in-pandas.ipynb").read_text()
+    demo = r"next(Path(\"results/published\").glob(\"demo_*\"))"
+    assert demo in text
+    changed = tmp_path / "changed.ipynb"
+    changed.write_text(text.replace(demo, rf"Path(\"{tmp_path}/mine\")"))
+    (tmp_path / "place").mkdir()
+    assert line in json.dumps(run(changed, tmp_path / "place"))

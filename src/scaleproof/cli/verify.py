@@ -39,7 +39,6 @@ def verify(args: argparse.Namespace) -> None:
     be younger than the report: findings that only these rules make are printed, and do not count.
     """
     from scaleproof.verify.campaign import folder_of, verify
-    from scaleproof.verify.manifest import CRATE
     from scaleproof.verify.signature import signer_of
 
     folder = folder_of(args.results)
@@ -60,12 +59,13 @@ def verify(args: argparse.Namespace) -> None:
     work = f"{integer(figures)} figures recomputed from {plural(runs, 'run')}"
     if differences:
         more = f"; {following_count} more may follow from it" if following_count else ""
-        print(f"FAIL  {plural(count, 'difference')}{more}; {work}")
-        if (folder / CRATE).exists():
+        advice = ""
+        if (folder / "campaign.yaml").exists():  # a publication
             back = f"put the files back (git checkout -- {shlex.quote(str(folder))})"
             again = "publish the results anew: scaleproof publish RESULTS --author NAME"
-            print(f"A publication is not edited: {back}, or {again}")
-        elif any(map(_is_missing_file, differences)):
+            advice = f". A publication is not edited: {back}, or {again}"
+        print(f"FAIL  {plural(count, 'difference')}{more}; {work}{advice}")
+        if not advice and any(map(_is_missing_file, differences)):
             print("What is missing is made again, or restored: scaleproof stale" + results_option(folder.parent))
         raise SystemExit(1)
     of_folder = f" of {folder}" if folder != args.results else ""  # the user has given a page, not its folder

@@ -95,8 +95,8 @@ def test_what_was_edited_after_publishing_is_answered_with_commands(folder, tmp_
         if (file := results / name).exists():
             file.write_text(file.read_text() + " ")
             last = scaleproof("verify", results, cwd=tmp_path).stdout.splitlines()[-1]
-            advice = f"A publication is not edited: put the files back (git checkout -- {results}), or publish"
-            assert last.startswith(advice) == is_published, last
+            advice = f". A publication is not edited: put the files back (git checkout -- {results}), or publish"
+            assert (advice in last) == is_published, last
 
 
 def test_what_a_killed_call_has_left_is_removed(folder, tmp_path):

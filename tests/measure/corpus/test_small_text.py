@@ -32,7 +32,7 @@ def test_a_tokenizer_that_is_too_large_for_a_small_text_is_refused(validate, tmp
     text = "the quick brown fox jumps over the lazy dog. " * 40
     refused = validate(text, "bpe-2048")
     assert refused.returncode == 2
-    assert "mine.yaml: workload.tokenizer bpe-2048: the corpus supports at most bpe-" in refused.stderr
+    assert "mine.yaml, line 2: workload.tokenizer bpe-2048: the corpus supports at most bpe-" in refused.stderr
     checked = scaleproof("corpus", "check", "mine", cwd=tmp_path)
     assert "mine: valid; a small text, on which tokenizers up to bpe-" in checked.stdout
     assert "valid" in validate(text, "bpe-260").stdout
@@ -53,7 +53,7 @@ def test_a_text_that_takes_long_to_learn_from_is_left_to_the_workflow(validate):
 def test_a_text_with_fewer_samples_than_a_step_takes_is_refused(validate, tmp_path):
     """By its bytes at first, by its tokens once they are there."""
     assert "valid" in validate("x" * 31, "bytes").stdout  # two documents of 31 bytes and an end
-    too_few = "mine.yaml: cell ddp-n1x1: the corpus has {} training samples of this seq_len, fewer than one global"
+    too_few = "mine.yaml, line 2: cell ddp-n1x1: the corpus has {} training samples of this seq_len, fewer than one global"
     assert too_few.format("at most 1") in validate("x" * 12, "bytes").stderr
     tokens = tmp_path / "results/corpora/mine/bytes"
     tokens.mkdir(parents=True)

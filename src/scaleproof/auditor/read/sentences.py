@@ -246,9 +246,8 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
     unit = Unit("times", 1.0) if kind == "speedup" else Unit("percent", 0.01)
     if kind in _WITH_UNIT:
         printed_unit = unit_of((groups.get("k") or "") + re.sub(r" ?per ?", "/", groups["u"]))
-        if (
-            printed_unit is None or kind != printed_unit.dimension or value <= 0
-        ):  # below 0 by a hyphen: "GPT-2 350 tokens/s"
+        # A value is below 0 by a hyphen: "GPT-2 350 tokens/s".
+        if printed_unit is None or kind != printed_unit.dimension or value <= 0:
             return None
         unit = printed_unit
     scale = unit.scale

@@ -28,7 +28,7 @@ def scaleproof(*words: str | Path, cwd: Path) -> Done:
     A signal that ended the command was meant for the tests, such as that of a time limit around them: it comes again.
     """
     out, err = io.StringIO(), io.StringIO()
-    loaded.corpora.cache_clear()
+    loaded._corpus_table.cache_clear()
     loaded.load_named.cache_clear()
     before = Path.cwd()
     os.chdir(cwd)
@@ -42,7 +42,7 @@ def scaleproof(*words: str | Path, cwd: Path) -> Done:
                 code = end.code if isinstance(end.code, int) else int(end.code is not None)
     finally:
         os.chdir(before)
-        loaded.corpora.cache_clear()
+        loaded._corpus_table.cache_clear()
     if code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
         signal.raise_signal(signal.Signals(code - 128))
     return Done(code, out.getvalue(), err.getvalue())

@@ -63,6 +63,7 @@ FINDING = {
     "ground/campaign/optimizer.py",
     "ground/campaign/question.py",
     "ground/campaign/repeats.py",
+    "ground/campaign/campaign_paths.py",
     "ground/campaign/schema_nodes.py",
     "ground/campaign/joined_faults.py",
     "ground/campaign/value_hints.py",

@@ -102,7 +102,7 @@ def test_every_form_function_and_notebook_has_its_document():
     pages = {page.stem: page.read_text() for page in FOR_USERS if page.parent.name == "docs"}
     assert [suffix for suffix in PACKED if suffix not in pages["corpora"]] == []
     assert [name for name in ENTRIES if f"| `{name}` |" not in pages["corpora"]] == []
-    table = load_corpora(ROOT / "config/corpora.yaml").root
+    table = load_corpora(ROOT / "config/corpora.yaml")[0]
     assert [name for name in table if f"`{name}`" not in pages["corpora"]] == []
     assert [form for form in FORMATS if not re.search(rf"\b{form}\b", pages["ci"] + pages["audit"])] == []
     for_snakefiles = {"workflow_file"}  # which `scaleproof init` writes

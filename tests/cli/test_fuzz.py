@@ -234,11 +234,11 @@ def test_any_table_of_corpora(place, changes):
     before = table.read_bytes()
     try:
         table.write_bytes(as_yaml(edited(CORPORA, changes)))
-        loaded.corpora.cache_clear()
+        loaded._corpus_table.cache_clear()
         read(place, place / "config/campaigns/good.yaml")
     finally:
         table.write_bytes(before)
-        loaded.corpora.cache_clear()
+        loaded._corpus_table.cache_clear()
 
 
 NAMES = sorted({word for name in parser()._subparsers._group_actions[0].choices for word in [name]})

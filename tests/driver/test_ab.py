@@ -19,8 +19,8 @@ from scaleproof.conclude.report.sentences.ab import AbVerdict
 from scaleproof.driver import ab
 from scaleproof.driver.ab import Pace, _describe_rounds, run_comparison
 from scaleproof.driver.ab_campaign import AbRequest, make_campaign, write_campaign
+from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.command.figures import LONGER
 

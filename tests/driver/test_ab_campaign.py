@@ -10,8 +10,8 @@ from scaleproof.conclude.report.sentences.ab import AbVerdict
 from scaleproof.driver import ab
 from scaleproof.driver.ab import run_comparison
 from scaleproof.driver.ab_campaign import AbRequest, campaign_file, make_campaign, read_campaign, write_campaign
+from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError
 
 

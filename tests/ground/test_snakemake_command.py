@@ -26,7 +26,7 @@ ELSEWHERE = "--profile profiles/cluster-generic"
 def forgotten_corpora() -> Iterator[None]:
     """What a test reads in a folder of its own is read again by the next."""
     yield
-    loaded.corpora.cache_clear()
+    loaded._corpus_table.cache_clear()
     loaded.load_named.cache_clear()
 
 

@@ -251,7 +251,7 @@ def _draw_history(series: "History", out: Path) -> None:
 def index(args: argparse.Namespace) -> None:
     """Write index.html of all campaigns in a folder of results. Raises UserError where that folder has no report."""
     from scaleproof.conclude.report.compare_page import write_index
-    from scaleproof.ground.campaign.yaml_loader import other_folder_hint
+    from scaleproof.ground.campaign.campaign_paths import other_folder_hint
 
     if not args.results.exists():
         raise UserError(f"{args.results}: no such folder{other_folder_hint()}")

@@ -12,7 +12,8 @@ from typing import Any
 
 import yaml
 
-from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
+from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
+from scaleproof.ground.campaign.yaml_loader import read_yaml
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.records.scaling_report import AB_TITLE

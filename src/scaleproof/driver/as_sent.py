@@ -9,8 +9,8 @@ import os
 from collections.abc import MutableMapping
 from pathlib import Path
 
+from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
 from scaleproof.ground.campaign.loaded import LoadedCampaign, load_named
-from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError, missing_file
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.snakemake_command import RESULTS

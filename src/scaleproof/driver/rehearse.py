@@ -7,9 +7,9 @@ from pathlib import Path
 import yaml
 
 from scaleproof.driver.snakemake_view import run_snakemake
+from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.rehearsal import PREFIX, make_rehearsal
-from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.snakemake_command import RESULTS

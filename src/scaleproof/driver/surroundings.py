@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
+from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
+from scaleproof.ground.campaign.yaml_loader import read_yaml
 from scaleproof.ground.code_dependencies import PACKAGE
 from scaleproof.ground.errors import UserError, printable
 from scaleproof.ground.snakemake_command import RESULTS

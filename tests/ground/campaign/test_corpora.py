@@ -264,5 +264,14 @@ def test_rows_of_another_encoding_are_refused_with_their_cure(tmp_path, form):
 def test_a_token_of_the_hub_stands_in_no_file(tmp_path):
     file = tmp_path / "corpora.yaml"
     file.write_text("mine: {source: hub, repository: a/b, revision: main, token: hf_x}\n")
-    with pytest.raises(UserError, match=r"line 1: unknown key mine\.token\. The hub's token is the variable HF_TOKEN"):
-        load_corpora(file)
+    _, faults = load_corpora(file)
+    assert "line 1: unknown key mine.token. The hub's token is the variable HF_TOKEN" in faults["mine"]
+
+
+def test_a_faulty_row_is_no_fault_of_its_neighbours(tmp_path):
+    file = tmp_path / "corpora.yaml"
+    file.write_text("mine: {source: text, files: [a.txt]}\nMine: {source: text, files: [a]}\nhalf:\n  source: tex\n")
+    rows, faults = load_corpora(file)
+    assert list(rows) == ["mine"]
+    assert 'line 2: "Mine" cannot be a name' in faults["Mine"]
+    assert "line 4: half.source" in faults["half"]

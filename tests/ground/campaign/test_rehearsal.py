@@ -2,10 +2,11 @@
 
 import pytest
 
+from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign, Resources
 from scaleproof.ground.campaign.rehearsal import is_rehearsal, make_rehearsal
-from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, load_campaign
+from scaleproof.ground.campaign.yaml_loader import load_campaign
 
 
 def rehearsal(text: dict, without_gpu: bool = False) -> Campaign:

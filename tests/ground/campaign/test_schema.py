@@ -47,7 +47,7 @@ def test_committed_configuration_is_valid(repository, monkeypatch):
     monkeypatch.chdir(repository)
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
-    assert load_corpora(repository / "config/corpora.yaml").root
+    assert load_corpora(repository / "config/corpora.yaml")[0]
     for path in repository.glob("config/campaigns/*.yaml"):
         assert load_campaign(path)[0].title
         assert LoadedCampaign(path).cells

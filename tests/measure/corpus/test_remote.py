@@ -23,7 +23,7 @@ TABLE = "config/corpora.yaml"
 
 @pytest.fixture
 def table(repository) -> dict[str, Corpus]:
-    return load_corpora(repository / TABLE).root
+    return load_corpora(repository / TABLE)[0]
 
 
 @pytest.fixture

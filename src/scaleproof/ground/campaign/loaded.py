@@ -8,6 +8,7 @@ import re
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS, has_title, no_campaign_error
 from scaleproof.ground.campaign.cell_checks import check_campaign
 from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells, tokens_of
 from scaleproof.ground.campaign.config import Comparison
@@ -16,14 +17,7 @@ from scaleproof.ground.campaign.hub_names import lines_of_hub_name
 from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.ground.campaign.shared_jobs import SharedJob, may_share_jobs, plan_shared_jobs
 from scaleproof.ground.campaign.value_hints import valid_name
-from scaleproof.ground.campaign.yaml_loader import (
-    CAMPAIGNS,
-    CORPORA,
-    has_title,
-    load_campaign,
-    load_corpora,
-    no_campaign_error,
-)
+from scaleproof.ground.campaign.yaml_loader import CORPORA, load_campaign, load_corpora
 from scaleproof.ground.errors import UserError, did_you_mean, no_such, path_fault
 from scaleproof.ground.files import read_record
 from scaleproof.ground.snakemake_command import RESULTS
@@ -303,17 +297,26 @@ def corpus_called(name: str, place: str = "") -> Corpus:
 
     Raises UserError, its message after `place`: the nearest name, or what to write for a corpus of the hub.
     """
-    table = corpora()
-    if name not in table:
-        fault = lines_of_hub_name(name) or no_such("corpus", name, table, f"Corpora of {CORPORA}")
-        raise UserError(f"{place}{fault}", key=("workload", "corpus"))
-    return table[name]
+    rows, faults = _corpus_table()
+    if name in faults:
+        raise UserError(faults[name])
+    if name not in rows:
+        fault = lines_of_hub_name(name) or no_such("corpus", name, rows, f"Corpora of {CORPORA}")
+        raise UserError("\n".join([f"{place}{fault}", *faults.values()]), key=("workload", "corpus"))
+    return rows[name]
+
+
+def corpora() -> dict[str, Corpus]:
+    """Return all rows of the table of corpora. Raises UserError with every fault, one per line."""
+    rows, faults = _corpus_table()
+    if faults:
+        raise UserError("\n".join(faults.values()))
+    return rows
 
 
 @lru_cache
-def corpora() -> dict[str, Corpus]:
-    """Return all rows of the table of corpora. Raises UserError."""
-    return load_corpora(CORPORA).root
+def _corpus_table() -> tuple[dict[str, Corpus], dict[str, str]]:
+    return load_corpora(CORPORA)
 
 
 def _rename_advice(path: Path) -> str:
@@ -327,7 +330,7 @@ def _check_corpus(cell: Cell) -> None:
     """Check that there is the corpus of a cell, with labels for a classification. Raises UserError."""
     corpus = corpus_called(cell.workload.corpus, "workload.corpus: ")
     if cell.workload.task == "classification" and not corpus.label:
-        labelled = ", ".join(name for name, corpus in corpora().items() if corpus.label) or "none"
+        labelled = ", ".join(name for name, corpus in _corpus_table()[0].items() if corpus.label) or "none"
         fault = f'"{cell.workload.corpus}" has no labels in {CORPORA} (key: label), which classification needs'
         raise UserError(f"workload.corpus: {fault}. Corpora with labels: {labelled}", key=("workload", "corpus"))
 

@@ -19,8 +19,9 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.scalarint import HexInt, ScalarInt
 
+from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS, no_campaign_error, other_folder_hint
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.ground.campaign.corpora import CorpusTable
+from scaleproof.ground.campaign.corpora import Corpus, CorpusTable
 from scaleproof.ground.campaign.schema_nodes import properties_at
 from scaleproof.ground.campaign.validation_messages import Lines, dotted, fault_messages
 from scaleproof.ground.errors import (
@@ -29,13 +30,11 @@ from scaleproof.ground.errors import (
     Place,
     UserError,
     describe_first_fault,
-    nearest_name,
     path_fault,
     shortened,
 )
 from scaleproof.ground.number_format import integer
 
-CAMPAIGNS = Path("config/campaigns")
 CORPORA = Path("config/corpora.yaml")
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -76,15 +75,28 @@ def load_campaign(path: Path) -> tuple[Campaign, Lines]:
     """Read and check a campaign file. Raises UserError with every fault, one per line."""
     if not path.is_file():
         raise no_campaign_error(path)
-    return _read_model(path, Campaign)
+    data, lines = _read_mapping(path, Campaign)
+    return _validated(path, Campaign, data, lines), lines
 
 
-def load_corpora(path: Path) -> CorpusTable:
+def load_corpora(path: Path) -> tuple[dict[str, Corpus], dict[str, str]]:
+    """Read a table of corpora. Returns its sound rows by name, and what is wrong with each of the others.
+
+    A faulty row is no fault of the campaigns that do not use it. Raises UserError where no row can be read.
+    """
     if not os.path.lexists(path):
         elsewhere = other_folder_hint() or f"; scaleproof works in the folder of the Snakefile; this is {Path.cwd()}"
         is_here = CAMPAIGNS.is_dir() or path.parent.is_file()
         raise UserError(f"{path}{path_fault(path) if is_here else f': no such file{elsewhere}'}")
-    return _read_model(path, CorpusTable)[0]
+    data, lines = _read_mapping(path, CorpusTable)
+    rows: dict[str, Corpus] = {}
+    faults: dict[str, str] = {}
+    for name in data:
+        try:
+            rows |= _validated(path, CorpusTable, {name: data[name]}, lines).root
+        except UserError as error:
+            faults[str(name)] = str(error)
+    return rows, faults
 
 
 def schema_text(model: type[BaseModel]) -> str:
@@ -97,71 +109,6 @@ def _cached_schema(model: type[BaseModel]) -> dict[str, Any]:
     return model.model_json_schema()
 
 
-def no_campaign_error(path: Path) -> UserError:
-    """Return the error for a path that is no campaign file, with the campaign probably meant, or those that exist."""
-    fault = path_fault(path)
-    if fault and (os.path.lexists(path) or "not a folder" in fault):  # a pipe, a broken link, a file for a folder
-        return UserError(f"{path}{fault}")
-    namesake = path.with_suffix(".yml")
-    if namesake.is_file() and namesake != path:
-        return UserError(f"{path}: no such campaign file; {namesake} is there: rename it, campaigns end with .yaml")
-
-    campaigns = _campaigns_near(path)
-    nearest_campaign = _campaign_meant(path, campaigns)
-    hint = f' Did you mean "{nearest_campaign}"?' if nearest_campaign else ""
-    if path.is_dir():
-        fault = " is a folder, not a campaign file"
-    elif path.exists():
-        empty = "" if path.stat().st_size else "is empty, and "
-        fault = f" {empty}is no campaign file, which ends with .yaml and has a title"
-    else:
-        fault = ": no such campaign file" + (", and standard input is not read" if path == Path("-") else "")
-
-    if not campaigns and (folder_hint := other_folder_hint()):
-        return UserError(f"{path}{fault}{folder_hint}")
-    others = f" and {len(campaigns) - 10} more" if len(campaigns) > 10 else ""
-    names = ", ".join(map(str, campaigns[:10])) or "none; `scaleproof init NAME` makes a folder with one"
-    return UserError(f"{path}{fault}.{hint} Campaign files: {names}{others}")
-
-
-def _campaigns_near(path: Path) -> list[Path]:
-    """Find the campaign files in or beside `path`. Without any, returns the files in config/campaigns."""
-    # For a bare name, the folder is config/campaigns: the repository's own folder has other YAML files.
-    parent = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS
-    folder = path if path.is_dir() else parent
-    near = sorted(filter(has_title, folder.glob("[!.]*.yaml")))
-    return near or sorted(filter(Path.is_file, CAMPAIGNS.glob("*.yaml")))
-
-
-def _campaign_meant(path: Path, campaigns: list[Path]) -> Path | None:
-    """Find the campaign that `path` may mean: one of the same name in config/campaigns, else the nearest name."""
-    same = CAMPAIGNS / f"{path.name.partition('.')[0]}.yaml"  # demo.yaml for demo, demo.yml and demo.yaml.bak
-    if same.is_file() and same != path:
-        return same
-    nearest_stem = nearest_name(path.stem, [file.stem for file in campaigns])
-    return next((file for file in campaigns if file.stem == nearest_stem), None)
-
-
-def other_folder_hint() -> str:
-    """Return a hint to the campaigns of a folder above: `; this is ..., and campaigns are in ...: cd ...`.
-
-    Returns "" where the current folder has campaigns, or no folder above has any; a file for the folder is named.
-    """
-    here = Path.cwd()
-    if (here / CAMPAIGNS).exists():
-        return "" if (here / CAMPAIGNS).is_dir() else f"; {CAMPAIGNS} is a file, not a folder"
-    outer = next((folder for folder in here.parents if (folder / CAMPAIGNS).is_dir()), None)
-    return "" if outer is None else f"; this is {here}, and campaigns are in {outer / CAMPAIGNS}: cd {outer}"
-
-
-def has_title(path: Path) -> bool:
-    """Return whether a file begins with a title, as campaigns do and other YAML files do not."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return re.search(rb"^title:", file.read(10_000), re.MULTILINE) is not None
-
-
 def read_yaml(path: Path) -> tuple[Any, Lines]:
     """Read a YAML file. Returns its document, and the line of each place in it. Raises UserError."""
     if not path.is_file():
@@ -170,24 +117,25 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
     return _Reader(path, lines).to_plain(_parse_document(path), ()), lines
 
 
-def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
-    """Read a YAML file as a `model`. Returns it, and the line of each place in the file.
-
-    Raises UserError with every fault, one per line.
-    """
+def _read_mapping(path: Path, model: type[BaseModel]) -> tuple[dict[str, Any], Lines]:
+    """Read a YAML file that has the keys of `model`. Returns it, and the line of each place. Raises UserError."""
     data, lines = read_yaml(path)
     if isinstance(data, str) and data.startswith(LFS):
         raise UserError(f"{path} is {POINTER}")
-    if not isinstance(data, dict):
-        if model is Campaign:
-            document, keys = "a campaign", ", ".join(properties_at(_cached_schema(model), ()))
-        else:
-            document, keys = "a table of corpora", "mine: {source: text, files: [a.txt]}, ..."
-        fault = f" {'has no key' if path.stat().st_size else 'is empty'}: {document}" if data is None else ": a mapping"
-        raise UserError(f"{path}{fault} is expected, with lines such as 'key: value'; allowed: {keys}")
+    if isinstance(data, dict):
+        return data, lines
+    if model is Campaign:
+        document, keys = "a campaign", ", ".join(properties_at(_cached_schema(model), ()))
+    else:
+        document, keys = "a table of corpora", "mine: {source: text, files: [a.txt]}, ..."
+    fault = f" {'has no key' if path.stat().st_size else 'is empty'}: {document}" if data is None else ": a mapping"
+    raise UserError(f"{path}{fault} is expected, with lines such as 'key: value'; allowed: {keys}")
 
+
+def _validated(path: Path, model: type[Model], data: dict[str, Any], lines: Lines) -> Model:
+    """Return the content `data` of a file as a `model`. Raises UserError with every fault, one per line."""
     try:
-        return model.model_validate(data), lines
+        return model.model_validate(data)
     except ValidationError as error:
         raise UserError("\n".join(fault_messages(path, lines, error, _cached_schema(model), data))) from None
     except RecursionError:

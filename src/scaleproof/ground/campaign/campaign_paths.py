@@ -1,0 +1,74 @@
+"""Where campaign files are, and what to say of a path that is none of them."""
+
+import os
+import re
+from pathlib import Path
+
+from scaleproof.ground.errors import UserError, nearest_name, path_fault
+
+CAMPAIGNS = Path("config/campaigns")
+
+
+def no_campaign_error(path: Path) -> UserError:
+    """Return the error for a path that is no campaign file, with the campaign probably meant, or those that exist."""
+    fault = path_fault(path)
+    if fault and (os.path.lexists(path) or "not a folder" in fault):  # a pipe, a broken link, a file for a folder
+        return UserError(f"{path}{fault}")
+    namesake = path.with_suffix(".yml")
+    if namesake.is_file() and namesake != path:
+        return UserError(f"{path}: no such campaign file; {namesake} is there: rename it, campaigns end with .yaml")
+
+    campaigns = _campaigns_near(path)
+    nearest_campaign = _campaign_meant(path, campaigns)
+    hint = f' Did you mean "{nearest_campaign}"?' if nearest_campaign else ""
+    if path.is_dir():
+        fault = " is a folder, not a campaign file"
+    elif path.exists():
+        empty = "" if path.stat().st_size else "is empty, and "
+        fault = f" {empty}is no campaign file, which ends with .yaml and has a title"
+    else:
+        fault = ": no such campaign file" + (", and standard input is not read" if path == Path("-") else "")
+
+    if not campaigns and (folder_hint := other_folder_hint()):
+        return UserError(f"{path}{fault}{folder_hint}")
+    others = f" and {len(campaigns) - 10} more" if len(campaigns) > 10 else ""
+    names = ", ".join(map(str, campaigns[:10])) or "none; `scaleproof init NAME` makes a folder with one"
+    return UserError(f"{path}{fault}.{hint} Campaign files: {names}{others}")
+
+
+def _campaigns_near(path: Path) -> list[Path]:
+    """Find the campaign files in or beside `path`. Without any, returns the files in config/campaigns."""
+    # For a bare name, the folder is config/campaigns: the repository's own folder has other YAML files.
+    parent = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS
+    folder = path if path.is_dir() else parent
+    near = sorted(filter(has_title, folder.glob("[!.]*.yaml")))
+    return near or sorted(filter(Path.is_file, CAMPAIGNS.glob("*.yaml")))
+
+
+def _campaign_meant(path: Path, campaigns: list[Path]) -> Path | None:
+    """Find the campaign that `path` may mean: one of the same name in config/campaigns, else the nearest name."""
+    same = CAMPAIGNS / f"{path.name.partition('.')[0]}.yaml"  # demo.yaml for demo, demo.yml and demo.yaml.bak
+    if same.is_file() and same != path:
+        return same
+    nearest_stem = nearest_name(path.stem, [file.stem for file in campaigns])
+    return next((file for file in campaigns if file.stem == nearest_stem), None)
+
+
+def other_folder_hint() -> str:
+    """Return a hint to the campaigns of a folder above: `; this is ..., and campaigns are in ...: cd ...`.
+
+    Returns "" where the current folder has campaigns, or no folder above has any; a file for the folder is named.
+    """
+    here = Path.cwd()
+    if (here / CAMPAIGNS).exists():
+        return "" if (here / CAMPAIGNS).is_dir() else f"; {CAMPAIGNS} is a file, not a folder"
+    outer = next((folder for folder in here.parents if (folder / CAMPAIGNS).is_dir()), None)
+    return "" if outer is None else f"; this is {here}, and campaigns are in {outer / CAMPAIGNS}: cd {outer}"
+
+
+def has_title(path: Path) -> bool:
+    """Return whether a file begins with a title, as campaigns do and other YAML files do not."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return re.search(rb"^title:", file.read(10_000), re.MULTILINE) is not None

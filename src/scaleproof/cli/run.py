@@ -232,6 +232,8 @@ def retry(args: argparse.Namespace) -> None:
     repeated = f"{plural(len(removed), 'run')} will be repeated"
     if set(removed) & set(traces):
         repeated = "these runs and traces are made again"
+    if loaded.campaign.resources.same_allocation and "--profile" in command:  # a queue may give its job other nodes
+        repeated += " (on other nodes with all runs of their repeats: resources.same_allocation)"
     print(f"{repeated} by: {command}")
 
 

@@ -3,8 +3,10 @@
 import json
 import os
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from synthetic import campaign, rewrite, write_failure, write_run
@@ -38,8 +40,8 @@ class Job:
     def folder(self, cell, repeat: int) -> Path:
         return self.root / "runs" / cell.slug / f"rep{repeat}"
 
-    def go(self, runs: int = 100) -> list[str]:
-        """What is made until the job is cut off after so many runs."""
+    def go(self, runs: int = 100, host: str = "node") -> list[str]:
+        """What a job on `host` makes until it is cut off after so many runs."""
         made: list[str] = []
 
         def run(cell, repeat, folder):
@@ -54,13 +56,14 @@ class Job:
             made.append(name)
             root = self.root / "runs"
             written = write_failure(root, cell, repeat, kind) if kind else write_run(root, cell, repeat)
-            rewrite(written, lambda data: data.update(code_sha256=code_sha256(*MEASURING)))
+            here = {"hostname": host, "os": "Linux"}
+            rewrite(written, lambda data: data.update(code_sha256=code_sha256(*MEASURING), host=here))
             (folder / "launcher_metadata.json").write_text("{}")
 
-        try:
+        with patch("socket.gethostname", lambda: host), suppress(Cut):
             run_shared_job(self.job, self.folder, run, self.record)
-        except Cut:
-            assert not self.record.exists()
+            return made
+        assert not self.record.exists()
         return made
 
 
@@ -84,10 +87,14 @@ def test_a_job_makes_all_of_its_runs_and_then_its_record(job):
     "a job of several runs is cut off", "finished runs are kept; the next job makes the others", cluster=True
 )
 def test_a_job_that_was_cut_off_goes_on_where_it_stopped(job):
-    """In the second round: the first one stands, and of the second one the finished run where nodes do not matter."""
     assert job.go(3) == ALL[:3]
-    assert job.go() == (ALL[2:] if job.job.same_nodes else ALL[3:])
+    assert job.go() == ALL[3:]
     assert job.go() == []
+
+
+def test_on_other_nodes_an_unfinished_round_is_made_as_a_whole_where_nodes_must_be_shared(job):
+    assert job.go(3) == ALL[:3]
+    assert job.go(host="other") == (ALL[2:] if job.job.same_nodes else ALL[3:])
 
 
 def test_no_round_is_of_two_jobs_where_nodes_must_be_shared(tmp_path):
@@ -95,15 +102,22 @@ def test_no_round_is_of_two_jobs_where_nodes_must_be_shared(tmp_path):
     assert job.go() == ALL
     (job.folder(job.cells[0], 1) / "steps.csv").unlink()
     job.record.unlink()
-    assert job.go(1) == ALL[:1], "cut off after the run that was missing: the other one is of the first job"
-    assert job.go() == ALL[:2]
+    assert job.go(1, host="other") == ALL[:1], "cut off after the run that was missing: the next one is on node"
+    assert job.go(host="third") == ALL[:2]
+
+
+def test_a_queue_that_does_not_name_its_nodes_gives_no_two_jobs_the_same(tmp_path, monkeypatch):
+    job = Job(tmp_path, same_nodes=True)
+    monkeypatch.setenv("PBS_JOBID", "7.head")
+    assert job.go(1) == ALL[:1]
+    assert job.go() == ALL, "the first run's record names no job of this queue"
 
 
 def test_failed_runs_are_results_but_for_those_whose_node_was_lost(job):
     job.failed = {ALL[0]: "oom", ALL[3]: "node_fail"}
     assert job.go() == ALL
     job.failed = {}
-    assert job.go() == (ALL[2:] if job.job.same_nodes else ALL[3:])
+    assert job.go() == ALL[3:]
 
 
 def test_runs_of_other_code_are_made_again(job):

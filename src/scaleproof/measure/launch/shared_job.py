@@ -1,6 +1,7 @@
 """Several runs one after the other in one job, and what is kept of a job that was cut off."""
 
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
@@ -13,6 +14,7 @@ from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.run import LAUNCHER, METRICS, STEPS, read_run
 from scaleproof.measure.command.program import files_of_command
 from scaleproof.measure.launch.run import LOST_CLASSES
+from scaleproof.measure.machine.allocation import scheduler_record
 
 
 def run_shared_job(
@@ -24,27 +26,37 @@ def run_shared_job(
     """Make the runs of `job` that are missing, then write the file `record`.
 
     `folder_of(cell, repeat)`: where a run is published; `make_run(cell, repeat, folder)` makes it there. If the job has
-    `same_nodes`, a round that is not complete is made again as a whole.
+    `same_nodes`, the runs of an unfinished round that were made on other nodes are made again as well.
     """
+    here = _place(scheduler_record({}), socket.gethostname())
     for repeat, cells in job.rounds:
         folders = {cell.slug: folder_of(cell, repeat) for cell in cells}
-        missing = [cell for cell in cells if not _is_made(folders[cell.slug], cell)]
-        if missing and job.same_nodes:
-            missing = list(cells)
-            # If this job is cut off as well, the round must not have runs of it beside runs of an earlier job.
-            for folder in folders.values():
-                (folder / METRICS).unlink(missing_ok=True)
-        for cell in missing:
-            make_run(cell, repeat, folders[cell.slug])  # its result is on disk
+        places = {cell.slug: _place_of_run(folders[cell.slug], cell) for cell in cells}
+        is_whole = None not in places.values() and (len(set(places.values())) == 1 or not job.same_nodes)
+        for cell in cells:
+            place = places[cell.slug]
+            if place is None or (job.same_nodes and not is_whole and place != here):
+                make_run(cell, repeat, folders[cell.slug])  # its result is on disk
     write_json(record, {"job": job.name, "runs": [f"{cell.slug}/rep{repeat}" for cell, repeat in job.runs]})
 
 
-def _is_made(folder: Path, cell: Cell) -> bool:
-    """Return whether an earlier job with this code has made the run. A failed run counts, unless a node was lost."""
+def _place_of_run(folder: Path, cell: Cell) -> str | None:
+    """Return where an earlier job with this code has made the run, else None.
+
+    A failed run counts, unless a node was lost.
+    """
     if not all((folder / name).is_file() for name in (METRICS, STEPS, LAUNCHER)):
-        return False
+        return None
     metrics = finished_run(folder, cell)
-    return metrics is not None and not (metrics.failure and metrics.failure.failure_class in LOST_CLASSES)
+    if metrics is None or (metrics.failure and metrics.failure.failure_class in LOST_CLASSES):
+        return None
+    return _place(metrics.scheduler, metrics.host["hostname"])
+
+
+def _place(scheduler: Mapping[str, str] | None, hostname: str) -> str:
+    """Return a name for the nodes of a run or job. Of a queue that does not name them, no two jobs have the same."""
+    of_queue = scheduler or {}
+    return of_queue.get("nodelist") or of_queue.get("job_id") or hostname
 
 
 def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:

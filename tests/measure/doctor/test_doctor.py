@@ -25,6 +25,12 @@ from scaleproof.measure.trainer.batches import Batches
 H100 = Gpu("NVIDIA H100 80GB HBM3", "GPU-h", 80 * 2**30, (9, 0))
 
 
+def test_what_may_bind_threads_is_in_the_advice():
+    slow = doctor_cpu.judge_openmp(1.0, {"OMP_PROC_BIND": "close", "OMP_NUM_THREADS": "1", "HOME": "/"})
+    assert slow.advice.endswith("; OMP_NUM_THREADS=1, OMP_PROC_BIND=close may bind or limit them")
+    assert "may bind" not in doctor_cpu.judge_openmp(1.0, {"HOME": "/"}).advice
+
+
 def sample(power=300.0, clock=1755.0):
     return {"power_w_mean": power, "sm_clock_mhz_mean": clock, "utilization_mean": 0.9, "throttled": {}}
 
@@ -42,8 +48,10 @@ def sample(power=300.0, clock=1755.0):
         (doctor_cpu.judge_disk(80.0, 300.0), "PASS", "300 MB/s"),
         (doctor_cpu.judge_disk(1.0, 300.0), "FAIL", "1 GB free"),
         (doctor_cpu.judge_disk(80.0, 3.0), "FAIL", "3 MB/s"),
-        (doctor_cpu.judge_openmp(1.9), "PASS", "1.90 times"),
-        (doctor_cpu.judge_openmp(1.0), "FAIL", "1.00 times"),
+        (doctor_cpu.judge_openmp(1.9, {"OMP_NUM_THREADS": "4, 2", "MKL_NUM_THREADS": ""}), "PASS", "1.90 times"),
+        (doctor_cpu.judge_openmp(1.0, {}), "FAIL", "1.00 times"),
+        (doctor_cpu.judge_openmp(1.9, {"OMP_NUM_THREADS": "all"}), "FAIL", "OMP_NUM_THREADS=all is no number"),
+        (doctor_cpu.judge_openmp(1.9, {"MKL_NUM_THREADS": "0"}), "FAIL", "MKL_NUM_THREADS=0 is no number"),
         (doctor_gpu.judge_uuids(["GPU-a", "GPU-b"], []), "PASS", "agree on 2"),
         (doctor_gpu.judge_uuids(["GPU-a"], ["GPU-a"]), "FAIL", "does not know GPU-a"),
         (doctor_gpu.judge_uuids(["GPU-a"], [], ["exclusive process"]), "PASS", "compute mode exclusive process"),

@@ -1,6 +1,9 @@
 """Models of transformers by file, function or hub: what is built, what is counted, what is refused."""
 
 import json
+import subprocess
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import huggingface_hub
@@ -8,6 +11,7 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
 from webserver import Server, serving
 
 from scaleproof.ground.campaign.cells import expand_cells
@@ -18,6 +22,7 @@ from scaleproof.ground.facts.counts import count_parameters_and_flops, inventory
 from scaleproof.measure.model.build import build_model
 from scaleproof.measure.model.fetch import fetch_config
 from scaleproof.measure.model.inventory import inventory_of
+from scaleproof.measure.model.known_names import _tables, check_names
 from scaleproof.measure.reference.network import build_network as build_for_replay
 
 ARCHITECTURES = sorted((Path(__file__).parent / "architectures").glob("*.json"))
@@ -164,6 +169,45 @@ def test_what_cannot_be_exact_is_refused(tmp_path, changes, message):
     with pytest.raises(UserError, match=message) as refusal:
         inventory_of(cell_of(written(tmp_path, **changes)))
     assert refusal.value.key[:1] == ("workload",), "the line of the campaign is found by it"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import transformers\nf = transformers.LlamaForCausaLM", 'Did you mean "LlamaForCausalLM"'),
+        ("def f(vocab_size):\n  from transformers import NoSuchLM", "made.py, line 2: transformers .* has no NoSuchLM"),
+        ("from transformers import LlamaConfig, modeling_utils, models\nf = 1", None),
+        ("import transformers\nf = transformers.models, transformers.__version__", None),
+        ("transformers = []\nf = transformers.append", None),
+        ("try:\n  from transformers import NoSuchLM\nexcept ImportError:\n  pass\nf = 1", None),
+        ("f = (", None),
+    ],
+)
+def test_names_that_transformers_lacks_are_read_from_the_file(tmp_path, monkeypatch, text, message):
+    monkeypatch.chdir(tmp_path)
+    Path("made.py").write_text(text)
+    with pytest.raises(UserError, match=message) if message else nullcontext():
+        check_names(TransformersModel(module="made.py:f"), "language-modelling")
+
+
+def test_what_files_say_of_types_is_what_transformers_says():
+    tables = {task: _tables(task) for task in ("language-modelling", "classification")}
+    of_library = (MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING)
+    for (configs, networks), mapping in zip(tables.values(), of_library, strict=True):
+        assert configs.keys() >= set(CONFIG_MAPPING.keys())
+        for name in ("bert", "encodec", "gpt-sw3", "gpt2", "llama", "vit"):
+            assert (configs[name] in {configs.get(one) for one in networks}) == (CONFIG_MAPPING[name] in mapping)
+
+
+def test_a_name_that_transformers_lacks_is_refused_without_torch(tmp_path):
+    model = written(tmp_path, model_type="vit")
+    code = (
+        "import sys\nfrom scaleproof.measure.model import known_names as k\n"
+        f"try: k.check_names(k.TransformersModel(config={model['config']!r}), 'language-modelling')\n"
+        "except k.UserError as error: print(error, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("has no model of type vit for language-modelling False\n")
 
 
 def test_a_decoder_is_no_classifier(tmp_path):

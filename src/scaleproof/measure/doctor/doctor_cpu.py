@@ -2,8 +2,10 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
@@ -12,6 +14,7 @@ import numpy as np
 import psutil
 
 from scaleproof.ground.cores import available_cores
+from scaleproof.ground.errors import shortened
 from scaleproof.ground.verdict import Verdict, judged, not_here
 from scaleproof.measure.doctor.doctor import Look
 
@@ -20,6 +23,9 @@ MOST_SPREAD = 0.10  # spread of equal pieces of work: more hides differences bet
 MOST_TICK_S = 1e-6
 LEAST_FREE_GB, LEAST_WRITE_MB_S = 5.0, 50.0
 PROBE_MB = 64
+OF_THREADS = re.compile("(OMP|GOMP|KMP|MKL)_")
+COUNTS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+NUMBERS = re.compile(r"\s*\+?[1-9][0-9]*\s*(,\s*\+?[1-9][0-9]*\s*)*")
 
 
 def checks_of_cpu(folder: Path) -> list[Look]:
@@ -169,7 +175,7 @@ def check_openmp() -> Verdict:
         two_threads_s = _time_product_s(torch, 2)
     finally:
         torch.set_num_threads(threads_before)
-    return judge_openmp(one_thread_s / two_threads_s)
+    return judge_openmp(one_thread_s / two_threads_s, os.environ)
 
 
 def _time_product_s(torch: Any, threads: int) -> float:
@@ -184,10 +190,22 @@ def _time_product_s(torch: Any, threads: int) -> float:
     return shortest_s
 
 
-def judge_openmp(speedup: float) -> Verdict:
-    """Judge whether two threads are fast enough beside one thread. `speedup`: how many times as fast."""
+def judge_openmp(speedup: float, variables: Mapping[str, str]) -> Verdict:
+    """Judge whether two threads are fast enough beside one thread.
+
+    `speedup`: how many times as fast; `variables`: the environment, whose settings of threads may be at fault.
+    """
+    settings = {name: value for name, value in variables.items() if value and OF_THREADS.match(name)}
+    broken = [f"{name}={settings[name]}" for name in COUNTS if not NUMBERS.fullmatch(settings.get(name, "1"))]
+    evidence = f"two threads are {speedup:.2f} times as fast as one"
+    if broken:
+        evidence += f"; {shortened(', '.join(broken))} is no number of threads"
+        advice = "unset it, or give a number from 1: our trainer sets its own, but a command of yours gets it"
+        return judged(False, evidence, advice, speedup=speedup)
     advice = "threads share a core, or others use it: cells with threads_per_device above 1 would not be faster"
-    return judged(speedup >= 1.3, f"two threads are {speedup:.2f} times as fast as one", advice, speedup=speedup)
+    if settings:
+        advice += f"; {', '.join(f'{name}={value}' for name, value in sorted(settings.items()))} may bind or limit them"
+    return judged(speedup >= 1.3, evidence, advice, speedup=speedup)
 
 
 def check_compiler() -> Verdict:

@@ -10,7 +10,6 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from torch import nn
 from transformers import (
-    CONFIG_MAPPING,
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
     AutoConfig,
@@ -22,7 +21,7 @@ from transformers.pytorch_utils import Conv1D
 
 from scaleproof.ground.campaign.model_shapes import ModelShape
 from scaleproof.ground.campaign.transformers_model import TransformersModel, reasons_not_measurable
-from scaleproof.ground.errors import UserError, did_you_mean, edit_distance, shortened
+from scaleproof.ground.errors import UserError, edit_distance, shortened
 
 SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id")
 PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in; a Conv1D is a transposed Linear
@@ -73,15 +72,8 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
             activation_function="gelu_new",
         )
     keys = cast(dict[str, Any], model.description()["transformers"])
-    architecture = keys["model_type"]
-    if architecture not in CONFIG_MAPPING:
-        near = did_you_mean(architecture, CONFIG_MAPPING.keys())
-        raise _fault(f'{model.file}: transformers has no model_type "{shortened(architecture)}".{near}')
-
     try:
-        config = AutoConfig.for_model(
-            architecture, **{key: value for key, value in keys.items() if key != "model_type"}
-        )
+        config = AutoConfig.for_model(**keys)
         known = type(config)().to_dict()
     except (ValueError, TypeError, KeyError, StrictDataclassError) as error:
         first_line = str(error.__cause__ or error).strip().splitlines()[0]  # the cause says which rule was broken
@@ -97,16 +89,13 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
 def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:
     """Set vocabulary and classes in `config`, and return its network with random weights, a classifier if `classes`.
 
-    Raises UserError where transformers has no such network for this task.
+    Raises KeyError where transformers has no such network for this task (known_names.py says so before).
     """
-    task, mapping = "language-modelling", MODEL_FOR_CAUSAL_LM_MAPPING
+    mapping = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING if classes else MODEL_FOR_CAUSAL_LM_MAPPING
     if classes:
-        task, mapping = "classification", MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
         config.num_labels = classes
     config.vocab_size = vocab_size
     _set_for_measurement(config)
-    if type(config) not in mapping:
-        raise _fault(f"transformers has no model of type {config.model_type} for {task}")
     network_class: Any = mapping[type(config)]
     return cast(PreTrainedModel, network_class(config))
 

@@ -29,6 +29,9 @@ def _count_network(model: TransformersModel, description: str, vocab_size: int, 
 
     `description`: the content of the model's file, for the cache alone: a changed file is counted anew.
     """
+    from scaleproof.measure.model.known_names import check_names
+
+    check_names(model, "classification" if classes else "language-modelling")
     import torch
 
     from scaleproof.measure.model.architecture import PRODUCTS, blocks_of, make_network

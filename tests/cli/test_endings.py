@@ -247,6 +247,24 @@ def test_a_file_of_the_user_that_is_called_as_a_library(scaleproof, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("random.py", ["{} is imported in place of Python's own module random: rename it, or take its folder out of"]),
+        (
+            "numpy.py",
+            ["numpy cannot be imported (ImportError: ", "; it is {}, maybe another", "). Rename it then"],
+        ),
+        ("unused.py", []),
+    ],
+)
+def test_a_file_of_the_name_of_a_module_is_named(scaleproof, tmp_path, name, words):
+    (tmp_path / name).write_text("x = 1\n")
+    done = scaleproof(*COMMANDS["verify"])
+    assert [word in done.stderr for word in (word.format(tmp_path / name) for word in words)] == [True] * len(words)
+    assert (done.returncode, done.stderr.count("\n")) == ((2, 1) if words else (0, 0)), done.stderr
+
+
 def test_an_attribute_that_python_does_not_have_is_a_defect_of_ours():
     for module in (sys, cli):
         with pytest.raises(AttributeError) as fault:

@@ -121,7 +121,7 @@ def _report_error(error: BaseException) -> int | None:
         _drop_unwritten_output()
         return 128 + signal.SIGPIPE  # as a program that SIGPIPE ends
 
-    message = _message_on(error)
+    message = _shadowing_file(error) or _message_on(error)
     if message is None:
         return None
     from scaleproof.ground.errors import printable
@@ -129,6 +129,22 @@ def _report_error(error: BaseException) -> int | None:
     _drop_unwritten_output()
     _say(printable(message, besides=LINE_END))
     return WRONG
+
+
+def _shadowing_file(error: BaseException) -> str | None:
+    """Return what to say where a file of the user is imported in place of a module of Python. Returns None if none is.
+
+    Asked before anything else is imported, which would fail as well.
+    """
+    if not isinstance(error, ImportError | AttributeError):
+        return None
+    python = os.path.dirname(os.__file__)
+    for name in sys.stdlib_module_names & sys.modules.keys():
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and not file.startswith(python) and "-packages" not in file:  # setuptools brings a distutils
+            advice = "rename it, or take its folder out of PYTHONPATH"
+            return f"{file} is imported in place of Python's own module {name}: {advice}"
+    return None
 
 
 def _exit_code(error: SystemExit) -> int | None:

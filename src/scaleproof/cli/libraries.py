@@ -39,13 +39,21 @@ def unusable_library(error: BaseException) -> str | None:
     reason = shortened(lines[0].strip() if lines else "no reason given", 200)
     if any(words in str(error) for words in WITHOUT_MEMORY):
         return f"{name} cannot be imported: the memory is used up that this process may have (ulimit -v; {reason})"
-    if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType) and error.obj.__file__:
-        reason += f"; it is {error.obj.__file__}, maybe another file of that name"
     refused = [f"{key}={value}" for key, value in os.environ.items() if value and f"'{value}'" in reason]
     if isinstance(error, ValueError) and refused:
         return f"{name} does not take {refused[0]} of the environment ({reason}). Unset it, or correct it"
     advice = _how_to_install(name, is_absent=isinstance(error, ModuleNotFoundError))
+    if (file := _file_imported(error)) and "-packages" not in file:  # not of site-packages, nor of dist-packages
+        reason += f"; it is {file}, maybe another file of that name"
+        advice = "Rename it then, or take its folder out of PYTHONPATH"
     return f"{name} cannot be imported ({type(error).__name__}: {reason}). {advice}"
+
+
+def _file_imported(error: BaseException) -> str | None:
+    """Return the file that was imported as a library, but lacks what a library of that name has."""
+    if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+        return error.obj.__file__
+    return error.path if isinstance(error, ImportError) else None
 
 
 def _library_at_fault(error: BaseException) -> str | None:

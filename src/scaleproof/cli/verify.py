@@ -44,7 +44,7 @@ def verify(args: argparse.Namespace) -> None:
     folder = folder_of(args.results)
     try:
         from scaleproof.conclude.publication.gate import findings_left_out, verify_and_audit, why_rules_differ
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         print(f"findings are not looked for again: {error.name} is not installed")
         differences, runs, figures = verify(folder)
     else:

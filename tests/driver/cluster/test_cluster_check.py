@@ -226,6 +226,8 @@ def test_no_command_of_slurm_is_a_message(monkeypatch, tmp_path):
 def test_what_would_be_asked_is_said_without_slurm(monkeypatch, tmp_path, repository):
     monkeypatch.chdir(repository)
     monkeypatch.setattr(cluster_check.allocation, "ask_slurm_config", dict)
+    answer = (1, "", "scontrol: error: no route\nscontrol: fatal: Could not establish a configuration source\n")
+    monkeypatch.setattr(cluster_check, "run_scheduler_command", lambda *_: answer)
     to_cpu = "set-resources: {corpus_tokenise: {slurm_partition: cpu}}\n"
     (tmp_path / "profile.v9+.yaml").write_text(PROFILE + "config: {gpu_type: h100}\n" + to_cpu)
     campaign = tmp_path / "sizes.yaml"
@@ -235,6 +237,7 @@ def test_what_would_be_asked_is_said_without_slurm(monkeypatch, tmp_path, reposi
     )
     with pytest.raises(UserError, match="no Slurm here") as error:
         cluster_check.check_cluster(tmp_path, tmp_path, LoadedCampaign(campaign))
+    assert "`scontrol show config`: no route; Could not establish a configuration source; run this" in str(error.value)
     (line,) = [line for line in str(error.value).splitlines() if " train " in line]
     assert line.startswith("  2 train (ddp-n1x2): sbatch --partition=gpu --nodes=1 ")
     assert "--gres=gpu:h100:2" in line

@@ -191,6 +191,10 @@ def test_the_environment(tmp_path):
     assert "hf_secret" not in repr(here)
     with pytest.raises(UserError, match='HF_ENDPOINT cannot be "mirror"; allowed: an address'):
         Remote.from_environment({"HF_ENDPOINT": "mirror"}, tmp_path)
+    for token in ("hf \N{LATIN SMALL LETTER U WITH DIAERESIS}", "Bearer hf_secret"):
+        with pytest.raises(UserError, match="HF_TOKEN is no token; allowed: letters, digits"):
+            Remote.from_environment({"HF_TOKEN": token}, tmp_path)
+    assert Remote.from_environment({"HF_TOKEN": "hf_secret\r\n"}, tmp_path).token == "hf_secret"
 
 
 def test_another_revision_or_budget_is_another_folder(table):

@@ -1,7 +1,7 @@
 """`scaleproof cluster check`: everything that a campaign needs of a cluster, tried before a campaign does."""
 
+import os
 import re
-import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +17,8 @@ from scaleproof.driver.cluster.questions import (
     queue_requests,
 )
 from scaleproof.driver.cluster.request import JobRequest
+from scaleproof.driver.cluster.scheduler import NOT_STARTED, run_scheduler_command
+from scaleproof.driver.cluster.slurm import join_error_lines
 from scaleproof.driver.cluster.trial import try_nodes
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, plural
@@ -26,6 +28,7 @@ from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.machine import allocation
 
 TRIAL_MINUTES, TRIAL_MB = 5, 4000  # for which the job of a trial asks
+WORDS_S = 2  # by then a Slurm that is not there has said why
 
 
 class Nodes(NamedTuple):
@@ -66,9 +69,9 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
     requests = queue_requests(loaded, profile) if loaded else []
     config = allocation.ask_slurm_config()
     if not config:
-        reason = "there is no `scontrol`"
-        if shutil.which("scontrol"):
-            reason = "`scontrol show config` fails, or says nothing within 20 s"
+        code, _, errors = run_scheduler_command(["scontrol", "show", "config"], os.environ, WORDS_S)
+        words = join_error_lines(errors) or f"it ended with exit code {code}"
+        reason = "there is no `scontrol`" if code == NOT_STARTED else f"`scontrol show config`: {words}"
         jobs = "".join(f"\n  {job_text(request, profile)}" for request in requests)
         raise UserError(f"no Slurm here: {reason}; run this on a login node of the cluster{jobs}")
 

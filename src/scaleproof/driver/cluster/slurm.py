@@ -267,10 +267,10 @@ def why_refused(line: Sequence[str]) -> str | None:
 
 
 def join_error_lines(text: str) -> str:
-    """Join the error lines of sbatch or srun, without prefixes: "QOS limit; Job violates policy".
+    """Join the error lines of a command of Slurm, without prefixes: "QOS limit; Job violates policy".
 
     No line is left out, because the site's own explanation often comes first, and a general one last.
     """
-    prefix = re.compile(r"^(?:(?:sbatch|srun|squeue|allocation failure|error|fatal): )+")
+    prefix = re.compile(r"^(?:(?:sbatch|scontrol|srun|squeue|allocation failure|error|fatal): )+")
     lines = [prefix.sub("", line.strip()) for line in text.splitlines()]
     return "; ".join(dict.fromkeys(filter(None, lines)))

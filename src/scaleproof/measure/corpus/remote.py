@@ -1,5 +1,6 @@
 """The files of corpora that are elsewhere: where they are offered, and where they are kept here for all campaigns."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,12 +37,15 @@ class Remote:
         """Return a Remote as the variables in `environment` say. `folder`: where downloads are kept.
 
         HF_ENDPOINT is a mirror of the hub. HF_TOKEN is for gated corpora; it is sent to the hub alone, and never
-        written down. Raises UserError where the mirror is no address.
+        written down. Raises UserError where the mirror is no address, or the token no token.
         """
         endpoint = environment.get("HF_ENDPOINT") or HUB
         if urlsplit(endpoint).scheme not in ("http", "https"):
             raise UserError(f'the variable HF_ENDPOINT cannot be "{endpoint}"; allowed: an address, like {HUB}')
-        return cls(folder, endpoint, environment.get("HF_TOKEN") or None)
+        token = environment.get("HF_TOKEN", "").strip() or None
+        if token and not re.fullmatch("[!-~]+", token):  # a header of HTTP has no others; the token is not printed
+            raise UserError("the variable HF_TOKEN is no token; allowed: letters, digits and signs of ASCII, no blanks")
+        return cls(folder, endpoint, token)
 
     def fetch_gpt2_merges(self) -> Path:
         """Return the path of vocab.bpe, GPT-2's list of merges, downloaded at the first call. Raises UserError."""

@@ -2,6 +2,7 @@
 
 __all__ = [
     "batch",
+    "campaign_paths",
     "cells",
     "command",
     "config",

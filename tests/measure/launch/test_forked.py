@@ -4,6 +4,8 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,6 +82,15 @@ def test_servers_are_private_to_user_libraries_and_environment(monkeypatch):
     assert first != socket_path([["numpy"], ["deepspeed"]])
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
     assert first != socket_path([["numpy"]])
+
+
+def test_a_folder_that_is_too_long_for_a_socket_is_not_used(monkeypatch, tmp_path):
+    long = tmp_path / ("d" * 90)
+    for folder, is_used in ((long, False), (Path(tempfile.gettempdir()), True)):
+        folder.mkdir(exist_ok=True)
+        monkeypatch.setattr("tempfile.tempdir", str(folder))
+        path = socket_path([["numpy"]])
+        assert (path.is_relative_to(folder), len(str(path)) < 104) == (is_used, True)
 
 
 def test_the_client_imports_only_the_standard_library():

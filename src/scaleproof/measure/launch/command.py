@@ -26,7 +26,7 @@ from scaleproof.measure.command.figures import NoFigures, TimedWork, UnknownWork
 from scaleproof.measure.command.program import describe_program
 from scaleproof.measure.command.watched import figures_of_watched_run
 from scaleproof.measure.launch import allocated
-from scaleproof.measure.launch.failure import TAIL, explain_failure, make_failed_metrics
+from scaleproof.measure.launch.failure import TAIL, TORCHRUN_ERROR, explain_failure, last_exception, make_failed_metrics
 from scaleproof.measure.launch.other_programs import OtherPrograms
 from scaleproof.measure.launch.supervise import CommandOutcome, run_supervised
 from scaleproof.measure.machine.allocation import Allocation, signal_steps, without_job
@@ -34,8 +34,6 @@ from scaleproof.measure.trainer.request import Request
 
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|DefaultCPUAllocator: can't allocate")
 # The last line of a traceback, behind the prefix of torchrun.
-EXCEPTION = re.compile(r"(?:\[\w+\]:\s*)?([\w.]*(?:Error|Exception)\b(?::.*)?)")
-TORCHRUN_ERROR = "ChildFailedError"  # torchrun raises it where one of its ranks has raised an error
 DEFAULTS_OF_PRINTED = ("data", "evidence", "training_config")  # fields that a `Printed` fills by itself
 STEP_COLUMNS = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # what `merge_steps` takes
 CLOCKS: dict[str, Literal["launcher"]] = {"whole program": "launcher", "progress": "launcher"}  # reader -> clock
@@ -173,13 +171,9 @@ def _explain_failure_of_command(request: Request, attempt: Path, outcome: Comman
     else:
         failure_class = "crash"
         reason = failure.reason.replace("the ranks ended", "the command ended")
-        # The reason quotes the last exception, else the last line, but not torchrun's own error.
-        matches = [EXCEPTION.fullmatch(line.strip()) for line in outcome.tail if TORCHRUN_ERROR not in line]
-        exceptions = [match[1] for match in matches if match]
-        last_words = exceptions or [line for line in outcome.tail if line.strip() and TORCHRUN_ERROR not in line]
-        if last_words:
-            printed = "" if exceptions else " after printing"
-            reason += f"{printed}: {shortened(last_words[-1].strip(), 200)}"
+        last_words = [line for line in outcome.tail if line.strip() and TORCHRUN_ERROR not in line]
+        if last_words and not last_exception(outcome.tail):
+            reason += f" after printing: {shortened(last_words[-1].strip(), 200)}"
     return failure.model_copy(update={"failure_class": failure_class, "reason": reason})
 
 

@@ -4,9 +4,11 @@ import json
 import re
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from scaleproof.ground.errors import shortened
 from scaleproof.ground.records.metrics import Failed
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.measure.launch.supervise import CommandOutcome
@@ -16,6 +18,8 @@ from scaleproof.measure.trainer.request import Request
 TAIL = 40  # lines of the log that a failure keeps
 # torchrun's own summary has a block for each rank that failed by itself.
 FAILED_RANK = re.compile(r"^\s*rank\s*:\s*(\d+)\b.*\n\s*exitcode\s*:\s*(-?\d+)", re.MULTILINE)
+EXCEPTION = re.compile(r"(?:\[\w+\]:\s*)?([\w.]*(?:Error|Exception)\b(?::.*)?)")
+TORCHRUN_ERROR = "ChildFailedError"  # torchrun raises it where one of its ranks has raised an error
 RANK_PREFIX = "[default"  # how torchrun begins the lines of each rank
 
 
@@ -62,9 +66,17 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
         return _failure_of_report(reports[0], outcome)
     if failed_ranks:
         rank, code = failed_ranks[-1]  # torchrun's root cause
-        return _make_failure("crash", f"rank {rank} ended with exit code {code}", rank, outcome)
-    reason = f"the ranks ended with exit code {outcome.exit_code}"
+        reason = f"rank {rank} ended with exit code {code}{last_exception(outcome.tail)}"
+        return _make_failure("crash", reason, rank, outcome)
+    reason = f"the ranks ended with exit code {outcome.exit_code}{last_exception(outcome.tail)}"
     return _make_failure("crash", reason, rank=None, outcome=outcome)
+
+
+def last_exception(tail: Sequence[str]) -> str:
+    """Return ": " and the last exception in the last lines of a log, but not torchrun's own; "" where there is none."""
+    matches = [EXCEPTION.fullmatch(line.strip()) for line in tail if TORCHRUN_ERROR not in line]
+    exceptions = [match[1] for match in matches if match]
+    return f": {shortened(exceptions[-1], 200)}" if exceptions else ""
 
 
 def _failure_of_report(report: dict[str, Any], outcome: CommandOutcome) -> Failure:

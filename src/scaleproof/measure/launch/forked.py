@@ -24,6 +24,7 @@ HEADER = struct.Struct("!q")
 START_LIMIT_S = 120.0  # for the server's imports
 SERVER = "scaleproof.measure.launch.fork_server"
 READY = b"ready"  # the answer of a server that has imported more libraries
+LONGEST_FOLDER = 80  # bytes: the path of a socket in it may have 103
 LONGEST = 2000  # bytes of such an answer
 
 
@@ -43,7 +44,10 @@ def socket_path(libraries: list[list[str]]) -> Path:
     """Return the path of the server's socket, one per user, interpreter, libraries, folder and import variables."""
     relevant = {name: value for name, value in os.environ.items() if name.startswith(("TORCH", "DS_", "HF_", "PYTHON"))}
     identity = json.dumps([sys.executable, libraries, sorted(relevant.items()), os.getcwd()])
-    folder = Path(tempfile.gettempdir()) / f"scaleproof-{os.getuid()}"
+    name = f"scaleproof-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()) / name
+    if len(os.fsencode(folder)) > LONGEST_FOLDER:
+        folder = Path("/tmp") / name
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
         raise PermissionError(f"{folder} belongs to another user")

@@ -93,7 +93,8 @@ def current_allocation() -> Allocation | None:
     facts = describe_job(number)
     if not facts:
         raise UserError(
-            f"Slurm does not answer about job {number}, which this process is in: try `scontrol show job {number}`"
+            f"Slurm does not answer about job {number}, which this process is in: try `scontrol show job {number}`, "
+            "or unset SLURM_JOB_ID where it is left over from another shell"
         )
     hosts = expand_node_list(facts["NodeList"])
     gpu_count = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))  # "gres/gpu:h100:4"

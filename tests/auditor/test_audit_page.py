@@ -120,6 +120,21 @@ def test_a_column_without_a_text_is_left_out(tmp_path):
     assert {"beside", "work", "corrected"}.isdisjoint(headings)
 
 
+def test_scaling_lists_what_has_a_speed_up(tmp_path):
+    sound = [f"{gpus},{1000 * gpus}" for gpus in (1, 2, 4)]
+    for rows, listed in ((sound, 3), ([*sound, "1,700", "2,100", "4,90"], 0)):
+        (tmp_path / "a.csv").write_text("\n".join(["gpus,tokens_per_s", *rows]))
+        audit = audit_paths([tmp_path])
+        assert (len(audit.scaling), len(audit.readings)) == (listed, len(rows))
+
+
+def test_words_in_backticks_are_in_code_font(tmp_path):
+    (tmp_path / "t.log").write_text("".join(f"iter {k}: loss 4.{9 - k}, time 9.00ms, mfu 2.00%\n" for k in range(8)))
+    page = audit_page(audit_paths([tmp_path]))
+    assert "(<code>runs:</code> in a claims file)" in page
+    assert "`" not in page.partition("<script")[0]
+
+
 def test_nothing_tells_where_the_files_lie(tmp_path):
     put(tmp_path / "a")
     (tmp_path / "broken.json").write_text('{"log_history": [')

@@ -37,4 +37,5 @@ def audit_page(audit: Audit, date: str = "", base: str = "") -> str:
         what_of=meaning_of,
         headings=audit_text.HEADINGS,
         scaling_headings=audit_text.SCALING,
+        numbers=("devices", "rate", "speed-up", "efficiency"),  # columns that are sorted by their numbers
     )

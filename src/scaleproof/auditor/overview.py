@@ -267,12 +267,16 @@ class ScalingLine(BaseModel):
 
 
 def scaling_lines(context: AuditContext, findings: list[Finding]) -> list[ScalingLine]:
-    """Return a line for each size of each configuration that was measured at two sizes or more, tables first."""
+    """Return a line for each size of each configuration whose rows or runs have a speed-up over another, tables first.
+
+    Others, such as rows of one size and different work, stand in the overview alone.
+    """
     about = by_subject(findings)
     lines: list[ScalingLine] = []
     for series in context.series:
         name = _configuration(series)
-        lines += [_scaling_line(name, row, series) for row in series.rows]
+        of_series = [_scaling_line(name, row, series) for row in series.rows]
+        lines += of_series if any(line.speedup or line.beside for line in of_series) else []
     lines += _scaling_lines_of_runs(context)
     for line in lines:
         line.mark = mark_of(about[line.place])

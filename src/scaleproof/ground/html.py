@@ -27,25 +27,27 @@ def jinja_environment(house: str, **filters: Callable[..., object]) -> Environme
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    jinja.filters |= {"spaced": with_spaces, "bounded": mark_bounds, "counted": count_text, **filters}
-    jinja.globals |= {"policy": partial(content_policy, house), "source": partial(script_source, house)}
+    jinja.filters |= {"spaced": with_spaces, "bounded": mark_bounds, "counted": count_text}
+    jinja.filters |= {"coded": partial(link_cells, cells=()), **filters}
+    jinja.globals |= {"policy": content_policy, "script_source": partial(script_source, house)}
     return jinja
 
 
-def script_source(house: str, script: str) -> Markup:
-    """Return the text of a script among the templates of a package, to stand in its element."""
-    return Markup((resources.files(house) / "templates" / script).read_text(encoding="utf-8"))
+def script_source(house: str, name: str = "") -> Markup:
+    """Return the text of the script of a page: that of all tables, and `name` of the package `house` behind it."""
+    folders = [("scaleproof.ground", "tables.js"), *([(house, name)] if name else [])]
+    return Markup("".join((resources.files(p) / "templates" / n).read_text(encoding="utf-8") for p, n in folders))
 
 
-def content_policy(house: str, script: str) -> str:
-    """Return the Content-Security-Policy of a page that runs `script` of the package `house` ("": none).
+def content_policy(script: str) -> str:
+    """Return the Content-Security-Policy of a page that runs `script` (its text; "": none).
 
     The page loads nothing. It holds texts and charts from files that anybody may have edited. All are escaped where
     they are put in; this policy is the second line of defence.
     """
     scripts = "'none'"
     if script:
-        digest = hashlib.sha256(script_source(house, script).encode()).digest()
+        digest = hashlib.sha256(script.encode()).digest()
         scripts = f"'sha256-{base64.b64encode(digest).decode()}'"
     return (
         f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
@@ -59,22 +61,22 @@ def mark_bounds(text: str) -> Markup:
     return escape(value) + Markup(' <span class="bounds">[{}</span>').format(bounds) if bracket else escape(value)
 
 
-# Lines of a campaign file, files and commands in the sentences of the answer. The quotes around a line are left out.
+# Lines of a campaign file, files and commands in sentences. The quotes around a line, or a word, are left out.
 CODE = re.compile(
-    r'"(?P<quoted>repeats: [^"]+)"'
+    r'"(?P<quoted>repeats: [^"]+)"|`(?P<ticked>[^`]+)`'
     r"|(?P<plain>config/campaigns/[\w.-]+\.yaml|snakemake (?:--[a-z-]+ \S+ )+\S+\.html"
-    r"|scaleproof (?:explain [\w-]+|plan \S+|retry [^\s;]+(?: --cell [\w./-]*\w)*(?: --results \S*\w)?)"
+    r"|scaleproof (?:explain [\w-]+|plan \S+|retry [^\s;,]+(?: --cell [\w./-]*\w)*(?: --results \S*\w)?)"
     r"|results/[\w-]+/(?:runs|looks)\b)"
 )
 
 
 def link_cells(text: str, cells: Collection[str]) -> Markup:
-    """Return `text` as HTML: names of `cells` link to their rows, and files and commands are in code font."""
+    """Return `text` as HTML: names of `cells` link to their rows; files, commands and `words` are in code font."""
     linked = Markup("")
     end_of_code = 0
     for match in CODE.finditer(text):
         linked += _link_plain_text(text[end_of_code : match.start()], cells)
-        linked += Markup("<code>{}</code>").format(match["quoted"] or match["plain"])
+        linked += Markup("<code>{}</code>").format(match[match.lastgroup or 0])
         end_of_code = match.end()
     return linked + _link_plain_text(text[end_of_code:], cells)
 

@@ -34,6 +34,7 @@ def test_campaigns_with_verdict_date_machine_and_findings(results, tmp_path_fact
     assert second.step.startswith("more devices, a larger model or another machine may answer otherwise")
     assert "<" not in second.step
     assert "corpora" not in text
+    assert 'class="answer none"' not in text, "red is for no answer"
 
 
 def test_page_list_and_audit_count_alike(results, tmp_path_factory):
@@ -75,6 +76,9 @@ def test_an_entry_says_what_a_and_b_are_and_whether_there_are_numbers(results, t
     (results.folder / "scaling_report.json").write_text(json.dumps(report | {"series": []}))
     (entry,) = write_index(root)
     assert not entry.has_numbers
+    (results.folder / "report.html").write_text('<p class="verdict">No answer: no run has numbers</p>')
+    write_index(root)
+    assert 'class="answer none"' in (root / "index.html").read_text()
     assert "Findings:\nno run has numbers, so nothing was checked." in (root / "index.html").read_text()
 
 

@@ -167,10 +167,17 @@ def test_our_own_script_runs_under_the_policy(pages, visit):
     page.click("#why button")
     assert not page.locator("#why").is_visible(), "a form that closes its dialog"
     page, seen_there = visit(pages["audit"])
-    head = page.locator("table.sortable th >> nth=0")
-    head.click()
+    head = page.locator("table.data th >> nth=0")
+    head.locator("button").click()
     assert head.get_attribute("aria-sort") == "ascending"
-    assert (seen, seen_there) == ([], [])
+    page, seen_here = visit(pages["compare"])
+    rates = "[...document.querySelectorAll('#cells tbody tr')].map(row => row.cells[4].textContent.trim())"
+    before = page.evaluate(rates)
+    page.click("#cells th:has-text('A (tokens/s)') button")
+    page.click("#cells th:has-text('A (tokens/s)') button")
+    numbers = [float(text.replace(",", "")) for text in page.evaluate(rates)]
+    assert (sorted(before), numbers) == (sorted(page.evaluate(rates)), sorted(numbers)), "the lowest first"
+    assert (seen, seen_there, seen_here) == ([], [], [])
 
 
 def test_the_look_follows_the_reader_under_the_policy(results, browser):

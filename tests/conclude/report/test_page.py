@@ -378,3 +378,6 @@ def test_commands_and_files_of_the_answer_are_in_code_font():
     assert link_cells("scaleproof retry config/campaigns/<b>.yaml --cell ddp-n1x2, then", ()) == (
         "<code>scaleproof retry config/campaigns/&lt;b&gt;.yaml --cell ddp-n1x2</code>, then"
     )
+    assert link_cells("Raise `repeats`; retry: scaleproof retry FILE, a `", ()) == (
+        "Raise <code>repeats</code>; retry: <code>scaleproof retry FILE</code>, a `"
+    )

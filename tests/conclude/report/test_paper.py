@@ -4,7 +4,8 @@ import re
 from dataclasses import replace
 
 from scaleproof.conclude.report.page import write_page
-from scaleproof.conclude.report.paper import write_paper
+from scaleproof.conclude.report.paper import _paper_texts, write_paper
+from scaleproof.ground.findings.finding import Finding
 
 
 def test_the_paper_is_a_pdf_of_a_few_pages(results):
@@ -40,3 +41,13 @@ def test_an_anonymous_report_names_no_host(results):
     assert (f"<td>{host}</td>" in texts[False], f"<td>{host}</td>" in texts[True]) == (True, False)
     assert "<td>host1</td>" in texts[True]
     assert (results.folder / "True.pdf").read_bytes() != (results.folder / "False.pdf").read_bytes()
+
+
+def test_what_is_said_of_several_runs_is_printed_once(results):
+    runs = [f"ddp-n1x2/rep{k}" for k in (1, 2, 3)]
+    same = {"code": "single-run", "severity": "note", "cells": ["ddp-n1x2"], "evidence": "n=1", "advice": "none"}
+    results.findings.findings = [Finding(runs=[run], **same) for run in runs]
+    texts = _paper_texts(results.inputs(), [])
+    assert [(f["where"], f["evidence"]) for f in texts["findings"]] == [("ddp-n1x2/rep1, rep2, rep3", "n=1")]
+    results.findings.findings = [Finding(runs=[run], **same | {"evidence": run}) for run in runs]
+    assert len(_paper_texts(results.inputs(), [])["findings"]) == 3

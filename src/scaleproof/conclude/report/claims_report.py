@@ -19,7 +19,7 @@ from scaleproof.ground.records.claims import Claim, ClaimsReport, Sentence
 CODE = (
     *(f"conclude/report/{name}" for name in ("page.py", "tables/waterfall.py", "templates/report.html.j2")),
     *(f"conclude/report/templates/{name}" for name in ("run_rows.html.j2", "report.css", "report.js")),
-    *(f"ground/templates/{name}" for name in ("macros.html.j2", "head.html.j2", "base.css")),
+    *(f"ground/templates/{name}" for name in ("macros.html.j2", "head.html.j2", "base.css", "tables.js")),
 )
 
 

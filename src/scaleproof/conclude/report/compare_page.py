@@ -122,7 +122,7 @@ def _side_facts(a: Side, b: Side) -> list[tuple[str, str, str]]:
 
 
 VERDICT = re.compile(r'<p class="verdict">(.*?)</p>', re.DOTALL)
-NEXT = re.compile(r'<p class="next"><strong>Next:</strong> (.*?)</p>', re.DOTALL)
+NEXT = re.compile(r"<strong>Next:</strong> (.*?)</(?:p|li)>", re.DOTALL)  # an item of a list in older publications
 SIDE = re.compile(r"<dt>([AB])</dt><dd>[^<]*: <code>([^<]*)</code></dd>")
 Content = TypeVar("Content")
 

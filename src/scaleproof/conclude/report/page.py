@@ -226,7 +226,7 @@ def _chart_values(inputs: PageInputs) -> dict[str, Any]:
 def _finding_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     """Return the values of the findings: below the table of cells, in their section, and wherever a code stands."""
     findings = inputs.findings.findings
-    groups = _group_findings(findings, slugs)
+    groups = group_findings(findings, slugs)
     counts = Counter(finding.severity for finding in findings)
     return {
         "footnotes": [group for group in groups if group.severity != "note"],
@@ -316,7 +316,7 @@ def _drawing(inputs: PageInputs, name: str) -> Drawing:
     return Drawing(name, words.title, words.caption, inline_svg(inputs.charts / f"{name}.svg", name, words.title))
 
 
-def _group_findings(findings: list[Finding], slugs: set[str]) -> list[FindingGroup]:
+def group_findings(findings: list[Finding], slugs: set[str]) -> list[FindingGroup]:
     """Group findings by code and severity, in their order: the most severe first. `slugs`: the cells with a row."""
     groups = []
     for (code, severity), group in group_by(findings, lambda finding: (finding.code, finding.severity)).items():

@@ -13,6 +13,7 @@ import matplotlib
 import typst
 
 from scaleproof.conclude.report.chart_catalog import CATALOG
+from scaleproof.conclude.report.page import group_findings
 from scaleproof.conclude.report.page_facts import PageInputs
 from scaleproof.conclude.report.page_tables import cells_view
 from scaleproof.conclude.report.sentences.answer import answer_campaign
@@ -52,7 +53,12 @@ def _paper_texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     """Return all texts and rows that the paper's template is filled with, by name. `charts`: names of its charts."""
     conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast, inputs.remarks)
     facts = inputs.facts
-    findings = by_severity(inputs.findings.findings)
+    groups = group_findings(by_severity(inputs.findings.findings), set(inputs.cells["cell"]))
+    findings = [
+        {"severity": group.severity, "code": group.code, "where": same.where, "evidence": same.evidence}
+        for group in groups
+        for same in group.occurrences
+    ]
     table = cells_view(inputs.cells, inputs.report)
     first_columns = [index for index, column in enumerate(table.columns) if column.first]  # more do not fit on paper
     labels = [table.columns[index].label.replace("[95 %]", "[95\u00a0%]") for index in first_columns]
@@ -73,15 +79,7 @@ def _paper_texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
         "rows": rows,
         "constant": ", ".join(f"{name} {value}" for name, value in table.constant),
         "charts": [{"path": f"charts/{name}.svg", "caption": ". ".join(CHART_WORDS[name])} for name in charts],
-        "findings": [
-            {
-                "severity": finding.severity,
-                "code": finding.code,
-                "where": ", ".join(finding.runs or finding.cells),
-                "evidence": finding.evidence,
-            }
-            for finding in findings[:MOST_FINDINGS]
-        ],
+        "findings": findings[:MOST_FINDINGS],
         "more_findings": max(0, len(findings) - MOST_FINDINGS),
         "checks": len(inputs.findings.checks),
         "protocol": facts.protocol,

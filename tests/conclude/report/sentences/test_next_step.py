@@ -1,6 +1,7 @@
 """What the answer says is to be done next: a quiet machine, further repeats with their price, or neither."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -200,3 +201,14 @@ def test_a_decided_question_on_disturbed_cells_is_asked_again_on_a_quiet_machine
         point.findings = disturbed
     report.points[0].findings = []
     assert "quiet" not in answer_campaign(report).bullets_of_page(report, has_failures=False)[-1].text
+
+
+def test_runs_that_failed_are_repeated_where_they_may_decide(campaign):
+    single = campaign({("ddp", "1x2"): 0.06})
+    for answer, failures, start in (
+        (replace(answer_campaign(single), decided=False), True, "fix what made the runs fail; then scaleproof retry"),
+        (replace(answer_campaign(single), decided=False), False, "more devices, a larger model"),
+        (replace(answer_campaign(single), decided=True), True, "more devices, a larger model"),
+    ):
+        bullets = [bullet for bullet in answer.bullets_of_page(single, failures) if bullet.topic == "next"]
+        assert [bullet.text.startswith(start) for bullet in bullets] == [True], (failures, bullets)

@@ -5,6 +5,7 @@ from PIL import Image
 
 from scaleproof.conclude.report.chart_style import WIDTH
 from scaleproof.conclude.report.charts import draw_waterfall
+from scaleproof.conclude.report.charts.waterfall import drawn_cells
 from scaleproof.conclude.report.sentences.scaling import loss_sentence
 from scaleproof.conclude.report.tables.waterfall import waterfall_rows, write_waterfall
 from scaleproof.ground.records.waterfall_report import WaterfallCell, WaterfallPart
@@ -73,3 +74,9 @@ def test_files(cell, tmp_path, found):
     assert ("No cell" in (tmp_path / "waterfall.tex").read_text()) is not found
     with Image.open(tmp_path / "waterfall.png") as image:
         assert image.size[0] == 150 * WIDTH
+
+
+def test_cells_without_a_sentence_are_drawn_only_where_there_are_no_others(cell):
+    unknown = cell.model_copy(update={"parts": [part(p.name, None) for p in cell.parts]})
+    assert drawn_cells([unknown, cell, unknown]) == [cell]
+    assert drawn_cells([unknown]) == [unknown]

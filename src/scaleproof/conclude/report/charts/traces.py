@@ -105,7 +105,7 @@ def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) ->
     label_rows(axes, labels, above=0.5, fontsize=SMALL)
     for kind in dict.fromkeys(kernel.kind for kernel in trace.kernels_top):
         _legend_entry(axes, kind, *_look_of_kind(kind))
-    axes.set_xlabel("sum per step and rank (ms, under the profiler)")
+    axes.set_xlabel("sum per step and rank (ms, under the profiler)", loc="right")  # long names leave no room
     subject = "operators" if trace.device == "cpu" else "kernels"
     axes.set_title(f"Largest {subject} of {trace.cell}")
 

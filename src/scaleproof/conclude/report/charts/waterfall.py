@@ -6,6 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.chart_style import SMALL, bar_style, colour, label_rows, runs_text, write_empty
+from scaleproof.conclude.report.sentences.scaling import is_half_known
 from scaleproof.ground.number_format import number
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
@@ -14,7 +15,11 @@ ROW_INCHES = 0.27
 
 
 def drawn_cells(entries: Sequence[WaterfallCell]) -> list[WaterfallCell]:
-    """Return the cells that are drawn, in their order: the MOST_CELLS with the fewest unknown parts."""
+    """Return the cells that are drawn, in their order: the MOST_CELLS with the fewest unknown parts.
+
+    Cells of which less than half is known are drawn only where there are no others: no sentence speaks of them.
+    """
+    entries = [entry for entry in entries if is_half_known(entry)] or entries
 
     def unknown_parts(index: int) -> int:
         return sum(part.ms is None for part in entries[index].parts)

@@ -62,13 +62,12 @@ class Answer:
     def bullets_of_page(self, report: ScalingReport, has_failures: bool) -> tuple[Bullet, ...]:
         """Return the bullets of the page: those of the answer, and a next step even where the answer names none.
 
-        `has_failures`: some runs have no numbers. Where these may decide an open question, no next step is added:
-        the page says how to repeat them.
+        `has_failures`: some runs have no numbers. Where the question is open, these may decide it.
         """
-        failures_may_decide = has_failures and report.series and not self.decided
-        if failures_may_decide or any(bullet.topic == "next" for bullet in self.bullets):
+        if any(bullet.topic == "next" for bullet in self.bullets):
             return self.bullets
-        return (*self.bullets, Bullet("next", "Next", *next_step_beyond_repeats(report)))
+        step = next_step_beyond_repeats(report, failures_may_decide=has_failures and not self.decided)
+        return (*self.bullets, Bullet("next", "Next", *step))
 
 
 def answer_campaign(

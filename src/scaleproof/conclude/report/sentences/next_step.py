@@ -91,16 +91,19 @@ def busy_cells(report: ScalingReport) -> list[str]:
     return [point.cell for point in report.points if REPEATED_FOR & set(point.findings)]
 
 
-def next_step_beyond_repeats(report: ScalingReport) -> Step:
-    """Return what to do next where further repeats would settle nothing more, as a sentence and a remark."""
+def next_step_beyond_repeats(report: ScalingReport, failures_may_decide: bool) -> Step:
+    """Return what to do next where further repeats would settle nothing more, as a sentence and a remark.
+
+    `failures_may_decide`: runs without numbers may decide what is open.
+    """
     if report.is_of_ab:
         return _step_of_ab(report)
     if report.status == "invalid_comparison":
         cells = {point.cell for point in report.points if set(point.findings) & set(report.mismatches)}
         retry = _retry_command(report, sorted(cells))
         return f"scaleproof explain {report.mismatches[0]}; when that is mended, {retry}, then {command(report)}", None
-    if not report.series:
-        return f"fix what made the runs fail (below); then {_retry_command(report)}, and {command(report)}", None
+    if not report.series or failures_may_decide:
+        return f"fix what made the runs fail; then {_retry_command(report)}, and {command(report)}", None
     if report.repeats and report.repeats.goes_on:
         return f"{command(report)} goes on with it", None
     if quiet := _on_a_quiet_machine(report):

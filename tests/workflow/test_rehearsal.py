@@ -26,7 +26,8 @@ def test_what_would_fail_at_night_fails_now(built):
     page = (built.root / "results/rehearsal-mine/report.html").read_text()
     assert "<strong>Next:</strong> fix what ended the runs without the status ok, and rehearse again." in page
     assert "Rehearsal of: Does mine run?" in page
-    assert "<code>good-n1x1</code></td><td>ok" in page
+    assert '<th scope="row">good-n1x1</th><td>ok' in page
+    assert "1 of 2 cells ran from start to page" in page
     assert "tokens" not in page, "it shows no rate"
     refused = built.command("scaleproof", "publish", "results/rehearsal-mine", "--author", "A. Uthor")
     assert refused.returncode == 2

@@ -96,6 +96,7 @@ rule analyse:
         ),
         file=lambda w: of_campaign(w).path,
         results=subpath(output.cells, ancestor=2),
+        title=lambda w: of_campaign(w).campaign.title,
         target=lambda w: of_campaign(w).campaign.target_loss,
         margin=lambda w: of_campaign(w).campaign.margin,
         question=lambda w: of_campaign(w).question,

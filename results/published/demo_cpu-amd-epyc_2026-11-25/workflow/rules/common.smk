@@ -3,24 +3,19 @@
 A campaign is read when a target asks for it, so a broken one disturbs no other.
 """
 
-RESULTS = Path("results")
 TABLES = ("scaling", "strong", "weak")
 TRACE_CHARTS = ("trace-timeline", "trace-communication", "trace-steps", "trace-kernels")
 # All of this machine: nothing else may run beside a measurement. On a cluster cpus_per_task says how many.
 WHOLE_MACHINE = workflow.resource_settings.cores or 1
 
 
-def or_exit(function, *arguments):
-    """`function(*arguments)`; wrong input ends Snakemake with the message alone and exit code 2."""
-    try:
-        return function(*arguments)
-    except UserError as error:
-        print(f"\n{printable(str(error), besides=chr(10))}\n", file=sys.stderr)
-        sys.exit(2)
-
-
 # How the cluster of this profile wants to be asked; `config` of a profile says it.
-SITE = or_exit(Site.of, config)
+SITE = or_exit(Site.from_config, config)
+or_exit(check_config_name, config)
+or_exit(check_start, workflow.resource_settings.cores)
+if workflow.is_main_process:
+    or_exit(check_profile_of_call, sys.argv)
+or_exit(check_resource_names, workflow.resource_settings.default_resources or ())
 # `--config anonymous=true`: pages and papers without names of hosts.
 ANONYMOUS = "--anonymous" if config.get("anonymous") else ""
 
@@ -57,11 +52,11 @@ def cell_of(wildcards):
 
 def run_of(wildcards):
     """The cell of a run that the campaign plans."""
-    return or_exit(planned_run, of_campaign(wildcards), wildcards.cell, int(wildcards.rep))
+    return or_exit(cell_of_run, of_campaign(wildcards), wildcards.cell, int(wildcards.rep))
 
 
 def traced_cell_of(wildcards):
-    return or_exit(traced_cell, of_campaign(wildcards), wildcards.cell)
+    return or_exit(cell_of_trace, of_campaign(wildcards), wildcards.cell)
 
 
 def token_files(*cells):
@@ -88,13 +83,21 @@ def inputs_of_run(wildcards):
     """
     cell = run_of(wildcards)
     forecast = before_held_out(wildcards) if of_campaign(wildcards).held_out(cell) else []
-    return [*token_files(cell), *files_of(cell.words), *frontier_of_cell(wildcards), *forecast]
+    return [*token_files(cell), *existing_files(cell.words), *frontier_of_cell(wildcards), *forecast]
 
 
 def inputs_of_shared_job(wildcards):
     """The tokens of all cells of a job, or the files of their commands."""
     cells = shared_job_of(wildcards).cells
-    return [*token_files(*cells), *dict.fromkeys(file for cell in cells for file in files_of(cell.words))]
+    return [*token_files(*cells), *dict.fromkeys(file for cell in cells for file in existing_files(cell.words))]
+
+
+def tokens_of_trials(wildcards):
+    """The tokens of the trials that look for the micro-batch of a cell."""
+    cell = cell_of(wildcards)
+    fault = f"looks for no micro-batch of {cell.slug} (key: work.micro_batch)"
+    or_exit(check_asked, of_campaign(wildcards), cell.searched is not None, fault)
+    return token_files(cell)
 
 
 def frontier_of_cell(wildcards):
@@ -109,7 +112,7 @@ def enough_repeats(wildcards):
         return of_campaign(wildcards).campaign.most_repeats
     for repeats in until.looks()[:-1]:
         taken = checkpoints.look.get(campaign=wildcards.campaign, repeats=str(repeats)).output[0]
-        if not or_exit(goes_on, Path(taken)):
+        if not or_exit(asks_for_more_repeats, Path(taken)):
             return repeats
     return until.at_most
 
@@ -132,7 +135,10 @@ def run_files(*names):
 
 def first_runs(wildcards):
     """The runs that a look is taken at."""
-    return files_of_runs(of_campaign(wildcards), int(wildcards.repeats), ["training_metrics.json"])
+    loaded = of_campaign(wildcards)
+    fault = "takes no looks: its number of repeats is fixed (key: repeats.resolve)"
+    or_exit(check_asked, loaded, loaded.campaign.repeat_until is not None, fault)
+    return files_of_runs(loaded, int(wildcards.repeats), ["training_metrics.json"])
 
 
 def shared_job_of(wildcards):
@@ -147,13 +153,12 @@ def priority_of_shared_job(wildcards):
 
 @lru_cache
 def replayed(campaign):
-    """Name of every workload -> the cell with the fewest devices that trains it."""
-    cells = sorted(campaign_called(campaign).cells, key=lambda cell: cell.batch.n_devices, reverse=True)
-    return {workload_name(cell.config): cell for cell in cells if cell.command is None}
+    """Name of every workload -> a cell that trains it."""
+    return cells_by_workload(campaign_called(campaign).cells)
 
 
 def replayed_cell(wildcards):
-    return replayed(wildcards.campaign)[wildcards.workload]
+    return or_exit(known_name, "workload", wildcards.workload, replayed(wildcards.campaign))
 
 
 def reference_files(wildcards):
@@ -200,6 +205,13 @@ def before_held_out(wildcards):
     if not of_campaign(wildcards).campaign.forecast.hold_out:
         return []
     return [ancient(RESULTS / wildcards.campaign / "forecast_before.json")]
+
+
+def forecast_to_report(wildcards):
+    """The forecast that held-out runs waited for, of a campaign that has forecasts."""
+    loaded = of_campaign(wildcards)
+    or_exit(check_asked, loaded, loaded.campaign.forecast.enabled, "has no forecasts (key: forecast)")
+    return before_held_out(wildcards)
 
 
 def forecast_of(wildcards):
@@ -256,7 +268,7 @@ def job_of_run(wildcards):
 def _job_of_run(campaign, cell):
     """One request for all the resources that name parts of it."""
     loaded = campaign_called(campaign)
-    return job(or_exit(loaded.cell, cell), loaded.campaign.resources)
+    return request_of_run(or_exit(loaded.cell, cell), loaded.campaign.resources)
 
 
 def job_of_shared_job(wildcards):
@@ -268,23 +280,23 @@ def _job_of_shared_job(campaign, name):
     """The request for all runs of a job."""
     loaded = campaign_called(campaign)
     runs = or_exit(loaded.shared_job, name).runs
-    return job_together([cell for cell, _ in runs], loaded.campaign.resources)
+    return request_of_shared_job([cell for cell, _ in runs], loaded.campaign.resources)
 
 
 def job_of_reference(wildcards):
-    return job_of_replay(replayed_cell(wildcards), of_campaign(wildcards).campaign.resources)
+    return request_of_replay(replayed_cell(wildcards), of_campaign(wildcards).campaign.resources)
 
 
 def job_of_pairs(wildcards):
     """The request for all pairs of a comparison, one after the other."""
     comparison, a, b = arms_of(wildcards)
     runs = [a, b] * (comparison.pairs + comparison.null_pairs)
-    return job_together(runs, of_campaign(wildcards).campaign.resources)
+    return request_of_shared_job(runs, of_campaign(wildcards).campaign.resources)
 
 
 def job_of_group(wildcards):
     loaded = of_campaign(wildcards)
-    return job(or_exit(loaded.cell, loaded.communicating_groups[wildcards.group]), loaded.campaign.resources)
+    return request_of_run(or_exit(loaded.cell, loaded.communicating_groups[wildcards.group]), loaded.campaign.resources)
 
 
 # Around the jobs
@@ -297,7 +309,7 @@ def refuse_short_jobs():
     for job in workflow.dag.needrun_jobs() if rules else ():
         if job.rule.name in rules and "campaign" in job.wildcards.keys():
             limits = of_campaign(job.wildcards).campaign.resources
-            reason = too_short(job.rule.name, job.resources.get("runtime"), limits)
+            reason = complaint_on_job_time(job.rule.name, job.resources.get("runtime"), limits)
             if reason:
                 raise UserError(f"nothing was submitted: {of_campaign(job.wildcards).path}: {reason}")
 
@@ -306,7 +318,7 @@ def note_how_jobs_are_sent():
     """Write down in the campaigns by which profile their jobs are sent: for later, when this Snakemake is gone."""
     sent = [job.wildcards for job in workflow.dag.needrun_jobs() if not job.is_local]
     for name in {wildcards.campaign for wildcards in sent if "campaign" in wildcards.keys()}:
-        note(FOUND / name, config.get("profile"), workflow.executor_plugin.name, workflow.nodes)
+        note_options(FOUND / name, config.get("profile"), workflow.executor_plugin.name, workflow.nodes)
 
 
 def is_recorded(output):
@@ -317,14 +329,14 @@ def is_recorded(output):
 
 
 def stop_on_unrecorded():
-    """Raises UserError before finished runs are made again that Snakemake has no record of.
+    """Raises UserError before something is measured again that Snakemake has no record of.
 
     Not of those that it is forced to make, nor of those that it was making when it was killed.
     """
     if workflow.touch:
         return
     pending = workflow.dag.needrun_jobs(exclude_finished=False)
-    jobs = [job for job in pending if job.rule.name in ("train", "shared_job")]
+    jobs = [job for job in pending if job.rule.name in MEASURED]
     reasons = {job: workflow.dag.reason(job) for job in jobs}
     unknown = [
         (job.wildcards.campaign, Path(output))
@@ -344,6 +356,22 @@ def say_failed_runs():
     texts = [text for loaded in CAMPAIGNS_AS_SENT.loaded if (text := failed_runs_text(loaded, FOUND))]
     print(*(f"\n{text}" for text in texts), sep="\n", file=sys.stderr)
     return bool(texts)
+
+
+def say_why(logs):
+    """Print what the log of the first failed stage ends with. `logs`: Snakemake's own, which name it."""
+    words = [last_words_of_failed_stage(Path(log).read_text("utf-8", "replace")) for log in logs]
+    print(*(f"\nscaleproof: {text}" for text in words if text), sep="\n", file=sys.stderr)
+
+
+def say_how_it_goes_on():
+    """Print how many runs are left, or the command for those that are gone."""
+    planned, unfinished = (
+        {Path(output) for job in workflow.dag.needrun_jobs(exclude_finished=finished) for output in job.output}
+        for finished in (False, True)
+    )
+    texts = [ended_early_text(loaded, FOUND, planned, unfinished) for loaded in CAMPAIGNS_AS_SENT.loaded]
+    print(*(f"\n{text}" for text in texts if text), sep="\n", file=sys.stderr)
 
 
 def say_full_disk():

@@ -10,7 +10,7 @@ profile names a partition without devices for them.
 
 rule corpus_fetch:
     input:
-        files=lambda w: [local(file) for file in or_exit(local_files, *or_exit(corpus_in, w.corpus))],
+        files=lambda w: [local(file) for file in or_exit(local_files, *or_exit(corpus_of_folder, w.corpus))],
     output:
         documents="results/corpora/{corpus}/documents.parquet",
         description="results/corpora/{corpus}/corpus.json",
@@ -21,8 +21,8 @@ rule corpus_fetch:
         "../../envs/data.yaml"
     params:
         code=code_sha256("measure/corpus/documents.py"),
-        name=lambda w: or_exit(corpus_in, w.corpus)[0],
-        row=lambda w: or_exit(corpus_in, w.corpus)[1].model_dump_json(),
+        name=lambda w: or_exit(corpus_of_folder, w.corpus)[0],
+        row=lambda w: or_exit(corpus_of_folder, w.corpus)[1].model_dump_json(),
         out=subpath(output.description, parent=True),
     message:
         "Gather the documents of {wildcards.corpus}"

@@ -58,7 +58,7 @@ rule forecast:
 
 rule forecast_report:
     input:
-        before=before_held_out,
+        before=forecast_to_report,
         runs=run_files("training_metrics.json", "steps.csv"),
         sweeps=swept_groups,
     output:

@@ -15,13 +15,17 @@ rule reference:
     resources:
         **resources_of(job_of_reference),
     params:
-        code=code_sha256("measure/launch/replay.py", "measure/reference/replay.py", "ground/files.py"),
+        code=code_sha256(
+            "measure/launch/replay.py",
+            "measure/launch/replayed_cells.py",
+            "measure/reference/replay.py",
+            "ground/files.py",
+        ),
         file=lambda w: of_campaign(w).path,
-        cell=lambda w: replayed_cell(w).slug,
         tokens=folder_of_tokens,
         results=subpath(output[0], ancestor=3),
     message:
         "Replay the first steps of {wildcards.campaign}: {wildcards.workload}"
     shell:
-        "scaleproof stage reference {params.file} {params.cell} --tokens {params.tokens}"
+        "scaleproof stage reference {params.file} --tokens {params.tokens}"
         " --results {params.results} --out {output} > {log} 2>&1"

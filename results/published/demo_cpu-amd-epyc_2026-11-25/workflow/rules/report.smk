@@ -98,6 +98,7 @@ rule report:
             "ground/templates/macros.html.j2",
             "ground/templates/head.html.j2",
             "ground/templates/base.css",
+            "ground/templates/tables.js",
             "conclude/report/templates/report.css",
             "conclude/report/templates/report.js",
             "verify/manifest.py",

@@ -28,4 +28,4 @@ rule shared_job:
         "Train {params.runs} of {wildcards.campaign} in one job: {wildcards.job}"
     shell:
         "scaleproof stage shared_job {params.file} {wildcards.job} --fingerprints {params.fingerprint}"
-        " --results {params.results} --out {output} > {log} 2>&1"
+        " --results {params.results} --out {output} 2> {log}"

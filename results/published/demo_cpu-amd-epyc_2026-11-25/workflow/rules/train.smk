@@ -38,7 +38,7 @@ rule train:
 
 rule frontier:
     input:
-        tokens=lambda w: token_files(cell_of(w)),
+        tokens=tokens_of_trials,
     output:
         "results/{campaign}/frontier/{cell}/frontier.json",
     log:

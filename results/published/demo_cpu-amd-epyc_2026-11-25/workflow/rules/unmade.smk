@@ -1,0 +1,57 @@
+"""Answers to targets that nothing makes, such as charts/speed_up.svg."""
+
+CAMPAIGN_NAMES = [path.stem for path in Path("config/campaigns").glob("*.yaml")]
+MADE = [os.path.relpath(path, FOUND) for rule in workflow.rules for path in rule.products()]
+REAL_RULES = {rule.name: rule for rule in workflow.rules if "no_such_file" not in rule.name}  # that make something
+# What the command line names: targets, rules, values of options. Files below results/ have a rule of their own.
+WORDS = {word.rpartition("=")[2] for word in sys.argv[1:] if not word.startswith(("results/", "./results/"))}
+
+
+def is_made(path):
+    """Whether a rule makes a file; those that refuse targets do not."""
+    return any("no_such_file" not in rule.name and rule.is_producer(str(path)) for rule in workflow.rules)
+
+
+def refuse_elsewhere(wildcards):
+    """End with what is meant by a target that lacks its results/, begins with /, or is no rule's name."""
+    file = wildcards.file
+    options = workflow.dag_settings
+    rules_meant = {*options.forcerun, *options.until}
+    if file in {*options.targets, *rules_meant} and not is_made(file):
+        path = Path(file.replace("\\", os.sep))  # written as on Windows
+        path = next(
+            (path.relative_to(above) for above in (FOUND.absolute(), RESULTS) if path.is_relative_to(above)), path
+        )
+        if path.parts[:1] == ("config",):
+            campaign_called(path.stem)
+            path = Path(path.name)
+        if "".join(path.parts[:1]).partition(".")[0] in CAMPAIGN_NAMES:
+            or_exit(refuse_target, file, str(path) if path.parts[1:] else path.stem, MADE)
+        if file in rules_meant:
+            or_exit(known_name, "rule", file, REAL_RULES)
+        or_exit(known_name, "target", file, {f"{RESULTS}/{name}/report.html": name for name in CAMPAIGN_NAMES})
+    return f"no rule makes {RESULTS / file}"
+
+
+def check_omitted():
+    """End where --omit-from names nothing that is made, of which Snakemake says nothing."""
+    for name in workflow.dag_settings.omit_from:
+        if not is_made(name):
+            or_exit(known_name, "rule", name, REAL_RULES)
+
+
+def refuse_unmade(wildcards):
+    """End with what is meant by a target that no rule makes. What is there, or what a user's own rule makes, passes.
+
+    Snakemake drops a rule whose input is missing where another one makes the file, or the file is there.
+    """
+    path = FOUND / wildcards.file
+    is_input = path.exists() and str(path) not in workflow.dag.targetfiles
+    if not is_made(path) and not is_input:
+        name = wildcards.file.removesuffix(".yaml").partition("/")[0]
+        if name not in RESERVED and "." not in name:
+            campaign_called(name)
+        of_campaign_alone = wildcards.file.partition(".")[0]  # demo, of demo.html
+        path = of_campaign_alone if of_campaign_alone in CAMPAIGN_NAMES else wildcards.file
+        or_exit(refuse_target, RESULTS / wildcards.file, path, MADE)
+    return f"no rule makes {path}"  # not below results/, where this would be asked again

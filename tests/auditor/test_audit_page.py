@@ -121,11 +121,11 @@ def test_a_column_without_a_text_is_left_out(tmp_path):
 
 
 def test_scaling_lists_what_has_a_speed_up(tmp_path):
-    sound = [f"{gpus},{1000 * gpus}" for gpus in (1, 2, 4)]
-    for rows, listed in ((sound, 3), ([*sound, "1,700", "2,100", "4,90"], 0)):
-        (tmp_path / "a.csv").write_text("\n".join(["gpus,tokens_per_s", *rows]))
+    for rates, listed in (((1000, 1900, 3600), 3), ((1000, 400, 390), 0)):  # of all devices, or of each
+        rows = "".join(f"{gpus},{rate}\n" for gpus, rate in zip((1, 2, 4), rates, strict=True))
+        (tmp_path / "a.csv").write_text(f"gpus,tokens_per_s\n{rows}")
         audit = audit_paths([tmp_path])
-        assert (len(audit.scaling), len(audit.readings)) == (listed, len(rows))
+        assert (len(audit.scaling), len(audit.readings)) == (listed, 3)
 
 
 def test_words_in_backticks_are_in_code_font(tmp_path):

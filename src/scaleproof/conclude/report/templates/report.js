@@ -6,7 +6,8 @@ const reveal = () => {
 };
 addEventListener("hashchange", reveal);
 reveal();
-addEventListener("beforeprint", () => document.querySelectorAll(".fold, #cells details").forEach((part) => (part.open = true)));
+const folded = document.querySelectorAll(".fold, #cells details");
+addEventListener("beforeprint", () => folded.forEach((part) => (part.open = true)));
 const dialog = document.getElementById("why"),
   list = dialog.querySelector("dl");
 document.addEventListener("click", (event) => {

@@ -25,7 +25,7 @@ rule shared_job:
         results=subpath(output[0], ancestor=3),
         runs=lambda w: plural(len(shared_job_of(w).runs), "run"),
     message:
-        "Train {params.runs} of {wildcards.campaign} in one job: {wildcards.job}"
+        "Train {wildcards.job} of {wildcards.campaign}, one job: those of its {params.runs} that are missing"
     shell:
         "scaleproof stage shared_job {params.file} {wildcards.job} --fingerprints {params.fingerprint}"
         " --results {params.results} --out {output} 2> {log}"

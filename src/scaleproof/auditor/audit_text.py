@@ -4,6 +4,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from itertools import takewhile
+from operator import attrgetter
 
 from tabulate import tabulate
 
@@ -15,6 +16,7 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.catalog import anybodys_codes, meaning_of, own_only_codes, pages_by_code
 from scaleproof.ground.findings.finding import SEVERITIES, Finding, count_text
 from scaleproof.ground.number_format import integer, significant
+from scaleproof.ground.records.grouping import group_by
 
 WIDTH = 110
 MOST_HEADINGS = 12  # that were not understood
@@ -181,15 +183,12 @@ def _line_of_files(kind: str, files: list[str]) -> str:
 
 def grouped(findings: list[Finding]) -> dict[tuple[str, str], list[Finding]]:
     """Return (severity, code) -> findings, in their order. Findings that differ in runs only become one with all."""
-    by_words: dict[tuple[str, ...], list[Finding]] = {}
-    for finding in findings:
-        words = (finding.severity, finding.code, finding.evidence, str(finding.corrected), finding.advice)
-        by_words.setdefault(words, []).append(finding)
-    groups: dict[tuple[str, str], list[Finding]] = {}
-    for same in by_words.values():
+    words = attrgetter("severity", "code", "evidence", "advice")
+    merged = []
+    for same in group_by(findings, lambda finding: (*words(finding), str(finding.corrected))).values():
         runs = list(dict.fromkeys(run for finding in same for run in finding.runs))
-        groups.setdefault((same[0].severity, same[0].code), []).append(same[0].model_copy(update={"runs": runs}))
-    return groups
+        merged.append(same[0].model_copy(update={"runs": runs}))
+    return group_by(merged, lambda finding: (finding.severity, finding.code))
 
 
 def names_of(finding: Finding) -> str:

@@ -16,7 +16,6 @@ from scaleproof.ground.comparison import Compared, field_error, why_incomparable
 from scaleproof.ground.confidence import mean_rate, ratio_of_independent
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import content_fault, sha256_of
-from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
 from scaleproof.ground.losses import compare_losses
 from scaleproof.ground.records.run import CAPTURE, MeasuredRun, read_run
@@ -130,9 +129,8 @@ def _why_copied(runs_a: list[ReportedRun], runs_b: list[ReportedRun]) -> str | N
 
 def _why_invalid(a: Path, b: Path, evidence: Sequence[Evidence]) -> str | None:
     """Return why the audit of the two sides forbids a ratio. None where it has no finding that is `invalid`."""
-    findings: list[Finding] = []
-    for path, gathered in zip((a, b), evidence, strict=True):
-        findings += audit_gathered(gathered, str(path)).findings
+    audits = [audit_gathered(gathered, str(path)) for path, gathered in zip((a, b), evidence, strict=True)]
+    findings = [finding for audit in audits for finding in audit.findings]
     codes = sorted({finding.code for finding in findings if finding.severity == "invalid"})
     return f"invalid: {', '.join(codes)} (scaleproof audit {a} {b})" if codes else None
 

@@ -240,10 +240,8 @@ def _corrected_figure(findings: list[Finding], name: str) -> str:
 
 def mark_of(findings: list[Finding]) -> Mark:
     """Return the severity of the worst finding. Returns "" where there are only notes."""
-    for severity in ("invalid", "suspect"):
-        if any(finding.severity == severity for finding in findings):
-            return severity
-    return ""
+    severities = {finding.severity for finding in findings}
+    return next((severity for severity in ("invalid", "suspect") if severity in severities), "")
 
 
 KINDS_BESIDE = ("mfu", "flops_per_s", "memory_bytes")  # that are shown where a row prints them

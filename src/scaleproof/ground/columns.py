@@ -71,12 +71,8 @@ class Column:
 
         Unknown values (None, NaN) are no fault, and columns of text have none.
         """
-        if self.is_text:
-            return ""
-        for value in values:
-            if fault := self._fault_of_value(value):
-                return fault
-        return ""
+        faults = map(self._fault_of_value, () if self.is_text else values)
+        return next(filter(None, faults), "")
 
     def _fault_of_value(self, value: object) -> str:
         """Return what is wrong with a stored value, or ""."""

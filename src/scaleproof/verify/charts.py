@@ -141,10 +141,8 @@ def _figures_of_runs_and_pairs(folder: Path, quantities: Quantities) -> dict[str
 
 def _check_labels(file: str, drawing: ET.Element, figures: Sequence[float]) -> Iterator[Difference]:
     """Yield the numbers beside the bars of a waterfall that are none of its `figures`, in milliseconds."""
-    texts_at_axes: set[ET.Element] = set()
-    for group in drawing.iter(f"{SVG}g"):
-        if "tick_" in group.get("id", ""):
-            texts_at_axes |= set(group.iter())
+    ticks = (group for group in drawing.iter(f"{SVG}g") if "tick_" in group.get("id", ""))
+    texts_at_axes = {element for group in ticks for element in group.iter()}
     for text in set(drawing.iter(f"{SVG}text")) - texts_at_axes:
         label = _plain_text(text).removeprefix("+")
         is_number = numbers(label) == [label]

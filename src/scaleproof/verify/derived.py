@@ -157,10 +157,8 @@ def _steps_of_trace(folder: Path, cell: str) -> list[dict[str, Any]]:
         return []
     steps: list[dict[str, Any]] = json_of(path).get("per_step", [])
     needed_parts = set(TRACE_PARTS) - {"exposed_wait_ms"}  # older traces lack it
-    for step in steps:
-        if any(step.get(name) is None for name in needed_parts):
-            return []
-    return steps
+    are_whole = all(step.get(name) is not None for step in steps for name in needed_parts)
+    return steps if are_whole else []
 
 
 def _sum_over_steps(steps: Sequence[Mapping[str, Any]], name: str) -> float:
@@ -244,9 +242,8 @@ def _means_over(steps: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
 def _expected_phases(trace: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a trace that its profile gives: the mean time of each phase, and the classified share."""
     ranges_of_steps = [step["ranges_ms"] for step in profile.get("per_step", [])]  # phase -> milliseconds, of each step
-    phases_ms = {}
-    for name in set().union(*ranges_of_steps):
-        phases_ms[name] = statistics.fmean(ranges_ms.get(name, 0.0) for ranges_ms in ranges_of_steps)
+    names = set().union(*ranges_of_steps)
+    phases_ms = {name: statistics.fmean(ranges_ms.get(name, 0.0) for ranges_ms in ranges_of_steps) for name in names}
     return {
         "phases_ms": phases_ms,
         "classified_share": (profile.get("coverage") or {}).get("classified_share"),

@@ -61,9 +61,9 @@ def _rates_of_sizes(
     """Return devices -> tokens/s of each repeat that all `points` of a series have."""
     if not points:
         return {}
-    rates: dict[int, dict[int, float]] = {}  # devices -> repeat -> tokens/s
-    for point in points:  # 1x4 and 2x2 have the same devices: the later one replaces the earlier one
-        rates[point["devices"]] = {run.metrics["repeat"]: rate_of(run) for run in cells.get(point["cell"], [])}
+    # Devices -> repeat -> tokens/s. 1x4 and 2x2 have the same devices: the later one replaces the earlier one.
+    runs_of = {point["devices"]: cells.get(point["cell"], []) for point in points}
+    rates = {devices: {run.metrics["repeat"]: rate_of(run) for run in runs} for devices, runs in runs_of.items()}
     common_repeats = sorted(set.intersection(*map(set, rates.values())))
     return {devices: [of_size[repeat] for repeat in common_repeats] for devices, of_size in rates.items()}
 

@@ -316,6 +316,5 @@ def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
     """Return whether two numbers are equal to a relative `tolerance`, or both None; no other value equals anything."""
     if a is None or b is None:
         return a is b
-    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in (a, b)):
-        return False
-    return math.isclose(float(a), float(b), rel_tol=tolerance, abs_tol=1e-12)
+    are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (a, b))
+    return are_numbers and math.isclose(float(a), float(b), rel_tol=tolerance, abs_tol=1e-12)

@@ -7,7 +7,6 @@ is formed.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,6 +17,7 @@ import numpy as np
 
 from scaleproof.auditor.read.logged_steps import Figures
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.ground.records.grouping import group_by
 
 
 @dataclass(frozen=True)
@@ -173,18 +173,13 @@ class Baselines:
 
     def __post_init__(self) -> None:
         """Fill `matched` and `ambiguous`; runs that do not say on how many devices they ran stay out of both."""
-        by_format: dict[str, list[ReportedRun]] = defaultdict(list)
-        for run in self.runs:
-            if run.world_size:
-                by_format[run.format].append(run)
-        for group in by_format.values():
+        sized = (run for run in self.runs if run.world_size)
+        for group in group_by(sized, lambda run: run.format).values():
             self._match(group)
 
     def _match(self, group: list[ReportedRun]) -> None:
         """Enter each run of one format into `matched` or `ambiguous`; into neither where no configuration fits it."""
-        configurations: dict[tuple[Any, ...], list[ReportedRun]] = defaultdict(list)
-        for run in group:
-            configurations[(run.world_size, *configuration(run))].append(run)
+        configurations = group_by(group, lambda run: (run.world_size, *configuration(run)))
         by_size = sorted(configurations.values(), key=lambda repeats: repeats[0].world_size or 0)
         compared = by_size[: 2 * MOST_CONFIGURATIONS]  # each is compared with each: keep that fast
         for repeats in compared:

@@ -17,6 +17,7 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Severity
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import RUN_COPIED, SINGLE_RUN
+from scaleproof.ground.records.grouping import group_by
 
 PROGRAM = ("engine", "precision")
 ENVIRONMENT = ("commit", "launcher", "device")
@@ -230,12 +231,12 @@ TRIED_STEPS = 5  # of which one must be equal in two runs before all are compare
 @of_evidence.check(RUN_COPIED)
 def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
     """Flag runs whose names differ only by their repeat, and whose measurements are the same, so that one is a copy."""
-    configurations: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)  # (name, format) -> repeats
-    for run in context.runs:
+
+    def configuration(run: ReportedRun) -> tuple[str, str]:
         # Where a folder of repeats is audited by itself, the whole name is a repeat.
-        name = "" if PART_OF_REPEAT.fullmatch(run.name.lower()) else run.name_without_repeat
-        configurations[name, run.format].append(run)
-    for repeats in configurations.values():
+        return "" if PART_OF_REPEAT.fullmatch(run.name.lower()) else run.name_without_repeat, run.format
+
+    for repeats in group_by(context.runs, configuration).values():
         for first, second in combinations(repeats, 2):
             what_agrees = same_measurement(first, second)
             if what_agrees and first.name != second.name:

@@ -119,6 +119,5 @@ def _may_give(
         for low, high in ((reading.low - 1, reading.high - 1) for reading in (ratio, inverse))
     ]
     points = [abs(float(column.figures.middle[one] - column.figures.middle[other])) for one, other in pairs]
-    if any(possible.contains(gap * factor, UNLIKE) for gap in points for factor in (1.0, 0.01)):
-        return True
-    return any(possible.meets(reading, UNLIKE) for reading in changes)
+    is_in_points = any(possible.contains(gap * factor, UNLIKE) for gap in points for factor in (1.0, 0.01))
+    return is_in_points or any(possible.meets(reading, UNLIKE) for reading in changes)

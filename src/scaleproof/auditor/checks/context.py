@@ -1,7 +1,6 @@
 """What checks on other people's results share: the register, how fast a run says it was, what is compared with what."""
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +17,7 @@ from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.registry import Check, Flag, Register
+from scaleproof.ground.records.grouping import group_by
 
 SAME_TOLERANCE = 0.01  # relative difference of figures that are one figure, rounded
 ROWS_PER_ODD_ROW = 2  # that show what the figures of a table mean, for each one that contradicts
@@ -230,7 +230,4 @@ def digits_of(value: float | None) -> int:
 
 def grouped_by(runs: Iterable[ReportedRun], *fields: str) -> dict[tuple[Any, ...], list[ReportedRun]]:
     """Return values of the named fields -> the runs that have these values: {("ddp", 4): [run, ...]}."""
-    groups: dict[tuple[Any, ...], list[ReportedRun]] = defaultdict(list)
-    for run in runs:
-        groups[tuple(getattr(run, name) for name in fields)].append(run)
-    return groups
+    return group_by(runs, lambda run: tuple(getattr(run, name) for name in fields))

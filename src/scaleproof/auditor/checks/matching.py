@@ -5,7 +5,6 @@ What matches nothing is left alone.
 """
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
@@ -15,6 +14,7 @@ from scaleproof.auditor.checks.rows import RowSeries, ratios_of, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import WORDS, PrintedInterval, Quantity, ReportedRow, ReportedTable, exact
 from scaleproof.ground.number_format import percent
+from scaleproof.ground.records.grouping import lists_by_key
 
 SEARCHABLE_PRECISION = 2e-3  # largest relative width of a printed figure by which a run can be found
 SEARCH_TOLERANCE = 1e-3  # relative difference of a figure and the one that was looked for
@@ -43,9 +43,7 @@ class FigureIndex:
     """Figures by kind, found by value."""
 
     def __init__(self, figures: Iterable[tuple[str, FigureSource]]) -> None:
-        by_kind: dict[str, list[FigureSource]] = defaultdict(list)
-        for kind, source in figures:
-            by_kind[kind].append(source)
+        by_kind = lists_by_key(figures)
         self._sources = {kind: sorted(sources, key=FigureSource.middle) for kind, sources in by_kind.items()}
 
     def find(self, kind: str, target: PrintedInterval, relative: float = SEARCH_TOLERANCE) -> Iterator[FigureSource]:
@@ -209,10 +207,9 @@ def _run_ratios(runs: list[ReportedRun]) -> Iterator[tuple[str, FigureSource]]:
 
 def match(stated: StatedFigure, index: FigureIndex) -> FigureSource | None:
     """Return a row or pair of runs that gives a stated figure on its number of devices, if known; None without any."""
-    for source in index.find(stated.kind, stated_interval(stated)):
-        if not (stated.devices and source.devices and stated.devices != source.devices):
-            return source
-    return None
+    sources = index.find(stated.kind, stated_interval(stated))
+    devices = {stated.devices, None, 0}
+    return next((source for source in sources if not stated.devices or source.devices in devices), None)
 
 
 def stated_interval(stated: StatedFigure) -> PrintedInterval:

@@ -15,6 +15,7 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import integer, percent
+from scaleproof.ground.records.grouping import lists_by_key
 
 NOISE_FACTOR = 1.03  # of two rates or times, which noise may explain
 MOST_LOSS_RATIO = 0.75  # after the same epochs; smaller batches alone do not explain less
@@ -133,11 +134,9 @@ def _speedup_of_all_data(ranks: float, base_s: float, run_s: float) -> Correctio
 
 def _loss_of_epochs(run: ReportedRun) -> dict[int, float]:
     """Return epoch -> its training loss, {2: 0.41}; the mean where a file has an epoch of several runs."""
-    losses: dict[int, list[float]] = {}
-    for span in run.timed_spans:
-        if span.index is not None and span.train_loss is not None:
-            losses.setdefault(span.index, []).append(span.train_loss)
-    return {epoch: fmean(values) for epoch, values in losses.items()}
+    losses = ((span.index, span.train_loss) for span in run.timed_spans)
+    known = ((epoch, loss) for epoch, loss in losses if epoch is not None and loss is not None)
+    return {epoch: fmean(values) for epoch, values in lists_by_key(known).items()}
 
 
 def _steps_unchanged(scaling: Scaling) -> Flag | None:

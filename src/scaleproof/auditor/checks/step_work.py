@@ -1,6 +1,6 @@
 """Rate x step time must be the batch. Whether a rate or a batch is per device is taken from most rows of a table."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +16,7 @@ from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME
 from scaleproof.ground.number_format import integer, percent
+from scaleproof.ground.records.grouping import group_by
 
 PRODUCT_TOLERANCE = 0.03  # relative difference that printing, medians and means explain
 MAJORITY_TOLERANCE = 0.05  # the same where only other rows show what the figures mean
@@ -182,13 +183,13 @@ def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
 
 def _rows_against_majority(products: list[_Product]) -> Iterator[Flag]:
     """Flag rows whose product is wrong under the meanings that most rows of their strategy and model agree on."""
-    groups: dict[tuple[str | None, ...], list[_Product]] = defaultdict(list)
-    for product in products:
-        if product.batches:
-            # A batch that only the text around the table states holds for all models: they are one group.
-            model = product.row.words.get("model") if product.states_batch else None
-            groups[(product.rate.heading, product.row.words.get("strategy"), model)].append(product)
-    for group in groups.values():
+
+    def work_of(product: _Product) -> tuple[str | None, ...]:
+        # A batch that only the text around the table states holds for all models: they are one group.
+        model = product.row.words.get("model") if product.states_batch else None
+        return product.rate.heading, product.row.words.get("strategy"), model
+
+    for group in group_by((product for product in products if product.batches), work_of).values():
         votes = Counter(meaning for product in group for meaning in product.meanings)
         most_votes = max(votes.values(), default=0)
         usual_meanings = [meaning for meaning, count in votes.items() if count == most_votes]

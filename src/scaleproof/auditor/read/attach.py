@@ -15,6 +15,7 @@ from scaleproof.auditor.read.run_fields import Fields, complete_from_name, debug
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.tracker_series import PREFIX, SeriesReader
 from scaleproof.ground.errors import did_you_mean
+from scaleproof.ground.records.grouping import group_by
 
 # Names that say nothing about a run: it goes by its folder.
 GENERIC = {
@@ -138,9 +139,7 @@ def _mark_traced(run: ReportedRun, evidence: Evidence) -> None:
 
 def _mark_copies(reading: Reading) -> None:
     """Set `copy_of` of each run whose file has the same bytes as one that was read before it."""
-    by_size: dict[int, list[str]] = defaultdict(list)
-    for name, path in reading.paths.items():
-        by_size[path.stat().st_size].append(name)
+    by_size = group_by(reading.paths, lambda name: reading.paths[name].stat().st_size)
     may_be_equal = [names for size, names in by_size.items() if size and len(names) > 1]  # only these are hashed
 
     original_of: dict[str, str] = {}  # file -> the first file with its bytes

@@ -11,6 +11,7 @@ from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.files import content_fault
+from scaleproof.ground.records.grouping import lists_by_key
 
 Rates = dict[int, list[float]]  # devices -> rates of one device, one for each time that the size was measured
 KINDS_OF_RATES = ("tokens_per_s", "samples_per_s", "rate", "steps_per_s")
@@ -99,11 +100,9 @@ def _series_of(table: ReportedTable, devices_per_node: int) -> Iterator[tuple[st
 
     for name, rows in groups.items():
         headings = _distinguishing_headings(rows, table.not_understood)
-        series: dict[str, list[tuple[int, float]]] = {}
-        for sized in rows:
-            full_name = " ".join([name, *(_setting_text(sized.row, heading) for heading in headings)]).strip()
-            series.setdefault(full_name, []).append((sized.devices, sized.rate))
-        yield from series.items()
+        words = ([name, *(_setting_text(sized.row, heading) for heading in headings)] for sized in rows)
+        rates = ((sized.devices, sized.rate) for sized in rows)
+        yield from lists_by_key(zip((" ".join(texts).strip() for texts in words), rates, strict=True)).items()
 
 
 def _name_without_size(row: ReportedRow, varied_settings: list[str]) -> str:

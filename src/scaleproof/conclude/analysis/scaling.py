@@ -2,7 +2,6 @@
 
 import re
 import statistics
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -31,7 +30,7 @@ from scaleproof.ground.confidence import (
 )
 from scaleproof.ground.findings.finding import Findings, codes_above_note
 from scaleproof.ground.records.evidence import lowest_level
-from scaleproof.ground.records.grouping import group_by
+from scaleproof.ground.records.grouping import group_by, lists_by_key
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import METRICS, Run, timed_runs
 from scaleproof.ground.records.scaling_report import COMMAND, Kind, ScalingPoint, ScalingReport, ScalingSeries
@@ -108,10 +107,8 @@ def _points(series: Sequence[ScalingSeries]) -> Iterator[ScalingPoint]:
 
 def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
     """Return the seconds of one repeat of all cells: the sum of their mean job times; None where no run recorded it."""
-    jobs_s: dict[str, list[float]] = defaultdict(list)  # cell -> the seconds of its jobs
-    for run in runs:
-        if run.metrics.total_wall_time_s is not None:
-            jobs_s[run.metrics.cell].append(run.metrics.total_wall_time_s)
+    seconds = ((run.metrics.cell, run.metrics.total_wall_time_s) for run in runs)
+    jobs_s = lists_by_key((cell, job_s) for cell, job_s in seconds if job_s is not None)
     return sum(map(statistics.fmean, jobs_s.values())) if jobs_s else None
 
 

@@ -23,6 +23,7 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import now_utc
 from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.records.grouping import lists_by_key
 from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, Run, TimedRun, read_run
 from scaleproof.ground.snakemake_command import snakemake_command
 
@@ -74,22 +75,17 @@ def read_measured(
     loaded: LoadedCampaign, results: Path, damaged: list[str] | None = None
 ) -> dict[str, list[MeasuredRun]]:
     """Return cell -> its runs of the built-in trainer with numbers so far. Faults of others are added to `damaged`."""
-    runs: dict[str, list[MeasuredRun]] = {}
-    for cell, run in _finished_runs(loaded, results, damaged, of_commands=False):
-        if isinstance(run, MeasuredRun):
-            runs.setdefault(cell.slug, []).append(run)
-    return runs
+    finished = _finished_runs(loaded, results, damaged, of_commands=False)
+    return lists_by_key((cell.slug, run) for cell, run in finished if isinstance(run, MeasuredRun))
 
 
 def read_command_times(
     loaded: LoadedCampaign, results: Path, damaged: list[str] | None = None
 ) -> dict[str, list[float]]:
     """Return cell of a command -> the seconds that each of its runs with numbers took. `damaged`: as above."""
-    times_s: dict[str, list[float]] = {}
-    for cell, run in _finished_runs(loaded, results, damaged, of_commands=True):
-        if isinstance(run, TimedRun):
-            times_s.setdefault(cell.slug, []).append(run.metrics.total_wall_time_s)
-    return times_s
+    finished = _finished_runs(loaded, results, damaged, of_commands=True)
+    timed = ((cell, run) for cell, run in finished if isinstance(run, TimedRun))
+    return lists_by_key((cell.slug, run.metrics.total_wall_time_s) for cell, run in timed)
 
 
 def _finished_runs(

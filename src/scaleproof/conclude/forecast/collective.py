@@ -106,9 +106,8 @@ def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
     """
     nodes = nodes_of_pairs(rows)
     log_speeds = {(row.first, row.second): math.log(row.bus_bytes_per_s) for row in rows}
-    log_medians = {}  # node -> median of its pairs
-    for node in nodes:
-        log_medians[node] = statistics.median(speed for pair, speed in log_speeds.items() if node in pair)
+    speeds_of = {node: [speed for pair, speed in log_speeds.items() if node in pair] for node in nodes}
+    log_medians = {node: statistics.median(speeds) for node, speeds in speeds_of.items()}
     log_median = statistics.median(log_medians.values())
     if len(nodes) < FEWEST_NODES:
         return PairVerdict(math.exp(log_median), None)

@@ -25,6 +25,7 @@ from scaleproof.conclude.forecast.collective import (
 from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import read_record, read_regular, write_atomic
 from scaleproof.ground.findings.forecast_report import NodePair, SweepLink, SweepRow
+from scaleproof.ground.records.grouping import lists_by_key
 
 SWEEP = "sweep.json"
 NODE_PAIRS = "node_pairs.csv"
@@ -86,10 +87,9 @@ def sweep_rows(sweep: Sweep) -> list[SweepRow]:
 
     Bandwidths are never averaged over sizes: latency rules small messages.
     """
-    medians: dict[tuple[Collective, int], list[float]] = {}  # (collective, bytes) -> median seconds of each launch
-    for launch in sweep.launches:
-        for calls in launch.calls:
-            medians.setdefault((calls.collective, calls.nbytes), []).append(statistics.median(calls.seconds))
+    every_size = (calls for launch in sweep.launches for calls in launch.calls)
+    # (collective, bytes) -> median seconds of each launch
+    medians = lists_by_key(((calls.collective, calls.nbytes), statistics.median(calls.seconds)) for calls in every_size)
 
     def order(size: tuple[Collective, int]) -> tuple[int, int]:
         collective, nbytes = size

@@ -93,10 +93,8 @@ def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> His
     if not cells:
         raise UserError(f"no cell has {LEAST_SESSIONS} comparable results; {'; '.join(left_out[:3])}")
 
-    changed: dict[str, str] = {}
-    for name in candidates:
-        if name in previous_runs:
-            changed[name] = gate.changes_between(previous_runs[name], newest_runs[name])
+    both = [name for name in candidates if name in previous_runs]
+    changed = {name: gate.changes_between(previous_runs[name], newest_runs[name]) for name in both}
     return History(
         sessions=sessions,
         cells=cells,

@@ -191,10 +191,7 @@ def _title(folder: Path, page: Element, report: ScalingReport, demands: Demands 
     stated_title = next(page.all("title"), Element("title")).text
     campaign = campaign_beside(folder)
     allowed_titles = [report.title, in_unit(campaign.title, report.unit)] if campaign else [stated_title]
-    for title in allowed_titles:
-        if " ".join(title.split()) == stated_title:
-            return title
-    return report.title
+    return next((title for title in allowed_titles if " ".join(title.split()) == stated_title), report.title)
 
 
 def _charts_due(folder: Path, page: Element, report: ScalingReport) -> list[str]:

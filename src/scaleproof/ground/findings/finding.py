@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import read_record
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.records.grouping import lists_by_key
 
 Severity = Literal["invalid", "suspect", "note"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)  # the most severe first
@@ -99,11 +100,7 @@ class Findings(BaseModel):
     @cached_property
     def _findings_by_place(self) -> dict[tuple[str, str], list[Finding]]:
         """The findings by what they concern, and the cell or name: ("runs", "ddp-n1x2") -> findings."""
-        by_place: dict[tuple[str, str], list[Finding]] = {}
-        for finding in self.findings:
-            for cell in dict.fromkeys(finding.cells):
-                by_place.setdefault((finding.concerns, cell), []).append(finding)
-        return by_place
+        return lists_by_key(((one.concerns, cell), one) for one in self.findings for cell in dict.fromkeys(one.cells))
 
 
 def read_findings(path: Path) -> Findings:

@@ -148,10 +148,8 @@ def _find_number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> C
 
 def _unit_of_word(word: str) -> WorkUnit:
     """Return the unit of a count by the word before it: "items" if the word is unknown or empty."""
-    for unit, beginnings in UNIT_WORDS.items():
-        if f"{word.lower()} ".startswith(beginnings):
-            return unit
-    return "items"
+    units = (unit for unit, beginnings in UNIT_WORDS.items() if f"{word.lower()} ".startswith(beginnings))
+    return next(units, "items")
 
 
 def progress_between(counts: Counts, losses: Mapping[int, float | None], arrivals: Sequence[float]) -> Progress:

@@ -78,9 +78,8 @@ class LeftOut(NamedTuple):
     def never_changed(self) -> bool:
         """Return whether the element, which has a gradient, is unchanged, so that no optimizer updates it."""
         weights = local_shard(self.parameter).detach().flatten()
-        if not bool(self.gradient) or len(weights) <= int(self.place):
-            return False
-        return bool(weights[self.place] == self.weight)
+        is_known = bool(self.gradient) and len(weights) > int(self.place)
+        return is_known and bool(weights[self.place] == self.weight)
 
 
 def left_out_parameters(model: nn.Module, updated: list[Tensor]) -> list[LeftOut]:

@@ -213,8 +213,7 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
     """Return the error for files without a result: how many there are, and why the first three were not read."""
     traces = plural(len(evidence.traces), "trace")
     details = f"; {traces} of a profiler, for scaleproof trace summary" if evidence.traces else ""
-    reasons = [f"{file.name}: {file.reason}" for file in evidence.unread]
-    if reasons:
+    if reasons := [f"{file.name}: {file.reason}" for file in evidence.unread]:
         details += f"; not read: {'; '.join(reasons[:3])}"
     else:
         suffixes = dict.fromkeys(Path(name).suffix.lower() for name in evidence.ignored[:MOST_SUFFIXES])

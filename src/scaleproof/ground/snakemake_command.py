@@ -46,8 +46,7 @@ def _recorded_options(campaign: Path) -> str | None:
     """
     for path in (campaign / "runs").glob("*/*/training_metrics.json"):
         # A list, so that a run without Slurm, [None], is told from an unreadable record, None.
-        options = read_part(path, lambda record: [options_of_runs([record["scheduler"]])])
-        if options:
+        if options := read_part(path, lambda record: [options_of_runs([record["scheduler"]])]):
             return options[0]
     return None
 

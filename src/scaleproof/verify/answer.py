@@ -79,8 +79,7 @@ def _expected_of_report(runs: Sequence[RawRun], findings: Sequence[Mapping[str, 
         "seconds_per_repeat": math.fsum(means_of_cells) or None,
     }
 
-    measured = [run.metrics for run in runs if run.ok]
-    if measured:
+    if measured := [run.metrics for run in runs if run.ok]:
         levels = [metrics.get("evidence", "built") for metrics in measured]
         expected["evidence"] = min(levels, key=LEVELS.index)
         expected["unit"] = measured[0].get("unit", "tokens")
@@ -222,11 +221,9 @@ def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapp
     stated_name = point["best_single"]
     where = f"{cell.name}, best_single"
     candidates = _single_devices_with_same_work(answer, cell, series["kind"])
-    stated_cell = next((other for other in candidates if other.name == stated_name), None)
-    if stated_cell:
+    if stated_cell := next((other for other in candidates if other.name == stated_name), None):
         same_program = [other for other in candidates if other.program == stated_cell.program]
-        faster = [other.name for other in same_program if other.rate > stated_cell.rate]
-        if faster:
+        if faster := [other.name for other in same_program if other.rate > stated_cell.rate]:
             yield from check_values(REPORT, where, stated_name, faster[0])
     elif stated_name:
         yield Difference(REPORT, where, f"is {stated_name}, which does not do the same work on one device")

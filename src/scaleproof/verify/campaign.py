@@ -53,8 +53,7 @@ def folder_of(path: Path) -> Path:
 
 def _not_results(path: Path, folder: Path) -> str:
     """Return in words why `path` is no campaign's results. `folder`: `path` itself, or the folder of that file."""
-    fault = path_fault(path)
-    if fault:
+    if fault := path_fault(path):
         # Without its hint, which `_campaign_hint` gives instead, and without the marks that join it to a path.
         return fault.removesuffix(nearest_path(path)).strip(" :.")
     if path.is_file() and not path.stat().st_size:
@@ -353,8 +352,7 @@ def _similar_figures(identity: str, quantities: recompute.Quantities) -> str:
     """Return the name that `identity` may mean and its cell's or run's figures, else the first of all."""
     is_cell_or_run = any(name.startswith(f"{identity}/") for name in quantities)  # without the name of a figure
     prefix = f"{identity}/" if is_cell_or_run else f"{identity.rpartition('/')[0]}/"  # "cells/ddp-n1x2/"
-    columns = [name.removeprefix(prefix) for name in quantities if name.startswith(prefix)]
-    if columns:
+    if columns := [name.removeprefix(prefix) for name in quantities if name.startswith(prefix)]:
         column = columns[0] if is_cell_or_run else nearest_name(identity.removeprefix(prefix), columns)
         nearest = column and f"{prefix}{column}"
         figures = ", ".join(columns)

@@ -60,8 +60,7 @@ def check_demands(folder: Path, report: Mapping[str, Any]) -> Iterator[Differenc
             yield Difference(REPORT, section, "is missing, and was asked")
 
     for ranking in report["ranking"]:
-        advice = ranking["recommendation"]
-        if advice:
+        if advice := ranking["recommendation"]:
             where = f"ranking on {ranking['devices']} devices, margin"
             yield from check_values(REPORT, where, advice.get("margin"), demands.margin, ASKS)
 

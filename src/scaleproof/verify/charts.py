@@ -158,8 +158,7 @@ def _check_tip(file: str, chart: str, tip: str, quantities: Quantities) -> Itera
             continue
         stated = match.groupdict()
         cell, value = stated["cell"], stated["value"]
-        quantity = quantities.get(f"cells/{cell}/{column}")
-        if quantity:
+        if quantity := quantities.get(f"cells/{cell}/{column}"):
             yield from _check_figures_of_tip(file, stated, quantity, factor)
         elif f"cells/{cell}/n" not in quantities:  # each cell with figures has this one
             yield Difference(file, cell, "is no cell with figures")
@@ -201,8 +200,7 @@ def _check_devices(file: str, axes: ET.Element, quantities: Quantities) -> Itera
     """Yield the numbers at the axis of devices that no cell has."""
     device_counts: set[int] = set()
     for name in quantities:  # the name has nodes x devices of its cell: cells/ddp-n1x2/tokens_per_s
-        geometry = re.search(r"[/-]n(\d+)x(\d+)(?=[/-])", name)
-        if geometry:
+        if geometry := re.search(r"[/-]n(\d+)x(\d+)(?=[/-])", name):
             device_counts.add(int(geometry[1]) * int(geometry[2]))
     for _, number in _numbered_ticks(axes, "x"):
         if device_counts and number not in device_counts:
@@ -240,8 +238,7 @@ def _check_mark(file: str, axis: Axis, mark: ET.Element, lines: Sequence[list[Po
     if not any(_is_near(value, printed, axis) for value, printed in drawn_and_printed):
         stands_at = significant(values[-1], 4, grouped=True)
         yield Difference(file, subject, f'the mark stands at {stands_at} and says "{tip}"')
-    match = re.search(r"95 % CI ([\d,.]+)-([\d,.]+)", text)
-    if match:
+    if match := re.search(r"95 % CI ([\d,.]+)-([\d,.]+)", text):
         low, high = match[1].rstrip(".,"), match[2].rstrip(".,")
         if not any(_spans(line, low, high, axis) for line in lines):
             yield Difference(file, subject, f"no line is drawn from {low} to {high}")

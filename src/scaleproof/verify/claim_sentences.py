@@ -58,8 +58,7 @@ def check_sentence(
         is_due = claim["kind"] in PRINTED and topic not in SUMMING_UP
         if is_due and claim["id"] not in summed_up_ids:
             yield from _check_is_printed(claim, printed_numbers, where)
-    problem = wrong_word(topic, text, claims)
-    if problem:
+    if problem := wrong_word(topic, text, claims):
         yield Difference(FILE, where, problem)
 
 
@@ -240,8 +239,7 @@ def _fault_of_one_device_sentence(text: str, claims: Sequence[Claim]) -> str:
     of_one_device = [claim for claim in claims if claim["kind"] == "one-device"]
     _, _, statements = text.partition(": ")
     for statement in statements.split("; "):
-        fault = _fault_of_statement(statement, of_one_device)
-        if fault:
+        if fault := _fault_of_statement(statement, of_one_device):
             return fault
     return ""
 
@@ -252,8 +250,7 @@ def _fault_of_statement(statement: str, claims: Sequence[Claim]) -> str:
     if verb is None:
         return ""
     named = [claim for claim in claims if re.search(rf"(?<![\w-]){re.escape(claim['subject'])} at ", statement)]
-    wrong_cells = [claim["subject"] for claim in named if claim["word"] != verb[1]]
-    if wrong_cells:
+    if wrong_cells := [claim["subject"] for claim in named if claim["word"] != verb[1]]:
         return f"says {verb[1]} of {', '.join(wrong_cells)}"
     are_several = len(named) > 1
     if named and are_several != (" are " in statement):

@@ -52,8 +52,7 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
     for sentence in content["sentences"]:
         topic, rests_on = sentence["topic"], sentence["claims"]
         where = f'{topic}: "{sentence["text"][:60]}"'
-        unknown_claims = [identity for identity in rests_on if identity not in claims]
-        if unknown_claims:
+        if unknown_claims := [identity for identity in rests_on if identity not in claims]:
             yield Difference(FILE, where, f"rests on {unknown_claims[0]}, which is no claim")
         elif topic not in TOPICS:
             yield Difference(FILE, where, "is no topic")
@@ -158,8 +157,7 @@ def _claims_on_ranking(quantities: Quantities, index: int, ranking: Mapping[str,
 
     word = "shown" if ranking["fastest_shown"] else "not-shown"
     yield _claim("fastest", fastest, None, None, word) | {"method": method, "id": f"fastest/{index}"}
-    advice = ranking["recommendation"]
-    if advice:
+    if advice := ranking["recommendation"]:
         subject = advice["cell"] or advice["candidate"] or fastest  # the recommended cell, one that may be, or neither
         loss = None if advice["worst"] is None else (advice["worst"], None, None)
         word = "recommended" if advice["cell"] else advice["why"]

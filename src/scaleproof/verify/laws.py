@@ -171,8 +171,7 @@ def check_further_sentences(
 def _check_due_sentence(topic: str, text: str, due: DueSentence) -> Iterator[Difference]:
     """Yield the first name or word that a sentence lacks, and its first number that is none of its figures."""
     where = f'{topic}: "{text[:60]}"'
-    missing = [word for word in (*due.names, *due.words) if word not in text]
-    if missing:
+    if missing := [word for word in (*due.names, *due.words) if word not in text]:
         yield Difference(FILE, where, f"does not say {missing[0]}")
     for name in sorted(due.names, key=len, reverse=True):  # the digits of names are no figures
         text = text.replace(name, " ")
@@ -196,8 +195,7 @@ def _sentences_due_on_laws(report: Mapping[str, Any]) -> Iterator[DueSentence]:
 def _sentence_due_on_law(series_name: str, law: Mapping[str, Any]) -> DueSentence:
     """Return what the sentence on the law of one series must have."""
     words = [NAME_OF[law["law"]]]
-    reason = law["undefined"]
-    if reason:
+    if reason := law["undefined"]:
         return DueSentence([series_name], [*words, reason], [float(number) for number in numbers(reason)])
     stated = _stated_law(law)
     figures = [LEVEL, *(float(value) for value in stated.values() if value is not None)]

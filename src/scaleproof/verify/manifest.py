@@ -94,8 +94,7 @@ def check_manifest(folder: Path) -> list[Difference]:
     if manifest.pop(SEAL, None) != _seal(manifest):  # the seal is over all other keys
         differences.append(Difference(MANIFEST, SEAL, "changed since the report was written"))
     for name, sha256 in listed.items():
-        fault = _fault_of_file(folder, name, sha256)
-        if fault:
+        if fault := _fault_of_file(folder, name, sha256):
             differences.append(fault)
 
     runs = {path.relative_to(folder).as_posix() for path in folder.glob("runs/*/rep*/training_metrics.json")}
@@ -146,8 +145,7 @@ def _renamed_folders(folder: Path, unlisted_runs: list[str], missing_files: dict
     old_names = {sha256: name for name, sha256 in missing_files.items()}
     renamed = {}
     for new_name in unlisted_runs:
-        old_name = old_names.get(sha256_of(folder / new_name))
-        if old_name:
+        if old_name := old_names.get(sha256_of(folder / new_name)):
             new_folder, old_folder = Path(new_name), Path(old_name)
             while new_folder.name and new_folder.name == old_folder.name:  # up to the part of the path that differs
                 new_folder = new_folder.parent

@@ -212,8 +212,7 @@ def _positions_of_columns(heading: list[str]) -> list[int]:
     """Return the position of each of COLUMNS in the heading of steps.csv. Raises ValueError where one is absent."""
     if not heading:
         raise ValueError(f"{STEPS} is empty")
-    absent = [name for name in COLUMNS if name not in heading]
-    if absent:
+    if absent := [name for name in COLUMNS if name not in heading]:
         raise ValueError(f"{STEPS} has no column {', '.join(absent)}")
     return [heading.index(name) for name in COLUMNS]
 

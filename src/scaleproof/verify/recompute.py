@@ -151,8 +151,7 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
     else:
         del figures["samples_per_s"]  # a log of a command does not count samples
     for name, (how, path) in FROM_METRICS.items():  # "validation_loss", ("mean of", "validation.loss")
-        values = _figures_at(runs, path)
-        if values:
+        if values := _figures_at(runs, path):
             figures[name] = (COMBINED[how](values), f"{how} {path} over runs")
     rate, _ = figures["tokens_per_s"]
     figures |= _shares(runs, rate)
@@ -203,11 +202,9 @@ def _shares(runs: list[RawRun], rate: float) -> Figures:
         return {}
     shares = {"data_wait_share": (waiting_share(runs), "median over runs of waiting for data / step time")}
     loads = [_load(run.metrics["ranks"]) for run in runs]
-    known_loads = [load for load in loads if load is not None]
-    if known_loads:
+    if known_loads := [load for load in loads if load is not None]:
         shares["device_load"] = (statistics.median(known_loads), "median over runs of the mean load of devices")
-    joules = _figures_at(runs, "energy.joules")
-    if joules:
+    if joules := _figures_at(runs, "energy.joules"):
         tokens = math.fsum(run.tokens for run in runs)
         shares["joules_per_token"] = (math.fsum(joules) / tokens, "all joules / all tokens")
     mfu = _figure_at(runs[0].metrics, "utilization.mfu")
@@ -225,8 +222,7 @@ def waiting_share(runs: Sequence[RawRun]) -> float:
 
 def _load(ranks: list[dict[str, Any]]) -> float | None:
     """Return the mean load of a run's devices as a share: of GPUs by NVML, of CPUs by used cores; None if unknown."""
-    gpus = [gpu for rank in ranks for gpu in rank.get("gpus") or []]
-    if gpus:
+    if gpus := [gpu for rank in ranks for gpu in rank.get("gpus") or []]:
         loads = [gpu["utilization_mean"] for gpu in gpus]
         return None if None in loads else statistics.fmean(loads)
     is_on_cpu = ranks[0]["device_name"] == "cpu"  # all ranks are, or none is

@@ -48,8 +48,7 @@ def check_scaling_report(
 
     def check(where: str, stated: dict[str, Any] | None, cell: str, column: str) -> Iterator[Difference]:
         """Yield where `stated`, which the report has at `where`, is not the recomputed figure of a cell in `column`."""
-        quantity = quantities.get(f"cells/{cell}/{column}")
-        if quantity:
+        if quantity := quantities.get(f"cells/{cell}/{column}"):
             fields = {name: getattr(quantity, name) for name in ("value", "n", "low", "high")}
             known = {name: value for name, value in fields.items() if value is not None}  # there may be no bounds
             yield from check_values(REPORT, where, stated, known)

@@ -114,8 +114,7 @@ def samples_rate(run: ReportedRun) -> float | None:
 
 def tokens_per_step(run: ReportedRun) -> int | None:
     """Return the tokens of one optimizer step on all ranks: as stated, else global batch x length; None if unknown."""
-    stated = run.details.get("tokens_per_step")
-    if stated:
+    if stated := run.details.get("tokens_per_step"):
         return int(stated)
     return run.global_batch * run.seq_len if run.global_batch and run.seq_len else None
 

@@ -142,8 +142,7 @@ def repeated_enough(context: AuditContext) -> Iterator[Flag]:
     measured = (run for run in context.runs if run.is_timed and run.details.get("status") not in STATUS_WITHOUT_NUMBERS)
     configuration_of = ("name_without_repeat", "world_size", "precision", "micro_batch", "accumulation")
     configurations = grouped_by(measured, *configuration_of)
-    alone = [repeats[0] for repeats in configurations.values() if len(repeats) == 1]
-    if alone:
+    if alone := [repeats[0] for repeats in configurations.values() if len(repeats) == 1]:
         yield Flag(f"n=1 in {plural(len(alone), 'configuration')}: there is no interval", alone)
 
 

@@ -224,8 +224,7 @@ def shards_need_devices(context: AuditContext) -> Iterator[Flag]:
     """
     for table in context.tables_and_runs:
         sharded = (row for row in table.rows if row.words.get("strategy") in SHARDING or row.value("zero_stage"))
-        alone = [row for row in sharded if row.devices == 1]
-        if alone:
+        if alone := [row for row in sharded if row.devices == 1]:
             yield Flag(f"one device: {listed(dict.fromkeys(row.name for row in alone))}", places(alone))
 
 

@@ -95,8 +95,7 @@ def runs_have_numbers(context: AuditContext) -> Iterator[Flag]:
     Detected: Its status says so.
     Repair: See its reason; keep it as a row of the table.
     """
-    failed = [run for run in context.runs if run.details.get("status") == "failed"]
-    if failed:
+    if failed := [run for run in context.runs if run.details.get("status") == "failed"]:
         yield Flag(f"failed: {listed(run.name for run in failed)}", failed)
 
 

@@ -61,8 +61,7 @@ def figures_of(run: ReportedRun) -> dict[str, float]:
     rate = total_rate(run)
     if rate is not None and rate.unit == "tokens/s":
         figures["tokens_per_s"] = rate.value
-    epoch_s = epoch_seconds(run)
-    if epoch_s:
+    if epoch_s := epoch_seconds(run):
         figures["epoch_time_s"] = epoch_s
     if run.seconds:
         figures["total_time_s"] = run.seconds

@@ -144,8 +144,7 @@ def _unsupported_speedups(series: RowSeries) -> Iterator[Flag]:
 def _right_speedup(row: ReportedRow, series: RowSeries) -> Correction | None:
     """Return the speed-up by the rates, else by steady times, else by any time; None if these do not agree on one."""
     for kinds in (RATES, STEADY, MEASURED):
-        ratios = series.ratios(row, kinds)
-        if ratios:
+        if ratios := series.ratios(row, kinds):
             return one_figure(ratios, f"against {series.base_name}")
     return None
 

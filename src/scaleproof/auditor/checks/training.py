@@ -182,8 +182,7 @@ def fields_are_usable(context: AuditContext) -> Iterator[Flag]:
             yield Flag(f"{evidence}, first in step {min(run.nan_steps)}", [run], NOT_FINITE.name)
         if run.problems:  # sentences on what the reader of its file left out: no check uses it, so only "suspect"
             yield Flag(listed(run.problems), [run], "field-unusable", severity="suspect")
-    missing = [run for run in context.runs if run.details.get("missing")]
-    if missing:
+    if missing := [run for run in context.runs if run.details.get("missing")]:
         names = sorted({name for run in missing for name in run.details["missing"]})
         verb = "is" if len(names) == 1 else "are"
         yield Flag(f"{listed(names)} {verb} missing", missing, "field-missing")

@@ -123,8 +123,7 @@ def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTabl
 def _steps_of(rows: list[list[str]], calls: "_Column", cpu_time: "_Column") -> int | None:
     """Return the calls of the last ProfilerStep* row with CPU time. Rows without it are of device streams."""
     counted = [row for row in rows if calls.amount(row)]
-    on_cpu = [row for row in counted if cpu_time.amount(row) > 0]
-    if on_cpu:
+    if on_cpu := [row for row in counted if cpu_time.amount(row) > 0]:
         return int(calls.amount(on_cpu[-1]))
     return int(calls.amount(counted[0])) if counted else None
 

@@ -137,8 +137,7 @@ def describe(text: str) -> Description:
         return result
 
     for kind, number_patterns in _NUMBERS.items():
-        matches = [m for pattern in number_patterns if (m := pattern.search(text))]
-        if matches:
+        if matches := [m for pattern in number_patterns if (m := pattern.search(text))]:
             result.numbers[kind] = integer_of(matches[0][1])
     _count_devices(text, result)
     return result

@@ -97,8 +97,7 @@ class MeasuredCell:
         value = self.rate.value / other.rate.value
         # The scatter of all other cells counts in the noise as well.
         others = [rates for cell, rates in self.all_rates.items() if cell not in (self.cell, other.cell)]
-        paired = paired_ratio(self.rates, other.rates, value, confidence, others)
-        if paired:
+        if paired := paired_ratio(self.rates, other.rates, value, confidence, others):
             return paired
         independent = ratio_of_independent(cell_rate(self.runs), cell_rate(other.runs), confidence)
         if independent.n < FEWEST_REPEATS:

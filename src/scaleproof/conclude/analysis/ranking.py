@@ -244,8 +244,7 @@ def answer_question(
     subject, base = cells.get(answer.subject), cells.get(answer.base)
     if subject is None or base is None:
         return answer  # "unmeasured" by default
-    differing = unintended_differences(base.provenance, subject.provenance, same_program=False)
-    if differing:
+    if differing := unintended_differences(base.provenance, subject.provenance, same_program=False):
         return answer.model_copy(update={"status": "incomparable", "incomparable": differing})
 
     relative = subject.relative_to(base)

@@ -266,8 +266,7 @@ def _device_load(metrics: Measured) -> float | None:
     For GPUs it is the utilization by NVML; for a CPU the cores used over the cores given.
     """
     ranks = metrics.ranks
-    gpus = [gpu for rank in ranks for gpu in rank.get("gpus") or []]
-    if gpus:
+    if gpus := [gpu for rank in ranks for gpu in rank.get("gpus") or []]:
         loads: list[float] = all_known(gpu["utilization_mean"] for gpu in gpus)
         return sum(loads) / len(loads) if loads else None
     is_on_cpus = ranks[0]["device_name"] == "cpu"  # as on all ranks

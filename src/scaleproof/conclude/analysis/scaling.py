@@ -166,8 +166,7 @@ def _compare_within_sizes(
     """Return size -> the family of its cells, and set in `series` the intervals that hold together with theirs."""
     references = _reference_cells(series, cells)
     family_by_size = {key: family_of_size(members, references, confidence) for key, members in sizes.items()}
-    families = [family for family in family_by_size.values() if family]
-    if families:
+    if families := [family for family in family_by_size.values() if family]:
         _set_intervals_of_families(series, cells, references, families)
     else:
         _set_intervals_of_largest_sizes(series, cells)

@@ -108,8 +108,7 @@ def _is_decided(report: ScalingReport, resolve: float) -> bool | None:
         status = report.question.status
         return None if status in ("incomparable", "unmeasured") else status != "undecided"
 
-    group = largest_group(report.ranking)
-    if group:
+    if group := largest_group(report.ranking):
         fastest, *others = group.comparable
         ratios = [entry.relative_to_fastest for entry in others]
         # Over the best single device, where a comparable one was measured.

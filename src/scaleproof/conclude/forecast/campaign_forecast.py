@@ -173,8 +173,7 @@ class Calibration:
                 f"scaleproof frontier, or snakemake: it searches before {cell.slug} runs",
             )
         _check_cores(cell, self.evidence.backend)
-        reason = self.unusable.get(law.series_key(cell))
-        if reason:
+        if reason := self.unusable.get(law.series_key(cell)):
             raise reason
 
         target = law.target_of(cell)
@@ -197,8 +196,7 @@ class Calibration:
         # How often the largest measured size has to be doubled to reach the devices that are forecast.
         distance = law.doublings(group.size, sizes[-1].group.size)
         residuals = past_residuals(self.evidence.ledger, self.evidence.machine, group.level)
-        by_ledger = conformal_half_widths(residuals, distance)
-        if by_ledger:
+        if by_ledger := conformal_half_widths(residuals, distance):
             return by_ledger, "conformal", len(residuals)
 
         largest_sizes = self.held_out

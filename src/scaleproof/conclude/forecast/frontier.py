@@ -270,8 +270,7 @@ def find_frontier(
     `tokens`: folder of the corpus. `out`: folder of the log. `time_limit`: seconds of a trial.
     """
     gpus, nodes = cuda_devices(), current_allocation()
-    reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
-    if reason:
+    if reason := unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1):
         raise NoTrial(f"{cell.slug} cannot run here: {reason}")
     limit_bytes = limit_of(cell, gpus, limit)
     is_on_cpu = cell.execution.device == "cpu" or not gpus

@@ -61,8 +61,7 @@ def _try_steps(request: Request, steps: int) -> Any:
             torch.accelerator.reset_accumulated_memory_stats(session.device)  # retries of the allocator
         series = ready.steps(3, steps)  # `steps` steps, from step 3 on
     seconds = float(series.wall) / steps
-    peaks = accelerator.memory_peaks(session.device)
-    if peaks:
+    if peaks := accelerator.memory_peaks(session.device):
         base = torch.accelerator.memory_allocated(session.device)
         figures = {"base": base, "nbytes": peaks["reserved"], "retries": peaks["retries"], "seconds": seconds}
     else:  # on a CPU, where this process' data was watched

@@ -241,8 +241,7 @@ def _device_power(cell: Cell, evidence: ForecastEvidence, given_watts: float | N
     """Return the power of a device: as given, else by counters of the cell's runs, else of other runs, if any."""
     if given_watts is not None:
         return Power(given_watts, "given")
-    cell_watts = _counter_watts(evidence.runs.get(cell.slug, []))
-    if cell_watts:
+    if cell_watts := _counter_watts(evidence.runs.get(cell.slug, [])):
         return Power(float(np.mean(cell_watts)), "measured")
     other_watts = list(chain.from_iterable(map(_counter_watts, evidence.runs.values())))
     return Power(float(np.mean(other_watts)), "measured in other cells") if other_watts else None

@@ -142,8 +142,7 @@ class RunTimes:
     def outside(self, cell: Cell) -> float:
         """Return the seconds of a run outside of its steps: launch, set-up, validation."""
         device, kind = self.device(cell), self._kind(cell)
-        similar_runs = [run for run in self.past if run.device == device and run.kind == kind]
-        if similar_runs:
+        if similar_runs := [run for run in self.past if run.device == device and run.kind == kind]:
             return statistics.median(run.outside_s for run in similar_runs)
         # A forked rank imports nothing anew.
         return FORKED_SHARE * self.speed.start_s() if kind.start == "forked" else self.speed.start_s(kind.engine)
@@ -210,8 +209,7 @@ class RunTimes:
                 "the time of a command is not known before its first run; of such a command this counts the start alone"
             )
         devices = {self.device(cell) for cell in cells}
-        comparable_runs = [run for run in self.past if run.device in devices]
-        if comparable_runs:
+        if comparable_runs := [run for run in self.past if run.device in devices]:
             return f"estimated from {plural(len(comparable_runs), 'earlier run')} of this machine"
         if not self.gpus and "cuda" in devices:
             return "a guess from FLOPs as on an A100; it may be wrong by a factor of 3"

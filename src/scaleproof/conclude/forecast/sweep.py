@@ -67,8 +67,7 @@ def measure_sweep(
     bandwidth of the group's link.
     """
     gpus, nodes = cuda_devices(), current_allocation()
-    reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
-    if reason:
+    if reason := unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1):
         raise UserError(f"{group} cannot be swept here: {reason}")
     # The largest message: all gradients, in fp32.
     largest_bytes = max(FP32_BYTES * memory_inputs(cell).parameters for cell in loaded.cells)

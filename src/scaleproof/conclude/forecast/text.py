@@ -49,8 +49,7 @@ def sweep_text(sweep: Sweep) -> str:
     table = tabulate(rows, headers, disable_numparse=True, colalign=("left", *["right"] * 5))
     findings = [f"{finding.code}: {finding.evidence}" for finding in of_sweeps.findings([sweep])]
     lines = [head, "", table, *findings]
-    pairs = pair_rows(sweep)
-    if pairs:
+    if pairs := pair_rows(sweep):
         lines += ["", *_pairs_text(pairs)]
     return "\n".join(lines)
 
@@ -142,8 +141,7 @@ def _plan_table(plan: Plan) -> str:
 def _unknown_lines(plan: Plan) -> list[str]:
     """Return a line for each thing that the plan does not know, and the cells that it is about."""
     lines = []
-    rows_without_time = [row for row in plan.rows if row.plan is None]
-    if rows_without_time:
+    if rows_without_time := [row for row in plan.rows if row.plan is None]:
         lines.append(f"not in these totals: {', '.join(row.cell for row in rows_without_time)}")
     if plan.estimate:
         estimated_rows = [row for row in plan.rows if row.basis == "estimated"]
@@ -165,8 +163,7 @@ def _unknown_lines(plan: Plan) -> list[str]:
 def _advice_lines(plan: Plan) -> list[str]:
     """Return the lines on what follows from the plan: what is too large, what to leave out, what to measure next."""
     lines = []
-    too_large = [row.cell for row in plan.rows if row.fits == "does not fit"]
-    if too_large:
+    if too_large := [row.cell for row in plan.rows if row.fits == "does not fit"]:
         lines.append(f"does not fit: {', '.join(too_large)}")
     if plan.leave_out:
         lines.append(f"a forecast decides already that these are not the fastest: {', '.join(plan.leave_out)}")

@@ -63,11 +63,9 @@ def findings_left_out(folder: Path, records: Sequence[Run] = ()) -> list[Differe
     stated = {_finding_key(finding): finding for finding in read_findings(folder / FINDINGS).findings}
     made_again = campaign_findings(folder.name, records or records_in(folder)).findings
     differences = []
-    for finding in made_again:
-        if finding.concerns in OF_RUNS:
-            problem = _fault_of_stated(stated.get(_finding_key(finding)), finding)
-            if problem:
-                differences.append(Difference(FINDINGS, finding.code, problem))
+    for finding in (finding for finding in made_again if finding.concerns in OF_RUNS):
+        if problem := _fault_of_stated(stated.get(_finding_key(finding)), finding):
+            differences.append(Difference(FINDINGS, finding.code, problem))
     return differences
 
 

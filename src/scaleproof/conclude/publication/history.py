@@ -117,8 +117,7 @@ def _leave_out(
             if name not in runs:
                 left_out.append(f"{result.folder}: no cell {name}")
                 continue
-            keys = gate.differing_settings(runs[name], newest_run)
-            if keys:
+            if keys := gate.differing_settings(runs[name], newest_run):
                 left_out.append(f"{result.folder}: {name} is incomparable with the newest: {', '.join(keys)}")
                 del result.rates[name]
     return left_out

@@ -146,8 +146,7 @@ def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
     path = _campaign_of(folder.resolve())
     if not path.is_file():  # these results lie outside of their project
         return
-    differences = list(check_campaign_file(path, folder, runs))
-    if differences:
+    if differences := list(check_campaign_file(path, folder, runs)):
         edits = "; ".join(f"{one.where} {one.problem}" if one.where else one.problem for one in differences[:3])
         raise UserError(
             f"{path} is not the campaign of these runs any more: {edits}. Put the file back as it was, or run it again"

@@ -81,8 +81,7 @@ def blocks_of(element: Element) -> list[Statement]:
     blocks: list[Statement] = []
     for child in element.children:
         if isinstance(child, str):
-            text = " ".join(child.split())
-            if text:
+            if text := " ".join(child.split()):
                 blocks.append(Statement(text, text))
         elif child.tag == "svg":
             blocks.append(Statement(f"chart {child.attributes.get('aria-label', '')}", child.markup))

@@ -92,8 +92,7 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
         made_runs = _listed_names(record, "runs") or runs_in_table.intersection(runs_of_job) or runs_of_job
         folders = [results / loaded.name / "runs" / run for run in runs_of_job if run in made_runs]
         files = [folder / name for folder in folders for name in RUN_FILES]
-        missing_files = [path for path in files if not os.path.isfile(path)]
-        if missing_files:
+        if missing_files := [path for path in files if not os.path.isfile(path)]:
             missing_by_record[record] = missing_files
     return missing_by_record
 

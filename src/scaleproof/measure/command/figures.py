@@ -238,8 +238,7 @@ def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell
     Both are the campaign's, else the log's; in a log with tokens and samples, tokens count. Steps may differ if each
     has a time and a rate. Raises NoFigures where neither campaign nor log says how much work a step is.
     """
-    given = cell.workload.per_step
-    if given:
+    if given := cell.workload.per_step:
         return given.unit, float(cell.per_step or 1)  # the value of `given.amount`, an expression
     if printed.tokens_per_step:
         return "tokens", printed.tokens_per_step

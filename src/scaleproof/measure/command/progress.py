@@ -67,8 +67,7 @@ def find_progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress |
     series = _series_by_words(lines[: len(arrivals)])
     bare_bars = {BARE_BAR_WORDS: series[BARE_BAR_WORDS]}  # the lines whose only word is that of "it/s"
     for line_kind, series_of_kind in ((LOSS, series), (OF_TRAINING, series), (BAR, bare_bars)):
-        counts = _longest_counts(line_kind, series_of_kind)
-        if counts:
+        if counts := _longest_counts(line_kind, series_of_kind):
             losses = {place: float(loss[1]) for place, _ in counts if (loss := LOSS.search(lines[place]))}
             return progress_between(counts, losses, arrivals)
 

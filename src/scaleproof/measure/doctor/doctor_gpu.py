@@ -289,8 +289,7 @@ def check_compiled() -> Verdict:
     from scaleproof.measure.machine.applicable import gpu_compile_problem
     from scaleproof.measure.machine.gpus import cuda_devices
 
-    problem = gpu_compile_problem(cuda_devices()[0])
-    if problem:
+    if problem := gpu_compile_problem(cuda_devices()[0]):
         return not_here(problem)
     began = time.perf_counter()
     values = torch.randn(256, 256, device="cuda")

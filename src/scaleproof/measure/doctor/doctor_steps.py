@@ -121,8 +121,7 @@ def look_on_ranks(cells: list[Cell], root: Path, gpus: int) -> tuple[dict[str, A
 
 def judge_step(cell: Cell, observed: dict[str, Any]) -> Verdict:
     """Judge a strategy's `observed` steps: bytes exchanged, precision, agreement of clocks, no waits of the host."""
-    errors = [error for error in observed["errors"] if error]
-    if errors:
+    if errors := [error for error in observed["errors"] if error]:
         return Verdict("FAIL", errors[0], "this strategy cannot be measured here until that is fixed")
     problems = list(_step_problems(cell, observed))
     clock = f"steps are {observed['steps_s'] / observed['wall_s']:.2%} of wall-clock time"

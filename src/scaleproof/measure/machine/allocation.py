@@ -134,8 +134,7 @@ def scheduler_record(known: Mapping[str, str]) -> dict[str, str] | None:
 
 def cancel_own_job() -> None:
     """Cancel the job of this process, and no other task of its array, if Slurm answers."""
-    facts = describe_job(os.environ.get("SLURM_JOB_ID", ""))
-    if facts:
+    if facts := describe_job(os.environ.get("SLURM_JOB_ID", "")):
         run_command("scontrol", "update", f"JobId={job_id(facts)}", f"Comment={LOST_FIRST_NODE}")
         run_command("scancel", job_id(facts))
 
@@ -263,8 +262,7 @@ def ask_submit_limit(account: str, qos: str = "", partition: str = "") -> int | 
         limits.append(limit)
         qos_names.add(qos or default_qos)
 
-    partition_qos = re.search(r"\bQoS=(\S+)", run_command("scontrol", "show", "partition", partition))
-    if partition_qos:
+    if partition_qos := re.search(r"\bQoS=(\S+)", run_command("scontrol", "show", "partition", partition)):
         qos_names.add(partition_qos[1])
     qos_names -= {"", "N/A"}
     if qos_names:
@@ -284,8 +282,7 @@ def find_scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | N
     """Return class and reason of a run's failure, if its output (`lines`) says that Slurm ended it, else None."""
     for pattern, failure_class, reason in VERDICTS:  # the first pattern that any line matches decides
         for line in lines:
-            match = re.search(pattern, line)
-            if match:
+            if match := re.search(pattern, line):
                 return failure_class, reason.format(*(group.strip(",:;") for group in match.groups()))
     return None
 

@@ -89,8 +89,7 @@ def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
     """Return why `cell` cannot run on the oldest of its `gpus` with the installed torch; None where it can."""
     execution = cell.execution
     oldest = min(gpus[: execution.geometry.devices_per_node], key=lambda gpu: gpu.capability)
-    reason = build_problem(oldest, torch_cuda_version())
-    if reason:
+    if reason := build_problem(oldest, torch_cuda_version()):
         return reason
 
     is_before_ampere = oldest.capability < LEAST_FOR_BF16
@@ -162,8 +161,7 @@ def _runs_on(architecture: str, capability: tuple[int, int]) -> bool:
     Binaries (sm_80) run on devices of the same major version and the same or a newer minor version. Intermediate code
     (compute_80) runs on any newer device, unless it is for one capability (compute_90a) or its family (compute_100f).
     """
-    amd_match = re.fullmatch(r"gfx(\d+)([0-9a-f])[0-9a-f]", architecture)
-    if amd_match:
+    if amd_match := re.fullmatch(r"gfx(\d+)([0-9a-f])[0-9a-f]", architecture):
         return (int(amd_match[1]), int(amd_match[2], 16)) == capability
     match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", architecture)
     if not match:

@@ -148,8 +148,7 @@ def ask_nvidia_smi() -> list[dict[str, str]]:
     One unknown field (drivers drop them: `clocks.applications.*` is deprecated in 580) fails the whole query: then the
     fields are asked for one by one.
     """
-    text = _query_gpus(GPU_FIELDS)
-    if text:
+    if text := _query_gpus(GPU_FIELDS):
         return parse_gpu_table(text, tuple(GPU_FIELDS))
     known_fields = {field: name for field, name in GPU_FIELDS.items() if _query_gpus({field: name})}
     return parse_gpu_table(_query_gpus(known_fields), tuple(known_fields)) if known_fields else []

@@ -48,8 +48,7 @@ class StepBreakdown:
         step_counts = [len(window.starts) for window in self.windows.values()]
         self.steps = min(step_counts, default=0) or None  # the number of steps that all ranks have
         self.unknown: dict[str, str] = {}
-        reason = self._why_no_communication()
-        if reason:
+        if reason := self._why_no_communication():
             self.unknown["communication"] = reason
         if not self.steps:
             self.unknown["per_step"] = (

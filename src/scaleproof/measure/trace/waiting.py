@@ -35,8 +35,7 @@ def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> 
         return "the trace has no `step` ranges to match collectives in"
     ranks = sorted(windows)
     numbered = _number_calls(calls, windows)
-    difference = _difference_of_calls(numbered, ranks)
-    if difference:
+    if difference := _difference_of_calls(numbered, ranks):
         return difference
 
     numbered["ns"] = numbered["end"] - numbered["start"]

@@ -349,8 +349,7 @@ def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[_Epoch]]:
             continue
 
         rising = [sequence for sequence in recent if (sequence[-1].span.index or 0) < number]
-        open_sequences = [sequence for sequence in rising if not _is_over(sequence, recent)]
-        if open_sequences:
+        if open_sequences := [sequence for sequence in rising if not _is_over(sequence, recent)]:
             open_sequences[0].append(_Epoch(place, span))
         else:
             sequences.append([_Epoch(place, span)])

@@ -72,8 +72,7 @@ def _read_head(path: Path) -> bytes:
     """Return the first HEAD_BYTES of a file. Raises UserError where it is missing, a folder, or empty."""
     if not path.exists() and not path.is_symlink():
         raise UserError(f"{path}: no such file; {ALLOWED}.{nearest_path(path)}")
-    fault = path_fault(path)
-    if fault:
+    if fault := path_fault(path):
         raise UserError(f"{path}{fault}; {ALLOWED}")
     if (path / CAPTURE).is_file():
         raise UserError(f"{path} is a whole capture, which is summarised alone; give no other file")

@@ -1,7 +1,6 @@
 """The runs of CSV files that are logs, a row a step or an epoch: where their columns are, and what they say."""
 
 import csv
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,6 +15,7 @@ from scaleproof.auditor.read.row_figures import counts_devices
 from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND, figure, not_finite
 from scaleproof.auditor.read.words import describe
 from scaleproof.ground.errors import plural
+from scaleproof.ground.records.grouping import group_by
 
 DELIMITERS = (",", "\t", ";", "|")
 # The raw series of our own runs: their folder is what can be audited.
@@ -199,10 +199,9 @@ def _sequences(layout: Layout, records: Records, key_columns: list[int]) -> list
         key_columns = [*key_columns, epoch]  # steps may count from 0 in every epoch
 
     numbered = (record for record in records if len(record) > counter and figure(record[counter]) is not None)
-    runs: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for _, record in _of_first_group(layout, enumerate(numbered)):  # numbered in place of lines, which are not needed
-        runs[tuple(_cell(record, k) for k in key_columns)].append(int(figure(record[counter]) or 0))
-    return list(runs.values())
+    first_group = _of_first_group(layout, enumerate(numbered))  # numbered in place of lines, which are not needed
+    runs = group_by((record for _, record in first_group), lambda record: tuple(_cell(record, k) for k in key_columns))
+    return [[int(figure(record[counter]) or 0) for record in run] for run in runs.values()]
 
 
 def _of_first_group(layout: Layout, records: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:

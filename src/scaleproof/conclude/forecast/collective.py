@@ -124,10 +124,9 @@ def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
     # A slow node: all of its pairs are slow.
     slow_nodes = tuple(node for node in nodes if _count_pairs_with(node, slow_pairs) == len(nodes) - 1)
     other_pairs = [row for row in slow_pairs if {row.first, row.second}.isdisjoint(slow_nodes)]
-    slow_links = []  # slow pairs that are the only slow one of both nodes
-    for row in other_pairs:
-        if _count_pairs_with(row.first, other_pairs) == _count_pairs_with(row.second, other_pairs) == 1:
-            slow_links.append(row)
+    slow_count = {node: _count_pairs_with(node, other_pairs) for node in nodes}
+    # A slow link: the only slow pair of both nodes.
+    slow_links = [row for row in other_pairs if slow_count[row.first] == slow_count[row.second] == 1]
     return PairVerdict(
         median=math.exp(log_median),
         bound=bound,

@@ -9,7 +9,7 @@ from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, unstable_r
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.registry import Flag, Register, by_severity
 from scaleproof.ground.number_format import fixed, integer, significant
-from scaleproof.ground.records.grouping import group_by
+from scaleproof.ground.records.grouping import group_by, lists_by_key
 
 if TYPE_CHECKING:
     from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence
@@ -120,18 +120,12 @@ def calibration_is_of_one_version(evidence: "ForecastEvidence") -> Iterator[Flag
     Seen: DeepSpeed, NCCL and torch change bucket sizes and algorithms between minor versions.
     Repair: Repeat what is older: scaleproof retry for runs, scaleproof sweep for links.
     """
-    versions: dict[str, list[str]] = {}  # version -> names of what was made with it
-    for runs in evidence.runs.values():
-        for run in runs:
-            versions.setdefault(run.metrics.env.get("torch_version") or "unknown", []).append(run.name)
-    for sweep in evidence.sweeps:
-        versions.setdefault(sweep.versions.get("torch_version") or "unknown", []).append(f"sweep {sweep.group}")
-    versions.pop("unknown", None)
-    if len(versions) > 1:
-        texts = []
-        for version, names in versions.items():
-            others = " and others" if len(names) > 1 else ""
-            texts.append(f"{version}: {names[0]}{others}")
+    made = [(run.metrics.env.get("torch_version"), run.name) for runs in evidence.runs.values() for run in runs]
+    made += [(sweep.versions.get("torch_version"), f"sweep {sweep.group}") for sweep in evidence.sweeps]
+    names_of = lists_by_key((version, name) for version, name in made if version not in (None, "", "unknown"))
+    if len(names_of) > 1:
+        others = {version: " and others" if len(names) > 1 else "" for version, names in names_of.items()}
+        texts = [f"{version}: {names[0]}{others[version]}" for version, names in names_of.items()]
         yield Flag(f"torch differs: {'; '.join(sorted(texts))}")
 
 

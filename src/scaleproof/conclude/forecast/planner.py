@@ -76,12 +76,11 @@ def certainly_slower_cells(candidates: Sequence[Candidate]) -> list[str]:
     """
     comparable = [candidate for candidate in candidates if not candidate.rate.wide]
     level = 1 - 0.05 / max(len(comparable) - 1, 1)  # Bonferroni: each is compared with all others
-    slower = []
-    for candidate in comparable:
-        others = [other for other in comparable if other is not candidate]
-        if any(certainly_faster(other, candidate, level) for other in others):
-            slower.append(candidate.cell)
-    return slower
+    return [
+        candidate.cell
+        for candidate in comparable
+        if any(certainly_faster(other, candidate, level) for other in comparable if other is not candidate)
+    ]
 
 
 def next_measurement(candidates: Sequence[Candidate]) -> str | None:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from scaleproof.conclude.forecast.interval import WITHOUT_POINT, Interval, half_
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.number_format import TOO_WIDE, number
+from scaleproof.ground.records.grouping import lists_by_key
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
 
@@ -41,12 +41,9 @@ def disturbances_of(table: Path) -> str:
     files = [folder / "findings.json" for folder in _possible_results(table)]
     existing_files = [file for file in files if file.is_file()]
     findings = read_findings(existing_files[0]).concerning("runs") if existing_files else []
-    texts = []
-    for code in law.NO_CALIBRATION:
-        cells = set(chain.from_iterable(finding.cells for finding in findings if finding.code == code))
-        if cells:
-            texts.append(f"{code} in {plural(len(cells), 'cell')}")
-    return " and ".join(texts)
+    cells_of = lists_by_key((finding.code, cell) for finding in findings for cell in finding.cells)
+    codes = [code for code in law.NO_CALIBRATION if code in cells_of]
+    return " and ".join(f"{code} in {plural(len(set(cells_of[code])), 'cell')}" for code in codes)
 
 
 def _possible_results(table: Path) -> list[Path]:

@@ -62,11 +62,9 @@ def findings_left_out(folder: Path, records: Sequence[Run] = ()) -> list[Differe
     """Return the findings on the runs in `folder` that findings.json lacks, or has with other severity or figures."""
     stated = {_finding_key(finding): finding for finding in read_findings(folder / FINDINGS).findings}
     made_again = campaign_findings(folder.name, records or records_in(folder)).findings
-    differences = []
-    for finding in (finding for finding in made_again if finding.concerns in OF_RUNS):
-        if problem := _fault_of_stated(stated.get(_finding_key(finding)), finding):
-            differences.append(Difference(FINDINGS, finding.code, problem))
-    return differences
+    of_runs = [finding for finding in made_again if finding.concerns in OF_RUNS]
+    problems = [(finding.code, _fault_of_stated(stated.get(_finding_key(finding)), finding)) for finding in of_runs]
+    return [Difference(FINDINGS, code, problem) for code, problem in problems if problem]
 
 
 def _fault_of_stated(stated: Finding | None, finding: Finding) -> str:

@@ -227,11 +227,9 @@ def _anonymise(out: Path, runs: list[RawRun]) -> None:
     edits = _edit_texts(out, Pseudonyms(hosts).in_text)
     (out / "report.pdf").unlink(missing_ok=True)
     _replace_hashes(out, {_sha256(before): _sha256(after) for before, after in edits})
-    seals = {}  # old -> new seal of each forecast, a hash of its content, which has changed by now
-    for path in out.glob("forecasts/*.json"):
-        forecast = json.loads(path.read_bytes())
-        seals[forecast["sha256"]] = forecast_seal(forecast)
-    _replace_hashes(out, seals)
+    forecasts = [json.loads(path.read_bytes()) for path in out.glob("forecasts/*.json")]
+    # A seal is a hash of a forecast's content, which has changed by now.
+    _replace_hashes(out, {forecast["sha256"]: forecast_seal(forecast) for forecast in forecasts})
 
 
 def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:

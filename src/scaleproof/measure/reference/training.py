@@ -7,7 +7,7 @@ been clipped; the loss of a step is the mean over the samples of the global batc
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -233,9 +233,8 @@ def free_bytes(device: torch.device) -> int:
     return int(min([psutil.virtual_memory().available, *_left_by_control_groups()]))
 
 
-def _left_by_control_groups() -> list[int]:
-    """Return the bytes that each control group (version 2) of this process leaves, the innermost first."""
-    bytes_left = []
+def _left_by_control_groups() -> Iterator[int]:
+    """Yield the bytes that each control group (version 2) of this process leaves, the innermost first."""
     with suppress(OSError, ValueError, StopIteration):
         line = next(line for line in CGROUP.read_text().splitlines() if line.startswith("0::"))  # the line of version 2
         own_group = CGROUPS / line.removeprefix("0::").strip().lstrip("/")
@@ -244,8 +243,7 @@ def _left_by_control_groups() -> list[int]:
                 limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
                 statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
                 cached = int(statistics["active_file"]) + int(statistics["inactive_file"])  # the kernel can free them
-                bytes_left.append(limit - used + cached)
-    return bytes_left
+                yield limit - used + cached
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -1,5 +1,6 @@
 """From a trace to where the time of a step went. Everything is measured in unions of intervals, never in sums."""
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -179,8 +180,8 @@ class StepBreakdown:
         """Return one row per rank and step, in milliseconds, with None for what the trace lacks. [] without steps."""
         return [row for rank in self.ranks for row in self._steps_of_rank(rank)] if self.steps else []
 
-    def _steps_of_rank(self, rank: int) -> list[TracedStep]:
-        """Return the rows of a rank's steps, as `per_step` does."""
+    def _steps_of_rank(self, rank: int) -> Iterator[TracedStep]:
+        """Yield the rows of a rank's steps, as `per_step` does."""
         window = self.windows[rank]
         ms = self._activity_ms(rank)
         idle_ms = ms.pop("idle")
@@ -190,23 +191,19 @@ class StepBreakdown:
         starts, ends = (np.concatenate(edges) for edges in zip(*self._activity[rank], strict=True))
         gaps = count_gaps(merge_spans(starts, ends), window)
 
-        rows = []
         for step in range(self.steps or 0):
             known_ms: dict[str, Any] = dict.fromkeys(ACTIVITIES)  # None where communication is not known
             if self.knows_communication:
                 known_ms |= {f"{name}_ms": round(float(of_steps[step]), 6) for name, of_steps in ms.items()}
-            rows.append(
-                TracedStep(
-                    step=step,
-                    rank=rank,
-                    wall_ms=(window.ends[step] - window.starts[step]) / 1e6,
-                    idle_ms=float(idle_ms[step]) if knows_idle else None,
-                    gaps=int(gaps[step]) if knows_idle else None,
-                    ranges_ms={name: float(of_steps[step]) for name, of_steps in phases.items()},
-                    **known_ms,
-                )
+            yield TracedStep(
+                step=step,
+                rank=rank,
+                wall_ms=(window.ends[step] - window.starts[step]) / 1e6,
+                idle_ms=float(idle_ms[step]) if knows_idle else None,
+                gaps=int(gaps[step]) if knows_idle else None,
+                ranges_ms={name: float(of_steps[step]) for name, of_steps in phases.items()},
+                **known_ms,
             )
-        return rows
 
     def _activity_ms(self, rank: int) -> dict[str, np.ndarray]:
         """Return the milliseconds of a rank's activities in each step: activity -> one entry a step."""

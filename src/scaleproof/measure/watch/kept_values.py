@@ -1,7 +1,7 @@
 """What is made of the tensors of a watched loop: norms, means, and the figures that stay until the end."""
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -41,12 +41,10 @@ def norm_of_all(tensors: Iterable[Tensor], device: torch.device) -> Tensor:
     return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros((), device=device)
 
 
-def nested_values(arguments: tuple[Any, ...]) -> list[Any]:
-    """Return the values in those `arguments` that are dicts, lists or tuples, as a batch may be."""
-    values: list[Any] = []
+def nested_values(arguments: tuple[Any, ...]) -> Iterator[Any]:
+    """Yield the values in those `arguments` that are dicts, lists or tuples, as a batch may be."""
     for argument in arguments:
         if isinstance(argument, dict):
-            values += argument.values()
+            yield from argument.values()
         elif isinstance(argument, list | tuple):
-            values += argument
-    return values
+            yield from argument

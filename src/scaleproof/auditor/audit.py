@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from scaleproof.auditor.checks.all_checks import NEEDS
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
@@ -60,20 +60,16 @@ class OwnFinding(Finding):
     folder: str = Field(exclude=True)
 
 
-class FigureCount(BaseModel):
+class FigureCount(BaseModel, extra="forbid"):
     """How many figures of tables were understood, and under which headings others stand."""
-
-    model_config = ConfigDict(extra="forbid")
 
     read: int
     not_understood: int
     headings: list[str]
 
 
-class Audit(BaseModel):
+class Audit(BaseModel, extra="forbid"):
     """What was read and what was found; `scaleproof audit --json`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     schema_version: Literal["1.2"] = "1.2"
     source: str

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, samples_rate, steps_rate, total_rate
 from scaleproof.auditor.checks.context import AuditContext
@@ -23,10 +23,8 @@ CORRECTED_UNITS = ("x", "tokens/s", "samples/s", "%", "ms", "s")  # speeds and t
 MOST_LISTED_ROWS = 200  # rows of one table that are listed
 
 
-class OverviewLine(BaseModel):
+class OverviewLine(BaseModel, extra="forbid"):
     """One line of what was read. Figures are printed with their units; empty where the files do not say."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str
     place: str
@@ -248,10 +246,8 @@ KINDS_BESIDE = ("mfu", "flops_per_s", "memory_bytes")  # that are shown where a 
 LABEL_LENGTH = 60
 
 
-class ScalingLine(BaseModel):
+class ScalingLine(BaseModel, extra="forbid"):
     """One size of one configuration. Figures are for people; `place` is the row or the run."""
-
-    model_config = ConfigDict(extra="forbid")
 
     configuration: str
     place: str

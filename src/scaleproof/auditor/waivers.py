@@ -7,7 +7,7 @@ from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from scaleproof.auditor.annotations import Location, locations
 from scaleproof.auditor.audit import Audit
@@ -22,10 +22,8 @@ ESCAPES = "in \"...\" a backslash begins an escape; '...' takes it as it is"
 WAIVER_FILE = Path("scaleproof.toml")
 
 
-class Waiver(BaseModel):
+class Waiver(BaseModel, extra="forbid", frozen=True):
     """A finding that is known and accepted."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     code: str
     place: str = Field(description="A file, with or without its line, a folder, or a pattern: docs/*.md.", min_length=1)
@@ -52,9 +50,7 @@ class Waiver(BaseModel):
         return f"{self.code} in {self.place} (until {self.until}: {self.reason})"
 
 
-class _WaiverFile(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _WaiverFile(BaseModel, extra="forbid"):
     waived: list[Waiver] = []
 
 

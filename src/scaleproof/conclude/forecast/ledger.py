@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from scaleproof.conclude.forecast.interval import Interval, clopper_pearson, interval_score
 from scaleproof.conclude.forecast.law import doublings
@@ -22,14 +22,12 @@ MODEL_VERSION = "2"  # residuals of another law say nothing of this law
 LEDGER = "ledger.json"
 
 
-class Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Record(BaseModel, extra="forbid", frozen=True):
+    """A part of a record of forecasts, with these fields and no others."""
 
 
-class Entry(CellForecast):
+class Entry(CellForecast, frozen=True):
     """The forecast of one cell as it was made, with its interval."""
-
-    model_config = ConfigDict(frozen=True)
 
     @property
     def interval(self) -> Interval | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from scaleproof.conclude.forecast.collective import (
     COLLECTIVES,
@@ -35,8 +35,8 @@ STEADY_BYTES = 65_536  # below it, medians of a few microseconds differ between 
 WEAK_LINK = 0.70  # of the link's figure
 
 
-class SweepSection(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class SweepSection(BaseModel, extra="forbid", frozen=True):
+    """A part of a sweep's file, with these fields and no others."""
 
 
 class Calls(SweepSection):

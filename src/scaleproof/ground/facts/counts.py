@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape, Shape
 
@@ -16,10 +16,8 @@ ENCODER_SOURCE = (
 )
 
 
-class Inventory(BaseModel):
+class Inventory(BaseModel, extra="forbid", frozen=True):
     """The tensors of a network, as far as formulas of work, traffic and memory need them. Numbers are elements."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     blocks: list[int] = Field(description="Parameters of each block, biases and norms included.")
     root: int = Field(description="Parameters outside of all blocks; a tied head counts once, as the token table.")

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import read_record
@@ -17,10 +17,8 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)  # the most severe first
 Concern = Literal["runs", "scaling", "trace", "comparison"]
 
 
-class Correction(BaseModel):
+class Correction(BaseModel, extra="forbid", frozen=True):
     """What a figure should have been. `unit`: tokens/s, ms, x, %, parameters, ...; `derivation`: how it follows."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     value: float
     unit: str
@@ -37,13 +35,11 @@ class Correction(BaseModel):
         return f"{self.figure}: {self.derivation}" if self.derivation else self.figure
 
 
-class Finding(BaseModel):
+class Finding(BaseModel, extra="forbid", frozen=True):
     """What was found, where, and what to do about it.
 
     `invalid`: the number is wrong or answers another question. `suspect`: it may be. `note`: worth knowing.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     code: str
     severity: Severity
@@ -61,10 +57,8 @@ class Finding(BaseModel):
     )
 
 
-class Findings(BaseModel):
+class Findings(BaseModel, extra="forbid"):
     """findings.json: all findings of a campaign."""
-
-    model_config = ConfigDict(extra="forbid")
 
     schema_version: Literal["1.1", "1.2"] = "1.2"
     campaign: str

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 
-class CensusPart(BaseModel):
+class CensusPart(BaseModel, extra="forbid"):
     """A section of the census."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class OptimizerGroup(CensusPart):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_regular, write_json
@@ -12,10 +12,8 @@ from scaleproof.ground.files import read_regular, write_json
 EXCLUDED = "logs/excluded_nodes.json"  # of a campaign's folder; `scaleproof retry` keeps the logs
 
 
-class ExcludedNode(BaseModel):
+class ExcludedNode(BaseModel, extra="forbid", frozen=True):
     """A node, and the jobs that failed there: its id -> its state."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     node: str
     jobs: dict[str, str]

@@ -5,17 +5,15 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from scaleproof.ground.records.run import Run
 
 FILE = "jobs.jsonl"
 
 
-class LedgerEntry(BaseModel):
+class LedgerEntry(BaseModel, extra="ignore", frozen=True):
     """A job: what it makes, and what became of it. Moments are UTC."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
     id: str
     makes: str

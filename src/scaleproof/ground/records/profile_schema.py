@@ -7,7 +7,7 @@ and `unknown` says why; it is never 0.
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import read_regular
@@ -16,10 +16,8 @@ SCHEMA_VERSION: Literal["1.0"] = "1.0"
 PROFILE = "profile_summary.json"
 
 
-class ProfileSection(BaseModel):
+class ProfileSection(BaseModel, extra="forbid"):
     """A section of the file."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class TraceCoverage(ProfileSection):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.strategies import is_deepspeed
@@ -26,10 +26,8 @@ Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0, lt=1e30)]  # far above any figure, so that no product of them overflows
 
 
-class RecordSection(BaseModel):
+class RecordSection(BaseModel, extra="forbid", populate_by_name=True, serialize_by_alias=True, allow_inf_nan=False):
     """A section of the file. Fields are set by their names, read and written by their aliases."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True, serialize_by_alias=True, allow_inf_nan=False)
 
 
 class Failure(RecordSection):

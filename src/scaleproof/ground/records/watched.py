@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, ValidationError
 
 from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import read_regular
@@ -23,10 +23,8 @@ Figure = Annotated[
 ]
 
 
-class WatchedSection(BaseModel):
+class WatchedSection(BaseModel, extra="forbid", frozen=True):
     """A section of the file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class UpdateNorms(WatchedSection):

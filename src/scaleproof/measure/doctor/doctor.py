@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel
 
 from scaleproof.ground.files import scrub, write_json
 from scaleproof.ground.json_faults import read_part
@@ -32,10 +32,8 @@ class Look:
     run: Callable[[], Verdict | Iterable[tuple[str, Verdict]]]
 
 
-class JudgedLook(BaseModel):
+class JudgedLook(BaseModel, extra="forbid"):
     """One verdict, as written to doctor.json."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str
     area: Literal["cpu", "gpu"]
@@ -46,10 +44,8 @@ class JudgedLook(BaseModel):
     values: dict[str, Any]
 
 
-class Report(BaseModel):
+class Report(BaseModel, extra="forbid"):
     """doctor.json. `device`: the first GPU's name, or "cpu"."""
-
-    model_config = ConfigDict(extra="forbid")
 
     schema_version: Literal["1.0"] = "1.0"
     timestamp_utc: AwareDatetime

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import read_record, read_regular
@@ -23,20 +23,16 @@ SECOND_READING = "second_reading.json"  # beside the token files
 HOW_IT_IS_CUT = ("micro_batch", "accumulation")
 
 
-class Repetition(BaseModel):
+class Repetition(BaseModel, extra="forbid", frozen=True):
     """The first steps once more, rounded differently: how far the two differ is what rounding explains."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     losses: list[float] = Field(description="As those of the reference, and as many.")
     gradient_norms: list[float]
     validation_loss: float | None = None
 
 
-class CorpusReading(BaseModel):
+class CorpusReading(BaseModel, extra="forbid", frozen=True):
     """The token files, compared with the documents that they are made of (`corpus_reader`)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     documents: int = Field(description="Of the corpus.")
     read: int = Field(description="Documents that were tokenised again.")
@@ -57,10 +53,8 @@ class CorpusReading(BaseModel):
     )
 
 
-class Reference(BaseModel):
+class Reference(BaseModel, extra="forbid", frozen=True):
     """The replay of one workload: model, corpus, global batch, optimizer, schedule and seed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal["1.0", "1.1", "1.2", "1.3"] = "1.3"
     workload: str = Field(description="Name of the workload: the model and a hash of what makes its steps.")

@@ -1,16 +1,23 @@
 """Words of reports: each has one meaning, and those that the published page uses are explained."""
 
+import ast
 import html
 import re
+from typing import get_args
 
 import pytest
 
+from scaleproof.auditor.audit_text import HEADINGS, SCALING
 from scaleproof.cli.audit import _definition
+from scaleproof.ground.campaign.strategies import PrecisionName, StrategyName
+from scaleproof.ground.chart_words import CHART_WORDS
 from scaleproof.ground.columns import COLUMNS
+from scaleproof.ground.records.run_sections import FailureClass
+from scaleproof.ground.verdict import Status
 from scaleproof.ground.words import ANSWERS, GLOSSARY, LEARNT, MEASURED, PAIRS, TRACED, all_words, meaning_of_word
 
 # Headings of the table of what was run, which say what they are.
-PLAIN = "Commit, Date, Machine, Measuring code, Memory, Operating system, Parameters, Processor, Python, file, "
+PLAIN = "Commit, Date, Machine, Measuring code, Operating system, Parameters, Processor, Python, file, "
 PLAIN += "scaleproof, torch, transformers"
 
 
@@ -67,13 +74,16 @@ def test_a_word_is_known_however_it_is_written(word):
         ("n1x2", "One configuration"),
         ("Where scaling is lost", "A waterfall"),
         ("corrected for 15 comparisons", "Tukey"),
+        ("1x2", "nodes x devices"),
+        ("ga4", "gradient accumulation"),
+        ("ddp-n1x2-ga4", "One configuration"),
     ],
 )
 def test_a_word_has_the_meaning_that_the_page_gives_it(word, meaning):
     assert meaning in (meaning_of_word(word) or "")
 
 
-@pytest.mark.parametrize("word", ["", "undecide", "low good", "speed", "n=6", "figures"])
+@pytest.mark.parametrize("word", ["", "undecide", "low good", "speed", "n=6", "figures", "p4", "4", "1x2x3x"])
 def test_another_word_is_not_taken_for_one(word):
     assert meaning_of_word(word) is None
 
@@ -95,6 +105,36 @@ def test_words_of_the_published_page_are_known(repository):
     known = {heading for heading in headings if meaning_of_word(heading) or _definition(heading)}
     assert len(headings) > 60
     assert headings - known == set(PLAIN.split(", "))
+
+
+def test_words_that_the_program_chooses_from_are_known():
+    charts = [chart.title for chart in CHART_WORDS.values()]
+    kinds = (Status, FailureClass, StrategyName, PrecisionName)
+    words = [*charts, *HEADINGS, *SCALING, *(word for kind in kinds for word in get_args(kind))]
+    assert len(words) > 50
+    assert [word for word in words if not (meaning_of_word(word) or _definition(word))] == []
+
+
+def test_headings_of_tables_on_the_console_are_known(repository):
+    words = set()
+    for path in (repository / "src/scaleproof").rglob("*.py"):
+        if "tabulate(" in (text := path.read_text()):
+            words |= set(_headings(ast.parse(text)))
+    assert {"device hours", "tokens/s", "state/device", "retries", "of link"} <= words
+    assert {word for word in words if not (meaning_of_word(word) or _definition(word))} == {""}
+
+
+def _headings(tree):
+    """Yield the texts of all lists of headings: those called so, those given to tabulate, and keys of rows."""
+    for node in ast.walk(tree):
+        texts = []
+        if isinstance(node, ast.Assign) and re.search("head(er|ing)s$", ast.unparse(node.targets[0])):
+            texts = getattr(node.value, "elts", [])
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "tabulate" and len(node.args) > 1:
+            texts = getattr(node.args[1], "elts", [])
+        elif isinstance(node, ast.FunctionDef) and node.name.endswith("_row"):
+            texts = [key for part in ast.walk(node) if isinstance(part, ast.Dict) for key in part.keys]
+        yield from (text.value for text in texts if isinstance(text, ast.Constant))
 
 
 def test_every_column_that_has_a_definition_is_found_by_its_heading():

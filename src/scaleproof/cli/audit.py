@@ -149,7 +149,7 @@ def explain(args: argparse.Namespace) -> None:
             raise UserError(f"--all explains every finding; leave it out for {phrase} alone")
         print(explained(), end="")
         return
-    code = "-".join(args.code)  # `explain machine busy` is clear as well
+    code = "-".join(bare_word(phrase).split())  # `explain machine busy`, "state-differs (note)" are clear as well
     if not code:
         print(index())
         print(textwrap.fill(f"Words of reports, which it explains too: {', '.join(all_words())}.", 120))
@@ -167,10 +167,11 @@ def explain(args: argparse.Namespace) -> None:
 
 
 def _definition(text: str) -> str | None:
-    """Return the meaning of a column (by its name or heading) or of a key of campaigns.
+    """Return the meaning of a column (by its name or heading), of a key of campaigns or of a chart (by its title).
 
     Returns None for any other text.
     """
+    from scaleproof.ground.chart_words import CHART_WORDS
     from scaleproof.ground.columns import COLUMNS
     from scaleproof.ground.words import bare_word
 
@@ -179,7 +180,9 @@ def _definition(text: str) -> str | None:
         headings = filter(None, map(bare_word, (column.name, column.heading, column.in_series)))
         if not spellings.isdisjoint(headings) and column.definition:
             return f"{column.definition} ({column.unit})" if column.unit else column.definition
-    return _key_of_campaign(re.sub(r"\W", "_", text.lower().rpartition(".")[2]))  # "work.seq-len" -> "seq_len"
+    key = _key_of_campaign(re.sub(r"\W", "_", text.lower().rpartition(".")[2]))  # "work.seq-len" -> "seq_len"
+    captions = (chart.caption for chart in CHART_WORDS.values() if chart.title.lower() == bare_word(text))
+    return key or next(captions, None)
 
 
 def _key_of_campaign(name: str) -> str | None:

@@ -79,7 +79,8 @@ ANSWERS: Words = {
     "optimizer's state (1), gradients too (2), weights too (3). -offload: the optimizer is on the CPU.",
     "idle": "Of a step: nothing is computed and nothing is exchanged; the host is late, or data are.",
     "computing": "Of a step: the time in which a device computes, whether or not it exchanges meanwhile.",
-    "waiting": "Of a collective: from the arrival of a rank until the last one has come; the rest is transfer.",
+    "waiting, waiting for the last rank, waiting for the slowest rank, transfer": "Of a collective: from the arrival "
+    "of a rank until the last one has come; the rest is transfer.",
     "overlap": "Communication while the same rank computes: it costs no time of the step by itself.",
     "exposed communication, exposed transfer, exposed waiting": TRACED["exposed"],
     "all communication, all waiting": "Of a step: what a rank exchanges, or waits for others in, whether or not it "
@@ -160,8 +161,8 @@ ANSWERS: Words = {
     "fastest": "The cell with the highest rate of its size. Where it is not shown to be faster than the next ones, the "
     "line says that it is too close to call.",
     "faster, slower": "Shown: the whole interval of the ratio is on one side of 1.",
-    "against one device, one device": "Rates of several devices over that of one device that does the same work: "
-    "above 1 pays off.",
+    "against one device, one device, 1-device": "Rates of several devices over that of one device that does the "
+    "same work: above 1 pays off.",
     "no clear winner yet, no clear answer yet": "The runs so far do not decide the question; Next says what would.",
     "next": "What to do now: the command, or the number of repeats, that would decide what is open.",
     "can I trust it, trust": "By the findings on the runs that the answer uses: yes, with reservations, or no; and by "
@@ -176,6 +177,51 @@ ANSWERS: Words = {
     "unknown": "Not measured, or not measurable here; the reason stands beside it. It is never printed as 0.",
     "overhead only": "A sharding strategy on one device: there is nothing to shard, so it shows what sharding costs.",
     "held out": "A cell that was forecast before it ran, to score the forecast.",
+    "run or row": "Of an audit: a run, a row of a table or a sentence with a figure, by the name that findings use.",
+    "configuration": "What a run was made with. Of an audit: rows that differ in their number of devices alone.",
+    "work": "What a run did, as far as its files say: strategy, precision, model, batch. Also a key of "
+    "campaigns: batch and steps.",
+    "published, recomputed": "Of an audit: a figure as a file states it, and as it follows from other figures there.",
+    "mark": "Of an audit: the severity of the worst finding on a row.",
+    "over, beside": "Of an audit: the number of devices that a speed-up is relative to, and what stands in its line.",
+    "severity, class": "Of a finding: invalid, suspect or note. Of a failed run, its class: crash, hang, oom, timeout, "
+    "nan and others.",
+    "differs on purpose": "Of two results: what --vary names, or what the campaign varies. All else must be the same.",
+    "PASS, FAIL, FAILED, not here": "Of a check of a machine, cluster or publication: nothing speaks against it; "
+    "something does, and the next line says what to do; it has nothing to look at, such as no GPU.",
+    "ok": "A run that has its numbers. Of scaleproof gate: a change that chance explains.",
+    "worse": "Of scaleproof gate: a rate below the earlier results by more than their spread explains.",
+    "cannot tell, cannot tell yet, not compared": "Runs decide nothing: their spread is larger than the difference in "
+    "question, or they are not of the same work. More repeats help in the first case.",
+    "global = micro x accum. x devices, gradient accumulation": "Samples of a step: those of a pass on one device, "
+    "times passes before an update, times devices.",
+    "tokens/step, tokens/run": "Global batch times sequence length; of a run those of all timed steps together.",
+    "processes": "Processes of a run: one for each device, but one in all of dp.",
+    "state, state/device": "Weights, gradients and optimizer state on one device, by the formula of the ZeRO paper; "
+    "activations and buffers come on top.",
+    "memory, peak": "Of a plan and a frontier: the most that a device holds at a time, as runs on GPUs measured it, or "
+    "as torch counts it (--count-memory). On the page, see state.",
+    "fits, does not fit": "Whether the peak of the memory is below that of the smallest GPU that ran.",
+    "ms/step": "Time of a step. Two numbers: the mean of one further run lies between them, in 95 of 100 cases.",
+    "device hours": "Hours of all runs, each times its number of devices.",
+    "from": "What a figure of a plan or forecast rests on: measured, forecast or estimated.",
+    "forecast, 80 %": "A prediction, written before the run that tests it, whose intervals hold 80 or 95 % of what is "
+    "measured later.",
+    "inside": "Of a forecast: whether the later measurement lies in its interval.",
+    "estimated": "Neither measured nor forecast: from FLOPs and the speed of this machine, or from its earlier runs.",
+    "value, formula": "Of scaleproof why: a figure in full, and what it is computed from.",
+    "collective, bytes": "An exchange in which all ranks take part, such as all_reduce, and what it hands in.",
+    "of link, bus GB/s": "Of a sweep: bus bandwidth, and its part of what the link between the devices can do.",
+    "launches": "Fresh starts of a sweep: times differ between them more than within one.",
+    "retries": "How often torch gave its cached memory back and tried again: memory is nearly full.",
+    "fp32, tf32, bf16, fp16": "Precisions of products: 32 bits; 32 with inputs shortened to 19 (NVIDIA); 16, with "
+    "weights kept in fp32, of fp16 with scaled losses.",
+    "offload, zero1-offload, zero2-offload, zero3-offload": "The optimizer's state and update are on the CPU, which "
+    "frees memory of the device.",
+    "Amdahl's law, law": "Speed-up of a fixed work of which one part, the serial fraction, does not get faster.",
+    "†, –": "†: the row has a finding, explained below its table. –: unknown, or does not apply.",
+    "unit, us, ms, kB, MB, GB, GiB, MB/s, GB/s, MFLOP, GFLOP, TFLOP/s, kWh": "Units are decimal: MB is 10^6 bytes, "
+    "GB/s 10^9 bytes a second; GiB alone is 2^30 bytes. A FLOP is one addition or multiplication of a training step.",
     "reference, replay, replayed": "The first steps of a campaign's training, done again by a second program: every "
     "strategy is held against its losses.",
 }
@@ -183,7 +229,18 @@ GLOSSARY: Words = MEASURED | PAIRS | TRACED | LEARNT | ANSWERS
 
 
 PRINTED_BEHIND = r"(\s*(\[[^\]]*\]|\([^)]*\)|[:?.,]))+$"  # a unit, an interval
-OF_CELL = re.compile(r"(^|\w-)n\d+x\d+")  # its name, as of ddp-n1x2
+OF_CELL = re.compile(r"\w-n\d+x\d+")  # its name, as of ddp-n1x2
+# Parts of a cell's name: prefix -> what the number behind it is.
+NAME_PARTS = {
+    "n": "nodes x devices per node",
+    "gb": "samples per step, the global batch",
+    "mb": "samples per device and pass, the micro-batch",
+    "ga": "micro-batches per step, gradient accumulation",
+    "sl": "tokens per sample, sequence length",
+    "t": "cores per device",
+}
+GEOMETRY = re.compile(r"\d+x\d+")  # nodes x devices per node
+PART = re.compile(r"([a-z]+)(\d[\dx]*)")  # of a cell's name, as n1x2
 
 
 def all_words() -> list[str]:
@@ -195,6 +252,9 @@ def meaning_of_word(text: str) -> str | None:
     """Return the explanation of a word, in any case, with hyphens or blanks; None where it is not among the words."""
     if OF_CELL.search(text):
         return GLOSSARY["cell"]
+    part = PART.fullmatch(f"n{text}" if GEOMETRY.fullmatch(text) else text)
+    if part and part[1] in NAME_PARTS:
+        return f"In the name of a cell: {NAME_PARTS[part[1]]}. {GLOSSARY['cell']}"
     # "corrected for 6 comparisons" is looked up as "corrected for comparisons".
     whole, *parts = map(_normalise, (re.sub(r" for \d+ (?=comparison)", " for ", text), *text.split(", ")))
     for form in (whole, whole.removesuffix("s"), *parts):  # "runs": "run"; "loss, last step": "loss", then "last step"

@@ -1,6 +1,5 @@
 """Tables of the page: each figure with its way back to the files that it was computed from; its terms explained."""
 
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import chain
@@ -17,7 +16,7 @@ from scaleproof.ground.number_format import estimate, fixed, is_useless, number,
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport
 from scaleproof.ground.records.traces_report import CellTrace
-from scaleproof.ground.words import LEARNT, MEASURED, PAIRS, TRACED
+from scaleproof.ground.words import LEARNT, MEASURED, NAME_PARTS, PAIRS, PART, TRACED
 
 FILES_ONLY = ("kind", "perplexity", "startup_s")  # columns that the page does not have
 
@@ -172,15 +171,6 @@ def series_figure(point: ScalingPoint, quantity: str, value: Estimated, text: st
 
 
 Terms = list[tuple[str, str]]
-# Parts of a cell's name: prefix -> what the number behind it is.
-NAME_PARTS = {
-    "n": "nodes x devices per node",
-    "gb": "samples per step, the global batch",
-    "mb": "samples per device and pass, the micro-batch",
-    "ga": "micro-batches per step, gradient accumulation",
-    "sl": "tokens per sample, sequence length",
-    "t": "cores per device",
-}
 
 
 def terms_of_page(inputs: PageInputs) -> Terms:
@@ -209,7 +199,7 @@ def _term_of_cell(names: list[str]) -> str:
     examples: dict[str, str] = {}  # prefix -> the first part with it, such as n1x2
     for name in names:
         for part in name.split("-"):
-            match = re.fullmatch(r"([a-z]+)(\d[\dx]*)", part)
+            match = PART.fullmatch(part)
             if match and match[1] in NAME_PARTS:
                 examples.setdefault(match[1], part)
     parts = [f"{examples[prefix]} ({text})" for prefix, text in NAME_PARTS.items() if prefix in examples]

@@ -14,6 +14,7 @@ from scaleproof.cli.audit import _definition
 from scaleproof.cli.verify import USUAL_LOSS
 from scaleproof.ground.campaign.config import Work
 from scaleproof.ground.findings.catalog import pages_by_code
+from scaleproof.ground.findings.pages import index, written_pages
 
 
 def leaves(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -102,15 +103,22 @@ def test_shells_can_complete_what_shtab_makes_of_the_parser():
             )
 
 
-@pytest.mark.parametrize("word", ["work.global_batch", "margin", "tokens_per_s"])
-def test_a_key_or_a_column_is_explained_without_the_libraries_of_the_audit(word):
+@pytest.mark.parametrize("word", ["work.global_batch", "margin", "tokens_per_s", "machine-busy", "kernels", ""])
+def test_all_is_explained_without_the_libraries_of_the_audit(word):
     program = (
         "import sys; from scaleproof import cli; cli.main(); "
         "sys.exit(bool({'numpy', 'pydantic', 'scipy', 'pandas'} & sys.modules.keys()))"
     )
-    done = subprocess.run([sys.executable, "-c", program, "explain", word], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program, "explain", *word.split()], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(done.stdout) > 40
+
+
+def test_the_written_pages_are_those_of_all_findings():
+    assert set(written_pages()) == set(pages_by_code())
+    lines = index().splitlines()
+    assert sum(line.startswith("  ") for line in lines) == len(pages_by_code())
+    assert "Runs of scaleproof only:" in lines
 
 
 def test_no_code_hides_behind_a_key_or_a_column():

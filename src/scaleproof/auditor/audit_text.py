@@ -13,6 +13,7 @@ from scaleproof.auditor.checks.context import listed
 from scaleproof.auditor.overview import OverviewLine, ScalingLine
 from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import plural
+from scaleproof.ground.findings import pages
 from scaleproof.ground.findings.catalog import anybodys_codes, meaning_of, own_only_codes, pages_by_code
 from scaleproof.ground.findings.finding import SEVERITIES, Finding, count_text
 from scaleproof.ground.number_format import integer, significant
@@ -228,19 +229,6 @@ def reading_sentence(audit: Audit) -> str:
     return text + one_line(headings)
 
 
-def index() -> str:
-    """Return a line for each code with the first sentence of its page. Codes of scaleproof's own runs are last."""
-    lines = []
-    for title, codes in (("Anybody's results:", anybodys_codes()), ("Runs of scaleproof only:", own_only_codes())):
-        width = max(map(len, codes))
-        lines.append(title)
-        for code in sorted(codes):
-            first_sentence = one_line(pages_by_code()[code].what).partition(". ")[0].rstrip(".")
-            lines.append(f"  {code:<{width}}  {first_sentence}")
-        lines.append("")
-    return "\n".join([*lines, "scaleproof explain CODE prints a page; scaleproof explain --all prints all of them."])
-
-
 HEADER = """# Findings
 
 One entry for each finding of `scaleproof audit` and of a campaign: what is wrong and why it matters, how it is
@@ -252,7 +240,7 @@ Severities: `invalid`, the number is wrong or answers another question; `suspect
 A code has its usual severity; a finding may have another where the files prove more or less.
 """
 
-OURS = """# Runs of scaleproof
+OURS = f"""{pages.OURS}
 
 They know more than any file says: the samples of each rank, the traffic and dtypes of a step, every step of every rank.
 """
@@ -260,8 +248,8 @@ They know more than any file says: the samples of each rank, the traffic and dty
 
 def explained() -> str:
     """Return all pages: docs/findings.md."""
-    pages = [HEADER, *map(page_text, anybodys_codes()), OURS, *map(page_text, own_only_codes())]
-    return "\n".join(pages).rstrip() + "\n"
+    parts = [HEADER, *map(page_text, anybodys_codes()), OURS, *map(page_text, own_only_codes())]
+    return "\n".join(parts).rstrip() + "\n"
 
 
 def page_text(code: str) -> str:

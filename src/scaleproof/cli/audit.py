@@ -140,26 +140,28 @@ def explain(args: argparse.Namespace) -> None:
         print(textwrap.fill(text, 120))
         return
 
-    from scaleproof.auditor.audit_text import explained, index, page_text
     from scaleproof.ground.columns import COLUMNS
-    from scaleproof.ground.findings.catalog import pages_by_code
+    from scaleproof.ground.findings.pages import index, written_pages
 
     if args.all:
+        from scaleproof.auditor.audit_text import explained  # of the checks themselves: it writes what is read below
+
         if args.code:
             raise UserError(f"--all explains every finding; leave it out for {phrase} alone")
         print(explained(), end="")
         return
+    pages = written_pages()
     code = "-".join(bare_word(phrase).split())  # `explain machine busy`, "state-differs (note)" are clear as well
     if not code:
         print(index())
         print(textwrap.fill(f"Words of reports, which it explains too: {', '.join(all_words())}.", 120))
-    elif code in pages_by_code():
-        print(page_text(code))
+    elif code in pages:
+        print(pages[code].rstrip())
     else:
-        known = {*pages_by_code(), *filter(meaning_of_word, args.code), *filter(_definition, args.code)}
+        known = {*pages, *filter(meaning_of_word, args.code), *filter(_definition, args.code)}
         if unknown := "-".join(word for word in args.code if word not in known):
             columns = [name for column in COLUMNS.values() for name in (column.name, bare_word(column.heading or ""))]
-            hint = did_you_mean(unknown, [*pages_by_code(), *all_words(), *filter(_definition, columns)])
+            hint = did_you_mean(unknown, [*pages, *all_words(), *filter(_definition, columns)])
             raise UserError(f'there is no finding or word "{unknown}".{hint} `scaleproof explain` lists them.')
         for number, word in enumerate(args.code):
             print("\n" * (number > 0), end="")

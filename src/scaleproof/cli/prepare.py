@@ -174,7 +174,7 @@ def stale(args: argparse.Namespace) -> None:
     campaigns = list(dict.fromkeys(args.campaigns))
     if not campaigns:  # all that have results
         files = sorted(CAMPAIGNS.glob("*.yaml"))
-        campaigns = [file for file in files if (args.results / file.stem / "runs").is_dir()]
+        campaigns = [file for file in files if (args.results / file.stem).is_dir()]  # its runs may be lost
     for campaign in args.campaigns:
         LoadedCampaign(campaign)  # raises UserError for any campaign, before Snakemake is asked about the first
     answers = [stale_runs(campaign, args.results) for campaign in campaigns]

@@ -215,7 +215,7 @@ ANSWERS: Words = {
     "launches": "Fresh starts of a sweep: times differ between them more than within one.",
     "trace, torch.profiler, nsys": "A short run of its own under a profiler, which says where the time of a step goes.",
     "sweep, sweep of collectives": "Exchanges of many sizes, timed in the groups of devices that the cells use.",
-    "frontier, trial, search for a micro-batch": "The largest micro-batch that fits, found by a few short runs (trials).",
+    "frontier, trial, search for a micro-batch": "The largest micro-batch that fits, found by a few short trials.",
     "retries": "How often torch gave its cached memory back and tried again: memory is nearly full.",
     "fp32, tf32, bf16, fp16": "Precisions of products: 32 bits; 32 with inputs shortened to 19 (NVIDIA); 16, with "
     "weights kept in fp32, of fp16 with scaled losses.",
@@ -223,8 +223,8 @@ ANSWERS: Words = {
     "frees memory of the device.",
     "Amdahl's law, law": "Speed-up of a fixed work of which one part, the serial fraction, does not get faster.",
     "†, –": "†: the row has a finding, explained below its table. –: unknown, or does not apply.",
-    "unit, us, ms, kB, MB, GB, GiB, MB/s, GB/s, MFLOP, GFLOP, TFLOP/s, FLOPs, kWh": "Units are decimal: MB is 10^6 bytes, "
-    "GB/s 10^9 bytes a second; GiB alone is 2^30 bytes. A FLOP is one addition or multiplication of a training step.",
+    "unit, us, ms, kB, MB, GB, GiB, MB/s, GB/s, MFLOP, GFLOP, TFLOP/s, FLOPs, kWh": "Units are decimal: MB is 10^6 "
+    "bytes, GB/s 10^9 bytes a second; GiB alone is 2^30 bytes. A FLOP is one addition or multiplication.",
     "reference, replay, replayed": "The first steps of a campaign's training, done again by a second program: every "
     "strategy is held against its losses.",
 }

@@ -35,6 +35,24 @@ def test_the_second_run_waits_and_says_for_whom(tmp_path, capsys, monkeypatch):
         pass
 
 
+def test_runs_have_devices_in_order_of_arrival(tmp_path, capsys):
+    def give_up(_: float) -> None:
+        raise StillWaiting
+
+    def third_arrives(_: float) -> None:
+        first.__exit__(None, None, None)  # the device is free now, but not for who came later
+        with pytest.raises(StillWaiting), hold_devices(["core-0"], "third", tmp_path, give_up):
+            pytest.fail("the second came before")
+
+    (tmp_path / "core-0.00000000000000000001-1.place").touch()  # of a process that was killed while it waited
+    first = hold_devices(["core-0"], "first", tmp_path, give_up)
+    first.__enter__()
+    with hold_devices(["core-0"], "second", tmp_path, third_arrives):
+        pass
+    assert "which uses core-0; 1 other came before" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["core-0.lock"]
+
+
 def test_the_wait_ends_when_the_first_run_does(tmp_path):
     first = hold_devices(["core-0"], "first", tmp_path)
     first.__enter__()

@@ -1,4 +1,4 @@
-"""Two runs never use the same devices of a machine at the same time, whatever started them: the second one waits."""
+"""Two runs never use the same devices of a machine at the same time, whatever started them: they wait in order."""
 
 import fcntl
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.errors import plural
 from scaleproof.measure.machine.allocation import shared_nodes_job
 from scaleproof.measure.machine.gpus import Gpu
 
@@ -55,7 +56,7 @@ def hold_devices(
     with ExitStack() as held:
         for device in devices:
             file = held.enter_context(_open_lock(folder / f"{device}.lock"))
-            _wait_for_lock(file, device, pause)
+            _wait_for_lock(file, folder, device, pause)
             file.seek(0)
             file.truncate()
             json.dump({"run": owner, "pid": os.getpid(), "folder": _folder_name(Path.cwd())}, file)
@@ -71,19 +72,55 @@ def _open_lock(path: Path) -> IO[str]:
     return os.fdopen(descriptor, "r+", encoding="utf-8")
 
 
-def _wait_for_lock(file: IO[str], device: str, pause: Callable[[float], None]) -> None:
-    """Lock `file` once the lock of `device` is free, and print who holds it. `pause` waits for some seconds."""
+def _wait_for_lock(file: IO[str], folder: Path, device: str, pause: Callable[[float], None]) -> None:
+    """Lock `file` once the lock of `device` is free and all who came before had it. Print who holds it, and how many.
+
+    `folder`: of the lock files. `pause` waits for some seconds.
+    """
     announced = ""
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            holder = _lock_holder(file)
+    with _place_in_queue(folder, device) as place:
+        while True:
+            before = _count_before(place)
+            with suppress(BlockingIOError):
+                if not before:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return
+            others = f"; {plural(before, 'other')} came before" if before else ""
+            holder = f"{_lock_holder(file)}, which uses {device}{others}"
             if holder != announced:
-                print(f"scaleproof: waiting for {holder}, which uses {device}", file=sys.stderr, flush=True)
+                print(f"scaleproof: waiting for {holder}", file=sys.stderr, flush=True)
                 announced = holder
             pause(PAUSE_S)
+
+
+@contextmanager
+def _place_in_queue(folder: Path, device: str) -> Iterator[Path]:
+    """Yield a file, locked during the block, whose name has the time of arrival: a place in the queue for `device`."""
+    place = folder / f"{device}.{time.monotonic_ns():020}-{os.getpid()}.place"
+    unready = place.with_suffix(".new")
+    try:
+        with _open_lock(unready) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            unready.rename(place)  # under its name it is locked from the beginning: else it would count as left behind
+            yield place
+    finally:
+        place.unlink(missing_ok=True)
+
+
+def _count_before(place: Path) -> int:
+    """Return how many processes are before `place`; files of ended ones, which lock nothing, are removed."""
+    before = 0
+    for other in place.parent.glob(f"{place.name.split('.')[0]}.*.place"):
+        if other.name >= place.name:
+            continue
+        with suppress(OSError), other.open() as file:  # it is gone meanwhile, or another user's
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                before += 1
+            else:
+                other.unlink()
+    return before
 
 
 def _folder_name(folder: Path) -> str:

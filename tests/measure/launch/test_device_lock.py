@@ -11,7 +11,9 @@ class StillWaiting(Exception):
     pass
 
 
-@pytest.mark.fault("two snakemakes on one machine", "the second run waits, and says for whom")
+@pytest.mark.fault(
+    "two snakemakes on one machine", "the second run waits, and says for whom; runs that wait take turns as they came"
+)
 def test_the_second_run_waits_and_says_for_whom(tmp_path, capsys, monkeypatch):
     pauses = []
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -39,7 +39,13 @@ def test_commands_are_split_at_their_separators():
 
 
 @pytest.mark.parametrize(
-    "words", [["python", "a.py", "python", "b.py", "--x"], ["python", "a.py", "--", "python", "b.py"]]
+    "words",
+    [
+        ["python", "a.py", "python", "b.py", "--x"],
+        ["python", "a.py", "--", "python", "b.py"],
+        ["--a=python a.py", "--b=python b.py"],
+        ["-a", "python a.py", "-b", "python b.py"],
+    ],
 )
 def test_commands_without_their_separators_are_told_how_they_are_written(monkeypatch, words):
     monkeypatch.setattr(sys, "argv", ["scaleproof", "ab", "--minutes", "3", *words])

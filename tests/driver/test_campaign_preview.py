@@ -213,6 +213,13 @@ def test_one_hour_is_no_hours(minutes, runs, text):
 def test_cells_that_share_cores_are_named(shown, geometry, is_said):
     text = shown(f"work: {{global_batch: 64}}\nvary: {{geometry: [{geometry}]}}\n")
     assert ("cores, which is no scaling: ddp-n1x64" in text) == is_said
+    assert "hold_out" not in text
+
+
+@pytest.mark.parametrize(("held_out", "is_said"), [("1x64", True), ("1x1", False)])
+def test_a_forecast_of_cells_that_share_cores_is_named(shown, held_out, is_said):
+    sizes = "work: {global_batch: 64}\nvary: {geometry: [1x1, 1x64]}\n"
+    assert ("forecast.hold_out: no forecast" in shown(f"{sizes}forecast: {{hold_out: [{held_out}]}}\n")) == is_said
 
 
 @pytest.mark.parametrize(("limit", "is_said"), [("null", True), ("4", False)])

@@ -76,7 +76,7 @@ def run() -> None:
 
     args, unknown = parser(stages_alone=words[:1] == ["stage"]).parse_known_args(words)
     args.programs = programs
-    if args.run is ab.ab and unknown and not unknown[0].startswith("-"):  # a command without its "--"
+    if args.run is ab.ab and unknown and re.match("[^-]|--?[ab]([= ]|$)", unknown[0]):  # a command without its "--"
         raise UserError(ab.WITHOUT_COMMANDS)
     if unknown:
         args.parser.reject_unknown(unknown)

@@ -149,7 +149,8 @@ def _cpu_paragraph(loaded: LoadedCampaign, gpus: list[Gpu], why_no_gpu: str) -> 
 
 def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     """Return paragraphs on the cells whose ranks share cores, on searches without a limit, and on unsupported cells."""
-    cores, sharing = available_cores(), []
+    cores = available_cores()
+    sharing: list[Cell] = []
     slugs_by_reason = defaultdict(list)
     for cell in loaded.cells:
         execution = cell.execution
@@ -157,9 +158,15 @@ def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
         if reason:
             slugs_by_reason[reason].append(cell.slug)
         elif not gpus and execution.geometry.devices_per_node * execution.threads_per_device > cores:
-            sharing.append(cell.slug)
+            sharing.append(cell)
 
-    text = f"\n\nThese share {cores} cores, which is no scaling: {', '.join(sharing)}" if sharing else ""
+    text = (
+        f"\n\nThese share {cores} cores, which is no scaling: {', '.join(cell.slug for cell in sharing)}"
+        if sharing
+        else ""
+    )
+    if any(loaded.held_out(cell) for cell in sharing):
+        text += "\nSome of them are in forecast.hold_out: no forecast from cells with cores of their own holds there"
     searched = ", ".join(cell.slug for cell in loaded.cells if cell.searched and not gpus)
     if searched and loaded.campaign.frontier.limit_gb is None:
         advice = "write frontier: {limit_gb: 4}, or what one process may use"

@@ -59,12 +59,12 @@ throughput tokenspersec: tokens_per_s | modelorpath: model | beta1 beta2: betas
 nlayer hiddenlayers: layers | nhead attentionheads: heads | nembd hidden hiddensize dmodel: width | hiddensize: d_model
 dataset data: corpus | path file: files place config | column textcolumn: field | url: urls
 huggingface hf: hub repository | hub: repository | txt: text | json: jsonl | trainer: execution | training: work
-type kind: source name | name description: title | include: cells | license: licence | auto: derive
+type kind: source name | name description: title | include experiments variants: cells | license: licence | auto: derive
 repeats: pairs | baseline before: a | candidate after: b | nsight nsightsystems: nsys | pytorch kineto: torch.profiler
 runs nruns seeds: repeats | seeds: seed | max maximum: at_most largest | min minimum: at_least
-cpuspertask threads: cpus_per_device | than: better_than | varies: vary
+cpuspertask threads: cpus_per_device | than: better_than | matrix foreach grid sweep params parameters varies: vary
 ram memory mem memmb memgb mempercpu mempernode mempergpu: memory_per_device
-walltime timeout runtime: time_limit | spawn: fresh | fork: forked
+walltime timeout runtime: time_limit | spawn: fresh | fork: forked | scheduler lrscheduler: schedule
 """
 # Words of other programs' names that make no difference here: max_epochs, dataset_name, lr_scheduler_type.
 FILLERS = re.compile(r"(?:^|[_-])(?:adam|implementation|max|name|num|ratio|train|type)(?=[_-]|$)")

@@ -58,6 +58,17 @@ def test_a_slug_names_only_what_varies():
     assert slugs(vary={"seed": [1, 2]}) == ["ddp-n1x1-seed1", "ddp-n1x1-seed2"]
 
 
+def test_cells_without_vary_are_all_cells():
+    listed = [{"strategy": "fsdp", "geometry": "1x2"}, {"precision": "bf16"}]
+    assert slugs(cells=listed) == ["fsdp-n1x2", "ddp-bf16-n1x1"]
+    assert slugs(cells=[*listed, {}]) == ["fsdp-n1x2", "ddp-bf16-n1x1", "ddp-n1x1"]
+    assert slugs(vary={"geometry": ["1x1"]}, cells=listed) == ["ddp-n1x1", "fsdp-n1x2", "ddp-bf16-n1x1"]
+    assert slugs(vary={}) == ["ddp-n1x1"]
+    with pytest.raises(UserError, match="ddp-n1x1 is there already; an entry above makes it") as fault:
+        cells(cells=[{}, {"strategy": "ddp"}])
+    assert fault.value.key == ("cells", 1)
+
+
 def test_a_new_value_renames_no_older_cell():
     before = slugs(vary={"geometry": ["1x1"]})
     assert set(before) < set(slugs(vary={"geometry": ["1x1", "1x2"]}))

@@ -139,7 +139,7 @@ def test_cells_alone_fill_placeholders_in():
         ("x1-y2-n1x1", ["p", "1", "2"]),
         ("x3-y4-n1x2", ["p", "3", "4"]),
     ]
-    assert [cell.slug for cell in cells("p {seed}", cells=[{"seed": 2}])] == ["n1x1", "n1x1-seed2"]
+    assert [cell.slug for cell in cells("p {seed}", cells=[{"seed": 2}, {}])] == ["n1x1-seed2", "n1x1"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 from scaleproof.ground.campaign.cell_checks import check_campaign
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.rehearsal import make_rehearsal
+from scaleproof.ground.campaign.yaml_loader import load_campaign
 from scaleproof.ground.errors import UserError
 
 BESIDE_VARY = {"execution": {"strategy": "fsdp"}, "vary": {"strategy": ["ddp"]}}
@@ -20,6 +21,11 @@ def campaign(**keys) -> Campaign:
     [
         (BESIDE_VARY, "execution.strategy is fsdp, and no cell has it: vary.strategy lists ddp. Keep one"),
         (BESIDE_VARY | {"cells": [{"strategy": "zero1"}]}, "execution.strategy is fsdp"),
+        (
+            {"execution": {"strategy": "fsdp"}, "cells": [{"strategy": "ddp"}, {"strategy": "zero1"}]},
+            "execution.strategy is fsdp, and no cell has it: their own are ddp, zero1. Keep one",
+        ),
+        ({"execution": {"fsdp_prefetch": 2}, "cells": [{"strategy": "ddp"}]}, "fsdp_prefetch says nothing to ddp"),
         (
             {"execution": {"fsdp_reshard": False}, "vary": {"strategy": ["ddp", "zero1"]}},
             "says nothing to ddp, zero1; it",
@@ -43,6 +49,7 @@ def test_a_key_without_effect_is_refused(keys, message):
     [
         BESIDE_VARY | {"vary": {"strategy": ["ddp", "fsdp"]}},  # one of them
         BESIDE_VARY | {"cells": [{"precision": "bf16"}]},  # which takes fsdp
+        {"execution": {"strategy": "fsdp"}, "cells": [{"strategy": "ddp"}, {"strategy": None}]},
         BESIDE_VARY | {"compare": [{"name": "x", "a": {}, "b": {"precision": "bf16"}}]},
         {"execution": {"precision": "bf16"}, "vary": {"strategy": ["ddp"]}},
         {"execution": {"overlap_comm": True}, "vary": {"strategy": ["ddp", "zero2-offload"]}},
@@ -63,3 +70,40 @@ def test_the_rehearsal_of_a_campaign_has_no_key_without_effect():
     varied = {"vary": {"seq_len": [128, 256], "model": ["gpt2-small"], "bucket_elements": [1000, 2000]}}
     for keys in (varied, {"workload": COMMAND}, varied | {"cells": [{"strategy": "fsdp"}]}):
         check_campaign(make_rehearsal(campaign(**keys), without_gpu=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("machine_rank: 0", "line 2: unknown key machine_rank. Ranks are started and find each other by themselves; l"),
+        (
+            "execution: {sync_batchnorm: true}",
+            "unknown key execution.sync_batchnorm. The models have none; leave it out",
+        ),
+        ("execution: {find_unused_parameters: no}", "Other settings of a strategy's library cannot be changed; leave"),
+        ("work: {dataloader_num_workers: 4}", "Samples come from files of tokens, without a data loader; leave it out"),
+        ("work: {log_every_n_steps: 4}", "Results go to results/, and nothing else is logged or saved; leave it out"),
+        ("defaults: [base]", "No other file is read: vary lists what differs, an alias"),
+        ("execution: {los: plain}", 'unknown key execution.los. Did you mean "loss"?'),
+        ("default: 1", "unknown key default. Allowed here"),
+        ("matrix: {strategy: [ddp]}", 'unknown key matrix. Did you mean "vary"?'),
+        ("scheduler: {type: cosine}", "unknown key scheduler. It belongs under work, as schedule."),
+        (
+            "work: {optimizer: {params: {lr: 0.1}}}",
+            "unknown key work.optimizer.params. Its keys stand here without `par",
+        ),
+        ("base: {work: {steps: 5}, execution: {}}", "unknown key base. Its keys stand here without `base`."),
+        ("base: {work: {steps: 5}, mine: {}}", "unknown key base. Allowed here"),
+        ("repeats: ${oc.env:REPEATS}", "Variables are not filled in: write the value itself."),
+        ("vary: {seed: '{{ seeds }}'}", "Variables are not filled in: write the value itself."),
+        ("trace: true", "interconnect like {cells: all}."),
+        ("question: Is fsdp faster than ddp?", "like {better_than: ddp, is: zero2, on: 1x2}."),
+        ("forecast: 1x4", "launches like {hold_out: [1x4]}."),
+    ],
+)
+def test_keys_and_values_of_other_programs_have_an_answer(tmp_path, text, answer):
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"title: x\n{text}\n")
+    with pytest.raises(UserError) as fault:
+        load_campaign(file)
+    assert answer in str(fault.value)

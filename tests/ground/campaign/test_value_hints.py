@@ -105,7 +105,7 @@ MEANT = [
     ("mixed_precision: bf16", "It belongs under execution, as precision."),
     ("work: {train_batch_size: 8}", 'Did you mean "global_batch"?'),
     ("execution: {precision: torch.bfloat16}", 'Did you mean "bf16"?'),
-    ("workload: {corpus: $CORPUS}", "Variables are not filled in: write the name itself."),
+    ("workload: {corpus: $CORPUS}", "Variables are not filled in: write the value itself."),
     ("resources: {time_limit: 2h}", "Write 120 (minutes)."),
     ("resources: {time_limit: '1-12:30:00'}", "Write 2190 (minutes)."),
     ("cells: {strategy: ddp}", "all stand in brackets: [{...}, {...}]."),
@@ -257,7 +257,7 @@ NO_YAML = [
     (HEAD + "work:\n  steps: 3: x\n", "line 3, column 11: not valid YAML: mapping values are not allowed"),
     (HEAD + "'on' 1x2\nrepeats: 3\n", "line 2, column 1: not valid YAML"),
     ("title: x\rwork: y: z\r", "line 2, column 8: not valid YAML: mapping values"),  # lines of an old Macintosh
-    ("[model]\nname = x\n", "line 2, column 1: not valid YAML: what stands here is not of the mapping above"),
+    ("[model]\nname = x\n", "line 1: this is TOML, not YAML: keys and values stand as in"),
     (HEAD + "work: {steps: 5\nrepeats: 3\n", "(the bracket of line 2 is not closed"),
     (HEAD + "vary: {strategy: [ddp]]}\n", "(brackets do not match)"),
     (HEAD + "vary: {strategy: *}\n", 'text that begins with "*" or "&" needs quotes'),

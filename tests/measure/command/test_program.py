@@ -40,6 +40,20 @@ def test_an_absent_script_is_named(tmp_path, monkeypatch, line, absent):
 
 
 @pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("./go.sh", "bash ./go.sh, or chmod +x"),
+        ("./train.py", "python ./train.py, or chmod +x"),
+        ("./a.yaml", "the program that reads it comes first, or chmod +x"),
+    ],
+)
+def test_a_file_that_may_not_be_executed_has_the_program_that_reads_it(tmp_path, monkeypatch, name, advice):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).touch()
+    assert (absent_program([name]) or "").endswith(f"the file may not be executed: {advice}")
+
+
+@pytest.mark.parametrize(
     ("first_line", "fault"),
     [
         (b"#!/bin/sh\r\n", "./go ends its lines as Windows does, and so cannot be started: sed -i 's/\\r$//' ./go"),

@@ -4,7 +4,16 @@ import re
 from typing import Protocol
 
 from scaleproof.ground.campaign.batch import Batch, takes_global_batch
-from scaleproof.ground.campaign.config import AXES, SECTIONS, Campaign, Work, Workload, shape_of, tokenizer_entries
+from scaleproof.ground.campaign.config import (
+    AXES,
+    SECTIONS,
+    Campaign,
+    Choice,
+    Work,
+    Workload,
+    shape_of,
+    tokenizer_entries,
+)
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
 from scaleproof.ground.campaign.strategies import MATTERS_TO, without_offload, zero_stage
@@ -56,11 +65,17 @@ def _fault(key: str, text: str) -> UserError:
 def is_used_of_section(campaign: Campaign, axis: str) -> bool:
     """Return whether a cell, or an arm of a comparison, takes the value of `axis` from its section.
 
-    `axis`: a key that can vary. Where `vary` lists its values, only an entry of `cells` or an arm that gives no value
-    of its own takes that of the section.
+    `axis`: a key that can vary. Where `vary` lists its values, or `cells` all cells, only an entry of `cells` or an arm
+    that gives no value of its own takes that of the section.
     """
-    choices = [*campaign.cells, *(arm for comparison in campaign.compare for arm in (comparison.a, comparison.b))]
-    return getattr(campaign.vary, axis) is None or any(axis not in choice.model_fields_set for choice in choices)
+    is_of_combinations = getattr(campaign.vary, axis) is None and not campaign.lists_all_cells
+    return is_of_combinations or any(getattr(choice, axis) is None for choice in _single_choices(campaign))
+
+
+def _single_choices(campaign: Campaign) -> list[Choice]:
+    """Return the entries of `cells`, and the arms of comparisons."""
+    arms = (arm for comparison in campaign.compare for arm in (comparison.a, comparison.b))
+    return [*campaign.cells, *arms]
 
 
 def check_campaign(campaign: Campaign) -> None:
@@ -71,10 +86,11 @@ def check_campaign(campaign: Campaign) -> None:
         if varied is None and axis in campaign.vary.model_fields_set:
             raise _fault(f"vary.{axis}", " has no value; list some, or leave it out")
         is_given = axis in getattr(campaign, section).model_fields_set
-        if is_given and not is_used_of_section(campaign, axis) and value not in varied:
-            values = ", ".join(map(str, varied))
-            fault = f" is {value}, and no cell has it: vary.{axis} lists {values}. Keep one of the two"
-            raise _fault(f"{section}.{axis}", fault)
+        values = varied or [getattr(choice, axis) for choice in _single_choices(campaign)]
+        if is_given and not is_used_of_section(campaign, axis) and value not in values:
+            source = f"vary.{axis} lists" if varied else "their own are"
+            text = ", ".join(dict.fromkeys(map(str, values)))
+            raise _fault(f"{section}.{axis}", f" is {value}, and no cell has it: {source} {text}. Keep one of the two")
 
     if campaign.workload.command is not None:
         _check_beside_command(campaign)
@@ -91,9 +107,9 @@ def check_campaign(campaign: Campaign) -> None:
 
 def _check_strategies(campaign: Campaign) -> None:
     """Check that each given key of `execution` is read by a strategy of the campaign. Raises UserError."""
-    choices = [*campaign.cells, *(arm for comparison in campaign.compare for arm in (comparison.a, comparison.b))]
-    named = [getattr(choice, "strategy", None) for choice in choices]
-    varied = getattr(campaign.vary, "strategy", None) or [campaign.execution.strategy]
+    named = [getattr(choice, "strategy", None) for choice in _single_choices(campaign)]
+    of_section = [campaign.execution.strategy] if is_used_of_section(campaign, "strategy") else []
+    varied = getattr(campaign.vary, "strategy", None) or of_section
     strategies = {without_offload(name) for name in (*named, *varied) if name}
     for name, of_strategies in MATTERS_TO.items():  # key of `execution` -> the strategies that read it
         default = Execution.model_fields[name].default

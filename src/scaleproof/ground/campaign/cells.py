@@ -234,12 +234,12 @@ def expand_cells(campaign: Campaign) -> list[Cell]:
     if not choices:
         raise UserError("exclude: every combination is excluded; nothing is left to run", key=("exclude",))
     cells: dict[str, Cell] = {}
-    for choice in choices:
+    for entry, choice in enumerate(choices, start=len(campaign.cells) - len(choices)):  # below 0: made by `vary`
         cell = _make_cell(campaign, choice, named=[*ALWAYS_NAMED, *axes, *choice])
         if cell.slug in cells:
-            is_of_entry = [*cells].index(cell.slug) >= len(choices) - len(campaign.cells)  # entries come after `vary`
-            origin = "an entry above makes it" if is_of_entry else "`vary` makes it, or without `vary` the sections do"
-            raise UserError(f"cells: {cell.slug} is there already; {origin}", key=("cells",))
+            is_of_entry = [*cells].index(cell.slug) >= len(choices) - len(campaign.cells)
+            origin = "an entry above makes it" if is_of_entry else "`vary` makes it"
+            raise UserError(f"cells: {cell.slug} is there already; {origin}", key=("cells", entry))
         cells[cell.slug] = cell
     return list(cells.values())
 
@@ -277,9 +277,8 @@ def _combinations_to_run(campaign: Campaign, axes: dict[str, list[Any]]) -> list
     excluded = [_values_given(entry) for entry in campaign.exclude]
     unmatched = set(range(len(excluded)))  # indices into `exclude`
     remaining = []
-    # Without `vary` the sections are a cell, but for a command that lacks there what the entries of `cells` give.
-    is_cell = bool(axes) or not any(entry.settings for entry in campaign.cells)
-    for values in itertools.product(*axes.values()) if is_cell else ():
+    # Without axes the product is one combination: the sections as they are.
+    for values in itertools.product(*axes.values()) if not campaign.lists_all_cells else ():
         choice = dict(zip(axes, values, strict=True))  # axis -> value
         matches = set()
         for index, entry in enumerate(excluded):

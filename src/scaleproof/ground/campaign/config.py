@@ -311,7 +311,12 @@ class Campaign(Section):
     work: Work = key(Work(), Work.__doc__, "none")
     execution: Execution = key(Execution(), Execution.__doc__, "none")
     vary: Vary = key(Vary(), Vary.__doc__, "none")
-    cells: list[Choice] = key([], "Further cells, each given by what differs from the sections above.", "none")
+    cells: list[Choice] = key(
+        [],
+        "Cells beside those of `vary`, or all cells without it. Each has the keys that differ from the sections above; "
+        "none ({}): these sections.",
+        "none",
+    )
     exclude: list[Choice] = key([], "Combinations of `vary` that are left out: all of the given values match.", "none")
     compare: list[Comparison] = key([], "A/B comparisons, each made in one allocation, beside the cells.", "none")
     trace: Tracing = key(Tracing(), Tracing.__doc__, "none")
@@ -337,6 +342,11 @@ class Campaign(Section):
         "runs",
     )
     resources: Resources = key(Resources(), Resources.__doc__, "none")
+
+    @property
+    def lists_all_cells(self) -> bool:
+        """Whether `cells` has all cells: there is no `vary`, and entries of `cells` instead."""
+        return bool(self.cells) and not any(values for _, values in self.vary)
 
     @property
     def repeat_until(self) -> RepeatUntil | None:

@@ -30,7 +30,7 @@ Percent = Annotated[
 ]
 
 
-class Question(Section):
+class Question(Section, json_schema_extra={"examples": [{"is": "zero2", "better_than": "ddp", "on": "1x2"}]}):
     """Is one cell faster than another, or not slower? The first line of the report answers exactly this."""
 
     subject: str = Field(

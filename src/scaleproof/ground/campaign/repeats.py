@@ -14,7 +14,7 @@ from scaleproof.ground.number_format import integer
 GROWTH = 1.25  # of the number of repeats from one look to the next: few looks, and few repeats too many
 
 
-class RepeatUntil(Section):
+class RepeatUntil(Section, json_schema_extra={"examples": [{"resolve": "3 %", "at_most": 12}]}):
     """Repeat until the comparison that the campaign asks for is decided, in rounds, or until the budget is spent."""
 
     resolve: Percent = Field(

@@ -8,7 +8,7 @@ from scaleproof.ground.campaign.field import Section, key
 from scaleproof.ground.campaign.geometry import GeometryKey
 
 
-class Tracing(Section):
+class Tracing(Section, json_schema_extra={"examples": [{"cells": "all"}]}):
     """Which cells are traced, in a separate short run each. Changing these re-runs no timed run."""
 
     cells: list[str] | Literal["all"] = key([], "Names of cells, as `campaign show` lists them, or all.", "none")
@@ -36,7 +36,7 @@ class Tracing(Section):
         return data
 
 
-class Forecasting(Section):
+class Forecasting(Section, json_schema_extra={"examples": [{"hold_out": ["1x4"]}]}):
     """Forecasts of sizes before they run, from measurements of others. Changing these re-runs no timed run."""
 
     from_: list[GeometryKey] = Field(

@@ -50,6 +50,7 @@ ALLOWED = re.compile(r"(?:; allowed: |Allowed here: ).{60,}?(?=\. [A-Z]|\.?$)", 
 OF_PROFILES = {"partition": "slurm_partition", "queue": "slurm_partition", "account": "slurm_account"}
 OF_PROFILES |= {name: name for name in ("qos", "constraint")}
 KEY_AND_COLON = re.compile(r"(\w+) ?:(?=\S)(.*)", re.DOTALL)  # which YAML takes for one word
+VARIABLE = re.compile(r"\$[\w{(]|\{\{")  # $X, ${x.y}, $(nproc), {{ x }}
 EMPTY_KEY = '""'  # the spelling of a key without a name
 MOST_MESSAGES = 20
 
@@ -235,6 +236,9 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     if not hint and key:  # a value for a key, fp16: {enabled: true}; "fused" is near to a key, too
         near = "" if key in ("precision", "strategy") else did_you_mean(name, known)
         hint = near or f" Write {key}: {name}."
+    value = value_at(data, place)
+    if not hint and isinstance(value, dict) and value and all(same_name(inner, known) for inner in value):
+        hint = did_you_mean(name, known) or f" Its keys stand here without `{name}`."  # optimizer: {params: {lr: 0.1}}
     if hint or of_cell:
         return hint or did_you_mean(name, known)
 
@@ -307,7 +311,9 @@ def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
     options = union_members(node, schema)
     lists = [option for option in options if option.get("type") == "array"]
     hint = list_hint(value, lists[0], schema) if lists else ""
-    if not lists or (isinstance(value, str) and choices_at(node, schema)):  # cells: all
+    if isinstance(value, str) and VARIABLE.search(value):
+        hint = " Variables are not filled in: write the value itself."
+    elif not lists or (isinstance(value, str) and choices_at(node, schema)):  # cells: all
         hint = one_value_hint(place, value, options, schema) or hint
     allowed = _words_for_allowed(node, schema)
     described = node_at(schema, place[:-1]) if isinstance(place[-1], int) else node  # of an entry: its list
@@ -345,10 +351,16 @@ def _words_for_alternative(option: Schema, node: Schema, schema: Schema) -> list
         entry = option.get("additionalProperties")
         each = f", each {_words_for_allowed(entry, schema)}" if isinstance(entry, dict) else ""
         keys = ", ".join(option.get("properties", {}))
-        return [f"a mapping of {keys}" if keys else f"a mapping of names{each}"]
+        return [f"a mapping of {keys}{_example_mapping(option)}" if keys else f"a mapping of names{each}"]
     if kind == "string":
         return [_words_for_texts(option, node)]
     return ["true or false"] if kind == "boolean" else []
+
+
+def _example_mapping(option: Schema) -> str:
+    """Return ` like {cells: all}`, or "" for a mapping without an example."""
+    example = json.dumps([*option.get("examples", []), ""][0]).replace('"', "")
+    return f" like {example}" if example else ""
 
 
 def _words_for_lists(option: Schema, schema: Schema) -> str:

@@ -14,10 +14,23 @@ from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
 from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at, properties_at, union_members
 from scaleproof.ground.errors import Place, did_you_mean, nearest_name, same_name, shortened
 
-# Keys of other programs that have no key here -> what is to be said of them.
+# What is to be said of keys of other programs that have no key here -> these keys.
 NOT_HERE = {
-    r"(tensor|pipeline|sequence|context|expert)_(model_)?parallel\w*|[tpce]p": " Only data parallelism is measured.",
-    r"(hf_|hub_|auth_|use_auth_|access_)?token": " The hub's token is the variable HF_TOKEN, in no file.",
+    "Only data parallelism is measured.": r"(tensor|pipeline|sequence|context|expert)_(model_)?parallel\w*|[tpce]p",
+    "The hub's token is the variable HF_TOKEN, in no file.": r"(hf_|hub_|auth_|use_auth_|access_)?token",
+    "Ranks are started and find each other by themselves; leave it out.": r"(machine|node|local|global)_rank|rank"
+    r"|(rdzv|master|dashboard|main_process|main_training)_\w+|same_network|hostfile|compute_environment|launcher",
+    "Other settings of a strategy's library cannot be changed; leave it out.": r"find_unused_\w+|static_graph"
+    r"|stage3_\w+|gradient_as_bucket_view|broadcast_buffers|\w*wrap_policy|sync_module_states|use_orig_params|limit_all_gathers"
+    r"|state_dict_type|\w+_gradients|\w+_partitions|sub_group_size|process_group_backend",
+    "Samples come from files of tokens, without a data loader; leave it out.": r"data_?loader|shuffle"
+    r"|(dataloader_)?(num_workers|pin_memory|prefetch_factor|persistent_workers|drop_last)",
+    "The models have none; leave it out.": r"(convert_)?sync_?(batch_?norm|bn)|\w*dropout\w*",
+    "Results go to results/, and nothing else is logged or saved; leave it out.": r"loggers?|(wandb|tensorboard)\w*"
+    r"|report_to|callbacks|checkpoint_(dir|interval|every\w*)|(save|log|logging|resume)(_\w+)?"
+    r"|(output|root|default_root|run)_dir|(enable_)?(progress_bar|checkpointing)",
+    "No other file is read: vary lists what differs, an alias (*x) repeats.": r"defaults|hydra|extends|inherits?"
+    r"|_(target|partial|recursive|convert)_",
 }
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
 PROGRAMS = ' Programs vary by a placeholder: command: "{program}", and vary: {program: [..., ...]}.'
@@ -261,9 +274,6 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
         one_name = f"; one name has no blanks: {valid_name(text)}" * bool(is_name)
         return f" Several stand apart: {', '.join(words)}{one_name}."
 
-    if is_name and "$" in text:
-        return " Variables are not filled in: write the name itself."
-
     examples = [str(example) for option in text_options for example in option.get("examples", [])]
     if hint := did_you_mean(value, [*choices, *examples]):
         return hint
@@ -318,7 +328,7 @@ def placeholder_hint(place: Place, value: object, data: dict[str, object]) -> st
     workload = data.get("workload")
     command = workload.get("command") if isinstance(workload, dict) else None
     if not isinstance(command, str):
-        return next((hint for pattern, hint in NOT_HERE.items() if re.fullmatch(pattern, name.lower())), "")
+        return next((f" {hint}" for hint, keys in NOT_HERE.items() if re.fullmatch(keys, name.lower())), "")
     if name in placeholders(command):
         return f" Values of {{{name}}} stand under vary: {{{name}: [{shortened(value)}]}}."
     if f"{{{name}}}" in command:

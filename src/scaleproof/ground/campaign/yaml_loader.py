@@ -46,7 +46,7 @@ MOST_DIGITS = 30  # of a whole number
 LONG_NUMBER = re.compile(r"\d{4301}")  # more digits than Python reads
 LOOK_ALIKE = re.compile(r"\s*[\w.-]+(?::[^\S \t\r]|\uff1a)")  # a blank that does not break, a wide colon
 WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither `key: value` nor an entry of a list
-PYTHON = re.compile(r"(?:from [\w.]+ )?import \w|def \w+\(|\w+ = \w+\(")
+LANGUAGES = {"Python": r"(?:from [\w.]+ )?import \w|def \w+\(|\w+ = \w+\(", "TOML": r"\[[\w.-]+\]\s*$"}  # -> a line
 LINE_END = "\n"
 # Words of the parser -> what the author probably has to change.
 YAML_HINTS = {
@@ -204,8 +204,8 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
             return f", line {number}: a fence of Markdown (```) is no YAML: take it away"
         if text.startswith("%") and not text.startswith(("%YAML ", "%TAG ")):
             return f", line {number}: text that begins with % needs quotes"
-        if PYTHON.match(text):
-            return f", line {number}: this is Python, not YAML: keys and values stand as in 'steps: 10'"
+        for language in (name for name, line in LANGUAGES.items() if re.match(line, text)):
+            return f", line {number}: this is {language}, not YAML: keys and values stand as in 'steps: 10'"
         if "{%" in text or "{{ " in text:
             return f", line {number}: templates (Jinja) are not filled in; write the values"
 

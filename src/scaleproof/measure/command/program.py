@@ -117,8 +117,9 @@ def missing_program_hint(program: str) -> str:
     if "=" in program.partition(" ")[0] and not SHELL_SIGNS & set(program):
         return f"; to set a variable: env {program} ..."
     if os.path.isfile(program):
-        interpreter = "bash" if program.endswith(".sh") else "python"
-        return f"; the file may not be executed: {interpreter} {program}, or chmod +x"
+        interpreter = {".sh": "bash", ".py": "python"}.get(Path(program).suffix, "")
+        start = f"{interpreter} {program}" if interpreter else "the program that reads it comes first"
+        return f"; the file may not be executed: {start}, or chmod +x"
     if program in SHELL_WORDS or SHELL_SIGNS & set(program):
         arguments = "" if " " in program else " ..."
         return f"; no shell reads the command: bash -c '{program}{arguments}'"

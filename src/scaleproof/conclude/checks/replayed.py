@@ -6,7 +6,6 @@ steps that were rounded otherwise come apart. A census is what one rank did and 
 steps, before and after the window.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,7 +18,7 @@ from scaleproof.ground.errors import UserError, without_place
 from scaleproof.ground.findings.registry import AT_A_TIME, Flag, of_run, of_runs
 from scaleproof.ground.number_format import fixed, integer, scientific, significant
 from scaleproof.ground.records.census import ProbedStep
-from scaleproof.ground.records.grouping import all_known
+from scaleproof.ground.records.grouping import all_known, lists_by_key
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.reference.schema import Reference, Repetition, find_reference
 
@@ -363,11 +362,7 @@ def replay_is_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Repair: Nothing about the runs. A replay on the device of the runs, a smaller global batch or a smaller learning
     rate is compared in more steps.
     """
-    runs_by_reason: dict[str, list[MeasuredRun]] = defaultdict(list)
-    for run in runs:
-        for reason in _steps_not_compared(run):
-            runs_by_reason[reason].append(run)
-    for reason, runs_alike in runs_by_reason.items():
+    for reason, runs_alike in lists_by_key((why, run) for run in runs for why in _steps_not_compared(run)).items():
         yield Flag(reason, about=runs_alike)
 
 

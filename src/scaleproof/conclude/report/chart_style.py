@@ -23,6 +23,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator, ScalarFormatter
 from scaleproof.ground.campaign.strategies import without_offload
 from scaleproof.ground.files import whole_file, write_atomic
 from scaleproof.ground.number_format import in_unit, integer, interval_text, number, significant
+from scaleproof.ground.records.grouping import lists_by_key
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
 
@@ -152,10 +153,8 @@ def places_side_by_side(every_series: Sequence[ScalingSeries]) -> list[dict[int,
 
     0 is the middle of the series that have a point at a number of devices; neighbours differ by 1.
     """
-    series_at: dict[int, list[int]] = {}  # number of devices -> indices of the series that have a point there
-    for index, series in enumerate(every_series):
-        for point in series.points:
-            series_at.setdefault(point.devices, []).append(index)
+    # Number of devices -> indices of the series that have a point there.
+    series_at = lists_by_key((point.devices, index) for index, one in enumerate(every_series) for point in one.points)
     places: list[dict[int, float]] = [{} for _ in every_series]
     for devices, indices in series_at.items():
         middle = (len(indices) - 1) / 2

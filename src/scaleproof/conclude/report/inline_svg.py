@@ -69,9 +69,7 @@ class _Chart:
 
         if is_outermost:  # the page decides on its size and its look
             given = {key: value for key, value in given.items() if key in ("viewBox", "version")}
-        attributes = []
-        for key, value in given.items():
-            attributes += self._page_attribute(name, key, value)
+        attributes = [pair for key, value in given.items() for pair in self._page_attribute(name, key, value)]
         if is_outermost:
             attributes += [("role", "img"), ("aria-label", self.title)]
         self.parts.append("".join([f"<{name}", *(f' {key}="{escape(value)}"' for key, value in attributes), ">"]))

@@ -12,6 +12,7 @@ from scaleproof.driver.cluster.site import Site, check_resource_names
 from scaleproof.ground.campaign.validation_messages import dotted
 from scaleproof.ground.campaign.yaml_loader import read_yaml
 from scaleproof.ground.errors import UserError, edit_distance, nearest_name, path_fault, shortened
+from scaleproof.ground.records.grouping import lists_by_key
 from scaleproof.ground.snakemake_command import SNAKEFILE
 
 NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "profile.yaml", "config.yaml")
@@ -127,11 +128,8 @@ class SnakemakeProfile:
     @property
     def partitions(self) -> dict[str, list[str]]:
         """The partitions that set-resources of the profile names: partition -> the rules that it sends there."""
-        rules: dict[str, list[str]] = {}
-        for rule, changed in self._set_resources.items():
-            if "slurm_partition" in changed:
-                rules.setdefault(changed["slurm_partition"], []).append(rule)
-        return rules
+        chosen = ((changed.get("slurm_partition"), rule) for rule, changed in self._set_resources.items())
+        return lists_by_key((partition, rule) for partition, rule in chosen if partition is not None)
 
     @cached_property
     def site(self) -> Site:

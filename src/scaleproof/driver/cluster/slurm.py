@@ -199,11 +199,9 @@ class Slurm:
 
     def left_in(self, folder: Path) -> list[str]:
         """Return this user's jobs that a Snakemake in `folder` has submitted and that have not ended."""
-        jobs = []
-        for job, job_folder, name in ask_for_table("squeue", "--me", columns=("%A", "%Z", "%j")):
-            if name.startswith(JOB_PREFIX) and Path(job_folder).resolve() == folder.resolve():
-                jobs.append(job)
-        return jobs
+        table = ask_for_table("squeue", "--me", columns=("%A", "%Z", "%j"))
+        own = ((job, place) for job, place, name in table if name.startswith(JOB_PREFIX))
+        return [job for job, place in own if Path(place).resolve() == folder.resolve()]
 
 
 def _submit_options(job: Submission) -> list[str]:

@@ -265,10 +265,9 @@ class LoadedCampaign:
         rule = self.campaign.repeat_until
         if rule is None:
             return self.campaign.most_repeats
-        for repeats in rule.looks():  # a look that was not made yet asks for nothing
-            if not asks_for_more_repeats(look_file(results, self.name, repeats)):
-                return repeats
-        return rule.at_most
+        looks = ((repeats, look_file(results, self.name, repeats)) for repeats in rule.looks())
+        # A look that was not made yet asks for nothing.
+        return next((repeats for repeats, look in looks if not asks_for_more_repeats(look)), rule.at_most)
 
     @property
     def corpora(self) -> dict[str, Corpus]:
@@ -363,9 +362,7 @@ def look_file(results: Path, campaign: str, repeats: int) -> Path:
 
 def asks_for_more_repeats(look: Path) -> bool:
     """Return whether the look in a file asks for more repeats. Without a file, it does not. Raises UserError."""
-    if not look.is_file():
-        return False
-    return read_record(look, lambda data: bool(json.loads(data)["goes_on"]))
+    return look.is_file() and read_record(look, lambda data: bool(json.loads(data)["goes_on"]))
 
 
 def tokens_dir(results: Path, cell: Cell) -> Path:

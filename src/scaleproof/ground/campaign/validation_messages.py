@@ -82,9 +82,8 @@ def fault_messages(
     order = {_file_place(fault["loc"], data): number for number, fault in enumerate(error.errors())}  # pydantic's
     # In the order of lines. On one line, faults of the whole file come last, others in pydantic's order.
     places_by_line = sorted(faults, key=lambda place: (lines.get(place, 0), not place, order.get(place, 0)))
-    messages = {}
-    for place in places_by_line[:MOST_MESSAGES]:
-        messages[place] = _fault_message(path, lines, place, faults[place], schema, data)
+    places = places_by_line[:MOST_MESSAGES]
+    messages = {place: _fault_message(path, lines, place, faults[place], schema, data) for place in places}
 
     hints = " ".join(messages.values())
     for place, fault in faults.items():

@@ -96,9 +96,8 @@ class Remote:
         """Return whether the file is here, with the size and sha256 of the table."""
         place = self.place_of(corpus, name)
         known = corpus.known.get(name, Known())
-        if not place.is_file() or known.size not in (None, place.stat().st_size):
-            return False
-        return known.sha256 is None or sha256_of(place) == known.sha256
+        has_size = place.is_file() and known.size in (None, place.stat().st_size)
+        return has_size and (known.sha256 is None or sha256_of(place) == known.sha256)
 
     def download(self, corpus: Corpus, name: str) -> tuple[Path, dict[str, Any]]:
         """Return path and record of the corpus' file `name`, downloaded unless it is here. Raises UserError."""

@@ -89,9 +89,7 @@ def _seconds_beside(step: Callable[[], object], model_files: set[str]) -> dict[s
 
 def _is_beside(file: str, model_files: set[str]) -> bool:
     """Return whether functions in `file` do not train: it is of this package, or of neither a library nor the model."""
-    if file in model_files:
-        return False
-    return file.startswith(OURS) or not file.startswith(LIBRARIES)
+    return file not in model_files and (file.startswith(OURS) or not file.startswith(LIBRARIES))
 
 
 def _is_charged_to_caller(code: CodeType | str, caller_is_ours: bool, model_files: set[str]) -> bool:

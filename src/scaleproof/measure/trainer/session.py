@@ -239,7 +239,5 @@ def describe_mismatch(
     if foreign_hosts:
         return f"ranks are on {', '.join(sorted(foreign_hosts))}, the allocation is {', '.join(hosts)}"
     ranks_of_device = Counter(device for place in places for device in place["devices"] if device != "cpu")
-    for device, count in ranks_of_device.items():
-        if count > 1:
-            return f"{device} is used by {count} ranks"
-    return None
+    shared = (f"{device} is used by {count} ranks" for device, count in ranks_of_device.items() if count > 1)
+    return next(shared, None)

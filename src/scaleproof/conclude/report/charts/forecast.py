@@ -36,9 +36,8 @@ def forecast_chart(axes: Axes, rows: Sequence[ForecastRow]) -> None:
             axes.plot(1e3 * row.measured_s, i, "o", color=MISSED if is_outside else "black", ms=6, zorder=3)
     style.label_rows(axes, [row.cell for row, _ in forecasts])
 
-    drawn_ms: list[float] = []
-    for row, forecast in forecasts:
-        drawn_ms += [1e3 * seconds for seconds in (forecast.low, forecast.high, row.measured_s or forecast.value)]
+    drawn = ((forecast.low, forecast.high, row.measured_s or forecast.value) for row, forecast in forecasts)
+    drawn_ms = [1e3 * seconds for figures in drawn for seconds in figures]
     margin = 0.05 * (max(drawn_ms) - min(drawn_ms))
     axes.set_xlim(min(drawn_ms) - margin, max(drawn_ms) + margin)
     axes.set_xlabel("time of a step (ms): band and line were forecast, the dot was measured")

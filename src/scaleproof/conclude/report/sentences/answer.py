@@ -27,7 +27,7 @@ from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.number_format import interval_text, is_useless, number
 from scaleproof.ground.records.claims import Claim
 from scaleproof.ground.records.comparison_report import AbComparison
-from scaleproof.ground.records.grouping import group_by
+from scaleproof.ground.records.grouping import group_by, lists_by_key
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import (
     AnsweredQuestion,
@@ -360,10 +360,7 @@ def _unranked_bullets(report: ScalingReport, claims: Claims, stated_cells: Set[s
 
 def _reservations_bullet(report: ScalingReport) -> list[Bullet]:
     """Return the bullet on cells with findings, "machine-busy and cores-shared in ddp-n1x2"; [] without any."""
-    cells_of: dict[str, list[str]] = {}  # code -> cells
-    for point in report.points:
-        for code in dict.fromkeys(point.findings):
-            cells_of.setdefault(code, []).append(point.cell)
+    cells_of = lists_by_key((code, point.cell) for point in report.points for code in dict.fromkeys(point.findings))
     if not cells_of:
         return []
     measured_cells = {point.cell for point in report.points}

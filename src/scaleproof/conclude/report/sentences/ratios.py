@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import interval_text, number
-from scaleproof.ground.records.grouping import group_by
+from scaleproof.ground.records.grouping import group_by, lists_by_key
 
 if TYPE_CHECKING:  # with it come the schemas of all records, whose making takes a third of the time of a table
     from collections.abc import Sequence
@@ -95,10 +95,7 @@ def compared_verdict(compared: "Sequence[Compared]") -> str:
             parts.append(f"{len(ratios)} {word}{by}")
     if len(comparable) < len(compared):
         parts.append(f"{len(compared) - len(comparable)} not comparable")
-    cells_of: dict[str, list[str]] = {}  # reservation -> its cells
-    for cell in comparable:
-        for reservation in cell.reservations:
-            cells_of.setdefault(reservation, []).append(cell.b.removeprefix(f"{b} "))
+    cells_of = lists_by_key((why, cell.b.removeprefix(f"{b} ")) for cell in comparable for why in cell.reservations)
     reservations = "; ".join(f"{name} in {names_or_count(cells)}" for name, cells in cells_of.items())
     return (
         f"Of {len(compared)} common cells: {', '.join(parts)}.{reservations and f' With reservations: {reservations}.'}"

@@ -75,10 +75,8 @@ def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
     """Write scaling of a `kind` as strong or weak .csv, .md and .tex into `folder`; a table without rows says so."""
     rows, texts = series_rows(report, kind), series_texts(report, kind)
     points = list(chain.from_iterable(series.points for series in _series_of_kind(report, kind)))
-    ratios = {}  # heading -> the ratio of each row
-    for name in SERIES_FIGURES:
-        if name.startswith("speedup"):
-            ratios[COLUMNS[name].series_heading] = [point.figure(name) for point in points]
+    speedups = [name for name in SERIES_FIGURES if name.startswith("speedup")]
+    ratios = {COLUMNS[name].series_heading: [point.figure(name) for point in points] for name in speedups}
     # Columns for which the page of a paper has no room.
     too_wide = {COLUMNS[name].series_heading for name in ("speedup_by_job_wall_time", "karp_flatt")}
     laws = law_sentences(report, kind)

@@ -104,12 +104,12 @@ def _replace_unknown_signs(text: str) -> str:
 
 def mark_undecided(texts: pd.DataFrame, ratios: Mapping[str, Sequence[Estimated | None]]) -> pd.DataFrame:
     """Return the table with "~" before each ratio whose interval contains 1. `ratios`: heading -> ratio of each row."""
-    marked_columns = {}
-    for heading, column in ratios.items():
-        if heading in texts:
-            pairs = zip(texts[heading], column, strict=True)
-            marked_columns[heading] = [f"~ {text}" if ratio and ratio.spans() else text for text, ratio in pairs]
-    return texts.assign(**marked_columns)
+
+    def marked(heading: str) -> list[str]:
+        pairs = zip(texts[heading], ratios[heading], strict=True)
+        return [f"~ {text}" if ratio and ratio.spans() else text for text, ratio in pairs]
+
+    return texts.assign(**{heading: marked(heading) for heading in ratios if heading in texts})
 
 
 @dataclass(frozen=True)

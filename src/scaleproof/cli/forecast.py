@@ -96,8 +96,7 @@ def forecast_cells(args: argparse.Namespace) -> None:
     evidence = read_evidence(args.campaign, args.results)
     forecasts = make_forecasts(evidence)
     print(forecasts_text(forecasts))
-    pilots = plan_pilots(evidence, run_times(args.results, evidence.loaded.name))
-    if pilots:
+    if pilots := plan_pilots(evidence, run_times(args.results, evidence.loaded.name)):
         print(f"\n{pilots_text(pilots)}")
     print(seal_ahead(args.results / evidence.loaded.name / "forecasts", forecasts, evidence.runs))
     _score(evidence, args.results)
@@ -180,8 +179,7 @@ def plan(args: argparse.Namespace) -> None:
         print(line)
     work = planned_work(evidence.loaded, args.results, count_tables_and_charts(evidence.loaded))
     print(f"all of the campaign, with what is done already and the report: {work.text}")
-    comparison = compare_with_spent(folder, evidence.runs)
-    if comparison:
+    if comparison := compare_with_spent(folder, evidence.runs):
         print(spent_text(comparison))
     record_plan(folder, evidence.loaded.name, result, now_utc())
 

@@ -226,8 +226,7 @@ def retry(args: argparse.Namespace) -> None:
         repeated = f"; {plural(len(missing), 'run')} without a result, made by: {command}" if missing else ""
         print(f"no run failed: there is nothing to remove{repeated}")
         return
-    computed = ", ".join(result.name for result in results_before if not result.exists())
-    if computed:
+    if computed := ", ".join(result.name for result in results_before if not result.exists()):
         print(f"removed what was computed with them, which is made again: {computed}")
     repeated = f"{plural(len(removed), 'run')} will be repeated"
     if set(removed) & set(traces):
@@ -275,8 +274,7 @@ def cluster_check(args: argparse.Namespace) -> None:
     verdicts = check_cluster(args.profile, args.results, LoadedCampaign(args.campaign) if args.campaign else None)
     for verdict in verdicts:
         print(verdict_text(verdict))
-    fault_count = sum(not verdict.ok for verdict in verdicts)
-    if fault_count:
+    if fault_count := sum(not verdict.ok for verdict in verdicts):
         print(f"\n{plural(fault_count, 'thing')} to fix before a campaign is sent here", file=sys.stderr)
         raise SystemExit(1)
 

@@ -32,8 +32,7 @@ def new_project(folder: Path) -> list[str]:
     if folder.resolve() == Path(folder.resolve().anchor):
         raise UserError(f"{folder} is the root of the file system; give a new folder, such as my-benchmarks")
     names = sorted({"Snakefile", ".gitignore", *COPIED, LINK})
-    existing_names = [name for name in names if os.path.lexists(folder / name)]
-    if existing_names:
+    if existing_names := [name for name in names if os.path.lexists(folder / name)]:
         raise UserError(f"{folder} has {', '.join(existing_names)} already; nothing was written. Give a new folder.")
 
     try:

@@ -184,10 +184,8 @@ def _reason_to_measure_again(
     # A shared job leaves any run of the same code and program as it is; so does this, where Snakemake has no view.
     takes_any = seen is None or seen.rule.endswith("shared_job")
     # A failed run has no hashes: its files are judged by their age, and copied files look newer.
-    if takes_any or not isinstance(metrics, Failed):
-        edited = changed_files(metrics, cell, record, sha256)
-        if edited:
-            return f"{PROGRAM}: {', '.join(edited)}"
+    if (takes_any or not isinstance(metrics, Failed)) and (edited := changed_files(metrics, cell, record, sha256)):
+        return f"{PROGRAM}: {', '.join(edited)}"
     if seen is None or takes_any:  # the first is part of the second; mypy needs it
         return None
     if seen.cut_off:
@@ -200,8 +198,7 @@ def stale_text(stale: StaleRuns) -> str:
     if unmade and stale.unnamed:
         left = f"the runs of {shortened(', '.join(stale.unnamed))} are of no cell any more"
         unmade += f"\n  {left}: a key that comes under `vary` renames all cells; under `cells` it makes further ones"
-        renamed = [f"{old} is {new}" for old, new in stale.unnamed.items() if new]
-        if renamed:
+        if renamed := [f"{old} is {new}" for old, new in stale.unnamed.items() if new]:
             unmade += f", and these runs stay, which have the same fingerprints ({shortened(', '.join(renamed), 200)})"
     texts = (_measured_again_text(stale), _lost_files_text(stale), _moved_text(stale), unmade)
     return "\n".join(text for text in texts if text)

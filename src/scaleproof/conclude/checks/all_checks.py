@@ -138,8 +138,7 @@ def _check_each_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[lis
     readable_runs: list[AnyRun] = []
     findings_on_records: list[Finding] = []
     for run in runs:
-        problem = _series_problem(run)
-        if problem:
+        if problem := _series_problem(run):
             findings_on_records.append(_unusable_record(run, problem))
         else:
             readable_runs.append(run)

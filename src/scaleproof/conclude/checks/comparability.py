@@ -152,8 +152,7 @@ def _runs_apart(repeats: list[TimedRun]) -> tuple[float, list[TimedRun]]:
 @of_timed.check(SINGLE_RUN)
 def repeated_enough(runs: list[TimedRun]) -> Iterator[Flag]:
     """Flag all cells that were run once: an interval needs two runs."""
-    single_runs = [repeats[0] for repeats in runs_by_cell(runs).values() if len(repeats) == 1]
-    if single_runs:
+    if single_runs := [repeats[0] for repeats in runs_by_cell(runs).values() if len(repeats) == 1]:
         advice = "Raise `repeats`; 5 or more make intervals useful."
         yield Flag("n=1: there is no interval", about=single_runs, advice=advice)
 
@@ -212,8 +211,7 @@ def equal_in_campaign(run: TimedRun) -> Iterator[tuple[str, Any]]:
     yield "cpu_count", hardware["cpu_count"]
     yield "memory_gib", round(hardware["memory_bytes"] / 2**30)  # nodes of one kind differ by some pages
     yield from ((name, hardware[name]) for name in ("cuda_driver", "container", "modules") if name in hardware)
-    gpus = hardware.get("gpus", [])
-    if gpus:
+    if gpus := hardware.get("gpus", []):
         yield from ((f"gpu {name}", sorted({gpu[name] for gpu in gpus})) for name in GPU_SETTINGS)
     yield "device", sorted({rank["device_name"] for rank in metrics.ranks})
     yield "os", metrics.host["os"]

@@ -81,8 +81,7 @@ def _habit_beside_training(run: MeasuredRun) -> str | None:
         written_bytes = rank.get("bytes_written") or 0
         if written_bytes >= PAGE * step_count:
             return f"rank {rank['rank']} wrote {megabytes(written_bytes)} to files {in_window}"
-        other_threads_s = _other_threads_s(run, rank)
-        if other_threads_s:
+        if other_threads_s := _other_threads_s(run, rank):
             return f"other threads of rank {rank['rank']} computed for {_one_digit_ms(other_threads_s)} of each step"
     return None
 

@@ -247,8 +247,7 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
     Seen: Figures corrected by hand.
     Repair: Restore the file, or run the cell again.
     """
-    problems = [*_traces_of_edits(run), *_completion_problems(run)]
-    if problems:
+    if problems := [*_traces_of_edits(run), *_completion_problems(run)]:
         yield Flag("; ".join(problems))
 
 
@@ -338,8 +337,7 @@ def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
 
     yield from _flag_missing_repeats(runs, measured_cells)
 
-    uncommitted = [run for run in all_measured if run.metrics.git_dirty]
-    if uncommitted:
+    if uncommitted := [run for run in all_measured if run.metrics.git_dirty]:
         yield Flag("the working tree had changes that are in no commit", about=uncommitted, code="code-uncommitted")
 
     hosts = sorted({run.metrics.host["hostname"] for run in all_measured})

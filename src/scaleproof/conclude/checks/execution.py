@@ -158,8 +158,7 @@ def replicas_are_equal(run: MeasuredRun) -> Iterator[Flag]:
             checksums_by_device[device][rank] = census.weights
     for checksums in checksums_by_device.values():
         first, *others = checksums
-        different_ranks = [str(rank) for rank in others if checksums[rank] != checksums[first]]
-        if different_ranks:
+        if different_ranks := [str(rank) for rank in others if checksums[rank] != checksums[first]]:
             ranks_text = ", ".join(different_ranks)
             yield Flag(f"after the last step the weights of rank {ranks_text} are not those of rank {first}")
 

@@ -48,17 +48,14 @@ def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
     censuses = run.metrics.census or []
     for when in ("before", "after"):
         step = getattr(censuses[rank], when)
-        if step:
-            problem = _clipping_problem(run, step.step, gradient_norm(run, rank, when), step.scaled_by)
-            if problem:
-                yield problem
+        if step and (problem := _clipping_problem(run, step.step, gradient_norm(run, rank, when), step.scaled_by)):
+            yield problem
 
     witnesses = [census.witness for census in censuses]
     own_witness = witnesses[rank]
     for step_index, scaled_by in enumerate(own_witness.scaled_by if own_witness else []):
         norms = [witness.gradient_norms[step_index] if witness else None for witness in witnesses]
-        problem = _clipping_problem(run, step_index, norm_of_ranks(run, rank, norms), scaled_by)
-        if problem:
+        if problem := _clipping_problem(run, step_index, norm_of_ranks(run, rank, norms), scaled_by):
             yield problem
             break  # the first is enough
 
@@ -71,8 +68,7 @@ def _clipping_problem(run: MeasuredRun, step: int, norm: float | None, scaled_by
     if scaled_by is None or norm is None:
         return None
     right_factor, clipping = 1.0, "no clipping"
-    limit = run.metrics.config["work"]["optimizer"]["max_grad_norm"]
-    if limit:
+    if limit := run.metrics.config["work"]["optimizer"]["max_grad_norm"]:
         right_factor = min(1.0, limit / (norm + 1e-6))  # as torch.nn.utils.clip_grad_norm_ has it
         clipping = f"clipping at {significant(limit, 6)}"
     if abs(scaled_by - right_factor) <= SCALED * right_factor:

@@ -248,8 +248,7 @@ def ranks_have_their_own_batches(run: WatchedRun) -> Iterator[Flag]:
     Repair: Give each rank its own part of the data. Ranks that share one sample (tensor or sequence parallel) are right
     to see it twice: count its tokens once.
     """
-    ranks = _ranks_with_same_batches(run)
-    if ranks:
+    if ranks := _ranks_with_same_batches(run):
         first, second = (rank.rank for rank in ranks)
         yield Flag(f"ranks {first} and {second} trained on the same batches in all {len(ranks[1].batches)} steps")
 

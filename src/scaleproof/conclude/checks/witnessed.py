@@ -57,10 +57,9 @@ def _describe_other_moments(run: MeasuredRun, witnessed: MeasuredRun) -> str | N
         return None
     for rank, (census, witness) in enumerate(zip(run.metrics.census or [], witnesses_of(witnessed), strict=False)):
         updates = census.updates_in_window
-        if updates and updates.conditions:  # older records have no conditions
-            problem = _moments_problem(run, rank, updates, witness)
-            if problem:
-                return problem
+        # Older records have no conditions.
+        if updates and updates.conditions and (problem := _moments_problem(run, rank, updates, witness)):
+            return problem
     return None
 
 

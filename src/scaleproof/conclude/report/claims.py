@@ -117,8 +117,7 @@ def _claims_on_ranking(index: int, ranking: SizeRanking) -> Iterator[Claim]:
     word = "shown" if ranking.fastest_shown else "not-shown"
     yield _claim("fastest", fastest, None, word=word, method=method, id_end=index)
     n = min(entry.tokens_per_sec_global.n for entry in ranking.comparable)
-    advice = ranking.recommendation
-    if advice:
+    if advice := ranking.recommendation:
         subject = advice.cell or advice.candidate or fastest
         # Its figure: how much slower than the best it may be, at worst. Its word: recommended, or why none is.
         loss = None if advice.worst is None else Estimated(value=advice.worst, low=None, high=None, n=n)

@@ -51,8 +51,7 @@ def claims_report(inputs: PageInputs) -> ClaimsReport:
 def _texts_without_claims(inputs: PageInputs) -> dict[str, list[str]]:
     """Return topic -> sentences that rest on no claim; texts may be ""."""
     texts: dict[str, list[str]] = {"trust": [], "forecasts": []}
-    trust = trust_in(inputs.findings, inputs.report, len(inputs.facts.lost), inputs.comparisons)
-    if trust:
+    if trust := trust_in(inputs.findings, inputs.report, len(inputs.facts.lost), inputs.comparisons):
         texts["trust"] = [f"Can I trust it? {trust.word}{trust.text}", trust.elsewhere, trust.precision]
     if inputs.forecast:
         texts["forecasts"] = forecast_sentences(inputs.forecast)

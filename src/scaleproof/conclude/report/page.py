@@ -185,8 +185,7 @@ def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
         candidates = [series for series in ending_in_cell if series.points[-1].best_single == series.baseline]
     for series in candidates:
         last = series.points[-1]
-        ratio = last.speedup_by_job_wall_time
-        if ratio:
+        if ratio := last.speedup_by_job_wall_time:
             job = page_tables.series_figure(last, "speedup_by_job_wall_time", ratio)
             return replace(job, source=series.baseline, undecided=ratio.spans())
     return None

@@ -183,8 +183,7 @@ def environment_facts(runs: list[Run]) -> Facts:
     """Return machine and versions, as (name, text); where runs differ, all values are listed."""
     metrics = [run.metrics for run in runs]
     facts = [("Machine", _all_values([m.host["hostname"] for m in metrics]))]
-    job_ends = job_end_counts(runs)
-    if job_ends:
+    if job_ends := job_end_counts(runs):
         facts.append(("Jobs", job_ends))
     facts.append(("Processor", _all_values(_processors(metrics))))
     facts.append(("Memory", _all_values([f"{fixed(m.hardware['memory_bytes'] / 2**30, 1)} GiB" for m in metrics])))

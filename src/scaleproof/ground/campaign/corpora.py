@@ -283,8 +283,7 @@ def _find_files(pattern: str, where: str) -> list[Path]:
         raise UserError(f"{where} would search all of {folder.resolve()}; name a folder further down")
     root, pattern_below = Path(path.anchor or "."), str(path.relative_to(path.anchor))
     matches = sorted(itertools.islice(root.glob(pattern_below), MOST_FILES + 1))
-    files = [match for match in matches if match.is_file()]
-    if files:
+    if files := [match for match in matches if match.is_file()]:
         return files
     if matches:
         raise UserError(f"{where} matches no file; {matches[0]} {_fault_of_kind(matches[0])}.")

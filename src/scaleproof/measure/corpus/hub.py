@@ -244,8 +244,7 @@ def _writing_errors(part: Path, stated_size: int | None) -> Iterator[None]:
 
 def _refusal_reason(error: HfHubHTTPError, file: HubFile) -> str:
     """Return in words why the hub refused `file` with this error."""
-    advice = _access_advice(error, file)
-    if advice:
+    if advice := _access_advice(error, file):
         return advice
     if isinstance(error, RevisionNotFoundError):
         return f"the repository has no revision {file.revision}"
@@ -318,8 +317,7 @@ class HubDataset:
         )
         with closing(iter(rows)) as stream:  # its threads, left open, may abort the interpreter's end
             for number, row in enumerate(stream, start=1):
-                fault = absent_field_text(list(row), self.corpus)
-                if fault:
+                if fault := absent_field_text(list(row), self.corpus):
                     raise NotADocument(f"row {number} {fault}")
                 fields = {name: row[name] for name in self.corpus.fields}
                 yield document_of(f"row {number}", fields, self.corpus.label is not None)

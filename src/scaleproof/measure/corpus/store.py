@@ -48,8 +48,7 @@ def keep_or_fetch(
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / f".{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a second process waits, and then finds the file
-        record = _intact_record(target, size, sha256)
-        if record:
+        if record := _intact_record(target, size, sha256):
             return record
         reasons: list[str] = []  # why each address did not give the file
         for address, fetch in offers.items():

@@ -228,8 +228,7 @@ def _write_all(file: RawIOBase, data: bytes, part: Path) -> None:
 
 def _total_bytes(answer: requests.Response) -> int | None:
     """Return the bytes of the whole file, by the answer's headers. Returns None where they do not say."""
-    ranged = re.search(r"/(\d+)$", answer.headers.get("Content-Range", ""))
-    if ranged:
+    if ranged := re.search(r"/(\d+)$", answer.headers.get("Content-Range", "")):
         return int(ranged[1])
     length = answer.headers.get("Content-Length", "")
     return int(length) if length.isdigit() and answer.status_code == 200 else None

@@ -63,8 +63,7 @@ def connect(libraries: list[list[str]]) -> socket.socket:
     path = socket_path(libraries)
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs must not start two servers
-        connection = _connect_running(path)
-        if connection:
+        if connection := _connect_running(path):
             return connection
         if len(libraries) > 1:
             return _start_from_smaller_server(path, libraries)
@@ -109,8 +108,7 @@ def _start_server(path: Path, libraries: list[str]) -> socket.socket:
     )
     deadline = time.monotonic() + START_LIMIT_S
     while time.monotonic() < deadline:
-        connection = _connect_running(path)
-        if connection:
+        if connection := _connect_running(path):
             return connection
         if server.poll() is not None:
             message = server.stderr.read().decode(errors="replace") if server.stderr else ""

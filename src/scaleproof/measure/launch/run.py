@@ -134,10 +134,8 @@ def _make_attempt(
     """Make the requested run in the folder `attempt`, and return its metrics, and how it ended (None: not started)."""
     cell = request.cell
     gpus = cuda_devices()
-    if nodes:
-        shortage = allocated.describe_shortage(cell, nodes, len(gpus) if torch_has_cuda() else None)
-        if shortage:
-            return make_failed_metrics(request, Failure(failure_class="wrong_world", reason=shortage)), None
+    if nodes and (shortage := allocated.describe_shortage(cell, nodes, len(gpus) if torch_has_cuda() else None)):
+        return make_failed_metrics(request, Failure(failure_class="wrong_world", reason=shortage)), None
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     reason = reason or (absent_program(cell.words) if cell.command is not None else None)
     if reason:

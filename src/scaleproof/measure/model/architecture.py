@@ -183,8 +183,7 @@ def _network_faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]
 
     counted_ids = {id(module.weight) for module in network.modules() if isinstance(module, (*PRODUCTS, nn.Embedding))}
     matrices = {name: parameter for name, parameter in network.named_parameters() if parameter.dim() > 1}
-    unknown = [name for name, matrix in matrices.items() if id(matrix) not in counted_ids]
-    if unknown:
+    if unknown := [name for name, matrix in matrices.items() if id(matrix) not in counted_ids]:
         yield f"{unknown[0]} is the weight neither of a linear layer nor of an embedding, so its arithmetic is unknown"
 
     head = network.get_output_embeddings()

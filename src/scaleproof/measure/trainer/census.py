@@ -231,8 +231,7 @@ def compiled_parts(model: nn.Module) -> str:
     names = set()
     for module in model.modules():
         for candidate in (module, *vars(module).values()):
-            read_options = getattr(candidate, "get_compiler_config", None)
-            if read_options:
+            if read_options := getattr(candidate, "get_compiler_config", None):
                 options = read_options() or {}
                 options_on = [name for name in ("max_autotune", "triton.cudagraphs") if options.get(name)]
                 names.add(" with ".join([type(module).__name__, *options_on]))

@@ -213,8 +213,7 @@ def check_world(cell: Cell, places: Sequence[Mapping[str, Any]], hosts: Sequence
     `places`: `host` and `devices` of each rank. `hosts`: the nodes of the allocation; names are compared up to the
     first dot, where some systems cut them.
     """
-    reason = describe_mismatch(cell.execution.geometry.nodes, cell.processes_per_node, places, hosts)
-    if reason:
+    if reason := describe_mismatch(cell.execution.geometry.nodes, cell.processes_per_node, places, hosts):
         raise WrongWorld(reason)
 
 
@@ -230,8 +229,7 @@ def describe_mismatch(
     ranks_on = Counter(short_host(place["host"]) for place in places)
     if len(ranks_on) != nodes:
         return f"{nodes} nodes were asked for, the ranks are on {len(ranks_on)}: {', '.join(sorted(ranks_on))}"
-    wrong_counts = {host: count for host, count in ranks_on.items() if count != per_node}
-    if wrong_counts:
+    if wrong_counts := {host: count for host, count in ranks_on.items() if count != per_node}:
         numbers = ", ".join(f"{count} on {host}" for host, count in sorted(wrong_counts.items()))
         return f"{per_node} ranks per node were asked for; there are {numbers}"
 

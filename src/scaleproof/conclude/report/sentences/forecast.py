@@ -26,14 +26,12 @@ def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
     the forecasts turned out.
     """
     rows = forecast.forecasts
-    rows_ahead = _rows_ahead(rows)
-    if rows_ahead:
+    if rows_ahead := _rows_ahead(rows):
         named_rows = rows_ahead[:MOST_NAMED]
         sentences = [expected_sentence(row).rstrip(".") for row in named_rows]
         rest = f"; and {len(rows_ahead) - MOST_NAMED} more" if len(rows_ahead) > MOST_NAMED else ""
         return f"Forecast: {'; '.join(sentences)}{rest}", tuple(row.cell for row in named_rows)
-    scored = _scored_rows(rows)
-    if scored:
+    if scored := _scored_rows(rows):
         return f"Forecast: {scored_sentence(rows).rstrip('.')}", tuple(row.cell for row, _ in scored)
     return "", ()
 

@@ -88,8 +88,7 @@ def compared_verdict(compared: "Sequence[Compared]") -> str:
     words |= {UNDECIDED: UNDECIDED, NO_INTERVAL: "without an interval"}
     parts = []
     for outcome, word in words.items():
-        ratios = sorted(cell.ratio or 0 for cell in comparable if claim_on(cell) == outcome)
-        if ratios:
+        if ratios := sorted(cell.ratio or 0 for cell in comparable if claim_on(cell) == outcome):
             ends = dict.fromkeys(f"{number(ratio)}x" for ratio in (ratios[0], ratios[-1]))
             by = f" ({' to '.join(ends)})" if outcome in (FASTER, SLOWER) else ""
             parts.append(f"{len(ratios)} {word}{by}")

@@ -19,8 +19,7 @@ def _law_sentence(name: str, law: ScalingLaw) -> str:
         return f"{name}: no fit of {LAWS[law.law]} ({law.undefined})."
     interval = "n=1" if fraction.low is None else interval_text(fraction.low, fraction.high, fraction.n)
     text = f"{name}: serial fraction {number(fraction.value)} ({interval}) by {LAWS[law.law]}"
-    misfit = law.lack_of_fit
-    if misfit:
+    if misfit := law.lack_of_fit:
         direction = "faster" if misfit.percent > 0 else "slower"
         miss = f"{number(abs(misfit.percent), 2)} % {direction} on {misfit.devices} devices than it says"
         return f"{text}. It does not fit: {name} is {miss}, so it forecasts nothing."

@@ -54,8 +54,7 @@ def trust_in(
 
     runs = {f"{point.cell}/rep{repeat}" for point in report.points for repeat in point.repeats}
     runs_text = _runs_text(len(runs), is_compared=concluded_from(report) is not None)
-    invalid = [finding for finding in on_answer if finding.severity == "invalid"]
-    if invalid:
+    if invalid := [finding for finding in on_answer if finding.severity == "invalid"]:
         text = f": checks failed ({_codes(invalid)}) in {_part_text(invalid, runs)} {runs_text}."
         return Trust("no", text, elsewhere)
     if on_answer:
@@ -106,8 +105,7 @@ def _unused_findings_sentence(findings: Sequence[Finding]) -> str:
     """Return a sentence on findings in runs that the answer does not use; "" where there are none."""
     parts = []
     for concern, place in ELSEWHERE.items():
-        group = [finding for finding in findings if finding.concerns == concern]
-        if group:
+        if group := [finding for finding in findings if finding.concerns == concern]:
             verb = "is" if _count_runs(group) == 1 else "are"
             parts.append(f"{_subjects(group)} ({_codes(group)}) {verb} in {place} alone, which the answer does not use")
     return f"{'; '.join(parts)}." if parts else ""

@@ -26,10 +26,8 @@ def watched(args: argparse.Namespace) -> None:
 
     folders = args.folders or [Path(os.environ.get(VARIABLE) or FOLDER)]  # where `watch` writes by default
     are_names_unique = len({place.name for place in folders}) == len(folders)
-    runs = []
-    for place in folders:
-        name = place.name if are_names_unique else str(place)
-        runs.append(WatchedRun(name, read_watched(place)))
+    names = [place.name if are_names_unique else str(place) for place in folders]
+    runs = [WatchedRun(name, read_watched(place)) for name, place in zip(names, folders, strict=True)]
 
     for run in runs:
         ranks, steps = plural(len(run.ranks), "rank"), plural(len(run.ranks[0].step_s), "optimizer step")

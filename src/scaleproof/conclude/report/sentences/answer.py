@@ -3,7 +3,7 @@
 A claim is a figure, of a cell or of two, with the word that its interval supports: faster, undecided, unclaimed (none).
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from scaleproof.conclude.analysis.ranking import largest_group
@@ -95,7 +95,7 @@ def answer_campaign(
     if group:
         group_claims = GroupClaims(group, claims, report.ranking.index(group))
         one_device = _one_device_bullet(group_claims, report)
-        bullets += [*_incomparable_bullet(report, group), *_fastest_bullet(group_claims)]
+        bullets += [*_incomparable_bullets(report, group), *_fastest_bullet(group_claims)]
         bullets += [_recommended_bullet(group_claims), *_slower_bullet(group_claims), *one_device]
     for series in _leading_series(report):
         bullets += _scaling_bullet(series, claims, one_device)
@@ -277,9 +277,8 @@ def _one_device_bullet(group_claims: GroupClaims, report: ScalingReport) -> list
     return [Bullet("one-device", label, text, basis, cells, (*claims, *claims_of_efficiency))]
 
 
-def _incomparable_bullet(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
-    """Return a bullet on each cell of `group` that may not be compared with its first, and on what repairs it."""
-    bullets = []
+def _incomparable_bullets(report: ScalingReport, group: SizeRanking) -> Iterator[Bullet]:
+    """Yield a bullet on each cell of `group` that may not be compared with its first, and on what repairs it."""
     for entry in group.cells:
         if not entry.incomparable:
             continue
@@ -290,8 +289,7 @@ def _incomparable_bullet(report: ScalingReport, group: SizeRanking) -> list[Bull
             reason = f"as {', '.join(entry.incomparable)} {verb} from {group.cells[0].cell}"
         command = f"scaleproof retry config/campaigns/{report.campaign}.yaml --cell {entry.cell}"
         text = f"{entry.cell}, {reason}. Run it again: {command}"
-        bullets.append(Bullet("incomparable", "Not compared", text, cells=(entry.cell,)))
-    return bullets
+        yield Bullet("incomparable", "Not compared", text, cells=(entry.cell,))
 
 
 def _recommended_bullet(group_claims: GroupClaims) -> Bullet:
@@ -336,15 +334,14 @@ def _scaling_bullet(series: ScalingSeries, claims: Claims, one_device: list[Bull
     return [Bullet("scaling", "Scaling", text, interval, (base.cell, last.cell), stated_claims)]
 
 
-def _unranked_bullets(report: ScalingReport, claims: Claims, stated_cells: Set[str]) -> list[Bullet]:
-    """Return the bullets on series whose largest size is in no ranking: its efficiency, with a single interval.
+def _unranked_bullets(report: ScalingReport, claims: Claims, stated_cells: Set[str]) -> Iterator[Bullet]:
+    """Yield the bullets on series whose largest size is in no ranking: its efficiency, with a single interval.
 
     `stated_cells`: of the bullets before. Of more than two such series, the one with the highest rate has a bullet.
     """
     unranked = [series for series in report.series_of_sizes if series.points[-1].cell not in stated_cells]
     if len(unranked) > 2:
         unranked = [max(unranked, key=lambda series: series.points[-1].tokens_per_sec_global.value)]
-    bullets = []
     for series in unranked:
         base, last = series.points[0], series.points[-1]
         claim = claims.get(f"efficiency/{last.cell}")
@@ -354,8 +351,7 @@ def _unranked_bullets(report: ScalingReport, claims: Claims, stated_cells: Set[s
         text = f"{series.subject} on {devices_text(last.devices)} has {number(100 * claim.ratio.value, 2)} % scaling "
         text += f"efficiency over {base.devices}"
         basis = interval_text(low, high, runs_text(base.n, last.n))
-        bullets.append(Bullet("scaling", "Scaling", text, basis, (base.cell, last.cell), (claim,)))
-    return bullets
+        yield Bullet("scaling", "Scaling", text, basis, (base.cell, last.cell), (claim,))
 
 
 def _reservations_bullet(report: ScalingReport) -> list[Bullet]:

@@ -1,5 +1,7 @@
 """A profile (a trace of some steps of one cell) in sentences. What it does not support is unknown, or left out."""
 
+from collections.abc import Iterator
+
 from scaleproof.ground.errors import plural
 from scaleproof.ground.records.profile_schema import Profile, mean_of_field
 
@@ -55,9 +57,8 @@ def _step_sentences(profile: Profile) -> list[str]:
     return [sentence, f"Communication takes {_ms_text(communication_ms)}, of which {exposed}."]
 
 
-def _collective_sentences(profile: Profile) -> list[str]:
-    """Return a sentence on each kind of collective: calls and time of a step, and its bandwidth."""
-    sentences = []
+def _collective_sentences(profile: Profile) -> Iterator[str]:
+    """Yield a sentence on each kind of collective: calls and time of a step, and its bandwidth."""
     for name, collective in profile.collectives.items():
         text = f"{name}: {collective.calls:g} calls a step, {_ms_text(collective.total_ms)}"
         if collective.wait_ms is not None:
@@ -65,8 +66,7 @@ def _collective_sentences(profile: Profile) -> list[str]:
             text += f" ({_ms_text(collective.transfer_ms)} transfer, {waiting} waiting for the last rank)"
         if collective.bus_gb_per_s:
             text += f"; bus bandwidth {collective.bus_gb_per_s:.3g} GB/s"
-        sentences.append(f"{text}.")
-    return sentences
+        yield f"{text}."
 
 
 def _waiting_sentence(profile: Profile) -> list[str]:
@@ -84,20 +84,18 @@ def _waiting_sentence(profile: Profile) -> list[str]:
     ]
 
 
-def _totals_sentences(profile: Profile) -> list[str]:
-    """Return sentences on a profile that has sums alone, no steps: a text report, or a trace without steps."""
+def _totals_sentences(profile: Profile) -> Iterator[str]:
+    """Yield sentences on a profile that has sums alone, no steps: a text report, or a trace without steps."""
     if profile.steps and profile.per_step:
-        return []
-    sentences = []
+        return
     if profile.communication_share is not None and profile.kernel_time_ms is not None:
         percent = f"{100 * profile.communication_share:.2f} %"
-        sentences.append(f"{percent} of {profile.kernel_time_ms / 1e3:,.3f} s of kernel time is communication.")
+        yield f"{percent} of {profile.kernel_time_ms / 1e3:,.3f} s of kernel time is communication."
     for name, calls in profile.calls_per_step.items():
-        sentences.append(f"{name}: {calls:.2f} calls per optimizer step and rank.")
+        yield f"{name}: {calls:.2f} calls per optimizer step and rank."
     if profile.executed_steps is not None and profile.steps:
         share = f"{profile.executed_steps:,.0f} of {profile.steps:,}"
-        sentences.append(f"{share} optimizer steps were executed (all-gathers per rank).")
-    return sentences
+        yield f"{share} optimizer steps were executed (all-gathers per rank)."
 
 
 def _ms_text(value: float | None) -> str:

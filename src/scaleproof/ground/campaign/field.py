@@ -2,15 +2,13 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
 
-class Section(BaseModel):
+class Section(BaseModel, extra="forbid", frozen=True, strict=True, allow_inf_nan=False):
     """A group of keys. Unknown keys are refused; values cannot be changed after validation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 def key(default: Any, description: str | None, unit: str, *, axis: str | None = None, **limits: Any) -> Any:

@@ -16,6 +16,8 @@ PUBLISHED = {
     "traces": "traces.json",
     "waterfall": "waterfall.json",
     "profile_summary": "traces/ddp-n1x2/profile_summary.json",
+    "manifest": "manifest.json",
+    "pairs": "compare/accumulation/pairs.json",
 }
 
 
@@ -32,4 +34,12 @@ def test_a_published_result_conforms_and_another_does_not(name, repository, tmp_
 def test_a_file_has_a_schema(name, tmp_path):
     schema = json.loads(scaleproof("campaign", "schema", name, cwd=tmp_path).stdout)
     jsonschema.Draft202012Validator.check_schema(schema)
-    assert schema["$defs"]
+    assert schema.get("properties") or schema["$defs"]
+
+
+def test_what_compare_prints_conforms(repository):
+    sides = [next(repository.glob(f"results/published/demo_*/runs/{cell}")) for cell in ("ddp-n1x2", "fsdp-n1x2")]
+    printed = scaleproof("compare", *map(str, sides), "--vary", "strategy", "--json", cwd=repository).stdout
+    schema = json.loads(scaleproof("campaign", "schema", "compare", cwd=repository).stdout)
+    assert not list(jsonschema.Draft202012Validator(schema).iter_errors(json.loads(printed)))
+    assert list(jsonschema.Draft202012Validator(schema).iter_errors({"compared": []}))

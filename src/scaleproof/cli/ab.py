@@ -32,15 +32,16 @@ def ab(args: argparse.Namespace) -> None:
     """
     from dataclasses import asdict
 
-    from scaleproof.conclude.report.sentences.ab import EXIT_CODES
+    from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbAnswer
     from scaleproof.driver.ab import run_comparison
     from scaleproof.ground.snakemake_command import RESULTS
 
     campaign, verdict = run_comparison(_checked_request(args), args.name)
     page = RESULTS / campaign.stem / "report.html"
-    report = str(page) if page.is_file() else None  # the minutes may be over before the page is made
+    report = str(page) if page.is_file() else None
     if args.json:
-        print(json.dumps(asdict(verdict) | {"campaign": str(campaign), "report": report}, indent=2))
+        answer = AbAnswer(**asdict(verdict), campaign=str(campaign), report=report)
+        print(json.dumps(asdict(answer), indent=2))
     else:
         print(f"{verdict.sentence}\n{report}" if report else verdict.sentence)
     if code := EXIT_CODES[verdict.word]:

@@ -33,6 +33,13 @@ MODELS = {
     "forecast": "ground.findings.forecast_report:ForecastReport",
     "profile_summary": "ground.records.profile_schema:Profile",
     "audit": "auditor.audit:Audit",
+    "compare": "ground.comparison:Comparisons",
+    "ab": "conclude.report.sentences.ab:AbAnswer",
+    "manifest": "verify.manifest:Manifest",
+    "pairs": "measure.launch.pairs:Pairs",
+    "reference": "measure.reference.schema:Reference",
+    "sweep": "conclude.forecast.sweep_file:Sweep",
+    "doctor": "measure.doctor.doctor:Report",
 }
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
@@ -303,7 +310,7 @@ def add(commands: Group) -> None:
     example = (
         "scaleproof campaign schema > config/campaign.schema.json\n"
         "scaleproof campaign schema scaling_report     # results/NAME/scaling_report.json\n"
-        "scaleproof campaign schema audit              # scaleproof audit --json"
+        "scaleproof campaign schema audit              # scaleproof audit --json; likewise compare and ab"
     )
     parser = add_command(campaign, "schema", campaign_schema, doc, example)
     help_text = f"{', '.join(MODELS)} (default: campaign)"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scipy.special import stdtrit
+from typing_extensions import TypedDict
 
 from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.errors import UserError, did_you_mean, shortened
@@ -54,6 +55,14 @@ class Compared:
         if not self.ratio or not self.low or not self.high or self.ratio == 1:
             return math.inf
         return float((math.log(self.high / self.low) / 2 / math.log(self.ratio)) ** 2)
+
+
+class Comparisons(TypedDict):
+    """What `scaleproof compare --json` prints."""
+
+    compared: list[Compared]
+    on_one_side: list[str]  # cells that the other side has not
+    next: str
 
 
 def claim_on(compared: Compared) -> str:

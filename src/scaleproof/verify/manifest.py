@@ -4,9 +4,10 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
@@ -51,6 +52,16 @@ class Demands(ResultPart):
         """Return what the keys of a campaign ask; `question` and `charts` as the fields of these names."""
         keys = {"title": campaign.title, "target_loss": campaign.target_loss, "margin": campaign.margin}
         return cls(**keys, question=question, repeats=campaign.repeat_until, charts=charts)
+
+
+class Manifest(TypedDict):
+    """manifest.json: the sha256 of each file by its name, and of all other keys (`manifest_sha256`)."""
+
+    schema_version: str
+    scaleproof: str  # the version that made the report
+    files: dict[str, str]
+    demands: NotRequired[Demands]
+    manifest_sha256: str
 
 
 def demands_in(folder: Path) -> Demands | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq, CommentedSet, TaggedScalar
 from ruamel.yaml.constructor import DuplicateKeyError
@@ -99,8 +99,9 @@ def load_corpora(path: Path) -> tuple[dict[str, Corpus], dict[str, str]]:
     return rows, faults
 
 
-def schema_text(model: type[BaseModel]) -> str:
-    return json.dumps(model.model_json_schema(), indent=2) + "\n"
+def schema_text(model: type) -> str:
+    """Return the JSON schema of a file: of a model, a dataclass or a TypedDict."""
+    return json.dumps(TypeAdapter(model).json_schema(), indent=2) + "\n"
 
 
 @lru_cache

@@ -49,6 +49,14 @@ class AbVerdict:
     reservations: tuple[str, ...] = ()  # codes of suspect findings
 
 
+@dataclass(frozen=True)
+class AbAnswer(AbVerdict):
+    """What `scaleproof ab --json` prints: the verdict, and the files behind it."""
+
+    campaign: str = ""
+    report: str | None = None  # None where the minutes were over before the page was made
+
+
 def ab_verdict(
     report: ScalingReport,
     findings: Findings,

@@ -330,6 +330,7 @@ BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ('title: "one\\e[31m red"\n', "character 4 is U+001B; allowed: one line of text"),
         ('title: "one\\n\\\\input{/etc/passwd}"\n', "character 4 is U+000A"),
         ("title: x\nwork: {schedule: {ramp_steps: 1000}}\n", "ramp_steps 1000 is more than the run has"),
+        ("title: x\nwork: {schedule: {final_fraction: 0}}\n", "final_fraction is where linear and cosine end"),
         ("title: x\nexecution: {precision: BF16}\n", 'Did you mean "bf16"?'),
         ("title: x\nexecution: {precision: float32}\n", 'Did you mean "fp32"?'),
         ("title: x\nexecution: {strategy: DDP}\n", 'Did you mean "ddp"?'),

@@ -103,7 +103,7 @@ def test_two_settings_have_two_fingerprints_and_one_work():
     ("command", "word"),
     [
         *(("python t.py | tee l", "|"), ("cd x && python t.py", "&&"), ("python t.py 2>&1", "2>&1")),
-        *(("LR=1 t.py", "LR=1"), ("python t.py --lr=$LR", "--lr=$LR"), ("t.py -n $(nproc)", "$(nproc)")),
+        *(("LR=1 t.py -b $B", "$B"), ("python t.py --lr=$LR", "--lr=$LR"), ("t.py -n $(nproc)", "$(nproc)")),
         *(("~/t.py --lr 1", "~/t.py"), ("python ~/t.py", "~/t.py"), ("t.py -n `nproc`", "`nproc`")),
     ],
 )
@@ -113,6 +113,12 @@ def test_what_only_a_shell_obeys_is_refused(command, word):
     assert f"no shell reads it, so that {word} is a plain word; write bash -c" in str(refused.value)
     assert cells(f"bash -c '{command}'")
     assert cells("./x=1/python t.py --query a=b '|x' '{ print $1, $NF }' '^a$' a~b --d=~/x")
+
+
+def test_a_variable_before_the_program_is_for_env():
+    with pytest.raises(UserError, match="LR=1 is no variable; write env LR=1"):
+        cells("LR=1 python t.py")
+    assert cells("env LR=1 python t.py")
 
 
 def test_two_lengths():

@@ -167,8 +167,10 @@ def _check_words(words: list[str], command: str) -> None:
     """Check that a command has no word that only a shell obeys, as no shell reads it. Raises UserError."""
     shell_words = [word for word in words if word in OF_SHELLS or word.endswith(";") or VARIABLE.fullmatch(word)]
     name, equals, _ = words[0].partition("=")
-    if equals and name.isidentifier():  # NAME=value program
-        shell_words.append(words[0])
+    sets_variable = equals and name.isidentifier()  # NAME=value program
+    if sets_variable and not shell_words:
+        fault = f"no shell reads it, so that {words[0]} is no variable; write env {words[0]} ..."
+        raise _fault("workload.command", f": {fault}")
     if re.search(rf"\n\s*{re.escape(words[0])}\s", command):
         raise _fault("workload.command", f": {words[0]} begins two lines, and no shell reads them; write bash -c '...'")
     if shell_words:
@@ -190,6 +192,8 @@ def check_cell(cell: Checked) -> None:
     shape, seq_len = shape_of(cell.workload.model), cell.workload.seq_len
     if shape.context is not None and seq_len > shape.context:
         raise _fault("workload.seq_len", f" {seq_len} is longer than the model's context of {shape.context} tokens")
+    if cell.work.schedule.name == "constant" and "final_fraction" in cell.work.schedule.model_fields_set:
+        raise _fault("work.schedule.final_fraction", " is where linear and cosine end; name one, or leave it out")
     ramp_steps, work = cell.work.schedule.ramp_steps, cell.work
     if ramp_steps > work.warmup_steps + work.steps:
         steps = f"{work.warmup_steps} warm-up + {work.steps} timed steps"

@@ -266,3 +266,22 @@ def test_a_sentence_is_waived_by_its_own_line_and_the_first_line_says_so(project
         waive(project, code="claim-not-in-data", place=f"docs/results.md:{line}")
         done = scaleproof("audit", "docs", cwd=project)
         assert (done.returncode, done.stdout.splitlines()[0]) == (code, first)
+
+
+def test_of_the_rows_of_one_line_only_the_wrong_one_is_marked(tmp_path):
+    cell = {"cell_type": "markdown", "metadata": {}, "source": FAULTY}
+    (tmp_path / "a.ipynb").write_text(json.dumps({"nbformat": 4, "cells": [cell]}))
+    audit = audit_paths([tmp_path])
+    assert [line.mark for line in audit.scaling] == [line.mark for line in audit.readings] == ["", "suspect"]
+
+
+def test_programs_read_figures_as_numbers(tmp_path):
+    """In base units; a figure without a unit, whose value is unknown, has its text alone."""
+    (tmp_path / "a.md").write_text("| GPUs | Step (ms) | Mem |\n|---|---|---|\n| 1 | 400 | 12 |\n| 2 | 250 | 13 |\n")
+    (tmp_path / "train.log").write_text("".join(f"step: {n} tokens/s: 4567\n" for n in range(9)))
+    audit = json.loads(audit_paths([tmp_path]).model_dump_json())
+    run, first, second = audit["readings"]
+    assert run["values"] == {"tokens_per_s": 4567}
+    assert (first["values"], first["recomputed_range"]) == ({"devices": 1, "step_time_s": 0.4}, None)
+    assert second["recomputed_range"] == [1.6, 1.6]
+    assert [line["efficiency_range"] for line in audit["scaling"]] == [None, [0.8, 0.8]]

@@ -388,7 +388,7 @@ def test_a_damaged_report_is_no_wrong_name_of_a_figure(place, tmp_path):
     ("content", "part"),
     [
         ("", "it is empty"),
-        ("{", "no JSON, or cut off (EOF"),
+        ("{", "no JSON, or cut off (line 1, column 1: it ends there)"),
         ("{}", " is missing"),
     ],
 )

@@ -45,6 +45,16 @@ def line_ends_of_windows(folder: Path) -> None:
     (folder / "cells.csv").write_bytes((folder / "cells.csv").read_bytes().replace(b"\n", b"\r\n"))
 
 
+def byte_order_mark(folder: Path) -> None:
+    steps = folder / "runs/ddp-n1x2/rep1/steps.csv"
+    steps.write_bytes(b"\xef\xbb\xbf" + steps.read_bytes())
+
+
+def last_lines_mended(folder: Path) -> None:
+    for path in (folder / "runs/ddp-n1x2/rep1/steps.csv", folder / "report.html"):
+        path.write_bytes(path.read_bytes().rstrip() + b"\n" * (path.suffix == ".html"))
+
+
 def all_line_ends_of_windows(folder: Path) -> None:
     for path in folder.rglob("*.csv"):
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
@@ -153,10 +163,12 @@ def no_pairs(folder: Path) -> None:
         (no_tables, "tables: 15 files are missing: comparison.csv, ", 3),
         (steps_of_another_run, "runs/ddp-n1x2/rep1/steps.csv: sha256", 2),
         (cell_renamed, "runs/ddp_2gpu: was renamed since the report was written: it was runs/ddp-n1x2", 2),
-        (line_ends_of_windows, "(only the ends of its lines, as git's autocrlf changes them)", 2),
+        (line_ends_of_windows, "(only ends of lines or a byte order mark, as git and editors change them)", 2),
+        (byte_order_mark, "steps.csv: sha256: changed since the report was written (only ends of lines or", 2),
+        (last_lines_mended, "and 1 more file changed (only ends of lines or a byte order mark, as ", 2),
         (
             all_line_ends_of_windows,
-            "more files changed (only the ends of its lines, as git's autocrlf changes them); ",
+            "more files changed (only ends of lines or a byte order mark, as git and editors change them); ",
             2,
         ),
         (another_licence, "LICENSE: changed since it was published: 3 bytes, ", 2),

@@ -71,7 +71,7 @@ class FigureCount(BaseModel, extra="forbid"):
 class Audit(BaseModel, extra="forbid"):
     """What was read and what was found; `scaleproof audit --json`."""
 
-    schema_version: Literal["1.2"] = "1.2"
+    schema_version: Literal["1.3"] = "1.3"
     source: str
     runs: list[str]
     formats: dict[str, int]

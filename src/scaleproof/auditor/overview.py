@@ -18,13 +18,17 @@ from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.number_format import integer, percent, times
 
 Mark = Literal["invalid", "suspect", "waived", ""]
+Range = tuple[float, float]
 WORK_WORDS = ("strategy", "precision", "model", "phase")
 CORRECTED_UNITS = ("x", "tokens/s", "samples/s", "%", "ms", "s")  # speeds and times, the ratio first
 MOST_LISTED_ROWS = 200  # rows of one table that are listed
 
 
 class OverviewLine(BaseModel, extra="forbid"):
-    """One line of what was read. Figures are printed with their units; empty where the files do not say."""
+    """One line of what was read. Figures are printed with their units; empty where the files do not say.
+
+    `values`: figures as numbers in base units, by kind: {"tokens_per_s": 390.0}; `recomputed_range`: least and most.
+    """
 
     name: str
     place: str
@@ -35,6 +39,8 @@ class OverviewLine(BaseModel, extra="forbid"):
     recomputed: str = ""
     corrected: str = ""
     mark: Mark = ""
+    values: dict[str, float] = {}
+    recomputed_range: Range | None = None
 
 
 def overview_lines(context: AuditContext, findings: list[Finding]) -> list[OverviewLine]:
@@ -74,6 +80,8 @@ def _run_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
             rate=rate_of_run(run),
             published=", ".join(figures[kind] for kind in ("speedup", "throughput") if kind in figures),
             recomputed=_span(times, *speedup) if speedup else "",
+            values=_values_of_run(run),
+            recomputed_range=speedup or None,
             corrected=_corrected_figure(about[run.name], run.name),
             mark=mark_of(about[run.name]),
         )
@@ -88,6 +96,14 @@ def _work_of_run(run: ReportedRun) -> str:
     if run.copy_of:
         parts.append(f"a copy of {run.copy_of}")
     return ", ".join(parts)
+
+
+def _values_of_run(run: ReportedRun) -> dict[str, float]:
+    """Return how fast a run says it was as numbers: {"tokens_per_s": 12345.0}."""
+    rate = total_rate(run)
+    total = {rate.unit.replace("/", "_per_").replace("FLOP", "flops"): rate.value} if rate else {}
+    others = {"samples_per_s": samples_rate(run), "steps_per_s": steps_rate(run), "epoch_time_s": epoch_seconds(run)}
+    return total | {kind: value for kind, value in others.items() if value}
 
 
 def rate_of_run(run: ReportedRun) -> str:
@@ -118,13 +134,22 @@ def _row_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
     """Yield a line for each of the first MOST_LISTED_ROWS rows of each table, in the order of the files."""
     for table in context.evidence.tables:
         series_of_row = {id(row): series for series in series_of(table) for row in series.rows}
-        # "file:line" -> names of its rows; a line has several where each column is a configuration.
-        at_place: dict[str, list[str]] = defaultdict(list)
-        for row in (row for row in table.rows if row.place in about):
-            at_place[row.place].append(row.description)
+        names = _names_by_place(table, about)
         for row in table.rows[:MOST_LISTED_ROWS]:
-            findings = [finding for finding in about[row.place] if _is_about(finding, row, at_place[row.place])]
-            yield _row_line(table, row, series_of_row.get(id(row)), findings)
+            yield _row_line(table, row, series_of_row.get(id(row)), _findings_on(row, names, about))
+
+
+def _names_by_place(table: ReportedTable, about: Subjects) -> dict[str, list[str]]:
+    """Return "file:line" -> names of its rows; a line has several where each column is a configuration."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for row in (row for row in table.rows if row.place in about):
+        names[row.place].append(row.description)
+    return names
+
+
+def _findings_on(row: ReportedRow, names: dict[str, list[str]], about: Subjects) -> list[Finding]:
+    """Return the findings about a row. `names`: of the rows of its table by their place."""
+    return [finding for finding in about[row.place] if _is_about(finding, row, names[row.place])]
 
 
 def _is_about(finding: Finding, row: ReportedRow, names: list[str]) -> bool:
@@ -170,6 +195,7 @@ def _row_line(
     work = [row.words.get(word) or table.words.get(word) or "" for word in WORK_WORDS]
     batch = row.value("global_batch") or row.value("batch")
     length = row.value("seq_len")
+    speedup = _recomputed_speedup(row, series)
     sizes = [
         f"batch {batch:g}" if batch and batch.is_integer() else "",
         f"length {length:g}" if length else "",
@@ -182,7 +208,9 @@ def _row_line(
         work=", ".join(filter(None, [*work, *sizes])),
         rate=_rate_of_row(row),
         published=", ".join(printed),
-        recomputed=_recomputed_speedup(row, series),
+        recomputed=_span(times, *speedup) if speedup else "",
+        values=_values_of_row(row),
+        recomputed_range=speedup,
         corrected=_corrected_figure(findings, row.place),
         mark=mark_of(findings),
     )
@@ -197,18 +225,24 @@ def _rate_of_row(row: ReportedRow) -> str:
     return f"{figure.printed} ({figure.heading})"[:LABEL_LENGTH] if figure.heading else figure.printed
 
 
-def _recomputed_speedup(row: ReportedRow, series: RowSeries | None) -> str:
-    """Return how many times as fast as its baseline a row is ("3.5x", "3.4x to 3.6x"). Returns "" where it has none.
+def _values_of_row(row: ReportedRow) -> dict[str, float]:
+    """Return the usable figures of a row as numbers, the first of each kind: {"tokens_per_s": 390.0}."""
+    kinds = dict.fromkeys(figure.kind for figure in row.figures)
+    return {kind: figure.value for kind in kinds if (figure := row.known(kind)) is not None}
+
+
+def _recomputed_speedup(row: ReportedRow, series: RowSeries | None) -> Range | None:
+    """Return how many times as fast as its baseline a row is, least and most. Returns None where it has none.
 
     Figures may have several readings (a rate of all devices, or one): those that the printed speed-up confirms count.
     """
     if series is None or row in series.bases:
-        return ""
+        return None
     stated = row.usable("speedup")
     readings = [reading for ratio in series.steadiest_ratios(row) for reading in ratio.readings if is_bounded(reading)]
     confirmed = [reading for reading in readings if stated is not None and stated.interval.meets(reading)]
     ends = sorted(end for reading in confirmed or readings for end in _ends(reading))
-    return _span(times, ends[0], ends[-1]) if ends else ""
+    return (ends[0], ends[-1]) if ends else None
 
 
 def is_bounded(ratio: PrintedInterval) -> bool:
@@ -247,7 +281,10 @@ LABEL_LENGTH = 60
 
 
 class ScalingLine(BaseModel, extra="forbid"):
-    """One size of one configuration. Figures are for people; `place` is the row or the run."""
+    """One size of one configuration; `place` is the row or the run.
+
+    Figures are for people; `values` has them as numbers in base units, ranges the least and the most.
+    """
 
     configuration: str
     place: str
@@ -258,6 +295,9 @@ class ScalingLine(BaseModel, extra="forbid"):
     baseline: str = ""
     beside: str = ""
     mark: Mark = ""
+    values: dict[str, float] = {}
+    speedup_range: Range | None = None
+    efficiency_range: Range | None = None
 
 
 def scaling_lines(context: AuditContext, findings: list[Finding]) -> list[ScalingLine]:
@@ -269,11 +309,15 @@ def scaling_lines(context: AuditContext, findings: list[Finding]) -> list[Scalin
     lines: list[ScalingLine] = []
     for series in context.series:
         name = _configuration(series)
-        of_series = [_scaling_line(name, row, series) for row in series.rows]
-        lines += of_series if any(line.speedup or line.beside for line in of_series) else []
-    lines += _scaling_lines_of_runs(context)
-    for line in lines:
+        names = _names_by_place(series.table, about)
+        of_series = [(row, _scaling_line(name, row, series)) for row in series.rows]
+        if any(line.speedup or line.beside for _, line in of_series):
+            for row, line in of_series:
+                line.mark = mark_of(_findings_on(row, names, about))
+                lines.append(line)
+    for line in _scaling_lines_of_runs(context):
         line.mark = mark_of(about[line.place])
+        lines.append(line)
     return lines
 
 
@@ -293,6 +337,7 @@ def _scaling_line(configuration: str, row: ReportedRow, series: RowSeries) -> Sc
     reading that it confirms, else by the first.
     """
     line = ScalingLine(configuration=configuration, place=row.place, devices=row.devices or 1, rate=_rate_of_row(row))
+    line.values = _values_of_row(row)
     beside = [figure for kind in KINDS_BESIDE if (figure := row.usable(kind)) is not None]
     line.beside = ", ".join(f"{figure.heading} {figure.printed}" for figure in beside)
     ratios = series.steadiest_ratios(row)
@@ -303,9 +348,10 @@ def _scaling_line(configuration: str, row: ReportedRow, series: RowSeries) -> Sc
     confirmed = (reading for reading in readings if stated is not None and stated.interval.meets(reading))
     speedup = next(confirmed, readings[0])
     if len(readings) == 1 or stated is not None:
-        low, high = _ends(speedup)
+        line.speedup_range = low, high = _ends(speedup)
+        line.efficiency_range = (low / series.times_devices(row), high / series.times_devices(row))
         line.speedup = _span(times, low, high)
-        line.efficiency = _span(percent, low / series.times_devices(row), high / series.times_devices(row))
+        line.efficiency = _span(percent, *line.efficiency_range)
         others = len(series.bases) - 1
         line.baseline = series.bases[0].name + f" and {others} more" * bool(others)
     return line
@@ -322,11 +368,14 @@ def _scaling_lines_of_runs(context: AuditContext) -> Iterator[ScalingLine]:
             line = _scaling_line_of_run(scaling.run)
             line.baseline = scaling.base.name
             if scaling.speedups:
-                low, high = scaling.speedups
+                line.speedup_range = low, high = scaling.speedups
+                line.efficiency_range = (low / scaling.devices, high / scaling.devices)
                 line.speedup = _span(times, low, high)
                 line.efficiency = percent((low + high) / 2 / scaling.devices)
             yield line
 
 
 def _scaling_line_of_run(run: ReportedRun) -> ScalingLine:
-    return ScalingLine(configuration=run.name, place=run.name, devices=run.world_size or 1, rate=rate_of_run(run))
+    line = ScalingLine(configuration=run.name, place=run.name, devices=run.world_size or 1, rate=rate_of_run(run))
+    line.values = _values_of_run(run)
+    return line

@@ -11,8 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.json_faults import reason_of_json_fault
+from scaleproof.ground.json_faults import fault_of_json
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.pointers import pointer_fault
 from scaleproof.ground.snakemake_command import snakemake_command
 
 Place = tuple[str | int, ...]  # of a value in a file: keys and indices
@@ -71,8 +72,6 @@ FILLERS = re.compile(r"(?:^|[_-])(?:adam|implementation|max|name|num|ratio|train
 # Near by their letters to what they do not mean: devices that are not supported, processes (of "work").
 UNRELATED = ("tpu", "npu", "xpu", "hpu", "ipu", "vpu", "intel", "worker", "workers")
 BYTES = re.compile("[\udc80-\udcff]+")  # of a name, as Python decodes it with "surrogateescape"
-LFS = "version https://git-lfs"
-POINTER = "a pointer of Git LFS, not the file itself; fetch it with: git lfs pull"
 
 
 def did_you_mean(name: object, allowed: Iterable[str]) -> str:
@@ -212,7 +211,8 @@ def link_fault(path: Path) -> str:
     except OSError as error:
         if error.errno == errno.ELOOP:
             return " is a link that leads back to itself"
-    return f" is a link to {os.readlink(path)}, which leads nowhere"
+    target = os.readlink(path)
+    return f" is {pointer_fault(target) or f'a link to {target}, which leads nowhere'}"
 
 
 def nearest_path(path: Path) -> str:
@@ -342,9 +342,9 @@ def _json_fault(content: str | bytes, problem: str) -> str:
     start = content[:40] if isinstance(content, str) else content[:40].decode("utf-8", "replace")
     if "\N{REPLACEMENT CHARACTER}" in start[:2]:
         return "it is not UTF-8 text"
-    if start.startswith(LFS):
-        return POINTER
-    return shortened(f"no JSON, or cut off ({problem}{reason_of_json_fault(content, problem)})", 300)
+    if pointer := pointer_fault(start):
+        return pointer
+    return shortened(f"no JSON, or cut off ({fault_of_json(content, problem)})", 300)
 
 
 OF_CAMPAIGN = ("scaling_report.json", "findings.json", "runs.csv", "cells.csv", "report.html")  # beside runs/

@@ -23,6 +23,17 @@ REASONS = {
     "False": "write false",
     "None": "write null",
 }
+# What Python's or pydantic's parser says -> the same, followed by what stands there.
+WORDS = {
+    "[`']:[`']": "a colon is missing behind a key, before",
+    "[`'],[`']": "a comma or a bracket is missing before",
+    "key must be|property name": "a key in double quotes is missing before",
+    "Extra data|trailing char": "more stands behind its end:",
+    "Unterminated": "a text has no quote at its end:",
+    "ontrol char": "a text holds a tab or an end of line before",
+    "escape": r"a backslash in a text is written \\, and this is no escape:",
+    ".": "there is no value of JSON:",
+}
 
 
 def read_part(path: Path, part: Callable[..., Part]) -> Part | None:
@@ -36,26 +47,41 @@ def read_part(path: Path, part: Callable[..., Part]) -> Part | None:
         return None
 
 
-def reason_of_json_fault(content: str | bytes, problem: str) -> str:
-    """Return ": REASON", by the text at the place that `problem` names ("line 3 column 5"); "" if none is known."""
+def fault_of_json(content: str | bytes, problem: str) -> str:
+    """Return where and why a text is no JSON: "line 3, column 5: a comma or a bracket is missing before "4"".
+
+    `problem`: what a parser says, with the place; it is returned as it is where it names none.
+    """
     match = re.search(r"line (\d+) column (\d+)", problem)
     if match is None:
-        return ""
+        return problem
     text = content if isinstance(content, str) else content.decode("utf-8", "replace")
-    lines = text.splitlines(keepends=True)
-    position = sum(map(len, lines[: int(match[1]) - 1])) + int(match[2]) - 1
+    line, column = map(int, match.groups())
+    position = sum(len(one) + 1 for one in text.split("\n")[: line - 1]) + max(column, 1) - 1
+    reason = _reason(text, position, problem)
+    return f"line {line}, column {column}: {reason}"
+
+
+def _reason(text: str, position: int, problem: str) -> str:
+    """Return why a parser stopped at a `position`, by what stands there, else by the `problem` that it names."""
     before, rest = text[:position].rstrip(), text[position:]
     begin = BEGIN.search(text)
     if not before and begin and begin.start() and not rest.startswith(("#", "/", "\ufeff", "<<<<<<<")):
         line = text.count("\n", 0, begin.start()) + 1
-        return f': the JSON begins in line {line}, behind "{lines[0].strip()[:30]}"'
+        return f'the JSON begins in line {line}, behind "{text.partition(chr(10))[0].strip()[:30]}"'
     if not before and begin is None and rest.startswith("#"):
-        return ": it is text, not JSON"
-    reason = next((reason for start, reason in REASONS.items() if rest.startswith(start)), "")
+        return "it is text, not JSON"
     if rest.startswith(("]", "}")) and before.endswith(","):
-        reason = "the comma before it has nothing behind it"
-    if problem.startswith("Extra data") and rest.startswith(","):
-        reason = "JSON lines have no commas between them; a list of objects stands in [ and ]"
-    if problem.startswith("Extra data") and rest.startswith(("{", "[")):
-        reason = "a second value begins there; JSON lines are objects, each in a line of a .jsonl file"
-    return f": {reason}" if reason else ""
+        return "the comma before it has nothing behind it"
+    is_behind_end = problem.startswith(("Extra data", "trailing characters"))
+    if is_behind_end and rest.startswith(","):
+        return "JSON lines have no commas between them; a list of objects stands in [ and ]"
+    if is_behind_end and rest.startswith(("{", "[")):
+        return "a second value begins there; JSON lines are objects, each in a line of a .jsonl file"
+    for start, reason in REASONS.items():
+        if rest.startswith(start):
+            return reason
+    if not rest.strip() or "EOF" in problem:
+        return "it ends there"
+    words = next((words for of_parser, words in WORDS.items() if re.search(of_parser, problem)), problem)
+    return f'{words} "{rest[:20].splitlines()[0]}"'

@@ -1,5 +1,6 @@
 """What stands in a file of results: of regular files alone, JSON without NaN, CSV files with whole rows."""
 
+import codecs
 import csv
 import io
 import json
@@ -19,9 +20,18 @@ DAMAGES = (
 )
 
 
+def as_written(data: bytes) -> bytes:
+    """Return a text as this program wrote it: without the byte order mark and the line ends that git and editors set.
+
+    That they changed it is reported by the check of the manifest.
+    """
+    text = data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
+    return text + b"\n" * bool(text and not text.endswith(b"\n"))
+
+
 def text_of(path: Path) -> str:
     """Return the text of a regular file, which is in UTF-8. Raises ValueError where it is empty."""
-    text = read_regular(path).decode()
+    text = as_written(read_regular(path)).decode()
     if not text.strip():
         raise ValueError("it is empty")
     return text
@@ -85,7 +95,7 @@ def _places_of_nan(content: Any, place: str = "") -> Iterator[str]:
 
 def csv_of(path: Path) -> list[dict[str, str]]:
     """Return the rows of a CSV file as heading -> text, maybe empty. Raises ValueError where a row is cut off."""
-    lines = csv.DictReader(io.StringIO(text_of(path).removeprefix("\ufeff"), newline=""))
+    lines = csv.DictReader(io.StringIO(text_of(path), newline=""))
     if len(lines.fieldnames or ()) < 2:
         raise ValueError("no comma is between the names in its first line")
     rows = []

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scaleproof.ground.campaign.cells import fingerprint_of
-from scaleproof.ground.errors import LFS, POINTER, describe_first_fault, printable
+from scaleproof.ground.errors import describe_first_fault, printable
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.number_format import significant
+from scaleproof.ground.pointers import pointer_fault
 from scaleproof.ground.records.metrics import current_names, parse_metrics
 from scaleproof.ground.records.recomputed_window import Row, Step, merge_steps, window_figures
 from scaleproof.ground.records.run_sections import Window
-from scaleproof.verify.contents import DAMAGES, parse_json
+from scaleproof.verify.contents import DAMAGES, as_written, parse_json
 
 Parsed = TypeVar("Parsed")
 METRICS = "training_metrics.json"
@@ -153,12 +154,9 @@ class _Damaged(Exception):
 
 
 def _parse_file(run_folder: Path, file: str, parse: Callable[[bytes], Parsed]) -> tuple[Parsed, str]:
-    """Return what `parse` makes of a file in the folder of a run, and its sha256. Raises _Damaged.
-
-    Git may have changed line ends to \\r\\n: they are undone here, and reported by the check of the manifest.
-    """
+    """Return what `parse` makes of a file in the folder of a run as it was written, and its sha256. Raises _Damaged."""
     try:
-        data = read_regular(run_folder / file).replace(b"\r\n", b"\n")
+        data = as_written(read_regular(run_folder / file))
         return parse(data), hashlib.sha256(data).hexdigest()
     except FileNotFoundError:
         raise _Damaged(file, "is missing") from None
@@ -182,8 +180,8 @@ def _parse_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
 
     Ends are in seconds since the window began; a step ends when its slowest rank does. Raises ValueError.
     """
-    if data.startswith(LFS.encode()):
-        raise ValueError(POINTER)
+    if pointer := pointer_fault(data):
+        raise ValueError(pointer)
     rows: dict[str, list[Row]] = {phase: [] for phase in PHASES}
     clocks: dict[int, float] = defaultdict(float)  # rank -> seconds since the window began
     ends: dict[int, float] = {}  # step -> seconds since the window began

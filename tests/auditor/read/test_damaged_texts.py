@@ -118,7 +118,7 @@ def test_a_figure_whose_digits_are_lost_is_none(tmp_path):
             b"gpus,batch,tokens/s,speedup\n1,8,1000,1.0\n2,1900,1.9\n4,8,3700,3.7\n",
             "fewer values than the heading has names, not read; a missing one needs its delimiter",
         ),
-        ("commented.json", b'// Monday\n{"gpus": 4, "tokens_per_sec": 4000}\n', "(char 0): JSON has no comments)"),
+        ("commented.json", b'// Monday\n{"gpus": 4, "tokens_per_sec": 4000}\n', "column 1: JSON has no comments)"),
         (
             "cut.json",
             b'[{"gpus": 1, "tokens_per_sec": 1000},\n{"gpus": 2, "tok',
@@ -144,13 +144,22 @@ def test_a_figure_whose_digits_are_lost_is_none(tmp_path):
         ("cleared.ipynb", b'{"nbformat": 4, "cells": [{"cell_type": "code", "outputs": []}]}', "save it with them"),
         ("run.json", b'{"devices": 1, "runs": [{"tokens_per_s": 100}, {"tokens', "it is cut off in line 1"),
         ("nothing.log", b"\0" * 99, "it holds nothing but bytes of value 0"),
-        ("comment.json", b'{\n // of us\n "devices": 1}', "(char 3): JSON has no comments)"),
+        ("comment.json", b'{\n // of us\n "devices": 1}', "(line 2, column 2: JSON has no comments)"),
     ],
 )
 def test_why_a_file_is_not_read(tmp_path, name, content, reason):
     (tmp_path / name).write_bytes(content)
     (unread,) = gather([tmp_path / name]).unread
     assert unread.reason.endswith(reason)
+
+
+def test_broken_json_of_a_folder_is_named_with_its_line(tmp_path):
+    (tmp_path / "sound.json").write_text('{"devices": 1, "tokens_per_s": 100}')
+    (tmp_path / "broken.json").write_text('{"devices": 1,\n "tokens_per_s" 100}')
+    (tmp_path / "broken.txt").write_text('{"devices": 1,\n "tokens_per_s" 100}')
+    (unread,) = gather([tmp_path]).unread
+    assert (unread.name, unread.kind) == ("broken.json", "unknown form")
+    assert "(line 2, column 17: a colon is missing" in unread.reason
 
 
 @pytest.mark.parametrize("step", [10**19, 10**400])

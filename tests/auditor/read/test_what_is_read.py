@@ -51,17 +51,26 @@ def test_what_is_not_read_is_listed_with_its_kind(tmp_path):
     (tmp_path / "paper.pdf").write_bytes(b"%PDF-1.4")
     (tmp_path / "model.pt").write_bytes(b"\0" * 10)
     (tmp_path / "big.csv").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n")
+    (tmp_path / "large.csv.dvc").write_text("outs:\n- md5: a304afb9\n  size: 37\n  path: large.csv\n")
+    (tmp_path / "unlocked.csv").write_text("/annex/objects/SHA256E-s12--a304.csv\n")
+    (tmp_path / "locked.csv").symlink_to(".git/annex/objects/aa/bb/SHA256E-s12--a304.csv")
+    (tmp_path / "outs.csv").write_text("outs: 1\n")
     (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
     (tmp_path / "loop").symlink_to(tmp_path)
     (tmp_path / "circle").symlink_to("circle")
     os.mkfifo(tmp_path / "pipe")
     evidence = gather([tmp_path])
     assert {"a link that leads back to itself"} == {file.reason for file in evidence.unread if file.name == "circle"}
+    fetched_with = {file.name: file.reason.rpartition(": ")[2] for file in evidence.unread if file.kind == "pointer"}
+    assert fetched_with == {"big.csv": "git lfs pull", "large.csv.dvc": "dvc pull", "unlocked.csv": "git annex get"}
+    locked = next(file.reason for file in evidence.unread if file.name == "locked.csv")
+    assert locked == "a pointer of git-annex, not the file itself; fetch it with: git annex get"
     assert kinds(evidence) == {
         "plot.png": "picture",
         "paper.pdf": "PDF",
         "model.pt": "binary",
-        "big.csv": "Git LFS pointer",
+        **dict.fromkeys(("big.csv", "large.csv.dvc", "unlocked.csv"), "pointer"),
+        "locked.csv": "special",
         "nowhere": "special",
         "loop": "special",
         "circle": "special",

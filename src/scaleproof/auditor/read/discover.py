@@ -23,17 +23,18 @@ from scaleproof.auditor.read.attach import GENERIC, Reading, add_run, settle
 from scaleproof.auditor.read.documents import quoted_blocks, read_document_file, tables_not_read
 from scaleproof.auditor.read.file_kinds import DOCUMENTS, PLAIN, SETTINGS, suffix_by_contents
 from scaleproof.auditor.read.grids import Line
-from scaleproof.auditor.read.json_files import read_json
+from scaleproof.auditor.read.json_files import note_broken_lines, read_json
 from scaleproof.auditor.read.json_text import begins_like_json
 from scaleproof.auditor.read.logs.dialect import LogReader
 from scaleproof.auditor.read.reported import KINDS_OF_LOST_RESULTS, Evidence, ReportedRun, Unread
 from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.table_files import read_csv_table, read_notebook_file, read_plain_text, read_spreadsheet
 from scaleproof.auditor.read.text_files import TextFile, UnreadableFile, printable
-from scaleproof.ground.errors import LFS, POINTER
 from scaleproof.ground.files import DISK_FULL
+from scaleproof.ground.pointers import pointer_fault
 from scaleproof.ground.records.run import METRICS
 
+NO_TEXT = ("picture", "PDF", "binary")
 MOST_QUOTED = 3  # runs between two fences; more are lines of several ranks or programs
 LONGER_OPENING = 2 << 20  # characters of a text in which a program's lines are looked for
 # A file that breaks a reader in one of these ways is reported like one that cannot be read.
@@ -103,14 +104,12 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
     relative = path.relative_to(root) if root.is_dir() else Path(path.name)
     if kind_and_reason := text_files.unread_by_name(path, relative):
         kind, reason = kind_and_reason
-        may_be_text = kind not in ("picture", "PDF", "binary")
-        if path not in reading.evidence.named_files or not may_be_text:  # a named text is read all the same
+        if path not in reading.evidence.named_files or kind in NO_TEXT:  # a named text is read all the same
             unread.append(Unread(name, reason, kind))
             return
     if (place := path.resolve()) in reading.places:  # read before: in two named folders, or by a link to it
         return
     reading.places.add(place)
-
     try:
         if text_files.is_archive(path):
             _take_archive(reading, path, name, unpacked)
@@ -156,8 +155,8 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
             raise UnreadableFile("it holds nothing but bytes of value 0" if b"\0" in start else "it is empty")
         return False
 
-    if start.startswith(LFS.encode()):
-        raise UnreadableFile(POINTER, "Git LFS pointer")
+    if pointer := pointer_fault(start):
+        raise UnreadableFile(pointer, "pointer")
     if tracker_series.PREFIX in path.name and tracker_series.MARK in start[:200]:
         return tracker_files.read_event_file(reading, path, name)
     if text_files.is_nsys_export(path, start) or any(mark in start for mark in MARKS_OF_TRACES):
@@ -355,6 +354,7 @@ def _read_log(reading: Reading, file: TextFile, kind: type[LogReader]) -> bool:
         if max(map(len, figures_by_run), default=0) < logs.LEAST_LINES:
             return False
     for run in runs:
+        note_broken_lines(file.name, run.details.get("broken_lines", []), reading.evidence.unread)
         add_run(reading, run, file.path)
     return True
 

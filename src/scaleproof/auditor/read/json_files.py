@@ -37,14 +37,14 @@ def read_json(reading: Reading, file: TextFile) -> bool:
     is_of_known_program = KEY_OF_KNOWN_PROGRAM.search(file.opening) is not None
     try:
         data, problem = parse_json(text)
+        fault = "" if is_of_known_program else problem  # JSON that is cut off is read only from known programs
     except ValueError as error:
-        if file.is_named or is_of_known_program:
-            raise UnreadableFile(describe_first_fault(error)[:200]) from None
-        return False
-    if problem and not is_of_known_program:  # JSON that is cut off is read only from known programs
-        if not file.is_named and file.path.suffix != ".json":
+        fault = describe_first_fault(error)[:200]
+    if fault:
+        is_result = file.is_named or is_of_known_program
+        if not is_result and file.path.suffix not in (".json", ".jsonl"):
             return False
-        raise UnreadableFile(problem, "damaged" if file.is_named else "unknown form")
+        raise UnreadableFile(fault, "damaged" if is_result else "unknown form")
 
     if isinstance(data, dict) and _read_known_program(reading, file.path, file.name, data, problem):
         return True
@@ -89,9 +89,14 @@ def _json_lines(text: str, name: str, unread: list[Unread]) -> list[Any] | None:
                 return None
     if len(values) < 2 or len(values) <= len(broken):
         return None
-    for number in broken[:MOST_BROKEN]:
-        unread.append(Unread(f"{name}:{number}", "the line is no JSON object; the others were read"))
+    note_broken_lines(name, broken, unread)
     return values
+
+
+def note_broken_lines(name: str, numbers: list[int], unread: list[Unread]) -> None:
+    """Note in `unread` that lines of a file have no object, by their numbers."""
+    for number in numbers[:MOST_BROKEN]:
+        unread.append(Unread(f"{name}:{number}", "the line is no JSON object; the others were read"))
 
 
 def _read_known_program(reading: Reading, path: Path, name: str, data: dict[str, Any], problem: str) -> bool:

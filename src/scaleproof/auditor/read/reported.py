@@ -265,7 +265,7 @@ UnreadKind = Literal[
     "binary",
     "picture",
     "PDF",
-    "Git LFS pointer",
+    "pointer",
     "trace",  # of a profiler: another command's
     "permission",
     "claims file",  # with a mistake in it

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePath
 
+from scaleproof.auditor.read.line_wrappers import unwrapped
 from scaleproof.auditor.read.reported import Evidence, Unread, UnreadKind
 from scaleproof.ground import errors
 from scaleproof.ground.errors import UserError, link_fault, path_fault
@@ -150,8 +151,8 @@ def fault_of_bytes(path: Path, encoding: str) -> str:
 
 
 def cleaned(text: str) -> str:
-    """Return a text without colours and characters of no width; a hyphen that does not break is "-"."""
-    if text.isascii() and "\x1b" not in text and "\0" not in text:
+    """Return a text without wrappers, colours and characters of no width; a hyphen that does not break is "-"."""
+    if (text := unwrapped(text)).isascii() and "\x1b" not in text and "\0" not in text:
         return text
     return CONTROL.sub("", LOST_DIGITS.sub("\ufffd", text)).replace("\u2011", "-")
 

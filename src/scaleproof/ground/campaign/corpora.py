@@ -14,8 +14,9 @@ from pydantic import Field, RootModel, StringConstraints, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
 from scaleproof.ground.campaign.text_encoding import PACKED, UTF_16, conversion
-from scaleproof.ground.errors import LFS, POINTER, UserError, did_you_mean, link_fault, nearest_path, shortened
+from scaleproof.ground.errors import UserError, did_you_mean, link_fault, nearest_path, shortened
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.pointers import pointer_fault
 
 LOCAL = ("text", "jsonl", "parquet", "csv")
 PINNED = re.compile(r"[0-9a-f]{40}")
@@ -42,7 +43,7 @@ ONLY_FOR = {
     "files": (*LOCAL, "hub", "http"),
 }
 # First bytes of a file that is no corpus -> what is to be said of it.
-OTHERS = {b"%PDF-": "is a PDF; save its text", b"PK\3\4": "is an archive; unpack it", LFS.encode(): f"is {POINTER}"}
+OTHERS = {b"%PDF-": "is a PDF; save its text", b"PK\3\4": "is an archive; unpack it"}
 FileName = Annotated[str, StringConstraints(pattern=r"^[^\s]+$")]
 
 
@@ -330,7 +331,8 @@ def _fault_of_first_bytes(path: Path, start: bytes) -> str | None:
             return f"is packed; rename it to {path.name}{suffix}, and it will be unpacked"
         if path.suffix == suffix and not start.startswith(magic):
             return f"does not begin like a {suffix} file"
-    return next((fault for magic, fault in OTHERS.items() if start.startswith(magic)), None)
+    others = (fault for magic, fault in OTHERS.items() if start.startswith(magic))
+    return f"is {pointer}" if (pointer := pointer_fault(start)) else next(others, None)
 
 
 def _file_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:

@@ -25,8 +25,6 @@ from scaleproof.ground.campaign.corpora import Corpus, CorpusTable
 from scaleproof.ground.campaign.schema_nodes import properties_at
 from scaleproof.ground.campaign.validation_messages import Lines, dotted, fault_messages
 from scaleproof.ground.errors import (
-    LFS,
-    POINTER,
     Place,
     UserError,
     describe_first_fault,
@@ -34,6 +32,7 @@ from scaleproof.ground.errors import (
     shortened,
 )
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.pointers import pointer_fault
 
 CORPORA = Path("config/corpora.yaml")
 Model = TypeVar("Model", bound=BaseModel)
@@ -121,8 +120,8 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
 def _read_mapping(path: Path, model: type[BaseModel]) -> tuple[dict[str, Any], Lines]:
     """Read a YAML file that has the keys of `model`. Returns it, and the line of each place. Raises UserError."""
     data, lines = read_yaml(path)
-    if isinstance(data, str) and data.startswith(LFS):
-        raise UserError(f"{path} is {POINTER}")
+    if isinstance(data, str) and (pointer := pointer_fault(data)):
+        raise UserError(f"{path} is {pointer}")
     if isinstance(data, dict):
         return data, lines
     if model is Campaign:

@@ -18,16 +18,25 @@ MLPERF_COUNTS = {
 }
 
 
-def _entry_in(line: str) -> dict[str, Any]:
-    """Return the JSON object that ends a line: {"key": "seed"} of 'DLLL {"key": "seed"}'. {} where there is none."""
-    try:
-        entry = json.loads(line[line.index("{") :])
-    except ValueError:
-        return {}
-    return entry if isinstance(entry, dict) else {}
+class ReaderOfEntries(LogReader):
+    """A log whose program writes an object of JSON behind its mark: 'DLLL {"key": "seed"}'."""
+
+    def feed(self, number: int, line: str) -> None:
+        """Read one line. Ranks write at once: it may have several entries, and parts of one, which is noted."""
+        for m in re.finditer(self.mark, line):
+            try:
+                entry, _ = json.JSONDecoder().raw_decode(line, m.end() - 1)
+            except (ValueError, RecursionError):
+                self.run.details.setdefault("broken_lines", []).append(number)
+                continue
+            self.take(number, entry)
+
+    def take(self, number: int, entry: dict[str, Any]) -> None:
+        """Take an entry of line `number`."""
+        raise NotImplementedError
 
 
-class MLPerf(LogReader):
+class MLPerf(ReaderOfEntries):
     """`:::MLLOG {...}` of mlcommons/logging. The result is the time from run_start to run_stop."""
 
     mark = r":::MLLOG \{"
@@ -39,9 +48,8 @@ class MLPerf(LogReader):
         super().__init__(name)
         self._start_ms: float | None = None  # of the run that has not stopped yet
 
-    def feed(self, number: int, line: str) -> None:
-        """Read one line, and pass over what is no entry. Stages other than the run ("eval") are parts of it."""
-        entry = _entry_in(line)
+    def take(self, number: int, entry: dict[str, Any]) -> None:
+        """Take an entry. Stages other than the run ("eval") are parts of it."""
         key, time_ms = entry.get("key"), number_of(entry.get("time_ms"))
         if key == "run_start" and time_ms is not None:
             if self.run.timed_spans:
@@ -77,7 +85,7 @@ class MLPerf(LogReader):
         self.run.details["status"] = str(status) or None
 
 
-class DLLogger(LogReader):
+class DLLogger(ReaderOfEntries):
     """NVIDIA/dllogger: `DLLL {"elapsedtime": ..., "type": "LOG", "step": [0, 10], "data": {...}}`."""
 
     mark = r"DLLL \{"
@@ -85,9 +93,8 @@ class DLLogger(LogReader):
     format = "DLLogger log"
     rate_scope = "global"
 
-    def feed(self, number: int, line: str) -> None:
-        """Read one line, of parameters or of a step. Lines without an entry are passed over."""
-        entry = _entry_in(line)
+    def take(self, number: int, entry: dict[str, Any]) -> None:
+        """Take an entry, of parameters or of a step."""
         data = entry.get("data")
         if not isinstance(data, dict):
             return

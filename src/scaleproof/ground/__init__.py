@@ -17,6 +17,7 @@ __all__ = [
     "losses",
     "nsys_stats",
     "number_format",
+    "pointers",
     "progress",
     "records",
     "snakemake_command",

@@ -152,6 +152,12 @@ def test_a_history_is_a_run_and_results_are_a_table(tmp_path):
     assert [row.devices for row in table.rows] == [1, 2, 4, 8]
 
 
+@pytest.mark.parametrize(("key", "runs"), [("tokens_per_sec", 1), ("samples_per_s", 1), ("latency_ms", 0)])
+def test_a_history_of_rates_needs_no_loss(tmp_path, key, runs):
+    (tmp_path / "history.jsonl").write_text(history([{"step": k, key: 100.0 + k % 3} for k in range(9)]))
+    assert len(gather([tmp_path]).runs) == runs
+
+
 def test_the_summary_of_a_run_and_the_results_of_a_trainer_are_tables(tmp_path):
     summary = {
         "_runtime": 1234.5,

@@ -138,7 +138,7 @@ class SeriesReader:
 
 
 def read_json_steps(name: str, rows: list[Any], has_lines: bool = True) -> ReportedRun | None:
-    """Return the run of rows {"_step": 1, "loss": 2.3}, of three losses or more and rising steps. None for others.
+    """Return the run of rows {"_step": 1, "loss": 2.3}, of three losses, or rates, and rising steps. None for others.
 
     `has_lines`: whether each row is a line of its file.
     """
@@ -166,7 +166,10 @@ def read_json_steps(name: str, rows: list[Any], has_lines: bool = True) -> Repor
             if key != step_key and (isinstance(value, str) or is_number(value)):  # a text may be "2.31" or "NaN"
                 reader.add(last_step, str(key), value, line if has_lines else None)
     run = reader.finish()
-    if run is None or len(run.logged_steps.values("loss")) + len(run.nan_steps) < LEAST_STEPS:
+    if run is None:
+        return None
+    losses = len(run.logged_steps.values("loss")) + len(run.nan_steps)
+    if max(losses, *(len(run.logged_steps.values(rate)) for rate in ("tokens_per_s", "samples_per_s"))) < LEAST_STEPS:
         return None
     for key, kind in _settings_of(records).items():  # equal in all rows: devices, strategy, ...
         describe_run(run, kind, str(records[0][key]))

@@ -15,6 +15,7 @@ from pydantic import Field, RootModel, StringConstraints, model_validator
 from scaleproof.ground.campaign.field import Section, key
 from scaleproof.ground.campaign.text_encoding import PACKED, UTF_16, conversion
 from scaleproof.ground.errors import UserError, did_you_mean, link_fault, nearest_path, shortened
+from scaleproof.ground.json_faults import fault_of_json
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.pointers import pointer_fault
 
@@ -311,14 +312,12 @@ def check_local(name: str, corpus: Corpus) -> None:
     """Raise UserError where local files are empty, or do not begin like files of the corpus' format."""
     paths = [Path(path) for path in local_files(name, corpus)]
     if paths and not any(path.stat().st_size for path in paths):
-        others = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-        names = ", ".join(map(str, paths[:3]))
-        raise UserError(f"config/corpora.yaml: {name}.files: {names}{others} is empty (0 bytes)")
+        names = ", ".join(map(str, paths[:3])) + f" and {len(paths) - 3} more" * (len(paths) > 3)
+        raise UserError(f"config/corpora.yaml: {name}.files: {names} is empty (0 bytes)")
     for path in paths:
         with path.open("rb") as file:
             start = file.read(1 << 16)
-        fault = _fault_of_first_bytes(path, start) or _file_fault(path, start, corpus)
-        if fault:
+        if fault := _fault_of_first_bytes(path, start) or _file_fault(path, start, corpus):
             raise UserError(f"config/corpora.yaml: {name}.files: {path} {fault}")
 
 
@@ -368,7 +367,7 @@ def _jsonl_fault(path: Path, line: bytes, corpus: Corpus) -> str | None:
         byte = f"0x{line[error.start]:02x} in line 1"
         return f"cannot be read as jsonl: it is not UTF-8 (byte {byte}): {conversion(path, line)}"
     except (ValueError, RecursionError) as error:
-        return f"cannot be read as jsonl: line 1 is no object by itself, as each line must be: {error}"
+        return f"cannot be read as jsonl, whose lines are objects: {fault_of_json(line, str(error))}"
     if not isinstance(row, dict):
         return 'cannot be read as jsonl: line 1 must be an object such as {"text": ...}'
     return absent_field_text(list(row), corpus)

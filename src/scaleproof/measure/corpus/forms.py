@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from scaleproof.ground.campaign.text_encoding import conversion
 from scaleproof.ground.errors import did_you_mean, shortened
+from scaleproof.ground.json_faults import fault_of_json
 
 ROWS_AT_ONCE = 100  # of a Parquet file in memory
 LARGEST_DOCUMENT = 10**9  # characters
@@ -178,7 +179,8 @@ def _jsonl_values(path: Path, fields: list[str]) -> Iterator[Row]:
             except RecursionError:
                 raise NotADocument(f"cannot be read as jsonl: line {number}: nested too deeply") from None
             except ValueError as error:
-                raise NotADocument(f"cannot be read as jsonl: line {number}: {getattr(error, 'msg', error)}") from None
+                fault = fault_of_json(line, str(error)).removeprefix("line 1, ")
+                raise NotADocument(f"cannot be read as jsonl: line {number}, {fault}") from None
             if not isinstance(row, dict):
                 raise NotADocument(f"cannot be read as jsonl: line {number} is no object")
             _check_fields(f"line {number}", fields, list(row))

@@ -88,7 +88,7 @@ def test_exit_codes(monkeypatch, capsys, tmp_path):
 def test_json_is_whole(monkeypatch, capsys, tmp_path):
     assert scaleproof(monkeypatch, "audit", put(tmp_path / "a", val_loss_avg_global=0.0), "--json") == 1
     data = json.loads(capsys.readouterr().out)
-    assert data["schema_version"] == "1.2"
+    assert data["schema_version"] == "1.3"
     assert {"code", "severity", "runs", "evidence", "corrected", "advice"} <= set(data["findings"][0])
 
 

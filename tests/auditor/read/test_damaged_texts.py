@@ -228,8 +228,11 @@ def test_a_claims_file_alone_is_no_result(tmp_path):
 
 
 def test_a_ratio_that_has_no_upper_end_is_not_printed(tmp_path):
+    """Of figures of one digit: 1 may have been rounded from 0.5, so that the ratio has hardly a bound."""
     (tmp_path / "t.csv").write_text("devices,tokens_per_s\n1,1\n2,2\n")
-    assert [line.speedup for line in audit_paths([tmp_path]).scaling] == ["", ""]
+    assert not audit_paths([tmp_path]).scaling
+    (tmp_path / "t.csv").write_text("devices,tokens_per_s\n1,100\n2,200\n")
+    assert any(line.speedup for line in audit_paths([tmp_path]).scaling)
 
 
 def test_what_this_user_may_not_open_ends_with_exit_code_2(tmp_path, monkeypatch):

@@ -136,6 +136,23 @@ def test_campaigns_are_compared_cell_by_cell(tmp_path):
     assert alone == ["ddp-n1x2", "ddp-n1x4"]
 
 
+@pytest.mark.parametrize(
+    ("slower", "suspect"),
+    [
+        ([1.3, 1.31, 1.32], []),  # B is slower than A, and no run of it stands out
+        ([1.0, 1.01, 1.5], ["run-stands-out (B)"]),
+        ([1.9, 1.9, 1.3], ["run-stands-out (B)"]),  # the median is that of its own side
+    ],
+)
+def test_a_run_stands_out_among_the_repeats_of_its_own_side(tmp_path, slower, suspect):
+    (cell,) = cells(vary={"geometry": ["1x2"]})
+    for side, factors in (("a", [1.0, 1.01, 0.99, 1.0]), ("b", slower)):
+        for k, factor in enumerate(factors, start=1):
+            write_run(tmp_path / side / "runs", cell, k, 0.1 * factor, seed=ord(side))
+    (found,), _ = compare_results(tmp_path / "a", tmp_path / "b", [])
+    assert (found.why, found.reservations) == (None, suspect)
+
+
 def test_one_configuration_has_other_names_in_two_campaigns(tmp_path):
     for side, axes in (("a", {}), ("b", {"micro_batch": [8]})):
         (cell,) = cells(vary={"geometry": ["1x2"], **axes})

@@ -4,6 +4,7 @@ A result is a run, a cell (a configuration with its runs), or a campaign of cell
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -141,7 +142,8 @@ def _compare(
     unexpected_fields = [field for field in differing_fields if not vary & _names_of(field)]
 
     expected_codes = _expected_codes(keys)
-    all_findings = audit("compare", [*runs_a, *runs_b]).findings
+    audited_b = _as_cells_of_b(runs_b) if first_a.cell == first_b.cell else runs_b
+    all_findings = audit("compare", [*runs_a, *audited_b]).findings
     findings = [finding for finding in all_findings if finding.code not in expected_codes]
     suspect = sorted({finding.code for finding in findings if finding.severity == "suspect"})
     why = _why_invalid(findings, a, b)
@@ -167,9 +169,14 @@ def _compare(
         high=None if why else b_over_a.high,
         losses=losses_of_cells(a, b, runs_a, runs_b)[1] if isinstance(first_a, Printed) else "",
         suspect=suspect,
-        suspect_sides=_sides_of(suspect, runs_a, runs_b),
+        suspect_sides=_sides_of(suspect, runs_a, audited_b),
         freedom=b_over_a.freedom,
     )
+
+
+def _as_cells_of_b(runs: list[TimedRun]) -> list[TimedRun]:
+    """Return the runs as those of a cell of another name: by one name, both sides would be repeats of one cell."""
+    return [replace(run, metrics=run.metrics.model_copy(update={"cell": f"{run.metrics.cell} (B)"})) for run in runs]
 
 
 def _sides_of(codes: list[str], runs_a: list[TimedRun], runs_b: list[TimedRun]) -> dict[str, str]:

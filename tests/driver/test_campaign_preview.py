@@ -231,6 +231,29 @@ def test_a_search_of_a_cpu_needs_a_limit(shown, monkeypatch, limit, is_said):
     ) == is_said
 
 
+COMMAND = 'workload: {command: "python train.py {micro_batch}", per_step: {samples: "{global_batch}"}}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            f"{COMMAND}vary: {{micro_batch: [32, 64]}}",
+            "differ in micro_batch. To compare two of them, write question: {is: n1x1-mb64, better_than: n1x1-mb32}",
+        ),
+        ("vary: {micro_batch: [4, 8]}\nwork: {global_batch: derive}", "differ in global_batch, micro_batch. To"),
+        (f"{COMMAND}vary: {{micro_batch: [4, 8]}}\nquestion: {{is: n1x1-mb8, better_than: n1x1-mb4}}", ""),
+        (f"{COMMAND}vary: {{micro_batch: [4, 8], geometry: [1x1, 1x2]}}", ""),  # two series
+        (COMMAND.replace(', per_step: {samples: "{global_batch}"}', "") + "vary: {micro_batch: [4, 8]}", ""),
+        ("vary: {strategy: [ddp, zero2], geometry: [1x2]}", ""),
+        ("vary: {model: [gpt2-tiny, gpt2-small]}", ""),  # of other parameters, on which no question is valid
+    ],
+)
+def test_cells_that_nothing_ranks_are_given_the_question_that_compares_two(shown, text, line):
+    preview = shown(text)
+    assert ("\n\nNo ranking: cells " in preview, line in preview) == (bool(line), True)
+
+
 @pytest.mark.parametrize(("command", "is_said"), [("python train.py --n 3", True), ("python -c pass", False)])
 def test_a_program_that_is_not_there_is_named(shown, command, is_said):
     text = shown(f"workload: {{command: {command}}}\n")

@@ -1,6 +1,7 @@
 """What would be measured again is said before it is: how many runs, why, how many device hours."""
 
 import json
+import shutil
 from argparse import Namespace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from synthetic import rewrite, write_run
 
 from scaleproof.cli.run import retry
 from scaleproof.conclude.analysis.scaling import scaling_report
+from scaleproof.driver import stale
 from scaleproof.driver.snakemake_view import Seen
 from scaleproof.driver.stale import stale_runs, stale_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -17,7 +19,8 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_json
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.failed_runs import ended_early_text
-from scaleproof.ground.records.run import CAPTURE, read_run
+from scaleproof.ground.records.run import CAPTURE, METRICS, STEPS, read_run
+from scaleproof.measure.launch.attempt import begin_attempt
 from scaleproof.measure.reference.schema import workload_name
 
 TEXT = """title: sizes
@@ -75,6 +78,25 @@ def test_an_added_cell_is_not_stale(measured):
     assert answer.runs == []
     assert stale_text(answer) == "sizes: no finished run would be measured again\nsizes: not made yet: 2 runs"
     assert "renames" not in stale_text(answer)
+
+
+def test_a_run_that_is_being_made_is_neither_damaged_nor_lost(measured, monkeypatch):
+    path, results = measured
+    run = results / "sizes/runs/ddp-n1x2/rep1"
+
+    def begin(targets):
+        begin_attempt(run, "now", (METRICS, STEPS))
+        return {}
+
+    monkeypatch.setattr(stale, "ask_snakemake", begin)  # a campaign under way comes to it while Snakemake is asked
+    for _ in range(2):
+        assert stale_text(stale_runs(path, results)) == (
+            "sizes: no finished run would be measured again\n"
+            "sizes: not made yet: 1 run; 1 of them being made now, or cut off"
+        )
+    shutil.rmtree(run / ".attempt-now")
+    monkeypatch.setattr(stale, "ask_snakemake", lambda targets: {})
+    assert stale_text(stale_runs(path, results)).endswith("sizes: not made yet: 1 run"), "it was given up"
 
 
 def test_runs_whose_cells_were_renamed_are_named(measured):

@@ -10,9 +10,12 @@ from scaleproof.conclude.forecast import requirements
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.campaign.question import Question
+from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.ground.campaign.repeats import repeats_text
+from scaleproof.ground.comparison import configuration_differences
 from scaleproof.ground.cores import available_cores
-from scaleproof.ground.errors import plural
+from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import bytes_text, integer
 from scaleproof.ground.records.evidence import MEANING
 from scaleproof.measure.command.program import absent_program
@@ -47,7 +50,7 @@ def preview_campaign(loaded: LoadedCampaign) -> str:
         f"{_jobs_line(loaded)}{_padding_line(loaded)}{_comparison_lines(loaded)}"
         f"{requirements.describe_models(loaded)}{requirements.memory_note(loaded, gpus)}"
         f"{describe_corpora(loaded)}"
-        f"{_cpu_paragraph(loaded, gpus, why_no_gpu)}{unsupported_cells_text(loaded, gpus)}"
+        f"{_cpu_paragraph(loaded, gpus, why_no_gpu)}{unranked_text(loaded)}{unsupported_cells_text(loaded, gpus)}"
     )
 
 
@@ -80,7 +83,7 @@ def _preview_commands(loaded: LoadedCampaign) -> str:
     return (
         f"{campaign.title}\n\n{table}\n\n{cells_text(campaign, len(rows))}; "
         f"{command_text(campaign, len(rows))}\nEvidence: printed: {MEANING['printed']}."
-        f"{unsupported_cells_text(loaded, gpus)}"
+        f"{unranked_text(loaded)}{unsupported_cells_text(loaded, gpus)}"
     )
 
 
@@ -145,6 +148,47 @@ def _cpu_paragraph(loaded: LoadedCampaign, gpus: list[Gpu], why_no_gpu: str) -> 
     if gpus or all(cell.execution.device == "cuda" for cell in loaded.cells):
         return ""
     return f"\n\nNo CUDA device is visible: devices are processes on the {available_cores()} cores of this machine."
+
+
+def unranked_text(loaded: LoadedCampaign) -> str:
+    """Return a paragraph on cells that the report will compare with nothing, with the key that compares two of them.
+
+    Returns "" where some are ranked or make a series, where they are asked about, and where no question can be.
+    """
+    campaign, cells = loaded.campaign, loaded.cells
+    is_work_unknown = any(cell.command is not None and cell.per_step is None for cell in cells)
+    if len(cells) < 2 or campaign.question or campaign.compare or is_work_unknown:
+        return ""
+    sizes = {(cell.execution.geometry.n_devices, *_work_of_step(cell)) for cell in cells}
+    series = {cell.slug.replace(f"n{cell.execution.geometry}", "") for cell in cells}
+    if min(len(sizes), len(series)) < len(cells):
+        return ""
+
+    first, *_, last = cells
+    question = {"is": last.slug, "better_than": first.slug}
+    try:
+        cells_of_question(Question.model_validate(question), cells)
+    except UserError:  # their models have other parameters
+        return ""
+    differing = configuration_differences(first.config, last.config)
+    keys = ", ".join(dict.fromkeys(field.rpartition(".")[2] for field in differing))
+    advice = f"question: {{is: {last.slug}, better_than: {first.slug}}}"
+    return f"\n\nNo ranking: cells differ in {shortened(keys)}. To compare two of them, write {advice}"
+
+
+def _work_of_step(cell: Cell) -> tuple[object, ...]:
+    """Return what cells of one ranking have in common beside their number of devices."""
+    if cell.command is not None:
+        return (cell.per_step,)
+    workload = cell.workload
+    return (
+        str(workload.model),
+        cell.vocab_size,
+        workload.corpus,
+        workload.tokenizer,
+        workload.seq_len,
+        cell.batch.global_,
+    )
 
 
 def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:

@@ -22,6 +22,7 @@ from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, read_run, retry_command
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.snakemake_command import options_for, results_target
+from scaleproof.measure.launch.attempt import is_begun
 from scaleproof.measure.launch.shared_job import changed_files
 
 DAMAGED = "its files are damaged"
@@ -67,6 +68,7 @@ class StaleRuns:
     lost: list[Path]  # files from which results were made, and which are missing now
     view: Mapping[Path, Seen]  # file -> how Snakemake sees it
     unmade: int  # planned runs that were never made
+    begun: int  # of these, those whose attempt has begun
     unnamed: dict[str, str]  # cell that has runs and is none of the campaign -> its cell with that fingerprint, or ""
 
     @property
@@ -99,12 +101,15 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     """
     loaded = LoadedCampaign(path, results)
     planned = loaded.planned(results)
-    lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
+    all_lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
+    lost = [path for path in all_lost if not is_begun(path.parent)]
     incomplete = {path.parent for path in lost}  # these runs are made again for their lost files, and not kept
     whole = [(folder, cell) for folder, cell, _ in planned if folder not in incomplete]
     finished = [(folder, cell) for folder, cell in whole if (folder / METRICS).is_file()]
     # File -> how Snakemake sees it; {} where it was not asked, or does not answer.
     view = (ask_snakemake([results / loaded.name / "report.html"]) if finished or lost else None) or {}
+    # Meanwhile a campaign under way has begun further runs, whose files go first.
+    finished = [(folder, cell) for folder, cell in finished if not is_begun(folder)]
 
     records, code = records_of_runs(loaded, results), code_sha256(*MEASURING)
     sha256 = cache(sha256_of)  # the runs of a command have its files in common
@@ -119,8 +124,10 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     pending = {path: rule for path, rule in beside if path in view and (view[path].pending or not path.is_file())}
     # A run that was made and has lost its files is not finished; the folders of its lost files say that it was made.
     made = {folder for folder, _ in finished} | incomplete
-    unmade = len({folder for folder, *_ in planned} - made)
-    return StaleRuns(loaded, results, len(planned), runs, pending, lost, view, unmade, _unnamed_cells(loaded, results))
+    unmade = {folder for folder, *_ in planned} - made
+    begun = sum(map(is_begun, unmade))
+    unnamed = _unnamed_cells(loaded, results)
+    return StaleRuns(loaded, results, len(planned), runs, pending, lost, view, len(unmade), begun, unnamed)
 
 
 def _unnamed_cells(loaded: LoadedCampaign, results: Path) -> dict[str, str]:
@@ -194,7 +201,8 @@ def _reason_to_measure_again(
 
 
 def stale_text(stale: StaleRuns) -> str:
-    unmade = f"{stale.loaded.name}: not made yet: {plural(stale.unmade, 'run')}" if stale.unmade else ""
+    begun = f"; {stale.begun} of them being made now, or cut off" if stale.begun else ""
+    unmade = f"{stale.loaded.name}: not made yet: {plural(stale.unmade, 'run')}{begun}" if stale.unmade else ""
     if unmade and stale.unnamed:
         left = f"the runs of {shortened(', '.join(stale.unnamed))} are of no cell any more"
         unmade += f"\n  {left}: a key that comes under `vary` renames all cells; under `cells` it makes further ones"

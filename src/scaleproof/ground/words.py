@@ -44,8 +44,8 @@ ANSWERS: Words = {
     "strong scaling, strong": "The global batch stays the same over more devices: the ideal step takes its Nth part.",
     "weak scaling, weak": "The global batch grows with the devices: the ideal step takes as long as on one.",
     "noise, noise floor": "What two equal arms differ by: measured by A/A pairs, or by the spread over repeats.",
-    "detectable, reliably": "The smallest true difference that so many repeats, or pairs, show in 7 to 9 of 10 "
-    "campaigns.",
+    "detectable, reliably, differences that would show, how small a difference the runs show": "The smallest "
+    "true difference that so many repeats, or pairs, show in 7 to 9 of 10 campaigns.",
     "claim": "A statement of the answer with its value, bounds and method: claims.json, from which sentences are made.",
     "evidence, evidence level, printed, watched, built": "What stands behind a figure. printed: the program says so. "
     "watched: scaleproof's clock and counts in its process. built: scaleproof's trainer, whose work is counted and "
@@ -120,9 +120,10 @@ ANSWERS: Words = {
     "bus bandwidth": "Bytes that a collective moves through each link, over its time: comparable with the link's own "
     "figure, whatever the number of ranks (nccl-tests).",
     "cell": "One configuration of a campaign: a strategy, a geometry and whatever else it varies.",
-    "undecided, ~, too close to call": "The interval of the ratio contains 1: by these runs either side may be the "
-    "faster one. More repeats make it narrower; the report says under Next how many. Of a rating: the interval of the "
-    "efficiency reaches from one rating into another; both are named.",
+    "undecided, ~, too close to call, may be as fast": "The interval of the ratio contains 1: by these runs either "
+    "side may be the faster one. More repeats make it narrower. What those so far show stands below Can I trust it?; "
+    "how many more it takes, under Next where they would help, and in scaleproof plan FILE. Of a rating: the interval "
+    "of the efficiency reaches from one rating into another; both are named.",
     "too wide, interval too wide to print, too few": "The interval is too wide to help, its bounds more than ten times "
     "apart (of two runs: twice), so n stands in its place. More repeats make it narrower.",
     "non-inferiority": "Shown to lose no more than a margin that was set beforehand: the whole interval of the ratio "
@@ -156,10 +157,13 @@ ANSWERS: Words = {
     "unreadable": "A run whose record is damaged: it is a row without numbers, and nothing is concluded from it.",
     "not fully": "Raw files are gone, so that figures can no longer be recomputed.",
     "with reservations, reservations": "The answer rests on runs with findings that are suspect, which are named.",
-    "recommended, recommendation, for now, simplest": "The simplest cell of those that are as fast as the "
-    "fastest, as far as the margin of the campaign allows. For now: its intervals do not confirm that yet.",
-    "fastest": "The cell with the highest rate of its size. Where it is not shown to be faster than the next ones, the "
-    "line says that it is too close to call.",
+    "candidate, simplest candidate": "A cell that further runs may show to be as fast as the fastest, as far as the "
+    "margin of the campaign allows: nothing disturbed its runs, and it is not shown to lose against one device.",
+    "recommended, recommendation, for now, not confirmed, simplest, simplest first": "The simplest cell of those "
+    "that are as fast as the fastest, as far as the margin of the campaign allows. For now: its intervals do not "
+    "confirm that yet.",
+    "fastest, highest rate, measured highest": "The cell with the highest rate of its size. Where it is not shown to "
+    "be faster than the next ones, the line says that it is too close to call.",
     "faster, slower": "Shown: the whole interval of the ratio is on one side of 1.",
     "against one device, one device, 1-device": "Rates of several devices over that of one device that does the "
     "same work: above 1 pays off.",
@@ -167,9 +171,9 @@ ANSWERS: Words = {
     "next": "What to do now: the command, or the number of repeats, that would decide what is open.",
     "can I trust it, trust": "By the findings on the runs that the answer uses: yes, with reservations, or no; and by "
     "whether its figures can be recomputed.",
-    "median run, robust rate": "The run of a cell whose rate is in the middle; the mean is moved by rare slow runs, "
-    "it is not.",
-    "told apart, differences that would show": "Shown to differ: the interval of their ratio leaves out 1.",
+    "median run, mean, robust rate": "The run of a cell whose rate is in the middle; the mean is moved by rare slow "
+    "runs, it is not.",
+    "told apart": "Shown to differ: the interval of their ratio leaves out 1.",
     "scaling": "Rates on more devices over those on fewer, at the same or at a growing global batch.",
     "group, letters": "Cells that share a letter are not shown to differ; cells that share none are.",
     "whole job": "From the launcher's start to the last result, with start-up, warm-up and validation; all other rates "

@@ -93,6 +93,17 @@ def test_a_candidate_that_did_not_measure_highest_is_not_recommended_for_now(cam
     assert " % slower than another cell; the campaign accepts a choice up to 5 % slower (" in text
 
 
+def test_a_simpler_cell_that_was_disturbed_is_said_to_be_no_candidate(campaign):
+    times = {("ddp", "1x2"): UNEVEN, ("zero1", "1x2"): UNEVEN[1:] + UNEVEN[:1], ("zero2", "1x2"): UNEVEN}
+    report = campaign(times)
+    advice = report.ranking[-1].advice
+    advice.candidate, advice.disturbed = "zero1-n1x2", ["ddp-n1x2", "zero2-n1x2"]
+    said = "; ddp-n1x2 is simpler, but its runs were disturbed (simplest first: ddp, zero1, zero2; "
+    assert said in text_of(answer_campaign(report), "recommended")
+    advice.disturbed = ["zero2-n1x2"]
+    assert "simpler, but" not in text_of(answer_campaign(report), "recommended")
+
+
 def test_cells_that_are_shown_to_be_slower_are_named_apart(campaign):
     times = {("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.0602, ("zero2", "1x2"): 0.08, ("zero3", "1x2"): 0.12}
     answer = answer_campaign(campaign(times))

@@ -11,6 +11,11 @@ def test_cells_that_nothing_ranks_are_asked_for(campaign):
     assert answer.verdict == "No answer yet: no two of the 2 cells differ in strategy or devices alone"
     (next_step,) = (bullet.sentence for bullet in answer.bullets if bullet.topic == "next")
     assert 'set "question: {is: fsdp-n1x2, better_than: ddp-n1x1}" in config/campaigns/demo.yaml' in next_step
+    for point in report.points:
+        point.findings = ["machine-busy"]
+    assert next_step in answer_campaign(report).text, "on a quiet machine nothing would be compared either"
+    report.series[0].protocol["model"] = "gpt2-small"
+    assert "question" not in answer_campaign(report).text, "no question on models of other parameters is valid"
 
 
 def test_pairs_answer_where_no_cells_are_ranked(campaign):

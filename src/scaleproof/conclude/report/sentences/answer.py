@@ -112,7 +112,7 @@ def answer_campaign(
     text = verdict.text
     if not text.startswith("No ") and (disturbances := _disturbances(verdict.claims, report)):
         text += f" (reservations: {', '.join(disturbances)})"
-    step = None if verdict.is_decided else next_step(report, group)
+    step = None if verdict.is_decided else next_step(report, group, bool(comparisons))
     if step:
         bullets.append(Bullet("next", "Next", *step))
     return Answer(text, tuple(bullets), verdict.is_decided, verdict.claims)

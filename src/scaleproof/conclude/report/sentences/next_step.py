@@ -23,10 +23,11 @@ FORCED = "--forcerun collect findings -- "
 Step = tuple[str, str | None]  # what to do, and what to know about it
 
 
-def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
+def next_step(report: ScalingReport, group: SizeRanking | None, has_pairs: bool = False) -> Step | None:
     """Return what to do next, as a sentence and a remark; None where further runs settle nothing, or are planned.
 
     `group`: the ranking of the largest size with two comparable cells or more (`largest_group`), if there is one.
+    `has_pairs`: cells are compared in A/B pairs.
     """
     if report.is_of_ab:
         return _step_of_ab(report)
@@ -35,7 +36,11 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
         return None
 
     question, series = report.question, report.series_of_sizes
-    if not question and not group and series and series[0].has_unequal_work:  # neither repeats nor quiet would help
+    # Where nothing is compared, or steps are of unequal work, neither repeats nor a quiet machine would help.
+    is_compared = question or group or series or has_pairs
+    if not is_compared and (step := _step_of_question(report)):
+        return step
+    if not question and not group and series and series[0].has_unequal_work:
         batch = "global_batch, or of a command workload.per_step"
         return f"say in {_file(report)} how much work a step is ({batch}), and run {command(report)} again", None
 
@@ -130,12 +135,15 @@ def _step_of_ab(report: ScalingReport) -> Step:
 
 
 def _step_of_question(report: ScalingReport) -> Step | None:
-    """Return how to have two cells of different work compared, which no ranking has; None for a single cell."""
+    """Return how to have two cells of different work compared, which no ranking has; None where no question can."""
     if len(report.points) < 2:
         return None
     first, *_, last = report.points
+    protocols = {point.cell: series.protocol for series in report.series for point in series.points}
+    if any(protocols[first.cell].get(key) != protocols[last.cell].get(key) for key in ("model", "vocab_size")):
+        return None  # they have other parameters, and a question on them is not valid
     key = f'set "question: {{is: {last.cell}, better_than: {first.cell}}}" in {_file(report)}'
-    return f"to compare two of them, {key} and run {command(report)} again", None
+    return f"to compare two of them, {key} and run {command(report)} again", "nothing is measured again"
 
 
 NOTHING_OPEN = "nothing is left to decide here; another machine may answer otherwise"

@@ -236,6 +236,7 @@ def _recommended_cell(group: SizeRanking, claim: Claim) -> Recommended:
         text = f"{claim.subject}{_simplest_text(group)} shown to be {NO_SLOWER}"
     if advice.simpler:
         text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"
+    text += _disturbed_text(group, claim.subject)
     needs_no_basis = is_fastest and not advice.simpler
     return Recommended(text, None if needs_no_basis else _recommendation_basis(group), (claim.subject,))
 
@@ -243,15 +244,18 @@ def _recommended_cell(group: SizeRanking, claim: Claim) -> Recommended:
 def _best_candidate(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> str:
     """Return in words which cell is the best candidate, and which may be faster. `others`: ratios to the fastest."""
     candidate, advice = claim.subject, group.advice
+    disturbed = _disturbed_text(group, candidate)
     margin_text = f"the campaign accepts a choice up to {percent_text(advice.margin)} slower"
     if candidate != advice.fastest:
         subject = f"{candidate}{_simplest_text(group, ' candidate,')}"
-        return f"none yet; {subject} may be up to {_worst_loss(claim)} slower than another cell; {margin_text}"
+        return (
+            f"none yet; {subject} may be up to {_worst_loss(claim)} slower than another cell; {margin_text}{disturbed}"
+        )
     rivals = [other for other in others if (other.ratio.high or 0) > 1 + advice.margin]
     if not rivals:  # then the one with the highest bound is named
         rivals = [max(others, key=lambda other: other.ratio.high or 0)]
     reason = "the highest rate and the simplest candidate" if _simplest_text(group) else "the highest rate"
-    return f"{candidate} for now, {reason}; not confirmed: {_may_be_faster_text(rivals)}; {margin_text}"
+    return f"{candidate} for now, {reason}; not confirmed: {_may_be_faster_text(rivals)}; {margin_text}{disturbed}"
 
 
 def _worst_loss(claim: Claim) -> str:
@@ -263,6 +267,17 @@ def _simplest_text(group: SizeRanking, addition: str = "") -> str:
     """Return ", the simplest" and `addition`, or "" where a cell is a command of unknown strategy."""
     are_known = all(without_offload(entry.strategy) in STAGES for entry in group.comparable)
     return f", the simplest{addition}" if are_known else ""
+
+
+def _disturbed_text(group: SizeRanking, cell: str) -> str:
+    """Return which cells are simpler than the recommended `cell` and were no candidates; "" where there are none."""
+    strategies = {entry.cell: entry.strategy for entry in group.comparable}
+    limit = simplicity(strategies[cell])
+    simpler = [name for name in group.advice.disturbed if simplicity(strategies[name]) < limit]
+    if not simpler or not _simplest_text(group):
+        return ""
+    verb, of = ("are", "their") if len(simpler) > 1 else ("is", "its")
+    return f"; {names_or_count(simpler)} {verb} simpler, but {of} runs were disturbed"
 
 
 def _may_be_faster_text(rivals: Sequence[Claim]) -> str:

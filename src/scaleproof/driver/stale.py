@@ -22,7 +22,6 @@ from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, read_run, retry_command
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.snakemake_command import options_for, results_target
-from scaleproof.measure.launch.attempt import is_begun
 from scaleproof.measure.launch.shared_job import changed_files
 
 DAMAGED = "its files are damaged"
@@ -102,14 +101,14 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     loaded = LoadedCampaign(path, results)
     planned = loaded.planned(results)
     all_lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
-    lost = [path for path in all_lost if not is_begun(path.parent)]
+    lost = [path for path in all_lost if not _is_begun(path.parent)]
     incomplete = {path.parent for path in lost}  # these runs are made again for their lost files, and not kept
     whole = [(folder, cell) for folder, cell, _ in planned if folder not in incomplete]
     finished = [(folder, cell) for folder, cell in whole if (folder / METRICS).is_file()]
     # File -> how Snakemake sees it; {} where it was not asked, or does not answer.
     view = (ask_snakemake([results / loaded.name / "report.html"]) if finished or lost else None) or {}
     # Meanwhile a campaign under way has begun further runs, whose files go first.
-    finished = [(folder, cell) for folder, cell in finished if not is_begun(folder)]
+    finished = [(folder, cell) for folder, cell in finished if not _is_begun(folder)]
 
     records, code = records_of_runs(loaded, results), code_sha256(*MEASURING)
     sha256 = cache(sha256_of)  # the runs of a command have its files in common
@@ -125,9 +124,17 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     # A run that was made and has lost its files is not finished; the folders of its lost files say that it was made.
     made = {folder for folder, _ in finished} | incomplete
     unmade = {folder for folder, *_ in planned} - made
-    begun = sum(map(is_begun, unmade))
+    begun = sum(map(_is_begun, unmade))
     unnamed = _unnamed_cells(loaded, results)
     return StaleRuns(loaded, results, len(planned), runs, pending, lost, view, len(unmade), begun, unnamed)
+
+
+def _is_begun(run: Path) -> bool:
+    """Return whether an attempt has begun in the folder of a run and not ended: it runs, or was killed.
+
+    The files of an earlier run are gone by then, and those of this one come when it ends (measure/launch/attempt.py).
+    """
+    return any(run.glob(".attempt-*"))
 
 
 def _unnamed_cells(loaded: LoadedCampaign, results: Path) -> dict[str, str]:

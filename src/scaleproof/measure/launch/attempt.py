@@ -19,11 +19,6 @@ from scaleproof.measure.trainer.request import PlannedRun, Request
 REQUEST = "request.json"  # in the attempt's folder
 
 
-def is_begun(out: Path) -> bool:
-    """Return whether an attempt has begun in `out` and neither published nor given up: it runs, or was killed."""
-    return any(out.glob(".attempt-*"))
-
-
 def begin_attempt(out: Path, name: str, replaced: Iterable[str]) -> Path:
     """Make a new folder in `out` for the attempt `name`, and return its path.
 

@@ -44,7 +44,7 @@ ANSWERS: Words = {
     "strong scaling, strong": "The global batch stays the same over more devices: the ideal step takes its Nth part.",
     "weak scaling, weak": "The global batch grows with the devices: the ideal step takes as long as on one.",
     "noise, noise floor": "What two equal arms differ by: measured by A/A pairs, or by the spread over repeats.",
-    "detectable, reliably, differences that would show, the smallest difference that would show": "The "
+    "detectable, reliably, differences that would show": "The "
     "smallest true difference that so many repeats, or pairs, show in 7 to 9 of 10 campaigns.",
     "claim": "A statement of the answer with its value, bounds and method: claims.json, from which sentences are made.",
     "evidence, evidence level, printed, watched, built": "What stands behind a figure. printed: the program says so. "

@@ -11,6 +11,8 @@ __all__ = [
     "hub_names",
     "loaded",
     "model_shapes",
+    "question",
+    "question_cells",
     "rehearsal",
     "repeats",
     "shared_jobs",

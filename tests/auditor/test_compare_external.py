@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import pytest
 from external_files import metrics
@@ -54,7 +55,7 @@ def test_the_sizes_are_what_is_meant_to_differ(two):
     assert 2 < found.low < found.ratio < found.high < 4.5
     assert found.runs == (3, 3)
     assert found.intended == ["world_size"]
-    assert "Not stated by both" in compared_sentence(found)
+    assert re.search(r"Not stated by both, so not compared: [^.]*, day\b", compared_sentence(found))
 
 
 def test_an_unintended_difference_gives_no_ratio(two):
@@ -205,6 +206,10 @@ def test_repeats_that_are_told_apart_by_the_end_of_their_names(tmp_path):
     assert compare_external(*sides, []).runs == (3, 3)
     (sides[0] / "monday-run2.log").rename(sides[0] / "sunday-run2.log")
     with pytest.raises(UserError, match=r"several kinds of runs \(monday, sunday\)"):
+        compare_external(*sides, [])
+    (sides[0] / "monday-run1.log").rename(sides[0] / "run1.log")
+    (sides[0] / "monday-run0.log").rename(sides[0] / "run0.log")
+    with pytest.raises(UserError, match=r"several kinds of runs \(run0.log, sunday\)"):
         compare_external(*sides, [])
 
 

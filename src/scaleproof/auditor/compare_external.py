@@ -72,7 +72,8 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     rate_a, rate_b = (mean_rate(rates) for rates in (rates_a, rates_b))
     b_over_a = ratio_of_independent(rate_b, rate_a)
     losses_text = compare_losses(str(a), str(b), *(list(map(_losses_by_step, runs)) for runs in (runs_a, runs_b)))[1]
-    unstated = [name for name in unstated if name not in OPTIONAL_FIELDS] + ["losses"] * (not losses_text)
+    # The day is not read of logs: each side may be a session of its own.
+    unstated = [*(name for name in unstated if name not in OPTIONAL_FIELDS), "day", *["losses"] * (not losses_text)]
     return Compared(
         a=str(a),
         b=str(b),
@@ -187,9 +188,11 @@ def _runs_with_rate(path: Path, evidence: Evidence) -> list[ReportedRun]:
     runs = [run for run in [*complete, *map(_as_reported, ours)] if _rates_by_unit(run)]
     if not runs:
         raise _no_speed(path, evidence)
-    names = sorted({_name_without_repeat(run, len(runs)) for run in runs})
-    if len(names) > 1:
-        raise UserError(f"{path}: several kinds of runs ({', '.join(names[:5])}); name one (repeats: run1, run2, ...)")
+    first_runs = {_name_without_repeat(run, len(runs)): run for run in reversed(runs)}
+    if len(first_runs) > 1:
+        # Nothing but its repeat is in a name like run1.log.
+        kinds = sorted(kind or first.name for kind, first in first_runs.items())
+        raise UserError(f"{path}: several kinds of runs ({', '.join(kinds[:5])}); name one (repeats: run1, run2, ...)")
     return runs
 
 

@@ -43,6 +43,7 @@ class Compared:
     suspect_sides: dict[str, str] = field(default_factory=dict)  # such a code -> "A", "B" or "A and B"
     freedom: float | None = None  # Student's degrees of freedom of the interval
     claims: int = 1
+    sessions: list[str] = field(default_factory=list)  # the day, or job, of A and of B where these are two; else []
 
     @property
     def reservations(self) -> list[str]:

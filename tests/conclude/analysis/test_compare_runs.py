@@ -11,7 +11,7 @@ from synthetic import cells, rewrite, write_run
 from scaleproof.conclude.analysis import compare_runs
 from scaleproof.conclude.analysis.compare_runs import compare_results, read_runs_by_cell
 from scaleproof.conclude.analysis.measured_cells import measured_cells
-from scaleproof.conclude.report.sentences.ratios import compared_sentence
+from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict
 from scaleproof.ground.comparison import why_incomparable
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.run import read_run
@@ -184,6 +184,34 @@ def test_one_run_a_side_claims_nothing(two):
     (found,), _ = compare_results(two[0] / "rep1", two[1] / "rep1/training_metrics.json", ["fused_optimizer"])
     assert found.low is None
     assert "nothing is claimed" in compared_sentence(found)
+
+
+@pytest.mark.parametrize(
+    ("starts_a", "starts_b", "jobs", "sessions"),
+    [
+        ("01T10 01T11 01T12", "02T10 02T11 02T12", "", ["2026-03-01", "2026-03-02"]),
+        ("04T10 05T10 06T10", "02T10 02T11 02T12", "", ["2026-03-04 to 2026-03-06", "2026-03-02"]),
+        ("01T10 01T11 01T12", "01T13 01T14 01T15", "777888", ["job 7", "job 8"]),
+        ("01T10 01T11 01T12", "01T13 01T14 01T15", "", []),  # one day, and no job
+        ("01T10 01T11 01T12", "01T13 01T14 01T15", "789999", []),  # a job in common
+        ("01T10 01T12 01T14", "01T11 01T13 01T15", "123456", []),  # in turn, each in a job of its own
+        ("01T10 03T10 05T10", "02T10 04T10 06T10", "", []),  # in turn
+    ],
+)
+def test_an_interval_of_two_sessions_says_so(tmp_path, starts_a, starts_b, jobs, sessions):
+    (cell,) = cells(vary={"geometry": ["1x2"]})
+    for side, starts in (("a", starts_a), ("b", starts_b)):
+        for k, start in enumerate(starts.split(), start=1):
+            run = write_run(tmp_path / side / "runs", cell, k, 0.1, seed=ord(side))
+            job = {"type": "slurm", "job_id": jobs["ab".index(side) * 3 + k - 1]} if jobs else None
+            rewrite(run, lambda d, at=start, job=job: d.update(timestamp_utc=f"2026-03-{at}:00:00Z", scheduler=job))
+    (compared,), _ = compare_results(tmp_path / "a", tmp_path / "b", [])
+    assert compared.sessions == sessions
+    reservation = " With reservations: A is of {}, B of {}, and by how much sessions differ".format(*sessions or "??")
+    assert (reservation in compared_sentence(compared)) == bool(sessions)
+    assert ("sessions" in compared_verdict([compared, compared])) == bool(sessions)
+    (single,), _ = compare_results(tmp_path / "a/runs/ddp-n1x2/rep1", tmp_path / "b/runs/ddp-n1x2/rep1", [])
+    assert "sessions" not in compared_sentence(single), "nothing is claimed"
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,14 @@ def test_the_head_says_by_how_much_and_whose_reservations(tmp_path, capsys):
     verdict = f"Of 2 common cells: 2 slower in {b} (0.835x to 0.836x)."
     assert f'<p class="verdict">{verdict}</p>\n<p><strong>With reservations:</strong> {busy}.</p>' in text
     assert '<span class="chip suspect">machine-busy (B)</span>' in text
+    assert "sessions" not in text, "both are of one day"
     console = capsys.readouterr().out
     assert console.startswith(f"{verdict} With reservations: {busy}.")
     assert console.count("machine-busy") == 2, "the head has all of them"
+    for run in map(read_run, sorted(b.glob("runs/*/rep*"))):
+        rewrite(run, lambda d: d.update(timestamp_utc=d["timestamp_utc"].replace("2026", "2027")))
+    text = page_of(a, b, tmp_path / "out.html")
+    assert re.search(rf"{re.escape(busy)}; A is of 2026-[\d-]+, B of 2027-[\d-]+, and by how much sessions", text)
 
 
 def test_the_chart_withholds_what_the_table_withholds():

@@ -5,6 +5,7 @@ A result is a run, a cell (a configuration with its runs), or a campaign of cell
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
@@ -171,12 +172,36 @@ def _compare(
         suspect=suspect,
         suspect_sides=_sides_of(suspect, runs_a, audited_b),
         freedom=b_over_a.freedom,
+        sessions=_sessions_of(runs_a, runs_b),
     )
 
 
 def _as_cells_of_b(runs: list[TimedRun]) -> list[TimedRun]:
     """Return the runs as those of a cell of another name: by one name, both sides would be repeats of one cell."""
     return [replace(run, metrics=run.metrics.model_copy(update={"cell": f"{run.metrics.cell} (B)"})) for run in runs]
+
+
+def _sessions_of(runs_a: list[TimedRun], runs_b: list[TimedRun]) -> list[str]:
+    """Return the day of A and of B, or the job, where one side followed the other on another one; [] elsewhere.
+
+    Runs in turn share what changes slowly, even where each is a job of its own, or midnight is among them.
+    """
+    sides = [sorted(runs, key=_start) for runs in (runs_a, runs_b)]
+    first, second = sorted(sides, key=lambda side: _start(side[0]))
+    if _start(first[-1]) >= _start(second[0]):
+        return []
+    days_a, days_b = ([f"{_start(run):%Y-%m-%d}" for run in side] for side in sides)
+    if not set(days_a) & set(days_b):
+        return [" to ".join(dict.fromkeys([days[0], days[-1]])) for days in (days_a, days_b)]
+    jobs_a, jobs_b = ([(run.metrics.scheduler or {}).get("job_id", "") for run in side] for side in sides)
+    if "" in (*jobs_a, *jobs_b) or set(jobs_a) & set(jobs_b):
+        return []
+    return [f"job {' to '.join(dict.fromkeys([jobs[0], jobs[-1]]))}" for jobs in (jobs_a, jobs_b)]
+
+
+def _start(run: TimedRun) -> datetime:
+    """Return when a run began, in UTC."""
+    return datetime.fromisoformat(run.metrics.timestamp_utc).astimezone(UTC)
 
 
 def _sides_of(codes: list[str], runs_a: list[TimedRun], runs_b: list[TimedRun]) -> dict[str, str]:

@@ -48,7 +48,7 @@ def compared_sentences(compared: "Sequence[Compared]") -> list[str]:
     The reservations of several cells are in `compared_verdict`.
     """
     if len(compared) > 1:
-        compared = [replace(cell, suspect=[]) for cell in compared]
+        compared = [replace(cell, suspect=[], sessions=[]) for cell in compared]
     groups = group_by(compared, lambda cell: (cell.why or cell.b, cell.losses)).values()
     return [compared_sentence(first, others=len(more)) for first, *more in groups]
 
@@ -68,9 +68,25 @@ def compared_sentence(compared: "Compared", others: int = 0) -> str:
         text += f" Not stated by both, so not compared: {', '.join(compared.unstated)}."
     if compared.unit == "steps/s" and not compared.why:
         text += " A step of one is taken for as much work as one of the other: nobody checked that."
-    if compared.suspect:
-        text += f" With reservations: {', '.join(compared.reservations)}."
-    return text
+    return text + _reservations_text([", ".join(compared.reservations), _sessions_text([compared])])
+
+
+def _reservations_text(reservations: "Sequence[str]") -> str:
+    """Return the sentence on reservations, with its space in front; "" where all are empty."""
+    stated = "; ".join(filter(None, reservations))
+    return f" With reservations: {stated}." if stated else ""
+
+
+def _sessions_text(compared: "Sequence[Compared]") -> str:
+    """Return that A and B were measured in two sessions, where an interval seems to speak of both; "" elsewhere."""
+    for cell in compared:
+        if cell.sessions and cell.low is not None:
+            of_a, of_b = cell.sessions
+            return (
+                f"A is of {of_a}, B of {of_b}, and by how much sessions differ anyway no two of them show: scaleproof "
+                "gate holds B against three earlier results or more"
+            )
+    return ""
 
 
 def compared_verdict(compared: "Sequence[Compared]") -> str:
@@ -95,10 +111,9 @@ def compared_verdict(compared: "Sequence[Compared]") -> str:
     if len(comparable) < len(compared):
         parts.append(f"{len(compared) - len(comparable)} not comparable")
     cells_of = lists_by_key((why, cell.b.removeprefix(f"{b} ")) for cell in comparable for why in cell.reservations)
-    reservations = "; ".join(f"{name} in {names_or_count(cells)}" for name, cells in cells_of.items())
-    return (
-        f"Of {len(compared)} common cells: {', '.join(parts)}.{reservations and f' With reservations: {reservations}.'}"
-    )
+    reservations = [f"{name} in {names_or_count(cells)}" for name, cells in cells_of.items()]
+    text = f"Of {len(compared)} common cells: {', '.join(parts)}."
+    return text + _reservations_text([*reservations, _sessions_text(comparable)])
 
 
 def intervals_note(compared: "Sequence[Compared]") -> str:

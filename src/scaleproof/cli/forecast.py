@@ -333,7 +333,7 @@ def _add_forecast(commands: Group) -> None:
     parser.add_argument("campaign", type=path, nargs="?", metavar="CAMPAIGN", help="campaign file")
     help_text = "instead: a file with a table of devices and rates (CSV, Markdown, spreadsheet, JSON, notebook, ...)"
     parser.add_argument("--from", dest="table", type=file_to_read, metavar="TABLE", help=help_text)
-    help_text = "with --from: forecast so many devices (default: twice and four times the largest)"
+    help_text = "with --from: so many devices; sizes in TABLE are scored (default: twice and four times the largest)"
     parser.add_argument("--devices", needs="--from", type=count, nargs="+", metavar="N", help=help_text)
     help_text = "with --from: where links between nodes begin, and the devices of each of its nodes (default: 8)"
     parser.add_argument("--devices-per-node", needs="--from", type=count, metavar="N", help=help_text)

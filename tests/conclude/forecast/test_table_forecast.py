@@ -1,6 +1,7 @@
 """`scaleproof forecast --from`: series of rates that somebody has."""
 
 import json
+import re
 
 import pytest
 from command_line import scaleproof
@@ -28,9 +29,25 @@ def test_each_series_is_forecast_at_twice_and_four_times():
 def test_asked_sizes():
     made = forecast_rates({"": {1: [100], 2: [98]}}, (4, 2, 64), devices_per_node=8)
     assert made[0].rate.value == pytest.approx(4 * 98 * (0.98**0.5))
-    assert made[1].rate is None
-    assert "The table has it" in table_text(made)
+    assert made[1].rate.value == pytest.approx(2 * 100 * 0.98, rel=1e-3), "from one device, and a first loss"
+    assert made[1].measured == pytest.approx(196)
     assert "more than 8 times the 2" in made[2].refusal
+
+
+@pytest.mark.parametrize("on_cpus", [True, False])
+def test_a_measured_size_is_scored_as_if_it_were_not_there(on_cpus):
+    before = {"ddp": {1: [100.0], 2: [95.0]}, "fsdp": {1: [100.0], 2: [97.0]}}
+    after = {"ddp": {**before["ddp"], 4: [91.0], 8: [20.0]}, "fsdp": {**before["fsdp"], 8: [89.0], 16: [80.0]}}
+    (forecast, _), (scored, good) = (forecast_rates(rates, (8,), 8, on_cpus) for rates in (before, after))
+    assert (forecast.measured, good.measured) == (None, pytest.approx(8 * 89))
+    of_fsdp = forecast_rates(before, (8,), 8, on_cpus)[1]
+    if not on_cpus:  # there the size 4 of ddp is evidence, too
+        assert good.rate == of_fsdp.rate
+    lines = table_text([scored, good]).splitlines()
+    assert lines[0].split()[-5:] == ["measured", "error", "inside", "95", "%"]
+    assert lines[2].split()[-1] == "no"
+    assert lines[3].split()[-1] == "yes"
+    assert "measured" not in table_text([forecast]), "nothing to score"
 
 
 def test_repeats_of_a_size_are_averaged_and_widen_the_interval():
@@ -109,11 +126,11 @@ def test_a_wide_interval_has_no_point():
 
 def test_a_table_of_which_nothing_can_be_forecast_is_refused(tmp_path):
     (tmp_path / "t.csv").write_text("gpus,tokens/s\n1,100\n2,190\n4,370\n")
-    done = [scaleproof("forecast", "--from", "t.csv", "--devices", *sizes, cwd=tmp_path) for sizes in ("2", "28")]
-    assert [one.returncode for one in done] == [2, 0]
-    assert done[0].stderr == "scaleproof: t.csv: on 2: no forecast. The table has it\n"
-    done = scaleproof("forecast", "--from", "t.csv", "--devices", "1", "2", cwd=tmp_path)
-    assert done.stderr == "scaleproof: t.csv: on 1, on 2: no forecast. The table has it\n"
+    done = [scaleproof("forecast", "--from", "t.csv", "--devices", *sizes, cwd=tmp_path) for sizes in ("1", "28", "4")]
+    assert [one.returncode for one in done] == [2, 0, 0]
+    reason = "The table has it, and no smaller size from which a forecast could have been made"
+    assert done[0].stderr == f"scaleproof: t.csv: on 1: no forecast. {reason}\n"
+    assert re.search(r" 4 +370 .* 370 +\+0\.1 % +yes\n", done[2].stdout), done[2].stdout
 
 
 def test_a_table_of_nodes_says_how_many_devices_a_node_counts_as(tmp_path):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,19 +13,23 @@ from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.interval import WITHOUT_POINT, Interval, half_widths_by_largest_sizes, widen_by_noise
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import read_findings
-from scaleproof.ground.number_format import TOO_WIDE, number
+from scaleproof.ground.number_format import TOO_WIDE, fixed, number
 from scaleproof.ground.records.grouping import lists_by_key
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
 
 @dataclass(frozen=True)
 class RateForecast:
-    """The forecast rate of all devices at a size that the table does not have, or why there is none (`refusal`)."""
+    """The forecast rate of all devices at a size, or why there is none (`refusal`).
+
+    `measured`: the rate that the table has of this size, which is forecast from the smaller sizes alone.
+    """
 
     series: str
     devices: int
     rate: Interval | None
     refusal: str = ""
+    measured: float | None = None
 
 
 def is_of_cpus(table: Path) -> bool:
@@ -59,6 +63,7 @@ def forecast_rates(
 ) -> list[RateForecast]:
     """Return the forecast of each series at each number of `devices`; by default twice and four times its largest size.
 
+    A size that the table has is forecast as if it had nothing but the smaller ones, so that the forecast can be scored.
     `series`: name -> devices -> rates of one device, several where the size was measured several times.
     """
     steps: dict[str, list[law.MeasuredStep]] = {}
@@ -69,17 +74,31 @@ def forecast_rates(
             step = law.mean_step(_one_sample_target(size, devices_per_node), -np.log(rates_of_size))
             steps[name].append(step)
 
-    held_out = None  # on GPUs public series give the interval
-    if on_cpus:
-        largest_sizes = [law.hold_largest_out(steps_of_series) for steps_of_series in steps.values()]
-        held_out = [largest for largest in largest_sizes if largest]
-
     forecasts = []
     for name, rates in series.items():
         for size in devices or (2 * max(rates), 4 * max(rates)):
             target = _one_sample_target(size, devices_per_node)
-            forecasts.append(_rate_forecast(name, steps[name], target, held_out))
+            group = target.group
+            measured = [step for step in steps[name] if step.group == group]
+            known = _smaller_steps(steps, group.size) if measured else steps
+            if measured and name not in known:
+                reason = "The table has it, and no smaller size from which a forecast could have been made"
+                forecasts.append(RateForecast(name, group.size, None, reason))
+                continue
+            forecast = _rate_forecast(name, known[name], target, _held_out(known) if on_cpus else None)
+            forecasts.append(replace(forecast, measured=group.size * measured[0].rate) if measured else forecast)
     return forecasts
+
+
+def _smaller_steps(steps: Mapping[str, Sequence[law.MeasuredStep]], devices: int) -> dict[str, list[law.MeasuredStep]]:
+    """Return the series with their sizes below so many devices, of those that have any."""
+    smaller = {name: [step for step in sizes if step.group.size < devices] for name, sizes in steps.items()}
+    return {name: sizes for name, sizes in smaller.items() if sizes}
+
+
+def _held_out(steps: Mapping[str, Sequence[law.MeasuredStep]]) -> list[law.HeldOut]:
+    """Return the largest size of each series of two sizes or more, to be forecast from its smaller ones."""
+    return list(filter(None, map(law.hold_largest_out, steps.values())))
 
 
 def group_of_size(devices: int, devices_per_node: int) -> Group:
@@ -103,8 +122,6 @@ def _rate_forecast(
     the largest size of each series of this table: then its errors on these sizes give the interval.
     """
     group = target.group
-    if group in (step.group for step in steps):
-        return RateForecast(name, group.size, None, "The table has it")
     sizes = law.nearest_steps(steps, target)
     try:
         law.check_support(name or "the series", sizes, target)
@@ -134,7 +151,10 @@ def _rate_forecast(
 
 
 def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str:
-    """Return a table with a row for each forecast, then a line for each refusal."""
+    """Return a table with a row for each forecast, then a line for each refusal.
+
+    A forecast of a size that was measured has its score beside it.
+    """
     rows = []
     refusals: dict[str, list[str]] = {}
     # The end of the note, after "how wrong the same law is".
@@ -153,10 +173,18 @@ def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str
         likely = f"{number(likely_low)} to {number(likely_high)}"
         nearly_all = f"{number(rate.low)} to {number(rate.high)}"
         rows.append([forecast.series, forecast.devices, value, likely, nearly_all])
+        if forecast.measured is not None:
+            error = "" if rate.wide else f"{fixed(100 * (rate.value / forecast.measured - 1), 1, signed=True)} %"
+            rows[-1] += [number(forecast.measured), error, "yes" if rate.holds(forecast.measured) else "no"]
 
     lines = []
     if rows:
-        lines.append(tabulate(rows, ["series", "devices", "rate", "80 %", "95 %"], disable_numparse=True))
+        headings = ["series", "devices", "rate", "80 %", "95 %"]
+        has_scores = any(len(row) > len(headings) for row in rows)
+        headings += ["measured", "error", "inside 95 %"] * has_scores
+        lines.append(tabulate(rows, headings, disable_numparse=True))
+        if has_scores:
+            lines.append("What the table has is forecast from its smaller sizes alone; error: forecast / measured - 1.")
         note = f"Rates are of all devices, in the unit of the table; intervals: how wrong the same law is {basis}."
         lines.append(f"{note} {WITHOUT_POINT}" if has_wide_rate else note)
     lines += [f"{', '.join(sizes)}: no forecast. {reason}".strip() for reason, sizes in refusals.items()]

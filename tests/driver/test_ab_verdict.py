@@ -8,7 +8,9 @@ from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_ve
 from scaleproof.driver import ab
 from scaleproof.driver.ab_campaign import AbRequest
 from scaleproof.ground.findings.finding import Finding, Findings
+from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.result_file import Estimated
+from scaleproof.ground.records.run_sections import LogReading
 from scaleproof.ground.records.scaling_report import AnsweredQuestion, ScalingReport
 
 REQUEST = AbRequest(["python", "a.py", "--name", "two words"], ["python", "b.py"], steps=(5, 20), figures="whole")
@@ -109,12 +111,12 @@ def test_rounds_that_would_decide(ratio, rounds):
 @pytest.mark.parametrize(
     ("ratio", "rounds", "trained_s", "words"),
     [
-        ((1.1, 0.9, 1.35), 6, 9.0, ["about 47 minutes would tell (--minutes 47 go on with these rounds)"]),
+        ((1.1, 0.9, 1.35), 6, 9.0, ["about 47 minutes would tell (--minutes 47 goes on with these rounds)"]),
         (
             (1.1, None, None),
             1,
             9.0,
-            ["about 50 minutes would tell (--minutes 50 go on with these rounds)"],
+            ["about 50 minutes would tell (--minutes 50 goes on with these rounds)"],
         ),  # for a look at all
         (
             (1.001, 0.95, 1.055),
@@ -130,6 +132,28 @@ def test_an_undecided_verdict_says_what_would_tell(monkeypatch, ratio, rounds, t
     monkeypatch.setattr(ab, "trained_s", lambda run: trained_s)
     said = list(ab._ways_to_decide(verdict, REQUEST, rounds, [SimpleNamespace(total_wall_time_s=10.0)]))
     assert [text[: len(word)] for text, word in zip(said, words, strict=True)] == words
+
+
+@pytest.mark.parametrize(
+    ("unit", "per_step", "remark"),
+    [
+        (
+            "steps",
+            None,
+            "steps of A are taken for as much work as those of B (if they are not: --metric samples/s --per-",
+        ),
+        ("items", None, "items of A are taken for as much work as those of B"),
+        ("steps", 1, None),  # --metric steps/s says that they are
+        ("samples", None, None),
+    ],
+)
+def test_steps_of_unknown_work_are_a_reservation_with_its_remedy(unit, per_step, remark):
+    reading = LogReading.model_construct(per_step=per_step, ended_after_s=None)
+    run = Printed.model_construct(unit=unit, reading=reading, failure=None)
+    campaign = SimpleNamespace(most_repeats=6)
+    remarks = list(ab._remarks_on_verdict(verdict("yes"), REQUEST, campaign, [run], waited=False))
+    assert [text[: len(remark or "")] for text in remarks] == [remark] * bool(remark)
+    assert ("--per-step" in "".join(remarks)) == ("--metric" in (remark or ""))
 
 
 def test_a_doubt_about_the_training_stands_behind_the_verdict():

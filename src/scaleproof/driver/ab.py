@@ -359,7 +359,8 @@ def _remarks_on_verdict(
     printed = [run for run in runs if isinstance(run, Printed)]
     units = [run.unit for run in printed if run.unit in COUNTED and run.reading.per_step is None]  # of unknown work
     if units:
-        yield f"{units[0]} of A are taken for as much work as those of B"
+        remedy = " (if they are not: --metric samples/s --per-step A B, samples of a step of each)"
+        yield f"{units[0]} of A are taken for as much work as those of B{remedy if units[0] == 'steps' else ''}"
     if any(run.reading.ended_after_s for run in printed):
         yield f"runs were ended after {campaign.work.seconds:g} s"
     rounds = campaign.most_repeats
@@ -381,7 +382,7 @@ def _ways_to_decide(verdict: AbVerdict, request: AbRequest, rounds: int, runs: S
         yield f"{integer(needed)} rounds would be needed: longer runs (--seconds) or a larger --difference need fewer"
     else:
         minutes = math.ceil(request.minutes * needed / rounds)
-        advice = "under another --name" if request.series else "go on with these rounds"
+        advice = "under another --name" if request.series else "goes on with these rounds"
         yield f"about {plural(minutes, 'minute')} would tell (--minutes {minutes} {advice})"
     share = sum(map(trained_s, runs)) / sum(run.total_wall_time_s for run in runs)
     if share < LEAST_TRAINING_SHARE:

@@ -14,7 +14,7 @@ from scaleproof.cli.arguments import (
 )
 from scaleproof.cli.prepare import better_splits, count_tables_and_charts
 from scaleproof.cli.run import look_up_planned, stoppable
-from scaleproof.cli.values import Number, count, currency, file_to_read, memory, past_day, path, text
+from scaleproof.cli.values import Number, count, currency, device, file_to_read, memory, past_day, path, text
 from scaleproof.ground.errors import UserError, missing_file
 from scaleproof.ground.files import write_json
 
@@ -171,13 +171,13 @@ def plan(args: argparse.Namespace) -> None:
     if args.price is not None:
         price = Price(args.price, args.currency, args.price_date or date.today().isoformat())
     evidence = read_evidence(args.campaign, args.results)
-    times = run_times(args.results, evidence.loaded.name)
+    times = run_times(args.results, evidence.loaded.name, named=args.device)
     result = make_plan(evidence, price, args.budget, args.watts, args.count_memory, times)
     folder = args.results / evidence.loaded.name / PLANS
     print(plan_text(evidence.loaded, result))
     for line in better_splits(evidence.loaded, args.results):
         print(line)
-    work = planned_work(evidence.loaded, args.results, count_tables_and_charts(evidence.loaded))
+    work = planned_work(evidence.loaded, args.results, count_tables_and_charts(evidence.loaded), times=times)
     print(f"all of the campaign, with what is done already and the report: {work.text}")
     if comparison := compare_with_spent(folder, evidence.runs):
         print(spent_text(comparison))
@@ -366,9 +366,9 @@ def _add_plan(commands: Group) -> None:
     parser.add_argument("--price-date", needs="--price", type=past_day, metavar="DATE", help=help_text)
     help_text = "power of a device (default: as measured, where there is an energy counter)"
     parser.add_argument("--watts", type=Number("W"), metavar="W", help=help_text)
-    help_text = (
-        "count memory that no run has measured by torch's trackers on fake tensors (10 s, and some for each cell)"
-    )
+    help_text = "GPU that is planned for, with its memory: 'H100 80GB' (default: those here, else an A100)"
+    parser.add_argument("--device", type=device, metavar="NAME", help=help_text)
+    help_text = "count memory that no run has measured by torch's trackers (10 s, and some for each cell)"
     parser.add_argument("--count-memory", action="store_true", help=help_text)
     help_text = "device hours, not money, that may be spent"
     parser.add_argument("--budget", type=Number("device hours"), metavar="H", help=help_text)

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from scaleproof.ground.errors import nearest_path, no_such, path_fault, shortened
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.snakemake_command import RESULTS
+
+if TYPE_CHECKING:
+    from scaleproof.ground.facts.peaks import NamedDevice
 
 ADDRESS = re.compile(r"[a-z][a-z\d+.-]*://|git@", re.IGNORECASE)
 LONGEST_NAME = 255  # bytes, of a file or a folder
@@ -250,6 +253,15 @@ def currency(text: str) -> str:
     if re.fullmatch(r"[A-Z]{3}", text):
         return text
     raise refused(text, "three capital letters, like USD or EUR")
+
+
+def device(text: str) -> "NamedDevice":
+    """Return a device with known peaks by its name. Raises ArgumentTypeError for others."""
+    from scaleproof.ground.facts.peaks import named_device
+
+    if named := named_device(text):
+        return named
+    raise refused(text, 'a GPU with a known data sheet, as its driver calls it or shorter, like "H100 80GB"')
 
 
 def url(text: str) -> str:

@@ -64,14 +64,17 @@ class Planned:
         return f"{counts}: {time} ({self.basis}){self.warnings}"
 
 
-def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: bool = True) -> Planned:
+def planned_work(
+    loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: bool = True, times: RunTimes | None = None
+) -> Planned:
     """Count the runs of a campaign, and estimate how long all of it takes.
 
     The estimate takes the times of earlier runs on this machine; without any, it computes them from the cells' FLOPs.
     `drawn`: number of the report's tables and charts. `probes`: whether the estimate may measure this machine's speed.
+    `times`: other estimates, as of a machine with other GPUs.
     """
     campaign, forecast = loaded.campaign, loaded.campaign.forecast
-    times = run_times(results, loaded.name, probes)
+    times = times or run_times(results, loaded.name, probes)
     # One entry for each run: of a cell alone (`timed`), and of an arm in a pair (`arms`).
     timed = [cell for cell in loaded.cells for _ in range(campaign.most_repeats)]
     arms: list[Cell] = []

@@ -12,13 +12,16 @@ from synthetic import write_run
 from scaleproof.cli.prepare import better_splits
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.analysis.simultaneous import ROUND_CONFIDENCE, compare_all, resolution_of_family
+from scaleproof.conclude.forecast.memory import Tracked
 from scaleproof.conclude.forecast.plan import make_plan, plan_pilots
 from scaleproof.conclude.forecast.planner import Price
 from scaleproof.conclude.forecast.requirements import RunTimes
 from scaleproof.conclude.forecast.sweep_file import Calls, Launch, Sweep
 from scaleproof.conclude.forecast.text import pilots_text, plan_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.facts.peaks import named_device, peak
 from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.number_format import significant
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +45,59 @@ def test_before_the_first_run_a_plan_has_the_estimate_of_campaign_show(tmp_path)
     assert text.count("nothing is measured") == 1
     assert text.count("no memory figure for all cells: no run on a GPU has measured it") == 1
     assert "budget" not in text
+
+
+@pytest.mark.parametrize(
+    ("resources", "hours_of_runs"),
+    [
+        ("{exclusive: true}", {1: 4, 2: 4, 4: 4}),  # devices of a cell -> devices that its runs hold
+        ("{exclusive: false}", None),
+    ],
+)
+def test_whole_nodes_are_charged_where_runs_hold_them(tmp_path, resources, hours_of_runs):
+    made = loaded(tmp_path)
+    path = tmp_path / "weak.yaml"
+    path.write_text(f"{path.read_text()}resources: {resources}\n")
+    made = LoadedCampaign(path)
+    plan = make_plan(evidence(made, tmp_path), Price(2.0, "EUR", "2026-11-01"), times=RunTimes((), ()))
+    text = plan_text(made, plan)
+    if hours_of_runs is None:
+        assert "whole nodes" not in text
+        return
+    held = sum(2 * hours_of_runs[row.devices] * row.plan.run_seconds for row in plan.rows) / 3600
+    assert plan.whole_nodes.device_hours == pytest.approx(held)
+    assert (
+        f"; {significant(held)} and {significant(2 * held)} EUR for whole nodes of 4 devices, which a run has" in text
+    )
+    assert "whole nodes" not in plan_text(made, dataclasses.replace(plan, price=None)), "no cost, no bill"
+
+
+def test_nodes_of_one_allocation_are_held_by_each_of_its_runs(tmp_path):
+    made = loaded(tmp_path)
+    path = tmp_path / "weak.yaml"
+    path.write_text(f"{path.read_text().replace('1x4', '2x2')}resources: {{same_allocation: true}}\n")
+    made = LoadedCampaign(path)
+    plan = make_plan(evidence(made, tmp_path), times=RunTimes((), ()))
+    assert plan.whole_nodes.device_hours == pytest.approx(4 * plan.remaining_s / 3600)
+
+
+@pytest.mark.parametrize(("name", "fits"), [("H100 80GB", "fits"), ("h100 1GB", "does not fit"), ("H100", "unknown")])
+def test_a_named_device_gives_time_and_a_verdict_on_memory(tmp_path, monkeypatch, name, fits):
+    path = tmp_path / "weak.yaml"
+    path.write_text(WEAK.format(forecast="{}"))
+    made = LoadedCampaign(path)
+    peaks = [Tracked(peak=20e9, state=None)] * len(made.cells)
+    monkeypatch.setattr("scaleproof.conclude.forecast.plan.tracked_memory", lambda cells: peaks)
+    usual, named = RunTimes((), ()), RunTimes((), (), named=named_device(name))
+    plan = make_plan(evidence(made, tmp_path), count_memory=True, times=named)
+    text = plan_text(made, plan)
+    assert {row.fits for row in plan.rows} == {fits}
+    assert f"as on {name.upper()}; it may be wrong" in text
+    assert ("--device with their memory" in text) == (fits == "unknown")
+    h100_faster = peak("H100", "fp32").flops / peak("A100", "fp32").flops
+    on_gpu = dataclasses.replace(made.cells[0], execution=made.cells[0].execution.model_copy(update={"device": "cuda"}))
+    assert usual.step_s(on_gpu) / named.step_s(on_gpu) == pytest.approx(h100_faster)
+    assert (usual.device(made.cells[0]), named.device(made.cells[0])) == ("cpu", "cuda")
 
 
 def test_a_plan_has_no_memory_of_a_strategy_that_the_formulas_do_not_know(tmp_path):

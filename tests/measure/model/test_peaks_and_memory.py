@@ -3,7 +3,7 @@
 import pytest
 
 from scaleproof.ground.facts.memory import state_bytes
-from scaleproof.ground.facts.peaks import DEVICES, mfu, peak
+from scaleproof.ground.facts.peaks import DEVICES, mfu, named_device, peak
 
 
 @pytest.mark.parametrize(
@@ -98,3 +98,22 @@ def test_formats_of_a_device_go_together(pattern, figures):
     if bf16 is not None:
         assert bf16 == fp16, pattern
         assert tf32 == pytest.approx(bf16 / 2, rel=0.02), pattern
+
+
+@pytest.mark.parametrize(
+    ("name", "memory"),
+    [
+        ("NVIDIA H100 80GB HBM3", 80e9),
+        ("a100 40 gb", 40e9),
+        ("Tesla V100-SXM2-16GB", 16e9),
+        ("NVIDIA H200", None),
+        ("NVIDIA GH200 480GB", None),  # of the processor
+    ],
+)
+def test_the_memory_of_a_named_device_is_in_its_name(name, memory):
+    assert named_device(name).memory == memory
+
+
+@pytest.mark.parametrize("name", ["H1000", "80GB", "NVIDIA A100-SXM4-40GB MIG 3g.20gb", "RTX 4090 Laptop", ""])
+def test_a_device_without_peaks_is_not_known_by_its_name(name):
+    assert named_device(name) is None

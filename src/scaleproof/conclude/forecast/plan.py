@@ -20,12 +20,14 @@ from scaleproof.conclude.forecast.planner import (
     CellPlan,
     Power,
     Price,
+    WholeNodes,
     beyond_budget,
     certainly_slower_cells,
     next_measurement,
 )
 from scaleproof.conclude.forecast.requirements import RunTimes
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.strategies import is_deepspeed
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Findings
@@ -72,6 +74,7 @@ class Plan:
     beyond_budget: tuple[str, ...]
     kwh: float | None = None  # None where the power of a device is not known
     estimate: str | None = None  # what the time of estimated rows rests on
+    whole_nodes: WholeNodes | None = None  # None where runs may share a node with others
 
 
 def make_plan(
@@ -93,7 +96,7 @@ def make_plan(
     calibration = calibrate(evidence, measured_cells) if measured_cells else None
     rows = [_plan_row(cell, evidence, calibration, watts, times) for cell in loaded.cells]
     if count_memory:
-        rows = _count_unknown_memory(evidence, rows)
+        rows = _count_unknown_memory(evidence, rows, _device_memory(evidence, times))
     estimated_cells = [loaded.cell(row.cell) for row in rows if row.basis == "estimated"]
     estimate = times.basis(estimated_cells) if times and estimated_cells else None
     return replace(_plan_of_rows(evidence, rows, price, budget), estimate=estimate)
@@ -114,7 +117,7 @@ def _plan_row(
     elif seconds is None and times:
         seconds, basis = times.seconds(cell), "estimated"
     most_repeats = evidence.loaded.campaign.most_repeats
-    memory_bytes, fits, no_memory = _memory_figures(cell, evidence)
+    memory_bytes, fits, no_memory = _memory_figures(cell, evidence, _device_memory(evidence, times))
     return PlanRow(
         cell=cell.slug,
         devices=devices,
@@ -133,14 +136,16 @@ def _plan_row(
     )
 
 
-def _count_unknown_memory(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
-    """Return the rows, with memory by torch's trackers where it was unknown and can be counted."""
+def _count_unknown_memory(evidence: ForecastEvidence, rows: list[PlanRow], capacity: float | None) -> list[PlanRow]:
+    """Return the rows, with memory by torch's trackers where it was unknown and can be counted.
+
+    `capacity`: bytes of a device, None where that is not known.
+    """
     cells = {cell.slug: cell for cell in evidence.loaded.cells if not cell.is_open}  # open: without a micro-batch yet
     unknown_cells = [row.cell for row in rows if row.memory_bytes is None and row.cell in cells]
     answers = {}  # cell -> its memory, or the reason why it cannot be counted
     if unknown_cells:
         answers = dict(zip(unknown_cells, tracked_memory([cells[slug] for slug in unknown_cells]), strict=True))
-    capacity = _smallest_gpu_bytes(evidence)
     counted_rows = []
     for row in rows:
         answer = answers.get(row.cell)
@@ -185,7 +190,21 @@ def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price 
         budget=budget,
         beyond_budget=tuple(beyond_budget(undecided_plans, budget)) if budget else (),
         kwh=sum(kwhs) if is_power_known else None,
+        whole_nodes=_whole_nodes(evidence.loaded, plans),
     )
+
+
+def _whole_nodes(loaded: LoadedCampaign, plans: Sequence[CellPlan]) -> WholeNodes | None:
+    """Return what the runs of `plans` hold with nodes to themselves; in one allocation all hold the most nodes."""
+    resources = loaded.campaign.resources
+    if not resources.exclusive:
+        return None
+    geometries = {cell.slug: cell.execution.geometry for cell in loaded.cells}
+    per_node = max(geometry.devices_per_node for geometry in geometries.values())
+    most_nodes = max(geometry.nodes for geometry in geometries.values())
+    nodes = {slug: most_nodes if resources.same_allocation else geometry.nodes for slug, geometry in geometries.items()}
+    hours = sum(plan.device_hours / plan.devices * per_node * nodes[plan.cell] for plan in plans)
+    return WholeNodes(per_node, hours)
 
 
 def _cells_to_leave_out(rows: list[PlanRow], candidates: list[Candidate]) -> tuple[str, ...]:
@@ -324,8 +343,8 @@ def _rest_seconds(run: MeasuredRun) -> float:
     return outside_s + metrics.startup.first_step_s
 
 
-def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, str]:
-    """Return a device's peak bytes, whether they fit ("unknown" without a known GPU), and why they are unknown."""
+def _memory_figures(cell: Cell, evidence: ForecastEvidence, capacity: float | None) -> tuple[float | None, str, str]:
+    """Return a device's peak bytes, whether they fit ("unknown" without `capacity`), and why they are unknown."""
     if cell.is_open:
         return None, "unknown", "its micro-batch is still to be found by trials"
 
@@ -343,15 +362,16 @@ def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | Non
         peak_bytes = model.predict(cell.batch.micro, group_of(cell).size)
     except Unsupported as error:
         return None, "unknown", error.reason
-    capacity = _smallest_gpu_bytes(evidence)
     if not capacity:
         return peak_bytes, "unknown", ""
     is_far = cell.batch.micro > FAR * model.largest
     return peak_bytes, memory_verdict(peak_bytes, capacity, far=is_far), ""
 
 
-def _smallest_gpu_bytes(evidence: ForecastEvidence) -> float | None:
-    """Return the bytes of the smallest GPU that ran; None where no GPU ran, or none states its memory."""
+def _device_memory(evidence: ForecastEvidence, times: RunTimes | None) -> float | None:
+    """Return the bytes of the named GPU, else of the smallest that ran; None where none is known."""
+    if times and times.named:
+        return times.named.memory
     known_bytes: list[float] = []
     for runs in evidence.runs.values():
         for run in runs:

@@ -49,6 +49,14 @@ class CellPlan:
 
 
 @dataclass(frozen=True)
+class WholeNodes:
+    """What runs hold that have nodes to themselves. `per_node`: devices, the most that a cell has on a node."""
+
+    per_node: int
+    device_hours: float
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A forecast that takes part in a decision. `rate`: tokens/s. `device_hours`: of measuring the cell."""
 

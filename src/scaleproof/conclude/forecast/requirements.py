@@ -22,7 +22,7 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.counts import Counts
 from scaleproof.ground.facts.counts import count_parameters_and_flops as counts_of_inventory
 from scaleproof.ground.facts.memory import state_bytes
-from scaleproof.ground.facts.peaks import peak
+from scaleproof.ground.facts.peaks import NamedDevice, peak
 from scaleproof.ground.number_format import bytes_text, integer, significant
 from scaleproof.ground.records.run import METRICS
 from scaleproof.measure.doctor.speed import Layer, MachineSpeed, this_machine
@@ -127,11 +127,15 @@ class PastRun:
 
 @dataclass(frozen=True)
 class RunTimes:
-    """Estimates by runs of this machine or of the campaign itself (`past`), else by the machine's `speed`."""
+    """Estimates by runs of this machine or of the campaign itself (`past`), else by the machine's `speed`.
+
+    `named`: the GPU of another machine that the estimates are for; they know no run and no GPU of this one then.
+    """
 
     past: tuple[PastRun, ...]
     gpus: tuple[Gpu, ...]
     speed: MachineSpeed = field(default_factory=MachineSpeed)
+    named: NamedDevice | None = None
 
     def seconds(self, cell: Cell) -> float:
         """Return the seconds of a run from launch to its metrics: the median of its own runs, else by its parts."""
@@ -183,7 +187,7 @@ class RunTimes:
         """Return FLOP/s of a device, probed with a layer of the cell's width; of an absent GPU, by its peak."""
         device, inventory = self.device(cell), inventory_of(cell)
         if device == "cuda" and not self.gpus:
-            published_peak = peak(TYPICAL_GPU, precision)
+            published_peak = peak(self.named.name if self.named else TYPICAL_GPU, precision)
             return PEAK_SHARE * (published_peak.flops if published_peak else SLOWEST_PEAK)
         # `attention_width` is a sum over blocks.
         width = inventory.attention_width // len(inventory.blocks)
@@ -193,7 +197,7 @@ class RunTimes:
     def device(self, cell: Cell) -> str:
         """Return where the cell runs here: "cpu" or "cuda"."""
         if cell.execution.device == "auto":
-            return "cuda" if self.gpus else "cpu"
+            return "cuda" if self.gpus or self.named else "cpu"
         return cell.execution.device
 
     def basis(self, cells: Iterable[Cell]) -> str:
@@ -212,7 +216,8 @@ class RunTimes:
         if comparable_runs := [run for run in self.past if run.device in devices]:
             return f"estimated from {plural(len(comparable_runs), 'earlier run')} of this machine"
         if not self.gpus and "cuda" in devices:
-            return "a guess from FLOPs as on an A100; it may be wrong by a factor of 3"
+            device = self.named.name if self.named else "an A100, unless scaleproof plan --device names another"
+            return f"a guess from FLOPs as on {device}; it may be wrong by a factor of 3"
         if not self.speed.measured:
             return "a guess from FLOPs as on a small node; it may be wrong by a factor of 3"
         start = significant(self.speed.start_s(), 2)
@@ -225,12 +230,15 @@ def kind_of(start: str, strategy: str, device: str) -> StartKind:
     return StartKind("forked" if start == "forked" and device == "cpu" else "fresh", engine)
 
 
-def run_times(results: Path, campaign: str, probes: bool = True) -> RunTimes:
+def run_times(results: Path, campaign: str, probes: bool = True, named: NamedDevice | None = None) -> RunTimes:
     """Return what estimates the times of runs to come.
 
     It rests on the newest runs below `results`: those of this machine, and those of `campaign` on any machine.
     `probes`: whether this machine's speed is measured where it is needed and not known, which takes up to a minute.
+    `named`: the GPU of another machine, of which none of these runs says anything.
     """
+    if named:
+        return RunTimes((), (), this_machine(probes), named)
     paths = [path for pattern in PATTERNS for path in results.glob(f"{pattern}/{METRICS}")]
     newest = sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_READ]
     runs = []

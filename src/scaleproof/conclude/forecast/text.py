@@ -119,6 +119,11 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     if plan.price and plan.cost is not None:
         amount = f"{significant(plan.price.amount, 6)} an hour ({plan.price.date})"
         total += f", {significant(plan.cost)} {plan.price.currency} at {amount}"
+        nodes = plan.whole_nodes
+        if nodes and nodes.device_hours > 1.001 * plan.device_hours:
+            cost = significant(nodes.device_hours * plan.price.amount)
+            held = f"whole nodes of {nodes.per_node} devices, which a run has to itself (resources.exclusive)"
+            total += f"; {significant(nodes.device_hours)} and {cost} {plan.price.currency} for {held}"
     left = f"remaining timed runs take {duration_text(plan.remaining_s, 2)}, one after the other, without queues"
     lines = [loaded.campaign.title, "", _plan_table(plan), "", f"{total}; {left}", _energy_text(plan)]
     # "" or a line that begins with its line break.
@@ -156,7 +161,8 @@ def _unknown_lines(plan: Plan) -> list[str]:
     for reason, rows in group_by(rows_without_memory, lambda row: row.no_memory).items():
         lines.append(f"no memory figure for {_cells_text(rows, plan)}: {reason}")
     if any(row.memory_bytes is not None and row.fits == "unknown" for row in plan.rows):
-        lines.append("memory without a verdict: that of the devices is not known before a run on them")
+        known_from = "before a run on them, or by --device with their memory ('H100 80GB')"
+        lines.append(f"memory without a verdict: that of the devices is not known {known_from}")
     return lines
 
 
@@ -245,7 +251,7 @@ def _plan_row(row: PlanRow) -> list[str]:
     """Return a row of the plan's table, without the column of costs."""
     step, plan = row.step, row.plan
     rate = row.tokens_per_s
-    memory = "" if row.memory_bytes is None else bytes_text(row.memory_bytes)
+    memory = "unknown" if row.memory_bytes is None else bytes_text(row.memory_bytes)
     if row.counted:
         memory += " (counted)"
     if row.memory_bytes is not None and row.fits != "unknown":

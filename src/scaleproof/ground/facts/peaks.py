@@ -60,6 +60,26 @@ DEVICES: tuple[tuple[str, Figures, str], ...] = (
 )
 
 
+MEMORY_IN_NAME = re.compile(r"^(?!.*\bG[BH]\d).*?(\d+) ?GB\b")  # in the name of a superchip it is the processor's
+
+
+@dataclass(frozen=True)
+class NamedDevice:
+    """A device that is not here, as somebody calls it: "H100 80GB". `memory`: bytes; None where the name has none."""
+
+    name: str
+    memory: float | None
+
+
+def named_device(name: str) -> NamedDevice | None:
+    """Return the device of a name, in capitals or not; None where its peaks are not known."""
+    known_name = next((words for words in (name, name.upper()) if peak(words, "fp16")), None)
+    if known_name is None or re.search(PARTS.pattern, name, re.IGNORECASE):
+        return None
+    memory = MEMORY_IN_NAME.match(known_name)
+    return NamedDevice(known_name, 1e9 * int(memory[1]) if memory else None)
+
+
 def mfu(flops_per_s: float, device_name: str, precision: str) -> float | None:
     """Return the model FLOPs utilization: the part of a device's peak that a model reaches; None: unknown peak.
 

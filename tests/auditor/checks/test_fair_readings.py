@@ -226,3 +226,10 @@ def test_a_row_that_is_cut_off_and_a_thousand(tmp_path, end, is_named):
     text = rows("Run | Data (s) | Compute (s) | Other (s) | Total (s)", *SPANS)
     findings = audited(tmp_path, f"{text}| c | 48,000 | 31,000 | 18,000 | {end}\n")
     assert bool(accusations(findings)) == is_named
+
+
+@pytest.mark.parametrize(("epochs", "severity"), [(78, "note"), (20, "invalid")])
+def test_more_work_makes_no_speedup_look_larger(tmp_path, epochs, severity):
+    """Larger batches need more epochs to the same accuracy; fewer epochs for the same time flatter."""
+    table = rows("GPUs | Epochs | Time (min) | Speedup", "8 | 40 | 62 | 1.0", f"512 | {epochs} | 2.4 | 25.8")
+    assert audited(tmp_path, table)["unequal-work"].severity == severity

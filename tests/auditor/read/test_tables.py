@@ -130,6 +130,17 @@ def test_headings_that_come_again_in_a_spreadsheet_begin_a_table(tmp_path):
     assert [[row.value("speedup") for row in table.rows] for table in tables] == [[1, 2, 4], [None, None]]
 
 
+def test_rows_of_two_sheets_have_two_places(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for sheet, rate in ((book.active, 1900), (book.create_sheet("H100"), 3900)):
+        for row in (["gpus", "tokens_per_s"], [1, 1000], [2, rate]):
+            sheet.append(row)
+    book.save(tmp_path / "results.xlsx")
+    places = [table.rows[-1].place for table in gather([tmp_path]).tables]
+    assert places == ["results.xlsx#Sheet:3", "results.xlsx#H100:3"]
+
+
 def test_a_notebook_gives_its_tables_with_the_lines_of_its_file(tmp_path):
     cell = (
         '{"cell_type": "code", "outputs": [{"data": {"text/plain": [\n "   gpus  tokens_per_s\\n",\n'

@@ -50,3 +50,12 @@ def test_texts_need_their_steps(tmp_path):
         diff_rows(summarise_files([text]), summarise_files([write_sqlite(tmp_path / "b.sqlite", trace())]))
     known = summarise_files([text], ranks=4, steps=40)
     assert {r["name"]: r["b"] for r in diff_rows(known, known)}["calls of all_reduce"] == 3.25
+
+
+def test_a_profile_counts_once(tmp_path):
+    one = write_sqlite(tmp_path / "a.sqlite", trace())
+    other = tmp_path / "copy.sqlite"
+    other.write_bytes(one.read_bytes())
+    assert summarise_files([one])
+    with pytest.raises(UserError, match="are the same profile"):
+        summarise_files([one, other])

@@ -266,7 +266,7 @@ def _work_ratio(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
 @of_evidence.finds("unequal-work", "note")
 def work_is_equal(context: AuditContext) -> Iterator[Flag]:
     """Rows are compared that did different work: other epochs, steps or batches. A ratio of their times is no speed-up;
-    `invalid` where the printed speed-up is that ratio.
+    `invalid` where the printed speed-up is that ratio and its row did less work.
 
     Detected: Epochs or steps differ between the row that is marked 1 and another, and the printed speed-up is the ratio
     of total times.
@@ -296,7 +296,10 @@ def _rows_of_other_work(series: RowSeries) -> Iterator[Flag]:
             derivation = f"{time_ratio.middle:.4g}x of the times, {work_ratio:.4g} of the work"
             corrected = Correction(value=round((time_ratio * work_ratio).middle, 3), unit="x", derivation=derivation)
             evidence += f"; the printed speed-up {stated.printed} is the ratio of their total times"
-            yield Flag(evidence, [row.place], severity="invalid", corrected=corrected)
+            if work_ratio < 1:  # more work makes no speed-up look larger: larger batches need more epochs to a target
+                yield Flag(evidence, [row.place], severity="invalid", corrected=corrected)
+            else:
+                yield Flag(evidence, [row.place])
         elif not (row.value("steps") and row.value("epochs")):  # of both, one may differ by the batch alone
             yield Flag(evidence, [row.place])
 

@@ -57,10 +57,17 @@ class Summary:
     is_total: bool
 
     @property
+    def scale(self) -> float:
+        """Factor to the unit of summands that print none: 1000 of "run 1" and "avg (ms)", whose unit is that of both."""
+        if not self.column.kind or any(summand.kind for summand in self.summands):
+            return 1.0
+        return _figure_of(self.column.texts[self.row]) / float(self.column.figures.middle[self.row])
+
+    @property
     def stated(self) -> tuple[float, float]:
-        """(lowest, highest) value that the printed figure may have been."""
+        """(lowest, highest) value that the printed figure may have been, in the unit of the summands."""
         figures = self.column.figures
-        return float(figures.low[self.row]), float(figures.high[self.row])
+        return float(figures.low[self.row]) * self.scale, float(figures.high[self.row]) * self.scale
 
     @property
     def values(self) -> list[float]:
@@ -262,7 +269,8 @@ def _wrong_summary(figures: FigureTable, summary: Summary, is_correctable: bool)
         return Flag(evidence, [place])
 
     printed = figures_of(column.texts[row])[0].value
-    right = printed * summary.right_value / float(column.figures.middle[row])  # in the unit that is printed
+    stated = float(column.figures.middle[row]) * summary.scale
+    right = printed * summary.right_value / stated  # in the unit that is printed
     return Flag(evidence, [place], corrected=Correction(value=float(f"{right:.5g}"), unit="", derivation=description))
 
 

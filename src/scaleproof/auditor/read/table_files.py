@@ -294,13 +294,16 @@ def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
         if any(FORMULA_ALONE.search(sheet) for sheet in sheets):
             reason = "formulas without their values were not read; open the workbook, and save it again"
             evidence.unread.append(Unread(name, reason, "limit"))
-    grids: list[Grid] = []
+    table_count = 0
     for title, rows in rows_by_sheet.items():
+        place = f"{name}#{title}" if len(rows_by_sheet) > 1 else name  # each sheet has a row 5
         if len(rows) > MOST_ROWS:
-            evidence.unread.append(Unread(f"{name}#{title}", ROWS_LEFT_OUT, "limit"))
+            evidence.unread.append(Unread(place, ROWS_LEFT_OUT, "limit"))
+        grids: list[Grid] = []
         for block in _blocks_of_filled_rows(rows[:MOST_ROWS]):
             grids += below_titles("spreadsheet", block, section=(title,))
-    return take_grids(evidence, grids, name) > 0
+        table_count += take_grids(evidence, grids, place)
+    return table_count > 0
 
 
 def _blocks_of_filled_rows(rows: Iterable[tuple[Any, ...]]) -> list[list[Row]]:

@@ -1,5 +1,7 @@
 """Summaries of captures: our own, whose conditions are known, and files of anybody else."""
 
+from filecmp import cmp
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,9 @@ def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | No
     `ranks` and `steps`: how many the run had, for files that do not say it.
     """
     kinds = {trace_kind(path) for path in paths}
+    for one, other in combinations(paths, 2):
+        if cmp(one, other, shallow=False):
+            raise UserError(f"{one} and {other} are the same profile, whose steps would count twice; give it once")
     if "text" in kinds and len(kinds) > 1:
         raise UserError("text reports and single events cannot be summarised together; give one kind of file")
     if kinds == {"text"}:

@@ -58,7 +58,7 @@ class Summary:
 
     @property
     def scale(self) -> float:
-        """Factor to the unit of summands that print none: 1000 of "run 1" and "avg (ms)", whose unit is that of both."""
+        """Factor to the unit of summands that print none: 1000 for "run 1" beside "avg (ms)"."""
         if not self.column.kind or any(summand.kind for summand in self.summands):
             return 1.0
         return _figure_of(self.column.texts[self.row]) / float(self.column.figures.middle[self.row])

@@ -91,7 +91,7 @@ def check_manifest(folder: Path) -> list[Difference]:
         manifest = json_of(folder / MANIFEST)
         listed = manifest["files"]
     except FileNotFoundError:
-        problem = f"is missing; the report writes it: {snakemake_command(folder / 'report.html')}"
+        problem = f"is missing; the report writes it: {snakemake_command(folder / MANIFEST)}"
         return [Difference(MANIFEST, "", problem)]
     except DAMAGES as error:
         return [Difference(MANIFEST, "", f"not readable: {describe_first_fault(error)}")]

@@ -24,4 +24,4 @@ def test_a_mean_gives_its_unit_to_repeats_without_one(tmp_path: Path, mean: str,
     head = "| config | run1 | run2 | run3 | avg (ms) |\n|---|---|---|---|---|\n"
     (tmp_path / "README.md").write_text(head + "\n".join(lines) + "\n")
     findings = [finding for finding in audit_paths([tmp_path]).findings if finding.severity != "note"]
-    assert [len(finding.evidence) for finding in findings] == [1] * accused
+    assert len(findings) == accused

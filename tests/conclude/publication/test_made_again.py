@@ -150,6 +150,8 @@ def test_a_page_with_what_the_doctor_said_is_what_the_results_give(tmp_path: Pat
         (r"(data-order=.)\d", r"\g<1>7", True),
         (r"Unknown, or does", "All unknown, or does", True),
         (r"95(.{1,6})over the runs", r"90\1over the runs", True),
+        (r"(max-width: )\d", r"\g<1>9", False),  # of its style
+        (r"(</style>)", r"\1<style>td { width: 9rem }</style>", True),  # one more, which no code has written
     ],
 )
 def test_of_other_code_words_may_be_others_and_figures_may_not(

@@ -36,6 +36,7 @@ MANY = 2_000
 ADVICE = re.compile(
     r"next: (?!.*\b(?:faster|slower|fastest|slowest|pays|winner|recommended)\b)", re.IGNORECASE | re.DOTALL
 )
+LOOK = re.compile(r"<(?:style|script|meta http-equiv)\b")  # how a page looks and is sorted: other code has others
 FIGURE = re.compile(r"-?\d")
 AROUND = 40  # letters of a text that are shown before the first letter that differs
 
@@ -129,7 +130,7 @@ def differing_contents(pairs: Sequence[Pair], names: Set[str], is_of_before: boo
     `is_of_before`: the file has an earlier form, with fewer explanations. What it leaves out then counts only if it
     names something or has a decimal figure, as explanations have whole numbers alone.
     """
-    pairs = [(_unless_advice(stated), _unless_advice(again)) for stated, again in pairs]
+    pairs = [(_unless_advice(stated), _unless_advice(again)) for stated, again in pairs if not _is_look(stated, again)]
     known_names = names if is_of_before else names | MARKS  # marks point to explanations
     stated_contents = [stated.contents(known_names) if stated else "" for stated, _ in pairs]
     expected_contents = [again.contents(known_names) if again else "" for _, again in pairs]
@@ -146,6 +147,10 @@ def differing_contents(pairs: Sequence[Pair], names: Set[str], is_of_before: boo
 
 def _unless_advice(side: Statement | None) -> Statement | None:
     return None if side and ADVICE.match(side.text) else side
+
+
+def _is_look(stated: Statement | None, again: Statement | None) -> bool:
+    return all(side is not None and LOOK.match(side.whole) for side in (stated, again))
 
 
 def is_telling(pair: Pair) -> bool:

@@ -10,6 +10,12 @@ from scaleproof.driver import snakemake_view
 from scaleproof.ground.errors import UserError
 
 
+def test_a_missing_snakemake_is_a_missing_library(monkeypatch):
+    monkeypatch.setattr(snakemake_view, "find_spec", lambda _: None)
+    with pytest.raises(ModuleNotFoundError, match="snakemake"):
+        snakemake_view.make_files([Path("results/demo/report.html")])
+
+
 def test_a_stage_that_fails_has_its_own_words(tmp_path, monkeypatch):
     log = tmp_path / "fetch.log"
     log.write_text("thrown while requesting\nscaleproof: a.zst could not be downloaded:\n  the connection failed\n")

@@ -142,6 +142,7 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
             "looks for no micro-batch of ddp-n1x1 (key: work.micro_batch)",
         ),
         ("results/tiny/runs/ddp-n1x1/rep9/steps.csv", "plans repeats 1 to 1"),
+        ("results/tiny/runs/ddp-n1x1/rep0/steps.csv", "plans repeats 1 to 1"),
         ("tiny/report.html", 'no rule makes tiny/report.html. Did you mean "results/tiny/report.html"?'),
         ("config/campaigns/tiny.yaml", 'Did you mean "results/tiny/report.html"?'),
         ("results/tiny/tables", "no rule makes results/tiny/tables. In results/tiny/tables: "),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -136,7 +137,12 @@ def last_words_of_failed_stage(output: str) -> str | None:
 
 
 def _run_or_raise(*words: str, of: str = "", limit_s: float | None = None) -> None:
-    """Run Snakemake. Raises UserError where a stage fails, not where a run does. `of`: beginning of the message."""
+    """Run Snakemake. Raises UserError where a stage fails, not where a run does, and ModuleNotFoundError without it.
+
+    `of`: beginning of the message.
+    """
+    if find_spec("snakemake") is None:
+        raise ModuleNotFoundError("No module named 'snakemake'", name="snakemake")
     process = _snakemake(*words, limit_s=limit_s)
     if process.returncode in (0, FAILED_RUNS):  # runs that fail are rows of the results
         return

@@ -16,12 +16,12 @@ Found = TypeVar("Found")
 def cell_of_run(loaded: LoadedCampaign, slug: str, repeat: int) -> Cell:
     """Return the cell `slug`, whose run `repeat` is a job of its own. Raises UserError where none is planned."""
     cell = loaded.cell(slug)
+    if not 1 <= repeat <= loaded.campaign.most_repeats:
+        raise UserError(f"{loaded.path} plans repeats 1 to {loaded.campaign.most_repeats} (key: repeats)")
     if loaded.shared_jobs:
         first_job = next(iter(loaded.records(RESULTS, 1)))
         advice = f"ask for all of them, results/{loaded.name}/runs.csv, or for one job: {first_job}"
         raise UserError(f"runs of {loaded.path} are made several in a job (resources); {advice}")
-    if repeat > loaded.campaign.most_repeats:
-        raise UserError(f"{loaded.path} plans repeats 1 to {loaded.campaign.most_repeats} (key: repeats)")
     return cell
 
 

@@ -46,6 +46,14 @@ def test_a_link_is_not_followed(tmp_path):
     assert (tmp_path / "elsewhere").is_dir()
 
 
+def test_a_cell_whose_folder_is_closed_loses_nothing(tmp_path, monkeypatch):
+    failed = write_failure(tmp_path / "runs", cells()[0])
+    monkeypatch.setattr(os, "access", lambda path, _: path != failed.folder.parent)
+    with pytest.raises(UserError, match=f"{failed.folder.parent} is closed to this user's changes: nothing"):
+        remove_failed(tmp_path, [failed.folder])
+    assert failed.folder.is_dir()
+
+
 def test_what_no_rule_makes_again_is_kept(tmp_path):
     failed = write_failure(tmp_path / "runs", cells()[0])
     kept = ("plans/1.json", "logs/snakemake.json", "jobs.jsonl", "sweep/1x2/sweep.json", "frontier/a/frontier.json")

@@ -27,6 +27,15 @@ def test_a_speed_is_measured_once(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err.count("measuring how fast this machine is, once") == 2
 
 
+def test_long_samples_are_measured_by_shorter_ones(tmp_path, monkeypatch):
+    """A step of a million tokens would outlast the probe, at each call."""
+    measured: list[Layer] = []
+    monkeypatch.setattr(speed, "_measure_by", lambda line: measured.append(Layer(**json.loads(line[-1]))) or 1e9)
+    machine = MachineSpeed(tmp_path / "speed.json")
+    assert [machine.flops(Layer("cpu", "fp32", 64, seq_len)) for seq_len in (32, 1_000_000, 100_000)] == [1e9] * 3
+    assert [layer.seq_len for layer in measured] == [32, 1024]
+
+
 def test_where_nothing_can_be_kept_nothing_is_measured(monkeypatch):
     monkeypatch.setattr(speed, "_measure_by", lambda line: pytest.fail("measured, and again by each command"))
     machine = MachineSpeed(Path("/dev/null/.cache/speed.json"))

@@ -37,6 +37,13 @@ def batches(seed: int = 0, steps: int = STEPS) -> list[torch.Tensor]:
     return [torch.randint(50, (ROWS, TOKENS), generator=generator) for _ in range(steps)]
 
 
+def test_left_over_variables_of_a_launcher_are_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "abc")
+    with pytest.raises(UserError, match="RANK=3 and WORLD_SIZE=abc are no whole numbers; torchrun sets both"):
+        trained(tmp_path)
+
+
 def test_a_folder_that_cannot_be_is_refused_before_the_training(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="file: file exists"):

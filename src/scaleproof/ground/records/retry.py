@@ -1,5 +1,6 @@
 """Removing runs, so that Snakemake runs them again."""
 
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,6 +35,10 @@ def remove_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces
     for folder in removed:
         if folder.is_symlink():
             raise UserError(f"{folder} is a link: nothing was removed. Remove the link, or what it leads to, by hand")
+        if not os.access(folder.parent, os.W_OK):
+            raise UserError(
+                f"{folder.parent} is closed to this user's changes: nothing was removed; chmod u+w opens it"
+            )
     for folder in removed:
         _remove(folder)
     # Without its record, a job of several runs is sent once more for the missing runs.

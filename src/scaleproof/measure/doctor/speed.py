@@ -11,7 +11,7 @@ import resource
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +24,7 @@ from scaleproof.ground.json_faults import read_part
 
 VARIABLE = "SCALEPROOF_CACHE"  # a folder; empty: nothing is measured or kept
 PROBE_S = 2.0  # seconds that a probe trains, after a step that does not count
+LONGEST = {"cpu": 1024, "cuda": 8192}  # tokens of a sample in a probe: with more a step outlasts MOST_S
 SAMPLES = 4  # samples in a training step of a probe
 MOST_S = 30  # a probe that takes longer is given up, and the probes after it
 # Speeds of a small node of a few cores, for machines that cannot be measured. FLOP/s are fp32, of one core.
@@ -57,7 +58,7 @@ class MachineSpeed:
 
     def flops(self, layer: Layer) -> float:
         """Return the FLOP/s at which a GPU, or one core, trains such a layer: forward, backward and update."""
-        words = json.dumps(asdict(layer))
+        words = json.dumps(asdict(replace(layer, seq_len=min(layer.seq_len, LONGEST[layer.device]))))
         return self._speed(f"train {words}", [sys.executable, "-m", __name__, "train", words])
 
     @property

@@ -25,7 +25,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from scaleproof.ground.cores import cores_of_this_process
-from scaleproof.ground.errors import UserError, describe_first_fault
+from scaleproof.ground.errors import UserError, describe_first_fault, shortened
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, UpdateNorms, WatchedRank
 from scaleproof.measure.machine import accelerator
 from scaleproof.measure.machine.provenance import OF_PROGRAMS, versions_of
@@ -349,7 +349,12 @@ def _rank_and_world_size() -> tuple[int, int]:
     """Return rank and world size by torch.distributed, else by the variables that torchrun sets."""
     if dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
-    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    rank = os.environ.get("RANK", "0")
+    world_size = os.environ.get("WORLD_SIZE", "1")
+    if not (rank.isdecimal() and world_size.isdecimal()):
+        fault = f"RANK={shortened(rank)} and WORLD_SIZE={shortened(world_size)} are no whole numbers"
+        raise UserError(f"{fault}; torchrun sets both, a program without ranks needs neither: unset RANK WORLD_SIZE")
+    return int(rank), int(world_size)
 
 
 def _loss_in(output: Any) -> Tensor | None:

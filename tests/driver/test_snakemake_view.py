@@ -14,6 +14,9 @@ def test_a_missing_snakemake_is_a_missing_library(monkeypatch):
     monkeypatch.setattr(snakemake_view, "find_spec", lambda _: None)
     with pytest.raises(ModuleNotFoundError, match="snakemake"):
         snakemake_view.make_files([Path("results/demo/report.html")])
+    monkeypatch.setattr(snakemake_view, "_has_snakefile", lambda: True)
+    with pytest.raises(ModuleNotFoundError, match="snakemake"):  # not: nothing is known, so that all is measured again
+        snakemake_view.ask_snakemake([Path("results/demo/report.html")])
 
 
 def test_a_stage_that_fails_has_its_own_words(tmp_path, monkeypatch):

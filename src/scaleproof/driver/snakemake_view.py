@@ -137,12 +137,7 @@ def last_words_of_failed_stage(output: str) -> str | None:
 
 
 def _run_or_raise(*words: str, of: str = "", limit_s: float | None = None) -> None:
-    """Run Snakemake. Raises UserError where a stage fails, not where a run does, and ModuleNotFoundError without it.
-
-    `of`: beginning of the message.
-    """
-    if find_spec("snakemake") is None:
-        raise ModuleNotFoundError("No module named 'snakemake'", name="snakemake")
+    """Run Snakemake. Raises UserError where a stage fails, not where a run does. `of`: beginning of the message."""
     process = _snakemake(*words, limit_s=limit_s)
     if process.returncode in (0, FAILED_RUNS):  # runs that fail are rows of the results
         return
@@ -155,10 +150,13 @@ def _run_or_raise(*words: str, of: str = "", limit_s: float | None = None) -> No
 
 
 def _snakemake(*words: str, limit_s: float | None = None) -> subprocess.CompletedProcess[str]:
-    """Run Snakemake. On Ctrl-C, which may have reached this process alone, end it with all that it has started.
+    """Run Snakemake. Raises ModuleNotFoundError without it.
 
-    After `limit_s` seconds, ends it as well, removes the lock that a killed Snakemake leaves, and raises OutOfTime.
+    On Ctrl-C, which may have reached this process alone, ends it with all that it has started. After `limit_s` seconds,
+    ends it as well, removes the lock that a killed Snakemake leaves, and raises OutOfTime.
     """
+    if find_spec("snakemake") is None:
+        raise ModuleNotFoundError("No module named 'snakemake'", name="snakemake")
     command = [sys.executable, "-m", "snakemake", *words]
     pipe, no_input = subprocess.PIPE, subprocess.DEVNULL
     process = subprocess.Popen(command, stdin=no_input, stdout=pipe, stderr=pipe, text=True, errors="replace")

@@ -54,8 +54,9 @@ def read_figures(
     times the steps of a program that only counts them. `was_ended`: the launcher ended the program early.
     """
     if not log.stat().st_size:
-        advice = f"; {LONGER} (work.seconds; of ab: --seconds)" if was_ended else ""
-        raise NoFigures(f"it printed nothing{advice}")
+        longer = f"{LONGER} (work.seconds; of ab: --seconds)"
+        as_whole = "a program that prints no step is timed as a whole (workload.figures: whole; of ab: --metric time)"
+        raise NoFigures(f"it printed nothing; {longer if was_ended else as_whole}")
 
     lines = log.read_text("utf-8", "replace").split("\n")
     printed = _read_printed(log, lines, cell, read, arrivals)

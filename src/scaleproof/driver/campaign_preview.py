@@ -216,7 +216,7 @@ def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
         advice = "write frontier: {limit_gb: 4}, or what one process may use"
         text += f"\n\nOn a CPU the micro-batch of {searched} cannot be searched without a limit; {advice}"
     if slugs_by_reason:
-        text += "\n\nThis machine by itself cannot run these (each is a row that says so):\n"
+        text += "\n\nThese cannot run here (each is a row that says why):\n"
         text += "\n".join(f"  {reason}: {', '.join(slugs)}" for reason, slugs in slugs_by_reason.items())
     return text
 

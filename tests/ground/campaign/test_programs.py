@@ -28,4 +28,4 @@ def test_a_program_that_is_not_there_is_said_by_validate(tmp_path, repository, c
     done = scaleproof("campaign", "validate", path, cwd=repository)
     assert done.returncode == 0, done.stderr
     assert absent in done.stdout
-    assert ("cannot run these" in done.stdout) == bool(absent)
+    assert ("These cannot run here" in done.stdout) == bool(absent)

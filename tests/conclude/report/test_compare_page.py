@@ -44,7 +44,7 @@ def page_of(a, b, out, *words):
 def test_two_campaigns_on_one_page(tmp_path, capsys):
     a, b = results(tmp_path / "a", 0.1, 1), results(tmp_path / "b", 0.12, 2)
     text = page_of(a, b, tmp_path / "out.html")
-    head = f"Of 2 common cells: 2 slower in {b} (0.835x to 0.836x)."
+    head = f"Of 2 common cells: 2 faster in {a} (1.20x)."
     assert f'<p class="verdict">{head}</p>' in text, "no reservations"
     assert text.count('<td class="text">slower</td>') == 2
     assert "B / A 0.83" in text, "the chart's values appear on hover"
@@ -69,7 +69,7 @@ def test_what_differs_is_marked_and_forbids_a_ratio(tmp_path, capsys):
     assert '<td class="differs">2</td>' in text
     assert re.search(r"\.differs {[^}]*font-weight: bold", text), "a colour alone is lost in print"
     text = page_of(a, b, tmp_path / "out.html", "--vary", "torch_version")
-    assert f"Of 2 common cells: 2 slower in {b} (0.835x to 0.836x)." in text
+    assert f"Of 2 common cells: 2 faster in {a} (1.20x)." in text
     assert '<td class="text">torch_version</td>' in text
 
 
@@ -81,7 +81,7 @@ def test_the_head_says_by_how_much_and_whose_reservations(tmp_path, capsys):
     rewrite(read_run(a / "runs/ddp-n1x2/rep1"), lambda d: d["host"].update(cpu_busy_before=0.5))
     text = page_of(a, b, tmp_path / "out.html")
     busy = "machine-busy (B) in ddp-n1x1; machine-busy (A and B) in ddp-n1x2"
-    verdict = f"Of 2 common cells: 2 slower in {b} (0.835x to 0.836x)."
+    verdict = f"Of 2 common cells: 2 faster in {a} (1.20x)."
     assert f'<p class="verdict">{verdict}</p>\n<p><strong>With reservations:</strong> {busy}.</p>' in text
     assert '<span class="chip suspect">machine-busy (B)</span>' in text
     assert "sessions" not in text, "both are of one day"

@@ -99,13 +99,14 @@ def compared_verdict(compared: "Sequence[Compared]") -> str:
     comparable = [cell for cell in compared if cell.ratio is not None]
     if not comparable:
         return f"No answer: none of the {len(compared)} common cells is comparable."
-    b = compared[0].b.rpartition(" ")[0]  # without the cell
-    words = {FASTER: f"faster in {b}", SLOWER: f"slower in {b}"}
+    a, b = (side.rpartition(" ")[0] for side in (compared[0].a, compared[0].b))  # without the cell
+    words = {FASTER: f"faster in {b}", SLOWER: f"faster in {a}"}
     words |= {UNDECIDED: UNDECIDED, NO_INTERVAL: "without an interval"}
     parts = []
     for outcome, word in words.items():
         if ratios := sorted(cell.ratio or 0 for cell in comparable if claim_on(cell) == outcome):
-            ends = dict.fromkeys(f"{number(ratio)}x" for ratio in (ratios[0], ratios[-1]))
+            ends_above_1 = (1 / ratios[-1], 1 / ratios[0]) if outcome == SLOWER else (ratios[0], ratios[-1])
+            ends = dict.fromkeys(f"{number(ratio)}x" for ratio in ends_above_1)
             by = f" ({' to '.join(ends)})" if outcome in (FASTER, SLOWER) else ""
             parts.append(f"{len(ratios)} {word}{by}")
     if len(comparable) < len(compared):

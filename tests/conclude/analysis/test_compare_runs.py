@@ -207,7 +207,7 @@ def test_an_interval_of_two_sessions_says_so(tmp_path, starts_a, starts_b, jobs,
             rewrite(run, lambda d, at=start, job=job: d.update(timestamp_utc=f"2026-03-{at}:00:00Z", scheduler=job))
     (compared,), _ = compare_results(tmp_path / "a", tmp_path / "b", [])
     assert compared.sessions == sessions
-    reservation = " With reservations: A is of {}, B of {}, and by how much sessions differ".format(*sessions or "??")
+    reservation = " With reservations: A is of {}, B of {}: two sessions differ by themselves".format(*sessions or "??")
     assert (reservation in compared_sentence(compared)) == bool(sessions)
     assert ("sessions" in compared_verdict([compared, compared])) == bool(sessions)
     (single,), _ = compare_results(tmp_path / "a/runs/ddp-n1x2/rep1", tmp_path / "b/runs/ddp-n1x2/rep1", [])

@@ -82,10 +82,8 @@ def _sessions_text(compared: "Sequence[Compared]") -> str:
     for cell in compared:
         if cell.sessions and cell.low is not None:
             of_a, of_b = cell.sessions
-            return (
-                f"A is of {of_a}, B of {of_b}, and by how much sessions differ anyway no two of them show: scaleproof "
-                "gate holds B against three earlier results or more"
-            )
+            gate = "scaleproof gate compares B with three earlier results or more"
+            return f"A is of {of_a}, B of {of_b}: two sessions differ by themselves, by an unknown amount; {gate}"
     return ""
 
 

@@ -91,7 +91,7 @@ def test_the_head_says_by_how_much_and_whose_reservations(tmp_path, capsys):
     for run in map(read_run, sorted(b.glob("runs/*/rep*"))):
         rewrite(run, lambda d: d.update(timestamp_utc=d["timestamp_utc"].replace("2026", "2027")))
     text = page_of(a, b, tmp_path / "out.html")
-    assert re.search(rf"{re.escape(busy)}; A is of 2026-[\d-]+, B of 2027-[\d-]+: two sessions differ by themselves", text)
+    assert re.search(rf"{re.escape(busy)}; A is of 2026-[\d-]+, B of 2027-[\d-]+: two sessions differ", text)
 
 
 def test_the_chart_withholds_what_the_table_withholds():

@@ -155,7 +155,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
             raise UnreadableFile("it holds nothing but bytes of value 0" if b"\0" in start else "it is empty")
         return False
 
-    if pointer := pointer_fault(start):
+    if b"\n\n" not in start and (pointer := pointer_fault(start)):  # a pointer has no empty line
         raise UnreadableFile(pointer, "pointer")
     if tracker_series.PREFIX in path.name and tracker_series.MARK in start[:200]:
         return tracker_files.read_event_file(reading, path, name)

@@ -152,7 +152,8 @@ def fault_of_bytes(path: Path, encoding: str) -> str:
 
 def cleaned(text: str) -> str:
     """Return a text without wrappers, colours and characters of no width; a hyphen that does not break is "-"."""
-    if (text := unwrapped(text)).isascii() and "\x1b" not in text and "\0" not in text:
+    text = unwrapped(text) if text.startswith("{") else text
+    if text.isascii() and "\x1b" not in text and "\0" not in text:
         return text
     return CONTROL.sub("", LOST_DIGITS.sub("\ufffd", text)).replace("\u2011", "-")
 

@@ -16,7 +16,7 @@ def edit(tmp_path, monkeypatch):
     (tmp_path / "config/campaigns").mkdir(parents=True)
     (tmp_path / "config/corpora.yaml").write_text("prose: {source: text, files: [prose.txt], document: line}\n")
     monkeypatch.chdir(tmp_path)
-    forget = (loaded.load_named, loaded.corpora)
+    forget = (loaded.load_named, loaded._corpus_table)
 
     def write(text: str) -> None:
         (tmp_path / "config/campaigns/tiny.yaml").write_text(text)

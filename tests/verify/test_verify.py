@@ -382,7 +382,10 @@ def test_a_damaged_file_is_named_by_whichever_check_reads_it(tmp_path):
 
 
 def test_a_target_loss_that_is_not_the_campaigns_is_named(tmp_path: Path) -> None:
+    """By the campaign's file, where the manifest does not say what the campaign asked."""
     shutil.copytree(PUBLISHED, tmp_path / "demo")
+    manifest = tmp_path / "demo/manifest.json"
+    manifest.write_text(json.dumps({"files": json.loads(manifest.read_text())["files"]}))
     with (tmp_path / "demo/campaign.yaml").open("a") as campaign:
         campaign.write("\ntarget_loss: 6.9\n")
     differences = [str(difference) for difference in verify(tmp_path / "demo", with_manifest=False)[0]]

@@ -351,8 +351,7 @@ def note_own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
     # Metrics that are missing or damaged do not hide a run: the launcher's file has their hash (METRICS_SEAL).
     has_metrics = METRICS in names and STEPS in names and _head_matches(folder / METRICS, rb'"schema_version": *"3\.')
     has_launcher = LAUNCHER in names and not has_metrics and _head_matches(folder / LAUNCHER, METRICS_SEAL.encode())
-    is_own = has_metrics or has_launcher
-    if is_own:
+    if is_own := has_metrics or has_launcher:
         evidence.own_runs.append(str(folder))
     return is_own
 

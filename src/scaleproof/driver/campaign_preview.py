@@ -204,13 +204,12 @@ def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
         elif not gpus and execution.geometry.devices_per_node * execution.threads_per_device > cores:
             sharing.append(cell)
 
-    text = (
-        f"\n\nThese share {cores} cores, which is no scaling: {', '.join(cell.slug for cell in sharing)}"
-        if sharing
-        else ""
-    )
-    if any(loaded.held_out(cell) for cell in sharing):
-        text += "\nSome of them are in forecast.hold_out: no forecast from cells with cores of their own holds there"
+    text = ""
+    if sharing:
+        text = f"\n\nThese share {cores} cores, which is no scaling: {', '.join(cell.slug for cell in sharing)}"
+        if any(map(loaded.held_out, sharing)):
+            reason = "no forecast from cells with cores of their own holds there"
+            text += f"\nSome of them are in forecast.hold_out: {reason}"
     searched = ", ".join(cell.slug for cell in loaded.cells if cell.searched and not gpus)
     if searched and loaded.campaign.frontier.limit_gb is None:
         advice = "write frontier: {limit_gb: 4}, or what one process may use"

@@ -143,6 +143,8 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
         ),
         ("results/tiny/runs/ddp-n1x1/rep9/steps.csv", "plans repeats 1 to 1"),
         ("results/tiny/runs/ddp-n1x1/rep0/steps.csv", "plans repeats 1 to 1"),
+        ("results/corpora/nosuch/train.bin", "no rule makes results/corpora/nosuch/train.bin. In results/corpora: "),
+        ("results/tiny/runs/ddp-n1x1/rep01/steps.csv", 'Did you mean "results/tiny/runs/ddp-n1x1/rep1/steps.csv"?'),
         ("tiny/report.html", 'no rule makes tiny/report.html. Did you mean "results/tiny/report.html"?'),
         ("config/campaigns/tiny.yaml", 'Did you mean "results/tiny/report.html"?'),
         ("results/tiny/tables", "no rule makes results/tiny/tables. In results/tiny/tables: "),

@@ -12,6 +12,14 @@ def is_made(path):
     return any("no_such_file" not in rule.name and rule.is_producer(str(path)) for rule in workflow.rules)
 
 
+def refuse_meant(target, path):
+    """End with the nearest that a rule makes of a path below results/."""
+    name = re.split("[/.]", path)[0]
+    of_campaign = names_of_targets(campaign_called(name)) if name in CAMPAIGN_NAMES else {"campaign": []}
+    corpora = or_exit(corpus_folders) if name == "corpora" else []
+    or_exit(refuse_target, target, path, MADE, {"corpus": corpora, **of_campaign})
+
+
 def refuse_elsewhere(wildcards):
     """End with what is meant by a target that lacks its results/, begins with /, or is no rule's name."""
     file = wildcards.file
@@ -26,7 +34,7 @@ def refuse_elsewhere(wildcards):
             campaign_called(path.stem)
             path = Path(path.name)
         if "".join(path.parts[:1]).partition(".")[0] in CAMPAIGN_NAMES:
-            or_exit(refuse_target, file, str(path) if path.parts[1:] else path.stem, MADE)
+            refuse_meant(file, str(path) if path.parts[1:] else path.stem)
         if file in rules_meant:
             or_exit(known_name, "rule", file, REAL_RULES)
         or_exit(known_name, "target", file, {f"{RESULTS}/{name}/report.html": name for name in CAMPAIGN_NAMES})
@@ -53,5 +61,5 @@ def refuse_unmade(wildcards):
             campaign_called(name)
         of_campaign_alone = wildcards.file.partition(".")[0]  # demo, of demo.html
         path = of_campaign_alone if of_campaign_alone in CAMPAIGN_NAMES else wildcards.file
-        or_exit(refuse_target, RESULTS / wildcards.file, path, MADE)
+        refuse_meant(RESULTS / wildcards.file, path)
     return f"no rule makes {path}"  # not below results/, where this would be asked again

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -9,8 +10,11 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, did_you_mean, nearest_name, no_such
 from scaleproof.ground.snakemake_command import RESULTS
+from scaleproof.measure.launch.replayed_cells import cells_by_workload
 
 Found = TypeVar("Found")
+WILDCARD = re.compile(r"\{(\w+)(?:,((?:[^{}]|\{[0-9,]+\})*))?\}")
+LISTED = 30  # names of a folder, at most
 
 
 def cell_of_run(loaded: LoadedCampaign, slug: str, repeat: int) -> Cell:
@@ -53,33 +57,88 @@ def other_names(patterns: Iterable[str]) -> str:
     return f"(?!(?:{'|'.join(map(_expression, patterns))})$).+"
 
 
-def refuse_target(target: str, path: str, patterns: Iterable[str]) -> NoReturn:
+def names_of_targets(loaded: LoadedCampaign) -> dict[str, list[str]]:
+    """Return, for each wildcard of a target of the campaign, what may stand for it; of a cell, by the folder."""
+    campaign = loaded.campaign
+    until = campaign.repeat_until
+    has_sweeps = campaign.forecast.enabled and campaign.forecast.launches
+    return {
+        "campaign": [loaded.name],
+        "runs/cell": [] if loaded.shared_jobs else [cell.slug for cell in loaded.cells],
+        "traces/cell": [cell.slug for cell in loaded.traced],
+        "frontier/cell": [cell.slug for cell in loaded.cells if cell.searched],
+        "rep": [str(repeat) for repeat in range(1, campaign.most_repeats + 1)],
+        "job": list(loaded.shared_jobs),
+        "workload": list(cells_by_workload(loaded.cells)),
+        "comparison": list(loaded.comparisons),
+        "group": list(loaded.communicating_groups) if has_sweeps else [],
+        "repeats": [str(look) for look in until.looks()[:-1]] if until else [],
+    }
+
+
+def refuse_target(target: str, path: str, patterns: Iterable[str], names: Mapping[str, list[str]]) -> NoReturn:
     """Raise UserError for a target that no rule makes, with the nearest that one makes, and others of its folder.
 
-    `path`: what is meant, below results/. `patterns`: what rules make there, with wildcards in braces.
+    `path`: what is meant, below results/. `patterns`: what rules make there, with wildcards in braces. `names`: what
+    may stand for the wildcards.
     """
-    path = path.removesuffix(".yaml")  # of a campaign's file
-    made = [filled for pattern in patterns if (filled := _filled(pattern, path.split("/")))]
-    parent, _, name = path.rpartition("/")
-    folder = path if any(file.startswith(f"{path}/") for file in made) else parent  # the one that is asked for
-    beside = list(dict.fromkeys(Path(file).name for file in made if file.rpartition("/")[0] == folder))
-    same_names = (file for file in made if Path(file).name == name)
-    likely = (path, f"{folder}/{nearest_name(name, beside)}", f"{path}/report.html", *same_names)
-    meant = next((f' Did you mean "{RESULTS / file}"?' for file in likely if file in made), "")
-    of_kind = [file for file in beside if Path(file).suffix == Path(name).suffix] or beside
-    there = f" In {RESULTS / folder}: {', '.join(of_kind)}" if of_kind else ""
-    raise UserError(f"no rule makes {target}.{meant}{there}")
+    given = path.removesuffix(".yaml").split("/")  # of a campaign's file
+    all_made = [parts for pattern in patterns if all(parts := _choices(pattern.split("/"), given, names))]
+    mended: list[str] = []
+    left = [all_made]  # what begins like that, before and after each part
+    for part in given:
+        beside = _names_at(left[-1], len(mended))
+        nearest = part if part in beside else nearest_name(part, beside) or nearest_name(part.partition(".")[0], beside)
+        if nearest is None:
+            break
+        left.append([parts for parts in left[-1] if len(parts) > len(mended) and nearest in parts[len(mended)]])
+        mended.append(nearest)
+    below = _names_at(left[-1], len(mended))
+    folder = mended if below else mended[:-1]
+    if len(mended) < len(given) and below:
+        same_name = next((parts for parts in all_made if given[-1] in parts[-1]), [])
+        filled = [next((part for part in given if part in choices), choices[0]) for choices in same_name]
+        meant = filled if set(given) <= set(filled) else []  # folders were left out
+    elif len(below) == 1 or "report.html" in below:
+        meant = [*mended, below[0] if len(below) == 1 else "report.html"]
+    else:
+        meant = [] if below else mended
+    hint = f' Did you mean "{RESULTS.joinpath(*meant)}"?' if meant else ""
+    beside = below or _names_at(left[-2:][0], len(folder))
+    of_kind = [name for name in beside if Path(name).suffix == Path(given[-1]).suffix != ""] or beside
+    listed = f"{', '.join(of_kind[:LISTED])}{', ...' * (len(of_kind) > LISTED)}"
+    there = f" In {RESULTS.joinpath(*folder)}: {listed}" if folder and of_kind else ""
+    raise UserError(f"no rule makes {target}.{hint}{there}")
 
 
 def _expression(pattern: str) -> str:
     """Return the regular expression of a path, or of a part of one, with wildcards in braces."""
-    return re.sub(r"\\{.*?\\}", "[^/]+", re.sub(r"\\{campaign\b.*?\\}", "[A-Za-z0-9_-]+", re.escape(pattern)))
+    texts_and_wildcards = WILDCARD.split(pattern)  # text, name, constraint, text, ...
+    texts = map(re.escape, texts_and_wildcards[::3])
+    wildcards = [f"(?:{constraint or '[^/]+'})" for constraint in texts_and_wildcards[2::3]]
+    return "".join(part for pair in zip_longest(texts, wildcards, fillvalue="") for part in pair)
 
 
-def _filled(pattern: str, parts: list[str]) -> str:
-    """Return the `pattern` of an output with the `parts` of a path for its wildcards; "" where they do not fit."""
-    of_pattern = pattern.split("/")
-    pairs = zip(of_pattern, parts + of_pattern[len(parts) :], strict=False)
-    filled = [given if "{" in part else part for part, given in pairs]
-    fits = re.fullmatch(_expression(pattern), "/".join(filled)) and "{" not in "".join(filled)
-    return "/".join(filled) if fits else ""
+def _choices(of_pattern: list[str], given: list[str], names: Mapping[str, list[str]]) -> list[list[str]]:
+    """Return what each part of a pattern may be. A wildcard without `names` may be what its expression allows."""
+    return [
+        _choices_of_part(part, folder, of_path, names)
+        for folder, part, of_path in zip(
+            ["", *of_pattern], of_pattern, [*given, *of_pattern[len(given) :]], strict=False
+        )
+    ]
+
+
+def _choices_of_part(part: str, folder: str, given: str, names: Mapping[str, list[str]]) -> list[str]:
+    wildcards = WILDCARD.split(part)  # text, name, constraint, text, ...
+    if len(wildcards) != 4:
+        return [part] if len(wildcards) == 1 else []
+    before, name, constraint, after = wildcards
+    known = names.get(f"{folder}/{name}", names.get(name))
+    if known is None:
+        known = [given.removeprefix(before).removesuffix(after), *re.findall(r"\b\w+(?=\||$)", constraint or "")]
+    return [f"{before}{choice}{after}" for choice in known if re.fullmatch(constraint or "[^/]+", choice)]
+
+
+def _names_at(made: Iterable[list[list[str]]], depth: int) -> list[str]:
+    return list(dict.fromkeys(name for parts in made if len(parts) > depth for name in parts[depth]))

@@ -285,6 +285,8 @@ class LoadedCampaign:
 def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
     """Return the campaign called `name` in config/campaigns. Raises UserError, with the nearest name, for others."""
     path = CAMPAIGNS / f"{name}.yaml"
+    if path.with_suffix(".yml").is_file() and not path.is_file():
+        path = path.with_suffix(".yml")  # refused with the right name
     if not path.is_file():
         names = [file.stem for file in sorted(CAMPAIGNS.glob("*.yaml"))]
         raise UserError(f"{path}: {no_such('campaign', name, names, 'Campaigns')}")
@@ -303,6 +305,11 @@ def corpus_called(name: str, place: str = "") -> Corpus:
         fault = lines_of_hub_name(name) or no_such("corpus", name, rows, f"Corpora of {CORPORA}")
         raise UserError("\n".join([f"{place}{fault}", *faults.values()]), key=("workload", "corpus"))
     return rows[name]
+
+
+def corpus_folders() -> list[str]:
+    """Return the folders below results/corpora of all corpora whose rows are sound."""
+    return [folder_of(name, corpus) for name, corpus in _corpus_table()[0].items()]
 
 
 def corpora() -> dict[str, Corpus]:

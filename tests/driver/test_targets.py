@@ -1,0 +1,64 @@
+"""Targets that no rule makes are answered with what a rule makes."""
+
+import re
+
+import pytest
+
+from scaleproof.driver.targets import other_names, refuse_target
+from scaleproof.ground.errors import UserError
+
+CELL = "{cell,[a-z0-9][a-z0-9.-]*}"
+MADE = [
+    "corpora/{corpus,[a-z-]+}/{tokenizer,gpt2|bytes|bpe-[0-9]+}/train.bin",
+    "corpora/{corpus,[a-z-]+}/{tokenizer,gpt2|bytes|bpe-[0-9]+}/val.bin",
+    f"{{campaign,[a-z]+}}/runs/{CELL}/rep{{rep,0|[1-9][0-9]*}}/steps.csv",
+    f"{{campaign,[a-z]+}}/traces/{CELL}/capture.json",
+    "{campaign,[a-z]+}/compare/{comparison,[a-z]+}/pairs.json",
+    "{campaign,[a-z]+}/charts/speedup.svg",
+    "{campaign,[a-z]+}/report.html",
+]
+NAMES = {
+    "corpus": ["python-docs"],
+    "campaign": ["demo"],
+    "runs/cell": ["ddp-n1x1", "ddp-n1x2"],
+    "traces/cell": ["ddp-n1x2"],
+    "rep": ["1", "2"],
+    "comparison": ["accumulation"],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("demo/compare/acumulation.html", 'Did you mean "results/demo/compare/accumulation/pairs.json"?'),
+        ("demo/compare/acumulation.html/pairs.json", 'Did you mean "results/demo/compare/accumulation/pairs.json"?'),
+        ("demo/runs/ddp-n1x2/7/steps.csv", "In results/demo/runs/ddp-n1x2: rep1, rep2"),
+        ("demo/runs/dpp-n1x2/rep1/step.csv", 'Did you mean "results/demo/runs/ddp-n1x2/rep1/steps.csv"?'),
+        ("demo/traces/zzz/capture.json", "In results/demo/traces: ddp-n1x2"),
+        ("demo/runs/traces", "In results/demo/runs: ddp-n1x1, ddp-n1x2"),
+        ("demo/speedup.svg", 'Did you mean "results/demo/charts/speedup.svg"?'),
+        ("demo/report.html/page", 'Did you mean "results/demo/report.html"?'),
+        ("corpora/nosuch/train.bin", "train.bin. In results/corpora: python-docs"),
+        ("corpora/python-docs/gpt-2/train.bin", 'Did you mean "results/corpora/python-docs/gpt2/train.bin"?'),
+        ("corpora/python-docs/bpe-77/trian.bin", 'Did you mean "results/corpora/python-docs/bpe-77/train.bin"?'),
+    ],
+)
+def test_what_is_named_can_be_made(path, meant):
+    with pytest.raises(UserError) as fault:
+        refuse_target(f"results/{path}", path, MADE, NAMES)
+    assert meant in str(fault.value)
+    named = re.findall(r'Did you mean "results/(.*?)"', str(fault.value))
+    assert not [file for file in named if re.fullmatch(other_names(MADE), file)]
+
+
+def test_what_a_campaign_has_none_of_is_not_named():
+    with pytest.raises(UserError) as fault:
+        refuse_target("results/demo/foo", "demo/foo", MADE, {**NAMES, "comparison": [], "runs/cell": []})
+    assert str(fault.value) == "no rule makes results/demo/foo. In results/demo: traces, charts, report.html"
+
+
+def test_a_wildcard_stands_for_what_it_allows():
+    others = re.compile(other_names([*MADE, "{user}_{kind}.txt"]))
+    made = ["demo/runs/ddp-n1x2/rep1/steps.csv", "corpora/python-docs/bpe-5/val.bin", "a_b.txt"]
+    assert not any(others.fullmatch(file) for file in made)
+    assert all(others.fullmatch(file) for file in ("demo/runs/ddp-n1x2/rep01/steps.csv", "corpora/a/bpe/val.bin", "a"))

@@ -32,6 +32,14 @@ def loaded(tmp_path, repository, monkeypatch) -> LoadedCampaign:
     return LoadedCampaign(tmp_path / "mine.yaml")
 
 
+def test_what_cannot_run_is_not_counted(loaded, tmp_path):
+    strategies = TEXT.replace("{geometry: [1x1, 1x2]}", "{geometry: [1x1, 1x2], strategy: [single, ddp]}")
+    loaded.path.write_text(strategies)
+    assert planned_work(LoadedCampaign(loaded.path), tmp_path).timed == 12, "single-n1x2 is a row"
+    loaded.path.write_text(strategies.replace("work:", "execution: {device: cuda}\nwork:"))
+    assert planned_work(LoadedCampaign(loaded.path), tmp_path).timed == 16, "of a campaign for another machine, all"
+
+
 def test_everything_that_runs_is_counted(loaded, tmp_path):
     plan = planned_work(loaded, tmp_path)
     assert (plan.timed, plan.compared, plan.traced, plan.replayed) == (8, 12, 1, 1)

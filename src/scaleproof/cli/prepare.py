@@ -47,12 +47,7 @@ MODELS = {
 
 def campaign_validate(args: argparse.Namespace) -> None:
     """Check a campaign, and print what will run and how long it takes. Raises UserError where it is not valid."""
-    from scaleproof.driver.campaign_preview import (
-        cells_text,
-        command_text,
-        unranked_text,
-        unsupported_cells_text,
-    )
+    from scaleproof.driver.campaign_preview import cells_text, command_text, remarks
     from scaleproof.driver.planned_work import planned_work
     from scaleproof.measure.corpus.downloads import lines_of_downloads
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
@@ -64,7 +59,7 @@ def campaign_validate(args: argparse.Namespace) -> None:
     for line in lines_of_downloads(loaded):
         print(line)
     work = planned_work(loaded, args.results, count_tables_and_charts(loaded), probes=False)  # no test of speed: quick
-    print(f"{work.text}{unranked_text(loaded)}{unsupported_cells_text(loaded, usable_gpus(cuda_devices)[0])}")
+    print(f"{work.text}{remarks(loaded, usable_gpus(cuda_devices)[0])}")
 
 
 def campaign_show(args: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from tabulate import tabulate
 
 from scaleproof.conclude.forecast import requirements
+from scaleproof.driver.doubtful_keys import doubts_text
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -20,7 +21,7 @@ from scaleproof.ground.number_format import bytes_text, integer
 from scaleproof.ground.records.evidence import MEANING
 from scaleproof.measure.command.program import absent_program
 from scaleproof.measure.corpus.downloads import describe_corpora
-from scaleproof.measure.machine.applicable import unsupported_reason
+from scaleproof.measure.machine.applicable import reason_anywhere, unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable_gpus
 
 # Value of workload.figures -> where the figures of a command come from; of others, from its log alone.
@@ -50,7 +51,7 @@ def preview_campaign(loaded: LoadedCampaign) -> str:
         f"{_jobs_line(loaded)}{_padding_line(loaded)}{_comparison_lines(loaded)}"
         f"{requirements.describe_models(loaded)}{requirements.memory_note(loaded, gpus)}"
         f"{describe_corpora(loaded)}"
-        f"{_cpu_paragraph(loaded, gpus, why_no_gpu)}{unranked_text(loaded)}{unsupported_cells_text(loaded, gpus)}"
+        f"{_cpu_paragraph(loaded, gpus, why_no_gpu)}{remarks(loaded, gpus)}"
     )
 
 
@@ -83,7 +84,7 @@ def _preview_commands(loaded: LoadedCampaign) -> str:
     return (
         f"{campaign.title}\n\n{table}\n\n{cells_text(campaign, len(rows))}; "
         f"{command_text(campaign, len(rows))}\nEvidence: printed: {MEANING['printed']}."
-        f"{unranked_text(loaded)}{unsupported_cells_text(loaded, gpus)}"
+        f"{remarks(loaded, gpus)}"
     )
 
 
@@ -150,6 +151,14 @@ def _cpu_paragraph(loaded: LoadedCampaign, gpus: list[Gpu], why_no_gpu: str) -> 
     return f"\n\nNo CUDA device is visible: devices are processes on the {available_cores()} cores of this machine."
 
 
+def remarks(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
+    """Return paragraphs on what a valid campaign may not have meant: doubtful keys, cells that nothing ranks, ...
+
+    Returns "" where there are none.
+    """
+    return f"{doubts_text(loaded, gpus)}{unranked_text(loaded)}{unsupported_cells_text(loaded, gpus)}"
+
+
 def unranked_text(loaded: LoadedCampaign) -> str:
     """Return a paragraph on cells that the report will compare with nothing, with the key that compares two of them.
 
@@ -195,12 +204,14 @@ def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     """Return paragraphs on the cells whose ranks share cores, on searches without a limit, and on unsupported cells."""
     cores = available_cores()
     sharing: list[Cell] = []
-    slugs_by_reason = defaultdict(list)
+    here, anywhere = "These cannot run here", "These can run on no machine; leave them out with exclude"
+    slugs_by_reason: dict[str, dict[str, list[str]]] = {anywhere: defaultdict(list), here: defaultdict(list)}
     for cell in loaded.cells:
         execution = cell.execution
         reason = unsupported_reason(cell, gpus) or (cell.command and absent_program(cell.words))
         if reason:
-            slugs_by_reason[reason].append(cell.slug)
+            is_anywhere = cell.command is None and reason_anywhere(cell)
+            slugs_by_reason[anywhere if is_anywhere else here][reason].append(cell.slug)
         elif not gpus and execution.geometry.devices_per_node * execution.threads_per_device > cores:
             sharing.append(cell)
 
@@ -214,9 +225,10 @@ def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     if searched and loaded.campaign.frontier.limit_gb is None:
         advice = "write frontier: {limit_gb: 4}, or what one process may use"
         text += f"\n\nOn a CPU the micro-batch of {searched} cannot be searched without a limit; {advice}"
-    if slugs_by_reason:
-        text += "\n\nThese cannot run here (each is a row that says why):\n"
-        text += "\n".join(f"  {reason}: {', '.join(slugs)}" for reason, slugs in slugs_by_reason.items())
+    for heading, reasons in slugs_by_reason.items():
+        if reasons:
+            text += f"\n\n{heading} (each is a row that says why):\n"
+            text += "\n".join(f"  {reason}: {', '.join(slugs)}" for reason, slugs in reasons.items())
     return text
 
 

@@ -1,5 +1,6 @@
 """Everything that a campaign will run, counted, and an estimate of its time."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import duration_in_words, integer
 from scaleproof.measure.launch.replayed_cells import cells_by_workload
+from scaleproof.measure.machine.applicable import unsupported_reason
+from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 from scaleproof.measure.reference.planned import expected_s
 from scaleproof.measure.reference.schema import FOLDER, read_reference
 
@@ -74,19 +77,23 @@ def planned_work(
     `times`: other estimates, as of a machine with other GPUs.
     """
     campaign, forecast = loaded.campaign, loaded.campaign.forecast
+    gpus = usable_gpus(cuda_devices)[0] if times is None else None
+    # Of a campaign for another machine, all.
+    cells = [cell for cell in loaded.cells if not unsupported_reason(cell, gpus)] if gpus is not None else []
+    cells = cells or loaded.cells
     times = times or run_times(results, loaded.name, probes)
     # One entry for each run: of a cell alone (`timed`), and of an arm in a pair (`arms`).
-    timed = [cell for cell in loaded.cells for _ in range(campaign.most_repeats)]
+    timed = [cell for cell in cells for _ in range(campaign.most_repeats)]
     arms: list[Cell] = []
     for comparison, a, b in loaded.comparisons.values():
         n_pairs = comparison.pairs + comparison.null_pairs
         arms += [a] * n_pairs + [b] * n_pairs
-    trained = [cell for cell in loaded.cells if cell.command is None]
-    searched = [cell for cell in loaded.cells if cell.searched]  # their micro-batch is found by trials
-    workloads = cells_by_workload(loaded.cells)
+    trained = [cell for cell in cells if cell.command is None]
+    searched = [cell for cell in cells if cell.searched]  # their micro-batch is found by trials
+    workloads = cells_by_workload(cells)
     # Groups of devices in which collectives are timed for the forecast, each in `forecast.launches` launches.
     swept = len(loaded.communicating_groups) if forecast.enabled and forecast.launches else 0
-    witnesses_s = _witnesses_s(loaded, times)
+    witnesses_s = _witnesses_s(loaded, cells, times)
     references = results / loaded.name / FOLDER
     token_folders = {tokens_dir(results, cell) for cell in trained}
     report_jobs = drawn + ANALYSES
@@ -105,7 +112,7 @@ def planned_work(
     }
     return Planned(
         timed=len(timed),
-        fewest=len(loaded.cells) * campaign.fewest_repeats,
+        fewest=len(cells) * campaign.fewest_repeats,
         compared=len(arms),
         traced=len(loaded.traced),
         witnessed=len(witnesses_s),
@@ -115,7 +122,7 @@ def planned_work(
         searched=len(searched),
         seconds=sum(seconds.values()),
         basis=times.basis([*timed, *arms]),
-        warnings=few_repeats_note(campaign.most_repeats) + _time_limit_warning(loaded, times),
+        warnings=few_repeats_note(campaign.most_repeats) + _time_limit_warning(loaded, cells, times),
     )
 
 
@@ -125,18 +132,18 @@ def _engine_starts_s(cells: list[Cell], times: RunTimes) -> float:
     return sum(times.speed.start_s(engine) for start, engine in kinds if start == "forked")
 
 
-def _time_limit_warning(loaded: LoadedCampaign, times: RunTimes) -> str:
+def _time_limit_warning(loaded: LoadedCampaign, cells: Sequence[Cell], times: RunTimes) -> str:
     """Warn of the slowest cell, if its runs would reach the time limit. Returns "" where none would."""
-    slowest = max((cell for cell in loaded.cells if cell.command is None), key=times.seconds, default=None)
+    slowest = max((cell for cell in cells if cell.command is None), key=times.seconds, default=None)
     if slowest is None or times.seconds(slowest) <= loaded.time_limit_s:
         return ""
     takes = f"a run of {slowest.slug} takes about {duration_in_words(times.seconds(slowest))}"
     return f"\n{takes}, and resources.time_limit stops it after {duration_in_words(loaded.time_limit_s)}"
 
 
-def _witnesses_s(loaded: LoadedCampaign, times: RunTimes) -> list[float]:
+def _witnesses_s(loaded: LoadedCampaign, cells: Sequence[Cell], times: RunTimes) -> list[float]:
     """Estimate the seconds of each witness, which makes and looks at a run's steps, and its bare loop."""
-    repeats = [(cell, loaded.campaign.fewest_repeats) for cell in loaded.cells]
+    repeats = [(cell, loaded.campaign.fewest_repeats) for cell in cells]
     for comparison, a, b in loaded.comparisons.values():
         repeats += [(a, comparison.pairs), (b, comparison.pairs)]
     seconds = []

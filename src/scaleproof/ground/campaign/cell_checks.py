@@ -23,6 +23,7 @@ from scaleproof.ground.errors import UserError
 MOST_ENTRIES = 1_000_000  # of a tokenizer; the largest in use has a quarter
 MOST_PARAMETERS = 10**13
 OF_SHELLS = ("|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1", "&>")  # words that a shell obeys
+NEED_CUDA = {"precision": ("fp16", "tf32"), "attention": ("cudnn",)}  # keys of `execution` -> values
 VARIABLE = re.compile(  # --lr=$LR, $(nproc), ~/train.py, `nproc`: no text of a program
     r"[^\s;'\"]*\$(?:\{?[A-Za-z_]\w*\}?|\()[^\s;'\"]*|~(?:/\S*)?|`\S+"
 )
@@ -210,6 +211,11 @@ def check_cell(cell: Checked) -> None:
         reason = "is for the CPU, as a forked process cannot use CUDA; leave it out, or set device: auto or cpu"
         raise _fault("execution.start", f" forked {reason}")
     precision = cell.execution.precision
+    if cell.execution.device == "cpu":
+        for name, needs in NEED_CUDA.items():
+            value = getattr(cell.execution, name)
+            if value in needs:
+                raise _fault(f"execution.{name}", f" {value} needs a CUDA device, and execution.device is cpu")
     if cell.execution.reduce_dtype == "bf16" and precision != "bf16":
         raise _fault("execution.reduce_dtype", f" bf16 is for precision bf16, and the cell's is {precision}")
 

@@ -30,7 +30,8 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
     """Return why `cell` cannot run on `nodes` nodes with `gpus` on each. Returns None where it can."""
     execution = cell.execution
     geometry = execution.geometry
-    strategy = execution.strategy
+    if cell.command is None and (reason := reason_anywhere(cell)):
+        return reason
     if geometry.nodes > nodes:
         return f"{geometry.nodes} nodes need a cluster; there is {nodes} here"
     on_cpu = execution.device == "cpu" or (execution.device == "auto" and not gpus)
@@ -47,21 +48,21 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
 
     if cell.command is not None:  # only its program knows what else it needs
         return None
-    if strategy == "single" and geometry.n_devices > 1:
-        return f"single is one device without a wrapper; {geometry} has {geometry.n_devices}"
-    reason = _data_parallel_problem(cell, on_cpu) if strategy == "dp" else None
-    if reason:
-        return reason
+    if execution.strategy == "dp" and on_cpu:
+        return "nn.DataParallel does nothing on a CPU: it calls the module as it is"
     return _cpu_problem(cell) if on_cpu else _gpu_problem(cell, gpus)
 
 
-def _data_parallel_problem(cell: Cell, on_cpu: bool) -> str | None:
-    """Return why `cell` cannot run with nn.DataParallel, or would gain nothing from it. Returns None where it can."""
-    if cell.execution.geometry.nodes > 1:
+def reason_anywhere(cell: Cell) -> str | None:
+    """Return why `cell` can run on no machine. Returns None where it depends on the machine."""
+    geometry = cell.execution.geometry
+    if cell.execution.strategy == "single" and geometry.n_devices > 1:
+        return f"single is one device without a wrapper; {geometry} has {geometry.n_devices}"
+    if cell.execution.strategy != "dp":
+        return None
+    if geometry.nodes > 1:
         return "nn.DataParallel works inside of one process, on one node"
-    if on_cpu:
-        return "nn.DataParallel does nothing on a CPU: it calls the module as it is"
-    if cell.execution.geometry.devices_per_node == 1:
+    if geometry.devices_per_node == 1:
         return "nn.DataParallel does nothing with one device: it calls the module as it is"
     if cell.execution.compile:
         return "nn.DataParallel makes new replicas in every step, which torch.compile cannot follow"

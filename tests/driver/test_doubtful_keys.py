@@ -1,0 +1,42 @@
+"""What a campaign may say, and hardly means."""
+
+import pytest
+
+from scaleproof.driver.doubtful_keys import doubts_text
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+
+HEAD = "title: x\nwork: {global_batch: 8%s}\n"
+SIZES = "vary: {strategy: [%s], geometry: [%s]}\n"
+
+
+def doubts(folder, text: str) -> str:
+    (folder / "mine.yaml").write_text(text)
+    return doubts_text(LoadedCampaign(folder / "mine.yaml"), [])
+
+
+@pytest.mark.parametrize(
+    ("text", "doubt"),
+    [
+        (HEAD % "" + SIZES % ("hsdp, ddp", "1x1, 1x2"), "on one node it is fsdp: hsdp-n1x1, hsdp-n1x2"),
+        (HEAD % ", optimizer: {learning_rate: 10}", "work.optimizer.learning_rate is above 0.1"),
+        (HEAD % "" + "target_loss: 50\n", "target_loss 50.0 is reached without training"),
+        (HEAD % "" + SIZES % ("ddp", "1x1, 1x2") + "forecast: {hold_out: [1x2]}\n", "no strategy two sizes"),
+    ],
+)
+def test_what_is_hardly_meant_is_named(tmp_path, repository, monkeypatch, text, doubt):
+    monkeypatch.chdir(repository)
+    assert doubt in doubts(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD % "" + SIZES % ("hsdp", "2x1, 2x2"),
+        HEAD % ", optimizer: {learning_rate: 0.01}" + "target_loss: 5\n",
+        HEAD % "" + SIZES % ("ddp", "1x1, 1x2, 1x4") + "forecast: {hold_out: [1x4]}\n",
+        "title: x\nworkload: {command: python train.py}\ntarget_loss: 50\n",
+    ],
+)
+def test_what_is_common_is_not(tmp_path, repository, monkeypatch, text):
+    monkeypatch.chdir(repository)
+    assert doubts(tmp_path, text) == ""

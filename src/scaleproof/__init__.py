@@ -106,11 +106,16 @@ def counts(layers: int, width: int, seq_len: int, vocab_size: int = 50257) -> Co
 def mfu(flops_per_s: float, device: str, precision: str) -> float | None:
     """Model FLOPs utilization (PaLM, appendix B): the part of the `peak` that is reached; None where that is unknown.
 
-    `flops_per_s`: FLOPs of a token (`counts`) x tokens per second of one device.
+    `flops_per_s`: FLOPs of a token (`counts`) x tokens per second of one device. Raises UserError above the peak.
     """
+    from scaleproof.ground.errors import UserError
     from scaleproof.ground.facts.peaks import mfu as share_of_peak
 
-    return share_of_peak(flops_per_s, device, precision)
+    share = share_of_peak(flops_per_s, device, precision)
+    if share is not None and share > 1:
+        fault = f"flops_per_s {flops_per_s:.3g} is {share:.3g} times the peak of {device} in {precision}"
+        raise UserError(f"{fault}; allowed: those of one device, at most its peak")
+    return share
 
 
 def peak(device: str, precision: str) -> DevicePeak | None:

@@ -172,11 +172,24 @@ def test_an_index_names_what_it_could_not_read(tmp_path):
     (tmp_path / "results/mine").mkdir(parents=True)
     (tmp_path / "results/mine/report.html").write_text("<h1>x</h1>")
     done = scaleproof("index", cwd=tmp_path)
-    assert "1 campaign; not there, damaged or closed to this user: mine/" in done.stdout
+    assert "1 campaign; not in it: mine/scaling_report.json (missing), " in done.stdout
+    (tmp_path / "results/mine/scaling_report.json").write_text("{")
+    assert "mine/scaling_report.json (damaged), " in scaleproof("index", cwd=tmp_path).stdout
     (tmp_path / "config/campaigns").mkdir(parents=True)
     (tmp_path / "docs").mkdir()
     done = scaleproof("index", cwd=tmp_path / "docs")
     assert (done.returncode, f": cd {tmp_path}" in done.stderr) == (2, True), done.stderr
+
+
+def test_stale_names_results_that_are_of_no_campaign(tmp_path):
+    (tmp_path / "config/campaigns").mkdir(parents=True)
+    run = tmp_path / "results/renamed/runs/ddp-n1x1/rep1"
+    run.mkdir(parents=True)
+    (run / "training_metrics.json").write_text('{"campaign": "demo"}')
+    (tmp_path / "results/mine").mkdir()
+    done = scaleproof("stale", cwd=tmp_path)
+    line = "results/renamed: there is no config/campaigns/renamed.yaml; its runs are of the campaign demo"
+    assert done.stdout == f"results: no campaign has results\n{line}\n"
 
 
 def test_stale_without_campaigns_says_so(tmp_path):

@@ -58,6 +58,11 @@ def test_a_folder_without_runs_is_refused(tmp_path):
         ("load_runs", {"folder": ""}, "the path of a file or folder, not ''"),
         ("load_runs", {"folder": 5}, "the path of a file or folder, not 5"),
         ("read_trace", {"steps": -1}, "steps cannot be -1; allowed: a whole number from 1"),
+        (
+            "mfu",
+            {"flops_per_s": 1e18, "device": "NVIDIA H100 80GB HBM3", "precision": "bf16"},
+            "1.01e+03 times the peak",
+        ),
         ("mfu", {"flops_per_s": -5, "device": "NVIDIA H100 80GB HBM3", "precision": "bf16"}, "cannot be -5; allowed"),
         ("peak", {"device": "A100", "precision": "float16"}, 'allowed: fp32, tf32, bf16, fp16. Did you mean "fp16"?'),
         ("counts", {"layers": 1.5, "width": 10, "seq_len": 3}, "layers cannot be 1.5; allowed"),

@@ -15,6 +15,21 @@ repeats: 9
 """
 
 
+def test_a_campaign_that_cannot_run_here_is_not_rehearsed(built):
+    built.campaign("absent", "title: x\nworkload: {command: pyhton train.py, figures: whole}\n")
+    done = built.command("scaleproof", "rehearse", "config/campaigns/absent.yaml")
+    assert (done.returncode, "no cell can run here: " in done.stderr) == (2, True), done.stderr
+    assert not (built.root / "results/rehearsal-absent").exists()
+
+
+def test_a_profile_by_a_variable_is_checked_before_snakemake_starts(built, monkeypatch):
+    monkeypatch.setenv("SNAKEMAKE_PROFILE", "slrum")
+    built.campaign("good", CAMPAIGN)
+    done = built.command("scaleproof", "rehearse", "config/campaigns/good.yaml")
+    assert done.returncode == 2
+    assert 'the variable SNAKEMAKE_PROFILE: slrum: no such profile. Did you mean "' in done.stderr
+
+
 def test_what_would_fail_at_night_fails_now(built):
     small_programs.write(built.root)
     built.campaign("mine", CAMPAIGN)

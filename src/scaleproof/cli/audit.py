@@ -3,6 +3,7 @@
 import argparse
 import glob
 import json
+import os
 import re
 import shutil
 import sys
@@ -134,6 +135,8 @@ def explain(args: argparse.Namespace) -> None:
     """
     from scaleproof.ground.words import all_words, bare_word, meaning_of_word
 
+    # As UTF-8, whatever the locale says: † is a word of its own.
+    args.code = [os.fsencode(word).decode("utf-8", "replace") for word in args.code]
     phrase = " ".join(args.code)
     text = meaning_of_word(phrase) or (phrase and _definition(phrase))
     if text and not args.all:

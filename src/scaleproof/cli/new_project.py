@@ -19,7 +19,8 @@ def init(args: argparse.Namespace) -> None:
         print(args.folder / name)
     print()
     if args.folder != Path():
-        print(f"cd {shlex.quote(str(args.folder))}")
+        folder = str(args.folder)
+        print(f"cd {shlex.quote('./' * folder.startswith('-') + folder)}")
     if not all(find_spec(library) for library in NEEDED):
         print("pip install 'scaleproof[all]'")
     print("scaleproof campaign show config/campaigns/demo.yaml\nsnakemake --cores 2")

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
@@ -190,8 +191,24 @@ def stale(args: argparse.Namespace) -> None:
     if not text and (hint := other_folder_hint()):
         raise UserError(f"{nothing}{hint}")
     print(text or nothing + ("" if CAMPAIGNS.is_dir() else f"; there is no folder {CAMPAIGNS} here"))
+    for line in [] if args.campaigns else _lines_of_strays(args.results):
+        print(line)
     if any(answer.runs or answer.beside or answer.lost for answer in answers):
         raise SystemExit(1)
+
+
+def _lines_of_strays(results: Path) -> Iterator[str]:
+    """Yield a line for each folder of runs that is of no campaign here, as of a renamed one."""
+    from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
+    from scaleproof.ground.json_faults import read_part
+    from scaleproof.ground.records.run import METRICS
+
+    for runs in sorted(results.glob("*/runs")) if CAMPAIGNS.is_dir() else ():
+        file = CAMPAIGNS / f"{runs.parent.name}.yaml"
+        record = min(runs.glob(f"*/*/{METRICS}"), default=None)
+        name = read_part(record, lambda content: str(content["campaign"])) if record else None
+        if name and not file.is_file():
+            yield f"{runs.parent}: there is no {file}; its runs are of the campaign {name}"
 
 
 def keep(args: argparse.Namespace) -> None:

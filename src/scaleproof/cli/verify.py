@@ -260,8 +260,15 @@ def index(args: argparse.Namespace) -> None:
     entries = write_index(args.results)
     unread = [f"{entry.campaign}/{name}" for entry in entries for name in entry.unread]
     unread += [f"{place.name}/" for place in sorted(args.results.iterdir()) if not os.access(place, os.R_OK)]
-    more = f"; not there, damaged or closed to this user: {shortened(', '.join(unread), 300)}" if unread else ""
+    texts = [f"{name} ({_why_unread(args.results / name)})" for name in unread]
+    more = f"; not in it: {shortened(', '.join(texts), 300)}; scaleproof stale says how it is made" if unread else ""
     print(f"{args.results}/index.html: {plural(len(entries), 'campaign')}{more}")
+
+
+def _why_unread(place: Path) -> str:
+    if not os.path.lexists(place):
+        return "missing"
+    return "damaged" if os.access(place, os.R_OK) else "closed to this user"
 
 
 def add(commands: Group) -> None:
@@ -286,7 +293,9 @@ def add(commands: Group) -> None:
     help_text = "sign the manifest with this SSH key (ssh-keygen -Y sign)"
     parser.add_argument("--sign", type=file_to_read, metavar="KEY", help=help_text)
     parser.add_argument("--anonymous", action="store_true", help="without host names")
-    help_text = "make the publication's folder, CAMPAIGN_DEVICE_DATE, in this one (default: results/published)"
+    help_text = (
+        "make the publication's folder, CAMPAIGN_DEVICE_DATE, here, made if missing (default: results/published)"
+    )
     parser.add_argument("--out", type=folder_to_write, default=RESULTS / "published", metavar="DIR", help=help_text)
     doc = "has throughput become worse than in earlier results, or shifted in their history? exit code 1 if so"
     example = (

@@ -6,13 +6,25 @@ from pathlib import Path
 
 import yaml
 
-from scaleproof.driver.snakemake_view import run_snakemake
+from scaleproof.driver.snakemake_view import HERE, run_snakemake
 from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
+from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.rehearsal import PREFIX, make_rehearsal
-from scaleproof.ground.errors import plural
+from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.snakemake_command import RESULTS
+from scaleproof.measure.command.program import absent_program
+from scaleproof.measure.machine.applicable import unsupported_reason
+from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
+
+
+def _check_any_runs(path: Path, cells: Sequence[Cell]) -> None:
+    """Raise UserError where none of the `cells` of the campaign at `path` can run on this machine."""
+    gpus = usable_gpus(cuda_devices)[0]
+    reasons = [unsupported_reason(cell, gpus) or (cell.command and absent_program(cell.words)) for cell in cells]
+    if all(reasons):
+        raise UserError(f"{path}: no cell can run here: {'; '.join(dict.fromkeys(filter(None, reasons)))}")
 
 
 def run_rehearsal(path: Path, options: Sequence[str], without_gpu: bool) -> LoadedCampaign:
@@ -22,6 +34,8 @@ def run_rehearsal(path: Path, options: Sequence[str], without_gpu: bool) -> Load
     fails is a row of the results. Raises UserError, with Snakemake's last lines, where a stage fails.
     """
     rehearsal = make_rehearsal(LoadedCampaign(path).campaign, without_gpu)
+    if options == HERE:
+        _check_any_runs(path, expand_cells(rehearsal))
     content = rehearsal.model_dump(mode="json", exclude_defaults=True)
     file = CAMPAIGNS / f"{PREFIX}{path.stem}.yaml"
     write_atomic(file, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from scaleproof.driver.cluster.profile import check_profile_of_call
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import scrub, write_atomic, write_json
 from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
@@ -97,6 +98,7 @@ def run_snakemake(
     A folder without a Snakefile gets one that includes the workflow, so that `snakemake`, as results advise, works
     there. On Ctrl-C, prints that the finished runs stay. Raises OutOfTime after `limit_s` seconds.
     """
+    check_profile_of_call(options)
     if not _has_snakefile():
         write_atomic(Path(SNAKEFILES[0]), OWN_SNAKEFILE)
     # --rerun-incomplete: a job that an earlier call ended at its limit is made again.

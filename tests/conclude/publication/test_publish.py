@@ -242,6 +242,17 @@ def test_a_campaign_file_that_was_edited_after_its_runs_is_not_packed(folder, tm
     assert list(tmp_path.iterdir()) == []
 
 
+def test_without_the_campaign_file_a_project_publishes_nothing(folder, tmp_path):
+    path = folder.parents[1] / "config/campaigns/synthetic.yaml"
+    path.unlink()
+    try:
+        with pytest.raises(UserError, match=f"{path} is missing: it is packed with the results of its campaign"):
+            publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+    finally:
+        path.write_text(CAMPAIGN)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_another_title_changes_no_run(folder, tmp_path):
     path = folder.parents[1] / "config/campaigns/synthetic.yaml"
     path.write_text(CAMPAIGN.replace("Does it scale?", "Another title") + "margin: 0.1\n")

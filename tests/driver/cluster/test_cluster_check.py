@@ -213,6 +213,21 @@ def test_a_wrong_profile_is_told_where_there_is_no_slurm(tmp_path):
         cluster_check.check_cluster(tmp_path, tmp_path)
 
 
+@pytest.mark.parametrize("settings", ["executor: lsf\n", PROFILE + "config: {scheduler: queue}\n"])
+def test_a_profile_of_another_queue_is_not_checked(tmp_path, settings):
+    (tmp_path / "profile.v9+.yaml").write_text(settings)
+    with pytest.raises(UserError, match="sends no job to Slurm, which is what is checked"):
+        cluster_check.check_cluster(tmp_path, tmp_path)
+
+
+def test_a_scontrol_that_prints_something_else(monkeypatch, tmp_path):
+    monkeypatch.setattr(cluster_check.allocation, "ask_slurm_config", dict)
+    monkeypatch.setattr(cluster_check, "run_scheduler_command", lambda *_: (0, "hello", ""))
+    (tmp_path / "profile.v9+.yaml").write_text(PROFILE)
+    with pytest.raises(UserError, match="`scontrol show config`: it printed no NAME = VALUE"):
+        cluster_check.check_cluster(tmp_path, tmp_path)
+
+
 def test_no_command_of_slurm_is_a_message(monkeypatch, tmp_path):
     def missing(*arguments, **options):
         raise FileNotFoundError
@@ -290,8 +305,10 @@ def test_a_misspelt_rule_of_a_profile_is_named(tmp_path, key):
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("jobs: many", "line 2: jobs cannot be 'many'; allowed: a whole number or unlimited"),
-        ("jobs: 0", "line 2: jobs cannot be 0; allowed: a whole number or unlimited"),
+        ("jobs: many", "line 2: jobs cannot be 'many'; allowed: a whole number >= 1 or unlimited"),
+        ("jobs: 0", "line 2: jobs cannot be 0; allowed: a whole number >= 1 or unlimited"),
+        ("seconds-between-status-checks: 0", "seconds-between-status-checks cannot be 0; allowed: a whole number >= 1"),
+        ("scaleproof-same-failures: -1", "cannot be -1; allowed: a whole number >= 0"),
         ("cluster: sbatch", 'line 2: snakemake has no option "cluster"'),
         ("latency-wait: 60s", "line 2: latency-wait cannot be '60s'; allowed: a whole number"),
         ("default-resources: {mem_mb: 4GB}", "default-resources.mem_mb cannot be '4GB'; allowed: a whole number .MB"),

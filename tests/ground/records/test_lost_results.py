@@ -128,6 +128,11 @@ def test_pairs_and_traces_are_missed_as_well(tmp_path, repository, monkeypatch):
     assert lost(LoadedCampaign(path)) == ["compare/fused/pairs.json", *traces]
     (folder / "traces.json").write_text('{"traces": [3]}')
     assert lost(LoadedCampaign(path)) == ["compare/fused/pairs.json"]
+    for name in ("comparison.json", "traces.json"):
+        (folder / name).unlink()
+    (folder / "manifest.json").write_text('{"files": {"comparison.json": "0", "traces.json": "0"}}')
+    assert lost(LoadedCampaign(path)) == ["comparison.json", "traces.json"]
+    assert lost(LoadedCampaign(campaign_file(repository, CAMPAIGN))) == [], "it asks for neither any more"
 
 
 def test_a_job_of_several_runs_is_missed_with_its_record(tmp_path, repository, monkeypatch):

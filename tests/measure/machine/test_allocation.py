@@ -35,6 +35,9 @@ SAID = {
 }
 
 
+NO_SUCH_JOB = "slurm_load_jobs error: Invalid job id specified"
+
+
 @pytest.fixture
 def asked(monkeypatch):
     """Commands that were given, but for the question after a job."""
@@ -47,6 +50,7 @@ def asked(monkeypatch):
         return "4_2.0\n4_2.batch" if command[0] == "squeue" else ""
 
     monkeypatch.setattr(slurm, "run_command", run_command)
+    monkeypatch.setattr(slurm, "_answer", lambda *command: (run_command(*command), NO_SUCH_JOB))
     monkeypatch.setattr(slurm.shutil, "which", lambda name: name)
     for name in ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"):
         monkeypatch.delenv(name, raising=False)
@@ -74,7 +78,7 @@ def test_a_job_knows_its_own_node_and_name(monkeypatch, asked, number, name, nod
 )
 def test_a_job_that_goes_on_has_no_state_in_the_record(monkeypatch, state, recorded):
     monkeypatch.setattr(
-        slurm, "run_command", lambda *command: f"JobId=7 JobState={state} Reason=None RunTime=00:01:02 NodeList=n1"
+        slurm, "_answer", lambda *command: (f"JobId=7 JobState={state} Reason=None RunTime=00:01:02 NodeList=n1", "")
     )
     assert slurm.ask_how_job_ended("7") == recorded
 
@@ -98,6 +102,17 @@ def test_a_task_ends_and_signals_itself_alone(monkeypatch, asked):
     slurm.signal_steps(slurm.current_allocation().job, "USR1")
     assert asked[0][asked[0].index("--jobs") + 1] == "4_2"
     assert asked[1:] == [("scancel", "--signal=USR1", "4_2.0")]
+
+
+@pytest.mark.parametrize(
+    ("errors", "tries"), [(NO_SUCH_JOB, 1), ("Unable to contact slurm controller", len(slurm.PATIENCE))]
+)
+def test_a_job_that_slurm_does_not_know_is_not_waited_for(monkeypatch, errors, tries):
+    waited = []
+    monkeypatch.setattr(slurm.time, "sleep", waited.append)
+    monkeypatch.setattr(slurm, "_answer", lambda *command: ("", errors))
+    assert slurm.describe_job("99") == {}
+    assert len(waited) == tries
 
 
 def test_without_an_answer_nothing_is_ended(monkeypatch, asked):

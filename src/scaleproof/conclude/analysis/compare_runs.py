@@ -3,7 +3,7 @@
 A result is a run, a cell (a configuration with its runs), or a campaign of cells. Provenance is what ran and where.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -103,13 +103,22 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
         pairs = [(runs_a[cell], runs_b[cell]) for cell in runs_a if cell in runs_b]
         cells_on_one_side = sorted(set(runs_a) ^ set(runs_b))
     if not pairs:
-        raise UserError(f"{a} and {b} have no cell in common: {', '.join(runs_a)} | {', '.join(runs_b)}")
+        fault = f"{a} and {b} have no cell in common: {', '.join(runs_a)} | {', '.join(runs_b)}"
+        raise UserError("; ".join([fault, *_misplaced(runs_a), *_misplaced(runs_b)]))
 
     runs = [*chain.from_iterable(runs_a.values()), *chain.from_iterable(runs_b.values())]
     _check_fields(vary, runs)
     campaign = _cells_of_campaign(a, b, runs)
     comparisons = [_compare(str(a), str(b), cell_a, cell_b, set(vary), campaign) for cell_a, cell_b in pairs]
     return with_simultaneous_intervals(comparisons), cells_on_one_side
+
+
+def _misplaced(runs_by_cell: Mapping[str, Sequence[TimedRun]]) -> Iterator[str]:
+    """Yield, for each run that lies in the folder of another cell, what it is."""
+    for cell, runs in runs_by_cell.items():
+        for run in runs:
+            if len(runs_by_cell) > 1 and run.folder.name.startswith("rep") and run.folder.parent.name != cell:
+                yield f"{run.folder} is a run of {cell}"
 
 
 def _cells_of_campaign(a: Path, b: Path, runs: Sequence[TimedRun]) -> dict[str, MeasuredCell]:

@@ -144,8 +144,10 @@ def _describe_and_seal(part: Path, folder: Path, request: Publication, version: 
 def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
     """Raise UserError where the campaign file, which would be packed, is not the one of the runs."""
     path = _campaign_of(folder.resolve())
-    if not path.is_file():  # these results lie outside of their project
-        return
+    if not path.is_file():
+        if _is_project(folder.resolve().parent.parent):
+            raise UserError(f"{path} is missing: it is packed with the results of its campaign. Put it back")
+        return  # these results lie outside of their project
     if differences := list(check_campaign_file(path, folder, runs)):
         edits = "; ".join(f"{one.where} {one.problem}" if one.where else one.problem for one in differences[:3])
         raise UserError(
@@ -189,10 +191,14 @@ def _campaign_of(folder: Path) -> Path:
     return folder.parent.parent / "config/campaigns" / f"{folder.name}.yaml"
 
 
+def _is_project(folder: Path) -> bool:
+    return (folder / "Snakefile").is_file()
+
+
 def _copy_workflow(folder: Path, out: Path) -> None:
     """Copy the workflow and the campaign file to `out`, where `folder` is results/<campaign> in their project."""
     project = folder.parent.parent
-    if not (project / "Snakefile").is_file():
+    if not _is_project(project):
         return
     origins = {CAMPAIGN: _campaign_of(folder), WORKFLOW: project / "Snakefile"}  # name in `out` -> file
     included = [project / "workflow/Snakefile", *(project / "workflow/rules").glob("*.smk")]

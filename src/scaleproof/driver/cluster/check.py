@@ -27,6 +27,7 @@ from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.machine import allocation
 
+OF_SLURM = ("scaleproof", "slurm", "local", None)  # executors; the last two are of other options
 TRIAL_MINUTES, TRIAL_MB = 5, 4000  # for which the job of a trial asks
 WORDS_S = 2  # by then a Slurm that is not there has said why
 
@@ -65,12 +66,18 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
     """
     profile = SnakemakeProfile(folder)
     site = profile.site  # raises UserError for faults of the profile, without Slurm too
+    executor = profile.settings.get("executor")
+    if site.scheduler != "slurm" or executor not in OF_SLURM:
+        other = f"executor: {executor}, config: {{scheduler: {site.scheduler}}}"
+        raise UserError(f"{profile.path} sends no job to Slurm, which is what is checked ({other})")
     defaults = profile.resources("train")
     requests = queue_requests(loaded, profile) if loaded else []
     config = allocation.ask_slurm_config()
     if not config:
         code, _, errors = run_scheduler_command(["scontrol", "show", "config"], os.environ, WORDS_S)
-        words = join_error_lines(errors) or f"it ended with exit code {code}"
+        words = join_error_lines(errors) or (
+            f"it ended with exit code {code}" if code else "it printed no NAME = VALUE"
+        )
         reason = "there is no `scontrol`" if code == NOT_STARTED else f"`scontrol show config`: {words}"
         jobs = "".join(f"\n  {job_text(request, profile)}" for request in requests)
         raise UserError(f"no Slurm here: {reason}; run this on a login node of the cluster{jobs}")

@@ -17,6 +17,7 @@ from scaleproof.ground.snakemake_command import SNAKEFILE
 
 NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "profile.yaml", "config.yaml")
 WORDS_FOR_ALL = {"jobs": "unlimited", "cores": "all"}  # option -> the word that may stand in place of its number
+NOT_ZERO = (*WORDS_FOR_ALL, "seconds-between-status-checks")  # 0 starts nothing, or asks without a pause
 UNITS = {"mem_mb": "MB", "runtime": "minutes", "cpus_per_task": "cores", "nodes": "nodes", "tasks": "tasks"}
 # Of a resource: a number, a time, or an expression of Snakemake's.
 IS_AMOUNT = re.compile(r"(\d+ ?[smhdw] ?)*\d*|.*([(*+/]|attempt|input|threads).*")
@@ -42,9 +43,15 @@ def check_profile_of_call(words: Sequence[str]) -> None:
     """Check the profile that the command line `words` of a snakemake names, or SNAKEMAKE_PROFILE. Raises UserError."""
     named = [word.removeprefix("--profile=") for word in words if word.startswith("--profile=")]
     named += [name for option, name in itertools.pairwise(words) if option == "--profile"]
-    for name in named or [os.environ.get("SNAKEMAKE_PROFILE", "none")]:
+    for name in named:
         if name != "none":
             check_profile(name)
+    variable = os.environ.get("SNAKEMAKE_PROFILE", "none")
+    if not named and variable != "none":
+        try:
+            check_profile(variable)
+        except UserError as error:
+            raise UserError(f"the variable SNAKEMAKE_PROFILE: {error}") from None
 
 
 class SnakemakeProfile:
@@ -80,9 +87,10 @@ class SnakemakeProfile:
             option = options.get(f"--{name}")
             word = WORDS_FOR_ALL.get(name)  # in place of a number: "all" cores
             takes_number = word is not None or (option is not None and option.type is int)
-            is_number = str(value).isdecimal() and (word is None or int(value) > 0)  # 0 jobs or cores start nothing
+            least = 1 if name in NOT_ZERO else 0
+            is_number = str(value).isdecimal() and int(value) >= least
             if takes_number and value != word and not is_number:
-                allowed = f"a whole number or {word}" if word else "a whole number"
+                allowed = f"a whole number >= {least}{' or ' + word if word else ''}"
                 raise self._wrong((name,), value, allowed)
         rules = {name for file in SNAKEFILE.parent.glob("rules/*.smk") for name in RULE.findall(file.read_text())}
         for setting in ("set-resources", "set-threads"):

@@ -46,6 +46,7 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
     folder = results / loaded.name
     planned_runs = {os.path.relpath(path, folder) for path in loaded.runs(results)}
     traced_cells = {cell.slug for cell in loaded.traced}
+    of_parts = {"comparison.json": bool(loaded.comparisons), "traces.json": bool(traced_cells)}
 
     def is_planned(name: str) -> bool:
         """Return whether the campaign still plans the file, named relative to its folder.
@@ -60,7 +61,7 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
             return match[1] in loaded.comparisons
         if match := DRAWN.fullmatch(name):
             return match[1] in drawn
-        return name in DERIVED
+        return name in DERIVED or of_parts.get(name, False)
 
     # Snakemake removes report and manifest before it makes them. If that fails, the tables say what lies behind them.
     names_of_report = _listed_names(folder / MANIFEST, "files")

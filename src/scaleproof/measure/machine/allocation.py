@@ -27,6 +27,7 @@ RECORDED = {
     "qos": "QOS",
     "features": "Features",
 }
+NO_SUCH_JOB = "Invalid job id"  # Slurm's words on a job that it does not know, or no longer
 ANSWER_S = 20  # by then a controller has told its configuration
 SLURMD_PORT = 6818  # Slurm's default
 RUNNING = "RUNNING"  # the state of a job whose batch script is running
@@ -156,12 +157,14 @@ def describe_job(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, st
     """
     for seconds in patience:
         time.sleep(seconds)
-        text = run_command("scontrol", "show", "job", "--oneliner", job)
+        text, errors = _answer("scontrol", "show", "job", "--oneliner", job)
         # There is a line for each task of an array, or for each component of a heterogeneous job.
         for line in text.splitlines():
             facts = dict(re.findall(r"(\S+?)=(\S*)", line))
             if job in (facts.get("JobId"), job_id(facts)):
                 return facts
+        if NO_SUCH_JOB in errors:  # an answer: it has ended long ago
+            break
     return {}
 
 
@@ -289,8 +292,13 @@ def find_scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | N
 
 def run_command(*command: str, timeout_s: int = 60) -> str:
     """Return the output of a command, "" where it fails or does not end within `timeout_s`."""
+    return _answer(*command, timeout_s=timeout_s)[0]
+
+
+def _answer(*command: str, timeout_s: int = 60) -> tuple[str, str]:
+    """Return the output of a command as `run_command` does, and its errors."""
     try:
         answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return answer.stdout.strip() if answer.returncode == 0 else ""
+        return "", ""
+    return answer.stdout.strip() if answer.returncode == 0 else "", answer.stderr

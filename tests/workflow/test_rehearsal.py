@@ -24,6 +24,7 @@ def test_a_campaign_that_cannot_run_here_is_not_rehearsed(built):
 
 def test_a_profile_by_a_variable_is_checked_before_snakemake_starts(built, monkeypatch):
     monkeypatch.setenv("SNAKEMAKE_PROFILE", "slrum")
+    small_programs.write(built.root)
     built.campaign("good", CAMPAIGN)
     done = built.command("scaleproof", "rehearse", "config/campaigns/good.yaml")
     assert done.returncode == 2

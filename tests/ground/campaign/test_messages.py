@@ -33,10 +33,6 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         ["line 3", "the blank behind it only looks like one"],
     ),
     "a blank in quotes": ('title: x\n"work ": {steps: 5}\n', ["line 2", 'Write "work", without the blanks']),
-    "a precision of GPUs on the CPU": (
-        "title: x\nexecution: {device: cpu, precision: fp16}\n",
-        ["line 2", "execution.precision fp16 needs a CUDA device, and execution.device is cpu"],
-    ),
     "forked on CUDA": (
         "title: x\nexecution: {device: cuda, start: forked}\n",
         ["line 2", "execution.start forked is for the CPU, as a forked process cannot use CUDA"],

@@ -3,6 +3,7 @@
 import pytest
 
 from scaleproof.ground.campaign.cell_checks import check_campaign
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.rehearsal import make_rehearsal
 from scaleproof.ground.campaign.yaml_loader import load_campaign
@@ -107,3 +108,11 @@ def test_keys_and_values_of_other_programs_have_an_answer(tmp_path, text, answer
     with pytest.raises(UserError) as fault:
         load_campaign(file)
     assert answer in str(fault.value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("precision", "fp16"), ("precision", "tf32"), ("attention", "cudnn")])
+def test_what_needs_cuda_is_not_for_the_cpu(name, value):
+    with pytest.raises(UserError, match=f"execution.{name} {value} needs a CUDA device, and execution.device is cpu"):
+        expand_cells(campaign(execution={"device": "cpu", name: value}))
+    assert expand_cells(campaign(execution={name: value}))
+    assert expand_cells(campaign(execution={"device": "cpu"}))

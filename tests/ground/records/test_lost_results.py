@@ -19,7 +19,7 @@ COMPARE = "compare:\n  - {name: fused, a: {fused_optimizer: false}, b: {fused_op
 
 def campaign_file(repository: Path, text: str) -> Path:
     """A campaign in the folder of today, with the table of corpora."""
-    Path("config/campaigns").mkdir(parents=True)
+    Path("config/campaigns").mkdir(parents=True, exist_ok=True)
     Path("config/corpora.yaml").write_bytes((repository / "config/corpora.yaml").read_bytes())
     path = Path("config/campaigns/mine.yaml")
     path.write_text(text)

@@ -50,7 +50,7 @@ def asked(monkeypatch):
         return "4_2.0\n4_2.batch" if command[0] == "squeue" else ""
 
     monkeypatch.setattr(slurm, "run_command", run_command)
-    monkeypatch.setattr(slurm, "_answer", lambda *command: (run_command(*command), NO_SUCH_JOB))
+    monkeypatch.setattr(slurm, "_answer", lambda *command, **_: (run_command(*command), NO_SUCH_JOB))
     monkeypatch.setattr(slurm.shutil, "which", lambda name: name)
     for name in ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"):
         monkeypatch.delenv(name, raising=False)

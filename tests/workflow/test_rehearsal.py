@@ -22,15 +22,6 @@ def test_a_campaign_that_cannot_run_here_is_not_rehearsed(built):
     assert not (built.root / "results/rehearsal-absent").exists()
 
 
-def test_a_profile_by_a_variable_is_checked_before_snakemake_starts(built, monkeypatch):
-    monkeypatch.setenv("SNAKEMAKE_PROFILE", "slrum")
-    small_programs.write(built.root)
-    built.campaign("good", CAMPAIGN)
-    done = built.command("scaleproof", "rehearse", "config/campaigns/good.yaml")
-    assert done.returncode == 2
-    assert 'the variable SNAKEMAKE_PROFILE: slrum: no such profile. Did you mean "' in done.stderr
-
-
 def test_what_would_fail_at_night_fails_now(built):
     small_programs.write(built.root)
     built.campaign("mine", CAMPAIGN)

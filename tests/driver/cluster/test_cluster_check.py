@@ -2,6 +2,7 @@
 
 import getpass
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from scaleproof.driver.cluster import check as cluster_check
 from scaleproof.driver.cluster import questions
 from scaleproof.driver.cluster.profile import SnakemakeProfile, check_profile_of_call
 from scaleproof.driver.cluster.site import check_resource_names
+from scaleproof.driver.snakemake_view import run_snakemake
 from scaleproof.ground.campaign.cells import arms_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError
@@ -359,6 +361,18 @@ def test_the_profile_of_a_call_is_checked(tmp_path, monkeypatch, words):
     )
     check_profile_of_call(words)
     check_profile_of_call(["snakemake", "--cores", "2", "x"])
+
+
+def test_a_profile_by_a_variable_is_checked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SNAKEMAKE_PROFILE", "slrum")
+    with pytest.raises(
+        UserError, match=r'the variable SNAKEMAKE_PROFILE: slrum: no such profile\. Did you mean "slurm"'
+    ):
+        check_profile_of_call(["snakemake"])
+    with pytest.raises(UserError, match="the variable SNAKEMAKE_PROFILE"):
+        run_snakemake(Path("mine.yaml"), [])
+    check_profile_of_call(["snakemake", "--profile", "none"])
 
 
 def test_other_rules_of_a_profile_are_of_other_workflows(tmp_path):

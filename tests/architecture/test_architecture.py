@@ -69,6 +69,7 @@ FINDING = {
     "ground/campaign/value_hints.py",
     "ground/campaign/shared_jobs.py",
     "ground/campaign/strategies.py",
+    "ground/campaign/text_encoding.py",
     "ground/campaign/transformers_model.py",
     "driver/cluster/request.py",
     "ground/campaign/unmeasured.py",

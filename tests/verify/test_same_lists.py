@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from scaleproof.conclude.analysis import loss_curves
-from scaleproof.conclude.analysis.measured_cells import SAME_WORK
 from scaleproof.ground.campaign.config import ENTRIES, Workload
+from scaleproof.ground.records.configuration import SAME_WORK
 from scaleproof.verify import losses
 from scaleproof.verify.manifest import CAMPAIGN, DESCRIPTIONS, FILES, WORKFLOW
 from scaleproof.verify.raw import folder_before

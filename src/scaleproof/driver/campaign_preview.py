@@ -18,6 +18,7 @@ from scaleproof.ground.comparison import configuration_differences
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import bytes_text, integer
+from scaleproof.ground.records.configuration import columns_of_config, size_of
 from scaleproof.ground.records.evidence import MEANING
 from scaleproof.measure.command.program import absent_program
 from scaleproof.measure.corpus.downloads import describe_corpora
@@ -168,7 +169,7 @@ def unranked_text(loaded: LoadedCampaign) -> str:
     is_work_unknown = any(cell.command is not None and cell.per_step is None for cell in cells)
     if len(cells) < 2 or campaign.question or campaign.compare or is_work_unknown:
         return ""
-    sizes = {(cell.execution.geometry.n_devices, *_work_of_step(cell)) for cell in cells}
+    sizes = set(map(_size, cells))
     series = {cell.slug.replace(f"n{cell.execution.geometry}", "") for cell in cells}
     if min(len(sizes), len(series)) < len(cells):
         return ""
@@ -185,19 +186,10 @@ def unranked_text(loaded: LoadedCampaign) -> str:
     return f"\n\nNo ranking: cells differ in {shortened(keys)}. To compare two of them, write {advice}"
 
 
-def _work_of_step(cell: Cell) -> tuple[object, ...]:
-    """Return what cells of one ranking have in common beside their number of devices."""
-    if cell.command is not None:
-        return (cell.per_step,)
-    workload = cell.workload
-    return (
-        str(workload.model),
-        cell.vocab_size,
-        workload.corpus,
-        workload.tokenizer,
-        workload.seq_len,
-        cell.batch.global_,
-    )
+def _size(cell: Cell) -> tuple:
+    """Return what the cells of one ranking have in common; the global batch of a command is the work of its step."""
+    values = columns_of_config(cell.config)
+    return size_of(values if cell.command is None else values | {"global_batch": cell.per_step})
 
 
 def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:

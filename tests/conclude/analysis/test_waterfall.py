@@ -5,10 +5,11 @@ import pytest
 from result_models import point, scaling, series
 from synthetic import cells, write_run
 
-from scaleproof.conclude.analysis.run_tables import CONFIGURATION, cells_table
+from scaleproof.conclude.analysis.run_tables import cells_table
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.analysis.waterfall import step_shares, waterfall_report
 from scaleproof.conclude.checks.all_checks import audit
+from scaleproof.ground.records.configuration import CONFIGURATION
 from scaleproof.ground.records.profile_schema import TracedStep
 
 

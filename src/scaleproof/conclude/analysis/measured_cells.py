@@ -67,10 +67,6 @@ def unintended_differences(a: Provenance, b: Provenance, same_program: bool) -> 
     return sorted(differing - {field for field in a.keys() ^ b.keys() if field.startswith(FILE)})
 
 
-# What two cells must have in common to do the same work, their batch aside.
-SAME_WORK = ("model", "vocab_size", "corpus", "tokenizer", "seq_len")
-
-
 @dataclass(frozen=True)
 class MeasuredCell:
     """A cell with its runs that have numbers, in the order of their repeats."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell, unintended_differences
+from scaleproof.conclude.analysis.measured_cells import MeasuredCell, unintended_differences
 from scaleproof.conclude.analysis.simultaneous import (
     Family,
     compare_all,
@@ -18,6 +18,7 @@ from scaleproof.conclude.analysis.simultaneous import (
 from scaleproof.ground.campaign.strategies import simplicity
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.findings.finding import Findings, codes_above_note
+from scaleproof.ground.records.configuration import GROUPED_BY, size_of
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import (
@@ -101,7 +102,6 @@ def _set_choice(
 
 
 MARGIN = 0.05  # part by which a recommended cell may be slower than another
-GROUPED_BY = ("devices", *SAME_WORK, "global_batch")
 SMALLEST_EFFECT = 0.01  # difference that repeats are planned for where a question names none
 
 
@@ -122,7 +122,7 @@ def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[Measure
     Groups with few devices come first. A group begins with its fastest cell and ends with the cells that are short of
     repeats.
     """
-    groups = group_by(cells.values(), lambda cell: tuple(cell.values[key] for key in GROUPED_BY))
+    groups = group_by(cells.values(), lambda cell: size_of(cell.values))
     for members in groups.values():
         short_cells = _cells_without_interval(members)
         members.sort(key=lambda cell: (cell.cell in short_cells, -cell.rate.value))

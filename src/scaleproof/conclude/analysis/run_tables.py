@@ -9,18 +9,15 @@ import numpy as np
 import pandas as pd
 
 from scaleproof.conclude.analysis.loss_curves import TimeToLoss, curves_of, times_to_loss
-from scaleproof.ground.campaign.transformers_model import TransformersModel
-from scaleproof.ground.columns import COLUMNS, combined_columns
+from scaleproof.ground.columns import combined_columns
 from scaleproof.ground.confidence import Estimate, pooled_rate, rate_with_interval
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.records.configuration import columns_of_config
 from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.grouping import all_known, runs_by_cell
 from scaleproof.ground.records.metrics import Failed, Measured, Printed, Timed
 from scaleproof.ground.records.run import METRICS, Run, TimedRun, timed_runs
-
-# What identifies a cell, in the order of the columns: name -> section and key in the effective configuration.
-CONFIGURATION = {name: column.setting.split(".") for name, column in COLUMNS.items() if column.setting}
 
 PERCENTS = (5, 25, 50, 75, 95)  # of the quantiles of step times
 # What a run with numbers adds: column -> how it is read from the metrics.
@@ -113,22 +110,10 @@ def _column_value(metrics: Timed | Failed, name: str) -> Any:
 
 def configuration_columns(run: Run) -> dict:
     """Return the columns of a run's configuration: {"strategy": "ddp", ..., "nodes": 2, "devices": 8}."""
-    config: Mapping[str, Any] = run.metrics.config
-    values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
-    if isinstance(values["model"], dict):
-        values["model"] = _model_in_words(values["model"])
+    values = columns_of_config(run.metrics.config)
     if values["vocab_size"] == "derive" and run.metrics.data:
         values["vocab_size"] = run.metrics.data["vocab_size"]
-    nodes, per_node = (int(number) for number in values["geometry"].split("x"))  # as "2x4"
-    return values | {"nodes": nodes, "devices": nodes * per_node}
-
-
-def _model_in_words(model: Mapping[str, Any]) -> str:
-    """Return what a table calls a model without a name: its shape, or the file or name of a transformers model."""
-    if "layers" not in model:
-        return TransformersModel.model_validate(model).slug()
-    # The width of an encoder is called d_model.
-    return f"{model['layers']} layers, {model.get('width', model.get('d_model'))} wide, {model['heads']} heads"
+    return values
 
 
 def cell_rate(runs: Sequence[TimedRun]) -> Estimate:

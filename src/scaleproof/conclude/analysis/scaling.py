@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell, measured_cells, unintended_differences
+from scaleproof.conclude.analysis.measured_cells import MeasuredCell, measured_cells, unintended_differences
 from scaleproof.conclude.analysis.ranking import (
     MARGIN,
     answer_question,
@@ -29,6 +29,7 @@ from scaleproof.ground.confidence import (
     times_per_second,
 )
 from scaleproof.ground.findings.finding import Findings, codes_above_note
+from scaleproof.ground.records.configuration import SAME_WORK
 from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.grouping import group_by, lists_by_key
 from scaleproof.ground.records.result_file import Estimated

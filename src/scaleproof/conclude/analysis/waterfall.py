@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from scaleproof.conclude.analysis.run_tables import CONFIGURATION
+from scaleproof.ground.records.configuration import CONFIGURATION
 from scaleproof.ground.records.profile_schema import TracedStep
 from scaleproof.ground.records.scaling_report import Kind, ScalingReport
 from scaleproof.ground.records.waterfall_report import WaterfallCell, WaterfallPart, WaterfallReport

@@ -4,6 +4,7 @@ __all__ = [
     "census",
     "claims",
     "comparison_report",
+    "configuration",
     "corpus_files",
     "evidence",
     "excluded_nodes",

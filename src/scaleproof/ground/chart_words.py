@@ -10,15 +10,17 @@ class ChartWords(NamedTuple):
     caption: str
 
 
+MARKED = " !: the cell has some finding."
+
 CHART_WORDS = {
     "ranking": ChartWords(
         "Throughput of all cells",
-        "Dots: runs; thin lines: 95 % intervals over runs; an arrow: the interval goes on, see the table. Of one "
-        "size, cells that share a letter cannot be told apart.",
+        "Dots: runs; thin lines: 95 % intervals; an arrow: the interval goes on, see the table. Of one size, "
+        "cells that share a letter cannot be told apart." + MARKED,
     ),
     "throughput": ChartWords(
         "Throughput and devices",
-        "Dots: runs; marks: cells with 95 % intervals over runs, series side by side; dashed, for a series of "
+        "Dots: runs; marks: cells with 95 % intervals, series side by side; dashed, for a series of "
         "several sizes: the best baseline times the number of devices. A red ring: the number has a finding; an "
         "arrow: the interval goes on, see the table.",
     ),
@@ -43,9 +45,9 @@ CHART_WORDS = {
     "step_time": ChartWords(
         "Step times",
         "All steps of all runs of a cell, each with all of its micro-batches on the slowest rank. Stroke: median; "
-        "box: 25-75 %; line: 5-95 %, from 20 steps on.",
+        "box: 25-75 %; line: 5-95 %, from 20 steps on." + MARKED,
     ),
-    "job_time": ChartWords("Time of a whole run", "Median over runs. Rates are of the timed window alone."),
+    "job_time": ChartWords("Time of a whole run", "Median over runs. Rates are of the timed window alone." + MARKED),
     "loss_step": ChartWords(
         "Loss and steps",
         "Mean over runs. Cells with the same workload and global batch must lie on one line. Diamonds, if "
@@ -59,12 +61,12 @@ CHART_WORDS = {
     "memory": ChartWords(
         "Memory",
         "Weights, gradients and optimizer state on the fullest device just before an update, beside the ZeRO "
-        "paper's model. The difference is buffers, and weights that a strategy gathers and keeps.",
+        "paper's model. The difference is buffers, and weights that a strategy gathers and keeps." + MARKED,
     ),
     "utilization": ChartWords(
-        "Utilization", "In the window. Busy is not fast: a GPU that waits inside a kernel counts as busy."
+        "Utilization", "In the window. Busy is not fast: a GPU that waits inside a kernel counts as busy." + MARKED
     ),
-    "energy": ChartWords("Energy per token", "Of the devices, by their counters. Dots: runs."),
+    "energy": ChartWords("Energy per token", "Of the devices, by their counters. Dots: runs." + MARKED),
     "batch_size": ChartWords(
         "Batch size",
         "Step time and throughput against the batch. Band: 5 to 95 % of the steps; bars: 95 % interval over runs.",

@@ -42,7 +42,6 @@ TITLE_WIDTH, LABEL_WIDTH = 52, 38  # characters that have room above and below a
 LABEL_HEIGHT = 30  # characters that have room beside a chart
 LONG_ENTRY = 16  # characters of a legend's entry: of longer entries, two stand side by side, not three
 LEGEND_ROW = 0.25  # inches
-SMALL = 9  # points, the smallest text
 MARGIN = 1.05  # the least room above the largest value
 HEADROOM = 1.5  # an interval of two runs may be a hundred times as wide as the chart; it is cut off here
 DOTS_PER_INCH = 150  # of the PNG
@@ -288,8 +287,8 @@ def _move_title_left(figure: Figure) -> None:
 
 def _fit_labels(axes: Axes) -> None:
     """Break the labels of both axes where there is no room, and write numbers in full: 2,000,000, not 2 x 1e6."""
-    axes.set_xlabel(textwrap.fill(axes.get_xlabel(), LABEL_WIDTH))
-    axes.set_ylabel(textwrap.fill(axes.get_ylabel(), LABEL_HEIGHT))
+    for label, width in ((axes.xaxis.label, LABEL_WIDTH), (axes.yaxis.label, LABEL_HEIGHT)):
+        label.set_text(textwrap.fill(label.get_text(), width))  # it stays on its side, as with set_xlabel it would not
     for axis in (axes.xaxis, axes.yaxis):
         if isinstance(axis.get_major_formatter(), ScalarFormatter):
             axis.set_major_formatter(FuncFormatter(lambda value, _: significant(value, 10, grouped=True)))
@@ -304,7 +303,7 @@ def _add_legend_below(figure: Figure) -> None:
     columns = min(columns, len(handles))
     legend_rows = math.ceil(len(handles) / columns)
     figure.set_figheight(figure.get_figheight() + LEGEND_ROW * legend_rows)
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def _save_figure(figure: Figure, path: Path, unit: str) -> None:

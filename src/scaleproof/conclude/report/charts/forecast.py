@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from scaleproof.conclude.report import chart_style as style
 from scaleproof.ground.findings.forecast_report import ForecastRow, StepForecast
-from scaleproof.ground.number_format import fixed, number
+from scaleproof.ground.number_format import fixed, number, span_text
 from scaleproof.ground.records.scaling_report import ScalingSeries
 
 ROW_INCHES = 0.32
@@ -103,7 +103,7 @@ def draw_bands(
         (bar,) = axes.bar(
             left, high - low, width=right - left, bottom=low, align="edge", zorder=1, **style.bar_style(shade, 0.3)
         )
-        figures = f"{number(low, 4)}-{number(high, 4)}"
+        figures = span_text(number(low, 4), number(high, 4))
         if band.value is not None:
             value = band.value / base
             axes.plot([left, right], [value, value], color=shade, lw=2.2, solid_capstyle="butt")

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.chart_style import ALARM, COLOURS, LINES, MARKERS, MOST_LINES, SMALL, tip, write_chart
+from scaleproof.conclude.report.chart_style import ALARM, COLOURS, LINES, MARKERS, MOST_LINES, tip, write_chart
 from scaleproof.ground.number_format import fixed, number
 
 Rate = tuple[float, float | None, float | None]  # tokens/s of a session, and bounds over its runs
@@ -34,7 +34,6 @@ def _draw(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], shifts
     axes.axhline(0, color="0.5", lw=1, zorder=0)
     tick_style: dict[str, Any] = {"rotation": 60, "ha": "right"} if len(labels) > 4 else {"rotation": 0, "ha": "center"}
     axes.set_xticks(range(len(labels)), labels, **tick_style)
-    axes.tick_params(axis="x", labelsize=SMALL)
     axes.set_ylabel("change since the first (%)")
     selection = f", the first {MOST_LINES} of {len(tracks)} cells" if len(tracks) > MOST_LINES else ""
     axes.set_title(f"tokens/s over {len(labels)} results; dashed: a shift{selection}")

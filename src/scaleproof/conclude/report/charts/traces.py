@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.chart_style import COLOURS, SMALL, label_rows, tip, write_chart, write_empty
+from scaleproof.conclude.report.chart_style import COLOURS, label_rows, tip, write_chart, write_empty
 from scaleproof.ground.number_format import number
 from scaleproof.ground.records.traces_report import CellTrace, TracesReport
 
@@ -102,7 +102,7 @@ def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) ->
         tip(bar, f"{kernel.name}: {number(kernel.total_ms, 4)} ms per step and rank")
     names = [kernel.name for kernel in trace.kernels_top]
     labels = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in names]
-    label_rows(axes, labels, above=0.5, fontsize=SMALL)
+    label_rows(axes, labels, above=0.5)
     for kind in dict.fromkeys(kernel.kind for kernel in trace.kernels_top):
         _legend_entry(axes, kind, *_look_of_kind(kind))
     axes.set_xlabel("sum per step and rank (ms, under the profiler)", loc="right")  # long names leave no room
@@ -131,7 +131,7 @@ def timeline(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -
             legend.setdefault(label, (colour, hatch))
     for label, (colour, hatch) in legend.items():
         _legend_entry(axes, label, colour, hatch)
-    label_rows(axes, [f"{cell}\nrank {rank}" for cell, rank in rows], above=0.5, fontsize=SMALL)
+    label_rows(axes, [f"{cell}\nrank {rank}" for cell, rank in rows], above=0.5)
     axes.set_xlim(left=0)
     axes.set_xlabel("time in step (ms, under the profiler)")
     axes.set_title("One step: program, computing, communication")
@@ -182,4 +182,4 @@ def _label_cells(axes: Axes, traces: Sequence[CellTrace]) -> None:
 def _write_unknown(axes: Axes, row: int) -> None:
     text = " unknown: the trace does not say"
     across_axes = axes.get_yaxis_transform()  # x as a share of the width
-    axes.text(0.01, row, text, va="center", transform=across_axes, color="0.35", fontsize=SMALL)
+    axes.text(0.01, row, text, va="center", transform=across_axes, color="0.35")

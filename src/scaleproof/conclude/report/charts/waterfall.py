@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.chart_style import SMALL, bar_style, colour, label_rows, runs_text, write_empty
+from scaleproof.conclude.report.chart_style import bar_style, colour, label_rows, runs_text, write_empty
 from scaleproof.conclude.report.sentences.scaling import is_half_known
 from scaleproof.ground.number_format import number
 from scaleproof.ground.records.waterfall_report import WaterfallCell
@@ -84,4 +84,4 @@ def _draw_part(axes: Axes, row: int, begin_ms: float, ms: float | None, **look: 
 
 
 def _write_right_of(axes: Axes, x: float, row: int, text: str) -> None:
-    axes.annotate(text, (x, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=SMALL, color="0.25")
+    axes.annotate(text, (x, row), xytext=(4, 0), textcoords="offset points", va="center", color="0.25")

@@ -8,7 +8,9 @@ from scaleproof.conclude.report.sentences.answer import answer_campaign
 def test_cells_that_nothing_ranks_are_asked_for(campaign):
     report = campaign({("ddp", "1x1"): 0.1, ("fsdp", "1x2"): 0.06})
     answer = answer_campaign(report)
-    assert answer.verdict == "No answer yet: no two of the 2 cells differ in strategy or devices alone"
+    assert answer.verdict == (
+        "No answer yet: nothing ranks the 2 cells, as they differ in work, or in strategy and devices at once"
+    )
     (next_step,) = (bullet.sentence for bullet in answer.bullets if bullet.topic == "next")
     assert 'set "question: {is: fsdp-n1x2, better_than: ddp-n1x1}" in config/campaigns/demo.yaml' in next_step
     for point in report.points:

@@ -47,7 +47,8 @@ def verdict_on(
         return _verdict_on_pairs(claims_on_pairs[0])
     if len(report.points) == 1:
         return Verdict("No answer yet: one cell alone has numbers, and there is nothing to compare it with", False, ())
-    text = f"No answer yet: no two of the {len(report.points)} cells differ in strategy or devices alone"
+    cells = f"the {len(report.points)} cells"
+    text = f"No answer yet: nothing ranks {cells}, as they differ in work, or in strategy and devices at once"
     return Verdict(text, False, ())
 
 
@@ -244,18 +245,17 @@ def _recommended_cell(group: SizeRanking, claim: Claim) -> Recommended:
 def _best_candidate(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> str:
     """Return in words which cell is the best candidate, and which may be faster. `others`: ratios to the fastest."""
     candidate, advice = claim.subject, group.advice
-    disturbed = _disturbed_text(group, candidate)
-    margin_text = f"the campaign accepts a choice up to {percent_text(advice.margin)} slower"
+    accepted = f"the campaign accepts {percent_text(advice.margin)}"
     if candidate != advice.fastest:
         subject = f"{candidate}{_simplest_text(group, ' candidate,')}"
-        return (
-            f"none yet; {subject} may be up to {_worst_loss(claim)} slower than another cell; {margin_text}{disturbed}"
-        )
+        loss = f"may be up to {_worst_loss(claim)} slower than another cell, and {accepted}"
+        return f"none yet; {subject} {loss}{_passed_over_text(group, candidate)}"
     rivals = [other for other in others if (other.ratio.high or 0) > 1 + advice.margin]
     if not rivals:  # then the one with the highest bound is named
         rivals = [max(others, key=lambda other: other.ratio.high or 0)]
     reason = "the highest rate and the simplest candidate" if _simplest_text(group) else "the highest rate"
-    return f"{candidate} for now, {reason}; not confirmed: {_may_be_faster_text(rivals)}; {margin_text}{disturbed}"
+    rivals_text = f"{_may_be_faster_text(rivals)}, and {accepted}"
+    return f"{candidate} for now, {reason}; not confirmed: {rivals_text}{_passed_over_text(group, candidate)}"
 
 
 def _worst_loss(claim: Claim) -> str:
@@ -270,14 +270,29 @@ def _simplest_text(group: SizeRanking, addition: str = "") -> str:
 
 
 def _disturbed_text(group: SizeRanking, cell: str) -> str:
-    """Return which cells are simpler than the recommended `cell` and were no candidates; "" where there are none."""
-    strategies = {entry.cell: entry.strategy for entry in group.comparable}
-    limit = simplicity(strategies[cell])
-    simpler = [name for name in group.advice.disturbed if simplicity(strategies[name]) < limit]
-    if not simpler or not _simplest_text(group):
+    """Return which cells are simpler than the recommended `cell`, but disturbed; "" where there are none."""
+    simpler = [name for name in group.advice.disturbed if name in _simpler_cells(group, cell)]
+    if not simpler:
         return ""
     verb, of = ("are", "their") if len(simpler) > 1 else ("is", "its")
     return f"; {names_or_count(simpler)} {verb} simpler, but {of} runs were disturbed"
+
+
+def _passed_over_text(group: SizeRanking, candidate: str) -> str:
+    """Return which cells are simpler than the `candidate`, and why they are none; "" where there are none."""
+    simpler = _simpler_cells(group, candidate)
+    disturbed = [name for name in simpler if name in group.advice.disturbed]
+    too_slow = [name for name in simpler if name not in disturbed]  # else the candidate would be one of them
+    parts = [(disturbed, "runs disturbed"), (too_slow, "too slow")]
+    reasons = [f"{names_or_count(names)} ({why})" for names, why in parts if names]
+    return f"; simpler, but no candidates: {', '.join(reasons)}" if reasons else ""
+
+
+def _simpler_cells(group: SizeRanking, cell: str) -> list[str]:
+    """Return the cells that are simpler than `cell`; [] where a cell is a command of unknown strategy."""
+    strategies = {entry.cell: entry.strategy for entry in group.comparable}
+    limit = simplicity(strategies[cell])
+    return [name for name, strategy in strategies.items() if simplicity(strategy) < limit and _simplest_text(group)]
 
 
 def _may_be_faster_text(rivals: Sequence[Claim]) -> str:

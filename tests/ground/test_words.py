@@ -19,6 +19,8 @@ from scaleproof.ground.words import ANSWERS, GLOSSARY, LEARNT, MEASURED, PAIRS, 
 # Headings of the table of what was run, which say what they are.
 PLAIN = "Commit, Date, Machine, Measuring code, Operating system, Parameters, Processor, Python, file, "
 PLAIN += "scaleproof, torch, transformers"
+PLAIN_OF_TEMPLATES = "Chart, Charts, Columns, columns, Definitions, Environment, In all rows, Machine check, Names, "
+PLAIN_OF_TEMPLATES += "Order, This page, Words, what"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ def test_a_word_is_known_however_it_is_written(word):
         ("corrected for 15 comparisons", "Tukey"),
         ("1x2", "nodes x devices"),
         ("undecided", "scaleproof plan FILE"),
-        ("differences that would show", "smallest true difference"),
+        ("the smallest difference that would show", "smallest true difference"),
         ("the simplest candidate", "nothing disturbed its runs"),
         ("may be as fast", "either side"),
         ("ga4", "gradient accumulation"),
@@ -109,6 +111,16 @@ def test_words_of_the_published_page_are_known(repository):
     known = {heading for heading in headings if meaning_of_word(heading) or _definition(heading)}
     assert len(headings) > 60
     assert headings - known == set(PLAIN.split(", "))
+
+
+def test_headings_of_all_pages_are_known(repository):
+    headings = set()
+    for path in (repository / "src/scaleproof").rglob("templates/*.j2"):
+        texts = re.findall(r"<(?:h2|h3|dt|th)\b[^>]*>([^<{]+)<|fold\(\"([^\"]+)", path.read_text())
+        headings |= {part for pair in texts for text in pair for part in text.strip(" \n(").split(", ")} - {""}
+    assert {"Both sides", "All cells", "What was run", "Not read"} <= headings
+    unknown = {text for text in headings if not (meaning_of_word(text) or _definition(text))}
+    assert unknown <= {*PLAIN.split(", "), *PLAIN_OF_TEMPLATES.split(", ")}
 
 
 def test_words_that_the_program_chooses_from_are_known():

@@ -12,10 +12,10 @@ MEASURED: Words = {
     "device, rank": "A GPU; on a CPU a process bound to cores of its own. A rank is a process of the training.",
     "step, window": "A step is one optimizer step with all of its micro-batches; the window is the timed steps.",
     "baseline": "The same series at its smallest number of devices.",
-    "95 % CI": "An interval over runs of this session: 1.62x (95 % CI 1.20-2.19, n=3) in text, 1.62 [1.20, 2.19] in a "
-    "table. ~ beside a ratio: the interval contains 1, so a difference is undecided. Corrected, or simultaneous: "
-    "of each size such intervals hold together with 95 %, by Tukey's range over its cells and the single devices that "
-    "they are held against; other sizes have 95 % of their own.",
+    "95 % CI": "An interval over runs of this session: 1.62x (95 % CI 1.20-2.19, n=3) in text, 1.62 (1.20-2.19) in a "
+    "table. ~ beside a ratio: the interval contains 1, so a difference is undecided. Corrected, or "
+    "simultaneous: of each size such intervals hold together with 95 %, by Tukey's range over its cells and the single "
+    "devices that they are held against; other sizes have 95 % of their own.",
     "finding": "What a check has found. invalid: the number is wrong or answers another question; suspect: it may be; "
     "note: worth knowing.",
 }
@@ -32,8 +32,8 @@ TRACED: Words = {
 LEARNT: Words = {"nats": "Unit of a loss: cross-entropy with the natural logarithm; e to its power is the perplexity."}
 # What the page explains where it stands, or says as part of a sentence.
 ANSWERS: Words = {
-    "CI, confidence, confidence interval, interval, 95 %, 95 % confidence, corrected, corrected for comparisons, "
-    "simultaneous": (
+    "CI, confidence, confidence interval, interval, 95 % interval, 95 %, 95 % confidence, corrected, corrected for "
+    "comparisons, simultaneous": (
         f"{MEASURED['95 % CI']} What no run has met, a rare slow run or another state of the machine, is in none."
     ),
     "p-value, significant": "The 95 % CI of a ratio leaves out 1: p < 0.05 in a test. No p-value is printed, as the "
@@ -44,7 +44,7 @@ ANSWERS: Words = {
     "strong scaling, strong": "The global batch stays the same over more devices: the ideal step takes its Nth part.",
     "weak scaling, weak": "The global batch grows with the devices: the ideal step takes as long as on one.",
     "noise, noise floor": "What two equal arms differ by: measured by A/A pairs, or by the spread over repeats.",
-    "detectable, reliably, differences that would show": "The "
+    "detectable, reliably, the smallest difference that would show": "The "
     "smallest true difference that so many repeats, or pairs, show in 7 to 9 of 10 campaigns.",
     "claim": "A statement of the answer with its value, bounds and method: claims.json, from which sentences are made.",
     "evidence, evidence level, printed, watched, built": "What stands behind a figure. printed: the program says so. "
@@ -61,7 +61,8 @@ ANSWERS: Words = {
     "the campaign, or none beats one device. The report says why beside it, and under Next what would decide it.",
     "A/B, A against B": "Two cells in pairs of runs, A and B one after the other in random order: what changes slowly "
     "on a machine cancels in their ratio. Keys: compare (a campaign), scaleproof ab (two commands).",
-    "B / A, of each pair": "Of an A/B comparison: what B has over what A has in the same pair: above 1, B has more.",
+    "B / A, B over A, of each pair": "Of an A/B comparison: what B has over what A has in the same pair: above 1, B "
+    "has more.",
     "A/A, A / A, A / A noise": "A against itself, in pairs as of A/B: what they differ by is noise.",
     "ratio": "One rate over another of the same work, in one direction: above 1 the first named is the faster.",
     "round": "One repeat of every cell: repeat k of cells measured in turns runs in round k, and shares its machine.",
@@ -97,6 +98,24 @@ ANSWERS: Words = {
     "correlation": "Of repeats: neighbouring runs are alike, so that intervals are too narrow (repeats-correlated).",
     "energy": "Of GPUs, by their counter, in the window: mJ/token. On a CPU it is unknown.",
     "conformal": "An interval whose width is taken from earlier errors of the same forecast, not from a formula.",
+    "A, B": "The two that are compared: results, cells, commands or arms, in the order in which they are named.",
+    "both sides, on one side alone": "Of two results: what each was measured with, side by side; cells that only one "
+    "has.",
+    "all cells": "The table of a campaign's cells, by number of devices, the fastest first.",
+    "batch": "The samples of a step. global batch: over all devices; micro-batch: of one pass on one device.",
+    "inside a step": "What traces show of a step: computing, communication, idle time. Their runs are in no rate.",
+    "what was run, protocol": "The settings that all cells share, and those in which they differ.",
+    "where each number comes from, sha256": "The files of every run, each with its sha256, a fingerprint of its "
+    "content: scaleproof verify computes all figures from them again.",
+    "status": "Of a run: ok, or the class of its failure. Of a plan, check or forecast: what stands beside it.",
+    "ideal": "What costs nothing would give: N devices N times the rate of one, or an Nth of its step.",
+    "smoothed, target": "A smoothed loss is the mean of a tenth of the window's steps; time to loss is until it "
+    "falls to the target.",
+    "after the window": "Of a whole run: validation, writing, and the end of its processes.",
+    "data, forward, backward": "Of a timeline: what the program does on the host, in ranges that it names: it takes a "
+    "batch, computes the loss, then the gradients.",
+    "gemm, elementwise, memcpy, norm and loss, attention, unclassified": "Classes of kernels, by their names: matrix "
+    "products (gemm), attention, norms and losses, copies, and what is computed element by element.",
     "campaign": "A file in config/campaigns/: what is trained, what is varied, what is asked. Its results have one "
     "page.",
     "comparison": "Pairs of runs, A and B: the key compare of a campaign; or two results: scaleproof compare A B.",
@@ -141,8 +160,8 @@ ANSWERS: Words = {
     "disturbed": "Something beside the training took part of the machine while a cell ran, so its rate is too low. "
     "Measure all disturbed cells again when the machine is quiet.",
     "decided": "An interval excludes the other answer; further repeats would make it narrower, not different.",
-    "failed, not applicable": "A run without numbers: it crashed, hung, ran out of memory or time; or cannot run here, "
-    "with the reason beside it.",
+    "failed, not applicable, runs without numbers": "A run without numbers: it crashed, hung, ran out of memory or "
+    "time; or cannot run here, with the reason beside it.",
     "oom, host_oom": "Class of a failed run: the memory of a device (oom) or of the machine (host_oom) ran out. A "
     "smaller micro_batch, or a strategy that shards more.",
     "timeout, hang": "Class of a failed run: it reached resources.time_limit (timeout), or its ranks made no steps "
@@ -176,8 +195,8 @@ ANSWERS: Words = {
     "told apart": "Shown to differ: the interval of their ratio leaves out 1.",
     "scaling": "Rates on more devices over those on fewer, at the same or at a growing global batch.",
     "group, letters": "Cells that share a letter are not shown to differ; cells that share none are.",
-    "whole job": "From the launcher's start to the last result, with start-up, warm-up and validation; all other rates "
-    "are those of the window.",
+    "whole job, job": "From the launcher's start to the last result, with start-up, warm-up and validation; all other "
+    "rates are those of the window.",
     "unknown": "Not measured, or not measurable here; the reason stands beside it. It is never printed as 0.",
     "overhead only": "A sharding strategy on one device: there is nothing to shard, so it shows what sharding costs.",
     "held out": "A cell that was forecast before it ran, to score the forecast.",
@@ -214,7 +233,8 @@ ANSWERS: Words = {
     "inside": "Of a forecast: whether the later measurement lies in its interval.",
     "estimated": "Neither measured nor forecast: from FLOPs and the speed of this machine, or from its earlier runs.",
     "value, formula": "Of scaleproof why: a figure in full, and what it is computed from.",
-    "collective, bytes": "An exchange in which all ranks take part, such as all_reduce, and what it hands in.",
+    "collective, bytes, all_reduce, all_gather, reduce_scatter, broadcast": "An exchange in which all ranks take "
+    "part, such as all_reduce, and what it hands in.",
     "of link, bus GB/s": "Of a sweep: bus bandwidth, and its part of what the link between the devices can do.",
     "launches": "Fresh starts of a sweep: times differ between them more than within one.",
     "trace, torch.profiler, nsys": "A short run of its own under a profiler, which says where the time of a step goes.",
@@ -226,7 +246,8 @@ ANSWERS: Words = {
     "offload, zero1-offload, zero2-offload, zero3-offload": "The optimizer's state and update are on the CPU, which "
     "frees memory of the device.",
     "Amdahl's law, law": "Speed-up of a fixed work of which one part, the serial fraction, does not get faster.",
-    "†, –": "†: the row has a finding, explained below its table. –: unknown, or does not apply.",
+    "†, !, has a finding, –": "†, in charts ! or a red ring: the row has a finding, explained below its table or "
+    "under Findings. –: unknown, or does not apply.",
     "unit, us, ms, kB, MB, GB, GiB, MB/s, GB/s, MFLOP, GFLOP, TFLOP/s, FLOPs, kWh": "Units are decimal: MB is 10^6 "
     "bytes, GB/s 10^9 bytes a second; GiB alone is 2^30 bytes. A FLOP is one addition or multiplication.",
     "reference, replay, replayed": "The first steps of a campaign's training, done again by a second program: every "

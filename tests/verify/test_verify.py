@@ -140,7 +140,7 @@ FIGURES = {
     "scaling_report.json": (r'("speedup":\s*\{\s*"value":\s*)', r"\g<1>1"),
     "tables/scaling.csv": (r"(ddp-n1x4,.*?,3,3,)(\d)", r"\g<1>8\g<2>"),
     "tables/scaling.md": (r"(\| ddp[^|]*\|[^|]*1x2[^|]*\|[^|]*\|[^|\[]*)(\d,\d)", r"\g<1>7\g<2>"),
-    "tables/strong.md": (r"(1\.)(6\d \[)", r"\g<1>1\g<2>"),
+    "tables/strong.md": (r"(1\.)(6\d \()", r"\g<1>1\g<2>"),
     "tables/strong.csv": (r"(ddp,ddp-n1x2,2,3,)", r"\g<1>1"),
     "tables/scaling.tex": (r"(1x2 & .*?)(\d,\d)", r"\g<1>3\g<2>"),
     "charts/ranking.svg": (r"(<title>ddp-n1x2: )", r"\g<1>1"),

@@ -89,7 +89,7 @@ def test_nothing_invalid_is_found(classified):
 def test_the_report_speaks_of_samples_and_accuracy(classified):
     table = (classified / "tables/scaling.md").read_text()
     header = [c.strip() for c in table.splitlines()[0].strip("|").split("|")]
-    assert {"samples/s", "accuracy", "val. loss", "tokens/s [95 %]"} <= set(header)
+    assert {"samples/s", "accuracy", "val. loss", "tokens/s (95 %)"} <= set(header)
     assert "perplexity" not in header
     assert "task classification" in table
     page = (classified / "report.html").read_text()

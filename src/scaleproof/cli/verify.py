@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import Number, chart_to_write, file_to_read, folder_to_write, path, results_folder, text
 from scaleproof.ground.errors import UserError, plural, shortened
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import integer, span_text
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.snakemake_command import RESULTS, results_option
 
@@ -214,7 +214,7 @@ def _history(args: argparse.Namespace) -> None:
     for shift in series.shifts:
         word = "FAIL" if shift in series.alarms else "shift"
         since = series.sessions[shift.session]
-        interval = f"95 % CI {100 * shift.low:+.2f} to {100 * shift.high:+.2f} %"
+        interval = f"95 % CI {span_text(f'{100 * shift.low:+.2f}', f'{100 * shift.high:+.2f}')} %"
         change = f"{100 * shift.change:+.2f} % ({interval})"
         print(f"{word}  {shift.series}: {change} since {since.folder}, {since.date[:10]}")
     for cell in series.gone:

@@ -21,7 +21,7 @@ TEXT = "text"  # the unit of words; all other columns are numbers
 RUNS, CELLS = "runs.csv", "cells.csv"
 BOTH = "runs.csv and cells.csv"
 SCALING, SERIES = "tables/scaling.csv", "tables/strong.csv and weak.csv"
-INTERVAL = " [95 %]"
+INTERVAL = " (95 %)"
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ _ENTRIES = (
     _learnt("target_loss", "target loss", "nats", "what the time to loss is the time to", digits=5),
     _learnt(
         "time_to_loss_s",
-        "time to loss (s) [95 %]",
+        "time to loss (s)" + INTERVAL,
         "s",
         "seconds in the window until the smoothed training loss falls to the target loss",
     ),

@@ -55,10 +55,13 @@ def content_policy(script: str) -> str:
     )
 
 
+SPAN = r"\(-?[\d.,]+(?:-| to )[\d.,]+(?:\u00a0%)?\)"  # an interval, "(1.04-1.48)"; no line ends inside of one
+
+
 def mark_bounds(text: str) -> Markup:
     """Return a figure, escaped, with its interval in an element of its own, so that it can be given a look."""
-    value, bracket, bounds = text.partition(" [")
-    return escape(value) + Markup(' <span class="bounds">[{}</span>').format(bounds) if bracket else escape(value)
+    match = re.fullmatch(rf"(.*) ({SPAN})", text)
+    return Markup('{} <span class="bounds">{}</span>').format(*match.groups()) if match else escape(text)
 
 
 # Lines of a campaign file, files and commands in sentences. The quotes around a line, or a word, are left out.
@@ -81,9 +84,6 @@ def link_cells(text: str, cells: Collection[str]) -> Markup:
     return linked + _link_plain_text(text[end_of_code:], cells)
 
 
-INTERVAL = r"\([\d.,]+-[\d.,]+(?:\u00a0%)?\)"  # no line ends inside of one
-
-
 def link_findings(text: str, severity_of: Mapping[str, str]) -> Markup:
     """Return `text` as HTML, escaped; codes of findings are links, coloured by `severity_of`: code -> severity."""
     if not severity_of:
@@ -99,12 +99,12 @@ def link_findings(text: str, severity_of: Mapping[str, str]) -> Markup:
 def _link_plain_text(text: str, cells: Collection[str]) -> Markup:
     """Return plain `text` as HTML, escaped: names of `cells` link to their rows, and no line ends in an interval."""
     names = "|".join(re.escape(cell) for cell in sorted(cells, key=len, reverse=True))
-    pattern = rf"((?<![\w-])(?:{names})(?![\w-])|{INTERVAL})" if names else f"({INTERVAL})"
+    pattern = rf"((?<![\w-])(?:{names})(?![\w-])|{SPAN})" if names else f"({SPAN})"
     linked = Markup("")
     for part in re.split(pattern, with_spaces(text)):
         if part in cells:
             linked += Markup('<a href="#row-{0}">{0}</a>').format(part)
-        elif re.fullmatch(INTERVAL, part):
+        elif re.fullmatch(SPAN, part):
             linked += Markup('<span class="whole">{}</span>').format(part)
         else:
             linked += escape(part)

@@ -98,6 +98,11 @@ def is_useless(low: float, high: float, n: float) -> bool:
     return low > 0 and high > (TOO_WIDE_OF_TWO if n <= 2 else TOO_WIDE) * low
 
 
+def span_text(low: str, high: str) -> str:
+    """Return the two ends of an interval as they are printed everywhere: "1.45-1.82"; with signs "-0.02 to 0.05"."""
+    return f"{low} to {high}" if {low[:1], high[:1]} & {"-", "+"} else f"{low}-{high}"
+
+
 def interval_text(low: float | None, high: float | None, n: str | int, digits: int = 3) -> str:
     """Return an interval in words, "95 % CI 1.45-1.82, n=3"; else n, and why there is no interval to print.
 
@@ -108,24 +113,24 @@ def interval_text(low: float | None, high: float | None, n: str | int, digits: i
         return f"n={n}: {'no' if fewest < 2 else 'too few for an'} interval"
     if is_useless(low, high, fewest):
         return f"n={n}: interval too wide to print"
-    return f"95 % CI {number(low, digits)}-{number(high, digits)}, n={n}"
+    return f"95 % CI {span_text(number(low, digits), number(high, digits))}, n={n}"
 
 
-def estimate(interval: "Estimated | None", factor: float = 1.0, digits: int = 3) -> str:
-    """Return an estimate for a table: `value [low, high]`, each times `factor`.
+def estimate(interval: "Estimated | None", factor: float = 1.0, digits: int = 3, unit: str = "") -> str:
+    """Return an estimate: `value (low-high)`, each times `factor`, with `unit` behind the value.
 
     Returns a dash for None. `value (n=1)` where a single run gives no interval, `value (n=2: too wide)` where the
     interval is too wide to help.
     """
     if interval is None:
         return "–"
-    text = number(interval.value * factor, digits)
+    text = number(interval.value * factor, digits) + unit
     if interval.bounds is None:
         return f"{text} (n={interval.n})"
     if is_useless(*interval.bounds, interval.n):
         return f"{text} (n={interval.n}: too wide)"
     low, high = (number(bound * factor, digits) for bound in interval.bounds)
-    return f"{text} [{low},\u00a0{high}]"
+    return f"{text} ({span_text(low, high)})"
 
 
 def with_spaces(text: str) -> str:

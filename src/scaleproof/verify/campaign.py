@@ -17,7 +17,7 @@ from scaleproof.ground.errors import (
     plural,
     shortened,
 )
-from scaleproof.ground.number_format import significant
+from scaleproof.ground.number_format import significant, span_text
 from scaleproof.ground.snakemake_command import RESULTS, snakemake_command
 from scaleproof.verify import charts, claims, derived, losses, page, pairs, recompute, reports, stated, tables
 from scaleproof.verify.answer import check_answer
@@ -365,12 +365,12 @@ def _similar_figures(identity: str, quantities: recompute.Quantities) -> str:
 
 def _explain(identity: str, quantity: recompute.RecomputedQuantity, folder: Path) -> str:
     """Return a figure with its formula and the files that it is computed from, in lines."""
-    interval = ""
+    basis = f", n={quantity.n}"
     if quantity.low is not None and quantity.high is not None:
-        interval = f", 95 % CI {significant(quantity.low, 7)} to {significant(quantity.high, 7)}"
+        basis = f" (95 % CI {span_text(significant(quantity.low, 7), significant(quantity.high, 7))}{basis})"
     lines = [
         identity,
-        f"  value    {significant(quantity.value, 7)}{interval}, n={quantity.n}",
+        f"  value    {significant(quantity.value, 7)}{basis}",
         f"  formula  {quantity.formula}",
         *(f"  from     {folder}/{path}  sha256 {sha256}" for path, sha256 in quantity.sources),
         f"  check    scaleproof verify {folder}",

@@ -3,6 +3,7 @@
 A figure is a link with its name (data-id), its cell (data-cell) and, as its title, its value with the interval.
 """
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -38,9 +39,10 @@ def _check_figure(link: Element, identity: str, quantity: RecomputedQuantity) ->
     *_, name = identity.split("/")
     factor = COLUMNS[name].factor if name in COLUMNS else 1.0
     computed = [quantity.value, *(bound for bound in (quantity.low, quantity.high) if bound is not None)]
-    for text in (link.attributes.get("title", ""), link.text):  # "1.62 [1.20, 2.19], n=3"; without interval "1.62"
-        figure_text, _, _ = text.partition(", n=")
-        expected = computed if "[" in text else computed[:1]  # value and bounds, or the value alone
+    # "1.62 (1.20-2.19), n=3", in pages of before "1.62 [1.20, 2.19], n=3"; without interval "1.62", "1.62 (n=1)".
+    for text in (link.attributes.get("title", ""), link.text):
+        figure_text, _, _ = text.partition("n=")
+        expected = computed if re.search(r" [(\[][-\d]", text) else computed[:1]  # value and bounds, or the value alone
         for printed, value in zip(numbers(figure_text), expected, strict=False):
             if not stands_for(printed, value * factor):
                 gives = significant(value * factor, 7)

@@ -29,7 +29,8 @@ def test_a_block_is_one_statement_with_all_that_is_in_it():
 @pytest.mark.parametrize(
     ("text", "contents"),
     [
-        ("ddp-n1x2 runs at 1.45x (1.2-1.7)", "ddp-n1x2 1.45x 1.2-1.7"),
+        ("ddp-n1x2 runs at 1.45x (1.2-1.7)", "ddp-n1x2 1.45 1.2 1.7"),
+        ("ddp-n1x2 runs at 1.45 [1.2,\u00a01.7]", "ddp-n1x2 1.45 1.2 1.7"),  # as it was written before
         ("it is faster, and 1.0 is 1.0", "faster and 1.0 1.0"),
         ("unexplained -1.5 ms: host gaps", "-1.5 host gaps"),
         ('<td style="width: 7" class="number more" data-order="3.5">a', "more 3.5"),

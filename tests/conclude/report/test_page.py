@@ -11,7 +11,7 @@ from scaleproof.conclude.analysis.run_tables import cells_table
 from scaleproof.conclude.report.page import page_text
 from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.ground.findings.finding import Finding, Findings
-from scaleproof.ground.html import link_cells
+from scaleproof.ground.html import link_cells, mark_bounds
 from scaleproof.ground.records.scaling_report import AB_TITLE
 
 
@@ -34,7 +34,7 @@ def test_question_answer_table_charts(results, show):
 def test_figures_lead_to_their_files(results, show):
     page = show(results.page())
     figure = page.locator("#table-cells a.figure[data-id='cells/ddp-n1x2/speedup']")
-    assert re.fullmatch(r"1\.\d{6} \[[\d.]+, [\d.]+\], n=3", figure.get_attribute("title"))
+    assert re.fullmatch(r"1\.\d{6} \([\d.]+-[\d.]+\), n=3", figure.get_attribute("title"))
     assert page.locator(figure.get_attribute("href").replace(".", "\\.")).count() == 1, "without scripts: a link"
     figure.click()
     text = page.inner_text("#why")
@@ -47,9 +47,9 @@ def test_figures_lead_to_their_files(results, show):
 def test_tables_can_be_sorted_and_widened(results, show):
     page = show(results.page())
     names = page.locator("#table-cells tbody th")
-    page.click("#table-cells th:has-text('tokens/s [95') button")
+    page.click("#table-cells th:has-text('tokens/s (95') button")
     assert names.all_inner_texts() == ["ddp-n1x4", "ddp-n1x2", "ddp-n1x1", "ddp-n1x8"], "failed ones last"
-    page.click("#table-cells th:has-text('tokens/s [95') button")
+    page.click("#table-cells th:has-text('tokens/s (95') button")
     assert names.all_inner_texts() == ["ddp-n1x1", "ddp-n1x2", "ddp-n1x4", "ddp-n1x8"]
     visible = "[...document.querySelectorAll('#table-cells thead th')].filter(e => e.offsetWidth).length"
     assert 6 <= page.evaluate(visible) <= 7
@@ -226,6 +226,20 @@ def test_the_answer_links_to_the_rows_of_its_cells():
     assert link_cells("a < b", ()) == "a &lt; b"
 
 
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("1.42 (1.12-1.79)", '1.42 <span class="bounds">(1.12-1.79)</span>'),
+        ("0.01 (-0.02 to 0.04)", '0.01 <span class="bounds">(-0.02 to 0.04)</span>'),
+        ("1 (baseline)", "1 (baseline)"),
+        ("1.42 (n=2: too wide)", "1.42 (n=2: too wide)"),
+        ("oom: a < b (1.5-2 GB)", "oom: a &lt; b (1.5-2 GB)"),
+    ],
+)
+def test_an_interval_alone_is_marked_as_one(text, html):
+    assert mark_bounds(text) == html
+
+
 def test_links_within_the_page_have_targets(results):
     results.page()
     page = (results.folder / "report.html").read_text()
@@ -323,11 +337,11 @@ def test_terms_and_every_column_are_explained_on_the_page(results, show):
 
 def test_the_speedup_of_the_whole_job_stands_beside_that_of_the_window(results, show):
     page = show(results.page(names=[]))
-    assert "The whole job, with start-up, warm-up and validation: 1.33 [" in page.inner_text(".answer")
+    assert "The whole job, with start-up, warm-up and validation: 1.33x (" in page.inner_text(".answer")
     text = " ".join(page.text_content("#cells dl").split())
     point = results.report.series[0].runs["1x4"]
     job, window = (f"{ratio.value:.2f}" for ratio in (point.speedup_by_job_wall_time, point.speedup))
-    assert re.search(rf"validation the speed-up is {job} \[[^]]+\] for ddp-n1x4, instead of {window} \[", text)
+    assert re.search(rf"validation the speed-up is {job} \([^)]+\) for ddp-n1x4, instead of {window} \(", text)
     assert "“vs fastest 1-device” is relative to ddp-n1x1:" in text
 
 

@@ -13,7 +13,7 @@ from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow
 from scaleproof.ground.findings.finding import Correction, Severity
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
-from scaleproof.ground.number_format import number, times
+from scaleproof.ground.number_format import number, span_text, times
 
 SLIGHTLY_ABOVE = 1.05  # speed-up over the devices, up to which caches, clocks or a slow baseline explain it
 SLOWER_RATIO = 0.98  # speed-up below which more devices made it slower
@@ -223,7 +223,7 @@ def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
     for scaling in context.scalings:
         if scaling.speedups:
             low, high = scaling.speedups  # over the fastest and the slowest repeat of the baseline
-            ratio = f"{low:.3f}" if f"{low:.3f}" == f"{high:.3f}" else f"{low:.3f} to {high:.3f}"
+            ratio = f"{low:.3f}" if f"{low:.3f}" == f"{high:.3f}" else span_text(f"{low:.3f}", f"{high:.3f}")
             names = listed(base.name for base in scaling.bases)
             evidence = f"{ratio} times as fast as {names} with {scaling.devices:g} times the devices"
             is_slower = high < SLOWER_RATIO and scaling.run.name not in with_wrong_rate

@@ -7,7 +7,7 @@ from itertools import pairwise
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag, Register
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
-from scaleproof.ground.number_format import fixed, number
+from scaleproof.ground.number_format import fixed, number, span_text
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingSeries
@@ -32,10 +32,10 @@ def scaling_is_not_super_linear(series: ScalingSeries) -> Iterator[Flag]:
         if efficiency is None or efficiency.low is None or efficiency.high is None:  # a baseline, or no interval
             continue
         if efficiency.above() and efficiency.value > ABOVE:  # its whole interval is above 1
-            interval = f"{fixed(efficiency.low, 3)} to {fixed(efficiency.high, 3)}"
+            interval = span_text(fixed(efficiency.low, 3), fixed(efficiency.high, 3))
             yield _flag(
                 point,
-                f"efficiency {fixed(efficiency.value, 3)}, 95 % interval {interval}",
+                f"efficiency {fixed(efficiency.value, 3)} (95 % CI {interval})",
                 "More than N times the rate of one Nth: the baseline was disturbed, or its working set does not fit "
                 "where that of the larger size does. Run the baseline again before quoting it.",
             )

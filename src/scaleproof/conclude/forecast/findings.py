@@ -8,7 +8,7 @@ from scaleproof.conclude.forecast.ledger import Score
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, unstable_rows, weak_rows
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.registry import Flag, Register, by_severity
-from scaleproof.ground.number_format import fixed, integer, significant
+from scaleproof.ground.number_format import fixed, integer, significant, span_text
 from scaleproof.ground.records.grouping import group_by, lists_by_key
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def forecasts_hold(score: Score) -> Iterator[Flag]:
     if not score.inside:
         yield Flag(
             f"{fixed(1e3 * score.measured_s, 1, grouped=True)} ms a step were measured, "
-            f"{fixed(1e3 * score.low_s, 1, grouped=True)} to {fixed(1e3 * score.high_s, 1, grouped=True)} ms were "
+            f"{span_text(*(fixed(1e3 * end, 1, grouped=True) for end in (score.low_s, score.high_s)))} ms were "
             f"forecast ({fixed(100 * score.level, 0)} %, {score.construction})"
         )
 

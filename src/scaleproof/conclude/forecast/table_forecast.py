@@ -13,7 +13,7 @@ from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.interval import WITHOUT_POINT, Interval, half_widths_by_largest_sizes, widen_by_noise
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import read_findings
-from scaleproof.ground.number_format import TOO_WIDE, fixed, number
+from scaleproof.ground.number_format import TOO_WIDE, fixed, number, span_text
 from scaleproof.ground.records.grouping import lists_by_key
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
@@ -170,8 +170,8 @@ def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str
         has_wide_rate = has_wide_rate or rate.wide
         value = "" if rate.wide else number(rate.value)
         likely_low, likely_high = rate.likely
-        likely = f"{number(likely_low)} to {number(likely_high)}"
-        nearly_all = f"{number(rate.low)} to {number(rate.high)}"
+        likely = span_text(number(likely_low), number(likely_high))
+        nearly_all = span_text(number(rate.low), number(rate.high))
         rows.append([forecast.series, forecast.devices, value, likely, nearly_all])
         if forecast.measured is not None:
             error = "" if rate.wide else f"{fixed(100 * (rate.value / forecast.measured - 1), 1, signed=True)} %"

@@ -28,6 +28,7 @@ from scaleproof.ground.number_format import (
     integer,
     rounded_up_percent,
     significant,
+    span_text,
 )
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.scaling_report import Resolution
@@ -42,7 +43,7 @@ def sweep_text(sweep: Sweep) -> str:
     headers = ["collective", "bytes", "us", "launches", "bus GB/s", "of link"]
     rows = []
     for row in sweep_rows(sweep):
-        launches = f"{integer(row.low * 1e6)} to {integer(row.high * 1e6)}"
+        launches = span_text(integer(row.low * 1e6), integer(row.high * 1e6))
         bandwidth = significant(row.bus_bytes_per_s / 1e9)
         of_link = "" if row.of_link is None else f"{fixed(100 * row.of_link, 0)} %"
         rows.append([row.collective, integer(row.nbytes), integer(row.seconds * 1e6), launches, bandwidth, of_link])
@@ -292,8 +293,8 @@ def spent_text(result: Spent) -> str:
 
 
 def _ms_range(bounds_s: tuple[float, float]) -> str:
-    """Return bounds in seconds as milliseconds: "12.3 to 14.5"."""
-    return " to ".join(significant(1e3 * bound, 4, grouped=True) for bound in bounds_s)
+    """Return bounds in seconds as milliseconds: "12.3-14.5"."""
+    return span_text(*(significant(1e3 * bound, 4, grouped=True) for bound in bounds_s))
 
 
 def _basis_text(interval: Interval) -> str:

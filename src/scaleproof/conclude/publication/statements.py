@@ -52,7 +52,9 @@ class Statement:
         """Return all figures and, each once, the deciding words. `names`: words that are names, in lower case."""
         without_markup = re.sub(rf'\b(?:{"|".join(NOT_STATED)})="[^"]*"|</?\w+', " ", self.whole)
         telling: list[str] = []
-        for token in TOKEN.findall(without_markup.lower()):
+        # "1.24x (1.04-1.48)" has been "1.24 [1.04, 1.48]".
+        without_spans = re.sub(r"(?<=\d)(?:-(?=\d)|x(?!\w))", " ", without_markup)
+        for token in TOKEN.findall(without_spans.lower()):
             is_figure = FIGURE.match(token) is not None
             is_telling = re.search(r"\d", token) or token in DECIDING or token in names  # \d: also "n1x2"
             if is_telling and (is_figure or token not in telling):

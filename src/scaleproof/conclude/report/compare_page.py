@@ -94,7 +94,7 @@ def _comparison_row(cell: Compared, name: str) -> dict[str, object]:
     return {
         "cell": name,
         "findings": cell.reservations,
-        "B over A [95 %]": estimate(_ratio_of(cell)),
+        "B over A (95 %)": estimate(_ratio_of(cell)),
         "claim": claim_on(cell),
         f"A ({cell.unit})": number(rate_a, 4),
         f"B ({cell.unit})": number(rate_b, 4),

@@ -35,7 +35,7 @@ from scaleproof.ground.files import write_atomic
 from scaleproof.ground.findings.finding import SEVERITIES, Correction, Finding
 from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.html import jinja_environment, link_cells, link_findings
-from scaleproof.ground.number_format import in_unit, number
+from scaleproof.ground.number_format import estimate, in_unit, number
 from scaleproof.ground.records.claims import CLAIMS
 from scaleproof.ground.records.evidence import CHECKED, MEANING
 from scaleproof.ground.records.grouping import group_by
@@ -187,7 +187,8 @@ def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
         last = series.points[-1]
         if ratio := last.speedup_by_job_wall_time:
             job = page_tables.series_figure(last, "speedup_by_job_wall_time", ratio)
-            return replace(job, source=series.baseline, undecided=ratio.spans())
+            text = estimate(ratio, unit="x")
+            return replace(job, text=text, source=series.baseline, undecided=ratio.spans())
     return None
 
 

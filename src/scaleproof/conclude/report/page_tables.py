@@ -12,7 +12,7 @@ from scaleproof.conclude.report.read_results import row_dicts
 from scaleproof.conclude.report.tables.cells import cell_texts, scaling_rows, split_constant
 from scaleproof.conclude.report.tables.scaling import HEADINGS, series_texts
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, SERIES_FIGURES
-from scaleproof.ground.number_format import estimate, fixed, is_useless, number, significant
+from scaleproof.ground.number_format import estimate, fixed, is_useless, number, significant, span_text
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport
 from scaleproof.ground.records.traces_report import CellTrace
@@ -119,7 +119,7 @@ def _cell_entry(row: dict[str, Any], key: str, text: str) -> PageFigure:
 
 
 def interval_tip(value: float, low: float | None, high: float | None, n: float, factor: float = 1) -> str:
-    """Return a figure with seven digits, its interval, and n: "1.620724 [1.197642, 2.193264], n=3".
+    """Return a figure with seven digits, its interval, and n: "1.620724 (1.197642-2.193264), n=3".
 
     `factor`: from the unit of the file to the unit of the table, 1000 for seconds in ms.
     """
@@ -128,7 +128,7 @@ def interval_tip(value: float, low: float | None, high: float | None, n: float, 
         return f"{text}, {n_text}"
     if is_useless(low, high, n):
         return f"{text}, {n_text}: interval too wide to print"
-    return f"{text} [{significant(low * factor, 7)}, {significant(high * factor, 7)}], {n_text}"
+    return f"{text} ({span_text(significant(low * factor, 7), significant(high * factor, 7))}), {n_text}"
 
 
 def series_view(report: ScalingReport, kind: str) -> PageTable:

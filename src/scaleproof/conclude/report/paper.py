@@ -61,7 +61,7 @@ def _paper_texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     ]
     table = cells_view(inputs.cells, inputs.report)
     first_columns = [index for index, column in enumerate(table.columns) if column.first]  # more do not fit on paper
-    labels = [table.columns[index].label.replace("[95 %]", "[95\u00a0%]") for index in first_columns]
+    labels = [table.columns[index].label.replace("(95 %)", "(95\u00a0%)") for index in first_columns]
     rows = []
     for row in table.rows:
         texts = [row.figures[index].text for index in first_columns]

@@ -30,7 +30,8 @@ def test_numbers(value, digits, text):
 
 
 def test_an_interval_or_its_absence_is_always_written():
-    assert estimate(estimated(1.7, 1.6, 1.8)) == "1.70 [1.60,\u00a01.80]"
+    assert estimate(estimated(1.7, 1.6, 1.8)) == "1.70 (1.60-1.80)"
+    assert estimate(estimated(0.01, -0.02, 0.04)) == "0.0100 (-0.0200 to 0.0400)"
     assert estimate(estimated(1.7, n=1)) == "1.70 (n=1)"
     assert estimate(None) == "–"
     assert estimate(estimated(1.7, 0.01, 900.0, 2)) == "1.70 (n=2: too wide)"
@@ -79,16 +80,16 @@ def test_a_finding_of_a_curve_stands_in_every_table(impossible):
 def test_markdown_has_every_column_a_row_a_cell_and_the_reason_of_a_failure(results):
     lines = (results.tables() / "scaling.md").read_text().splitlines()
     header = [c.strip() for c in lines[0].strip("|").split("|")]
-    assert {"strategy", "nodes x devices", "tokens/s [95 %]", "speed-up [95 %]", "n"} <= set(header)
+    assert {"strategy", "nodes x devices", "tokens/s (95 %)", "speed-up (95 %)", "n"} <= set(header)
     assert [h for name in CELLS_TABLE if (h := COLUMNS[name].heading) in header] == header, "always in the same order"
     assert "seq len" not in header, "what never changes is said once, below"
     assert "seq len 128" in lines[-3] + lines[-2] + lines[-1]
     rows = [dict(zip(header, (c.strip() for c in line.strip("|").split("|")), strict=True)) for line in lines[2:6]]
     assert [r["nodes x devices"] for r in rows] == ["1x1", "1x2", "1x4", "1x8"]
-    assert rows[0]["speed-up [95 %]"] == "1 (baseline)"
-    assert rows[1]["speed-up [95 %]"].startswith("1.6")
+    assert rows[0]["speed-up (95 %)"] == "1 (baseline)"
+    assert rows[1]["speed-up (95 %)"].startswith("1.6")
     assert rows[1]["n"] == "3"
-    assert rows[3]["tokens/s [95 %]"] == "oom: CUDA out of memory"
+    assert rows[3]["tokens/s (95 %)"] == "oom: CUDA out of memory"
     assert rows[3]["n"] == "0 of 1"
 
 
@@ -138,8 +139,8 @@ def test_what_was_learnt_stands_beside_the_throughput(results):
     header = [c.strip() for c in lines[0].strip("|").split("|")]
     rows = [dict(zip(header, (c.strip() for c in line.strip("|").split("|")), strict=True)) for line in lines[2:6]]
     assert [r["val. loss"] for r in rows] == ["6.4000"] * 3 + ["–"]
-    assert rows[0]["time to loss (s) [95 %]"].startswith("3.0")
-    assert rows[3]["time to loss (s) [95 %]"] == "–"
+    assert rows[0]["time to loss (s) (95 %)"].startswith("3.0")
+    assert rows[3]["time to loss (s) (95 %)"] == "–"
     assert "target loss 6.3664" in "".join(lines[-4:])
     assert "accuracy" not in header, "tokens have none"
 
@@ -164,7 +165,7 @@ def test_the_ratio_to_the_fastest_of_its_size_stands_in_the_row(tmp_path):
     results = Results(tmp_path, runs)
     text = (results.tables() / "scaling.md").read_text()
     ratio = results.report.ranking[0].cells[1].relative_to_fastest
-    assert "| fastest over this [95 %] " in text
+    assert "| fastest over this (95 %) " in text
     assert "| 1 (highest) " in text
     assert f"| {estimate(ratio.inverse)} " in text
     assert f"| {estimate(ratio)} " not in text

@@ -13,7 +13,7 @@ from scaleproof.conclude.report.sentences.ratios import runs_text
 from scaleproof.conclude.report.sentences.verdict import percent_text
 from scaleproof.ground.confidence import CONFIDENCE, estimate_from_interval, ratio_of_independent
 from scaleproof.ground.findings.finding import Findings
-from scaleproof.ground.number_format import interval_text, number
+from scaleproof.ground.number_format import interval_text, number, span_text
 from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
 from scaleproof.ground.records.grouping import group_by
@@ -152,8 +152,8 @@ def _verdict(report: ScalingReport, question: AnsweredQuestion, difference: floa
     assert ratio is not None
     printed_ratio = ratio.inverse if question.status == "no" else ratio  # A over B where B is slower: above 1
     interval = "no interval"
-    if printed_ratio.low is not None:
-        interval = f"{100 * confidence:.6g} % CI {number(printed_ratio.low, 4)}-{number(printed_ratio.high, 4)}"
+    if bounds := printed_ratio.bounds:
+        interval = f"{100 * confidence:.6g} % CI {span_text(*(number(bound, 4) for bound in bounds))}"
     basis = f"{report.unit}/s, {interval}, n={ratio.n}, evidence: {report.evidence}"
     word: Word = "undecided"
     text = f"cannot tell yet: B runs at {number(ratio.value)}x the rate of A"

@@ -24,7 +24,7 @@ from scaleproof.conclude.report.sentences.verdict import (
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.forecast_report import ForecastReport
-from scaleproof.ground.number_format import interval_text, is_useless, number
+from scaleproof.ground.number_format import interval_text, is_useless, number, span_text
 from scaleproof.ground.records.claims import Claim
 from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.grouping import group_by, lists_by_key
@@ -249,7 +249,7 @@ def _bounds_text(ratio: Estimated, factor: float = 1.0, digits: int = 3, unit: s
     if is_useless(*ratio.bounds, ratio.n):
         return " (interval too wide)"
     low, high = (number(bound * factor, digits) for bound in ratio.bounds)
-    return f" ({low}-{high}{unit})"
+    return f" ({span_text(low, high)}{unit})"
 
 
 def _one_device_bullet(group_claims: GroupClaims, report: ScalingReport) -> list[Bullet]:

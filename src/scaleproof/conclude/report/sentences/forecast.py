@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from scaleproof.ground.findings.forecast_report import Coverage, ForecastReport, ForecastRow, Outcome
-from scaleproof.ground.number_format import number
+from scaleproof.ground.number_format import number, span_text
 
 MOST_NAMED = 3
 
@@ -76,11 +76,11 @@ def _step_text(row: ForecastRow) -> str:
     value, low, high = (number(1e3 * seconds) for seconds in row.forecast[:3])  # in ms
     level = f"{100 * row.forecast.level:.0f} %"
     if row.wide:
-        return f"{low}-{high} ms a step ({level}; too wide for one figure)"
+        return f"{span_text(low, high)} ms a step ({level}; too wide for one figure)"
     likely = ""
     if row.likely_low is not None and row.likely_high is not None:
-        likely = f"80 %: {number(1e3 * row.likely_low)}-{number(1e3 * row.likely_high)}, "
-    return f"{value} ms a step ({likely}{level}: {low}-{high})"
+        likely = f"80 %: {span_text(number(1e3 * row.likely_low), number(1e3 * row.likely_high))}, "
+    return f"{value} ms a step ({likely}{level}: {span_text(low, high)})"
 
 
 def _coverage_sentence(coverage: Coverage) -> list[str]:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas as pd
 
 from scaleproof.conclude.report.tables.table import Table
-from scaleproof.ground.number_format import number
+from scaleproof.ground.number_format import number, span_text
 from scaleproof.ground.records.comparison_report import AbComparison, ComparisonReport
 
-NUMERIC = ("B / A, tokens/s [95 %]", "pairs", "A / A, noise (%)", "detectable (%)")
+NUMERIC = ("B / A, tokens/s (95 %)", "pairs", "A / A, noise (%)", "detectable (%)")
 NOTES = (
     "A pair is two runs one after the other on the same devices, in random order; the interval is over pairs. "
     "Noise: what the mean of as many A/A pairs stays below. Detectable: the effect that so many pairs show 4 times "
@@ -27,11 +27,11 @@ def _comparison_row(comparison: AbComparison) -> dict[str, str]:
     estimate = comparison.estimate
     claim: str
     if estimate:
-        low, high = number(estimate.low, 4), number(estimate.high, 4)
-        ratio = f"{number(estimate.ratio, 4)} [{low},\u00a0{high}]"
+        interval = span_text(number(estimate.low, 4), number(estimate.high, 4))
+        ratio = f"{number(estimate.ratio, 4)} ({interval})"
         pairs = str(estimate.n)
         noise = number(100 * estimate.floor, 2)
-        detectable = "-".join(number(100 * bound, 2) for bound in estimate.detectable)
+        detectable = span_text(*(number(100 * bound, 2) for bound in estimate.detectable))
         claim = estimate.claim or "none"
     else:
         ratio = f"{comparison.status}: {comparison.why}"
@@ -41,7 +41,7 @@ def _comparison_row(comparison: AbComparison) -> dict[str, str]:
         "comparison": comparison.name,
         "A": comparison.a,
         "B": comparison.b,
-        "B / A, tokens/s [95 %]": ratio,
+        "B / A, tokens/s (95 %)": ratio,
         "pairs": pairs,
         "A / A, noise (%)": noise,
         "detectable (%)": detectable,

@@ -7,7 +7,7 @@ import pandas as pd
 
 from scaleproof.conclude.report.tables.table import Table
 from scaleproof.ground.findings.forecast_report import ForecastRow
-from scaleproof.ground.number_format import fixed, number
+from scaleproof.ground.number_format import fixed, number, span_text
 
 COLUMNS = (
     *("cell", "strategy", "devices", "value", "low", "high", "level", "likely_low", "likely_high", "construction", "n"),
@@ -27,11 +27,11 @@ def _forecast_row(row: ForecastRow) -> dict[str, str | None]:
     origin: str | None = f"refused: {row.refusal}"
     if row.forecast:
         value, low, high = (number(1e3 * seconds) for seconds in row.forecast[:3])  # ms
-        interval = f"[{low},\u00a0{high}]"
+        interval = span_text(low, high)
         level = f"{fixed(100 * row.forecast.level, 0)} %"
         origin = row.construction
     if row.likely_low is not None and row.likely_high is not None:
-        likely = f"[{number(1e3 * row.likely_low)},\u00a0{number(1e3 * row.likely_high)}]"
+        likely = span_text(number(1e3 * row.likely_low), number(1e3 * row.likely_high))
     return {
         "cell": row.cell,
         "forecast (ms)": "–" if row.wide else value,

@@ -71,7 +71,7 @@ def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", 
 
 def _break_into_lines(text: str, side: str, width: int) -> str:
     """Return a text as LaTeX, broken into several lines where it is longer than `width`. `side`: "l" or "r"."""
-    unbroken_unit = text.replace(r"[95 \%]", r"[95~\%]")  # "~": no line break within the unit
+    unbroken_unit = text.replace(r"(95 \%)", r"(95~\%)")  # "~": no line break within the unit
     # A command such as \textasciitilde counts as nothing.
     printed_length = len(re.sub(r"\\text\w+", "", unbroken_unit))
     if printed_length <= width:

@@ -272,15 +272,16 @@ class _LoggedRun:
 
         So are a heading that comes again, where a run went on, and longer rows: which value belongs to which heading?
         """
-        width = len(self.layout.names)
-        # A comma in a last column of remarks moves no figure.
-        ends_in_text = self.layout.columns[-1].kind in (None, "text") and figure(_cell(record, width - 1)) is None
-        if any(cell.strip() for cell in record[width:]) and not ends_in_text:
-            self._lines_longer_than_heading.append(line)
+        names = self.layout.names
+        if any(cell.strip() for cell in record[len(names) :]):
+            # A comma in a last column of remarks moves no figure.
+            last_kind, last_cell = self.layout.columns[-1].kind, record[len(names) - 1]
+            if last_kind not in (None, "text") or figure(last_cell.strip()) is not None:
+                self._lines_longer_than_heading.append(line)
+                return
+        if record and record[0].strip().lower() == names[0] and [cell.strip().lower() for cell in record] == names:
             return
-        if [cell.strip().lower() for cell in record] == self.layout.names:
-            return
-        if len(record) == len(self.layout.names):
+        if len(record) == len(names):
             is_empty = all(is_nothing(_cell(record, k)) for k in self._result_columns)
             if is_empty or any(map(gave_no_figures, record)):
                 return

@@ -58,12 +58,23 @@ class StepSeries(Sequence[LoggedStep]):
         if self._epochs is not None:
             self._epochs.append(UNKNOWN if step.epoch is None else step.epoch)
 
-        # A column begins with the first step that has its figure; the steps before get NaN.
+        # A column is as long as the last step that has its figure; `_columns` fills what is missing with NaN.
         for name, value in zip(FIGURES, _figures_of(step), strict=True):
-            if value is not None and name not in self._figures:
-                self._figures[name] = array("d", [math.nan]) * steps_before
-            if name in self._figures:
-                self._figures[name].append(math.nan if value is None else value)
+            if value is not None:
+                column = self._figures.get(name)
+                if column is None or len(column) < steps_before:
+                    column = self._filled(name, steps_before)
+                column.append(value)
+
+    def _filled(self, name: str, length: int) -> "array[float]":
+        """Return the column of a figure, with NaN behind its last one up to `length`."""
+        column = self._figures.setdefault(name, array("d"))
+        column.extend(array("d", [math.nan]) * (length - len(column)))
+        return column
+
+    def _columns(self) -> "dict[str, array[float]]":
+        """Return the columns of all figures that any step has, each as long as the steps are many."""
+        return {name: self._filled(name, len(self)) for name in self._figures}
 
     def __len__(self) -> int:
         return len(self.step_numbers)
@@ -86,7 +97,7 @@ class StepSeries(Sequence[LoggedStep]):
         if self._epochs is not None:
             step.epoch = _unless_unknown(self._epochs[place])
         for name, column in self._figures.items():
-            value = column[place]
+            value = column[place] if place < len(column) else math.nan
             if not math.isnan(value):
                 setattr(step, name, value)
         return step
@@ -99,8 +110,7 @@ class StepSeries(Sequence[LoggedStep]):
 
     def figures(self, name: str) -> Figures:
         """Return a copy of a column, with NaN where a line does not have the figure."""
-        column = self._figures.get(name)
-        return np.full(len(self), math.nan) if column is None else np.array(column)
+        return np.array(self._filled(name, len(self))) if name in self._figures else np.full(len(self), math.nan)
 
     def values(self, name: str) -> Figures:
         """Return the known figures of a column: [2.3, nan, 2.1] -> [2.3, 2.1]."""
@@ -132,7 +142,7 @@ class StepSeries(Sequence[LoggedStep]):
         part._lines = at_places("q", self._lines)
         if self._epochs is not None:
             part._epochs = at_places("q", self._epochs)
-        part._figures = {name: at_places("d", column) for name, column in self._figures.items()}
+        part._figures = {name: at_places("d", column) for name, column in self._columns().items()}
         return part
 
 

@@ -49,6 +49,14 @@ def test_a_copy_of_a_log_is_the_same_file(tmp_path):
     assert compare_external(tmp_path / "a.log", tmp_path / "c.log", []).why is None
 
 
+def test_two_lines_of_a_log_say_nothing_of_its_speed(tmp_path):
+    for name, steps in (("long.log", 9), ("other.log", 8), ("short.log", 2)):
+        (tmp_path / name).write_text("".join(f"iter {n}: loss 2, time {len(name) + n}ms\n" for n in range(steps)))
+    with pytest.raises(UserError, match=r"short.log: 2 lines of steps\); it takes .* three lines or more"):
+        compare_external(tmp_path / "long.log", tmp_path / "short.log", [])
+    assert compare_external(tmp_path / "long.log", tmp_path / "other.log", []).why is None
+
+
 def test_the_sizes_are_what_is_meant_to_differ(two):
     found = compare_external(*two, ["world_size"])
     assert found.why is None

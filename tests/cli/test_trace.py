@@ -1,6 +1,9 @@
 """A trace that was not taken: the command says so by its exit code, the stage leaves it to the campaign's report."""
 
+import json
+
 import pytest
+from command_line import scaleproof
 
 from scaleproof.cli.commands import parser
 
@@ -43,3 +46,36 @@ def test_the_stages_publish_that_there_is_none(called, tmp_path):
     assert called("stage", "trace_capture") == 0
     assert called("stage", "trace_summary") == 0
     assert (tmp_path / "out/profile_summary.json").is_file()
+
+
+def test_a_trace_is_not_compared_with_itself(tmp_path):
+    events = [
+        {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": f"ProfilerStep#{k}",
+            "pid": 0,
+            "tid": 1,
+            "ts": 1000 * k,
+            "dur": 900,
+        }
+        for k in range(4)
+    ]
+    events += [
+        {
+            "ph": "X",
+            "cat": "kernel",
+            "name": "gemm",
+            "pid": 0,
+            "tid": 7,
+            "ts": 1000 * k + 50,
+            "dur": 600,
+            "args": {"device": 0, "stream": 7},
+        }
+        for k in range(4)
+    ]
+    for name in ("a.json", "copy.json"):
+        (tmp_path / name).write_text(json.dumps({"traceEvents": events, "distributedInfo": {"rank": 0}}))
+    done = scaleproof("trace", "diff", "a.json", "copy.json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "a.json and copy.json are the same trace, or copies of it; compare two" in done.stderr

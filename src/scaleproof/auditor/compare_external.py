@@ -11,10 +11,11 @@ from scaleproof.auditor.checks.baselines import samples_rate, steps_rate, total_
 from scaleproof.auditor.checks.comparability import same_measurement
 from scaleproof.auditor.overview import rate_of_run
 from scaleproof.auditor.read.discover import gather
+from scaleproof.auditor.read.logs import LEAST_LINES
 from scaleproof.auditor.read.reported import Evidence, ReportedRun, TimedSpan
 from scaleproof.ground.comparison import Compared, field_error, why_incomparable
 from scaleproof.ground.confidence import mean_rate, ratio_of_independent
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.files import content_fault, sha256_of
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
 from scaleproof.ground.losses import compare_losses
@@ -184,7 +185,7 @@ def _runs_with_rate(path: Path, evidence: Evidence) -> list[ReportedRun]:
     """
     ours = [run for folder in evidence.own_runs if isinstance(run := read_run(Path(folder)), MeasuredRun)]
     # A log that a document quotes may lack lines, and a copy would count twice.
-    complete = [run for run in evidence.runs if not run.quoted and not run.copy_of]
+    complete = [run for run in evidence.runs if not run.quoted and not run.copy_of and not _lines_if_too_few(run)]
     runs = [run for run in [*complete, *map(_as_reported, ours)] if _rates_by_unit(run)]
     if not runs:
         raise _no_speed(path, evidence)
@@ -196,16 +197,21 @@ def _runs_with_rate(path: Path, evidence: Evidence) -> list[ReportedRun]:
     return runs
 
 
+def _lines_if_too_few(run: ReportedRun) -> str:
+    """Return how many lines of steps a log has, where they are too few to say how fast it was; "" for others.
+
+    The first holds the start-up. A result of the whole run is enough by itself.
+    """
+    lines = len(run.logged_steps) + len(run.steps_per_s)
+    return plural(lines, "line") + " of steps" if 0 < lines < LEAST_LINES and not run.timed_spans else ""
+
+
 def _no_speed(path: Path, evidence: Evidence) -> UserError:
     """Return the error for a path without a run whose rate can be compared: what was seen, and what it takes."""
     seen = [f"{file.name}: {file.reason}" for file in evidence.unread[:3]]
     for run in evidence.runs[:3]:
-        what = (
-            "lines of a log in a document"
-            if run.quoted
-            else rate_of_run(run) or "; ".join(run.problems) or "no known time or rate"
-        )
-        seen.append(f"{run.name}: {what}")
+        what = "lines of a log in a document" if run.quoted else _lines_if_too_few(run)
+        seen.append(f"{run.name}: {what or rate_of_run(run) or '; '.join(run.problems) or 'no known time or rate'}")
     if evidence.tables:
         seen.append(f"{evidence.tables[0].name}: a table, which scaleproof audit checks")
     reasons = f" ({'; '.join(seen)})" if seen else ""

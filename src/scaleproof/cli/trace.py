@@ -111,6 +111,10 @@ def trace_diff(args: argparse.Namespace) -> None:
         else:
             files = traces_in(trace) if trace.is_dir() else [trace]
             profiles.append(summarise_files(files, args.ranks, args.steps))
+    sources = {"generated_at_utc", "run_dir", "inputs", "nsys_report", "per_file"}
+    one, other = (profile.model_dump(exclude=sources) for profile in profiles)
+    if one == other:
+        raise UserError(f"{args.a} and {args.b} are the same trace, or copies of it; compare two")
     rows = diff_rows(profiles[0], profiles[1], names=(f"A ({args.a})", f"B ({args.b})"))
     print(diff_table(rows))
     print(summarise_diff(rows))

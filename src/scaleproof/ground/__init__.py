@@ -10,6 +10,7 @@ __all__ = [
     "cores",
     "errors",
     "facts",
+    "file_kinds",
     "files",
     "findings",
     "html",

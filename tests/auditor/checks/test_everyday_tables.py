@@ -173,6 +173,12 @@ FAULTS = {
         "280 x 600",
         None,
     ),
+    "energy in kWh": (
+        rows("Run | Power (W) | Time (h) | Energy (kWh)", "fp32 | 390 | 10.1 | 3.94", "bf16 | 770 | 5.2 | 14.0"),
+        "totals-disagree",
+        "770 x 5.2 = 4.004, given is 14.0",
+        None,
+    ),
     "percentiles of nothing named": (
         rows("Strategy | p50 (ms) | p95 (ms)", "DDP | 101 | 118", "FSDP | 122 | 117"),
         "figure-impossible",

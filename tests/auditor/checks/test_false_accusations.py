@@ -48,6 +48,14 @@ def test_a_product_of_means_is(tmp_path, rate, time):
     assert "rate-times-time" in codes(audited(tmp_path, WORK.format(rate, time)))
 
 
+def test_a_rate_is_not_corrected_by_a_time_in_another_unit(tmp_path):
+    rows = "| GPUs | Samples/s | Step time (ms) | Global batch |\n|---|---|---|---|\n| 1 | 100 | 640 | 64 |\n"
+    rows += "| 2 | 196 | 326 | 64 |\n| 4 | 380 | {} | 64 |\n"
+    (finding,) = audited(tmp_path, rows.format("0.168")).findings
+    assert "380 x 0.168 ms = 0.0638, but" in finding.evidence
+    assert finding.corrected is None
+
+
 def test_a_row_stands_out_by_its_means_only(tmp_path):
     head = "| GPUs | samples/s ({0}) | epoch time (s, {0}) |\n|---|---|---|\n"
     rows = "".join(f"| {n} | {r} | {t} |\n" for n, r, t in ((1, 56, 100), (2, 112, 50), (4, 224, 25), (8, 560, 12.5)))

@@ -214,3 +214,14 @@ def test_an_mfu_is_a_share_whatever_its_unit(tmp_path, heading, shares):
 def test_an_mfu_above_one_is_impossible(tmp_path):
     read(tmp_path, "step,step_time_s,mfu", "1,0.4,1.3", "2,0.4,1.31", "3,0.4,1.3", name="step_log.csv")
     assert "mfu-impossible" in codes(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "seconds"),
+    [(["63s", "64 s", "62s"], [63, 64, 62]), (["0:01:02", "0:01:05", "0:01:01"], [62, 65, 61]), (["1,5"] * 3, None)],
+)
+def test_times_of_epochs_may_say_their_units(tmp_path, cells, seconds):
+    rows = [f"{epoch},{3 / epoch},{cell}" for epoch, cell in enumerate(cells, start=1)]
+    evidence = read(tmp_path, "Epoch,Train Loss,Time", *rows)
+    spans = [span.seconds for run in evidence.runs for span in run.timed_spans]
+    assert spans == (seconds or [])

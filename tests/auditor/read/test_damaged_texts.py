@@ -118,6 +118,11 @@ def test_a_figure_whose_digits_are_lost_is_none(tmp_path):
             b"gpus,batch,tokens/s,speedup\n1,8,1000,1.0\n2,1900,1.9\n4,8,3700,3.7\n",
             "fewer values than the heading has names, not read; a missing one needs its delimiter",
         ),
+        (
+            "cut.ipynb",
+            b'{"cells": [{"cell_type": "code"',
+            "it is no notebook: no JSON, or cut off (line 1, column 32: it ends there)",
+        ),
         ("commented.json", b'// Monday\n{"gpus": 4, "tokens_per_sec": 4000}\n', "column 1: JSON has no comments)"),
         (
             "cut.json",

@@ -336,6 +336,8 @@ def test_a_graph_in_json_is_left_early(tmp_path):
     (tmp_path / "graph.json").write_text(json.dumps({"nodes": nodes}))
     evidence = gather([tmp_path])
     assert (evidence.tables, evidence.ignored) == ([], ["graph.json"])
+    (unread,) = gather([tmp_path / "graph.json"]).unread
+    assert unread.reason == "it has more than 20,000 objects and lists; save the results alone"
 
 
 def test_each_cell_is_cleaned_once(tmp_path, monkeypatch):

@@ -165,6 +165,9 @@ def test_a_history_of_results(slower, tmp_path):
         history_of(slower[:4])
     with pytest.raises(UserError, match='no cell "zero2"'):
         history_of(slower, "zero2")
+    shutil.copytree(slower[0], tmp_path / "copy")
+    with pytest.raises(UserError, match="has the same runs as"):
+        history_of([*slower, tmp_path / "copy"])
 
 
 def test_a_cell_that_was_changed_does_not_vanish_from_a_history(tmp_path, capsys):

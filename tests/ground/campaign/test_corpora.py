@@ -1,5 +1,6 @@
 """Files of one's own: what cannot be a corpus is named by `campaign validate`, before anything runs."""
 
+import bz2
 import gzip
 import os
 
@@ -12,7 +13,7 @@ from scaleproof.ground.campaign.corpora import Corpus
 from scaleproof.ground.campaign.yaml_loader import load_corpora
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.corpus import check
-from scaleproof.measure.corpus.check import check_corpus
+from scaleproof.measure.corpus.check import check_corpus, small_text
 
 
 @pytest.mark.parametrize(
@@ -21,17 +22,27 @@ from scaleproof.measure.corpus.check import check_corpus
         ("text", b"", "is empty .0 bytes."),
         ("jsonl", b"", "is empty .0 bytes."),
         ("parquet", b"", "is empty .0 bytes."),
-        ("text", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is no text file in UTF-8: it holds zero bytes"),
+        ("text", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is a picture, not text; a corpus is text"),
+        ("text", b"no kind\0\0", "is no text file in UTF-8: it holds zero bytes"),
         ("text", "two bytes a letter".encode("utf-16"), "is no text file in UTF-8"),
         ("jsonl", b"text,label\n1,2\n", "cannot be read as jsonl"),
         ("jsonl", b'["a", "list"]\n["x"]\n', "is a JSON list"),
         ("jsonl", b'{"body": "x"}\n{"body": "y"}\n', 'has no field "text" .key: field.. Fields there: body'),
-        ("parquet", b"text\nno parquet\n", "cannot be read as parquet"),
-        ("parquet", b"PAR1 but no more", "cannot be read as parquet"),
+        ("parquet", b"text\nno parquet\n", "is not parquet: it begins with .text"),
+        ("parquet", b"PAR1 but no more", "is cut off: it ends without PAR1; copy or write it again"),
+        ("parquet", b"PAR1" + bytes(100) + b"PAR1", "is damaged: its parts do not fit together"),
+        ("parquet", gzip.compress(b"PAR1"), "is packed; unpack it: Parquet is read as it is"),
+        ("parquet", b"ARROW1" + bytes(9), "is Arrow, not parquet; save its rows as Parquet or as JSON lines"),
+        ("jsonl", b"PAR1" + bytes(9), "is Parquet, not jsonl; write parquet in place of jsonl"),
+        ("text", b"\xfd7zXZ" + bytes(9), "is xz data, not text; unpack it"),
         ("parquet", b"version https://git-lfs.github.com/spec/v1\noid x\n", "is a pointer of Git LFS"),
-        ("text", b"%PDF-1.7\n", "is a PDF; save its text"),
+        ("text", b"%PDF-1.7\n", "is a PDF, not text; save its text"),
         ("csv", b'{"text": "x"}\n', "holds JSON; write jsonl in place of csv"),
-        ("text", b"PK\x03\x04 and more", "is an archive; unpack it"),
+        (
+            "text",
+            b"PK\x03\x04 and more",
+            "is a zip archive or an Office document, not text; unpack it, or save",
+        ),
     ],
 )
 def test_files_that_cannot_be_a_corpus(tmp_path, source, content, message):
@@ -40,10 +51,43 @@ def test_files_that_cannot_be_a_corpus(tmp_path, source, content, message):
         check_corpus("mine", Corpus(source=source, files=[str(tmp_path / "mine")]))
 
 
+LINES = b"".join(b'{"text": "%d %d"}\n' % (k, k * k) for k in range(3000))
+PACKED_BY = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}
+
+
+@pytest.mark.parametrize("suffix", PACKED_BY)
+def test_packed_files_that_are_damaged(tmp_path, suffix):
+    data = PACKED_BY[suffix](LINES)
+    half = len(data) // 2
+    other = ".gz" if suffix == ".zst" else ".zst"
+    faults = {
+        data[:half]: f"is cut off: its packed data do not come to their end; .*-t .*{suffix}",
+        data[:half] + b"\xff" * 99 + data[half + 99 :]: "is damaged|cannot be read",  # zstd without a checksum
+        PACKED_BY[suffix](PACKED_BY[".gz"](LINES)): ", unpacked, is gzip data, not jsonl; unpack it",
+        PACKED_BY[suffix](b"no objects\nat all"): ", unpacked, cannot be read as jsonl",
+        PACKED_BY[other](LINES): f"does not begin like a {suffix} file but like a {other} file; rename it to",
+    }
+    path = tmp_path / f"mine.jsonl{suffix}"
+    corpus = Corpus(source="jsonl", files=[str(path)])
+    for content, message in faults.items():
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=message):
+            _read_all(corpus)
+    path.write_bytes(data)
+    _read_all(corpus)
+
+
+def _read_all(corpus: Corpus) -> None:
+    """Read the corpus as `corpus check` does."""
+    check_corpus("mine", corpus)
+    small_text("mine", corpus)
+
+
 @pytest.mark.parametrize(
     ("source", "content"),
     [
         ("text", b"good"),
+        ("text", b"ORC, PARty and Object are words"),
         ("text", b"\xff\xfe is replaced later"),
         ("jsonl", b'\n\n{"text": "x"}\n'),
         ("csv", b"\nid,text\n1,x\n"),

@@ -84,7 +84,7 @@ def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path):
         ("a.jsonl", '{"text": ' + "[" * 100_000 + "\n", {"source": "jsonl"}, "line 1: nested too deeply"),
         ("a.jsonl", "not json\n", {"source": "jsonl"}, "cannot be read as jsonl"),
         ("a.jsonl", '{"text": "x"}\n{"text": "y\n', {"source": "jsonl"}, r"jsonl: line 2, column \d+: it ends there"),
-        ("a.parquet", "not parquet", {"source": "parquet"}, "cannot be read as parquet"),
+        ("a.parquet", "not parquet", {"source": "parquet"}, 'is not parquet: it begins with "not parquet"'),
         ("b.md", "x", {"source": "text"}, "matches no file"),
     ],
 )
@@ -148,7 +148,7 @@ def test_a_quote_that_is_never_closed_is_named_with_its_line(tmp_path, text, lin
 def test_text_behind_a_closed_quote_is_no_part_of_the_field(tmp_path):
     """Of a line without its last quote, the next one is the end: two documents would be one."""
     (tmp_path / "a.csv").write_text('y,text\n1,"a"\n2,"b\n3,"c\n')
-    with pytest.raises(UserError, match=r"a\.csv cannot be read as csv: line 3, or a quote .*: ',' expected after"):
+    with pytest.raises(UserError, match=r"a\.csv cannot be read as csv: line 3, or .*: text stands behind a closing"):
         fetch(tmp_path, source="csv", files=[str(tmp_path / "a.csv")])
 
 

@@ -1,5 +1,7 @@
 """Rate x step time must be the batch. Whether a rate or a batch is per device is taken from most rows of a table."""
 
+import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,13 +17,14 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME
-from scaleproof.ground.number_format import integer, percent
+from scaleproof.ground.number_format import integer, number, percent
 from scaleproof.ground.records.grouping import group_by
 
 PRODUCT_TOLERANCE = 0.03  # relative difference that printing, medians and means explain
 MAJORITY_TOLERANCE = 0.05  # the same where only other rows show what the figures mean
 ROWS_FOR_CONSTANT_FACTOR = 4  # that are needed to say that all are off by one factor
 LARGEST_ACCUMULATION = 64  # micro-steps
+LARGEST_SLIP = 100  # times; a rate that is further off is not what is wrong
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,9 @@ class _Product:
 
     @property
     def sentence(self) -> str:
-        return f"{self.row.description}: {self.rate.printed} x {self.time.printed} = {integer(self.work.middle)}"
+        unit = re.search(r"[(\[_ ](ms|us|µs|s|sec|min)[)\]]?$", self.time.heading)
+        time = f"{self.time.printed} {unit[1]}" if unit and self.time.printed[-1:].isdigit() else self.time.printed
+        return f"{self.row.description}: {self.rate.printed} x {time} = {_amount(self.work.middle)}"
 
     @cached_property
     def batches(self) -> dict[str, float]:
@@ -206,13 +211,20 @@ def _row_against_majority(product: _Product, meaning: tuple[str, str, int], othe
     right = f"{name}{steps} would be {integer(work)} with {scope}, as in {plural(others, 'other row')}"
     rate, unit = round(work / product.time.interval.middle, 2), RATE_UNITS[product.rate.kind]
     corrected = Correction(value=rate, unit=unit, derivation="if time and batch are right")
-    return _wrong_product(product, right, corrected if work else None)
+    times_off = work / product.work.middle if work else math.inf
+    is_slip = 1 / LARGEST_SLIP < times_off < LARGEST_SLIP  # else it is rather a time in another unit
+    return _wrong_product(product, right, corrected if is_slip else None)
 
 
 def _wrong_product(product: _Product, right: str, corrected: Correction | None) -> Flag:
     """Flag a product: "1,000 x 0.25 s = 250, but ", and what would be `right`."""
     evidence = f"{product.sentence}, but {right}"
     return Flag(evidence, [product.row.place], RATE_TIMES_TIME.name, severity="suspect", corrected=corrected)
+
+
+def _amount(value: float) -> str:
+    """Return tokens or samples, which are whole numbers, unless they are fewer than ten."""
+    return integer(value) if value >= 10 else number(value)
 
 
 def _off_by_one_factor(products: list[_Product]) -> Iterator[Flag]:

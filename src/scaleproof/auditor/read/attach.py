@@ -50,7 +50,7 @@ def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
     """
     has_figures = run.timed_spans or run.logged_steps or run.rank_losses or run.steps_per_s
     if not has_figures and run.details.get("status") not in NO_NUMBERS:
-        problems = "; ".join([f"it is a {run.format} without a single timed step or epoch", *run.problems[:3]])
+        problems = "; ".join([f"no timed step or epoch in it, read as {run.format}", *run.problems[:3]])
         raise UnreadableFile(problems)
 
     file, _, part = run.name.partition("#")  # "train.log", "2" of "train.log#2"

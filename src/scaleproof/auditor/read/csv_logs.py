@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.printed_figures import RESULTS, gave_no_figures, is_european, is_nothing
+from scaleproof.auditor.read.printed_figures import RESULTS, figures_of, gave_no_figures, is_european, is_nothing
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, positive, span_of, step_of
 from scaleproof.auditor.read.reported_tables import TableColumn
 from scaleproof.auditor.read.row_figures import counts_devices
@@ -56,6 +56,10 @@ class Layout:
             cell = record[k] if k < len(record) else ""
             value = figure(cell.replace(".", "").replace(",", ".") if self.has_decimal_commas else cell)
             values[quantity] = None if value is None else value * self.columns[k].scale
+            if quantity in ("seconds", "epoch_seconds") and (":" in cell or not cell[-1:].isdigit()):  # "63s"
+                for printed in figures_of(cell.strip(), self.has_decimal_commas):
+                    if printed.unit and printed.unit.dimension == "time":
+                        values[quantity] = printed.value * printed.unit.scale
         return values
 
 

@@ -150,7 +150,7 @@ def _without_spread(text: str) -> str:
 
 def _without_unit_and_case(heading: str) -> tuple[str, Unit | None]:
     """Return a heading in lower case without its unit, and the unit. A statistic at its end stays: "step time mean"."""
-    heading = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", heading)  # "SamplesPerSec"
+    heading = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])(?!Wh\b)", "_", heading)  # "SamplesPerSec", but "kWh"
     text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", heading))
     if text == heading:
         return _spaced(text), unit

@@ -8,7 +8,7 @@ from typing import Any
 
 from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.attach import Reading, add_run
-from scaleproof.auditor.read.json_results import results_of
+from scaleproof.auditor.read.json_results import MOST_PARTS, parts_left, results_of
 from scaleproof.auditor.read.json_text import keys_given_twice, parse_json
 from scaleproof.auditor.read.logs.json_lines import read_trainer_state
 from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSpan, Unread, positive
@@ -51,6 +51,8 @@ def read_json(reading: Reading, file: TextFile) -> bool:
     is_list = isinstance(data, list)
     run = _tensorboard_run(data, file.name) or read_json_steps(file.name, data, has_lines=False) if is_list else None
     was_read = _add_run_or_table(reading, file, run, data, text)
+    if not was_read and file.is_named and parts_left(data, MOST_PARTS) <= 0:
+        raise UnreadableFile(f"it has more than {MOST_PARTS:,} objects and lists; save the results alone", "limit")
     if problem:
         reading.evidence.unread.append(Unread(file.name, f"{problem}; what stands before was read"))
     elif was_read and (keys := keys_given_twice(text)):

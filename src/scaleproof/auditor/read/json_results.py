@@ -48,7 +48,7 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     At least one figure must be of a kind that nothing but a measurement has (a step time, a rate, a speed-up), or two
     figures of the weaker kinds. `text` is the file, to find the lines of records.
     """
-    if _parts_left(data, MOST_PARTS) <= 0 or len(set(KEY.findall(text))) > MOST_KEYS:
+    if parts_left(data, MOST_PARTS) <= 0 or len(set(KEY.findall(text))) > MOST_KEYS:
         return None
     # The outermost value has no name, no path, and nothing to inherit.
     records = _records(data, "", "", {}, 0)[:MOST_RECORDS]
@@ -90,7 +90,7 @@ def _set_places(table: ReportedTable, records: list[JsonRecord], lines: list[int
         table.grid.rows = [(lines[record_number], cells) for record_number, cells in table.grid.rows]
 
 
-def _parts_left(data: Any, left: int) -> int:
+def parts_left(data: Any, left: int) -> int:
     """Return `left` less the mappings and lists inside a value. Counting ends at 0, so that huge files take no time."""
     if not isinstance(data, dict | list):
         return left
@@ -98,7 +98,7 @@ def _parts_left(data: Any, left: int) -> int:
         if left <= 0:
             return left
         if isinstance(entry, dict | list):
-            left = _parts_left(entry, left - 1)
+            left = parts_left(entry, left - 1)
     return left
 
 

@@ -21,7 +21,7 @@ from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.text_files import TextFile, UnreadableFile
-from scaleproof.ground.errors import plural
+from scaleproof.ground.errors import describe_first_fault, plural
 
 ROWS_LEFT_OUT = f"only its first {MOST_ROWS:,} rows were read"
 MOST_LINES_OF_ROW = 200  # of a CSV file
@@ -189,7 +189,7 @@ def read_notebook_file(evidence: Evidence, text: str, name: str) -> tuple[bool, 
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UnreadableFile(f"it is no notebook: {str(error)[:100]}") from None
+        raise UnreadableFile(f"it is no notebook: {describe_first_fault(error)}") from None
     cells = data.get("cells") if isinstance(data, dict) else None
     if not isinstance(cells, list):
         raise UnreadableFile("it is no notebook of format 4, which has a list of cells: save it with a newer Jupyter")

@@ -16,6 +16,7 @@ from scaleproof.auditor.read.line_wrappers import unwrapped
 from scaleproof.auditor.read.reported import Evidence, Unread, UnreadKind
 from scaleproof.ground import errors
 from scaleproof.ground.errors import UserError, link_fault, path_fault
+from scaleproof.ground.file_kinds import kind_of
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.progress import show_bytes
 from scaleproof.ground.records.comparison_report import read_comparison
@@ -35,21 +36,13 @@ CONTROL = re.compile(
 )
 LOST_DIGITS = re.compile(r"(?<=\d)\0+")  # bytes of value 0 in place of what may have been further digits
 BINARY = re.compile(rb"[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f]")  # bytes that no text has
-# How files of other kinds begin, whatever they are called.
-KINDS_OF_BINARY = {
-    b"\x1f\x8b": "gzip data; name it .gz",
-    b"PK\x03\x04": "a zip archive or an Office document; name it .zip or .xlsx",
-    b"\xd0\xcf\x11\xe0": "an old or encrypted Office document; export its tables as CSV",
-    b"%PDF": "a PDF; its source (LaTeX, Markdown) is read",
-    b"7z\xbc\xaf": "a 7z archive; unpack it",
-    b"\x28\xb5\x2f\xfd": "zstd data; unpack it",
-    b"\xfd7zXZ": "xz data; unpack it",
-    b"BZh": "bzip2 data; unpack it",
-    b"PAR1": "Parquet; export it as CSV",
-    b"SQLite format 3": "an SQLite database; export its tables as CSV",
-    b"\x89HDF": "HDF5; export it as CSV",
-    b"\x89PNG": "a picture",
-    b"\xff\xd8\xff": "a picture",
+# Group of a kind of file that is not read -> what to do with it.
+CURES = {
+    "archive": "; name it .zip or .xlsx",
+    "packed": "; unpack it",
+    "table": "; export its tables as CSV",
+    "document": "; its source (LaTeX, Markdown, CSV) is read",
+    "picture": "",
 }
 FORMS_BY_NAME = {".xlsx": "a workbook", ".tfevents.": "an event file of TensorBoard"}
 
@@ -108,7 +101,7 @@ def encoding(start: bytes) -> str | None:
         return "utf-32"
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    if start.startswith(tuple(KINDS_OF_BINARY)):
+    if kind_of(start):
         return None
     evens, odds = (start[k::2].count(0) for k in (0, 1))
     if 4 * max(evens, odds) > len(start) and not min(evens, odds):  # Latin letters of UTF-16 that does not say so
@@ -124,12 +117,14 @@ def encoding(start: bytes) -> str | None:
 
 def fault_of_binary(path: Path, start: bytes) -> UnreadableFile:
     """Return why a file that is no text was not read: by its first bytes it is "gzip data; name it .gz"."""
-    kind = next((kind for mark, kind in KINDS_OF_BINARY.items() if start.startswith(mark)), None)
+    kind = kind_of(start)
     form = None if kind else next((form for word, form in FORMS_BY_NAME.items() if word in path.name.lower()), None)
     if form:
         return UnreadableFile(f"it does not begin like {form}: it is damaged, or not what its name says")
-    fault = f"by its first bytes it is {kind}" if kind else f"it is binary (byte {start.index(0)} of it is 0)"
-    return UnreadableFile(fault, "binary")
+    if kind is None:
+        return UnreadableFile(f"it is binary (byte {start.index(0)} of it is 0)", "binary")
+    cure = "; name it .gz" if kind.name == "gzip data" else CURES[kind.group]  # which is unpacked here
+    return UnreadableFile(f"by its first bytes it is {kind.name}{cure}", "binary")
 
 
 def fault_of_bytes(path: Path, encoding: str) -> str:

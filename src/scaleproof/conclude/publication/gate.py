@@ -284,7 +284,8 @@ def _read_baselines(
             f"a gate needs at least {LEAST_SESSIONS} earlier results, not {len(baselines)}: the spread between "
             "sessions is not known from fewer; for two results use scaleproof compare"
         )
-    _check_copies([results, *baselines], [new, *earlier])  # before all that takes long
+    rates = [{cell: rate_of(*runs) for cell, runs in session.items()} for session in (new, *earlier)]
+    check_copies([results, *baselines], rates)  # before all that takes long
     for path in baselines:
         folder = folder_of(path)
         # Without a report measured_cells has read all that there is.
@@ -341,14 +342,13 @@ def check_given_once(folders: Sequence[Path]) -> None:
         seen.add(os.path.realpath(path))
 
 
-def _check_copies(paths: Sequence[Path], sessions: Sequence[Mapping[str, list[RawRun]]]) -> None:
+def check_copies(paths: Sequence[Path], sessions: Sequence[Mapping[str, float]]) -> None:
     """Raise UserError where two results have one rate of a cell, to the last digit: they are one measurement.
 
-    It would narrow the spread between sessions to nothing. `sessions`: for each path, the runs of each cell.
+    It would narrow the spread between sessions to nothing. `sessions`: for each path, the rate of each cell.
     """
     path_of: dict[tuple[str, float], Path] = {}  # (cell, rate) -> the first result that has it
-    for path, session in zip(paths, sessions, strict=True):
-        rates = {cell: rate_of(*runs) for cell, runs in session.items()}
+    for path, rates in zip(paths, sessions, strict=True):
         for cell, rate in rates.items():
             if (cell, rate) in path_of:
                 same = f"has the same runs as {path_of[(cell, rate)]} (cell {cell})"

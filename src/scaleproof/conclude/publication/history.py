@@ -82,6 +82,10 @@ def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> His
     gate.check_given_once(folders)
     results = sorted(map(_read_session, folders), key=lambda session_and_runs: session_and_runs[0].date)
     sessions = [session for session, _ in results]
+    gate.check_copies(
+        [session.folder for session in sessions],
+        [{name: rate for name, (rate, _, _) in session.rates.items()} for session in sessions],
+    )
     *_, (_, previous_runs), (newest, newest_runs) = results  # the last two sessions; of both, cell -> its first run
     if cell and cell not in newest_runs:
         cells_text = ", ".join(newest_runs)

@@ -10,6 +10,7 @@ __all__ = [
     "execution",
     "hub_names",
     "loaded",
+    "local_corpus",
     "model_shapes",
     "question",
     "question_cells",

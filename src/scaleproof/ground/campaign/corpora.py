@@ -1,8 +1,6 @@
 """The table of corpora in `config/corpora.yaml`: where each named corpus comes from, and what is known of its files."""
 
-import csv
 import itertools
-import json
 import math
 import os
 import re
@@ -13,11 +11,9 @@ from typing import Annotated, Literal
 from pydantic import Field, RootModel, StringConstraints, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
-from scaleproof.ground.campaign.text_encoding import PACKED, UTF_16, conversion
+from scaleproof.ground.campaign.text_encoding import PACKED
 from scaleproof.ground.errors import UserError, did_you_mean, link_fault, nearest_path, shortened
-from scaleproof.ground.json_faults import fault_of_json
 from scaleproof.ground.number_format import integer
-from scaleproof.ground.pointers import pointer_fault
 
 LOCAL = ("text", "jsonl", "parquet", "csv")
 PINNED = re.compile(r"[0-9a-f]{40}")
@@ -43,8 +39,6 @@ ONLY_FOR = {
     **dict.fromkeys(("format", "known", "download_size"), ("hub", "http")),
     "files": (*LOCAL, "hub", "http"),
 }
-# First bytes of a file that is no corpus -> what is to be said of it.
-OTHERS = {b"%PDF-": "is a PDF; save its text", b"PK\3\4": "is an archive; unpack it"}
 FileName = Annotated[str, StringConstraints(pattern=r"^[^\s]+$")]
 
 
@@ -306,86 +300,6 @@ def _fault_of_kind(path: Path) -> str | None:
     if path.is_symlink():
         return link_fault(path).strip()
     return "is not a regular file" if path.exists() else "matches no file"
-
-
-def check_local(name: str, corpus: Corpus) -> None:
-    """Raise UserError where local files are empty, or do not begin like files of the corpus' format."""
-    paths = [Path(path) for path in local_files(name, corpus)]
-    if paths and not any(path.stat().st_size for path in paths):
-        names = ", ".join(map(str, paths[:3])) + f" and {len(paths) - 3} more" * (len(paths) > 3)
-        raise UserError(f"config/corpora.yaml: {name}.files: {names} is empty (0 bytes)")
-    for path in paths:
-        with path.open("rb") as file:
-            start = file.read(1 << 16)
-        if fault := _fault_of_first_bytes(path, start) or _file_fault(path, start, corpus):
-            raise UserError(f"config/corpora.yaml: {name}.files: {path} {fault}")
-
-
-def _fault_of_first_bytes(path: Path, start: bytes) -> str | None:
-    """Describe a file whose first bytes `start` belong to no corpus, or not to its suffix. Returns None for others."""
-    if {".tar", ".tgz"} & {*path.suffixes}:
-        return "is an archive; unpack it"
-    for suffix, magic in PACKED.items():
-        if start.startswith(magic) and path.suffix != suffix:
-            return f"is packed; rename it to {path.name}{suffix}, and it will be unpacked"
-        if path.suffix == suffix and not start.startswith(magic):
-            return f"does not begin like a {suffix} file"
-    others = (fault for magic, fault in OTHERS.items() if start.startswith(magic))
-    return f"is {pointer}" if (pointer := pointer_fault(start)) else next(others, None)
-
-
-def _file_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
-    """Describe what in the first bytes `start` of a file is not of the corpus' format. Returns None if all is."""
-    if corpus.form == "parquet":
-        return None if start.startswith(b"PAR1") else "cannot be read as parquet: it does not begin like one"
-    if path.suffix in PACKED:
-        return None  # `start` is packed, too
-    if b"\0" in start:
-        cure = f": {conversion(path, start)}" if start.startswith(UTF_16) else " (an archive, a picture, or UTF-16?)"
-        return f"is no {corpus.form} file in UTF-8: it holds zero bytes{cure}"
-    if corpus.form == "jsonl" and start.lstrip().startswith(b"["):
-        return 'is a JSON list; jsonl has an object such as {"text": ...} on each line'
-    if start.lstrip().startswith(b"{") and (corpus.form == "csv" or (corpus.form, path.suffix) == ("text", ".jsonl")):
-        return f"holds JSON; write jsonl in place of {corpus.form}"
-
-    line, newline, _ = start.lstrip().partition(b"\n")
-    if corpus.form == "csv" and line:
-        names = next(csv.reader([line.decode("utf-8-sig", "replace")]))
-        if names == corpus.columns:
-            return "begins with the names of its columns; leave `columns` out"
-        return None if corpus.columns else absent_field_text(names, corpus)
-    if corpus.form == "jsonl" and line and newline:  # without a newline the line may go on beyond `start`
-        return _jsonl_fault(path, line, corpus)
-    return None
-
-
-def _jsonl_fault(path: Path, line: bytes, corpus: Corpus) -> str | None:
-    """Describe what is wrong with the first line of a jsonl file. Returns None for a good line."""
-    try:
-        row = json.loads(line)
-    except UnicodeDecodeError as error:
-        byte = f"0x{line[error.start]:02x} in line 1"
-        return f"cannot be read as jsonl: it is not UTF-8 (byte {byte}): {conversion(path, line)}"
-    except (ValueError, RecursionError) as error:
-        return f"cannot be read as jsonl, whose lines are objects: {fault_of_json(line, str(error))}"
-    if not isinstance(row, dict):
-        return 'cannot be read as jsonl: line 1 must be an object such as {"text": ...}'
-    return absent_field_text(list(row), corpus)
-
-
-def absent_field_text(names: list[str], corpus: Corpus) -> str | None:
-    """Describe which field of the corpus is not among the `names` of a file's fields. Returns None if each is there."""
-    absent = next((field for field in corpus.fields if field not in names), None)
-    if absent is None:
-        return None
-    if corpus.form == "csv" and len(names) == 1:
-        for separator in ";\t|":
-            if separator in names[0]:
-                return f"has columns separated by {separator!r}; csv is read with commas"
-    key_of_table = "label" if absent == corpus.label else "field"
-    hint = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
-    fields = f"{did_you_mean(absent, names)} Fields there: {shortened(', '.join(names), 300) or 'none'}"
-    return f'has no field "{absent}" (key: {key_of_table}).{fields}{hint}'
 
 
 def _expand_ranges(pattern: str) -> list[str]:

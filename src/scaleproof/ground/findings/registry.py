@@ -77,7 +77,7 @@ FILE_UNREADABLE = Code(
     what="A file was not read, or a check broke on it; what it says is in no check.",
     detected="Cut off, empty, binary, too large, of a broken structure or of an unknown schema; an error of a check.",
     seen="",
-    repair="Write whole files or none (write to a temporary name, then rename); name other files one by one.",
+    repair="Mend what is named, or save its figures as CSV, JSON or Markdown; of a large file, the results alone.",
 )
 
 RECORD_UNUSABLE = Code(

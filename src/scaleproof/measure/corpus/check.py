@@ -10,13 +10,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scaleproof.ground.campaign.corpora import Corpus, absent_field_text, check_local, local_files
+from scaleproof.ground.campaign.corpora import Corpus, local_files
+from scaleproof.ground.campaign.local_corpus import absent_field_text, check_local, fault_of_start
 from scaleproof.ground.campaign.text_encoding import PACKED, damage_of_text
 from scaleproof.ground.errors import UserError, plural, shortened
+from scaleproof.ground.file_kinds import damage_of
 from scaleproof.ground.records.corpus_files import TOKENS, DescribedSplit, read_tokens
 from scaleproof.measure.corpus.documents import gather_documents
 from scaleproof.measure.corpus.encode import read_documents
-from scaleproof.measure.corpus.forms import NotADocument, documents_of_file
+from scaleproof.measure.corpus.forms import NotADocument, documents_of_file, unpacked_start
 from scaleproof.measure.corpus.remote import Remote
 from scaleproof.measure.corpus.tokenise import check_documents
 from scaleproof.measure.corpus.tokenizer import learn_tokens
@@ -33,6 +35,7 @@ def check_corpus(name: str, corpus: Corpus) -> list[str]:
     Raises UserError where a local file's first rows, or its schema, are not as config/corpora.yaml says.
     """
     check_local(name, corpus)
+    _check_packed(name, corpus)
     if corpus.form == "text":
         texts = [Path(file) for file in local_files(name, corpus)[:MOST_OPENED]]
         readable = [path for path in texts if path.stat().st_size <= SMALL_TEXT and path.suffix not in PACKED]
@@ -51,6 +54,17 @@ def check_corpus(name: str, corpus: Corpus) -> list[str]:
         fields = " and ".join(corpus.fields)
         raise UserError(f'config/corpora.yaml: {name}.files: no row of {files[0]} has text in "{fields}" (key: field)')
     return []
+
+
+def _check_packed(name: str, corpus: Corpus) -> None:
+    """Raise UserError where a packed local file is damaged, or is not of the corpus' format once it is unpacked."""
+    for path in [Path(file) for file in local_files(name, corpus)[:MOST_OPENED] if Path(file).suffix in PACKED]:
+        try:
+            fault = fault_of_start(path, unpacked_start(path), corpus)
+        except NotADocument as error:
+            raise UserError(f"config/corpora.yaml: {name}.files: {path} {error}") from None
+        if fault:
+            raise UserError(f"config/corpora.yaml: {name}.files: {path}, unpacked, {fault}")
 
 
 def small_text(name: str, corpus: Corpus) -> tuple[list[str], int] | None:
@@ -125,7 +139,8 @@ def _parquet_may_hold_text(path: Path, corpus: Corpus) -> bool:
     try:
         file = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
-        raise NotADocument(f"cannot be read as parquet: {shortened(str(error).splitlines()[0], 200)}") from None
+        problem = f"cannot be read as parquet: {shortened(str(error).splitlines()[0], 200)}"
+        raise NotADocument(damage_of(path, problem)) from None
     schema = file.schema.to_arrow_schema()
     if fault := absent_field_text(schema.names, corpus):
         raise NotADocument(fault)

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scaleproof.ground.campaign.corpora import Corpus, check_local, local_files
+from scaleproof.ground.campaign.corpora import Corpus, local_files
+from scaleproof.ground.campaign.local_corpus import check_local
 from scaleproof.ground.code_dependencies import documented_nodes
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of, sha256_of_library, whole_file, write_json

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from scaleproof.ground.campaign.text_encoding import conversion
 from scaleproof.ground.errors import did_you_mean, shortened
+from scaleproof.ground.file_kinds import damage_of
 from scaleproof.ground.json_faults import fault_of_json
 
 ROWS_AT_ONCE = 100  # of a Parquet file in memory
@@ -49,8 +50,8 @@ def documents_of_file(
         byte = error.object[error.start]
         cure = conversion(path, error.object)
         raise NotADocument(f"cannot be read as {form}: it is not UTF-8 (byte 0x{byte:02x}): {cure}") from error
-    except (pa.ArrowException, csv.Error, OSError, EOFError) as error:
-        raise NotADocument(f"cannot be read as {form}: {error}") from error
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise NotADocument(damage_of(path, f"cannot be read as {form}: {error}")) from error
 
 
 def _read_rows(path: Path, form: str, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
@@ -90,6 +91,15 @@ def _open_text(path: Path, errors: str, newline: str | None = None) -> io.TextIO
     """Open the file as UTF-8, unpacked if it ends in .gz, .bz2 or .zst. `errors`, `newline`: as in `open`."""
     stream = pa.input_stream(path, compression="detect")
     return io.TextIOWrapper(stream, encoding="utf-8-sig", errors=errors, newline=newline)
+
+
+def unpacked_start(path: Path) -> bytes:
+    """Return the first 64 KiB of a file that ends in .gz, .bz2 or .zst, unpacked. Raises NotADocument."""
+    try:
+        with pa.input_stream(path, compression="detect") as stream:
+            return bytes(stream.read(1 << 16))
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise NotADocument(damage_of(path, f"cannot be unpacked: {error}")) from error
 
 
 def _text_documents(path: Path, document: str) -> Iterator[str]:
@@ -163,8 +173,10 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
                 yield where, row
             first_line = last_line + 1
     except csv.Error as error:
+        # Of a strict reader that is the fault; others are a field of a gigabyte, and a lone carriage return.
+        reason = "text stands behind a closing quote" if "expected after" in str(error) else str(error)
         raise NotADocument(
-            f"cannot be read as csv: line {first_line}, or a quote that is opened there: {error}"
+            f"cannot be read as csv: line {first_line}, or a quote that is opened there: {reason}"
         ) from None
 
 

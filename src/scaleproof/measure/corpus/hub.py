@@ -18,7 +18,8 @@ from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, Revisio
 from huggingface_hub.file_download import http_get
 from huggingface_hub.utils import build_hf_headers
 
-from scaleproof.ground.campaign.corpora import Corpus, absent_field_text
+from scaleproof.ground.campaign.corpora import Corpus
+from scaleproof.ground.campaign.local_corpus import absent_field_text
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.files import DISK_FULL, sha256_of
 from scaleproof.measure.corpus.forms import Document, NotADocument, document_of

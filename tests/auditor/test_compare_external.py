@@ -49,6 +49,14 @@ def test_a_copy_of_a_log_is_the_same_file(tmp_path):
     assert compare_external(tmp_path / "a.log", tmp_path / "c.log", []).why is None
 
 
+def test_a_copy_of_a_log_of_rates_is_known_by_its_steps(tmp_path):
+    lines = "".join(f"step: {n} tokens/s: {4500 + 7.3 * n % 11:.2f}\n" for n in range(30))
+    for name, text in (("a.log", lines), ("copy.log", f"# of Monday\n{lines}"), ("b.log", lines.replace(".3", ".4"))):
+        (tmp_path / name).write_text(text)
+    assert "same tokens/s of 30 steps" in str(compare_external(tmp_path / "a.log", tmp_path / "copy.log", []).why)
+    assert compare_external(tmp_path / "a.log", tmp_path / "b.log", []).why is None
+
+
 def test_two_lines_of_a_log_say_nothing_of_its_speed(tmp_path):
     for name, steps in (("long.log", 9), ("other.log", 8), ("short.log", 2)):
         (tmp_path / name).write_text("".join(f"iter {n}: loss 2, time {len(name) + n}ms\n" for n in range(steps)))

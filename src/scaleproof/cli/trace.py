@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from typing import Any
 
 from scaleproof.cli.arguments import (
     Group,
@@ -88,7 +89,14 @@ def trace_interconnect(args: argparse.Namespace) -> None:
 
     for file in args.files:
         kind, evidence = read_interconnect(file)
-        print(f"{file} ({kind}): {evidence}")
+        print(f"{file} ({kind}): {_in_words(evidence)}")
+
+
+def _in_words(facts: Any) -> str:
+    """Return facts about links in one line: {"channels": 2, "nics": ["mlx5_0"]} -> "channels: 2, nics: mlx5_0"."""
+    if isinstance(facts, dict):
+        return ", ".join(f"{name}: {_in_words(fact)}" for name, fact in facts.items())
+    return " + ".join(map(_in_words, facts)) if isinstance(facts, list) else str(facts)
 
 
 def trace_diff(args: argparse.Namespace) -> None:

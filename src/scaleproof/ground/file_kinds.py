@@ -62,6 +62,10 @@ def damage_of(path: Path, problem: str) -> str:
         fault = "damaged: its parts do not fit together" if end == b"PAR1" else "cut off: it ends without PAR1"
         return f"is {fault}; copy or write it again"
     if path.suffix in TESTS:
-        fault = next(fault for words, fault in DAMAGES.items() if re.search(words, problem))
-        return f"{fault}; copy it again, and test it: {TESTS[path.suffix]} {path}"
+        return f"{damage_of_packed(problem)}; copy it again, and test it: {TESTS[path.suffix]} {path}"
     return problem
+
+
+def damage_of_packed(problem: str) -> str:
+    """Return what is wrong with packed data, by what the library that unpacks them says."""
+    return next(damage for words, damage in DAMAGES.items() if re.search(words, problem))

@@ -145,6 +145,11 @@ def test_a_figure_whose_digits_are_lost_is_none(tmp_path):
         ),
         ("chart.wandb", b":W&B", "a .wandb file; export its table as CSV"),
         ("long.csv", TABLE.encode() + b"4," + b"1" * 200_000, "field larger than field limit (131072)"),
+        (
+            "wide.csv",
+            b"gpus," + b"c," * 2000 + b"tokens/s\n1," + b"1," * 2000 + b"950\n",
+            "it has 2,002 columns, of which the first 200 hold no result",
+        ),
         ("of 2014.ipynb", b'{"nbformat": 3, "worksheets": [{"cells": []}]}', "cells: save it with a newer Jupyter"),
         ("cleared.ipynb", b'{"nbformat": 4, "cells": [{"cell_type": "code", "outputs": []}]}', "save it with them"),
         ("run.json", b'{"devices": 1, "runs": [{"tokens_per_s": 100}, {"tokens', "it is cut off in line 1"),

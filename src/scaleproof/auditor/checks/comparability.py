@@ -248,7 +248,7 @@ def _copies_at_other_sizes(runs: Iterable[ReportedRun]) -> Iterator[Flag]:
     # (number of steps, index of a step, seconds of that step) -> runs that have it
     alike: dict[tuple[int, int, float], list[ReportedRun]] = defaultdict(list)
     sized = {run.name: (run, devices) for run in runs if (devices := _stated_devices(run))}
-    times_of = {name: _step_times(run) for name, (run, _) in sized.items()}
+    times_of = {name: _telling_figures(run) for name, (run, _) in sized.items()}
     for name, times in times_of.items():
         for step in np.linspace(0, len(times) - 1, TRIED_STEPS, dtype=int) if len(times) else ():
             alike[len(times), int(step), float(times[step])].append(sized[name][0])
@@ -273,9 +273,10 @@ def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
     """Return what shows that two runs are one measurement ("times of 40 steps"). Returns None where nothing does."""
     if a.run_id and a.run_id == b.run_id and a.tokens_per_s is not None and a.tokens_per_s == b.tokens_per_s:
         return f"run id and rate: {str(a.run_id)[:60]}"
-    times = _step_times(a)
-    if len(times) and np.array_equal(times, _step_times(b)):
-        return f"times of {len(times)} steps"
+    for name, what in (("seconds", "times"), ("tokens_per_s", "tokens/s"), ("samples_per_s", "samples/s")):
+        figures = _telling_figures(a, name)
+        if len(figures) and np.array_equal(figures, _telling_figures(b, name)):
+            return f"{what} of {len(figures)} steps"
     seconds = [span.seconds for span in a.timed_spans]
     is_precise = any(digits_of(time) >= FEWEST_TIME_DIGITS for time in seconds)
     if is_precise and seconds == [span.seconds for span in b.timed_spans]:
@@ -283,8 +284,8 @@ def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
     return None
 
 
-def _step_times(run: ReportedRun) -> Figures:
-    """Return the seconds of each logged step; none where they are too few, or too coarse, to tell a run by them."""
-    times = run.logged_steps.nonzero("seconds")
-    are_telling = len(times) >= FEWEST_STEPS and len(np.unique(times)) >= FEWEST_DISTINCT_TIMES
-    return times if are_telling else times[:0]
+def _telling_figures(run: ReportedRun, name: str = "seconds") -> Figures:
+    """Return the figures of each logged step; none where they are too few, or too coarse, to tell a run by them."""
+    figures = run.logged_steps.nonzero(name)
+    are_telling = len(figures) >= FEWEST_STEPS and len(np.unique(figures)) >= FEWEST_DISTINCT_TIMES
+    return figures if are_telling else figures[:0]

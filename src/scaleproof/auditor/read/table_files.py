@@ -89,6 +89,8 @@ def read_csv_table(evidence: Evidence, file: TextFile, has_lengths_of_runs: bool
     grid = Grid("CSV", header_line, header[:WIDEST], cells_by_line, cut_off=is_cut_off)
     table, notes = fitting_table(grid, file.name)
     if table is None or not table.kinds() & RESULTS or not _is_of_benchmark(table):
+        if len(header) > WIDEST and file.is_named:
+            raise UnreadableFile(f"it has {len(header):,} columns, of which the first {WIDEST} hold no result", "limit")
         return False
     if not has_lengths_of_runs and _is_log(table):
         return False

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.facts.kernel_classes import collective_of
+from scaleproof.ground.file_kinds import damage_of_packed
 from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSource, make_table
 
 DEVICE_EVENTS = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -81,7 +82,8 @@ def _load_events(path: Path) -> dict[str, Any]:
         text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
         data = json.loads(text, strict=False)  # names of events may hold control characters
     except (ValueError, EOFError, OSError, RecursionError, zlib.error) as error:
-        cause = "it is empty" if path.exists() and not path.stat().st_size else f"it is cut off or damaged ({error})"
+        is_packed = not isinstance(error, ValueError | RecursionError) and path.is_file()
+        cause = f"it {damage_of_packed(str(error))}" if is_packed else describe_first_fault(error)
         raise UserError(f"{path}: not a trace of torch's profiler: {cause}; capture it again") from None
     if not isinstance(data, dict) or not isinstance(data.get("traceEvents"), list):
         fault = "its traceEvents are no list" if "traceEvents" in data else "it has no traceEvents"

@@ -8,7 +8,9 @@ from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.documents import tables_not_read
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
+from scaleproof.auditor.read.logs import read_log
 from scaleproof.auditor.read.logs.key_values import DIGITS, PAIR, _sequences_of_epochs, form_of
+from scaleproof.auditor.read.logs.step_lines import NanoGPT
 from scaleproof.auditor.read.reported import TimedSpan
 
 
@@ -87,3 +89,26 @@ def test_texts_of_many_bars_or_epochs_take_seconds_not_hours(tmp_path):
     spans = [TimedSpan(index=k, seconds=1.0) for k in range(20_000, 0, -1)]
     assert len(_sequences_of_epochs(spans)) == 20_000
     assert [len(s) for s in _sequences_of_epochs([TimedSpan(index=k, seconds=1.0) for k in (1, 2, 3, 1, 2)])] == [3, 2]
+
+
+def step_lines(numbers, loss="2.0"):
+    return [f"iter {number}: loss {loss}, time {100 + number}.5ms, mfu 21.0%" for number in numbers]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        step_lines(range(50)),
+        [*step_lines(range(20)), *step_lines(range(30))],  # two runs
+        [*step_lines(range(9)), *step_lines([9], "nan"), *step_lines(range(10, 20))],
+        [*step_lines(range(9)), "iter 9: loss 2.0, time 0.0ms", *step_lines(range(10, 20))],
+        [*step_lines([0, 0, 1, 1]), "tokens per iteration will be: 8,192", *step_lines([2, 2, 3])],  # of two ranks
+    ],
+)
+def test_steps_added_at_once_are_those_added_one_by_one(monkeypatch, lines):
+    runs = {}
+    for at_once in (1, 7, 10_000):
+        monkeypatch.setattr(NanoGPT, "at_once", at_once)
+        read = read_log("a.log", NanoGPT, enumerate(lines, start=1))
+        runs[at_once] = [(list(run.logged_steps), run.nan_steps, run.details) for run in read]
+    assert runs[1] == runs[7] == runs[10_000]

@@ -66,6 +66,18 @@ class StepSeries(Sequence[LoggedStep]):
                     column = self._filled(name, steps_before)
                 column.append(value)
 
+    def extend(self, numbers: list[int], lines: list[int], figures: dict[str, list[float | None]]) -> None:
+        """Add steps by their numbers, their lines, and the figures of each column; none of them has an epoch."""
+        steps_before = len(self)
+        self.step_numbers.extend(numbers)
+        self._lines.extend(lines)
+        if self._epochs is not None:
+            self._epochs.extend([UNKNOWN] * len(numbers))
+        for name, values in figures.items():
+            if any(value is not None for value in values):
+                column = self._filled(name, steps_before)
+                column.extend(math.nan if value is None else value for value in values)
+
     def _filled(self, name: str, length: int) -> "array[float]":
         """Return the column of a figure, with NaN behind its last one up to `length`."""
         column = self._figures.setdefault(name, array("d"))

@@ -16,7 +16,7 @@ from scaleproof.auditor.read.line_wrappers import unwrapped
 from scaleproof.auditor.read.reported import Evidence, Unread, UnreadKind
 from scaleproof.ground import errors
 from scaleproof.ground.errors import UserError, link_fault, path_fault
-from scaleproof.ground.file_kinds import kind_of
+from scaleproof.ground.file_kinds import KINDS, kind_of
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.progress import show_bytes
 from scaleproof.ground.records.comparison_report import read_comparison
@@ -101,7 +101,7 @@ def encoding(start: bytes) -> str | None:
         return "utf-32"
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    if kind_of(start):
+    if start.startswith(tuple(KINDS)):
         return None
     evens, odds = (start[k::2].count(0) for k in (0, 1))
     if 4 * max(evens, odds) > len(start) and not min(evens, odds):  # Latin letters of UTF-16 that does not say so

@@ -277,6 +277,7 @@ class TfCnnBenchmarks(Dialect):
     looked_at = r"images/sec|^(?:Model|Dataset|Mode|Batch size|Num batches|Devices|Variables|Optimizer): |per device"
     format = "tf_cnn_benchmarks log"
     rate_scope = "global"
+    at_once = 1  # its settings say what losses mean
     of_step = Line(r"^{step}\s+images/sec: {samples_per_s} \+/- \S+ \(jitter = \S+\)(?:\s+{loss})?")
     others = (
         Line(r"^Model: +{model}"),

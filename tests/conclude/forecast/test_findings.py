@@ -62,7 +62,7 @@ def test_a_measured_step_outside_its_interval_is_missed():
     (missed,) = forecasts_hold(score(1.2))
     assert missed.cells == ["ddp-n1x4"]
     assert "1,200.0 ms" in missed.evidence
-    assert "900.0 to 1,100.0 ms" in missed.evidence
+    assert "900.0-1,100.0 ms" in missed.evidence
     assert forecasts_hold(score(1.05)) == []
 
 

@@ -237,6 +237,9 @@ def test_a_fault_is_named_with_the_right_figure(tmp_path, name):
 
 
 SOUND = {
+    "a lost sign of percent": rows(
+        "GPUs | Tokens/s | Efficiency", "1 | 1000 | 100%", "2 | 1900 | 95%", "4 | 3700 | 92.5"
+    ),
     "overhead": rows("Strategy | Step (ms) | Overhead vs DDP", "DDP | 182 | 0%", "FSDP | 203 | +11.5%"),
     "weak scaling": rows(
         "GPUs | Batch per GPU | Step time (ms) | Speedup | Efficiency",

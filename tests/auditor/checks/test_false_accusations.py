@@ -48,6 +48,13 @@ def test_a_product_of_means_is(tmp_path, rate, time):
     assert "rate-times-time" in codes(audited(tmp_path, WORK.format(rate, time)))
 
 
+def test_a_rate_below_0_is_named_though_it_is_all_of_its_row(tmp_path):
+    rows = "| GPUs | Samples/s |\n|---|---|\n| 1 | 100 |\n| 2 | {} |\n| 4 | 380 |\n"
+    (finding,) = audited(tmp_path, rows.format("-196")).findings
+    assert (finding.code, finding.evidence) == ("figure-impossible", "2 devices: Samples/s is -196")
+    assert audited(tmp_path, rows.format("-1")).findings == []  # not known
+
+
 def test_a_rate_is_not_corrected_by_a_time_in_another_unit(tmp_path):
     rows = "| GPUs | Samples/s | Step time (ms) | Global batch |\n|---|---|---|---|\n| 1 | 100 | 640 | 64 |\n"
     rows += "| 2 | 196 | 326 | 64 |\n| 4 | 380 | {} | 64 |\n"

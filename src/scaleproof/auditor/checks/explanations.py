@@ -245,8 +245,10 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     units = [re.sub(r"[\d.,]|\(.*", "", text).strip() for text in formula.above]  # "ms" of "24.1 ms (8)"
     units_agreeing = {units[k] for k in np.flatnonzero(meant.agrees)}
     is_measured = [not remarks_of(name) & NOT_MEASURED for name in figures.names]
-    # "1.00x" among changes in percent is no change of 100 %.
-    is_printed = np.abs(target.figures.middle / formula.values.middle - 1) <= FIT_TOLERANCE
+    # "1.00x" among changes in percent is no change of 100 %; a "92.5" among them has lost its sign.
+    signs = (1, 100) if any("%" in text for text in target.texts) else (1,)
+    ratios = target.figures.middle / formula.values.middle
+    is_printed = np.any([np.abs(ratios / sign - 1) <= FIT_TOLERANCE for sign in signs], axis=0)
     wrong_rows = np.flatnonzero(meant.contradicts & is_measured & ~is_printed).tolist()
     # Few rows may follow a formula by chance, or for a reason that the table does not say.
     is_proven = formula.expected == formulas.ONLY_MEANING or agreeing >= ROWS_PER_ODD_ROW * len(wrong_rows)

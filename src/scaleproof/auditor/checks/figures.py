@@ -62,7 +62,13 @@ def figures_are_possible(context: AuditContext) -> Iterator[Flag]:
                 yield from _statistics_out_of_order(row)
                 yield from _more_memory_than_device(row, table)
         rows = [row for row in table.rows if row.measured and not OF_DIFFERENCES.search(row.label)]
-        rows = [row for row in rows if any(f.kind not in SIZES and f.value for f in row.figures)]  # no remark in a row
+        measured = [column.heading for column in table.columns if column.kind in MEASURED]
+        rows = [
+            row
+            for row in rows  # no remark in a row
+            if any(f.kind not in SIZES and f.value for f in row.figures)
+            or any(figures_of(row.texts.get(heading, "")) for heading in measured)
+        ]
         for column in table.columns:
             yield from _not_above_zero(rows, column)
 

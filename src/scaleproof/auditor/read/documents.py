@@ -320,6 +320,8 @@ OTHER_TABLES = {
     r"\|={3,}\s*$": "a table of AsciiDoc",
     r"[ \t]*\.\. list-table::": "a list-table of reStructuredText",
     r"\{\| ?\w*": "a table of MediaWiki",
+    r"\|\|[^|\n]+\|\|.*\|\|[ \t]*$": "a table of Jira",
+    r"\^ [^^\n]+ \^.*\^[ \t]*$": "a table of DokuWiki",
     r".*\|[^|\n]*\d[^|\n]*<br */?>[^|\n]*\d[^|\n]*\|": "a table with several figures in a cell",
 }
 

@@ -19,6 +19,11 @@ def doubts(folder, text: str) -> str:
     [
         (HEAD % "" + SIZES % ("hsdp, ddp", "1x1, 1x2"), "on one node it is fsdp: hsdp-n1x1, hsdp-n1x2"),
         (HEAD % ", optimizer: {learning_rate: 10}", "work.optimizer.learning_rate is above 0.1"),
+        (HEAD % ", optimizer: {learning_rate: 1e-30}", "work.optimizer.learning_rate is below 1e-08"),
+        (
+            HEAD % "" + SIZES % ("single, ddp", "1x2") + "question: {is: ddp, better_than: single}\n",
+            "question is about what can run on no machine: single-n1x2",
+        ),
         (HEAD % "" + "target_loss: 50\n", "target_loss 50.0 is reached without training"),
         (HEAD % "" + SIZES % ("ddp", "1x1, 1x2") + "forecast: {hold_out: [1x2]}\n", "no strategy two sizes"),
     ],

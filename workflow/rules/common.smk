@@ -193,6 +193,14 @@ def swept_groups(wildcards):
     return [RESULTS / wildcards.campaign / "sweep" / group / "sweep.json" for group in loaded.communicating_groups]
 
 
+def swept_group(wildcards):
+    """End where the campaign does not sweep this group. A sweep needs no files."""
+    loaded = of_campaign(wildcards)
+    or_exit(check_asked, loaded, loaded.campaign.forecast.enabled, "has no forecasts (key: forecast)")
+    or_exit(known_name, "group of devices", wildcards.group, loaded.communicating_groups)
+    return []
+
+
 def calibrating_runs(wildcards):
     """The runs that the forecast is made from: all but those that are held out."""
     loaded = of_campaign(wildcards)

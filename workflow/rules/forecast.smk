@@ -2,6 +2,8 @@
 
 
 rule sweep:
+    input:
+        swept_group,
     output:
         "results/{campaign}/sweep/{group}/sweep.json",
     log:

@@ -42,8 +42,8 @@ def refuse_elsewhere(wildcards):
 
 
 def check_omitted():
-    """End where --omit-from names nothing that is made, of which Snakemake says nothing."""
-    for name in workflow.dag_settings.omit_from:
+    """End where --omit-from or --allowed-rules names nothing that is made, of which Snakemake says nothing."""
+    for name in {*workflow.dag_settings.omit_from, *(workflow.dag_settings.allowed_rules or ())}:
         if not is_made(name):
             or_exit(known_name, "rule", name, REAL_RULES)
 

@@ -5,24 +5,33 @@ from collections.abc import Sequence
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.campaign.question_cells import cells_of_question
+from scaleproof.measure.machine.applicable import reason_anywhere
 from scaleproof.measure.machine.gpus import Gpu
 
-MOST_LEARNING_RATE = 0.1  # of AdamW; those of published language models are below 0.01
+LEARNING_RATES = (1e-8, 0.1)  # of AdamW; those of published language models are from 1e-6 to 0.01
 
 
 def doubts_text(loaded: LoadedCampaign, gpus: Sequence[Gpu]) -> str:
     """Return a paragraph with a line for each doubt, and the cells that it is about; "" where there are none."""
     trained = [cell for cell in loaded.cells if cell.command is None]
     target = loaded.campaign.target_loss
+    least, most = LEARNING_RATES
     cells_by_doubt = {
         "execution.strategy hsdp shards inside of a node; on one node it is fsdp": [
             cell for cell in trained if cell.execution.strategy == "hsdp" and cell.execution.geometry.nodes == 1
         ],
-        f"work.optimizer.learning_rate is above {MOST_LEARNING_RATE}: AdamW moves each weight by that at a step": [
-            cell for cell in trained if cell.work.optimizer.learning_rate > MOST_LEARNING_RATE
+        f"work.optimizer.learning_rate is above {most}: AdamW moves each weight by that at a step": [
+            cell for cell in trained if cell.work.optimizer.learning_rate > most
+        ],
+        f"work.optimizer.learning_rate is below {least}: weights stay as they are": [
+            cell for cell in trained if cell.work.optimizer.learning_rate < least
         ],
         f"target_loss {target} is reached without training: guessing has the logarithm of the vocabulary's size": [
             cell for cell in trained if target != "derive" and target > _guessing_loss(cell)
+        ],
+        "question is about what can run on no machine": [
+            cell for cell in _questioned(loaded) if cell.command is None and reason_anywhere(cell)
         ],
         "forecast.hold_out leaves no strategy two sizes, from which a forecast on CPUs has its interval": [
             cell for cell in trained if loaded.held_out(cell) and not gpus and _largest_series(loaded, trained) < 2
@@ -30,6 +39,12 @@ def doubts_text(loaded: LoadedCampaign, gpus: Sequence[Gpu]) -> str:
     }
     lines = [f"  {doubt}: {', '.join(cell.slug for cell in cells)}" for doubt, cells in cells_by_doubt.items() if cells]
     return "\n\nAllowed, but is it meant?\n" + "\n".join(lines) if lines else ""
+
+
+def _questioned(loaded: LoadedCampaign) -> Sequence[Cell]:
+    """Return the cells that the campaign's question is about."""
+    names = (cells_of_question(loaded.campaign.question, loaded.cells) or {}).values()
+    return [cell for cell in loaded.cells if cell.slug in names]
 
 
 def _guessing_loss(cell: Cell) -> float:

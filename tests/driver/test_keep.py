@@ -107,8 +107,17 @@ def test_a_run_that_cannot_stand_here_is_refused(measured, noted, spoil, part):
     spoil(results / RUN)
     with pytest.raises(UserError, match=part) as refused:
         keep(loaded, results)
-    assert f"scaleproof retry {loaded.path} --cell ddp-n1x2 --results {results} && snakemake" in str(refused.value)
+    assert f"scaleproof retry {loaded.path} --cell ddp-n1x2/rep1 --results {results} && snakemake" in str(refused.value)
     assert noted == []
+
+
+def test_a_cell_of_which_no_run_can_stay_is_named_as_a_whole(measured, noted):
+    loaded, results = measured
+    for folder in (results / RUN).parent.iterdir():
+        without_launcher(folder)
+    with pytest.raises(UserError) as refused:
+        keep(loaded, results)
+    assert f"scaleproof retry {loaded.path} --cell ddp-n1x2 --results {results} && snakemake" in str(refused.value)
 
 
 def test_a_run_of_another_program_is_refused(measured, noted, monkeypatch):

@@ -18,6 +18,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.json_faults import read_part
 from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.lost_results import records_of_runs
 from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SEAL, Run, read_planned, retry_command
 from scaleproof.ground.snakemake_command import options_for, results_option
@@ -40,7 +41,7 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
     if not runs:
         raise UserError(f"{results / loaded.name}: no finished run of {loaded.path} is there; there is nothing to keep")
 
-    changed: dict[str, str] = {}  # slug of a cell -> fault of one of its runs
+    changed: dict[Path, str] = {}  # folder of a run -> its fault
     records = []  # each run with its cell
     for folder, cell, repeat in runs:
         try:
@@ -51,7 +52,7 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
             if edited:
                 raise UserError(f"{folder / METRICS} was measured before {', '.join(edited)} changed")
         except UserError as error:
-            changed.setdefault(cell.slug, str(error))
+            changed[folder] = str(error)
     _raise_if_changed(loaded, results, changed)
     _check_tokens(loaded, results, records)
 
@@ -91,21 +92,25 @@ def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tup
         print("scaleproof: making the tokens of the runs again, to compare; this may take minutes", file=sys.stderr)
         snakemake_view.make_files(sorted(to_make))
 
-    changed: dict[str, str] = {}  # slug of a cell -> fault of one of its runs
-    for run, cell, folder in trained:
+    changed: dict[Path, str] = {}  # folder of a run -> its fault
+    for run, _, folder in trained:
         tokens, data = read_tokens(folder), run.metrics.data
         if not run.ok or not data:
             continue  # no figures of this run follow from its tokens
         if any(data.get(f"{split}_sha256") != tokens[split]["sha256"] for split in ("train", "val")):
-            changed.setdefault(cell.slug, f"{run.folder / METRICS} is of other tokens than {folder}")
+            changed[run.folder] = f"{run.folder / METRICS} is of other tokens than {folder}"
     _raise_if_changed(loaded, results, changed)
 
 
-def _raise_if_changed(loaded: LoadedCampaign, results: Path, changed: dict[str, str]) -> None:
-    """Raise UserError if there are `changed` runs: slug of a cell -> fault of one of its runs."""
+def _raise_if_changed(loaded: LoadedCampaign, results: Path, changed: dict[Path, str]) -> None:
+    """Raise UserError if there are `changed` runs: folder of a run -> its fault."""
     if changed:
-        fault = f"{next(iter(changed.values()))}. Of {plural(len(changed), 'cell')} runs cannot be kept"
-        advice = f"measure them again, then keep the others: {retry_command(loaded.path, changed, results)}"
+        names: list[str] = []  # CELL where all its runs are changed, else CELL/repK
+        for cell, runs in group_by(changed, lambda run: run.parent).items():
+            is_whole = len(runs) == len(list(cell.glob(f"*/{METRICS}")))
+            names += [cell.name] if is_whole else [f"{cell.name}/{run.name}" for run in runs]
+        fault = f"{next(iter(changed.values()))}. {plural(len(changed), 'run')} cannot be kept"
+        advice = f"measure them again, then keep the others: {retry_command(loaded.path, names, results)}"
         raise UserError(f"nothing was kept: {fault}; {advice}")
 
 

@@ -99,4 +99,7 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
 
 def row_dicts(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows as dictionaries, with None where a cell is empty."""
-    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+    columns = [frame[name].tolist() for name in frame.columns]
+    # NaN alone differs from itself.
+    rows = ([value if value == value else None for value in row] for row in zip(*columns, strict=True))
+    return [dict(zip(frame.columns, row, strict=True)) for row in rows]

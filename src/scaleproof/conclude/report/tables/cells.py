@@ -160,7 +160,8 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     texts, constants = split_constant(cell_texts(rows))
     # An interval that contains 1 marks a ratio as undecided. Not so an efficiency, whose 1 is the ideal.
     ratio_columns = [column for column in RATIOS if column.name != "scaling_efficiency"]
-    ratios = {column.heading: [interval_of(row, column.name) for row in row_dicts(rows)] for column in ratio_columns}
+    plain_rows = row_dicts(rows)
+    ratios = {column.heading: [interval_of(row, column.name) for row in plain_rows] for column in ratio_columns}
     headings_of_paper = {COLUMNS[name].heading for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
     constants_text = ", ".join(f"{heading} {value}" for heading, value in constants)
     below = [f"In all rows: {constants_text}.", _table_note(report) + restated_time_note(cells)]

@@ -11,7 +11,9 @@ from synthetic import rewrite, write_run
 from scaleproof.driver import snakemake_view
 from scaleproof.driver.keep import keep, measured_beside, unrecorded_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
+from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.kept_code import is_same_code
 from scaleproof.ground.records.run import read_run
 from scaleproof.measure.reference.schema import workload_name
 
@@ -63,6 +65,14 @@ def test_all_finished_runs_are_kept(measured, noted):
     folders = keep(loaded, results)
     assert folders == loaded.runs(results)
     assert noted == [folder / "training_metrics.json" for folder in folders]
+
+
+def test_other_code_of_kept_runs_counts_as_todays(measured):
+    loaded, results = measured
+    keep(loaded, results)
+    assert is_same_code("c" * 64, code_sha256(*MEASURING), results / RUN)  # the code of all synthetic runs
+    assert not is_same_code("c" * 64, "other", results / RUN)
+    assert not is_same_code("d" * 64, code_sha256(*MEASURING), results / RUN)
 
 
 def test_nothing_is_there_to_keep(measured, noted, tmp_path):

@@ -15,10 +15,12 @@ from scaleproof.driver import snakemake_view
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.corpora import local_files
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
+from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.json_faults import read_part
 from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
 from scaleproof.ground.records.grouping import group_by
+from scaleproof.ground.records.kept_code import keep_code
 from scaleproof.ground.records.lost_results import records_of_runs
 from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SEAL, Run, read_planned, retry_command
 from scaleproof.ground.snakemake_command import options_for, results_option
@@ -60,6 +62,8 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
     outputs = loaded.records(results) if loaded.shared_jobs else [folder / METRICS for folder in loaded.runs(results)]
     files = [path for path in (*outputs, *measured_beside(loaded, results)) if path.is_file()]
     snakemake_view.mark_up_to_date(files)
+    codes = {run.metrics.code_sha256 for run, _ in records}
+    keep_code(results / loaded.name, code_sha256(*MEASURING), codes)
     return [folder for folder, *_ in runs]
 
 

@@ -17,6 +17,7 @@ from scaleproof.ground.comparison import changed_keys
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.number_format import duration_in_words
+from scaleproof.ground.records.kept_code import is_same_code
 from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs, records_without_runs
 from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, read_run, retry_command
@@ -193,7 +194,7 @@ def _reason_to_measure_again(
         return f"{CONFIGURATION}: {keys}" if keys else CONFIGURATION
     if seen and not seen.pending:
         return None
-    if metrics.code_sha256 != current_code:
+    if not is_same_code(metrics.code_sha256, current_code, record.parent):
         return CODE
     # A shared job leaves any run of the same code and program as it is; so does this, where Snakemake has no view.
     takes_any = seen is None or seen.rule.endswith("shared_job")

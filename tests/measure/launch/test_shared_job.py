@@ -16,6 +16,7 @@ from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.shared_jobs import plan_shared_jobs
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.files import sha256_of
+from scaleproof.ground.records.kept_code import KEPT, keep_code
 from scaleproof.ground.records.metrics import Failed, Printed
 from scaleproof.ground.records.run_sections import Program
 from scaleproof.measure.command.program import files_of_command
@@ -125,7 +126,12 @@ def test_runs_of_other_code_are_made_again(job):
     for cell, repeat in job.job.runs:
         path = job.folder(cell, repeat) / "training_metrics.json"
         path.write_text(path.read_text().replace(code_sha256(*MEASURING), "0" * 64))
-    assert job.go() == ALL
+    (job.folder(job.cells[0], 1) / "steps.csv").unlink()
+    job.record.unlink()
+    keep_code(job.root, code_sha256(*MEASURING), {"0" * 64})
+    assert job.go() == ALL[:1], "kept runs stay, with whatever is missing beside them"
+    (job.root / KEPT).unlink()
+    assert job.go() == ALL[1:]
 
 
 def test_runs_of_a_command_are_made_again_once_its_script_has_changed(tmp_path, monkeypatch):

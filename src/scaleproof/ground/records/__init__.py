@@ -12,6 +12,7 @@ __all__ = [
     "grouping",
     "host_names",
     "jobs",
+    "kept_code",
     "lost_results",
     "metrics",
     "open_sections",

@@ -10,6 +10,7 @@ from scaleproof.ground.campaign.shared_jobs import SharedJob
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of, write_json
+from scaleproof.ground.records.kept_code import is_same_code
 from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.run import LAUNCHER, METRICS, STEPS, read_run
 from scaleproof.measure.command.program import files_of_command
@@ -60,15 +61,16 @@ def _place(scheduler: Mapping[str, str] | None, hostname: str) -> str:
 
 
 def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
-    """Return the metrics of the run in `folder` if it is of this very cell, code and program, else None."""
+    """Return the metrics of the run in `folder`; None if it is of another cell, program or code that was not kept."""
     if not (folder / METRICS).exists():
         return None
     try:
         metrics = read_run(folder).metrics
     except UserError:
         return None
-    is_same = metrics.fingerprint == cell.fingerprint and metrics.code_sha256 == code_sha256(*MEASURING)
-    return metrics if is_same and not changed_files(metrics, cell, folder / METRICS) else None
+    is_planned = metrics.fingerprint == cell.fingerprint
+    is_current = is_planned and is_same_code(metrics.code_sha256, code_sha256(*MEASURING), folder)
+    return metrics if is_current and not changed_files(metrics, cell, folder / METRICS) else None
 
 
 def changed_files(

@@ -86,7 +86,8 @@ def _track_second_step(cell: Cell) -> dict[str, Any]:
     patch.object(model, "to", return_value=model).start()  # it is on its device; fake tensors cannot move
     strategy = strategy_class(name)(cell, model, device)
     shape = (cell.batch.micro, cell.workload.seq_len + 1)
-    inputs = [torch.randint(0, cell.vocab_size, shape) for _ in range(cell.batch.accumulation)]
+    # A third micro-step allocates what the second did.
+    inputs = [torch.randint(0, cell.vocab_size, shape) for _ in range(min(cell.batch.accumulation, 2))]
     _micro_steps(strategy, inputs)
     strategy.update(0)  # makes the optimizer's state
     tracker: Any = FSDPMemTracker(strategy.module, strategy.optimizer) if name == "fsdp" else MemTracker()

@@ -130,7 +130,12 @@ def test_a_pattern_of_the_step_alone_is_timed_by_the_launcher(tmp_path):
         ),
         (NANOGPT, {}, r"work a step is: with ab, add --metric steps/s if .*or \{steps: 1\} to compare steps/s\)$"),
         ("hello\nworld\n", {}, r"no figure in its log is understood: .* \(its last line: world\)\. Give patterns"),
-        ("hello\nworld\n", {"ended": True}, "let it train longer: it had printed 2 lines$"),
+        (
+            "step 50 time 10 ms\n",
+            {"ended": True},
+            r"^it had printed 1 line \(the last: .*\); let it train longer \(work.s",
+        ),
+        ("hello\nworld\nagain\n", {"ended": True}, "let it train longer: it had printed 3 lines$"),
         ("hello\n" * 100, {"ended": True}, "with {steps} in the command$"),
         ("", {}, "^it printed nothing; a program that prints no step is timed as a whole"),
         ("", {"ended": True}, "^it printed nothing; let it train longer"),

@@ -39,7 +39,8 @@ def verify_and_audit(path: Path, say: Callable[[str], object] | None = None) -> 
     """Verify a campaign, and make its page, tables and checks again.
 
     Returns the differences, the number of runs, and the number of recomputed figures. `say`: is told, where nothing
-    differs, why the page was compared in part or not at all. Raises UserError where `path` is no campaign's results.
+    else differs, that other code wrote the page, or why it was compared in part or not at all. Raises UserError where
+    `path` is no campaign's results.
     """
     differences, run_count, figure_count = verify(path)
     # Page and tables cannot be made again from files that are damaged themselves.
@@ -53,7 +54,7 @@ def verify_and_audit(path: Path, say: Callable[[str], object] | None = None) -> 
         differences += [again for again in rewritten.differences if again.file not in explained_files]
         if not differences and not why_rules_differ(folder):
             differences = findings_left_out(folder, records)
-        if say and rewritten.reservation and not differences:
+        if say and rewritten.reservation and differences == rewritten.differences:
             say(rewritten.reservation)
     return differences, run_count, figure_count
 

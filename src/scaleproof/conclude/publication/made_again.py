@@ -37,6 +37,7 @@ from scaleproof.ground.records.host_names import Pseudonyms
 from scaleproof.ground.records.metrics import VERSION
 from scaleproof.ground.records.run import Run, read_run
 from scaleproof.ground.records.scaling_report import ScalingReport, read_scaling_report
+from scaleproof.ground.snakemake_command import options_for
 from scaleproof.verify.campaign_file import campaign_beside
 from scaleproof.verify.contents import DAMAGES, text_of
 from scaleproof.verify.html_tree import Element, tree_of
@@ -113,6 +114,12 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
     # A bare tag, as "<tr>", is named only where nothing else differs.
     shown_pairs = {file: [*filter(statements.is_telling, pairs)] or pairs for file, pairs in pairs_of_file.items()}
     all_pairs = [(file, pair) for file, pairs in shown_pairs.items() for pair in pairs]
+    if reservation and all_pairs:
+        page = folder / PAGE
+        cure = f"this code writes it again by: snakemake {options_for(page)} --forcerun analyse -- {page}"
+        if (folder / "campaign.yaml").exists():  # a publication, which no rule makes
+            cure = "verify it with the code of its commit"
+        reservation = f"other code wrote the page; if nobody edited it, {cure}"
     return Rewritten([Difference(file, *statements.in_words(pair)) for file, pair in all_pairs], reservation)
 
 

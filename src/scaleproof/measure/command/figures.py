@@ -22,6 +22,7 @@ from scaleproof.measure.command.progress import FEWEST, Count, Progress, find_pr
 LEAST_WINDOW_S = 0.5  # a shorter window says little by the launcher's clock
 FEW_LINES = 100  # a program that has printed more says nothing new in a longer run
 LONGER = "let it train longer"  # advice in messages on programs that were ended too early
+MORE_SECONDS = f"{LONGER} (work.seconds; of ab: --seconds)"
 
 
 class NoFigures(Exception):
@@ -54,16 +55,14 @@ def read_figures(
     times the steps of a program that only counts them. `was_ended`: the launcher ended the program early.
     """
     if not log.stat().st_size:
-        longer = f"{LONGER} (work.seconds; of ab: --seconds)"
         as_whole = "a program that prints no step is timed as a whole (workload.figures: whole; of ab: --metric time)"
-        raise NoFigures(f"it printed nothing; {longer if was_ended else as_whole}")
+        raise NoFigures(f"it printed nothing; {MORE_SECONDS if was_ended else as_whole}")
 
     lines = log.read_text("utf-8", "replace").split("\n")
     printed = _read_printed(log, lines, cell, read, arrivals)
     steps = _steps_with_time(printed)
     if not steps and not printed.spans:
         return _figures_by_arrivals(printed, lines, arrivals, cell, was_ended)
-
     _check_one_run(printed, cell)
     return _figures_of_steps(printed, steps, cell) if steps else _figures_of_spans(printed, cell, was_ended)
 
@@ -104,10 +103,11 @@ def _figures_by_arrivals(
     texts = [line.strip() for line in lines if line.strip()]
     if progress:
         return _figures_of_progress(progress, cell, texts[-1])
-
-    is_short = was_ended and len(texts) < FEW_LINES
-    advice = f"; {LONGER}: it had printed {plural(len(texts), 'line')}" if is_short else ""
-    raise NoFigures(_no_figures_text(cell, texts[-1] if texts else "") + advice)
+    printed_text = f"it had printed {plural(len(texts), 'line')}" if was_ended and len(texts) < FEW_LINES else ""
+    if printed_text and 0 < len(texts) < FEWEST:  # no pattern times steps by so few lines
+        raise NoFigures(f"{printed_text} (the last: {shortened(texts[-1], 80)}); {MORE_SECONDS}")
+    longer = f"; {LONGER}: {printed_text}" if printed_text else ""
+    raise NoFigures(_no_figures_text(cell, texts[-1] if texts else "") + longer)
 
 
 def _steps_with_time(printed: PrintedLog) -> list[PrintedStep]:
@@ -153,9 +153,9 @@ def _read_log(log: Path, reader: str, read: ReadLog) -> PrintedLog:
 
 def _no_figures_text(cell: Cell, last_line: str = "") -> str:
     """Return the message that no figure was understood, and what to do."""
-    reason = "no figure in its log is understood: no time of a step, no rate, and no count"
-    if isinstance(cell.workload.figures, Patterns):
-        reason = "the patterns of workload.figures match no line of its log"
+    has_patterns = isinstance(cell.workload.figures, Patterns)
+    unread = "no figure in its log is understood: no time of a step, no rate, and no count"
+    reason = "the patterns of workload.figures match no line of its log" if has_patterns else unread
     ending = f" (its last line: {shortened(last_line, 80)})" if last_line else ""
     return (
         f"{reason}{ending}. Give patterns (workload.figures: {{step: 'it (\\d+)'}}; of ab: --pattern step='it (\\d+)', "

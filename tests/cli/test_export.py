@@ -1,6 +1,7 @@
 """The published demo for other programs: gauges of Prometheus, and Parquet."""
 
 import re
+import shutil
 
 import pandas as pd
 import pytest
@@ -63,3 +64,38 @@ def test_another_ending_is_refused(demo, tmp_path):
     done = scaleproof("export", "prometheus", demo, "demo.txt", cwd=tmp_path)
     assert done.returncode == 2
     assert "demo.txt must end in .prom" in done.stderr
+
+
+def test_cells_that_were_edited_after_the_report_are_no_gauges(demo, tmp_path):
+    edited = tmp_path / "results/demo"
+    shutil.copytree(demo, edited)
+    assert scaleproof("export", "prometheus", edited, "x.prom", cwd=tmp_path).returncode == 0
+    cells = edited / "cells.csv"
+    cells.write_text(cells.read_text().replace(",ddp,", ",fsdp,"))
+    done = scaleproof("export", "prometheus", edited, "y.prom", cwd=tmp_path)
+    assert (done.returncode, (tmp_path / "y.prom").exists()) == (2, False)
+    assert "cells.csv is damaged (it was changed after the report was written); " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("spoil", "cure"),
+    [
+        (
+            lambda folder: (folder / "cells.csv").write_bytes(b""),
+            r"What is derived is made again by: snakemake .* --forcerun",
+        ),
+        (lambda folder: (folder / "runs/ddp-n1x2/rep1/steps.csv").unlink(), r"Restore the files of runs$"),
+        (lambda folder: (folder / "manifest.json").unlink(), r"What is derived is made again by: "),
+    ],
+)
+def test_a_failed_verification_ends_with_what_makes_the_files_again(demo, tmp_path, spoil, cure):
+    """A publication says instead that it is not edited."""
+    folder = tmp_path / "results/demo"
+    shutil.copytree(demo, folder)
+    spoil(folder)
+    as_published = scaleproof("verify", folder, cwd=tmp_path)
+    (folder / "campaign.yaml").unlink()
+    as_results = scaleproof("verify", folder, cwd=tmp_path)
+    assert (as_published.returncode, as_results.returncode) == (1, 1)
+    assert re.search(cure, as_results.stdout, re.MULTILINE)
+    assert not re.search(cure, as_published.stdout, re.MULTILINE)

@@ -3,12 +3,19 @@
 import argparse
 import shutil
 from functools import partial
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from scaleproof.cli.arguments import Group, add_command, add_subcommands
 from scaleproof.cli.values import file_to_write, new_folder, path
-from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import write_atomic
+from scaleproof.ground.errors import UserError, damaged_file
+from scaleproof.ground.files import sha256_of, write_atomic
+from scaleproof.ground.json_faults import read_part
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from scaleproof.ground.records.scaling_report import ScalingReport
 
 SUFFIX = ".prom"  # a node exporter reads no other files
 
@@ -34,13 +41,24 @@ def prometheus(args: argparse.Namespace) -> None:
 
     Raises UserError unless the name of the file ends in .prom.
     """
-    from scaleproof.conclude.report.read_results import read_inputs
     from scaleproof.conclude.report.trackers import prometheus as prometheus_text
 
     if args.out.suffix != SUFFIX:
         raise UserError(f"{args.out} must end in {SUFFIX}; as a table: scaleproof.to_frame(...).to_parquet(FILE)")
-    _, cells, report = read_inputs(args.results)
+    cells, report = _read_reported(args.results)
     write_atomic(args.out, prometheus_text(report.campaign, cells, report.unit))
+
+
+def _read_reported(results: Path) -> tuple["pd.DataFrame", "ScalingReport"]:
+    """Read cells.csv and scaling_report.json. Raises UserError where they are no longer those of the report."""
+    from scaleproof.conclude.report.read_results import read_inputs
+
+    _, cells, report = read_inputs(results)
+    stated = read_part(results / "manifest.json", lambda manifest: dict(manifest["files"])) or {}
+    for name in ("cells.csv", "scaling_report.json"):
+        if stated.get(name, "") not in ("", sha256_of(results / name)):
+            raise damaged_file(results / name, "it was changed after the report was written")
+    return cells, report
 
 
 def to_tracker(args: argparse.Namespace) -> None:
@@ -49,10 +67,9 @@ def to_tracker(args: argparse.Namespace) -> None:
     If that fails, the folder is left as it was: a part of the runs would look like all of them.
     """
     from scaleproof.conclude.report import trackers
-    from scaleproof.conclude.report.read_results import read_inputs
     from scaleproof.ground.records.run import read_runs
 
-    _, cells, report = read_inputs(args.results)
+    cells, report = _read_reported(args.results)
     runs = trackers.export_runs(read_runs(args.results), args.results)
     folder_existed = args.out.exists()  # and was empty: `new_folder` takes no other
     try:

@@ -74,6 +74,8 @@ def trace_summary(args: argparse.Namespace) -> None:
     from scaleproof.measure.trace.summarise import summarise_capture, summarise_files
 
     if len(args.trace) == 1 and (args.trace[0] / CAPTURE).is_file():
+        if args.out:
+            raise UserError(f"--out is for a profiler's files; the summary of a capture stands in {args.trace[0]}")
         profile = summarise_capture(args.trace[0])
     else:
         profile = summarise_files(args.trace, args.ranks, args.steps)

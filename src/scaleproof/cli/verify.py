@@ -12,7 +12,7 @@ from scaleproof.cli.values import Number, chart_to_write, file_to_read, folder_t
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import integer, span_text
 from scaleproof.ground.records.grouping import group_by
-from scaleproof.ground.snakemake_command import RESULTS, results_option
+from scaleproof.ground.snakemake_command import RESULTS, options_for, results_option
 
 if TYPE_CHECKING:
     from scaleproof.conclude.publication.history import History
@@ -29,6 +29,7 @@ COPIED = "is the record of"  # of a run in the folder of another
 UNREADABLE = "not readable"
 USUAL_LOSS = 5.0  # %, what a rate may fall by in a gate without --difference
 UNDECIDED = 5  # exit code, as of scaleproof ab
+MEASURED_BESIDE = ("compare", "reference", "sweep", "traces")  # folders of results beside runs, which are no page's
 SHOWN = 5  # differences of a file, or of a folder of results: many have one cause
 
 
@@ -65,14 +66,35 @@ def verify(args: argparse.Namespace) -> None:
             again = "publish the results anew: scaleproof publish RESULTS --author NAME"
             advice = f". A publication is not edited: {back}, or {again}"
         print(f"FAIL  {plural(count, 'difference')}{more}; {work}{advice}")
-        if not advice and any(map(_is_missing_file, differences)):
-            print("What is missing is made again, or restored: scaleproof stale" + results_option(folder.parent))
+        for cure in () if advice else _cures(folder, differences):
+            print(cure)
         raise SystemExit(1)
     of_folder = f" of {folder}" if folder != args.results else ""  # the user has given a page, not its folder
     print(f"PASS  {work}; every file{of_folder} is the one that the report was made from")
     key, _ = signer_of(folder)
     if key:
         print(f"signed by {key}")
+
+
+def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
+    """Return what makes files of a campaign's results again, in a line for runs, what is derived, and the rest."""
+    from scaleproof.ground.records.run import retry_command
+
+    parts = [difference.file.split("/") for difference in differences]
+    runs = dict.fromkeys("/".join(names[1:3]) for names in parts if names[0] == "runs" and len(names) > 3)
+    is_derived = any(len(names) == 1 or names[0] in ("tables", "charts") for names in parts)
+    has_other_missing = any(d.file.split("/")[0] in MEASURED_BESIDE and _is_missing_file(d) for d in differences)
+    page = folder / "report.html"
+    campaign = Path("config/campaigns") / f"{folder.name}.yaml"
+    cures = []
+    if runs:
+        again = f", or measure again: {retry_command(campaign, runs, folder.parent)}" if campaign.is_file() else ""
+        cures.append(f"Restore the files of runs{again}")
+    elif is_derived:  # a retry makes these again, too
+        cures.append(f"What is derived is made again by: snakemake {options_for(page)} --forcerun analyse -- {page}")
+    if has_other_missing:
+        cures.append("What is missing is made again, or restored: scaleproof stale" + results_option(folder.parent))
+    return cures
 
 
 def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tuple[list[str], int, int]:
@@ -261,7 +283,11 @@ def index(args: argparse.Namespace) -> None:
     unread = [f"{entry.campaign}/{name}" for entry in entries for name in entry.unread]
     unread += [f"{place.name}/" for place in sorted(args.results.iterdir()) if not os.access(place, os.R_OK)]
     texts = [f"{name} ({_why_unread(args.results / name)})" for name in unread]
-    more = f"; not in it: {shortened(', '.join(texts), 300)}; scaleproof stale says how it is made" if unread else ""
+    more = (
+        f"; not in it: {shortened(', '.join(texts), 300)}; scaleproof verify {args.results}/NAME says how it is made"
+        if unread
+        else ""
+    )
     print(f"{args.results}/index.html: {plural(len(entries), 'campaign')}{more}")
 
 

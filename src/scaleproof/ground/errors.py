@@ -243,7 +243,7 @@ def nearest_path(path: Path) -> str:
 def _content_text(folder: Path, names: list[str]) -> str:
     """Return a hint that lists the first ten of the `names` in a folder."""
     if not names:
-        return f" {folder} is empty"
+        return f" In {folder}: {'hidden names alone' if any(folder.iterdir()) else 'nothing'}"
     return f" In {folder}: {shortened(', '.join(names[:10]), 300)}{', ...' * (len(names) > 10)}"
 
 

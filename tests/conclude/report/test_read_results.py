@@ -4,9 +4,10 @@ import re
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from scaleproof.conclude.report.read_results import read_inputs, read_losses
+from scaleproof.conclude.report.read_results import read_inputs, read_losses, row_dicts
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.records.waterfall_report import read_waterfall
@@ -19,6 +20,11 @@ def results(results, tmp_path_factory):
     shutil.copytree(results.folder, folder)
     results.folder = folder
     return results
+
+
+def test_an_empty_cell_is_none_of_whatever_type_its_column_is():
+    frame = pd.DataFrame({"n": pd.array([1, None], "Int64"), "x": [None, 2.5], "text": ["a", None]})
+    assert row_dicts(frame) == [{"n": 1, "x": None, "text": "a"}, {"n": None, "x": 2.5, "text": None}]
 
 
 @pytest.mark.parametrize("name", ["runs.csv", "cells.csv", "scaling_report.json"])

@@ -76,6 +76,8 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
         raise missing_file(path)
     try:
         content = path.read_bytes()
+        if not content.strip():
+            raise damaged_file(path, "it is empty")
         data = pd.read_csv(io.BytesIO(content), dtype={"failures": str, "findings": str})
     except UnicodeError:
         raise damaged_file(path, "it is not UTF-8 text") from None
@@ -99,7 +101,10 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
 
 def row_dicts(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows as dictionaries, with None where a cell is empty."""
-    columns = [frame[name].tolist() for name in frame.columns]
-    # NaN alone differs from itself.
-    rows = ([value if value == value else None for value in row] for row in zip(*columns, strict=True))
-    return [dict(zip(frame.columns, row, strict=True)) for row in rows]
+    columns = [_values(frame[name]) for name in frame.columns]
+    return [dict(zip(frame.columns, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: "pd.Series[Any]") -> list[Any]:
+    empty = column.isna().tolist()
+    return [None if is_empty else value for value, is_empty in zip(column.tolist(), empty, strict=True)]

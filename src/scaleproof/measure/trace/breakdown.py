@@ -31,7 +31,7 @@ class StepBreakdown:
         """
         self.trace = trace
         self.ranks = trace.ranks
-        self.world = world or len(self.ranks)
+        self.world = world or trace.source.world or len(self.ranks)
         # Whether a rank drives several GPUs, as under nn.DataParallel.
         self.shares_process = bool(n_devices and n_devices > self.world and trace.source.device == "gpu")
 
@@ -163,8 +163,9 @@ class StepBreakdown:
         """When ranks waited for others within collectives, or a text that says why that is unknown."""
         if not self.knows_communication:
             return self.unknown["communication"]
-        if self.coverage.missing_ranks:
-            return f"ranks {', '.join(map(str, self.coverage.missing_ranks))} are not in the trace"
+        if missing := self.coverage.missing_ranks:
+            noun, verb = ("rank", "is") if len(missing) == 1 else ("ranks", "are")
+            return f"{noun} {', '.join(map(str, missing))} {verb} not in the trace"
         if len(self.ranks) < 2:
             return "one rank waits for nobody"
         calls = []

@@ -26,6 +26,7 @@ class TraceSource:
     dropped: int = 0  # events that the tool says it has lost
     diagnostics: list[str] = field(default_factory=list)  # the tool's own warnings
     ranks_from: str = "the trace"  # how the processes were given their ranks
+    world: int = 0  # how many ranks the run had, if the files say it
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ def join_traces(traces: list[Trace]) -> Trace:
         dropped=sum(source.dropped for source in sources),
         diagnostics=list(dict.fromkeys(text for source in sources for text in source.diagnostics)),
         ranks_from=sources[0].ranks_from,
+        world=max(source.world for source in sources),
     )
     host = pd.concat([trace.host for trace in traces]).groupby(["kind", "name"], as_index=False).sum()
     return Trace(

@@ -9,6 +9,7 @@ import pandas as pd
 
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import now_utc, scrub, write_atomic, write_json
+from scaleproof.ground.json_faults import read_part
 from scaleproof.ground.records.profile_schema import PROFILE, Profile
 from scaleproof.measure.trace.breakdown import StepBreakdown
 from scaleproof.measure.trace.capture.capture_schema import RAW, Captured, read_capture
@@ -24,7 +25,10 @@ INTERCONNECT_FILES = (".log", ".xml", ".txt")
 
 
 def summarise_capture(folder: Path) -> Profile:
-    """Return the profile of the capture in `folder`, and write it there, with a timeline. Raises UserError."""
+    """Return the profile of the capture in `folder`, and write it there, with a timeline. Raises UserError.
+
+    A summary that says the same stays as it is: a report has its hash.
+    """
     captured = read_capture(folder)
     if captured.status == "ok":
         profile, spans = _summarise_trace(folder, captured)
@@ -33,8 +37,11 @@ def summarise_capture(folder: Path) -> Profile:
             **_capture_fields(captured, folder), status=captured.status, reason=captured.reason, tool=captured.tool
         )
         spans = pd.DataFrame(columns=COLUMNS)
-    write_atomic(folder / TIMELINE, spans.to_csv(index=False, float_format="%.6f"))
-    write_json(folder / PROFILE, profile.model_dump(mode="json"))
+    of_now = {"generated_at_utc"}
+    earlier = read_part(folder / PROFILE, Profile.model_validate)
+    if earlier is None or earlier.model_dump(exclude=of_now) != profile.model_dump(exclude=of_now):
+        write_atomic(folder / TIMELINE, spans.to_csv(index=False, float_format="%.6f"))
+        write_json(folder / PROFILE, profile.model_dump(mode="json"))
     return profile
 
 

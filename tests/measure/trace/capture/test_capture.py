@@ -189,8 +189,22 @@ def test_the_tool_that_is_not_there_is_replaced_and_said(monkeypatch):
     assert choose_tool("torch.profiler", gpu=True) == ("torch.profiler", None)
 
 
+def test_a_second_summary_changes_no_file_and_a_wait_for_devices_takes_nothing_away(ddp, tokens, monkeypatch):
+    summarise_capture(ddp)
+    before = {path: path.read_bytes() for path in ddp.rglob("*") if path.is_file()}
+    summarise_capture(ddp)
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scaleproof.measure.trace.capture.capture.hold_devices", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        capture_trace(cell("ddp"), "traced", tokens, ddp, Tracing(steps=STEPS), 120)
+    assert {path: path.read_bytes() for path in ddp.rglob("*") if path.is_file()} == before
+
+
 def test_a_cell_that_cannot_run_is_told_and_the_rest_goes_on(take):
-    out = take(precision="fp16")
+    out = take(precision="fp16", device="auto")
     assert read_capture(out).status == "not_applicable"
     found = summarise_capture(out)
     assert found.reason == "fp16 training needs a CUDA device; this is a CPU"
@@ -208,7 +222,7 @@ def test_samples_of_a_corpus_with_labels_are_its_documents(labelled, tmp_path):
         "tokenizer": "bpe-512",
     }
     # fp16: were the samples enough, the capture would end before any rank is started, as not applicable to a CPU.
-    execution = {"device": "cpu", "strategy": "single", "precision": "fp16"}
+    execution = {"strategy": "single", "precision": "fp16"}
     data = {"title": "traced", "workload": workload, "work": work, "execution": execution}
     chosen = expand_cells(Campaign.model_validate(data))[0]
     assert TokenFile(labelled, "train", 8).n_samples > 400
@@ -246,4 +260,4 @@ def test_a_rank_whose_file_is_missing_takes_the_waiting_away(ddp, tmp_path):
     write_json(tmp_path / "copy" / CAPTURE, Captured(**data).model_dump(mode="json"))
     found = summarise_capture(tmp_path / "copy")
     assert found.coverage.missing_ranks == [1]
-    assert found.unknown == {"waiting": "ranks 1 are not in the trace"}
+    assert found.unknown == {"waiting": "rank 1 is not in the trace"}

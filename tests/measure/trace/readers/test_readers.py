@@ -126,6 +126,14 @@ def test_a_profiler_trace_of_a_cpu_rank(tmp_path, packed):
     assert found.ranges[0].path == "step"
 
 
+def test_ranks_whose_files_are_absent_are_known_by_those_that_are_there(tmp_path):
+    path = tmp_path / "rank1.json"
+    path.write_text(json.dumps(chrome(1)))
+    assert summarise_files([path]).unknown["waiting"] == "rank 0 is not in the trace"
+    path.write_text(json.dumps(chrome(None)))
+    assert summarise_files([path]).unknown["waiting"] == "one rank waits for nobody"
+
+
 @pytest.mark.parametrize("has_own", [False, True])
 def test_steps_of_the_profiler_count_where_the_program_names_none(tmp_path, has_own):
     """As `profiler.step()` writes them; a program's own `step` may leave out what lies between."""

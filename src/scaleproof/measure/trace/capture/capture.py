@@ -59,32 +59,35 @@ def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: 
     nodes = current_allocation()
     on_gpu = cell.execution.device != "cpu" and bool(gpus)
     tool, tool_reason = choose_tool(settings.tool, on_gpu)
-    run_id = uuid.uuid4().hex[:8]
-    attempt = begin_attempt(out, run_id, (RAW, CAPTURE, LOG))
-    raw = attempt / RAW
-    raw.mkdir()
-    request = write_request(
-        PlannedRun(cell=cell, campaign=campaign, tokens=tokens, time_limit=limit),
-        attempt=attempt,
-        run_id=run_id,
-        nodes=nodes,
-        provenance=provenance_fields(" ".join(["scaleproof", *sys.argv[1:]]), nodes.known_at_start if nodes else None),
-    )
-    write_json(attempt / SETTINGS, {"tool": tool, "steps": settings.steps, "nodes": settings.nodes, "gpu": on_gpu})
-
-    try:
-        status: Literal["ok", "failed", "not_applicable"] = "not_applicable"  # unless the ranks are started
-        reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
-        if not reason:
-            variables = record_interconnect(raw) if settings.interconnect and on_gpu else {}
-            with hold_devices(devices_of(cell, gpus), f"the trace of {campaign} {cell.slug}"):
+    reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
+    holder = f"the trace of {campaign} {cell.slug}"
+    # An earlier trace stays while this one waits for its devices.
+    with contextlib.nullcontext() if reason else hold_devices(devices_of(cell, gpus), holder):
+        run_id = uuid.uuid4().hex[:8]
+        attempt = begin_attempt(out, run_id, (RAW, CAPTURE, LOG))
+        raw = attempt / RAW
+        raw.mkdir()
+        request = write_request(
+            PlannedRun(cell=cell, campaign=campaign, tokens=tokens, time_limit=limit),
+            attempt=attempt,
+            run_id=run_id,
+            nodes=nodes,
+            provenance=provenance_fields(
+                " ".join(["scaleproof", *sys.argv[1:]]), nodes.known_at_start if nodes else None
+            ),
+        )
+        write_json(attempt / SETTINGS, {"tool": tool, "steps": settings.steps, "nodes": settings.nodes, "gpu": on_gpu})
+        try:
+            status: Literal["ok", "failed", "not_applicable"] = "not_applicable"  # unless the ranks are started
+            if not reason:
+                variables = record_interconnect(raw) if settings.interconnect and on_gpu else {}
                 reason = _run_traced(request, out / LOG, tool, nodes, variables)
-            status = "failed" if reason else "ok"
-        captured = _describe_capture(request, settings, status, reason, tool, tool_reason)
-        raw.replace(out / RAW)
-        write_json(out / CAPTURE, captured.model_dump(mode="json"))
-    finally:
-        shutil.rmtree(attempt, ignore_errors=True)
+                status = "failed" if reason else "ok"
+            captured = _describe_capture(request, settings, status, reason, tool, tool_reason)
+            raw.replace(out / RAW)
+            write_json(out / CAPTURE, captured.model_dump(mode="json"))
+        finally:
+            shutil.rmtree(attempt, ignore_errors=True)
 
     return captured
 

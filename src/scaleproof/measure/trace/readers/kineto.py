@@ -54,6 +54,7 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
             device=device,
             pause_ns=PAUSE_NS if device == "cpu" else 0,
             ranks_from="the trace" if "rank" in info else "the order of the files",
+            world=int(info.get("world_size", 0)),
         ),
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scaleproof.ground.confidence import rate_with_interval, ratio_of_independent, scale_estimate
+from scaleproof.ground.confidence import claimed_ratio, rate_with_interval, ratio_of_independent, scale_estimate
 
 
 def test_a_rate_is_all_work_over_all_time():
@@ -70,3 +70,12 @@ def test_coverage_of_the_ratio(n_top, n_bottom):
         estimate = ratio_of_independent(top, bottom)
         inside.append(estimate.low <= 1.8 <= estimate.high)
     assert 0.93 <= np.mean(inside) <= 0.98, "Welch's interval is a little wide with three runs"
+
+
+@pytest.mark.parametrize(("n_a", "n_b", "is_claim"), [(1, 9, False), (2, 2, False), (2, 5, False), (3, 3, True)])
+def test_two_results_have_an_interval_from_three_runs_of_each_on(n_a, n_b, is_claim):
+    """As two cells of a campaign have: two runs of a machine with two clock states are alike every other time."""
+    a, b = (rate_with_interval([1] * n, [1 + k / 99 for k in range(n)]) for n in (n_a, n_b))
+    ratio = claimed_ratio(b, a)
+    assert ratio.value == ratio_of_independent(b, a).value
+    assert (ratio.low is not None) == is_claim

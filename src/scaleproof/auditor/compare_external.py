@@ -14,7 +14,7 @@ from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.logs import LEAST_LINES
 from scaleproof.auditor.read.reported import Evidence, ReportedRun, TimedSpan
 from scaleproof.ground.comparison import Compared, field_error, why_incomparable
-from scaleproof.ground.confidence import mean_rate, ratio_of_independent
+from scaleproof.ground.confidence import claimed_ratio, mean_rate
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.files import content_fault, sha256_of
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
@@ -71,7 +71,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     why = why or _why_copied(runs_a, runs_b) or _why_invalid(a, b, evidence)  # the first reason counts
 
     rate_a, rate_b = (mean_rate(rates) for rates in (rates_a, rates_b))
-    b_over_a = ratio_of_independent(rate_b, rate_a)
+    b_over_a = claimed_ratio(rate_b, rate_a)
     losses_text = compare_losses(str(a), str(b), *(list(map(_losses_by_step, runs)) for runs in (runs_a, runs_b)))[1]
     # The day is not read of logs: each side may be a session of its own.
     unstated = [*(name for name in unstated if name not in OPTIONAL_FIELDS), "day", *["losses"] * (not losses_text)]

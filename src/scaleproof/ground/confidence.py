@@ -111,6 +111,12 @@ def ratio_of_independent(top: Estimate, bottom: Estimate, confidence: float = CO
     return _t_interval(value, variance, freedom, n, confidence)
 
 
+def claimed_ratio(top: Estimate, bottom: Estimate) -> Estimate:
+    """Return `ratio_of_independent` of two results, without an interval for fewer than FEWEST_REPEATS runs of one."""
+    ratio = ratio_of_independent(top, bottom)
+    return ratio if ratio.n >= FEWEST_REPEATS else Estimate(ratio.value, ratio.n)
+
+
 def paired_ratio(
     top: Mapping[int, float],
     bottom: Mapping[int, float],

@@ -26,7 +26,7 @@ from scaleproof.ground.comparison import (
     why_incomparable,
     with_simultaneous_intervals,
 )
-from scaleproof.ground.confidence import ratio_of_independent
+from scaleproof.ground.confidence import claimed_ratio
 from scaleproof.ground.errors import UserError, path_fault, shortened
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.records.evidence import lowest_level
@@ -161,10 +161,7 @@ def _compare(
         why = why_incomparable(unexpected_fields, sorted(vary))
 
     rate_a, rate_b = cell_rate(runs_a), cell_rate(runs_b)
-    if campaign:
-        b_over_a = campaign[first_b.cell].relative_to(campaign[first_a.cell])
-    else:
-        b_over_a = ratio_of_independent(rate_b, rate_a)
+    b_over_a = campaign[first_b.cell].relative_to(campaign[first_a.cell]) if campaign else claimed_ratio(rate_b, rate_a)
     return Compared(
         a=_compared_name(a, first_a.cell),
         b=_compared_name(b, first_b.cell),

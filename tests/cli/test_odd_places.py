@@ -168,6 +168,17 @@ def test_standard_input_without_an_end_is_not_read_on(tmp_path, monkeypatch):
     assert (done.returncode, "standard input has more than 1 MiB; write it to a file" in done.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_refused_run_leaves_the_log_of_a_finished_one(repository, tmp_path, is_finished):
+    (tmp_path / "train.log").write_text("measured\n")
+    if is_finished:
+        (tmp_path / "training_metrics.json").write_text("{}")
+    options = ["--repeat", "1", "--tokens", str(tmp_path), "--fingerprints", "0" * 16, "--out", str(tmp_path)]
+    done = scaleproof("stage", "train", "config/campaigns/demo.yaml", "ddp-n1x2", *options, cwd=repository)
+    assert done.returncode == 2, done.stderr
+    assert ((tmp_path / "train.log").read_text() == "measured\n") == is_finished
+
+
 def test_an_index_names_what_it_could_not_read(tmp_path):
     (tmp_path / "results/mine").mkdir(parents=True)
     (tmp_path / "results/mine/report.html").write_text("<h1>x</h1>")

@@ -37,7 +37,7 @@ Planned = TypeVar("Planned", "Cell", "SharedJob")
 def train(args: argparse.Namespace) -> None:
     """Make one run of a cell and print its rate. Raises UserError, whose message is in the run's log as well."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.ground.records.run import LOG
+    from scaleproof.ground.records.run import LOG, METRICS
     from scaleproof.measure.launch.run import run_cell
 
     try:
@@ -49,7 +49,8 @@ def train(args: argparse.Namespace) -> None:
             plan = _plan_run(loaded, cell, args.repeat, args.tokens)
             metrics = run_cell(plan, args.out, read=args.read_log)
     except UserError as error:
-        if args.out.is_dir():  # Snakemake makes it, and shows the log that it finds there
+        # Snakemake makes the folder, and shows the log that it finds there; a finished run keeps its own.
+        if args.out.is_dir() and not (args.out / METRICS).is_file():
             with suppress(OSError):  # of a full disk; the console has the message
                 (args.out / LOG).write_text(f"scaleproof: {error}\n")
         raise

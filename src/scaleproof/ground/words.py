@@ -157,8 +157,9 @@ ANSWERS: Words = {
     "with one gives no answer.",
     "suspect": "A finding by which the number may be wrong. It stays in the answers, which say so.",
     "note": "A finding worth knowing that puts no number in doubt.",
-    "disturbed": "Something beside the training took part of the machine while a cell ran, so its rate is too low. "
-    "Measure all disturbed cells again when the machine is quiet.",
+    "disturbed": "Runs of the cell lie apart as runs of one configuration do not (run-stands-out, runs-far-apart), or "
+    "its device was throttled or its cores shared, so that its rate is not the cell's. Other findings, machine-busy "
+    "among them, are reservations alone. Measure all disturbed cells again when the machine is quiet.",
     "decided": "An interval excludes the other answer; further repeats would make it narrower, not different.",
     "failed, not applicable, runs without numbers": "A run without numbers: it crashed, hung, ran out of memory or "
     "time; or cannot run here, with the reason beside it.",

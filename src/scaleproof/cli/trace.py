@@ -13,7 +13,7 @@ from scaleproof.cli.arguments import (
     add_subcommands,
 )
 from scaleproof.cli.run import look_up_planned, stoppable
-from scaleproof.cli.values import count, file_to_read, folder, folder_to_write, path
+from scaleproof.cli.values import Number, count, file_to_read, folder, folder_to_write, path
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
 
@@ -203,7 +203,8 @@ def _add_capture_arguments(sub: argparse.ArgumentParser, is_stage: bool = False)
     sub.add_argument("--out", type=path if is_stage else folder_to_write, metavar="DIR", help=help_text)
     add_results_option(sub)
     add_fingerprints_option(sub)
-    sub.add_argument("--steps", type=count, metavar="N", help="steps to trace (default: trace.steps of the campaign)")
+    steps = Number(least=1, most=1000, whole=True)  # as trace.steps
+    sub.add_argument("--steps", type=steps, metavar="N", help="steps to trace (default: trace.steps of the campaign)")
     tools = ("auto", "nsys", "torch.profiler")
     sub.add_argument("--tool", choices=tools, help="profiler (default: trace.tool of the campaign)")
     help_text = "nodes to trace (default: trace.nodes of the campaign)"

@@ -38,6 +38,8 @@ def doubts_text(loaded: LoadedCampaign, gpus: Sequence[Gpu]) -> str:
         ],
     }
     lines = [f"  {doubt}: {', '.join(cell.slug for cell in cells)}" for doubt, cells in cells_by_doubt.items() if cells]
+    if loaded.campaign.trace.model_fields_set - {"cells"} and not loaded.traced:
+        lines.append("  trace names no cells, and nothing is traced: add cells: all, or names of cells")
     return "\n\nAllowed, but is it meant?\n" + "\n".join(lines) if lines else ""
 
 

@@ -187,7 +187,7 @@ def check_cell(cell: Checked) -> None:
         raise _fault("work.seconds", " is for workload.command; work.steps says how long ours train")
     if cell.work.fewer_steps is not None:
         raise _fault(
-            "work.steps", ": two lengths are for a command with workload.figures: whole; leave out fewer_steps"
+            "work.steps", ": two lengths are for a command with workload.figures: whole; write one, without fewer_steps"
         )
 
     shape, seq_len = shape_of(cell.workload.model), cell.workload.seq_len

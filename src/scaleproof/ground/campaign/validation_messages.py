@@ -43,7 +43,7 @@ PATTERNS = {
     BUDGET: "a number with kB, MB, GB or documents",
     PERCENT: "a percentage below 100 %",
     r"\S": "text that is not blank",
-    GEOMETRY: "nodes x devices of each, at most 99999x999,",
+    GEOMETRY: "nodes x devices of each, from 1x1 to 99999x999,",
 }
 ALLOWED = re.compile(r"(?:; allowed: |Allowed here: ).{60,}?(?=\. [A-Z]|\.?$)", re.DOTALL)  # up to a hint, or the end
 # Key that people write into a campaign -> key of a profile.

@@ -22,7 +22,8 @@ NOT_HERE = {
     r"|(rdzv|master|dashboard|main_process|main_training)_\w+|same_network|hostfile|compute_environment|launcher",
     "Other settings of a strategy's library cannot be changed; leave it out.": r"find_unused_\w+|static_graph"
     r"|stage3_\w+|gradient_as_bucket_view|broadcast_buffers|\w*wrap_policy|sync_module_states|use_orig_params|limit_all_gathers"
-    r"|state_dict_type|\w+_gradients|\w+_partitions|sub_group_size|process_group_backend",
+    r"|state_dict_type|\w+_gradients|\w+_partitions|sub_group_size",
+    "It follows from the device: NCCL on GPUs, Gloo on CPUs; leave it out.": r"\w*backend|nccl|gloo",
     "Samples come from files of tokens, without a data loader; leave it out.": r"data_?loader|shuffle"
     r"|(dataloader_)?(num_workers|pin_memory|prefetch_factor|persistent_workers|drop_last)",
     "The models have none; leave it out.": r"(convert_)?sync_?(batch_?norm|bn)|\w*dropout\w*",
@@ -51,6 +52,7 @@ WEIGHTS = ("/", ".bin", ".pt")  # no config.json
 # What people write in place of a text with a pattern -> how it is written. The first: ddp-n1x2, 1X2, [1, 2].
 FORMS = {
     r"(?:[a-z][a-z0-9]*(?:-offload)?-)?[n([]?([1-9][0-9]*)(?:[\sx*×,:]+|by)([1-9][0-9]*)[)\]]?": r"\1x\2",
+    r"0x([1-9][0-9]*)": r"1x\1",
     r"([1-9][0-9]*)(?: ?(?:gpu|device|process)\w*)?": r"1x\1",
     r"bpe[\W_]?([1-9][0-9]*)": r"bpe-\1",
     r"bpe[\W_]?([1-9][0-9]*)k": r"bpe-\g<1>000",
@@ -235,7 +237,8 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
     if cell and "geometry" in keys:
         return f" Write {{strategy: {cell[1]}, geometry: {cell[2]}}}."
 
-    key_of_word = {word: key for key, node in nodes for word in choices_at(node, schema)}  # "ddp" -> "strategy"
+    # "ddp" -> "strategy"; the first key that takes a word
+    key_of_word = {word: key for key, node in reversed(nodes) for word in choices_at(node, schema)}
     word = text.casefold()
     if word not in key_of_word:
         word = nearest_name(word, key_of_word) or ""

@@ -71,7 +71,7 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = P
         r"\g<1>0.1",
         'tables/comparison.csv: "accumulation,single-n1x1-ga1,single-n1x1',
     ),
-    "a bound in LaTeX": ("tables/comparison.tex", r"(?<= \[)[\d.]+(?=,~)", "0.1", "tables/comparison.tex"),
+    "a bound in LaTeX": ("tables/comparison.tex", r"(?<=\{\} \()[\d.]+(?=-)", "0.1", "tables/comparison.tex"),
     "a lost part in a table": (
         "tables/waterfall.md",
         r"(\| –  +\| )[\d.]+",
@@ -172,14 +172,14 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = P
     ),
     "a word in place of a figure": (
         "tables/strong.md",
-        r"1\.\d+ \[[\d.]+,\s*[\d.]+\]",
+        r"1\.\d+ \([\d.]+-[\d.]+\)",
         "1 (baseline)",
         'tables/strong.md: "| ddp      |',
     ),
     "no baseline": ("tables/scaling.md", r"1 \(baseline\)( +\| –)", r"–\1", 'tables/scaling.md: "| ddp        |'),
     "all runs of two kinds": (
         "tables/scaling.md",
-        r"(\] +\| )(\d) ",
+        r"(\) +\| )(\d) ",
         r"\1\2 of 9 ",
         'tables/scaling.md: "| ddp        |',
     ),

@@ -27,7 +27,7 @@ PAGE_EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]
         'href="#from-ddp-n1x1" data-id="cells/ddp-n1x2/speedup"',
         "cells/ddp-n1x2/speedup",
     ),
-    "E4 an interval": ("report.html", r'title="(1\.\d+) \[[01]\.\d+', r'title="\1 [1.111111', "1.111111"),
+    "E4 an interval": ("report.html", r'title="(1\.\d+) \([01]\.\d+', r'title="\1 (1.111111', "1.111111"),
     "a sentence is dropped": (
         "report.html",
         r"<li><strong>Slower.*?</li>",
@@ -89,7 +89,7 @@ PAGE_EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]
         "report.html",
         r'<p class="soft">In the timed window.*?</p>',
         "",
-        'report.html: "In the timed window. The whole job, with star',
+        'report.html: "In the timed window. The whole job of ddp-n1x',
     ),
     "a cell is hidden": (
         "report.html",
@@ -136,9 +136,9 @@ PAGE_EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]
     "a revision": ("report.html", r"python-docs \(", "python-docs (x", 'report.html: "python-docs'),
     "a figure whose digits a name has": (
         "report.html",
-        r"(start-up, warm-up and validation:\s*~ )[\d.]+",
+        r"(start-up, warm-up and validation, runs at\s*(?:~ )?)[\d.]+",
         r"\g<1>4.06",
-        'report.html: "In the timed window. The whole job, with',
+        'report.html: "In the timed window. The whole job of ',
     ),
     "a level that is defined": (
         "report.html",

@@ -194,10 +194,10 @@ def test_the_changed_file_is_named_and_what_follows_is_counted(
     assert all(file in line for line in lines)
 
 
-def test_results_of_ones_own_that_lost_a_file_are_asked_for_with_stale(tmp_path: Path) -> None:
+def test_results_of_ones_own_end_with_what_makes_a_lost_file_again(tmp_path: Path) -> None:
     shutil.copytree(PUBLISHED, tmp_path / "results/demo")
     (tmp_path / "results/demo/runs/ddp-n1x2/rep1/RUN_COMPLETE.txt").unlink()
     for name, is_advised in (("README.md", False), ("campaign.yaml", True)):  # a publication has both
         (tmp_path / "results/demo" / name).unlink()
         last = scaleproof("verify", "results/demo", cwd=tmp_path).stdout.splitlines()[-1]
-        assert last.endswith("scaleproof stale") == is_advised
+        assert (last == "Restore the files of runs") == is_advised

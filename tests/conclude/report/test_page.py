@@ -337,7 +337,9 @@ def test_terms_and_every_column_are_explained_on_the_page(results, show):
 
 def test_the_speedup_of_the_whole_job_stands_beside_that_of_the_window(results, show):
     page = show(results.page(names=[]))
-    assert "The whole job, with start-up, warm-up and validation: 1.33x (" in page.inner_text(".answer")
+    assert "The whole job of ddp-n1x4, with start-up, warm-up and validation, runs at 1.33x (" in page.inner_text(
+        ".answer"
+    )
     text = " ".join(page.text_content("#cells dl").split())
     point = results.report.series[0].runs["1x4"]
     job, window = (f"{ratio.value:.2f}" for ratio in (point.speedup_by_job_wall_time, point.speedup))

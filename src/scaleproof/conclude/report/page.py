@@ -169,8 +169,8 @@ def _answer_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     }
 
 
-def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
-    """Return the speed-up of the whole job of the cell that the verdict is about, over its series' smallest size.
+def _whole_job(report: ScalingReport) -> tuple[str, page_tables.PageFigure] | None:
+    """Return the cell that the verdict is about, and the speed-up of its whole job over its series' smallest size.
 
     Returns None where the verdict is about another ratio, or nothing is known of whole jobs.
     """
@@ -188,7 +188,7 @@ def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
         if ratio := last.speedup_by_job_wall_time:
             job = page_tables.series_figure(last, "speedup_by_job_wall_time", ratio)
             text = estimate(ratio, unit="x")
-            return replace(job, text=text, source=series.baseline, undecided=ratio.spans())
+            return last.cell, replace(job, text=text, source=series.baseline, undecided=ratio.spans())
     return None
 
 

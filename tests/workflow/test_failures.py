@@ -137,7 +137,7 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
         ("results/tiny/reference/foo.json", 'there is no workload "foo". Allowed: model-'),
         ("results/tiny/looks/3.json", "takes no looks: its number of repeats is fixed (key: repeats.resolve)"),
         ("results/tiny/forecast.json", "has no forecasts (key: forecast)"),
-        ("results/tiny/sweep/7x7/sweep.json", "has no forecasts (key: forecast)"),
+        ("results/tiny/sweep/7x7/sweep.json", 'there is no group of devices "7x7". Allowed: 1x2'),
         (
             "results/tiny/frontier/ddp-n1x1/frontier.json",
             "looks for no micro-batch of ddp-n1x1 (key: work.micro_batch)",

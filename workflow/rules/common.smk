@@ -194,10 +194,8 @@ def swept_groups(wildcards):
 
 
 def swept_group(wildcards):
-    """End where the campaign does not sweep this group. A sweep needs no files."""
-    loaded = of_campaign(wildcards)
-    or_exit(check_asked, loaded, loaded.campaign.forecast.enabled, "has no forecasts (key: forecast)")
-    or_exit(known_name, "group of devices", wildcards.group, loaded.communicating_groups)
+    """End where no cell of the campaign communicates within such a group. A sweep needs no files."""
+    or_exit(known_name, "group of devices", wildcards.group, of_campaign(wildcards).communicating_groups)
     return []
 
 

@@ -61,7 +61,6 @@ def names_of_targets(loaded: LoadedCampaign) -> dict[str, list[str]]:
     """Return, for each wildcard of a target of the campaign, what may stand for it; of a cell, by the folder."""
     campaign = loaded.campaign
     until = campaign.repeat_until
-    has_sweeps = campaign.forecast.enabled and campaign.forecast.launches
     return {
         "campaign": [loaded.name],
         "runs/cell": [] if loaded.shared_jobs else [cell.slug for cell in loaded.cells],
@@ -71,7 +70,7 @@ def names_of_targets(loaded: LoadedCampaign) -> dict[str, list[str]]:
         "job": list(loaded.shared_jobs),
         "workload": list(cells_by_workload(loaded.cells)),
         "comparison": list(loaded.comparisons),
-        "group": list(loaded.communicating_groups) if has_sweeps else [],
+        "group": list(loaded.communicating_groups),
         "repeats": [str(look) for look in until.looks()[:-1]] if until else [],
     }
 

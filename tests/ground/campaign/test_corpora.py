@@ -319,3 +319,21 @@ def test_a_faulty_row_is_no_fault_of_its_neighbours(tmp_path):
     assert list(rows) == ["mine"]
     assert 'line 2: "Mine" cannot be a name' in faults["Mine"]
     assert "line 4: half.source" in faults["half"]
+
+
+def test_a_file_in_place_of_a_row_of_corpora(tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/corpora.yaml").write_text("mine: notes/a.txt\n")
+    done = scaleproof("corpus", "check", "mine", cwd=tmp_path)
+    assert "Write {source: text, files: [notes/a.txt]}." in done.stderr
+
+
+def test_sound_data_passes(tmp_path):
+    """One class alone is not: nothing could be told apart."""
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/corpora.yaml").write_text("mine: {source: csv, files: [d.csv], field: body, label: k}\n")
+    (tmp_path / "d.csv").write_text("k,body\n" + "1,a\n2,a\n" * 150)
+    answer = scaleproof("corpus", "check", "mine", cwd=tmp_path).stdout
+    assert answer == "mine: valid; a small text, on which tokenizers up to bpe-257 can be trained\n"
+    (tmp_path / "d.csv").write_text("k,body\n" + "1,a\n" * 300)
+    assert "has 1 class (key: label)" in scaleproof("corpus", "check", "mine", cwd=tmp_path).stderr

@@ -383,21 +383,3 @@ def test_own_data_is_opened_before_anything_runs(tmp_path, file):
     assert done.returncode == 2, done
     assert "config/corpora.yaml: mine.files" in done.stderr
     assert part in done.stderr
-
-
-def test_a_file_in_place_of_a_row_of_corpora(tmp_path):
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config/corpora.yaml").write_text("mine: notes/a.txt\n")
-    done = scaleproof("corpus", "check", "mine", cwd=tmp_path)
-    assert "Write {source: text, files: [notes/a.txt]}." in done.stderr
-
-
-def test_sound_data_passes(tmp_path):
-    """One class alone is not: nothing could be told apart."""
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config/corpora.yaml").write_text("mine: {source: csv, files: [d.csv], field: body, label: k}\n")
-    (tmp_path / "d.csv").write_text("k,body\n" + "1,a\n2,a\n" * 150)
-    answer = scaleproof("corpus", "check", "mine", cwd=tmp_path).stdout
-    assert answer == "mine: valid; a small text, on which tokenizers up to bpe-257 can be trained\n"
-    (tmp_path / "d.csv").write_text("k,body\n" + "1,a\n" * 300)
-    assert "has 1 class (key: label)" in scaleproof("corpus", "check", "mine", cwd=tmp_path).stderr

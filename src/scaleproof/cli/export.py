@@ -52,9 +52,10 @@ def prometheus(args: argparse.Namespace) -> None:
 def _read_reported(results: Path) -> tuple["pd.DataFrame", "ScalingReport"]:
     """Read cells.csv and scaling_report.json. Raises UserError where they are no longer those of the report."""
     from scaleproof.conclude.report.read_results import read_inputs
+    from scaleproof.verify.manifest import MANIFEST
 
     _, cells, report = read_inputs(results)
-    stated = read_part(results / "manifest.json", lambda manifest: dict(manifest["files"])) or {}
+    stated = read_part(results / MANIFEST, lambda manifest: dict(manifest["files"])) or {}
     for name in ("cells.csv", "scaling_report.json"):
         if stated.get(name, "") not in ("", sha256_of(results / name)):
             raise damaged_file(results / name, "it was changed after the report was written")

@@ -78,6 +78,7 @@ def verify(args: argparse.Namespace) -> None:
 
 def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     """Return what makes files of a campaign's results again, in a line for runs, what is derived, and the rest."""
+    from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
     from scaleproof.ground.records.run import retry_command
 
     parts = [difference.file.split("/") for difference in differences]
@@ -85,7 +86,7 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     is_derived = any(len(names) == 1 or names[0] in ("tables", "charts") for names in parts)
     has_other_missing = any(d.file.split("/")[0] in MEASURED_BESIDE and _is_missing_file(d) for d in differences)
     page = folder / "report.html"
-    campaign = Path("config/campaigns") / f"{folder.name}.yaml"
+    campaign = CAMPAIGNS / f"{folder.name}.yaml"
     cures = []
     if runs:
         again = f", or measure again: {retry_command(campaign, runs, folder.parent)}" if campaign.is_file() else ""

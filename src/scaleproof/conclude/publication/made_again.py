@@ -41,7 +41,7 @@ from scaleproof.ground.snakemake_command import options_for
 from scaleproof.verify.campaign_file import campaign_beside
 from scaleproof.verify.contents import DAMAGES, text_of
 from scaleproof.verify.html_tree import Element, tree_of
-from scaleproof.verify.manifest import Demands, demands_in
+from scaleproof.verify.manifest import CAMPAIGN, Demands, demands_in
 from scaleproof.verify.raw import PLACES, Difference
 from scaleproof.verify.signature import SIGNATURE, signer_of
 
@@ -117,7 +117,7 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
     if reservation and all_pairs:
         page = folder / PAGE
         cure = f"this code writes it again by: snakemake {options_for(page)} --forcerun analyse -- {page}"
-        if (folder / "campaign.yaml").exists():  # a publication, which no rule makes
+        if (folder / CAMPAIGN).exists():  # a publication, which no rule makes
             cure = "verify it with the code of its commit"
         reservation = f"other code wrote the page; if nobody edited it, {cure}"
     return Rewritten([Difference(file, *statements.in_words(pair)) for file, pair in all_pairs], reservation)

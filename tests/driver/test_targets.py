@@ -40,6 +40,7 @@ NAMES = {
         ("demo/report.html/page", 'Did you mean "results/demo/report.html"?'),
         ("corpora/nosuch/train.bin", "train.bin. In results/corpora: python-docs"),
         ("corpora/python-docs/gpt-2/train.bin", 'Did you mean "results/corpora/python-docs/gpt2/train.bin"?'),
+        ("published/demo/report.html", "report.html. It is written by: scaleproof publish results/NAME --author NAME"),
         ("corpora/python-docs/bpe-77/trian.bin", 'Did you mean "results/corpora/python-docs/bpe-77/train.bin"?'),
     ],
 )

@@ -7,10 +7,11 @@ import pytest
 from verify.test_verify import PUBLISHED, finished
 
 from scaleproof.conclude.publication.made_again import compare_with_rewritten
+from scaleproof.ground.records.run import MANIFEST
 from scaleproof.verify.campaign import verify
 from scaleproof.verify.campaign_file import check_demands
 from scaleproof.verify.contents import REPORT
-from scaleproof.verify.manifest import MANIFEST, SEAL, Demands, check_manifest, demands_in, write_manifest
+from scaleproof.verify.manifest import SEAL, Demands, check_manifest, demands_in, write_manifest
 
 QUESTION = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.02}
 RULE = {"resolve": 0.03, "at_least": 3, "at_most": 12, "minutes": None, "device_hours": None, "chance": 0.05}

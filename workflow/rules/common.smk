@@ -66,6 +66,12 @@ def token_files(*cells):
     return [*large, *(f"{folder}/tokens.json" for folder in folders)]
 
 
+def refuse_impossible_tokenizer(wildcards):
+    """End where no tokenizer has so few entries, or so many. It needs no file more."""
+    or_exit(entries_of_possible, wildcards.tokenizer)
+    return []
+
+
 def folder_of_tokens(wildcards, input):
     """The folder of the token files that come first among the inputs, as one of `token_files`."""
     return os.path.dirname(input.tokens[0])
@@ -216,7 +222,8 @@ def before_held_out(wildcards):
 def forecast_to_report(wildcards):
     """The forecast that held-out runs waited for, of a campaign that has forecasts."""
     loaded = of_campaign(wildcards)
-    or_exit(check_asked, loaded, loaded.campaign.forecast.enabled, "has no forecasts (key: forecast)")
+    fault = "has no forecasts: write forecast: {hold_out: [GEOMETRY]} into it"
+    or_exit(check_asked, loaded, loaded.campaign.forecast.enabled, fault)
     return before_held_out(wildcards)
 
 

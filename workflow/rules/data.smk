@@ -48,6 +48,7 @@ rule gpt2_tokenizer:
 
 rule corpus_tokenizer:
     input:
+        refuse_impossible_tokenizer,
         documents=ancient("results/corpora/{corpus}/documents.parquet"),
         description="results/corpora/{corpus}/corpus.json",
     output:

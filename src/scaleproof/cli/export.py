@@ -52,7 +52,7 @@ def prometheus(args: argparse.Namespace) -> None:
 def _read_reported(results: Path) -> tuple["pd.DataFrame", "ScalingReport"]:
     """Read cells.csv and scaling_report.json. Raises UserError where they are no longer those of the report."""
     from scaleproof.conclude.report.read_results import read_inputs
-    from scaleproof.verify.manifest import MANIFEST
+    from scaleproof.ground.records.run import MANIFEST
 
     _, cells, report = read_inputs(results)
     stated = read_part(results / MANIFEST, lambda manifest: dict(manifest["files"])) or {}

@@ -12,7 +12,7 @@ from scaleproof.cli.values import Number, chart_to_write, file_to_read, folder_t
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import integer, span_text
 from scaleproof.ground.records.grouping import group_by
-from scaleproof.ground.snakemake_command import RESULTS, options_for, results_option
+from scaleproof.ground.snakemake_command import RESULTS, derive_again_command, results_option
 
 if TYPE_CHECKING:
     from scaleproof.conclude.publication.history import History
@@ -85,14 +85,13 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     runs = dict.fromkeys("/".join(names[1:3]) for names in parts if names[0] == "runs" and len(names) > 3)
     is_derived = any(len(names) == 1 or names[0] in ("tables", "charts") for names in parts)
     has_other_missing = any(d.file.split("/")[0] in MEASURED_BESIDE and _is_missing_file(d) for d in differences)
-    page = folder / "report.html"
     campaign = CAMPAIGNS / f"{folder.name}.yaml"
     cures = []
     if runs:
         again = f", or measure again: {retry_command(campaign, runs, folder.parent)}" if campaign.is_file() else ""
         cures.append(f"Restore the files of runs{again}")
     elif is_derived:  # a retry makes these again, too
-        cures.append(f"What is derived is made again by: snakemake {options_for(page)} --forcerun analyse -- {page}")
+        cures.append(f"What is derived is made again by: {derive_again_command(folder / 'report.html')}")
     if has_other_missing:
         cures.append("What is missing is made again, or restored: scaleproof stale" + results_option(folder.parent))
     return cures

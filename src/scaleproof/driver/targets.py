@@ -14,6 +14,13 @@ from scaleproof.measure.launch.replayed_cells import cells_by_workload
 
 Found = TypeVar("Found")
 WILDCARD = re.compile(r"\{(\w+)(?:,((?:[^{}]|\{[0-9,]+\})*))?\}")
+# Name in results/ that no rule makes -> the command that does.
+WRITERS = {
+    "published": "publish results/NAME --author NAME",
+    "forecasts": "forecast config/campaigns/NAME.yaml",
+    "doctor.json": "doctor",
+    "index.html": "index",
+}
 LISTED = 30  # names of a folder, at most
 
 
@@ -82,32 +89,39 @@ def refuse_target(target: str, path: str, patterns: Iterable[str], names: Mappin
     may stand for the wildcards.
     """
     given = path.removesuffix(".yaml").split("/")  # of a campaign's file
-    all_made = [parts for pattern in patterns if all(parts := _choices(pattern.split("/"), given, names))]
-    mended: list[str] = []
-    left = [all_made]  # what begins like that, before and after each part
+    made = [parts for pattern in patterns if all(parts := _choices(pattern.split("/"), given, names))]
+    mended: list[str] = []  # `given`, as far as it resembles what is made
     for part in given:
-        beside = _names_at(left[-1], len(mended))
+        beside = _names_in(mended, made)
         nearest = part if part in beside else nearest_name(part, beside) or nearest_name(part.partition(".")[0], beside)
         if nearest is None:
             break
-        left.append([parts for parts in left[-1] if len(parts) > len(mended) and nearest in parts[len(mended)]])
         mended.append(nearest)
-    below = _names_at(left[-1], len(mended))
-    folder = mended if below else mended[:-1]
-    if len(mended) < len(given) and below:
-        same_name = next((parts for parts in all_made if given[-1] in parts[-1]), [])
-        filled = [next((part for part in given if part in choices), choices[0]) for choices in same_name]
-        meant = filled if set(given) <= set(filled) else []  # folders were left out
-    elif len(below) == 1 or "report.html" in below:
-        meant = [*mended, below[0] if len(below) == 1 else "report.html"]
+
+    below = _names_in(mended, made)
+    if not below:
+        meant = mended
+    elif len(mended) < len(given):
+        meant = _with_folders(given, made)
     else:
-        meant = [] if below else mended
+        meant = [*mended, below[0]] if len(below) == 1 else [*mended, "report.html"] * ("report.html" in below)
     hint = f' Did you mean "{RESULTS.joinpath(*meant)}"?' if meant else ""
-    beside = below or _names_at(left[-2:][0], len(folder))
+    if writer := WRITERS.get(given[0]):
+        hint = f" It is written by: scaleproof {writer}"
+
+    folder = mended if below else mended[:-1]
+    beside = _names_in(folder, made)
     of_kind = [name for name in beside if Path(name).suffix == Path(given[-1]).suffix != ""] or beside
     listed = f"{', '.join(of_kind[:LISTED])}{', ...' * (len(of_kind) > LISTED)}"
     there = f" In {RESULTS.joinpath(*folder)}: {listed}" if folder and of_kind else ""
     raise UserError(f"no rule makes {target}.{hint}{there}")
+
+
+def _with_folders(given: list[str], made: Iterable[list[list[str]]]) -> list[str]:
+    """Return the path of the file that a path means which leaves folders out; [] where there is none."""
+    choices_of_parts: list[list[str]] = next((parts for parts in made if given[-1] in parts[-1]), [])
+    filled = [next((part for part in given if part in choices), choices[0]) for choices in choices_of_parts]
+    return filled if set(given) <= set(filled) else []
 
 
 def _expression(pattern: str) -> str:
@@ -139,5 +153,11 @@ def _choices_of_part(part: str, folder: str, given: str, names: Mapping[str, lis
     return [f"{before}{choice}{after}" for choice in known if re.fullmatch(constraint or "[^/]+", choice)]
 
 
-def _names_at(made: Iterable[list[list[str]]], depth: int) -> list[str]:
-    return list(dict.fromkeys(name for parts in made if len(parts) > depth for name in parts[depth]))
+def _names_in(folder: list[str], made: Iterable[list[list[str]]]) -> list[str]:
+    """Return the names that are made in a folder. `made`: for each path what its parts may be."""
+    inside = [
+        parts[len(folder)]
+        for parts in made
+        if len(parts) > len(folder) and all(name in choices for name, choices in zip(folder, parts, strict=False))
+    ]
+    return list(dict.fromkeys(name for choices in inside for name in choices))

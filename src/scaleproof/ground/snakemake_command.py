@@ -20,6 +20,11 @@ def snakemake_command(target: Path | str) -> str:
     return f"snakemake {options_for(Path(target))} {target}"
 
 
+def derive_again_command(page: Path) -> str:
+    """Return the command that makes again what is derived of a campaign with this page, and trains nothing."""
+    return f"snakemake {options_for(page)} --forcerun analyse -- {page}"
+
+
 def results_target(results: Path) -> str:
     """Return the folder of all results as targets name it: "results" for an absolute path, which stays private."""
     return str(RESULTS if results.is_absolute() else results)

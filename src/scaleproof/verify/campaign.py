@@ -18,6 +18,7 @@ from scaleproof.ground.errors import (
     shortened,
 )
 from scaleproof.ground.number_format import significant, span_text
+from scaleproof.ground.records.run import MANIFEST
 from scaleproof.ground.snakemake_command import RESULTS, snakemake_command
 from scaleproof.verify import charts, claims, derived, losses, page, pairs, recompute, reports, stated, tables
 from scaleproof.verify.answer import check_answer
@@ -25,7 +26,7 @@ from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_
 from scaleproof.verify.claim_sentences import FILE as CLAIMS
 from scaleproof.verify.contents import DAMAGES, REPORT, csv_of, json_of, schema_of
 from scaleproof.verify.laws import check_laws
-from scaleproof.verify.manifest import CAMPAIGN, CRATE, FILES, LINE_ENDS, MANIFEST, RENAMED, check_manifest
+from scaleproof.verify.manifest import CAMPAIGN, CRATE, FILES, LINE_ENDS, RENAMED, check_manifest
 from scaleproof.verify.raw import Difference, RawRun, cells_at_fault, read_runs
 from scaleproof.verify.raw_cells import answer_of, ratio_bounds
 from scaleproof.verify.signature import signer_of

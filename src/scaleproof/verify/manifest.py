@@ -15,11 +15,11 @@ from scaleproof.ground.errors import describe_first_fault, shortened
 from scaleproof.ground.files import MOST_BYTES, sha256_of, write_json
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.result_file import ResultPart
+from scaleproof.ground.records.run import MANIFEST
 from scaleproof.ground.snakemake_command import snakemake_command
 from scaleproof.verify.contents import DAMAGES, REPORT, as_written, json_of, schema_of
 from scaleproof.verify.raw import Difference
 
-MANIFEST = "manifest.json"
 SEAL = "manifest_sha256"  # its last key
 SCHEMA_VERSION = "1.1"
 DEMANDS_FROM = (5, 3)  # schema of the report from which on its manifest has the demands

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from scaleproof.ground.errors import UserError
-from scaleproof.verify.manifest import MANIFEST
+from scaleproof.ground.records.run import MANIFEST
 from scaleproof.verify.raw import Difference
 
 SIGNATURE = f"{MANIFEST}.sig"

@@ -13,8 +13,9 @@ from typing import Any
 from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.records.metrics import current_names
+from scaleproof.ground.records.run import MANIFEST
 from scaleproof.verify.contents import json_of
-from scaleproof.verify.manifest import CRATE, MANIFEST
+from scaleproof.verify.manifest import CRATE
 from scaleproof.verify.raw import Difference, RawRun, folder_before
 from scaleproof.verify.recompute import by_cell
 from scaleproof.verify.tables import is_figure

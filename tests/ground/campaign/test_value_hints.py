@@ -20,6 +20,9 @@ MEANT = [
     ("work: {optimizer: {learning_rate: 1,5}}", "<= 1000. Write 1.5."),
     ("work: {global_batch: 1,024}", "(samples); derive. Write 1024."),
     ("work: {optimizer: {learning_rate: 3e\u22124}}", "Write 3e-4."),
+    ("workload: {model: {config: x, layers: 4}}", "unknown key workload.model.layers. It does not go with config. A"),
+    ("workload: {model: {feed_forward: 8, heads: 2}}", "workload.model.d_model is missing"),
+    ("workload: {model: {layers: 4, hidden_size: 8}}", 'hidden_size. Did you mean "width"? Allowed here: layers'),
     ("workload: {model: ./gpt2}", "Write {config: ./gpt2}."),
     ("workload: {model: './mine.py:model'}", "Write {module: ./mine.py:model}."),
     ("resources: {time_limit: 10 min}", "allowed: a number > 0 and <= 1000000 (minutes)."),
@@ -268,6 +271,12 @@ NO_YAML = [
     (f"title: {'long ' * 100}\n", "at most 300 characters that is not blank. The question that the campaign answers"),
     (HEAD + "```yaml\nrepeats: 3\n```\n", "line 2: a fence of Markdown"),
     (HEAD + "work: [\n", "a value or a closing bracket is missing"),
+    (
+        "apiVersion: v1\nkind: Job\n",
+        "is no campaign, but a file of Kubernetes; it has apiVersion, kind; allowed: ",
+    ),
+    ("defaults: [model]\ntrainer: {}\n", "is no campaign, but a file of Hydra; it has defaults, trainer; allowed: "),
+    (HEAD + "defaults: [model]\n", "line 2: unknown key defaults. No other file is read"),
     ("title: !!python/object/apply:os.system ['true']\n", "python/object/apply:os.system are not allowed"),
 ]
 

@@ -20,7 +20,7 @@ from scaleproof.ground.file_kinds import KINDS, kind_of
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.progress import show_bytes
 from scaleproof.ground.records.comparison_report import read_comparison
-from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS
+from scaleproof.ground.records.run import LAUNCHER, MANIFEST, METRICS, METRICS_SEAL, STEPS
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.records.steps import COLUMNS
 
@@ -334,7 +334,6 @@ OWN_REPORTS: dict[str, Callable[[Path], object]] = {
     "scaling_report.json": read_scaling_report,
     "comparison.json": read_comparison,
 }
-MANIFEST = "manifest.json"
 START_OF_OWN_SERIES = ",".join(COLUMNS[:3])
 OWN_PAGE = re.compile(
     r"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta[^>]*>\n<meta http-equiv=\"Content-Security-Policy\""

@@ -24,9 +24,8 @@ from scaleproof.ground.comparison import changed_keys
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.findings.finding import Finding, read_findings
 from scaleproof.ground.number_format import fixed
-from scaleproof.ground.records.run import Run, read_run
+from scaleproof.ground.records.run import MANIFEST, Run, read_run
 from scaleproof.verify.campaign import folder_of, verify
-from scaleproof.verify.manifest import MANIFEST
 from scaleproof.verify.printed import numbers
 from scaleproof.verify.raw import Difference, RawRun, rate_of, read_runs
 from scaleproof.verify.recompute import measured_by_cell

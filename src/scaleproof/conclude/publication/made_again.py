@@ -37,7 +37,7 @@ from scaleproof.ground.records.host_names import Pseudonyms
 from scaleproof.ground.records.metrics import VERSION
 from scaleproof.ground.records.run import Run, read_run
 from scaleproof.ground.records.scaling_report import ScalingReport, read_scaling_report
-from scaleproof.ground.snakemake_command import options_for
+from scaleproof.ground.snakemake_command import derive_again_command
 from scaleproof.verify.campaign_file import campaign_beside
 from scaleproof.verify.contents import DAMAGES, text_of
 from scaleproof.verify.html_tree import Element, tree_of
@@ -115,8 +115,7 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
     shown_pairs = {file: [*filter(statements.is_telling, pairs)] or pairs for file, pairs in pairs_of_file.items()}
     all_pairs = [(file, pair) for file, pairs in shown_pairs.items() for pair in pairs]
     if reservation and all_pairs:
-        page = folder / PAGE
-        cure = f"this code writes it again by: snakemake {options_for(page)} --forcerun analyse -- {page}"
+        cure = f"this code writes it again by: {derive_again_command(folder / PAGE)}"
         if (folder / CAMPAIGN).exists():  # a publication, which no rule makes
             cure = "verify it with the code of its commit"
         reservation = f"other code wrote the page; if nobody edited it, {cure}"

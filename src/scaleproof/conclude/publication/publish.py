@@ -27,10 +27,11 @@ from scaleproof.ground.findings.forecast_report import read_forecast
 from scaleproof.ground.number_format import fixed, megabytes
 from scaleproof.ground.records.claims import CLAIMS, ClaimsReport
 from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
+from scaleproof.ground.records.run import MANIFEST
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.campaign_file import campaign_beside, check_campaign_file
-from scaleproof.verify.manifest import CAMPAIGN, CRATE, MANIFEST, WORKFLOW, demands_in, write_manifest
+from scaleproof.verify.manifest import CAMPAIGN, CRATE, WORKFLOW, demands_in, write_manifest
 from scaleproof.verify.raw import RawRun, read_runs
 from scaleproof.verify.reports import forecast_seal
 from scaleproof.verify.signature import SIGNATURE, fingerprint_of, sign

@@ -3,6 +3,7 @@
 __all__ = [
     "batch",
     "campaign_paths",
+    "cell_checks",
     "cells",
     "command",
     "config",

@@ -250,15 +250,21 @@ def _check_classifier(cell: Checked) -> None:
         raise _fault("execution.compile", ": loss is for language models alone")
 
 
-def _check_vocabulary(cell: Checked) -> None:
-    """Check that the token table has a row for each entry of the tokenizer, and not absurdly many. Raises UserError."""
-    tokenizer, rows = cell.workload.tokenizer, cell.workload.vocab_size
+def entries_of_possible(tokenizer: str) -> int:
+    """Return the number of entries of a tokenizer. Raises UserError where it is too large, or too small to be one."""
     # A name of more than 20 characters has a number too long to be read.
     if len(tokenizer) > 20 or (entries := tokenizer_entries(tokenizer)) > MOST_ENTRIES:
         raise _fault("workload.tokenizer", f" {tokenizer} is too large; at most bpe-{MOST_ENTRIES}")
     if entries < 257:
         fault = f" {tokenizer} is too small: the 256 bytes and end-of-text need bpe-257"
         raise _fault("workload.tokenizer", fault)
+    return entries
+
+
+def _check_vocabulary(cell: Checked) -> None:
+    """Check that the token table has a row for each entry of the tokenizer, and not absurdly many. Raises UserError."""
+    tokenizer, rows = cell.workload.tokenizer, cell.workload.vocab_size
+    entries = entries_of_possible(tokenizer)
     if rows == "derive":
         return
     if rows < entries:

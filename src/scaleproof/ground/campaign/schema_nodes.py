@@ -1,5 +1,6 @@
 """The JSON schema of a configuration file, looked up by places of the file."""
 
+from collections import Counter
 from typing import Any
 
 from scaleproof.ground.errors import Place
@@ -49,6 +50,20 @@ def properties_at(schema: Schema, place: Place) -> Schema:
     for option in union_members(node_at(schema, place), schema):
         properties |= option.get("properties", {})
     return properties
+
+
+def meant_mappings(value: object, node: Schema, schema: Schema) -> list[Schema]:
+    """Return which of the several mappings that a node takes `value` is meant to be: that of its most telling key.
+
+    A key tells the more, the fewer mappings have it: {config: x, layers: 4} is a model of transformers. Several are
+    returned where nothing tells them apart; none where the node takes no several mappings, or `value` is none.
+    """
+    mappings = [option for option in union_members(node, schema) if option.get("properties")]
+    if len(mappings) < 2 or not isinstance(value, dict):
+        return []
+    n_having = Counter(key for option in mappings for key in option["properties"])
+    telling = [sorted((1 / n_having[key] for key in value if key in o["properties"]), reverse=True) for o in mappings]
+    return [option for option, of_option in zip(mappings, telling, strict=True) if of_option == max(telling)]
 
 
 def choices_at(node: Schema, schema: Schema) -> list[str]:

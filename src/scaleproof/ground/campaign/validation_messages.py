@@ -4,7 +4,6 @@ import json
 import math
 import re
 import unicodedata
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,14 @@ from scaleproof.ground.campaign.config import ENTRIES, TOKENIZER
 from scaleproof.ground.campaign.corpora import BUDGET
 from scaleproof.ground.campaign.geometry import GEOMETRY
 from scaleproof.ground.campaign.joined_faults import join_dedented_keys, join_split_lists, value_at
-from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at, properties_at, union_members
+from scaleproof.ground.campaign.schema_nodes import (
+    Schema,
+    choices_at,
+    meant_mappings,
+    node_at,
+    properties_at,
+    union_members,
+)
 from scaleproof.ground.campaign.value_hints import (
     LIMITS,
     OF_CELLS,
@@ -49,6 +55,10 @@ ALLOWED = re.compile(r"(?:; allowed: |Allowed here: ).{60,}?(?=\. [A-Z]|\.?$)", 
 # Key that people write into a campaign -> key of a profile.
 OF_PROFILES = {"partition": "slurm_partition", "queue": "slurm_partition", "account": "slurm_account"}
 OF_PROFILES |= {name: name for name in ("qos", "constraint")}
+# Key at the top of another program's file -> the program.
+OF_PROGRAMS = {"apiVersion": "Kubernetes", "compute_environment": "Accelerate", "defaults": "Hydra"}
+OF_PROGRAMS |= {"services": "Docker Compose", "trainer": "Lightning", "output_dir": "the Trainer of transformers"}
+OF_PROGRAMS |= {"parameters": "Weights & Biases", "executor": "Snakemake", "jobs": "GitHub Actions"}
 KEY_AND_COLON = re.compile(r"(\w+) ?:(?=\S)(.*)", re.DOTALL)  # which YAML takes for one word
 VARIABLE = re.compile(r"\$[\w{(]|\{\{")  # $X, ${x.y}, $(nproc), {{ x }}
 EMPTY_KEY = '""'  # the spelling of a key without a name
@@ -73,10 +83,11 @@ def fault_messages(
     `error`: what pydantic says of the content `data` by a model of this `schema`. A file of another kind gets one.
     """
     known = list(properties_at(schema, ()))
-    is_other_file = bool(known) and not any(key in known or _key_hint((key,), known, schema, data) for key in data)
-    if is_other_file:
+    program = next((f", but a file of {program}" for key, program in OF_PROGRAMS.items() if key in data), "")
+    has_none = bool(known) and set(known).isdisjoint(data)
+    if has_none and (program or not any(_key_hint((key,), known, schema, data) for key in data)):
         keys = shortened(", ".join(data), 100)
-        return [f"{path} is no campaign; it has {keys}; allowed: {', '.join(known)}"]
+        return [f"{path} is no campaign{program}; it has {keys}; allowed: {', '.join(known)}"]
 
     faults = _deepest_faults(error.errors(), schema, data)
     order = {_file_place(fault["loc"], data): number for number, fault in enumerate(error.errors())}  # pydantic's
@@ -98,19 +109,17 @@ def _deepest_faults(reported: list[ErrorDetails], schema: Schema, data: object) 
 
     A place with another faulty place inside it is left out.
     """
-    errors = _errors_of_meant_alternative(reported, data)
+    errors = [error for error in reported if _is_of_meant_alternative(error["loc"], schema, data)]
     # Of a union's errors at one place, a fault inside a mapping says more than "not a number".
     errors.sort(key=lambda fault: fault["type"] not in ("missing", "value_error"))
     faults: dict[Place, ErrorDetails] = {}
     for error in errors:
         faults.setdefault(_file_place(error["loc"], data), error)
 
-    # Each alternative of a union reports its own unknown keys; a key that another alternative knows is not a fault.
-    unknown_keys = {place for place, fault in faults.items() if fault["type"] == "extra_forbidden"}
-    known_to_others = {place for place in unknown_keys if place and place[-1] in properties_at(schema, place[:-1])}
     if ("workload", "command") in faults:  # the placeholders of a faulty command, which would be keys here
-        known_to_others |= {place for place in unknown_keys if place[0] in OF_CELLS}
-    faults = {place: fault for place, fault in faults.items() if place not in known_to_others} or faults
+        unknown_keys = [place for place, fault in faults.items() if fault["type"] == "extra_forbidden"]
+        of_command = {place for place in unknown_keys if place[0] in OF_CELLS}
+        faults = {place: fault for place, fault in faults.items() if place not in of_command}
     join_split_lists(faults, data)
     join_dedented_keys(faults, schema, data)
 
@@ -132,27 +141,19 @@ def _allowed_said_once(messages: list[str]) -> list[str]:
     return shorter_messages
 
 
-def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
-    """Return the errors without those of alternatives that are not meant, because others know more of the given keys.
+def _is_of_meant_alternative(loc: Place, schema: Schema, data: object) -> bool:
+    """Return whether pydantic's error at `loc` is of the alternative that is meant, by the most telling of its keys.
 
     Where a key takes one of several mappings (a union), pydantic reports the errors of each alternative: as a shape of
-    an encoder, a GPT-2 has unknown keys. Here an alternative is the beginning of pydantic's locations up to its name,
-    which is not in the file: workload, model, EncoderShape.
+    an encoder, a GPT-2 has unknown keys. In `loc` the name of an alternative follows the place of the union, and is not
+    in the file: workload, model, EncoderShape.
     """
-    n_unknown: Counter[Place] = Counter()  # alternative -> keys that it does not know
-    for error in errors:
-        alternative = error["loc"][:-1]
-        if error["type"] == "extra_forbidden" and _file_place(alternative, data) != alternative:  # not all in the file
-            n_unknown[alternative] += 1
-
-    least: dict[Place, int] = {}  # union -> unknown keys of the alternative that knows most
-    for union in {alternative[:-1] for alternative in n_unknown}:
-        of_union = [error for error in errors if error["loc"][: len(union)] == union]
-        # An alternative has read the mapping where an error is inside it, or says that it breaks a rule.
-        has_read = [error for error in of_union if error["type"] == "value_error" or error["loc"][len(union) + 1 :]]
-        least[union] = min(n_unknown[error["loc"][: len(union) + 1]] for error in has_read)
-    not_meant = [alternative for alternative, n in n_unknown.items() if n > least[alternative[:-1]]]
-    return [error for error in errors if not any(error["loc"][: len(start)] == start for start in not_meant)]
+    for depth, step in enumerate(loc):
+        union = loc[:depth]
+        if _file_place(loc[: depth + 1], data) == union:
+            meant = meant_mappings(value_at(data, union), node_at(schema, union), schema)
+            return not meant or meant[0]["title"] in str(step)
+    return True
 
 
 def dotted(place: Place) -> str:
@@ -179,11 +180,18 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
     if error["type"] == "missing":
         return f"{where}{_missing_text(place, error['loc'][-1], schema)}"
     if error["type"] == "extra_forbidden":
-        known = list(properties_at(schema, place[:-1]))
+        mapping: Any = value_at(data, place[:-1])
+        known = properties_at(schema, place[:-1])
+        meant = meant_mappings(mapping, node_at(schema, place[:-1]), schema)
+        if meant and place[-1] in known:  # a key of another alternative
+            known = meant[0]["properties"]
+            hint = f" It does not go with {', '.join(key for key in mapping if key in known)}."
+        else:
+            known = {key: None for option in meant for key in option["properties"]} or known
+            hint = _key_hint(place, list(known), schema, data)
         if known and place[-1] not in known:
-            hint = _key_hint(place, known, schema, data)
             return f"{where}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
-        place = place[:-1]  # a mapping stands where a word is expected, or has keys of several alternatives
+        place = place[:-1]  # a mapping stands where a word is expected
     if error["loc"][-1:] == ("[key]",):  # the fault is in the name of the key
         return f'{where}"{dotted(place)}" cannot be a name; allowed: {NAME_WORDS}.{nearest_valid_name(str(place[-1]))}'
 

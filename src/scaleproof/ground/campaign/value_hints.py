@@ -207,15 +207,10 @@ def _own_text_hint(place: Place, value: object) -> str:
 
 
 def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
-    """Return the mapping to write for a value, or the keys that fit none of several mappings; "" for others."""
+    """Return the mapping to write for a value; "" where there is nothing to suggest."""
     mappings = [option["properties"] for option in options if option.get("properties")]  # each: key -> its schema
-    if not mappings:
+    if not mappings or isinstance(value, dict):
         return ""
-    if isinstance(value, dict):
-        fitting_keys = max(([key for key in value if key in mapping] for mapping in mappings), key=len)
-        other_keys = [str(key) for key in value if key not in fitting_keys]
-        hint = f" Beside {', '.join(fitting_keys)} there is no {' or '.join(other_keys)}."
-        return hint if fitting_keys and other_keys else ""
     nodes = [(key, node) for mapping in mappings for key, node in mapping.items()]
     if isinstance(value, list):
         return _axis_hint(value, nodes, schema)

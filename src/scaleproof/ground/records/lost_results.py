@@ -8,9 +8,8 @@ from pathlib import Path
 
 from scaleproof.ground.campaign.loaded import LoadedCampaign, asks_for_more_repeats, look_file, run_dir
 from scaleproof.ground.json_faults import read_part
-from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, STEPS
+from scaleproof.ground.records.run import CAPTURE, LAUNCHER, MANIFEST, METRICS, STEPS
 
-MANIFEST = "manifest.json"  # written with the report
 RUN_FILES = (METRICS, STEPS, LAUNCHER)
 RUN_FILE = re.compile(rf"(runs/[^/]+/rep[0-9]+)/(?:{'|'.join(RUN_FILES)})")
 TRACE_FILES = (CAPTURE, "profile_summary.json", "timeline.csv")

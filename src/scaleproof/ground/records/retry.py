@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.json_faults import read_part
-from scaleproof.ground.records.run import CAPTURE, METRICS, read_run
+from scaleproof.ground.records.run import CAPTURE, MANIFEST, METRICS, read_run
 
 ALL = "all"  # a word for all cells
 # The files of a campaign that are computed from its runs, and made again. All others stay: measurements, forecasts (a
@@ -15,7 +15,7 @@ ALL = "all"  # a word for all cells
 COMPUTED = (
     *("tables", "charts", "looks", "runs.csv", "cells.csv", "losses.csv", "findings.json", "scaling_report.json"),
     *("comparison.json", "traces.json", "waterfall.json", "forecast.json", "claims.json"),
-    *("report.html", "report.pdf", "manifest.json", "manifest.json.sig"),
+    *("report.html", "report.pdf", MANIFEST, f"{MANIFEST}.sig"),
 )
 
 

@@ -24,6 +24,7 @@ COMPLETE = "RUN_COMPLETE.txt"
 LOG = "train.log"
 BENCHMARK = "benchmark.tsv"  # of Snakemake: the seconds of the run's job
 METRICS_SEAL = "metrics_sha256"  # in launcher_metadata.json: of the metrics as they were written
+MANIFEST = "manifest.json"  # written with the report, of all files
 CAPTURE = "capture.json"  # of a traced run, in a folder of its own
 
 
